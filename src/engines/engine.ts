@@ -1,0 +1,210 @@
+// The port between the warehouse and an engine. An adapter (engines/<name>/) realises what the catalog decided; it decides
+// nothing about names, permissions or history. Every method may throw a Failure with a declared code; anything else it
+// throws is our own mistake and becomes a 500.
+
+import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
+import type { LogicalType } from '../model/types.ts';
+
+/** `id` names the files or paths of a catalog (it never changes); `name` is what SQL calls it. */
+export interface CatalogRef {
+  readonly id: string;
+  readonly name: string;
+}
+export interface DatabaseRef {
+  readonly catalog: CatalogRef;
+  readonly database: string;
+}
+export interface TableRef extends DatabaseRef {
+  readonly table: string;
+}
+
+/**
+ * One change of what exists. Each is atomic and idempotent: run again after a crash, it finds its own work done and says so by
+ * succeeding. `step` is unique to the intent and lets an engine remember, inside the same transaction as the work, that it
+ * was done, where the state alone cannot show it.
+ */
+export type Change =
+  | { readonly kind: 'createCatalog'; readonly catalog: CatalogRef }
+  | { readonly kind: 'dropCatalog'; readonly catalog: CatalogRef }
+  | { readonly kind: 'renameCatalog'; readonly catalog: CatalogRef; readonly newName: string }
+  | { readonly kind: 'createDatabase'; readonly database: DatabaseRef }
+  /** Drops what is in it too; the catalog has already decided that this is wanted. */
+  | { readonly kind: 'dropDatabase'; readonly database: DatabaseRef }
+  | {
+      readonly kind: 'renameDatabase';
+      readonly database: DatabaseRef;
+      readonly newName: string;
+      /** Every table in it, so that an engine that cannot rename a schema can move them. */
+      readonly tables: readonly { readonly name: string; readonly definition: TableDefinition }[];
+    }
+  | { readonly kind: 'createTable'; readonly table: TableRef; readonly definition: TableDefinition }
+  | { readonly kind: 'dropTable'; readonly table: TableRef }
+  | {
+      readonly kind: 'renameTable';
+      readonly table: TableRef;
+      readonly newName: string;
+      readonly definition: TableDefinition;
+    }
+  | { readonly kind: 'truncateTable'; readonly table: TableRef }
+  | {
+      readonly kind: 'alterTable';
+      readonly table: TableRef;
+      readonly from: TableDefinition;
+      readonly to: TableDefinition;
+      /** Old name to new name, for columns that keep their data under another name. */
+      readonly renamedColumns: Readonly<Record<string, string>>;
+    };
+
+/** How a change will be done: at once, or by writing the table's data again (then it belongs in a task). */
+export type ChangeCost = 'instant' | 'rewrite';
+
+/** What a statement would do, read off the engine's bound plan without running it. */
+export interface StatementAnalysis {
+  readonly kind: 'select' | 'insert' | 'update' | 'delete' | 'merge';
+  /** Every table the plan reads, views expanded. Names as the engine holds them. */
+  readonly reads: readonly { readonly catalog: string; readonly database: string; readonly table: string }[];
+  readonly writes: readonly { readonly catalog: string; readonly database: string; readonly table: string }[];
+  /** Opaque to callers: handed back to `execute`, which refuses to run if the bound plan may have changed since. */
+  readonly token: string;
+}
+
+/** Positional, or named without the `$`. Values as `parseJson` gives them: JSON.rawJSON marks a number a double cannot hold. */
+export type StatementParameters = readonly unknown[] | Readonly<Record<string, unknown>>;
+
+export interface Statement {
+  readonly sql: string;
+  readonly parameters?: StatementParameters | undefined;
+  /** Default namespace; without a database, unqualified table names do not resolve. */
+  readonly catalog: CatalogRef;
+  readonly database?: string | undefined;
+}
+
+export interface ExecuteOptions {
+  readonly token: string;
+  /** The result is cut after this many rows (the statement itself is not changed). */
+  readonly rowsMax?: number | undefined;
+  /** `string`: 64-bit and wider integers and decimals as JSON strings (rest-standard B7). */
+  readonly numbers: 'number' | 'string';
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  /** Absolute path without extension; a result larger than one page is left in `<resultPath>.rows`. */
+  readonly resultPath: string;
+  readonly pageBytesMax: number;
+  /** For a statement that writes: unique; a second run with the same step does nothing and says `repeated`. */
+  readonly step?: string | undefined;
+}
+
+export interface ResultColumn {
+  readonly name: string;
+  readonly type: string;
+}
+
+export interface StatementResult {
+  readonly columns: readonly ResultColumn[];
+  /** Rows of a select; rows changed by DML. */
+  readonly rowCount: number;
+  /**
+   * Where the rows are: JSON arrays joined by `,\n`, ready for the wire. One page: the text itself. More: a file and the byte
+   * offset at which each page begins (the last entry is the file's length). Pages end with `,\n` in the file, except the last.
+   */
+  readonly rows:
+    | { readonly kind: 'text'; readonly text: string }
+    | { readonly kind: 'file'; readonly path: string; readonly offsets: readonly number[] };
+  readonly truncated: boolean;
+  readonly repeated?: boolean;
+}
+
+export interface RowsBatch {
+  readonly columns: readonly ColumnDefinition[];
+  /** JSON text: an array of arrays, in the order of `columns`, already validated and normalised (query/row_values.ts). */
+  readonly json: string;
+  readonly rowCount: number;
+}
+
+export interface BackendStatus {
+  readonly alive: boolean;
+  readonly version: string | null;
+  readonly cpuCores: number;
+  readonly memoryUsedBytes: number;
+  readonly memoryLimitBytes: number;
+  readonly dataUsedBytes: number;
+  readonly diskAvailableBytes: number;
+  readonly diskTotalBytes: number;
+  readonly runningQueries: number;
+  readonly lastStartAt: string | null;
+  readonly lastHeartbeatAt: string | null;
+  readonly errorMessage: string | null;
+}
+
+/** One running warehouse. Made by `Engine.open`, which does not wait for processes to be up. */
+export interface EngineWarehouse {
+  /** Brings the processes up; resolves when statements can run. Idempotent. */
+  start(): Promise<void>;
+  /** Stops them; running statements end with WAREHOUSE_SUSPENDED. Idempotent. */
+  stop(): Promise<void>;
+  readonly running: boolean;
+  /** Takes new limits over; may restart the processes when idle. */
+  configure(spec: WarehouseSpec): Promise<void>;
+  status(): BackendStatus;
+
+  cost(change: Change): Promise<ChangeCost>;
+  apply(change: Change, options: { readonly step: string; readonly signal: AbortSignal }): Promise<void>;
+  /** Remembered steps that no intent needs any more may be forgotten. */
+  forget(catalog: CatalogRef, steps: readonly string[]): Promise<void>;
+
+  analyze(statement: Statement): Promise<StatementAnalysis>;
+  execute(statement: Statement, options: ExecuteOptions): Promise<StatementResult>;
+  /** The engine's plan as text. Does not run the statement. */
+  explain(statement: Statement): Promise<string>;
+  /** All or nothing. Violations of keys are a Failure CONSTRAINT_VIOLATED with violations by row index. */
+  insertRows(
+    table: TableRef,
+    batch: RowsBatch,
+    options: { readonly signal: AbortSignal; readonly definition: TableDefinition },
+  ): Promise<number>;
+  /** The engine reads a CREATE TABLE statement in a scratch database; Failure SQL_INVALID or SQL_NOT_SUPPORTED otherwise. */
+  parseCreateTable(sql: string): Promise<ParsedCreateTable>;
+  /** Checks a default's text against its type: a constant or function call without columns, tables or subqueries. */
+  checkDefault(expression: string, type: LogicalType): Promise<void>;
+  tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
+  /** Tables whose row count may have changed since the last call. */
+  takeChangedTables(): readonly TableRef[];
+}
+
+export interface ParsedCreateTable {
+  /** As written: `c.d.t`, `d.t` or `t`; parts not written are absent. */
+  readonly catalog?: string;
+  readonly database?: string;
+  readonly table: string;
+  readonly ifNotExists: boolean;
+  readonly definition: TableDefinition;
+}
+
+export interface EngineWarehouseOptions {
+  readonly name: string;
+  readonly spec: WarehouseSpec;
+  /** Where catalogs' data is. */
+  readonly dataDirectory: string;
+  /** Where results and temporary files go; emptied by the owner. */
+  readonly spoolDirectory: string;
+  readonly observe: (event: EngineEvent) => void;
+  /** Every catalog that lives here, asked at each start. */
+  readonly catalogs: () => Promise<readonly CatalogRef[]>;
+}
+
+export type EngineEvent =
+  | { readonly kind: 'engineStarted'; readonly warehouse: string; readonly ms: number; readonly pid: number }
+  | { readonly kind: 'engineStopped'; readonly warehouse: string }
+  | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
+  | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string };
+
+export interface Engine {
+  /** The value of a warehouse's `engine` field. */
+  readonly name: string;
+  /** Why a name cannot be used for a catalog or database here, or undefined. */
+  reservedName(category: 'catalogs' | 'databases' | 'tables' | 'columns', name: string): string | undefined;
+  /** Whether a column of this type can be part of a primary or unique key. */
+  keyable(type: LogicalType): boolean;
+  readonly limits: { readonly columnsMax: number; readonly replicasPerTablet: number };
+  open(options: EngineWarehouseOptions): EngineWarehouse;
+}

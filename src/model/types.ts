@@ -1,0 +1,323 @@
+// The logical types of columns: one parser, one canonical text, one structure. How a type is stored is each engine's own
+// table (engines/<name>/types.ts); how a value looks in JSON is `jsonForms` below (rest-standard B7).
+
+/** Every kind of type. A total Record over it is how an engine shows that it maps them all. */
+export type TypeKind =
+  | 'BOOLEAN'
+  | 'TINYINT'
+  | 'SMALLINT'
+  | 'INT'
+  | 'BIGINT'
+  | 'LARGEINT'
+  | 'FLOAT'
+  | 'DOUBLE'
+  | 'DECIMAL'
+  | 'DATE'
+  | 'DATETIME'
+  | 'TIMESTAMPTZ'
+  | 'CHAR'
+  | 'VARCHAR'
+  | 'STRING'
+  | 'BINARY'
+  | 'JSON'
+  | 'UUID'
+  | 'ARRAY'
+  | 'MAP'
+  | 'STRUCT';
+
+export type ScalarKind = Exclude<TypeKind, 'DECIMAL' | 'CHAR' | 'VARCHAR' | 'ARRAY' | 'MAP' | 'STRUCT'>;
+
+export type LogicalType =
+  | { readonly kind: ScalarKind }
+  | { readonly kind: 'DECIMAL'; readonly precision: number; readonly scale: number }
+  | { readonly kind: 'CHAR' | 'VARCHAR'; readonly length: number }
+  | { readonly kind: 'ARRAY'; readonly element: LogicalType }
+  | { readonly kind: 'MAP'; readonly key: LogicalType; readonly value: LogicalType }
+  | { readonly kind: 'STRUCT'; readonly fields: readonly { readonly name: string; readonly type: LogicalType }[] };
+
+/** How a value of each kind is written in JSON, in and out (rest-standard B7). */
+export type JsonForm =
+  | 'boolean'
+  | 'number' // an exact JSON number, any width
+  | 'float' // a JSON number, or "NaN", "Infinity", "-Infinity"
+  | 'date' // "2026-01-31"
+  | 'datetime' // "2026-01-31T10:00:00.123456", no zone
+  | 'timestamp' // "2026-01-31T10:00:00.123456Z"
+  | 'string'
+  | 'base64'
+  | 'json' // the value itself
+  | 'uuid'
+  | 'array'
+  | 'entries' // [{"key": k, "value": v}, ...]
+  | 'object';
+
+export const jsonForms: Record<TypeKind, JsonForm> = {
+  BOOLEAN: 'boolean',
+  TINYINT: 'number',
+  SMALLINT: 'number',
+  INT: 'number',
+  BIGINT: 'number',
+  LARGEINT: 'number',
+  FLOAT: 'float',
+  DOUBLE: 'float',
+  DECIMAL: 'number',
+  DATE: 'date',
+  DATETIME: 'datetime',
+  TIMESTAMPTZ: 'timestamp',
+  CHAR: 'string',
+  VARCHAR: 'string',
+  STRING: 'string',
+  BINARY: 'base64',
+  JSON: 'json',
+  UUID: 'uuid',
+  ARRAY: 'array',
+  MAP: 'entries',
+  STRUCT: 'object',
+};
+
+export const decimalPrecisionMax = 38;
+export const varcharLengthMax = 1_048_576;
+export const typeDepthMax = 16;
+export const typeTextCharactersMax = 65_536;
+
+/** The usual names of other systems, each for one of ours. DECIMAL, CHAR and VARCHAR take arguments, the rest do not. */
+const aliases: Record<string, TypeKind> = {
+  BOOL: 'BOOLEAN',
+  INT1: 'TINYINT',
+  INT8: 'BIGINT',
+  INT2: 'SMALLINT',
+  SHORT: 'SMALLINT',
+  INTEGER: 'INT',
+  INT4: 'INT',
+  SIGNED: 'INT',
+  LONG: 'BIGINT',
+  HUGEINT: 'LARGEINT',
+  INT128: 'LARGEINT',
+  REAL: 'FLOAT',
+  FLOAT4: 'FLOAT',
+  FLOAT8: 'DOUBLE',
+  'DOUBLE PRECISION': 'DOUBLE',
+  NUMERIC: 'DECIMAL',
+  DEC: 'DECIMAL',
+  TIMESTAMP: 'DATETIME',
+  'TIMESTAMP WITHOUT TIME ZONE': 'DATETIME',
+  'TIMESTAMP WITH TIME ZONE': 'TIMESTAMPTZ',
+  CHARACTER: 'CHAR',
+  'CHARACTER VARYING': 'VARCHAR',
+  NVARCHAR: 'VARCHAR',
+  TEXT: 'STRING',
+  BLOB: 'BINARY',
+  BYTEA: 'BINARY',
+  BYTES: 'BINARY',
+  VARBINARY: 'BINARY',
+  JSONB: 'JSON',
+  LIST: 'ARRAY',
+  ROW: 'STRUCT',
+};
+
+const bareFieldName = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/** The one canonical text of a type, as every record returns it: `DECIMAL(18,2)`, `ARRAY<INT>`, `STRUCT<a: INT, b: STRING>`. */
+export function formatType(type: LogicalType): string {
+  switch (type.kind) {
+    case 'DECIMAL':
+      return `DECIMAL(${type.precision},${type.scale})`;
+    case 'CHAR':
+    case 'VARCHAR':
+      return `${type.kind}(${type.length})`;
+    case 'ARRAY':
+      return `ARRAY<${formatType(type.element)}>`;
+    case 'MAP':
+      return `MAP<${formatType(type.key)}, ${formatType(type.value)}>`;
+    case 'STRUCT':
+      return `STRUCT<${type.fields.map((f) => `${formatFieldName(f.name)}: ${formatType(f.type)}`).join(', ')}>`;
+    default:
+      return type.kind;
+  }
+}
+
+function formatFieldName(name: string): string {
+  return bareFieldName.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+}
+
+/** A type text that is not one of ours. The message is meant for the caller. */
+export class TypeSyntaxError extends Error {
+  override name = 'TypeSyntaxError';
+}
+
+/** Reads a type text, aliases included, in any case. Throws TypeSyntaxError with a message for the caller. */
+export function parseType(text: string): LogicalType {
+  if (text.length > typeTextCharactersMax) throw new TypeSyntaxError('the type is too long');
+  const parser = new TypeParser(text);
+  const type = parser.type(0);
+  parser.end();
+  return type;
+}
+
+class TypeParser {
+  readonly #tokens: string[];
+  #at = 0;
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+    this.#tokens = text.match(/"(?:[^"]|"")*"|`[^`]*`|[\p{L}_][\p{L}\p{N}_]*|\d+|[^\s]/gu) ?? [];
+  }
+
+  end(): void {
+    if (this.#at < this.#tokens.length) throw this.#fault(`"${this.#tokens[this.#at]}" was not expected`);
+  }
+
+  type(depth: number): LogicalType {
+    if (depth > typeDepthMax) throw this.#fault(`types nest at most ${typeDepthMax} deep`);
+    let type = this.#simple(depth);
+    while (this.#peek() === '[') {
+      // INT[] is how DuckDB and PostgreSQL write ARRAY<INT>
+      this.#take('[');
+      this.#take(']');
+      if (++depth > typeDepthMax) throw this.#fault(`types nest at most ${typeDepthMax} deep`);
+      type = { kind: 'ARRAY', element: type };
+    }
+    return type;
+  }
+
+  #simple(depth: number): LogicalType {
+    const kind = this.#kind();
+    switch (kind) {
+      case 'DECIMAL': {
+        const [precision = decimalPrecisionMax, scale = this.#peekedArguments ? 0 : 9] = this.#numbers(2);
+        if (precision < 1 || precision > decimalPrecisionMax || scale > precision) {
+          throw this.#fault(`DECIMAL(p,s) has 1 <= p <= ${decimalPrecisionMax} and 0 <= s <= p`);
+        }
+        return { kind, precision, scale };
+      }
+      case 'CHAR':
+      case 'VARCHAR': {
+        const [length] = this.#numbers(1);
+        if (length === undefined) return kind === 'CHAR' ? { kind, length: 1 } : { kind: 'STRING' };
+        if (length < 1 || length > varcharLengthMax) throw this.#fault(`${kind}(n) has 1 <= n <= ${varcharLengthMax}`);
+        return { kind, length };
+      }
+      case 'ARRAY':
+        return { kind, element: this.#bracketed(() => this.type(depth + 1)) };
+      case 'MAP':
+        return this.#bracketed(() => {
+          const key = this.type(depth + 1);
+          this.#take(',');
+          return { kind, key, value: this.type(depth + 1) };
+        });
+      case 'STRUCT':
+        return { kind, fields: this.#bracketed(() => this.#fields(depth)) };
+      default:
+        return { kind };
+    }
+  }
+
+  #peekedArguments = false;
+
+  #kind(): TypeKind {
+    const first = this.#next();
+    // The longest run of words that names a type wins: DOUBLE PRECISION, TIMESTAMP WITH TIME ZONE.
+    let found: { kind: TypeKind; words: number } | undefined;
+    let words = first.toUpperCase();
+    for (let n = 0; n < 4; n++) {
+      if (n > 0) words += ` ${(this.#tokens[this.#at + n - 1] ?? '').toUpperCase()}`;
+      const kind = aliases[words] ?? (Object.hasOwn(jsonForms, words) ? (words as TypeKind) : undefined);
+      if (kind) found = { kind, words: n };
+    }
+    if (!found) throw this.#fault(`"${first}" is not a type`);
+    this.#at += found.words;
+    return found.kind;
+  }
+
+  #numbers(most: number): number[] {
+    this.#peekedArguments = this.#peek() === '(';
+    if (!this.#peekedArguments) return [];
+    this.#take('(');
+    const numbers: number[] = [];
+    do {
+      const digits = this.#next();
+      if (!/^\d{1,9}$/.test(digits)) throw this.#fault(`"${digits}" is not a number`);
+      numbers.push(Number(digits));
+    } while (this.#peek() === ',' && numbers.length < most && this.#take(','));
+    this.#take(')');
+    return numbers;
+  }
+
+  #fields(depth: number): { name: string; type: LogicalType }[] {
+    const fields: { name: string; type: LogicalType }[] = [];
+    const seen = new Set<string>();
+    do {
+      const name = this.#fieldName();
+      if (seen.has(name.toLowerCase())) throw this.#fault(`the field "${name}" stands twice`);
+      seen.add(name.toLowerCase());
+      if (this.#peek() === ':') this.#take(':');
+      fields.push({ name, type: this.type(depth + 1) });
+    } while (this.#peek() === ',' && this.#take(','));
+    return fields;
+  }
+
+  #fieldName(): string {
+    const token = this.#next();
+    const name = /^["`]/.test(token) ? token.slice(1, -1).replaceAll('""', '"') : token;
+    if (!/^["`\p{L}_]/u.test(token) || name === '') throw this.#fault(`"${token}" is not a field name`);
+    return name;
+  }
+
+  /** `<...>` and `(...)` are both in use for nested types. */
+  #bracketed<T>(inside: () => T): T {
+    const open = this.#next();
+    if (open !== '<' && open !== '(') throw this.#fault(`"<" was expected, not "${open}"`);
+    const value = inside();
+    this.#take(open === '<' ? '>' : ')');
+    return value;
+  }
+
+  #peek(): string | undefined {
+    return this.#tokens[this.#at];
+  }
+
+  #next(): string {
+    const token = this.#tokens[this.#at++];
+    if (token === undefined) throw this.#fault('it ends too early');
+    return token;
+  }
+
+  #take(expected: string): true {
+    const token = this.#next();
+    if (token !== expected) throw this.#fault(`"${expected}" was expected, not "${token}"`);
+    return true;
+  }
+
+  #fault(what: string): TypeSyntaxError {
+    const shown = this.#text.length > 80 ? `${this.#text.slice(0, 80)}...` : this.#text;
+    return new TypeSyntaxError(`"${shown}" is not a type: ${what}`);
+  }
+}
+
+const integerOrder: readonly TypeKind[] = ['TINYINT', 'SMALLINT', 'INT', 'BIGINT', 'LARGEINT'];
+const integerDigits: Partial<Record<TypeKind, number>> = { TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 19, LARGEINT: 39 };
+
+/** True where every value of `from` is a value of `to`, so that changing the type loses nothing. */
+export function widens(from: LogicalType, to: LogicalType): boolean {
+  if (formatType(from) === formatType(to)) return true;
+  const rank = integerOrder.indexOf(from.kind);
+  if (rank >= 0) {
+    if (integerOrder.includes(to.kind)) return integerOrder.indexOf(to.kind) > rank;
+    if (to.kind === 'DECIMAL') return to.precision - to.scale >= (integerDigits[from.kind] ?? Number.POSITIVE_INFINITY);
+    if (to.kind === 'DOUBLE') return rank <= integerOrder.indexOf('INT');
+    if (to.kind === 'FLOAT') return rank <= integerOrder.indexOf('SMALLINT');
+    return to.kind === 'STRING';
+  }
+  if (from.kind === 'FLOAT') return to.kind === 'DOUBLE';
+  if (from.kind === 'DECIMAL' && to.kind === 'DECIMAL') {
+    return to.scale >= from.scale && to.precision - to.scale >= from.precision - from.scale;
+  }
+  if (from.kind === 'CHAR' || from.kind === 'VARCHAR') {
+    return to.kind === 'STRING' || ((to.kind === 'VARCHAR' || to.kind === 'CHAR') && to.length >= from.length);
+  }
+  if (from.kind === 'DATE') return to.kind === 'DATETIME';
+  if (from.kind === 'ARRAY' && to.kind === 'ARRAY') return widens(from.element, to.element);
+  if (from.kind === 'MAP' && to.kind === 'MAP') return widens(from.key, to.key) && widens(from.value, to.value);
+  return to.kind === 'STRING' && (from.kind === 'UUID' || from.kind === 'BOOLEAN');
+}

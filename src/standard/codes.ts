@@ -1,0 +1,283 @@
+// The closed table of codes: what each means, its status, and what the client should do (rest-standard A4, B2). The page
+// docs/codes.md, the OpenAPI document and the envelope all read this table; a code that is not here cannot be sent.
+
+export type SuccessStatus = 200 | 201 | 202;
+export type FailureStatus = 400 | 401 | 403 | 404 | 405 | 406 | 415 | 500 | 503;
+
+interface CodeDefinition {
+  readonly status: FailureStatus;
+  readonly meaning: string;
+  readonly client: string;
+  /** For 503: the Retry-After that is sent unless the failure says another. */
+  readonly retryAfterSeconds?: number;
+}
+
+const define = <const K extends string>(table: Record<K, CodeDefinition>): Record<K, CodeDefinition> => table;
+
+export const codes = define({
+  // 400: the request
+  INVALID_PARAMETER: {
+    status: 400,
+    meaning: 'A field, path segment or query parameter has a wrong type or value.',
+    client: 'Mend what `result.violations` names.',
+  },
+  UNKNOWN_FIELD: {
+    status: 400,
+    meaning: 'The body has a field that this API does not declare.',
+    client: 'Remove the fields that `result.violations` names.',
+  },
+  EMPTY_BODY: {
+    status: 400,
+    meaning: 'The API needs a JSON object with at least one field.',
+    client: 'Send the fields to change.',
+  },
+  MALFORMED_JSON: {
+    status: 400,
+    meaning: 'The body starts as JSON and breaks, or nests too deep.',
+    client: 'Mend the text at `result.line` and `result.column`.',
+  },
+  BODY_TOO_LARGE: {
+    status: 400,
+    meaning: 'The body is larger than this API takes.',
+    client: 'Send less in one request; `result.bytesMax` is the limit.',
+  },
+  BODY_NOT_ALLOWED: { status: 400, meaning: 'The method takes no body.', client: 'Send no body.' },
+  BODY_AND_QUERY: {
+    status: 400,
+    meaning: 'Query parameters and a body came together.',
+    client: 'Send what the API declares: one or the other.',
+  },
+  UNKNOWN_QUERY_PARAMETER: {
+    status: 400,
+    meaning: 'A query parameter is not declared for this API.',
+    client: 'Remove it.',
+  },
+  REPEATED_QUERY_PARAMETER: {
+    status: 400,
+    meaning: 'A query parameter stands more than once.',
+    client: 'Send it once.',
+  },
+  INVALID_NAME: {
+    status: 400,
+    meaning: 'An object name is not acceptable.',
+    client: 'Choose another name; the message says why.',
+  },
+  INVALID_PAGE_TOKEN: {
+    status: 400,
+    meaning: 'The page token is not one that this list handed out.',
+    client: 'Start the list again without a token.',
+  },
+  INVALID_REQUEST_ID: {
+    status: 400,
+    meaning: 'x-service-request-id is not 1 to 128 visible ASCII characters.',
+    client: 'Send another, or none.',
+  },
+  MALFORMED_HTTP: {
+    status: 400,
+    meaning: 'The bytes are not an HTTP request that this server reads.',
+    client: 'Check the client or what is between.',
+  },
+  HEADERS_TOO_LARGE: {
+    status: 400,
+    meaning: 'The request line and headers are too large.',
+    client: 'Send fewer or shorter headers.',
+  },
+  REQUEST_TIMEOUT: {
+    status: 400,
+    meaning: 'The request did not arrive whole in time.',
+    client: 'Send it again, faster.',
+  },
+  EXPECTATION_FAILED: {
+    status: 400,
+    meaning: 'The Expect header asks for something that is not offered.',
+    client: 'Leave the header out.',
+  },
+  // 400: the state of things
+  OBJECT_ALREADY_EXISTS: {
+    status: 400,
+    meaning: 'An object of that name (or one that differs in case only) exists.',
+    client: 'Choose another name, or use PUT.',
+  },
+  NOT_EMPTY: { status: 400, meaning: 'The object has children.', client: 'Delete them first, or pass `cascade=true`.' },
+  VERSION_CONFLICT: {
+    status: 400,
+    meaning: '`expectedVersion` is not the current version.',
+    client: 'Read the object again and decide anew.',
+  },
+  CHANGE_IN_PROGRESS: {
+    status: 400,
+    meaning: 'Another change of this object, or of its parent, is under way.',
+    client: 'Wait until it ends, then send the request again.',
+  },
+  OBJECT_PROTECTED: {
+    status: 400,
+    meaning: 'The object is built in and cannot be changed this way.',
+    client: 'Leave it.',
+  },
+  IN_USE: {
+    status: 400,
+    meaning: 'Other objects depend on this one.',
+    client: 'Change or remove those that `result` names first.',
+  },
+  TASK_NOT_CANCELLABLE: {
+    status: 400,
+    meaning: 'The task has passed the point at which it can be cancelled.',
+    client: 'Wait for its end.',
+  },
+  CHANGE_NOT_SUPPORTED: {
+    status: 400,
+    meaning: 'The engine or the rules of types do not allow this change.',
+    client: 'Make another table and move the data.',
+  },
+  // 400: SQL and data
+  SQL_INVALID: {
+    status: 400,
+    meaning: 'The SQL text does not parse or bind, or fails on the data it meets.',
+    client: 'Mend the SQL; `result.line` and `result.column` say where.',
+  },
+  SQL_NOT_SUPPORTED: {
+    status: 400,
+    meaning: 'The statement is not one that is run as SQL.',
+    client: 'Use the endpoint that the message names.',
+  },
+  SQL_FORBIDDEN_FUNCTION: {
+    status: 400,
+    meaning: 'The statement uses a function that is not offered.',
+    client: 'Remove it.',
+  },
+  PARAMETERS_INVALID: {
+    status: 400,
+    meaning: 'The parameters do not fit those of the statement.',
+    client: 'Send one value for each parameter.',
+  },
+  ROWS_INVALID: {
+    status: 400,
+    meaning: 'Rows do not fit the table. Nothing was inserted.',
+    client: 'Mend the rows that `result.violations` names by index.',
+  },
+  CONSTRAINT_VIOLATED: {
+    status: 400,
+    meaning: 'The data breaks a key or a NOT NULL. Nothing was changed.',
+    client: 'Mend the data; `result` shows a sample.',
+  },
+  STATEMENT_TIMEOUT: {
+    status: 400,
+    meaning: 'The statement ran longer than the warehouse allows and was stopped.',
+    client: 'Make it cheaper, or raise `statementTimeoutSeconds`.',
+  },
+  STATEMENT_CANCELLED: {
+    status: 400,
+    meaning: 'The statement was cancelled.',
+    client: 'Run it again if it is still wanted.',
+  },
+  MEMORY_LIMIT_EXCEEDED: {
+    status: 400,
+    meaning: 'The statement needs more memory than the warehouse allows.',
+    client: 'Make it cheaper, or raise `memoryLimitBytes`.',
+  },
+  SPILL_LIMIT_EXCEEDED: {
+    status: 400,
+    meaning: 'The statement needs more temporary disk than the warehouse allows.',
+    client: 'Make it cheaper, or raise `spillLimitBytes`.',
+  },
+  RESULT_EXPIRED: {
+    status: 400,
+    meaning: 'The pages of this result are no longer kept.',
+    client: 'Run the query again.',
+  },
+  // who
+  UNAUTHENTICATED: {
+    status: 401,
+    meaning: 'Authentication is missing, illegal or failed.',
+    client: 'Send valid credentials.',
+  },
+  FORBIDDEN: { status: 403, meaning: 'The caller may not do this.', client: 'Ask for the privilege.' },
+  // where and how
+  API_NOT_FOUND: {
+    status: 404,
+    meaning: 'The URI is not a registered REST API.',
+    client: 'Check the path and its encoding.',
+  },
+  OBJECT_NOT_FOUND: {
+    status: 404,
+    meaning: 'The object, or a parent in the path, does not exist.',
+    client: 'Check `result.category` and `result.name`.',
+  },
+  METHOD_NOT_ALLOWED: {
+    status: 405,
+    meaning: 'The path is known, the method is not one of its own.',
+    client: 'Use one that the Allow header names.',
+  },
+  NOT_ACCEPTABLE: {
+    status: 406,
+    meaning: 'The Accept header admits no application/json.',
+    client: 'Accept application/json.',
+  },
+  UNSUPPORTED_MEDIA_TYPE: {
+    status: 415,
+    meaning: 'The content is not of the media type that this API declares.',
+    client: 'Send the declared Content-Type, and content that is of it.',
+  },
+  // the service
+  INTERNAL_ERROR: {
+    status: 500,
+    meaning: 'An unexpected error of the service.',
+    client: 'Retry later; report `result.errorId`.',
+  },
+  WAREHOUSE_BUSY: {
+    status: 503,
+    meaning: 'The queue of the warehouse is full, or the wait in it was too long.',
+    client: 'Retry after the given time.',
+    retryAfterSeconds: 1,
+  },
+  WAREHOUSE_SUSPENDED: {
+    status: 503,
+    meaning: 'The warehouse is suspended and does not resume by itself.',
+    client: 'Resume it, then retry.',
+    retryAfterSeconds: 5,
+  },
+  WAREHOUSE_STARTING: {
+    status: 503,
+    meaning: 'The warehouse is starting.',
+    client: 'Retry after the given time.',
+    retryAfterSeconds: 1,
+  },
+  WAREHOUSE_FAILED: {
+    status: 503,
+    meaning: 'The engine of the warehouse stopped while the request ran, or does not start.',
+    client: 'Retry; if it stays, look at the health of the warehouse.',
+    retryAfterSeconds: 1,
+  },
+  NOT_ENOUGH_BACKENDS: {
+    status: 503,
+    meaning: 'The table asks for more replicas than there are available backends.',
+    client: 'Add or enable backends, or ask for fewer replicas.',
+    retryAfterSeconds: 30,
+  },
+  REPLICAS_UNAVAILABLE: {
+    status: 503,
+    meaning: 'A table that the statement needs has no available replica.',
+    client: 'Retry when the backends that `result.tables` need are back.',
+    retryAfterSeconds: 10,
+  },
+  STORAGE_FULL: {
+    status: 503,
+    meaning: 'The disk of the service is full.',
+    client: 'Free space, then retry.',
+    retryAfterSeconds: 60,
+  },
+  RATE_LIMITED: {
+    status: 503,
+    meaning: 'The caller reached a rate limit.',
+    client: 'Retry after the given time.',
+    retryAfterSeconds: 1,
+  },
+  SHUTTING_DOWN: {
+    status: 503,
+    meaning: 'The server is shutting down.',
+    client: 'Retry, perhaps on another server.',
+    retryAfterSeconds: 5,
+  },
+});
+
+export type Code = keyof typeof codes;
