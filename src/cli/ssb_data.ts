@@ -13,8 +13,9 @@ export interface SsbTable {
   batch(scale: number, from: number, count: number): SsbValue[][];
 }
 
-// At scale 0.1 the most selective query, Q3.4, expects half a row: this seed is one with which all 13 find some there.
-const SEED = 1;
+// At scale 0.1 the most selective query, Q3.4, expects half a line of an order, at 0.01 a twentieth: this seed is the
+// first with which all 13 queries find rows at both.
+const SEED = 55;
 
 const STREAM = { customer: 1, supplier: 2, part: 3, orderBlock: 4, order: 5, line: 6 } as const;
 const TWO_POW_32 = 4_294_967_296;
