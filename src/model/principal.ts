@@ -1,0 +1,5 @@
+// Who acts. What a principal may do is access/'s business.
+
+export interface Principal {
+  readonly name: string;
+}

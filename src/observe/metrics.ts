@@ -1,0 +1,138 @@
+// The metrics: observations → Prometheus counters and histograms (prom-client), read at /metrics. Labels are of bounded
+// number: endpoints, codes, warehouses; never names of users' objects.
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Observation, Observe } from './observations.ts';
+
+const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+export interface Metrics {
+  readonly read: Observe;
+  readonly contentType: string;
+  text(): Promise<string>;
+  /** A value asked for at each scrape. */
+  gauge(name: string, help: string, labels: readonly string[], collect: () => readonly GaugeValue[]): void;
+}
+
+export interface GaugeValue {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+export function createMetrics(): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry, prefix: 'tabularium_' });
+  const registers = [registry];
+  const requests = new Histogram({
+    name: 'tabularium_request_seconds',
+    help: 'Time from the first byte of a request to the last of its answer.',
+    labelNames: ['endpoint', 'code'],
+    buckets: secondsBuckets,
+    registers,
+  });
+  const queries = new Histogram({
+    name: 'tabularium_query_seconds',
+    help: 'Time of SQL statements in the engine, queueing apart.',
+    labelNames: ['warehouse', 'statement', 'code'],
+    buckets: secondsBuckets,
+    registers,
+  });
+  const queued = new Histogram({
+    name: 'tabularium_query_queued_seconds',
+    help: 'Time that SQL statements waited for their turn.',
+    labelNames: ['warehouse'],
+    buckets: secondsBuckets,
+    registers,
+  });
+  const rows = new Counter({
+    name: 'tabularium_rows_inserted_total',
+    help: 'Rows inserted through REST.',
+    labelNames: ['warehouse'],
+    registers,
+  });
+  const tasks = new Counter({
+    name: 'tabularium_tasks_total',
+    help: 'Tasks that ended.',
+    labelNames: ['type', 'state'],
+    registers,
+  });
+  const engine = new Counter({
+    name: 'tabularium_engine_events_total',
+    help: 'Starts, stops, deaths and kills of engine processes.',
+    labelNames: ['warehouse', 'event'],
+    registers,
+  });
+  const errors = new Counter({
+    name: 'tabularium_errors_total',
+    help: 'Errors of our own: answers with 500, and failures of background work.',
+    labelNames: ['kind'],
+    registers,
+  });
+  const broken = new Counter({
+    name: 'tabularium_broken_requests_total',
+    help: 'Requests that never became one: malformed, too slow, cut off.',
+    labelNames: ['code'],
+    registers,
+  });
+  const recovered = new Counter({
+    name: 'tabularium_intents_recovered_total',
+    help: 'Changes that were finished or undone after an interruption.',
+    labelNames: ['outcome'],
+    registers,
+  });
+
+  const read = (o: Observation): void => {
+    switch (o.kind) {
+      case 'requestEnded':
+        requests.labels(o.endpoint, o.code).observe(o.ms / 1000);
+        break;
+      case 'requestBroken':
+        broken.labels(o.code).inc();
+        break;
+      case 'internalError':
+      case 'backgroundError':
+        errors.labels(o.kind).inc();
+        break;
+      case 'queryEnded':
+        queries.labels(o.warehouse, o.statement, o.code).observe(o.elapsedMs / 1000);
+        queued.labels(o.warehouse).observe(o.queuedMs / 1000);
+        break;
+      case 'rowsInserted':
+        rows.labels(o.warehouse).inc(o.rowCount);
+        break;
+      case 'taskEnded':
+        tasks.labels(o.type, o.state).inc();
+        break;
+      case 'intentRecovered':
+        recovered.labels(o.outcome).inc();
+        break;
+      case 'engineStarted':
+      case 'engineStopped':
+      case 'engineDied':
+      case 'engineKilled':
+        engine.labels(o.warehouse, o.kind).inc();
+        break;
+      case 'serverStarted':
+      case 'serverStopping':
+      case 'serverStopped':
+        break;
+    }
+  };
+  return {
+    read,
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+    gauge(name, help, labels, collect) {
+      const gauge = new Gauge({
+        name,
+        help,
+        labelNames: [...labels],
+        registers,
+        collect() {
+          this.reset();
+          for (const { labels: of, value } of collect()) this.set(of, value);
+        },
+      });
+      void gauge;
+    },
+  };
+}

@@ -1,0 +1,58 @@
+// One list of everything worth noticing. The log and the metrics are two readers of it; nothing else writes either.
+
+export type Observation =
+  | { readonly kind: 'serverStarted'; readonly url: string; readonly dataDirectory: string; readonly ms: number }
+  | { readonly kind: 'serverStopping'; readonly signal: string }
+  | { readonly kind: 'serverStopped'; readonly ms: number }
+  | {
+      readonly kind: 'requestEnded';
+      readonly requestId: string;
+      readonly method: string;
+      /** `tables.get`; `-` where no endpoint was found. The path itself is not logged above debug: names are users' data. */
+      readonly endpoint: string;
+      readonly path: string;
+      readonly status: number;
+      readonly code: string;
+      readonly principal: string | undefined;
+      readonly ms: number;
+    }
+  | { readonly kind: 'requestBroken'; readonly code: string; readonly reason: string }
+  | { readonly kind: 'internalError'; readonly requestId: string; readonly errorId: string; readonly error: unknown }
+  | { readonly kind: 'backgroundError'; readonly what: string; readonly error: unknown }
+  | {
+      readonly kind: 'queryEnded';
+      readonly queryId: string;
+      readonly warehouse: string;
+      readonly statement: string;
+      readonly code: string;
+      readonly queuedMs: number;
+      readonly elapsedMs: number;
+      readonly rowCount: number;
+    }
+  | { readonly kind: 'rowsInserted'; readonly warehouse: string; readonly rowCount: number; readonly ms: number }
+  | {
+      readonly kind: 'taskEnded';
+      readonly taskId: string;
+      readonly type: string;
+      readonly state: string;
+      readonly ms: number;
+    }
+  | {
+      readonly kind: 'intentRecovered';
+      readonly verb: string;
+      readonly outcome: 'finished' | 'undone' | 'failed';
+      readonly error?: unknown;
+    }
+  | { readonly kind: 'engineStarted'; readonly warehouse: string; readonly ms: number; readonly pid: number }
+  | { readonly kind: 'engineStopped'; readonly warehouse: string }
+  | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
+  | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string };
+
+export type Observe = (observation: Observation) => void;
+
+/** Tells every reader. */
+export function observers(...readers: readonly Observe[]): Observe {
+  return (observation) => {
+    for (const read of readers) read(observation);
+  };
+}

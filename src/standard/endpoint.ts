@@ -1,0 +1,158 @@
+// What a category and an endpoint are: data. The router, the validator, the OpenAPI document, the permission check, the
+// client and the tests only read it. Handlers return an outcome and never see a status, a header or the HTTP framework.
+import type { Static, TObject, TSchema } from 'typebox';
+import type { Code } from './codes.ts';
+import type { RecordBody } from './envelope.ts';
+
+/** Privileges that an endpoint can ask for; what grants them is access/'s business. */
+export type Privilege = 'read' | 'write' | 'alter' | 'create' | 'drop' | 'use' | 'operate' | 'grant' | 'own';
+
+export interface Permission {
+  readonly privilege: Privilege;
+  /** What the privilege is needed on: the object that the path names, or the one that holds the collection. */
+  readonly on: 'object' | 'parent';
+}
+
+/** How an endpoint is reached and answered. All actions are POST. */
+export type Verb = 'list' | 'get' | 'create' | 'update' | 'delete' | 'action';
+
+export type ApiVersion = `v${number}`;
+
+export type PathParameters = Readonly<Record<string, string>>;
+
+/** What a handler is given. `uriOf` builds the URI of an object in the version of the API that was called. */
+export interface Input<Body, Query> {
+  readonly path: PathParameters;
+  readonly body: Body;
+  readonly query: Query;
+  /** `list` only: names after this one, at most so many. */
+  readonly page: { readonly after?: string; readonly limit: number };
+  /** `create` only: POST fails on an object that exists, PUT returns it. */
+  readonly ifExists: 'fail' | 'return';
+}
+
+export type Found = { readonly outcome: 'found'; readonly record: RecordBody };
+export type Listed = {
+  readonly outcome: 'listed';
+  readonly items: readonly RecordBody[];
+  /** The key of the last item, where there are more. */
+  readonly next?: string | undefined;
+};
+export type Created = {
+  readonly outcome: 'created';
+  readonly record: RecordBody;
+  readonly created: boolean;
+  readonly uri: string;
+};
+export type Updated = { readonly outcome: 'updated'; readonly record: RecordBody };
+export type Deleted = { readonly outcome: 'deleted'; readonly deleted: boolean };
+/** A task was submitted: its record, which names its `uri`. */
+export type Accepted = { readonly outcome: 'accepted'; readonly task: object; readonly uri: string };
+/** What an action answers when it is done. */
+export type Done = { readonly outcome: 'done'; readonly result: RecordBody };
+
+export type Outcome = Found | Listed | Created | Updated | Deleted | Accepted | Done;
+
+export interface OutcomeOf {
+  list: Listed;
+  get: Found;
+  create: Created | Accepted;
+  update: Updated | Accepted;
+  delete: Deleted | Accepted;
+  action: Done | Accepted | Listed;
+}
+
+export interface Endpoint<Context = unknown> {
+  readonly verb: Verb;
+  /** The action's name; verbs that HTTP has a method for have none. */
+  readonly action?: string;
+  readonly on: 'object' | 'collection';
+  /** One sentence. */
+  readonly summary: string;
+  readonly description?: string;
+  readonly permission: Permission;
+  /** Codes of its own, beyond those that its shape can always answer (`commonCodes` in openapi.ts). */
+  readonly codes: readonly Code[];
+  readonly since: ApiVersion;
+  /** The first version that does not have it. */
+  readonly until?: ApiVersion;
+  readonly body?: TObject;
+  /** Media types besides application/json, each with the body's field that takes the text. */
+  readonly textBodies?: Readonly<Record<string, string>>;
+  readonly bodyRequired?: boolean;
+  readonly bodyBytesMax?: number;
+  readonly query?: TObject;
+  /** The answer's result, where it is not the category's record. */
+  readonly result?: TSchema;
+  readonly example?: { readonly body?: unknown; readonly result?: unknown };
+  /** `create` only. False: the collection takes POST alone (its members have no names to be idempotent by). */
+  readonly named?: boolean;
+  /** `create` only: the name may also come from elsewhere in the body, so the body's `name` is not required. */
+  readonly nameOptional?: boolean;
+  readonly mayAccept?: boolean;
+  handle(input: Input<never, never>, context: Context): Promise<Outcome>;
+}
+
+export interface Category<Context = unknown> {
+  /** Lower snake_case, last word plural; unique in the whole API. */
+  readonly name: string;
+  readonly singular: string;
+  readonly title: string;
+  readonly doc: string;
+  /** The path parameter that holds an object's name. */
+  readonly parameter: string;
+  /** The field of the record that identifies it in its collection, where it is not `name`. */
+  readonly idField?: string;
+  readonly parent?: string;
+  /** Also served without the parent's segments, which then mean the parent object of this name (rest-standard A1). */
+  readonly parentDefault?: string;
+  readonly record: TObject;
+  readonly example: Readonly<Record<string, unknown>>;
+  readonly endpoints: readonly Endpoint<Context>[];
+}
+
+type Common = Pick<Endpoint, 'summary' | 'permission'> &
+  Partial<
+    Pick<Endpoint, 'codes' | 'since' | 'until' | 'description' | 'result' | 'example' | 'mayAccept' | 'bodyBytesMax'>
+  >;
+
+type Body<S> = S extends TSchema ? Static<S> : undefined;
+type Handler<V extends Verb, B, Q, Context> = (
+  input: Input<Body<B>, Body<Q>>,
+  context: Context,
+) => Promise<OutcomeOf[V]>;
+
+/** The way to declare endpoints: one function a verb, so that a handler can only return what its verb can answer. */
+export function endpointsFor<Context>() {
+  type Rest = Omit<Common, never>;
+  const finish = <V extends Verb>(verb: V, on: Endpoint['on'], declared: Rest & { handle: unknown; action?: string }) =>
+    ({ codes: [], since: 'v2', ...declared, verb, on }) as unknown as Endpoint<Context>;
+  return {
+    list: <Q extends TObject | undefined = undefined>(
+      declared: Rest & { query?: Q; handle: Handler<'list', undefined, Q, Context> },
+    ) => finish('list', 'collection', declared),
+    get: <Q extends TObject | undefined = undefined>(
+      declared: Rest & { query?: Q; handle: Handler<'get', undefined, Q, Context> },
+    ) => finish('get', 'object', declared),
+    create: <B extends TObject>(
+      declared: Rest & { body: B; handle: Handler<'create', B, undefined, Context> } & Pick<
+          Endpoint,
+          'named' | 'nameOptional' | 'textBodies' | 'bodyRequired'
+        >,
+    ) => finish('create', 'collection', declared),
+    update: <B extends TObject>(declared: Rest & { body: B; handle: Handler<'update', B, undefined, Context> }) =>
+      finish('update', 'object', { ...declared, bodyRequired: true } as never),
+    remove: <Q extends TObject | undefined = undefined>(
+      declared: Rest & { query?: Q; handle: Handler<'delete', undefined, Q, Context> },
+    ) => finish('delete', 'object', declared),
+    action: <B extends TObject>(
+      action: string,
+      declared: Rest & {
+        on: 'object' | 'collection';
+        body: B;
+        bodyRequired?: boolean;
+        handle: Handler<'action', B, undefined, Context>;
+      },
+    ) => finish('action', declared.on, { ...declared, action }),
+  };
+}

@@ -1,0 +1,89 @@
+// Outcomes and failures → status, headers and body: the only place that knows both (rest-standard A3, A4). Records may come
+// ready-serialised, so that a hot object is not serialised again for each reader.
+import { codes, type FailureStatus, type SuccessStatus } from './codes.ts';
+import type { Outcome } from './endpoint.ts';
+import type { Failure } from './failure.ts';
+
+/** JSON text of one object, as pieces that are sent one after the other. */
+export class JsonText {
+  readonly pieces: readonly (string | Uint8Array)[];
+  constructor(...pieces: (string | Uint8Array)[]) {
+    this.pieces = pieces;
+  }
+}
+
+export type RecordBody = object | JsonText;
+
+export interface Answer {
+  readonly status: SuccessStatus | FailureStatus;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Pieces of the JSON body. */
+  readonly body: readonly (string | Uint8Array)[];
+}
+
+const successStatus: Record<Outcome['outcome'], SuccessStatus> = {
+  found: 200,
+  listed: 200,
+  created: 201,
+  updated: 200,
+  deleted: 200,
+  accepted: 202,
+  done: 200,
+};
+
+const head = '{"code":"0","message":"OK","result":';
+
+function pieces(body: RecordBody): readonly (string | Uint8Array)[] {
+  return body instanceof JsonText ? body.pieces : [JSON.stringify(body)];
+}
+
+/** A record with one more field. */
+function extended(body: RecordBody, field: string): readonly (string | Uint8Array)[] {
+  const [first = '', ...rest] = pieces(body);
+  const text = typeof first === 'string' ? first : Buffer.from(first).toString();
+  return [`{${field}${text === '{}' ? '' : ','}${text.slice(1)}`, ...rest];
+}
+
+/** `listKey`: the field of a list's result, the category in camelCase; `sign` makes the page token of a key. */
+export function answerOf(outcome: Outcome, listKey: string, sign: (key: string) => string): Answer {
+  const status = successStatus[outcome.outcome];
+  switch (outcome.outcome) {
+    case 'found':
+    case 'updated':
+      return { status, headers: {}, body: [head, ...pieces(outcome.record), '}'] };
+    case 'done':
+      return { status, headers: {}, body: [head, ...pieces(outcome.result), '}'] };
+    case 'listed': {
+      const body: (string | Uint8Array)[] = [`${head}{"${listKey}":[`];
+      outcome.items.forEach((item, i) => {
+        if (i > 0) body.push(',');
+        body.push(...pieces(item));
+      });
+      body.push(outcome.next === undefined ? ']}}' : `],"nextPageToken":${JSON.stringify(sign(outcome.next))}}}`);
+      return { status, headers: {}, body };
+    }
+    case 'created':
+      return {
+        status,
+        headers: { Location: outcome.uri },
+        body: [head, ...extended(outcome.record, `"created":${outcome.created}`), '}'],
+      };
+    case 'deleted':
+      return { status, headers: {}, body: [`${head}{"deleted":${outcome.deleted}}}`] };
+    case 'accepted':
+      return { status, headers: { Location: outcome.uri }, body: [head, JSON.stringify(outcome.task), '}'] };
+  }
+}
+
+/** `allow`: for METHOD_NOT_ALLOWED. */
+export function answerOfFailure(failure: Failure): Answer {
+  const { status } = codes[failure.code];
+  const headers: Record<string, string> = {};
+  const retryAfter = failure.retryAfterSeconds ?? codes[failure.code].retryAfterSeconds;
+  if (retryAfter !== undefined) headers['Retry-After'] = String(Math.ceil(retryAfter));
+  if (status === 401)
+    headers['WWW-Authenticate'] = 'Bearer realm="tabularium", Basic realm="tabularium", charset="UTF-8"';
+  if (failure.code === 'METHOD_NOT_ALLOWED') headers.Allow = (failure.result.allow as string[]).join(', ');
+  const body = JSON.stringify({ code: failure.code, message: failure.message, result: failure.result });
+  return { status, headers, body: [body] };
+}

@@ -1,0 +1,153 @@
+// Declared parameters → checked values: compiled once for each endpoint, and the only place that says what is wrong with a
+// body or a query (rest-standard A5, B2).
+import { type TObject, type TSchema, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Category, Endpoint } from './endpoint.ts';
+import { Failure, type Violation, violated } from './failure.ts';
+
+export const pageSizeDefault = 100;
+export const pageSizeMax = 1000;
+
+/** The two query parameters of every list (rest-standard B3). */
+export const pageQuery = Type.Object(
+  {
+    pageSize: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: pageSizeMax,
+        default: pageSizeDefault,
+        description: 'How many items a page holds.',
+      }),
+    ),
+    pageToken: Type.Optional(Type.String({ maxLength: 4096, description: '`nextPageToken` of the page before.' })),
+  },
+  { additionalProperties: false },
+);
+
+export type Check = (value: unknown) => void;
+
+/** The schema of a create's body: with `name` where the path does not hold it. */
+export function createBody(endpoint: Endpoint, withName: boolean): TObject | undefined {
+  if (endpoint.verb !== 'create' || endpoint.named === false || endpoint.body === undefined) return endpoint.body;
+  const name = Type.String({ description: 'The name of the object: 1 to 128 characters.' });
+  const optional = !withName || endpoint.nameOptional === true;
+  return Type.Object(
+    { name: optional ? Type.Optional(name) : name, ...endpoint.body.properties },
+    { ...endpoint.body, additionalProperties: false },
+  ) as unknown as TObject;
+}
+
+/** A check that throws UNKNOWN_FIELD or INVALID_PARAMETER with violations. */
+export function compileCheck(schema: TSchema, where: 'body' | 'query'): Check {
+  const validator = Compile(schema);
+  return (value) => {
+    if (validator.Check(value)) return;
+    throw failureOf(violationsOf(validator.Errors(value), where));
+  };
+}
+
+interface SchemaError {
+  readonly keyword: string;
+  readonly instancePath: string;
+  readonly params: object;
+  readonly message: string;
+}
+
+function violationsOf(errors: readonly SchemaError[], where: 'body' | 'query'): Violation[] {
+  const found: Violation[] = [];
+  for (const { keyword, instancePath, params, message } of errors) {
+    const at = where === 'body' ? instancePath : `query:${instancePath.slice(1)}`;
+    if (keyword === 'boolean') continue; // said again, better, by additionalProperties
+    if (keyword === 'additionalProperties') {
+      for (const field of (params as { additionalProperties: string[] }).additionalProperties) {
+        const pointer = where === 'body' ? `${instancePath}/${escapePointer(field)}` : `query:${field}`;
+        found.push({ pointer, rule: 'unknownField', message: 'is not a field of this API' });
+      }
+    } else if (keyword === 'required') {
+      for (const field of (params as { requiredProperties: string[] }).requiredProperties) {
+        found.push({ pointer: `${at}/${escapePointer(field)}`, rule: 'required', message: 'is required' });
+      }
+    } else found.push({ pointer: at, rule: keyword, message });
+  }
+  return found;
+}
+
+function failureOf(violations: readonly Violation[]): Failure {
+  const first = violations[0];
+  const unknown = violations.every((violation) => violation.rule === 'unknownField');
+  const message = first ? `${first.pointer || 'the body'} ${first.message}` : 'the request does not fit this API';
+  return violated(unknown && first ? 'UNKNOWN_FIELD' : 'INVALID_PARAMETER', message, violations);
+}
+
+export function escapePointer(field: string): string {
+  return field.replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
+/** What an endpoint takes, compiled. */
+export interface Parameters {
+  readonly query: TObject | undefined;
+  readonly checkQuery: Check | undefined;
+  readonly body: TObject | undefined;
+  readonly checkBody: Check | undefined;
+  /** For `PUT /{collection}/{object}`. */
+  readonly checkBodyWithoutName: Check | undefined;
+  readonly mediaTypes: readonly string[];
+}
+
+export function parametersOf(endpoint: Endpoint): Parameters {
+  const query = endpoint.query ?? (endpoint.verb === 'list' ? pageQuery : undefined);
+  const { body } = endpoint;
+  return {
+    query,
+    checkQuery: query && compileCheck(query, 'query'),
+    body,
+    checkBody: body && compileCheck(createBody(endpoint, true) as TSchema, 'body'),
+    checkBodyWithoutName: body && compileCheck(createBody(endpoint, false) as TSchema, 'body'),
+    mediaTypes: ['application/json', ...Object.keys(endpoint.textBodies ?? {})],
+  };
+}
+
+/**
+ * The query string → declared, typed, unrepeated parameters. Throws UNKNOWN_QUERY_PARAMETER, REPEATED_QUERY_PARAMETER,
+ * BODY_AND_QUERY (where the API takes a body) or INVALID_PARAMETER.
+ */
+export function readQuery(text: string, parameters: Parameters): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  if (text === '') return values;
+  const declared = parameters.query?.properties ?? {};
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (!Object.hasOwn(declared, name)) {
+      if (parameters.body)
+        throw new Failure('BODY_AND_QUERY', 'this API takes its parameters in the body, not in the query');
+      const known = Object.keys(declared);
+      const has = known.length > 0 ? `it has ${known.join(' and ')}` : 'it has none';
+      throw new Failure(
+        'UNKNOWN_QUERY_PARAMETER',
+        `"${name.slice(0, 64)}" is not a query parameter of this API; ${has}`,
+        {
+          declared: known,
+        },
+      );
+    }
+    if (Object.hasOwn(values, name)) throw new Failure('REPEATED_QUERY_PARAMETER', `"${name}" stands more than once`);
+    values[name] = typed(value, declared[name] as TSchema);
+  }
+  parameters.checkQuery?.(values);
+  return values;
+}
+
+function typed(value: string, schema: TSchema): unknown {
+  const type = (schema as { type?: string }).type;
+  if (type === 'integer' && /^-?\d{1,15}$/.test(value)) return Number(value);
+  if (type === 'boolean' && (value === 'true' || value === 'false')) return value === 'true';
+  return value;
+}
+
+/** `unique_key_constraints` and table fields stay as they are; a category's list key is camelCase (rest-standard A3, B3). */
+export function camelCase(category: string): string {
+  return category.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+export function listKeyOf(category: Pick<Category, 'name'>): string {
+  return camelCase(category.name);
+}
