@@ -1,0 +1,156 @@
+// For each DuckDB type, the SQL expression that writes a value as JSON text (rest-standard B7). Total: a type that is not
+// named here is written as the JSON string of its own text. The expressions depend on no session setting.
+import { quoteLiteral } from './identifiers.ts';
+import { type EngineType, parseEngineType } from './type_text.ts';
+
+export type NumbersForm = 'number' | 'string';
+
+/** @returns a VARCHAR expression that is never NULL: the JSON text of `expression`, `null` for NULL. */
+export function jsonExpression(duckdbTypeText: string, expression: string, numbers: NumbersForm): string {
+  return write(parseEngineType(duckdbTypeText), expression, { numbers, depth: 0 });
+}
+
+interface Context {
+  readonly numbers: NumbersForm;
+  /** Names the lambda parameters of nested lists apart. */
+  readonly depth: number;
+}
+type ScalarWriter = (x: string, context: Context) => string;
+
+const orNull = (text: string): string => `coalesce(${text}, 'null')`;
+const plain: ScalarWriter = (x) => orNull(`${x}::VARCHAR`);
+const quoted: ScalarWriter = (x) => orNull(`'"' || ${x}::VARCHAR || '"'`);
+const escaped: ScalarWriter = (x) => orNull(`to_json(${x}::VARCHAR)::VARCHAR`);
+const wide: ScalarWriter = (x, context) => (context.numbers === 'string' ? quoted(x, context) : plain(x, context));
+
+const float: ScalarWriter = (x) =>
+  `CASE WHEN isfinite(${x}) THEN ${x}::VARCHAR WHEN isnan(${x}) THEN '"NaN"' ` +
+  `WHEN ${x} > 0 THEN '"Infinity"' WHEN ${x} < 0 THEN '"-Infinity"' ELSE 'null' END`;
+
+/** "2026-01-31 10:00:00" with a T; the space before (BC) stays one. "infinity" has none. */
+const isoText = (text: string): string => `replace(replace(${text}, ' ', 'T'), 'T(', ' (')`;
+const datetime: ScalarWriter = (x) => orNull(`'"' || ${isoText(`${x}::VARCHAR`)} || '"'`);
+const timestamp: ScalarWriter = (x) =>
+  orNull(`'"' || ${isoText(`timezone('UTC', ${x})::VARCHAR`)} || CASE WHEN isfinite(${x}) THEN 'Z"' ELSE '"' END`);
+
+/**
+ * DuckDB's JSON may hold what is none: trailing commas, NaN, Infinity; and line breaks, which the pages of a result are cut
+ * at. Almost none does, so a cheap test comes first. What cannot be mended is written as a string.
+ */
+const json: ScalarWriter = (x) => {
+  const text = `${x}::VARCHAR`;
+  const outsideStrings = `regexp_replace(${text}, '"(?:[^"\\\\]|\\\\.)*"', '""', 'g')`;
+  const suspicious = `'(?i)nan|inf|,\\s*[\\]}]'`;
+  return (
+    `CASE WHEN ${x} IS NULL THEN 'null' ` +
+    `WHEN regexp_matches(${text}, ${suspicious}) AND regexp_matches(${outsideStrings}, ${suspicious}) THEN ` +
+    `CASE WHEN regexp_matches(${outsideStrings}, '(?i)nan|inf') THEN to_json(${text})::VARCHAR ELSE json(${text})::VARCHAR END ` +
+    `ELSE translate(${text}, chr(10) || chr(13), '  ') END`
+  );
+};
+
+const scalars: Readonly<Record<string, ScalarWriter>> = {
+  BOOLEAN: plain,
+  TINYINT: plain,
+  SMALLINT: plain,
+  INTEGER: plain,
+  UTINYINT: plain,
+  USMALLINT: plain,
+  UINTEGER: plain,
+  BIGINT: wide,
+  UBIGINT: wide,
+  HUGEINT: wide,
+  UHUGEINT: wide,
+  BIGNUM: wide,
+  FLOAT: float,
+  DOUBLE: float,
+  DATE: quoted,
+  TIME: quoted,
+  'TIME WITH TIME ZONE': quoted,
+  TIME_NS: quoted,
+  TIMESTAMP: datetime,
+  TIMESTAMP_S: datetime,
+  TIMESTAMP_MS: datetime,
+  TIMESTAMP_NS: datetime,
+  'TIMESTAMP WITH TIME ZONE': timestamp,
+  TIMESTAMPTZ: timestamp,
+  INTERVAL: quoted,
+  BIT: quoted,
+  UUID: quoted,
+  VARCHAR: (x) => orNull(`to_json(${x})::VARCHAR`),
+  BLOB: (x) => orNull(`'"' || to_base64(${x}) || '"'`),
+  JSON: json,
+  VARIANT: (x, context) => json(`(${x}::JSON)`, context),
+  NULL: () => `'null'`,
+  SQLNULL: () => `'null'`,
+};
+
+function write(type: EngineType, x: string, context: Context): string {
+  if (writtenByEngine(type, context.numbers)) return orNull(`to_json(${x})::VARCHAR`);
+  switch (type.kind) {
+    case 'scalar':
+      return (Object.hasOwn(scalars, type.name) ? scalars[type.name]! : escaped)(x, context);
+    case 'decimal':
+      return wide(x, context);
+    case 'list': {
+      const e = `e${context.depth}`;
+      return whole(x, `'[' || ${each(x, e, write(type.element, e, inner(context)))} || ']'`);
+    }
+    case 'map': {
+      const e = `e${context.depth}`;
+      const key = write(type.key, `${e}.key`, inner(context));
+      const value = write(type.value, `${e}.value`, inner(context));
+      return whole(
+        x,
+        `'[' || ${each(`map_entries(${x})`, e, `'{"key":' || ${key} || ',"value":' || ${value} || '}'`)} || ']'`,
+      );
+    }
+    case 'struct':
+      return whole(x, writeStruct(type.fields, x, context));
+    case 'union': {
+      const members = type.members.map(({ name = '', type: member }) => {
+        const value = `union_extract(${x}, ${quoteLiteral(name)})`;
+        return `WHEN ${quoteLiteral(name)} THEN ${write(member, value, context)}`;
+      });
+      return `CASE union_tag(${x})::VARCHAR ${members.join(' ')} ELSE 'null' END`;
+    }
+  }
+}
+
+const whole = (x: string, text: string): string => `CASE WHEN ${x} IS NULL THEN 'null' ELSE ${text} END`;
+const inner = (context: Context): Context => ({ ...context, depth: context.depth + 1 });
+const each = (list: string, e: string, text: string): string =>
+  `array_to_string(list_transform(${list}, lambda ${e}: ${text}), ',')`;
+
+/** A struct is an object; a row(...), whose fields have no names, is an array. */
+function writeStruct(
+  fields: readonly { readonly name?: string; readonly type: EngineType }[],
+  x: string,
+  context: Context,
+): string {
+  const parts = fields.map(({ name, type }, i) =>
+    name === undefined
+      ? write(type, `struct_extract(${x}, ${i + 1})`, context)
+      : `${quoteLiteral(`${JSON.stringify(name)}:`)} || ${write(type, `struct_extract(${x}, ${quoteLiteral(name)})`, context)}`,
+  );
+  const [open, close] = fields.some((f) => f.name === undefined) ? ['[', ']'] : ['{', '}'];
+  return `'${open}' || ${parts.join(` || ',' || `)} || '${close}'`;
+}
+
+/** Scalars inside a list or struct that DuckDB's own to_json writes as we would. */
+const engineScalars = new Set(
+  'BOOLEAN TINYINT SMALLINT INTEGER UTINYINT USMALLINT UINTEGER BIGINT UBIGINT HUGEINT VARCHAR DATE UUID TIME'.split(
+    ' ',
+  ),
+);
+const wideScalars = new Set(['BIGINT', 'UBIGINT', 'HUGEINT']);
+
+/** Whether a nested type can be left to to_json whole, which is many times faster than a lambda. */
+function writtenByEngine(type: EngineType, numbers: NumbersForm): boolean {
+  const leaf = (t: EngineType): boolean => {
+    if (t.kind === 'scalar') return engineScalars.has(t.name) && !(numbers === 'string' && wideScalars.has(t.name));
+    if (t.kind === 'list') return leaf(t.element);
+    return t.kind === 'struct' && t.fields.every((f) => f.name !== undefined && leaf(f.type));
+  };
+  return (type.kind === 'list' || type.kind === 'struct') && leaf(type);
+}

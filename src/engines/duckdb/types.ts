@@ -1,0 +1,123 @@
+// What each logical type is in DuckDB, and which logical type a DuckDB type is. How a value is written as JSON is
+// json_text.ts'.
+import { formatType, type LogicalType, type ScalarKind, type TypeKind } from '../../model/types.ts';
+import { quoteIdentifier } from './identifiers.ts';
+import { type EngineType, parseEngineType } from './type_text.ts';
+
+export { jsonExpression } from './json_text.ts';
+
+type WriterOf<K extends TypeKind> = (type: Extract<LogicalType, { readonly kind: K }>) => string;
+
+const scalarNames: Record<ScalarKind, string> = {
+  BOOLEAN: 'BOOLEAN',
+  TINYINT: 'TINYINT',
+  SMALLINT: 'SMALLINT',
+  INT: 'INTEGER',
+  BIGINT: 'BIGINT',
+  LARGEINT: 'HUGEINT',
+  FLOAT: 'FLOAT',
+  DOUBLE: 'DOUBLE',
+  DATE: 'DATE',
+  DATETIME: 'TIMESTAMP',
+  TIMESTAMPTZ: 'TIMESTAMP WITH TIME ZONE',
+  STRING: 'VARCHAR',
+  BINARY: 'BLOB',
+  JSON: 'JSON',
+  UUID: 'UUID',
+};
+
+const writers: { readonly [K in Exclude<TypeKind, ScalarKind>]: WriterOf<K> } = {
+  DECIMAL: (type) => `DECIMAL(${type.precision},${type.scale})`,
+  // DuckDB takes a length and forgets it; the column's CHECK keeps it (table_text.ts).
+  CHAR: () => 'VARCHAR',
+  VARCHAR: () => 'VARCHAR',
+  ARRAY: (type) => `${duckdbType(type.element)}[]`,
+  MAP: (type) => `MAP(${duckdbType(type.key)}, ${duckdbType(type.value)})`,
+  STRUCT: (type) => `STRUCT(${type.fields.map((f) => `${quoteIdentifier(f.name)} ${duckdbType(f.type)}`).join(', ')})`,
+};
+
+export function duckdbType(type: LogicalType): string {
+  switch (type.kind) {
+    case 'DECIMAL':
+      return writers.DECIMAL(type);
+    case 'CHAR':
+    case 'VARCHAR':
+      return writers.VARCHAR(type as Extract<LogicalType, { readonly kind: 'CHAR' | 'VARCHAR' }>);
+    case 'ARRAY':
+      return writers.ARRAY(type);
+    case 'MAP':
+      return writers.MAP(type);
+    case 'STRUCT':
+      return writers.STRUCT(type);
+    default:
+      return scalarNames[type.kind];
+  }
+}
+
+/** DuckDB's scalars that are, or fit without loss into, one of ours. Unsigned integers become the next wider signed one. */
+const kindOfScalar: Readonly<Record<string, ScalarKind>> = {
+  BOOLEAN: 'BOOLEAN',
+  TINYINT: 'TINYINT',
+  SMALLINT: 'SMALLINT',
+  INTEGER: 'INT',
+  BIGINT: 'BIGINT',
+  HUGEINT: 'LARGEINT',
+  UTINYINT: 'SMALLINT',
+  USMALLINT: 'INT',
+  UINTEGER: 'BIGINT',
+  UBIGINT: 'LARGEINT',
+  FLOAT: 'FLOAT',
+  DOUBLE: 'DOUBLE',
+  DATE: 'DATE',
+  TIMESTAMP: 'DATETIME',
+  TIMESTAMP_S: 'DATETIME',
+  TIMESTAMP_MS: 'DATETIME',
+  'TIMESTAMP WITH TIME ZONE': 'TIMESTAMPTZ',
+  TIMESTAMPTZ: 'TIMESTAMPTZ',
+  VARCHAR: 'STRING',
+  BLOB: 'BINARY',
+  JSON: 'JSON',
+  UUID: 'UUID',
+};
+
+/** The logical type that holds every value of a DuckDB type, or undefined where none does (TIME, INTERVAL, ENUM, ...). */
+export function logicalTypeOf(duckdbTypeText: string): LogicalType | undefined {
+  return logicalOf(parseEngineType(duckdbTypeText));
+}
+
+function logicalOf(type: EngineType): LogicalType | undefined {
+  switch (type.kind) {
+    case 'scalar': {
+      const kind = Object.hasOwn(kindOfScalar, type.name) ? kindOfScalar[type.name] : undefined;
+      return kind === undefined ? undefined : { kind };
+    }
+    case 'decimal':
+      return { kind: 'DECIMAL', precision: type.precision, scale: type.scale };
+    case 'list': {
+      const element = logicalOf(type.element);
+      return element && { kind: 'ARRAY', element };
+    }
+    case 'map': {
+      const key = logicalOf(type.key);
+      const value = logicalOf(type.value);
+      return key && value && { kind: 'MAP', key, value };
+    }
+    case 'struct': {
+      const fields: { name: string; type: LogicalType }[] = [];
+      for (const field of type.fields) {
+        const fieldType = logicalOf(field.type);
+        if (fieldType === undefined || field.name === undefined) return undefined;
+        fields.push({ name: field.name, type: fieldType });
+      }
+      return { kind: 'STRUCT', fields };
+    }
+    case 'union':
+      return undefined;
+  }
+}
+
+/** How a result column's type is told to the caller: our canonical text, or the engine's own where we have no such type. */
+export function resultTypeText(duckdbTypeText: string): string {
+  const type = logicalTypeOf(duckdbTypeText);
+  return type === undefined ? duckdbTypeText : formatType(type);
+}
