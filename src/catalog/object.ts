@@ -1,0 +1,83 @@
+// What the catalog hands out and takes in. How it changes is catalog.ts.
+import type { Change } from '../engines/engine.ts';
+import type { Principal } from '../model/principal.ts';
+import type { ObjectState } from '../store/schema.ts';
+
+/** 'catalogs', 'databases', ...: code shared by all categories never names one. */
+export type Category = string;
+
+/** Specs are shared between callers and frozen. Times are RFC 3339 with milliseconds and `Z`. */
+export interface CatalogObject<S = unknown> {
+  readonly id: string;
+  readonly category: Category;
+  readonly parentId: string | null;
+  readonly name: string;
+  readonly state: ObjectState;
+  readonly spec: S;
+  readonly owner: string;
+  readonly version: number;
+  readonly createdAt: string;
+  readonly createdBy: string;
+  readonly updatedAt: string;
+  readonly updatedBy: string;
+}
+
+/** From the root. */
+export type ObjectPath = readonly { readonly category: Category; readonly name: string }[];
+
+export interface ListOptions {
+  /** The name after which the list goes on. */
+  readonly after?: string | undefined;
+  readonly limit: number;
+  /** A SQL LIKE pattern with `\` as its escape; case does not count. */
+  readonly namePattern?: string | undefined;
+  /** A part of the comment; case does not count. */
+  readonly comment?: string | undefined;
+}
+
+export interface CreateRequest<S = unknown> {
+  readonly parent: CatalogObject | null;
+  readonly category: Category;
+  readonly name: string;
+  readonly spec: S;
+  readonly principal: Principal;
+  readonly owner?: string | undefined;
+  /** The warehouse whose engine realises `change`; they come together, with `undo`. */
+  readonly warehouse?: string | undefined;
+  readonly change?: Change | ((id: string) => Change) | undefined;
+  readonly undo?: Change | ((id: string) => Change) | undefined;
+  readonly ifExists: 'fail' | 'return';
+}
+
+export interface UpdateRequest<S = unknown> {
+  readonly spec?: S | undefined;
+  readonly owner?: string | undefined;
+  readonly name?: string | undefined;
+  readonly expectedVersion?: number | undefined;
+  readonly principal: Principal;
+  readonly warehouse?: string | undefined;
+  readonly change?: Change | undefined;
+  /** The task that does the change, should it have to rewrite data. `target` is the object's URI. */
+  readonly task?: { readonly type: string; readonly target: string; readonly request: unknown } | undefined;
+}
+
+export type UpdateOutcome<S = unknown> =
+  | { readonly object: CatalogObject<S>; readonly taskId?: undefined }
+  | { readonly taskId: string; readonly object?: undefined };
+
+export interface DropRequest {
+  readonly principal: Principal;
+  readonly cascade: boolean;
+  /** Categories whose objects make the parent non-empty; children of other categories just go with it. */
+  readonly childCategories: readonly Category[];
+  readonly warehouse?: string | undefined;
+  readonly change?: Change | undefined;
+}
+
+/** Told after every commit that changes what readers see. `deep`: the paths of descendants changed or went too. */
+export interface ChangeEvent {
+  readonly objectId: string;
+  readonly parentId: string | null;
+  readonly category: Category;
+  readonly deep: boolean;
+}

@@ -1,0 +1,92 @@
+// Records ready-serialised, so that reading a hot object costs a look-up. An entry says which objects it was made from and
+// goes when one of them, or a child of one of them, changes. For one server only: several servers on one store do without.
+import type { Catalog } from './catalog.ts';
+
+interface Entry {
+  readonly text: string | Uint8Array;
+  readonly dependsOn: readonly string[];
+  readonly bytes: number;
+}
+
+/** What stands for the parent of top-level collections. */
+export const rootId = 'root';
+
+export class RecordCache {
+  readonly #bytesMax: number;
+  readonly #entries = new Map<string, Entry>();
+  readonly #keysByObject = new Map<string, Set<string>>();
+  #bytes = 0;
+  /** Moves with every change: what was read before a change is not kept after it. */
+  #generation = 0;
+
+  constructor(catalog: Catalog, bytesMax: number) {
+    this.#bytesMax = bytesMax;
+    catalog.onChange(({ objectId, parentId, deep }) => {
+      this.#generation++;
+      if (deep) this.#clear();
+      else {
+        this.#drop(objectId);
+        this.#drop(parentId ?? rootId);
+      }
+    });
+  }
+
+  get(key: string): string | Uint8Array | undefined {
+    const entry = this.#entries.get(key);
+    if (!entry) return undefined;
+    // Last used goes to the end; the first is the first to go.
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    return entry.text;
+  }
+
+  /** The cached text, or what `make` makes, kept unless something changed meanwhile. */
+  async through(
+    key: string,
+    make: () => Promise<{ readonly text: string | Uint8Array; readonly dependsOn: readonly string[] }>,
+  ): Promise<string | Uint8Array> {
+    const cached = this.get(key);
+    if (cached !== undefined) return cached;
+    const generation = this.#generation;
+    const { text, dependsOn } = await make();
+    if (generation === this.#generation) this.#set(key, text, dependsOn);
+    return text;
+  }
+
+  #set(key: string, text: string | Uint8Array, dependsOn: readonly string[]): void {
+    const bytes = text.length + key.length + 200 + dependsOn.length * 100;
+    if (bytes > this.#bytesMax / 4) return;
+    this.#remove(key);
+    this.#entries.set(key, { text, dependsOn, bytes });
+    this.#bytes += bytes;
+    for (const id of dependsOn) {
+      const keys = this.#keysByObject.get(id);
+      if (keys) keys.add(key);
+      else this.#keysByObject.set(id, new Set([key]));
+    }
+    while (this.#bytes > this.#bytesMax) this.#remove(this.#entries.keys().next().value as string);
+  }
+
+  #drop(objectId: string): void {
+    const keys = this.#keysByObject.get(objectId);
+    if (keys) for (const key of [...keys]) this.#remove(key);
+  }
+
+  #remove(key: string): void {
+    const entry = this.#entries.get(key);
+    if (!entry) return;
+    this.#entries.delete(key);
+    this.#bytes -= entry.bytes;
+    for (const id of entry.dependsOn) {
+      const keys = this.#keysByObject.get(id);
+      keys?.delete(key);
+      if (keys?.size === 0) this.#keysByObject.delete(id);
+    }
+  }
+
+  #clear(): void {
+    this.#entries.clear();
+    this.#keysByObject.clear();
+    this.#bytes = 0;
+  }
+}

@@ -1,0 +1,76 @@
+// What a task is, to those who submit, run and show them. The queue and the runner are tasks.ts.
+import type { TaskState } from '../store/schema.ts';
+import type { Store } from '../store/store.ts';
+
+export type { TaskState };
+
+export interface TaskError {
+  readonly code: string;
+  readonly message: string;
+  readonly result?: unknown;
+}
+
+/** Times are RFC 3339 with milliseconds and `Z`. `progress` is 0 to 1, null if unknown. */
+export interface TaskRecord {
+  readonly taskId: string;
+  readonly type: string;
+  readonly state: TaskState;
+  readonly progress: number | null;
+  readonly progressText: string | null;
+  readonly submittedBy: string;
+  readonly submittedAt: string;
+  readonly startedAt: string | null;
+  readonly endedAt: string | null;
+  readonly attempt: number;
+  readonly target: string;
+  readonly request: unknown;
+  readonly result: unknown;
+  readonly error: TaskError | null;
+}
+
+export interface TaskContext {
+  readonly signal: AbortSignal;
+  /** `null`: unknown. Written to the store at most once a second. */
+  progress(fraction: number | null, text?: string): void;
+  readonly store: Store;
+}
+
+export interface TaskKind {
+  readonly type: string;
+  /** How often a task is begun before it fails for good. */
+  readonly attemptsMax: number;
+  /** Absent: tasks of this type are only adopted or recorded, and end TASK_INTERRUPTED when their process dies. */
+  run?(task: TaskRecord, context: TaskContext): Promise<unknown>;
+  /** Called when a task ended without `run` having seen it end: cancelled while pending, or given up at a start. May be lost in a crash. */
+  abandoned?(task: TaskRecord): Promise<void>;
+  /** Deletes the files of a task that is being removed. Idempotent. */
+  removed?(task: TaskRecord): Promise<void>;
+}
+
+export interface TaskRequest {
+  readonly type: string;
+  readonly submittedBy: string;
+  /** URI of the object. */
+  readonly target: string;
+  readonly request: unknown;
+}
+
+/** A failure that may pass: the task runs again after a pause. Any other, a Failure of status 503 apart, ends it. */
+export class RetryableError extends Error {
+  override name = 'RetryableError';
+  readonly retryAfterMs: number | undefined;
+  constructor(message: string, options: { readonly cause?: unknown; readonly retryAfterMs?: number } = {}) {
+    super(message, { cause: options.cause });
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}
+
+/** Reason of an abort: the server stops and hands the task back; whoever runs next goes on with it. Nothing is to be undone. */
+export class HandedBack extends Error {
+  override name = 'HandedBack';
+}
+
+/** Reason of an abort: somebody cancelled the task. */
+export class Cancelled extends Error {
+  override name = 'Cancelled';
+}
