@@ -1,6 +1,8 @@
 // The metadata store: opens it, brings its tables to this version, runs transactions. What is in the tables is others'.
-import type { Kysely, Transaction } from 'kysely';
+import { Kysely, type Transaction } from 'kysely';
+import { migrate, sqliteColumnTypes } from './migrations.ts';
 import type { Schema } from './schema.ts';
+import { sqliteDialect } from './sqlite.ts';
 
 /** Called before every statement; a fault test throws from it. */
 export type Inject = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
@@ -13,11 +15,34 @@ export interface StoreOptions {
 
 export interface Store {
   readonly db: Kysely<Schema>;
-  /** All or nothing, alone among transactions. `run` has no side effects: it may be run again. */
+  /**
+   * All or nothing, alone among transactions. `run` waits for nothing but its own statements (everyone else waits for it), and
+   * has no other effects: a store that several servers share runs it again after a conflict.
+   */
   transaction<T>(run: (tx: Transaction<Schema>) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
+/** Throws StoreInUse where another server has it open, StoreTooNew where a later release wrote it. */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  throw new Error(`not yet: ${options.file}`);
+  const db = new Kysely<Schema>({ dialect: sqliteDialect(options.file, options.inject) });
+  const close = (): Promise<void> => db.destroy();
+  try {
+    await migrate(db, sqliteColumnTypes);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { db, transaction: (run) => db.transaction().execute(run), close };
+}
+
+/** A value that is made once and then kept, such as a signing key. */
+export async function setting(store: Store, key: string, initial: () => string): Promise<string> {
+  return store.transaction(async (tx) => {
+    const kept = await tx.selectFrom('settings').select('value').where('key', '=', key).executeTakeFirst();
+    if (kept) return kept.value;
+    const value = initial();
+    await tx.insertInto('settings').values({ key, value }).execute();
+    return value;
+  });
 }
