@@ -1,12 +1,10 @@
 // What each logical type is in DuckDB, and which logical type a DuckDB type is. How a value is written as JSON is
 // json_text.ts'.
-import { formatType, type LogicalType, type ScalarKind, type TypeKind } from '../../model/types.ts';
+import { formatType, type LogicalType, type ScalarKind } from '../../model/types.ts';
 import { quoteIdentifier } from './identifiers.ts';
 import { type EngineType, parseEngineType } from './type_text.ts';
 
 export { jsonExpression } from './json_text.ts';
-
-type WriterOf<K extends TypeKind> = (type: Extract<LogicalType, { readonly kind: K }>) => string;
 
 const scalarNames: Record<ScalarKind, string> = {
   BOOLEAN: 'BOOLEAN',
@@ -26,29 +24,21 @@ const scalarNames: Record<ScalarKind, string> = {
   UUID: 'UUID',
 };
 
-const writers: { readonly [K in Exclude<TypeKind, ScalarKind>]: WriterOf<K> } = {
-  DECIMAL: (type) => `DECIMAL(${type.precision},${type.scale})`,
-  // DuckDB takes a length and forgets it; the column's CHECK keeps it (table_text.ts).
-  CHAR: () => 'VARCHAR',
-  VARCHAR: () => 'VARCHAR',
-  ARRAY: (type) => `${duckdbType(type.element)}[]`,
-  MAP: (type) => `MAP(${duckdbType(type.key)}, ${duckdbType(type.value)})`,
-  STRUCT: (type) => `STRUCT(${type.fields.map((f) => `${quoteIdentifier(f.name)} ${duckdbType(f.type)}`).join(', ')})`,
-};
-
+/** Total: a kind without an entry or a case does not compile. */
 export function duckdbType(type: LogicalType): string {
   switch (type.kind) {
     case 'DECIMAL':
-      return writers.DECIMAL(type);
+      return `DECIMAL(${type.precision},${type.scale})`;
     case 'CHAR':
     case 'VARCHAR':
-      return writers.VARCHAR(type as Extract<LogicalType, { readonly kind: 'CHAR' | 'VARCHAR' }>);
+      // DuckDB takes a length and forgets it; the column's CHECK keeps it (column_text.ts).
+      return 'VARCHAR';
     case 'ARRAY':
-      return writers.ARRAY(type);
+      return `${duckdbType(type.element)}[]`;
     case 'MAP':
-      return writers.MAP(type);
+      return `MAP(${duckdbType(type.key)}, ${duckdbType(type.value)})`;
     case 'STRUCT':
-      return writers.STRUCT(type);
+      return `STRUCT(${type.fields.map((f) => `${quoteIdentifier(f.name)} ${duckdbType(f.type)}`).join(', ')})`;
     default:
       return scalarNames[type.kind];
   }
@@ -119,5 +109,5 @@ function logicalOf(type: EngineType): LogicalType | undefined {
 /** How a result column's type is told to the caller: our canonical text, or the engine's own where we have no such type. */
 export function resultTypeText(duckdbTypeText: string): string {
   const type = logicalTypeOf(duckdbTypeText);
-  return type === undefined ? duckdbTypeText : formatType(type);
+  return type === undefined ? duckdbTypeText.replaceAll('"NULL"', 'NULL') : formatType(type);
 }
