@@ -59,7 +59,7 @@ export interface OutcomeOf {
   create: Created | Accepted;
   update: Updated | Accepted;
   delete: Deleted | Accepted;
-  action: Done | Accepted | Listed;
+  action: Done | Accepted | Listed | Created;
 }
 
 export interface Endpoint<Context = unknown> {
@@ -89,7 +89,10 @@ export interface Endpoint<Context = unknown> {
   readonly named?: boolean;
   /** `create` only: the name may also come from elsewhere in the body, so the body's `name` is not required. */
   readonly nameOptional?: boolean;
+  /** It may answer 202 with a task instead. */
   readonly mayAccept?: boolean;
+  /** An action that makes an object: it answers 201. */
+  readonly creates?: boolean;
   handle(input: Input<never, never>, context: Context): Promise<Outcome>;
 }
 
@@ -113,7 +116,10 @@ export interface Category<Context = unknown> {
 
 type Common = Pick<Endpoint, 'summary' | 'permission'> &
   Partial<
-    Pick<Endpoint, 'codes' | 'since' | 'until' | 'description' | 'result' | 'example' | 'mayAccept' | 'bodyBytesMax'>
+    Pick<
+      Endpoint,
+      'codes' | 'since' | 'until' | 'description' | 'result' | 'example' | 'mayAccept' | 'creates' | 'bodyBytesMax'
+    >
   >;
 
 type Body<S> = S extends TSchema ? Static<S> : undefined;

@@ -1,0 +1,291 @@
+// The running side of warehouses: which are up, who may run a statement now, when one goes to sleep and wakes. What a
+// warehouse should be is in the store and asked through `load`; how an engine works is behind the port.
+import type { WarehouseSpec } from '../model/records.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Failure } from '../standard/failure.ts';
+import { Admission } from './admission.ts';
+import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
+
+export interface WarehouseDescription {
+  readonly id: string;
+  readonly name: string;
+  readonly spec: WarehouseSpec;
+  readonly backends: readonly { readonly name: string; readonly disabled: boolean }[];
+}
+
+export interface WarehousesOptions {
+  readonly engines: readonly Engine[];
+  /** Undefined where there is no such warehouse. */
+  readonly load: (name: string) => Promise<WarehouseDescription | undefined>;
+  readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
+  readonly dataDirectory: string;
+  readonly spoolDirectory: string;
+  readonly queueWaitMs: number;
+  readonly observe: Observe;
+}
+
+export type WarehouseState = 'running' | 'starting' | 'suspended' | 'failed';
+
+export interface WarehouseCondition {
+  readonly state: WarehouseState;
+  readonly health: { readonly status: 'healthy' | 'degraded' | 'unavailable'; readonly message: string };
+  readonly runningQueries: number;
+  readonly queuedQueries: number;
+  readonly availableBackendCount: number;
+  readonly backend: BackendStatus;
+}
+
+interface Running {
+  description: WarehouseDescription;
+  readonly engine: EngineWarehouse;
+  readonly admission: Admission;
+  lastUsedAt: number;
+  /** Put to sleep for want of work, not by an operator. */
+  asleep: boolean;
+  starting: Promise<void> | undefined;
+  startError: string | undefined;
+}
+
+const idleCheckMs = 1000;
+
+export class Warehouses {
+  readonly #options: WarehousesOptions;
+  /** By the warehouse's id, which outlives a change of its description. */
+  readonly #running = new Map<string, Promise<Running>>();
+  readonly #descriptions = new Map<string, Promise<WarehouseDescription | undefined>>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: WarehousesOptions) {
+    this.#options = options;
+  }
+
+  engineNames(): readonly string[] {
+    return this.#options.engines.map((engine) => engine.name);
+  }
+
+  /** The adapter of an engine's name; undefined: there is none. */
+  engine(name: string): Engine | undefined {
+    return this.#options.engines.find((engine) => engine.name === name);
+  }
+
+  async engineOf(warehouse: string): Promise<Engine> {
+    const description = await this.#describe(warehouse);
+    return this.engine(description.spec.engine) as Engine;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.#suspendIdle(), idleCheckMs);
+    this.#timer.unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    const all = await Promise.allSettled(this.#running.values());
+    await Promise.all(all.map((one) => (one.status === 'fulfilled' ? one.value.engine.stop() : undefined)));
+  }
+
+  /** To be called when a warehouse or its backends changed in the store. */
+  async changed(name: string): Promise<void> {
+    this.#descriptions.delete(name);
+    const description = await this.#options.load(name);
+    if (!description) return;
+    const running = await this.#running.get(description.id);
+    if (!running) return;
+    const before = running.description.spec;
+    running.description = description;
+    if (description.spec.suspended) {
+      running.admission.refuseAll(suspended(name));
+      await running.engine.stop();
+    } else if (JSON.stringify(before) !== JSON.stringify(description.spec)) {
+      await running.engine.configure(description.spec);
+    }
+  }
+
+  /** To be called when a warehouse was deleted. */
+  async removed(name: string, id: string): Promise<void> {
+    this.#descriptions.delete(name);
+    const running = await this.#running.get(id);
+    this.#running.delete(id);
+    await running?.engine.stop();
+  }
+
+  /** Brings a warehouse up, as its `resume` does. */
+  async resume(name: string): Promise<void> {
+    const running = await this.#of(name);
+    running.asleep = false;
+    await this.#started(running);
+  }
+
+  /** The engine of a warehouse, up and ready; wakes it where it may. For changes of the catalog, which do not queue. */
+  async use(name: string): Promise<EngineWarehouse> {
+    const running = await this.#of(name);
+    await this.#awake(running);
+    return running.engine;
+  }
+
+  /** The engine where it is up already; undefined where asking would wake it. */
+  async ifRunning(name: string): Promise<EngineWarehouse | undefined> {
+    const running = await this.#running.get((await this.#describe(name)).id);
+    return running?.engine.running ? running.engine : undefined;
+  }
+
+  /** Runs a statement when its turn comes. */
+  async admit<T>(
+    name: string,
+    signal: AbortSignal,
+    work: (engine: EngineWarehouse, queuedMs: number, spec: WarehouseSpec) => Promise<T>,
+  ): Promise<T> {
+    const running = await this.#of(name);
+    const { spec } = running.description;
+    const limits = { queriesMax: spec.queriesMax, queueMax: spec.queueMax, queueWaitMs: this.#options.queueWaitMs };
+    return running.admission.run(limits, signal, async (queuedMs) => {
+      if (!running.engine.running) await this.#awake(running);
+      running.lastUsedAt = Date.now();
+      try {
+        return await work(running.engine, queuedMs, spec);
+      } finally {
+        running.lastUsedAt = Date.now();
+      }
+    });
+  }
+
+  async availableBackends(name: string): Promise<number> {
+    return (await this.#describe(name)).backends.filter((backend) => !backend.disabled).length;
+  }
+
+  async backendCount(name: string): Promise<number> {
+    return (await this.#describe(name)).backends.length;
+  }
+
+  /** How a warehouse is, from what is known: asks no engine and wakes none. */
+  async condition(name: string): Promise<WarehouseCondition> {
+    const running = await this.#of(name);
+    const { description, engine, admission, startError } = running;
+    const backend = engine.status();
+    const available = description.backends.filter((one) => !one.disabled).length;
+    const state: WarehouseState = engine.running
+      ? 'running'
+      : running.starting
+        ? 'starting'
+        : startError !== undefined
+          ? 'failed'
+          : 'suspended';
+    return {
+      state,
+      health: healthOf(state, available, running),
+      runningQueries: admission.running,
+      queuedQueries: admission.queued,
+      availableBackendCount: available,
+      backend,
+    };
+  }
+
+  #describe(name: string): Promise<WarehouseDescription> {
+    let found = this.#descriptions.get(name);
+    if (!found) {
+      found = this.#options.load(name);
+      this.#descriptions.set(name, found);
+      found.then(
+        (description) => description ?? this.#descriptions.delete(name),
+        () => this.#descriptions.delete(name),
+      );
+    }
+    return found.then((description) => {
+      if (!description)
+        throw new Failure('OBJECT_NOT_FOUND', `there is no warehouse "${name}"`, { category: 'warehouses', name });
+      return description;
+    });
+  }
+
+  async #of(name: string): Promise<Running> {
+    const description = await this.#describe(name);
+    let running = this.#running.get(description.id);
+    if (!running) {
+      running = Promise.resolve(this.#open(description));
+      this.#running.set(description.id, running);
+    }
+    return running;
+  }
+
+  #open(description: WarehouseDescription): Running {
+    const { dataDirectory, spoolDirectory, observe, catalogsOf } = this.#options;
+    const engine = (this.engine(description.spec.engine) as Engine).open({
+      name: description.name,
+      spec: description.spec,
+      dataDirectory,
+      spoolDirectory,
+      observe,
+      catalogs: () => catalogsOf(description.name),
+    });
+    const admission = new Admission();
+    return {
+      description,
+      engine,
+      admission,
+      lastUsedAt: Date.now(),
+      asleep: false,
+      starting: undefined,
+      startError: undefined,
+    };
+  }
+
+  async #awake(running: Running): Promise<void> {
+    const { name, spec } = running.description;
+    if (spec.suspended || (running.asleep && !spec.autoResume)) throw suspended(name);
+    if (!running.engine.running) await this.#started(running);
+  }
+
+  async #started(running: Running): Promise<void> {
+    running.starting ??= running.engine.start().then(
+      () => {
+        running.startError = undefined;
+        running.asleep = false;
+        running.lastUsedAt = Date.now();
+      },
+      (error: unknown) => {
+        running.startError = error instanceof Failure ? error.message : 'the engine does not start';
+        throw error;
+      },
+    );
+    try {
+      await running.starting;
+    } finally {
+      running.starting = undefined;
+    }
+  }
+
+  async #suspendIdle(): Promise<void> {
+    for (const one of await Promise.allSettled(this.#running.values())) {
+      if (one.status === 'rejected') continue;
+      const running = one.value;
+      const { autoSuspendSeconds } = running.description.spec;
+      const { admission, engine } = running;
+      const busy = admission.running + admission.queued > 0 || engine.status().runningQueries > 0;
+      if (busy) running.lastUsedAt = Date.now();
+      if (!engine.running || busy || autoSuspendSeconds === 0) continue;
+      if (Date.now() - running.lastUsedAt < autoSuspendSeconds * 1000) continue;
+      running.asleep = true;
+      await engine
+        .stop()
+        .catch((error: unknown) => this.#options.observe({ kind: 'backgroundError', what: 'auto-suspend', error }));
+    }
+  }
+}
+
+function suspended(name: string): Failure {
+  return new Failure('WAREHOUSE_SUSPENDED', `the warehouse "${name}" is suspended`, { warehouse: name });
+}
+
+function healthOf(state: WarehouseState, available: number, running: Running): WarehouseCondition['health'] {
+  const count = running.description.backends.length;
+  if (state === 'failed') return { status: 'unavailable', message: running.startError ?? 'the engine does not start' };
+  if (available === 0) return { status: 'unavailable', message: `none of ${count} backends is available` };
+  if (available < count) return { status: 'degraded', message: `${available} of ${count} backends are available` };
+  if (state === 'suspended') {
+    const resumes = !running.description.spec.suspended && (running.description.spec.autoResume || !running.asleep);
+    return { status: 'healthy', message: resumes ? 'suspended; resumes with the next statement' : 'suspended' };
+  }
+  const { errorMessage } = running.engine.status();
+  if (errorMessage !== null) return { status: 'degraded', message: errorMessage };
+  return { status: 'healthy', message: state };
+}

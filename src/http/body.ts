@@ -1,0 +1,82 @@
+// Bodies of requests: read whole, bounded in bytes and time, then as the declared media type says (rest-standard A4, B2).
+import type { IncomingMessage } from 'node:http';
+import { Failure } from '../standard/failure.ts';
+import { parseJson } from '../standard/json.ts';
+import { requireMediaType } from '../standard/media.ts';
+import type { Parameters } from '../standard/parameters.ts';
+
+/** Whether the request says that it has a body. */
+export function hasBody(incoming: IncomingMessage): boolean {
+  const length = incoming.headers['content-length'];
+  return incoming.headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
+}
+
+/** Throws BODY_TOO_LARGE as soon as it is known, REQUEST_TIMEOUT or MALFORMED_HTTP where the rest does not come. */
+export function readBytes(incoming: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const tooLarge = () =>
+    new Failure('BODY_TOO_LARGE', `the body of this request has at most ${bytesMax} bytes`, { bytesMax });
+  if (Number(incoming.headers['content-length'] ?? 0) > bytesMax) return Promise.reject(tooLarge());
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const done = (error?: Failure) => {
+      incoming.removeAllListeners('data');
+      if (error) reject(error);
+    };
+    incoming.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > bytesMax) {
+        incoming.pause();
+        done(tooLarge());
+      } else chunks.push(chunk);
+    });
+    incoming.once('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
+    incoming.once('error', (cause) => done(new Failure('MALFORMED_HTTP', 'the body broke off', {}, { cause })));
+    incoming.once('close', () => done(new Failure('MALFORMED_HTTP', 'the body broke off')));
+  });
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * The body as an object of declared fields, not yet checked. Throws UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON, EMPTY_BODY,
+ * INVALID_PARAMETER.
+ */
+export function decodeBody(
+  bytes: Buffer,
+  headers: IncomingMessage['headers'],
+  parameters: Parameters,
+  textFields: Readonly<Record<string, string>> | undefined,
+): Record<string, unknown> {
+  const type = requireMediaType(headers['content-type'], parameters.mediaTypes);
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new Failure('UNSUPPORTED_MEDIA_TYPE', 'Content-Encoding is not offered; send the content as it is');
+  }
+  const text = decodeText(bytes);
+  const field = textFields?.[type];
+  if (field !== undefined) return { [field]: text };
+  if (!/^[\t\n\r ]*[{["\-0-9tfn]/.test(text)) {
+    throw new Failure('UNSUPPORTED_MEDIA_TYPE', 'the content is not JSON, though its Content-Type says so', {
+      supported: parameters.mediaTypes,
+    });
+  }
+  const value = parseJson(text);
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || JSON.isRawJSON(value)) {
+    const violations = [{ pointer: '', rule: 'type', message: 'must be an object' }];
+    throw new Failure('INVALID_PARAMETER', 'the body must be a JSON object', { violations });
+  }
+  return value as Record<string, unknown>;
+}
+
+function decodeText(bytes: Buffer): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    const valid = bytes.toString('utf8').indexOf('\ufffd');
+    const before = bytes.toString('utf8').slice(0, valid);
+    const line = before.split('\n').length;
+    const column = valid - before.lastIndexOf('\n');
+    throw new Failure('MALFORMED_JSON', `the body is not UTF-8 at line ${line}, column ${column}`, { line, column });
+  }
+}

@@ -1,0 +1,16 @@
+// Changes of objects that have to write data again: the catalog wrote down what is to be done, the task does it.
+import type { Catalog } from '../catalog/catalog.ts';
+import type { TaskKind } from '../tasks/task.ts';
+
+/** One kind for each type of task that a change can become; all run the catalog's intent. */
+export function changeKinds(catalog: () => Catalog): TaskKind[] {
+  return ['alter_table', 'rename_database'].map((type) => ({
+    type,
+    attemptsMax: 100,
+    async run(task, { signal }) {
+      const { name, version } = await catalog().runIntent(task.taskId, { signal });
+      return { name, version };
+    },
+    abandoned: (task) => catalog().settleTask(task.taskId),
+  }));
+}

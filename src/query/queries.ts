@@ -1,0 +1,327 @@
+// SQL in → authorised bound plan → rows out. One path for a call that waits and for a task that does not: admit, analyse,
+// authorise every table of the plan, execute. What is slow to find out is remembered by text and namespace.
+import type { Access } from '../access/root.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogObject } from '../catalog/object.ts';
+import {
+  type EngineWarehouse,
+  StaleAnalysis,
+  type Statement,
+  type StatementAnalysis,
+  type StatementParameters,
+  type StatementResult,
+} from '../engines/engine.ts';
+import type { Warehouses } from '../engines/warehouses.ts';
+import { newId } from '../model/ids.ts';
+import type { Principal } from '../model/principal.ts';
+import type { CatalogSpec } from '../model/records.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Failure } from '../standard/failure.ts';
+import type { Segment } from '../standard/paths.ts';
+import type { QueryHistory } from './history.ts';
+
+export interface QueryRequest {
+  readonly sql: string;
+  readonly parameters?: StatementParameters | undefined;
+  readonly rowsMax?: number | undefined;
+  readonly numbers: 'number' | 'string';
+  readonly catalog: string;
+  readonly database?: string | undefined;
+  readonly warehouse?: string | undefined;
+}
+
+export interface QueryRun {
+  readonly queryId: string;
+  readonly result: StatementResult;
+  readonly statistics: QueryStatistics;
+}
+
+export interface QueryStatistics {
+  /** Time in the engine, analysis included. */
+  readonly elapsedMs: number;
+  /** Time in the queue of the warehouse. */
+  readonly queuedMs: number;
+  readonly resultBytes: number;
+}
+
+export interface QueriesOptions {
+  readonly catalog: Catalog;
+  readonly warehouses: Warehouses;
+  readonly access: Access;
+  readonly history: QueryHistory;
+  readonly observe: Observe;
+  /** Absolute; results that do not fit one page are left here. */
+  readonly resultsDirectory: string;
+  readonly pageBytesMax: number;
+}
+
+interface Known {
+  readonly analysis: StatementAnalysis;
+  /** The generation of the catalog and the caller for which the tables were last authorised. */
+  authorised: string;
+}
+
+const knownMax = 2000;
+const staleRetriesMax = 5;
+
+export class Queries {
+  readonly #options: QueriesOptions;
+  readonly #known = new Map<string, Known>();
+  #generation = 0;
+
+  constructor(options: QueriesOptions) {
+    this.#options = options;
+    options.catalog.onChange(() => {
+      this.#generation++;
+    });
+  }
+
+  /** `step`: makes a writing statement happen once however often it is run with it. */
+  async run(
+    request: QueryRequest,
+    caller: {
+      readonly principal: Principal;
+      readonly signal: AbortSignal;
+      readonly step?: string;
+      readonly taskId?: string;
+    },
+  ): Promise<QueryRun> {
+    const { history, resultsDirectory, pageBytesMax } = this.#options;
+    const { statement, warehouse } = await this.#place(request);
+    const queryId = newId();
+    const controller = new AbortController();
+    const abort = () => controller.abort();
+    caller.signal.addEventListener('abort', abort, { once: true });
+    if (caller.signal.aborted) abort();
+    const submittedAt = Date.now();
+    history.begin(newEntry(queryId, request, warehouse, caller, submittedAt), abort);
+    let begun: number | undefined;
+    let queued: number | undefined;
+    let kind: StatementAnalysis['kind'] | undefined;
+    const timings = () => {
+      const elapsedMs = begun === undefined ? 0 : rounded(performance.now() - begun);
+      return { elapsedMs, queuedMs: queued ?? Date.now() - submittedAt };
+    };
+    try {
+      const result = await this.#options.warehouses.admit(
+        warehouse,
+        controller.signal,
+        async (engine, queuedMs, spec) => {
+          begun = performance.now();
+          queued = rounded(queuedMs);
+          history.update(queryId, { state: 'running', startedAt: Date.now(), queuedMs: queued });
+          return this.#authorised(engine, statement, warehouse, caller.principal, (analysis) => {
+            kind = analysis.kind;
+            return engine.execute(statement, {
+              token: analysis.token,
+              rowsMax: request.rowsMax,
+              numbers: request.numbers,
+              timeoutMs: spec.statementTimeoutSeconds * 1000,
+              signal: controller.signal,
+              resultPath: `${resultsDirectory}/${queryId}`,
+              pageBytesMax,
+              step: analysis.kind === 'select' ? undefined : caller.step,
+            });
+          });
+        },
+      );
+      const { rows, rowCount } = result;
+      const resultBytes = rows.kind === 'text' ? rows.text.length : (rows.offsets.at(-1) ?? 0);
+      const times = timings();
+      history.end(queryId, {
+        state: 'succeeded',
+        kind: kind ?? null,
+        endedAt: Date.now(),
+        ...times,
+        rowCount,
+        resultBytes,
+      });
+      this.#observe(queryId, warehouse, kind, '0', times, rowCount);
+      return { queryId, result, statistics: { ...times, resultBytes } };
+    } catch (error) {
+      const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
+      const message = error instanceof Failure ? error.message : 'an unexpected error of the service';
+      const state = code === 'STATEMENT_CANCELLED' ? 'cancelled' : 'failed';
+      const times = timings();
+      history.end(queryId, {
+        state,
+        kind: kind ?? null,
+        endedAt: Date.now(),
+        ...times,
+        errorCode: code,
+        errorMessage: message,
+      });
+      this.#observe(queryId, warehouse, kind, code, times, 0);
+      if (error instanceof Failure) throw withQueryId(error, queryId);
+      throw error;
+    } finally {
+      caller.signal.removeEventListener('abort', abort);
+    }
+  }
+
+  /** The engine's plan as text, for a statement that the caller may run. Runs nothing. */
+  async explain(
+    request: QueryRequest,
+    caller: { readonly principal: Principal; readonly signal: AbortSignal },
+  ): Promise<string> {
+    const { statement, warehouse } = await this.#place(request);
+    return this.#options.warehouses.admit(warehouse, caller.signal, (engine) =>
+      this.#authorised(engine, statement, warehouse, caller.principal, () => engine.explain(statement)),
+    );
+  }
+
+  async #place(request: QueryRequest): Promise<{ statement: Statement; warehouse: string }> {
+    const path: Segment[] = [{ category: 'catalogs', name: request.catalog }];
+    if (request.database !== undefined) path.push({ category: 'databases', name: request.database });
+    const [root, database] = (await this.#options.catalog.require(path)) as [
+      CatalogObject<CatalogSpec>,
+      CatalogObject?,
+    ];
+    const { warehouse } = root.spec;
+    if (request.warehouse !== undefined && request.warehouse !== warehouse) {
+      const message = `the catalog "${root.name}" is in the warehouse "${warehouse}", which alone can read it`;
+      throw new Failure('INVALID_PARAMETER', message, {
+        violations: [{ pointer: '/warehouse', rule: 'warehouse', message }],
+      });
+    }
+    const { sql, parameters } = request;
+    return {
+      statement: { sql, parameters, catalog: { id: root.id, name: root.name }, database: database?.name },
+      warehouse,
+    };
+  }
+
+  /** Analyses, authorises, runs; again where a change of the catalog came in between. */
+  async #authorised<T>(
+    engine: EngineWarehouse,
+    statement: Statement,
+    warehouse: string,
+    principal: Principal,
+    work: (analysis: StatementAnalysis) => Promise<T>,
+  ): Promise<T> {
+    const key = JSON.stringify([
+      warehouse,
+      statement.catalog.id,
+      statement.catalog.name,
+      statement.database,
+      statement.sql,
+    ]);
+    for (let attempt = 0; ; attempt++) {
+      try {
+        let known = this.#known.get(key);
+        if (!known) {
+          known = { analysis: await engine.analyze(statement), authorised: '' };
+          this.#remember(key, known);
+        }
+        const authorisation = `${this.#generation} ${principal.name}`;
+        if (known.authorised !== authorisation) {
+          await this.#authorise(known.analysis, warehouse, principal);
+          known.authorised = authorisation;
+        } else await this.#requireReplicas(known.analysis, warehouse);
+        return await work(known.analysis);
+      } catch (error) {
+        if (!(error instanceof StaleAnalysis) || attempt >= staleRetriesMax) throw error;
+        this.#known.delete(key);
+      }
+    }
+  }
+
+  #remember(key: string, known: Known): void {
+    if (key.length > 20_000) return; // long texts are seldom sent twice, and would fill the memory
+    if (this.#known.size >= knownMax) this.#known.delete(this.#known.keys().next().value as string);
+    this.#known.set(key, known);
+  }
+
+  async #authorise(analysis: StatementAnalysis, warehouse: string, principal: Principal): Promise<void> {
+    const { catalog, access } = this.#options;
+    const check = async (tables: StatementAnalysis['reads'], privilege: 'read' | 'write') => {
+      for (const { catalog: root, database, table } of tables) {
+        const path: Segment[] = [
+          { category: 'catalogs', name: root },
+          { category: 'databases', name: database },
+          { category: 'tables', name: table },
+        ];
+        // A table that only the engine knows is half made or not ours: refused as if it were not there.
+        if (!(await catalog.find(path)))
+          throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
+        access.authorise(principal, { privilege, on: 'object' }, path);
+      }
+    };
+    await check(analysis.reads, 'read');
+    await check(analysis.writes, 'write');
+    await this.#requireReplicas(analysis, warehouse);
+  }
+
+  async #requireReplicas(analysis: StatementAnalysis, warehouse: string): Promise<void> {
+    if ((await this.#options.warehouses.availableBackends(warehouse)) > 0) return;
+    const tables = [...analysis.reads, ...analysis.writes].map((one) => `${one.catalog}.${one.database}.${one.table}`);
+    if (tables.length === 0) {
+      throw new Failure('NOT_ENOUGH_BACKENDS', 'the statement needs 1 backend and 0 are available', {
+        needed: 1,
+        available: 0,
+      });
+    }
+    const named = [...new Set(tables)];
+    throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${named.join(', ')}`, { tables: named });
+  }
+
+  #observe(
+    queryId: string,
+    warehouse: string,
+    kind: string | undefined,
+    code: string,
+    times: { elapsedMs: number; queuedMs: number },
+    rowCount: number,
+  ): void {
+    this.#options.observe({
+      kind: 'queryEnded',
+      queryId,
+      warehouse,
+      statement: kind ?? 'unknown',
+      code,
+      ...times,
+      rowCount,
+    });
+  }
+}
+
+function newEntry(
+  queryId: string,
+  request: QueryRequest,
+  warehouse: string,
+  caller: { readonly principal: Principal; readonly taskId?: string },
+  submittedAt: number,
+) {
+  return {
+    queryId,
+    sql: request.sql,
+    kind: null,
+    state: 'queued' as const,
+    warehouse,
+    catalog: request.catalog,
+    database: request.database ?? null,
+    submittedBy: caller.principal.name,
+    submittedAt,
+    startedAt: null,
+    endedAt: null,
+    elapsedMs: null,
+    queuedMs: null,
+    rowCount: null,
+    resultBytes: null,
+    errorCode: null,
+    errorMessage: null,
+    taskId: caller.taskId ?? null,
+  };
+}
+
+function withQueryId(failure: Failure, queryId: string): Failure {
+  const { code, message, result, retryAfterSeconds, cause } = failure;
+  return new Failure(
+    code,
+    message,
+    { ...result, queryId },
+    { cause, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) },
+  );
+}
+
+const rounded = (ms: number) => Math.round(ms * 1000) / 1000;

@@ -1,0 +1,121 @@
+// Results that are fetched page by page: one file of rows a task, cut at the byte offsets that the engine gave, and a small
+// description beside it. Knows nothing of tasks but their ids.
+import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ResultColumn, StatementResult } from '../engines/engine.ts';
+import { Failure } from '../standard/failure.ts';
+
+interface Description {
+  readonly columns: readonly ResultColumn[];
+  readonly rowCount: number;
+  /** Where each page begins; the last entry is the file's length. */
+  readonly offsets: readonly number[];
+}
+
+export interface ResultPage {
+  readonly columns: readonly ResultColumn[];
+  /** JSON arrays joined by commas. */
+  readonly rows: Uint8Array;
+  readonly page: number;
+  readonly pageCount: number;
+}
+
+export class ResultStore {
+  readonly #directory: string;
+  /** The last descriptions read: the pages of one result are asked for one after the other. */
+  readonly #known = new Map<string, Description>();
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** Takes the result over (its file is moved). `durable`: it survives the machine, as what a task acknowledged must. */
+  async save(
+    taskId: string,
+    result: StatementResult,
+    options: { readonly durable: boolean },
+  ): Promise<{ pageCount: number }> {
+    const path = this.#path(taskId, 'rows');
+    const { rows } = result;
+    if (rows.kind === 'file') await rename(rows.path, path);
+    else await writeFile(path, rows.text);
+    const offsets = rows.kind === 'file' ? rows.offsets : [0, Buffer.byteLength(rows.text)];
+    const description: Description = { columns: result.columns, rowCount: result.rowCount, offsets };
+    await writeFile(this.#path(taskId, 'json'), JSON.stringify(description));
+    if (options.durable) await Promise.all([sync(path), sync(this.#path(taskId, 'json'))]);
+    return { pageCount: offsets.length - 1 };
+  }
+
+  /** Throws RESULT_EXPIRED where the result is no longer kept, OBJECT_NOT_FOUND where it has no such page. */
+  async page(taskId: string, page: number): Promise<ResultPage> {
+    const { columns, offsets } = await this.#describe(taskId);
+    const pageCount = offsets.length - 1;
+    const [start, end] = [offsets[page], offsets[page + 1]];
+    if (start === undefined || end === undefined) {
+      throw new Failure('OBJECT_NOT_FOUND', `the result has pages 0 to ${pageCount - 1}`, {
+        category: 'pages',
+        name: String(page),
+      });
+    }
+    const rows = Buffer.allocUnsafe(end - start);
+    const file = await open(this.#path(taskId, 'rows')).catch(expired);
+    try {
+      const { bytesRead } = await file.read(rows, 0, rows.length, start);
+      if (bytesRead !== rows.length) throw expiredFailure();
+    } finally {
+      await file.close();
+    }
+    return { columns, rows: withoutSeparator(rows), page, pageCount };
+  }
+
+  async remove(taskId: string): Promise<void> {
+    this.#known.delete(taskId);
+    await Promise.all([
+      rm(this.#path(taskId, 'rows'), { force: true }),
+      rm(this.#path(taskId, 'json'), { force: true }),
+    ]);
+  }
+
+  async bytes(taskId: string): Promise<number> {
+    return (await stat(this.#path(taskId, 'rows')).catch(() => undefined))?.size ?? 0;
+  }
+
+  async #describe(taskId: string): Promise<Description> {
+    const known = this.#known.get(taskId);
+    if (known) return known;
+    const text = await readFile(this.#path(taskId, 'json'), 'utf8').catch(expired);
+    const description = JSON.parse(text) as Description;
+    if (this.#known.size >= 100) this.#known.delete(this.#known.keys().next().value as string);
+    this.#known.set(taskId, description);
+    return description;
+  }
+
+  #path(taskId: string, extension: string): string {
+    return join(this.#directory, `${taskId}.${extension}`);
+  }
+}
+
+/** Rows end with a comma and a newline, but for the last of the whole result; a page is the inside of a JSON array. */
+export function withoutSeparator(rows: Buffer): Buffer {
+  let end = rows.length;
+  if (rows[end - 1] === 0x0a) end--;
+  if (rows[end - 1] === 0x2c) end--;
+  return rows.subarray(0, end);
+}
+
+function expiredFailure(): Failure {
+  return new Failure('RESULT_EXPIRED', 'the pages of this result are no longer kept');
+}
+
+function expired(error: NodeJS.ErrnoException): never {
+  throw error.code === 'ENOENT' ? expiredFailure() : error;
+}
+
+async function sync(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    await file.datasync();
+  } finally {
+    await file.close();
+  }
+}

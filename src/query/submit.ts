@@ -1,0 +1,136 @@
+// A statement as a caller meets it: an answer in time, or a task to come back to. A result of more than one page always
+// belongs to a task, because its pages are fetched there.
+import { readFile, rm } from 'node:fs/promises';
+import type { ResultColumn } from '../engines/engine.ts';
+import { newId } from '../model/ids.ts';
+import type { Principal } from '../model/principal.ts';
+import type { TaskRecord } from '../tasks/task.ts';
+import type { Tasks } from '../tasks/tasks.ts';
+import type { Queries, QueryRequest, QueryRun, QueryStatistics } from './queries.ts';
+import { type ResultPage, type ResultStore, withoutSeparator } from './result_store.ts';
+
+export const runQueryTask = 'run_query';
+
+/** What the record of a finished query task holds as its result. */
+export interface QueryTaskResult {
+  readonly queryId: string;
+  readonly columns: readonly ResultColumn[];
+  readonly rowCount: number;
+  readonly truncated: boolean;
+  readonly pageCount: number;
+  readonly statistics: QueryStatistics;
+}
+
+export type QueryAnswer =
+  | { readonly kind: 'task'; readonly task: TaskRecord }
+  | {
+      readonly kind: 'rows';
+      readonly run: QueryRun;
+      /** JSON arrays joined by commas: all of them, or the first page. */
+      readonly rows: string | Uint8Array;
+      /** Where the further pages are. */
+      readonly pages: { readonly taskId: string; readonly pageCount: number } | undefined;
+    };
+
+export interface Submission {
+  readonly request: QueryRequest;
+  readonly principal: Principal;
+  /** Aborted when the caller goes away: a statement that it still waits for is stopped then. */
+  readonly signal: AbortSignal;
+  readonly waitSeconds: number;
+  /** URI of the catalog or database that the statement was sent to. */
+  readonly target: string;
+}
+
+export class QuerySubmitter {
+  readonly #queries: Queries;
+  readonly #tasks: Tasks;
+  readonly #results: ResultStore;
+
+  constructor(parts: { readonly queries: Queries; readonly tasks: Tasks; readonly results: ResultStore }) {
+    this.#queries = parts.queries;
+    this.#tasks = parts.tasks;
+    this.#results = parts.results;
+  }
+
+  async submit(submission: Submission): Promise<QueryAnswer> {
+    const { request, principal, signal, waitSeconds, target } = submission;
+    const described = { type: runQueryTask, submittedBy: principal.name, target, request };
+    if (waitSeconds === 0) return { kind: 'task', task: await this.#tasks.submit(described) };
+    const startedAt = Date.now();
+    const controller = new AbortController();
+    const abort = () => controller.abort();
+    signal.addEventListener('abort', abort, { once: true });
+    if (signal.aborted) abort();
+    const work = this.#queries.run(request, { principal, signal: controller.signal });
+    try {
+      const run = await within(work, waitSeconds * 1000);
+      if (run) return await this.#rows(run, { ...described, startedAt });
+      // From here on it is a task's: the caller may go.
+      signal.removeEventListener('abort', abort);
+      const taskId = newId();
+      const task = await this.#tasks.adopt({
+        ...described,
+        taskId,
+        running: (taskSignal) => {
+          taskSignal.addEventListener('abort', abort, { once: true });
+          return work.then((done) => this.keep(taskId, done, { durable: true }));
+        },
+      });
+      return { kind: 'task', task };
+    } catch (error) {
+      abort();
+      work.catch(() => undefined);
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+  }
+
+  /** Keeps a result under its task. */
+  async keep(taskId: string, run: QueryRun, options: { readonly durable: boolean }): Promise<QueryTaskResult> {
+    const { pageCount } = await this.#results.save(taskId, run.result, options);
+    return taskResult(run, pageCount);
+  }
+
+  page(taskId: string, page: number): Promise<ResultPage> {
+    return this.#results.page(taskId, page);
+  }
+
+  async #rows(
+    run: QueryRun,
+    described: { type: string; submittedBy: string; target: string; request: QueryRequest; startedAt: number },
+  ): Promise<QueryAnswer> {
+    const { rows } = run.result;
+    if (rows.kind === 'text') return { kind: 'rows', run, rows: rows.text, pages: undefined };
+    const pageCount = rows.offsets.length - 1;
+    if (pageCount <= 1) {
+      const bytes = await readFile(rows.path);
+      await rm(rows.path, { force: true });
+      return { kind: 'rows', run, rows: withoutSeparator(bytes), pages: undefined };
+    }
+    const taskId = newId();
+    await this.#results.save(taskId, run.result, { durable: false });
+    const result = taskResult(run, pageCount);
+    await this.#tasks.record({ ...described, taskId, state: 'succeeded', endedAt: Date.now(), result });
+    const first = await this.#results.page(taskId, 0);
+    return { kind: 'rows', run, rows: first.rows, pages: { taskId, pageCount } };
+  }
+}
+
+function taskResult(run: QueryRun, pageCount: number): QueryTaskResult {
+  const { queryId, result, statistics } = run;
+  const { columns, rowCount, truncated } = result;
+  return { queryId, columns, rowCount, truncated, pageCount, statistics };
+}
+
+/** The value if it comes within so many milliseconds. */
+async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => resolve(undefined), ms);
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

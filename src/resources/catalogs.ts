@@ -1,0 +1,225 @@
+// Catalogs: the top of the namespace. A catalog's data lives in one warehouse.
+import { Type } from 'typebox';
+import type { CatalogObject } from '../catalog/object.ts';
+import type { CatalogSpec } from '../model/records.ts';
+import type { Category } from '../standard/endpoint.ts';
+import { Failure } from '../standard/failure.ts';
+import {
+  action,
+  type Context,
+  commonFields,
+  create,
+  created,
+  deleted,
+  done,
+  found,
+  get,
+  list,
+  page,
+  type Render,
+  remove,
+  render,
+  segment,
+  show,
+  update,
+  updated,
+} from './context.ts';
+import {
+  Comment,
+  defined,
+  describe,
+  describedBody,
+  ExpectedVersion,
+  exampleFields,
+  invalid,
+  last,
+  NewName,
+  nullable,
+  Owner,
+  PropertiesField,
+  recordFields,
+  shownDescription,
+} from './fields.ts';
+import { sqlActions } from './sql_actions.ts';
+
+/** The catalog that paths without one mean (rest-standard A1). */
+export const defaultCatalogName = 'default';
+export const defaultWarehouseName = 'default';
+
+const CatalogRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  warehouse: Type.String({ description: 'The warehouse that keeps its data and runs its SQL.' }),
+  owner: Owner,
+  ...recordFields,
+});
+
+const pathOf = (path: { readonly catalog?: string }) => [segment('catalogs', path.catalog as string)];
+
+const as: Render = async (chain, uri) => {
+  const object = last(chain) as CatalogObject<CatalogSpec>;
+  const { name, spec, owner } = object;
+  return { name, ...shownDescription(spec), warehouse: spec.warehouse, owner, ...commonFields(object, uri) };
+};
+
+function protect(object: CatalogObject, what: string): void {
+  if (object.name !== defaultCatalogName) return;
+  throw new Failure(
+    'OBJECT_PROTECTED',
+    `the catalog "${defaultCatalogName}" is what paths without a catalog mean; it cannot be ${what}`,
+  );
+}
+
+async function requireUsableName(name: string, warehouse: string, context: Context): Promise<void> {
+  const fault = (await context.warehouses.engineOf(warehouse)).reservedName('catalogs', name);
+  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
+}
+
+const engineChange = (object: CatalogObject) => ({ id: object.id, name: object.name });
+
+export const catalogs: Category<Context> = {
+  name: 'catalogs',
+  singular: 'catalog',
+  title: 'Catalogs',
+  doc: 'The top of the namespace: a catalog holds databases, and its data lives in one warehouse.',
+  parameter: 'catalog',
+  record: CatalogRecord,
+  example: {
+    name: 'default',
+    comment: null,
+    properties: {},
+    warehouse: 'default',
+    owner: 'root',
+    ...exampleFields('/api/v2/catalogs/default'),
+  },
+  endpoints: [
+    list({
+      summary: 'Lists catalogs by name.',
+      permission: { privilege: 'read', on: 'parent' },
+      handle: ({ page: at }, context) => page([], 'catalogs', at, context, as),
+    }),
+    get({
+      summary: 'Shows a catalog.',
+      permission: { privilege: 'read', on: 'object' },
+      handle: async ({ path }, context) => found(await show(pathOf(path), context, as)),
+    }),
+    create({
+      summary: 'Creates a catalog.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: [
+        'INVALID_NAME',
+        'OBJECT_ALREADY_EXISTS',
+        'CHANGE_IN_PROGRESS',
+        'WAREHOUSE_SUSPENDED',
+        'WAREHOUSE_FAILED',
+        'STORAGE_FULL',
+      ],
+      body: Type.Object(
+        {
+          ...describedBody,
+          warehouse: Type.Optional(
+            Type.String({ default: defaultWarehouseName, description: 'The warehouse that will keep its data.' }),
+          ),
+        },
+        { additionalProperties: false },
+      ),
+      example: { body: { name: 'lake', comment: 'Raw data' } },
+      handle: async ({ body, ifExists }, context) => {
+        const { name } = body as typeof body & { name: string };
+        const warehouse = body.warehouse ?? defaultWarehouseName;
+        if (!(await context.catalog.find([segment('warehouses', warehouse)]))) {
+          throw invalid('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
+        }
+        await requireUsableName(name, warehouse, context);
+        const spec: CatalogSpec = describe({ warehouse }, body);
+        const { object, created: made } = await context.catalog.create({
+          parent: null,
+          category: 'catalogs',
+          name,
+          spec,
+          principal: context.call.principal,
+          ifExists,
+          warehouse,
+          change: (id) => ({ kind: 'createCatalog', catalog: { id, name } }),
+          undo: (id) => ({ kind: 'dropCatalog', catalog: { id, name } }),
+          ...defined({ owner: body.owner }),
+        });
+        const path = [segment('catalogs', object.name)];
+        const record = (await render(path, [object], context, as)) as { uri: string };
+        return created(record, made, record.uri);
+      },
+    }),
+    update({
+      summary: 'Changes comment, properties or owner of a catalog.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object(
+        { ...describedBody, expectedVersion: Type.Optional(ExpectedVersion) },
+        { additionalProperties: false },
+      ),
+      example: { body: { comment: 'Raw data of 2026', expectedVersion: 1 } },
+      handle: async ({ path, body }, context) => {
+        const [object] = (await context.catalog.require(pathOf(path))) as [CatalogObject<CatalogSpec>];
+        const changed = await context.catalog.update(object, {
+          spec: describe(object.spec, body),
+          principal: context.call.principal,
+          ...defined({ owner: body.owner, expectedVersion: body.expectedVersion }),
+        });
+        return updated(await render(pathOf(path), [changed.object ?? object], context, as));
+      },
+    }),
+    remove({
+      summary: 'Deletes a catalog; with `cascade=true` all that is in it.',
+      permission: { privilege: 'drop', on: 'object' },
+      codes: ['NOT_EMPTY', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', 'WAREHOUSE_SUSPENDED', 'WAREHOUSE_FAILED'],
+      query: Type.Object({ cascade: Type.Optional(Type.Boolean({ default: false })) }, { additionalProperties: false }),
+      handle: async ({ path, query }, context) => {
+        const chain = await context.catalog.find(pathOf(path));
+        if (!chain) return deleted(false);
+        const object = last(chain) as CatalogObject<CatalogSpec>;
+        protect(object, 'deleted');
+        return deleted(
+          await context.catalog.drop(object, {
+            principal: context.call.principal,
+            cascade: query.cascade ?? false,
+            childCategories: ['databases'],
+            warehouse: object.spec.warehouse,
+            change: { kind: 'dropCatalog', catalog: engineChange(object) },
+          }),
+        );
+      },
+    }),
+    action('rename', {
+      on: 'object',
+      summary: 'Renames a catalog.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [
+        'OBJECT_NOT_FOUND',
+        'INVALID_NAME',
+        'OBJECT_ALREADY_EXISTS',
+        'OBJECT_PROTECTED',
+        'CHANGE_IN_PROGRESS',
+        'WAREHOUSE_SUSPENDED',
+        'WAREHOUSE_FAILED',
+      ],
+      body: NewName,
+      bodyRequired: true,
+      result: CatalogRecord,
+      example: { body: { newName: 'archive' } },
+      handle: async ({ path, body }, context) => {
+        const [object] = (await context.catalog.require(pathOf(path))) as [CatalogObject<CatalogSpec>];
+        protect(object, 'renamed');
+        await requireUsableName(body.newName, object.spec.warehouse, context);
+        const changed = await context.catalog.update(object, {
+          name: body.newName,
+          principal: context.call.principal,
+          warehouse: object.spec.warehouse,
+          change: { kind: 'renameCatalog', catalog: engineChange(object), newName: body.newName },
+        });
+        return done(await render([segment('catalogs', body.newName)], [changed.object ?? object], context, as));
+      },
+    }),
+    ...sqlActions('catalog', pathOf),
+  ],
+};

@@ -1,0 +1,267 @@
+// Columns of a table, one at a time: the same changes that a PATCH of the table can make, under the column's own URI.
+import { Type } from 'typebox';
+import type { CatalogObject } from '../catalog/object.ts';
+import type { ColumnSpec, TableSpec } from '../model/records.ts';
+import { formatType, parseType, TypeSyntaxError } from '../model/types.ts';
+import type { Category, PathParameters } from '../standard/endpoint.ts';
+import { pageSizeDefault } from '../standard/parameters.ts';
+import { type Segment, uriOf } from '../standard/paths.ts';
+import { columnFieldSchemas, columnFields } from './column_fields.ts';
+import {
+  accepted,
+  action,
+  type Context,
+  create,
+  created,
+  deleted,
+  done,
+  found,
+  get,
+  list,
+  listed,
+  remove,
+  segment,
+  update,
+  updated,
+} from './context.ts';
+import { requireTask } from './databases.ts';
+import {
+  Comment,
+  defined,
+  ExpectedVersion,
+  exampleFields,
+  invalid,
+  last,
+  NewName,
+  nullable,
+  recordFields,
+  searchFields,
+} from './fields.ts';
+import { changeTable, columnMissing, type TableChain } from './table_changes.ts';
+import { DefaultValue } from './table_definition.ts';
+import { engineCodes, tablePathOf } from './tables.ts';
+
+const ColumnRecord = Type.Object({ ...columnFieldSchemas, ...recordFields });
+
+const changeFields = {
+  type: Type.Optional(Type.String({ description: 'A type that holds every value of the old one.' })),
+  nullable: Type.Optional(Type.Boolean()),
+  defaultValue: Type.Optional(nullable(DefaultValue)),
+  comment: Type.Optional(nullable(Comment)),
+};
+
+/** A column that was not changed since its table was made has the table's history. */
+function record(
+  column: ColumnSpec,
+  index: number,
+  table: CatalogObject<TableSpec>,
+  tablePath: readonly Segment[],
+  version: string,
+) {
+  const history = column.history ?? {
+    createdAt: table.createdAt,
+    createdBy: table.createdBy,
+    updatedAt: table.createdAt,
+    updatedBy: table.createdBy,
+    version: 1,
+  };
+  const uri = uriOf(version, [...tablePath, segment('columns', column.name)]);
+  return { ...columnFields(column, index, table.spec), ...history, uri };
+}
+
+async function require(path: PathParameters, context: Context) {
+  const [, , table] = (await context.catalog.require(tablePathOf(path))) as TableChain;
+  return table;
+}
+
+function show(table: CatalogObject<TableSpec>, name: string, path: PathParameters, context: Context) {
+  const index = table.spec.columns.findIndex((column) => column.name === name);
+  const column = table.spec.columns[index];
+  return column && record(column, index, table, tablePathOf(path), context.call.version);
+}
+
+function requireShown(table: CatalogObject<TableSpec>, name: string, path: PathParameters, context: Context) {
+  const shown = show(table, name, path, context);
+  if (!shown) throw columnMissing(name);
+  return shown;
+}
+
+/** Columns in order of name, after a name, as every list is. */
+function pageOf(
+  table: CatalogObject<TableSpec>,
+  at: { after?: string | undefined; limit: number },
+  path: PathParameters,
+  context: Context,
+  fits: (column: ColumnSpec) => boolean,
+) {
+  const columns = table.spec.columns
+    .map((column, index) => ({ column, index }))
+    .filter(({ column }) => (at.after === undefined || column.name > at.after) && fits(column))
+    .sort((a, b) => (a.column.name < b.column.name ? -1 : 1));
+  const shown = columns
+    .slice(0, at.limit)
+    .map(({ column, index }) => record(column, index, table, tablePathOf(path), context.call.version));
+  return listed(shown, columns.length > at.limit ? shown.at(-1)?.name : undefined);
+}
+
+function like(pattern: string): RegExp {
+  const source = pattern.replace(/\\(.)|[%_]|[\s\S]/gu, (match, escaped: string | undefined) => {
+    if (escaped === undefined && match === '%') return '[\\s\\S]*';
+    if (escaped === undefined && match === '_') return '[\\s\\S]';
+    return (escaped ?? match).replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&');
+  });
+  return new RegExp(`^${source}$`, 'iu');
+}
+
+function canonicalType(text: string): string {
+  try {
+    return formatType(parseType(text));
+  } catch (error) {
+    if (error instanceof TypeSyntaxError) throw invalid('/type', 'type', error.message);
+    throw error;
+  }
+}
+
+const changeCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'CHANGE_NOT_SUPPORTED', ...engineCodes] as const;
+
+export const columns: Category<Context> = {
+  name: 'columns',
+  singular: 'column',
+  title: 'Columns',
+  doc: 'What a table is made of, each under its own URI.',
+  parameter: 'column',
+  parent: 'tables',
+  record: ColumnRecord,
+  example: {
+    name: 'placed_at',
+    position: 2,
+    type: 'DATETIME',
+    nullable: true,
+    defaultValue: null,
+    comment: null,
+    isKey: false,
+    ...exampleFields('/api/v2/catalogs/default/databases/shop/tables/orders/columns/placed_at'),
+  },
+  endpoints: [
+    list({
+      summary: 'Lists the columns of a table by name; `position` tells their order in the table.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: ['OBJECT_NOT_FOUND'],
+      handle: async ({ path, page }, context) => pageOf(await require(path, context), page, path, context, () => true),
+    }),
+    get({
+      summary: 'Shows a column.',
+      permission: { privilege: 'read', on: 'object' },
+      handle: async ({ path }, context) =>
+        found(requireShown(await require(path, context), path.column as string, path, context)),
+    }),
+    create({
+      summary: 'Adds a column at the end of a table.',
+      permission: { privilege: 'alter', on: 'parent' },
+      codes: [...changeCodes, 'OBJECT_ALREADY_EXISTS'],
+      body: Type.Object(
+        { ...changeFields, type: Type.String({ description: 'A logical type, such as `BIGINT`.' }) },
+        { additionalProperties: false },
+      ),
+      mayAccept: true,
+      example: { body: { name: 'note', type: 'VARCHAR(200)', comment: 'Free text' } },
+      handle: async ({ path, body, ifExists }, context) => {
+        const { name } = body as typeof body & { name: string };
+        const existing = show(await require(path, context), name, path, context);
+        if (existing && ifExists === 'return') return created(existing, false, existing.uri);
+        const outcome = await changeTable(tablePathOf(path), { kind: 'addColumn', column: { ...body, name } }, context);
+        if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+        const shown = requireShown(last(outcome.chain) as CatalogObject<TableSpec>, name, path, context);
+        return created(shown, true, shown.uri);
+      },
+    }),
+    update({
+      summary: 'Changes a column: comment, default, whether it may be NULL, or a wider type.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [...changeCodes, 'VERSION_CONFLICT', 'CONSTRAINT_VIOLATED'],
+      body: Type.Object(
+        { ...changeFields, expectedVersion: Type.Optional(ExpectedVersion) },
+        { additionalProperties: false },
+      ),
+      mayAccept: true,
+      example: { body: { type: 'DECIMAL(38,2)', nullable: false } },
+      handle: async ({ path, body }, context) => {
+        const { expectedVersion, ...change } = body;
+        const name = path.column as string;
+        const outcome = await changeTable(
+          tablePathOf(path),
+          { kind: 'changeColumn', name, change, expectedVersion },
+          context,
+        );
+        if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+        return updated(requireShown(last(outcome.chain) as CatalogObject<TableSpec>, name, path, context));
+      },
+    }),
+    remove({
+      summary: 'Deletes a column and its data.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [...changeCodes, 'IN_USE'],
+      mayAccept: true,
+      handle: async ({ path }, context) => {
+        const name = path.column as string;
+        const chain = (await context.catalog.find(tablePathOf(path))) as TableChain | undefined;
+        if (!chain || !show(chain[2], name, path, context)) return deleted(false);
+        const outcome = await changeTable(tablePathOf(path), { kind: 'dropColumn', name }, context);
+        if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+        return deleted(true);
+      },
+    }),
+    action('rename', {
+      on: 'object',
+      summary: 'Renames a column; keys and orders that name it follow.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [...changeCodes, 'OBJECT_ALREADY_EXISTS'],
+      body: NewName,
+      bodyRequired: true,
+      result: ColumnRecord,
+      mayAccept: true,
+      example: { body: { newName: 'ordered_at' } },
+      handle: async ({ path, body }, context) => {
+        const { newName } = body;
+        const outcome = await changeTable(
+          tablePathOf(path),
+          { kind: 'renameColumn', name: path.column as string, newName },
+          context,
+        );
+        if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+        return done(requireShown(last(outcome.chain) as CatalogObject<TableSpec>, newName, path, context));
+      },
+    }),
+    action('search', {
+      on: 'collection',
+      summary: 'Finds columns of a table by name pattern, comment or type.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
+      body: Type.Object(
+        { ...searchFields, type: Type.Optional(Type.String({ description: 'A logical type, exactly.' })) },
+        { additionalProperties: false },
+      ),
+      result: Type.Object({ columns: Type.Array(ColumnRecord), nextPageToken: Type.Optional(Type.String()) }),
+      example: { body: { namePattern: '%_at', type: 'DATETIME' } },
+      handle: async ({ path, body }, context) => {
+        const name = body.namePattern === undefined ? undefined : like(body.namePattern);
+        const type = body.type === undefined ? undefined : canonicalType(body.type);
+        const text = body.comment?.toLowerCase();
+        const at = {
+          limit: body.pageSize ?? pageSizeDefault,
+          ...defined({ after: context.call.pageTokens.read(body.pageToken) }),
+        };
+        return pageOf(
+          await require(path, context),
+          at,
+          path,
+          context,
+          (column) =>
+            (name === undefined || name.test(column.name)) &&
+            (type === undefined || formatType(column.type) === type) &&
+            (text === undefined || (column.comment ?? '').toLowerCase().includes(text)),
+        );
+      },
+    }),
+  ],
+};

@@ -1,0 +1,262 @@
+// Databases: what a catalog is divided into.
+import { Type } from 'typebox';
+import type { CatalogObject } from '../catalog/object.ts';
+import type { CatalogSpec, DatabaseSpec, TableSpec } from '../model/records.ts';
+import type { Category, PathParameters } from '../standard/endpoint.ts';
+import { Failure } from '../standard/failure.ts';
+import { defaultCatalogName } from './catalogs.ts';
+import {
+  accepted,
+  action,
+  type Context,
+  commonFields,
+  create,
+  created,
+  deleted,
+  done,
+  found,
+  get,
+  list,
+  listed,
+  page,
+  type Render,
+  remove,
+  render,
+  segment,
+  show,
+  update,
+  updated,
+} from './context.ts';
+import {
+  Comment,
+  defined,
+  describe,
+  describedBody,
+  ExpectedVersion,
+  exampleFields,
+  last,
+  NewName,
+  nullable,
+  Owner,
+  PropertiesField,
+  recordFields,
+  searchFields,
+  shownDescription,
+} from './fields.ts';
+import { searched } from './search.ts';
+import { sqlActions } from './sql_actions.ts';
+
+const DatabaseRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  tableCount: Type.Integer({ description: 'Tables in it.' }),
+  owner: Owner,
+  ...recordFields,
+});
+
+const parentOf = (path: PathParameters) => [segment('catalogs', path.catalog as string)];
+const pathOf = (path: PathParameters) => [...parentOf(path), segment('databases', path.database as string)];
+
+const as: Render = async (chain, uri, context) => {
+  const object = last(chain) as CatalogObject<DatabaseSpec>;
+  const { name, spec, owner, id } = object;
+  const tableCount = await context.catalog.count(id, 'tables');
+  return { name, ...shownDescription(spec), tableCount, owner, ...commonFields(object, uri) };
+};
+
+type Chain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
+const ref = ([root, database]: Chain) => ({ catalog: { id: root.id, name: root.name }, database: database.name });
+
+async function requireUsableName(name: string, root: CatalogObject<CatalogSpec>, context: Context): Promise<void> {
+  const fault = (await context.warehouses.engineOf(root.spec.warehouse)).reservedName('databases', name);
+  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
+}
+
+/** All tables, for an engine that has to move them one by one. */
+async function tablesOf(database: CatalogObject, context: Context) {
+  const tables: { name: string; definition: TableSpec }[] = [];
+  for (let after: string | undefined; ; ) {
+    const some = await context.catalog.list(database.id, 'tables', { limit: 1000, ...defined({ after }) });
+    for (const table of some) tables.push({ name: table.name, definition: table.spec as TableSpec });
+    if (some.length < 1000) return tables;
+    after = some.at(-1)?.name;
+  }
+}
+
+const changeCodes = [
+  'OBJECT_NOT_FOUND',
+  'CHANGE_IN_PROGRESS',
+  'WAREHOUSE_SUSPENDED',
+  'WAREHOUSE_FAILED',
+  'STORAGE_FULL',
+] as const;
+
+export const databases: Category<Context> = {
+  name: 'databases',
+  singular: 'database',
+  title: 'Databases',
+  doc: 'What a catalog is divided into: a database holds tables and is the default namespace of SQL sent to it.',
+  parameter: 'database',
+  parent: 'catalogs',
+  parentDefault: defaultCatalogName,
+  record: DatabaseRecord,
+  example: {
+    name: 'ssb',
+    comment: null,
+    properties: {},
+    tableCount: 5,
+    owner: 'root',
+    ...exampleFields('/api/v2/catalogs/default/databases/ssb'),
+  },
+  endpoints: [
+    list({
+      summary: 'Lists the databases of a catalog by name.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: ['OBJECT_NOT_FOUND'],
+      handle: ({ path, page: at }, context) => page(parentOf(path), 'databases', at, context, as),
+    }),
+    get({
+      summary: 'Shows a database.',
+      permission: { privilege: 'read', on: 'object' },
+      handle: async ({ path }, context) => found(await show(pathOf(path), context, as)),
+    }),
+    create({
+      summary: 'Creates a database.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS'],
+      body: Type.Object(describedBody, { additionalProperties: false }),
+      example: { body: { name: 'ssb', comment: 'Star Schema Benchmark' } },
+      handle: async ({ path, body, ifExists }, context) => {
+        const { name } = body as typeof body & { name: string };
+        const [root] = (await context.catalog.require(parentOf(path))) as [CatalogObject<CatalogSpec>];
+        await requireUsableName(name, root, context);
+        const database = { catalog: { id: root.id, name: root.name }, database: name };
+        const { object, created: made } = await context.catalog.create({
+          parent: root,
+          category: 'databases',
+          name,
+          spec: describe({}, body),
+          principal: context.call.principal,
+          ifExists,
+          warehouse: root.spec.warehouse,
+          change: { kind: 'createDatabase', database },
+          undo: { kind: 'dropDatabase', database },
+          ...defined({ owner: body.owner }),
+        });
+        const at = [...parentOf(path), segment('databases', object.name)];
+        const record = (await render(at, [root, object], context, as)) as { uri: string };
+        return created(record, made, record.uri);
+      },
+    }),
+    update({
+      summary: 'Changes comment, properties or owner of a database.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object(
+        { ...describedBody, expectedVersion: Type.Optional(ExpectedVersion) },
+        { additionalProperties: false },
+      ),
+      example: { body: { comment: null, properties: { team: 'finance' } } },
+      handle: async ({ path, body }, context) => {
+        const [root, object] = (await context.catalog.require(pathOf(path))) as Chain;
+        const changed = await context.catalog.update(object, {
+          spec: describe(object.spec, body),
+          principal: context.call.principal,
+          ...defined({ owner: body.owner, expectedVersion: body.expectedVersion }),
+        });
+        return updated(await render(pathOf(path), [root, changed.object ?? object], context, as));
+      },
+    }),
+    remove({
+      summary: 'Deletes a database; with `cascade=true` its tables too.',
+      permission: { privilege: 'drop', on: 'object' },
+      codes: ['NOT_EMPTY', 'CHANGE_IN_PROGRESS', 'WAREHOUSE_SUSPENDED', 'WAREHOUSE_FAILED'],
+      query: Type.Object({ cascade: Type.Optional(Type.Boolean({ default: false })) }, { additionalProperties: false }),
+      handle: async ({ path, query }, context) => {
+        const chain = (await context.catalog.find(pathOf(path))) as Chain | undefined;
+        if (!chain) return deleted(false);
+        return deleted(
+          await context.catalog.drop(chain[1], {
+            principal: context.call.principal,
+            cascade: query.cascade ?? false,
+            childCategories: ['tables'],
+            warehouse: chain[0].spec.warehouse,
+            change: { kind: 'dropDatabase', database: ref(chain) },
+          }),
+        );
+      },
+    }),
+    action('rename', {
+      on: 'object',
+      summary: 'Renames a database.',
+      description: 'An engine that cannot rename a database moves its tables: a large one is renamed by a task (202).',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS'],
+      body: NewName,
+      bodyRequired: true,
+      result: DatabaseRecord,
+      mayAccept: true,
+      example: { body: { newName: 'ssb_2026' } },
+      handle: async ({ path, body }, context) => {
+        const chain = (await context.catalog.require(pathOf(path))) as Chain;
+        const [root, object] = chain;
+        await requireUsableName(body.newName, root, context);
+        const changed = await context.catalog.update(object, {
+          name: body.newName,
+          principal: context.call.principal,
+          warehouse: root.spec.warehouse,
+          change: {
+            kind: 'renameDatabase',
+            database: ref(chain),
+            newName: body.newName,
+            tables: await tablesOf(object, context),
+          },
+          task: {
+            type: 'rename_database',
+            target: ((await render(pathOf(path), chain, context, as)) as { uri: string }).uri,
+            request: body,
+          },
+        });
+        if (changed.taskId !== undefined) return accepted(await requireTask(changed.taskId, context), context);
+        return done(
+          await render([...parentOf(path), segment('databases', body.newName)], [root, changed.object], context, as),
+        );
+      },
+    }),
+    action('search', {
+      on: 'collection',
+      summary: 'Finds databases by name pattern and comment.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
+      body: Type.Object(searchFields, { additionalProperties: false }),
+      result: Type.Object({ databases: Type.Array(DatabaseRecord), nextPageToken: Type.Optional(Type.String()) }),
+      example: { body: { namePattern: 'ss%' } },
+      handle: async ({ path, body }, context) => {
+        const chain = await context.catalog.require(parentOf(path));
+        const { records, next } = await searched(
+          context,
+          body,
+          async (after, limit) => {
+            const { namePattern, comment } = body;
+            return context.catalog.list(last(chain).id, 'databases', {
+              limit,
+              ...defined({ after, namePattern, comment }),
+            });
+          },
+          async (object) =>
+            render([...parentOf(path), segment('databases', object.name)], [...chain, object], context, as),
+        );
+        return listed(records, next);
+      },
+    }),
+    ...sqlActions('database', pathOf),
+  ],
+};
+
+/** The record of a task that was just submitted. */
+export async function requireTask(taskId: string, context: Context) {
+  const task = await context.tasks.get(taskId);
+  if (!task) throw new Failure('OBJECT_NOT_FOUND', `there is no task "${taskId}"`, { category: 'tasks', name: taskId });
+  return task;
+}

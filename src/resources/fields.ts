@@ -1,0 +1,106 @@
+// Fields that several categories share: their schemas and how a PATCH changes them (RFC 7396: null clears).
+import { type Static, type TSchema, Type } from 'typebox';
+import type { CatalogObject } from '../catalog/object.ts';
+import type { Properties } from '../model/records.ts';
+import { Failure } from '../standard/failure.ts';
+
+export const commentCharactersMax = 4096;
+export const propertiesMax = 256;
+
+export const Comment = Type.String({ maxLength: commentCharactersMax, description: 'Free text.' });
+export const PropertiesField = Type.Record(Type.String(), Type.String({ maxLength: 4096 }), {
+  maxProperties: propertiesMax,
+  description: 'Names and values of the users own; the service does not read them.',
+});
+export const Owner = Type.String({ minLength: 1, maxLength: 128, description: 'The principal that owns the object.' });
+export const ExpectedVersion = Type.Integer({
+  minimum: 1,
+  description: 'The change is made only if this is still the version.',
+});
+const Timestamp = Type.String({ format: 'date-time' });
+
+export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
+export const NewName = Type.Object(
+  { newName: Type.String({ description: 'The name that the object gets.' }) },
+  { additionalProperties: false },
+);
+
+/** The fields that every record ends with (rest-standard B4). */
+export const recordFields = {
+  createdAt: Timestamp,
+  createdBy: Type.String(),
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+  version: Type.Integer({ minimum: 1, description: 'Grows by one with each change.' }),
+  uri: Type.String({ description: 'Where the object is.' }),
+};
+
+export const exampleFields = (uri: string) => ({
+  createdAt: '2026-01-31T10:00:00.000Z',
+  createdBy: 'root',
+  updatedAt: '2026-01-31T10:00:00.000Z',
+  updatedBy: 'root',
+  version: 1,
+  uri,
+});
+
+/** What lists by pattern take (rest-standard B3: anything richer than a page is a `search`). */
+export const searchFields = {
+  namePattern: Type.Optional(
+    Type.String({
+      maxLength: 512,
+      description: 'SQL LIKE: `%` any text, `_` one character, `\\` escapes; case does not count.',
+    }),
+  ),
+  comment: Type.Optional(
+    Type.String({ maxLength: 512, description: 'Text that the comment holds; case does not count.' }),
+  ),
+  pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
+  pageToken: Type.Optional(Type.String({ maxLength: 4096 })),
+};
+
+export const dottedNames = (values: readonly string[]) => values.map((value) => JSON.stringify(value)).join(', ');
+
+/** The patched value of an optional field: absent leaves it, null clears it. */
+export function patched<T>(before: T | undefined, change: T | null | undefined): T | undefined {
+  return change === undefined ? before : (change ?? undefined);
+}
+
+/** Spec fields without those that are undefined. */
+export function defined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+}
+
+export const describedBody = {
+  comment: Type.Optional(nullable(Comment)),
+  properties: Type.Optional(nullable(PropertiesField)),
+  owner: Type.Optional(Owner),
+};
+
+type Described = { comment?: string | null; properties?: Properties | null; owner?: string };
+
+/** The spec of a create or an update, for objects with a comment and properties. */
+export function describe<S extends object>(
+  spec: S & { comment?: string; properties?: Properties },
+  change: Described,
+): S {
+  const { comment, properties, ...rest } = spec;
+  return defined({
+    ...rest,
+    comment: patched(comment, change.comment),
+    properties: patched(properties, change.properties),
+  }) as unknown as S;
+}
+
+export const shownDescription = (spec: { comment?: string; properties?: Properties }) => ({
+  comment: spec.comment ?? null,
+  properties: spec.properties ?? {},
+});
+
+export const last = (chain: readonly CatalogObject[]): CatalogObject => chain.at(-1) as CatalogObject;
+
+export function invalid(pointer: string, rule: string, message: string): Failure {
+  return new Failure('INVALID_PARAMETER', `${pointer} ${message}`, { violations: [{ pointer, rule, message }] });
+}
+
+export type StaticOf<S extends TSchema> = Static<S>;

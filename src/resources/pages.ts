@@ -1,0 +1,65 @@
+// Pages of a query's result, each complete. A result is kept as long as its task.
+import { Type } from 'typebox';
+import { runQueryTask } from '../query/submit.ts';
+import type { Category } from '../standard/endpoint.ts';
+import { JsonText } from '../standard/envelope.ts';
+import { Failure } from '../standard/failure.ts';
+import { type Context, found, get } from './context.ts';
+import { ColumnOfResult, pageUri } from './sql_actions.ts';
+import { taskMissing } from './tasks.ts';
+
+export const pages: Category<Context> = {
+  name: 'pages',
+  singular: 'page',
+  title: 'Pages',
+  doc: 'The pages of the result of a query task, numbered from 0.',
+  parameter: 'page',
+  idField: 'page',
+  parent: 'tasks',
+  record: Type.Object({
+    columns: Type.Array(ColumnOfResult),
+    rows: Type.Array(Type.Array(Type.Unknown())),
+    page: Type.Integer(),
+    pageCount: Type.Integer(),
+    nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where there is one.' })),
+    uri: Type.String(),
+  }),
+  example: {
+    columns: [{ name: 'n', type: 'BIGINT' }],
+    rows: [[1], [2]],
+    page: 0,
+    pageCount: 1,
+    uri: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d/pages/0',
+  },
+  endpoints: [
+    get({
+      summary: 'Shows a page of the result of a query task.',
+      permission: { privilege: 'read', on: 'object' },
+      codes: ['RESULT_EXPIRED'],
+      handle: async ({ path }, context) => {
+        const taskId = path.taskId as string;
+        const text = path.page as string;
+        const task = await context.tasks.get(taskId);
+        if (!task || task.type !== runQueryTask) throw taskMissing(taskId);
+        if (task.state !== 'succeeded' || !/^(?:0|[1-9]\d{0,8})$/.test(text)) {
+          throw new Failure(
+            'OBJECT_NOT_FOUND',
+            `the task has no page ${JSON.stringify(text)}; its state is ${task.state}`,
+            { category: 'pages', name: text },
+          );
+        }
+        const { columns, rows, page, pageCount } = await context.submitter.page(taskId, Number(text));
+        const uri = pageUri(context, taskId, page);
+        const rest = {
+          page,
+          pageCount,
+          ...(page + 1 < pageCount ? { nextPage: pageUri(context, taskId, page + 1) } : {}),
+          uri,
+        };
+        return found(
+          new JsonText(`{"columns":${JSON.stringify(columns)},"rows":[`, rows, `],${JSON.stringify(rest).slice(1)}`),
+        );
+      },
+    }),
+  ],
+};

@@ -1,0 +1,188 @@
+// Queries: the history of statements, those that run included.
+import { type Static, Type } from 'typebox';
+import type { QueryEntry } from '../query/history.ts';
+import type { Category } from '../standard/endpoint.ts';
+import { Failure } from '../standard/failure.ts';
+import { pageSizeDefault } from '../standard/parameters.ts';
+import { uriOf } from '../standard/paths.ts';
+import { action, type Context, deleted, done, found, get, list, listed, remove, segment } from './context.ts';
+import { defined, nullable } from './fields.ts';
+
+const Timestamp = Type.String({ format: 'date-time' });
+const State = Type.Union(
+  (['queued', 'running', 'succeeded', 'failed', 'cancelled'] as const).map((state) => Type.Literal(state)),
+);
+
+const QueryRecord = Type.Object({
+  queryId: Type.String(),
+  sql: Type.String({ description: 'The text; the first 64 Ki characters of a longer one.' }),
+  kind: nullable(
+    Type.String({ description: '`select`, `insert`, `update`, `delete` or `merge`; null until it is known.' }),
+  ),
+  state: Type.String({ description: '`queued`, `running`, `succeeded`, `failed` or `cancelled`.' }),
+  warehouse: Type.String(),
+  catalog: Type.String(),
+  database: nullable(Type.String()),
+  startedAt: nullable(Timestamp),
+  endedAt: nullable(Timestamp),
+  elapsedMs: nullable(Type.Number()),
+  queuedMs: nullable(Type.Number()),
+  rowCount: nullable(Type.Integer()),
+  resultBytes: nullable(Type.Integer()),
+  error: nullable(Type.Object({ code: Type.String(), message: Type.String() })),
+  task: nullable(Type.String({ description: 'URI of the task that ran it, if one did.' })),
+  createdAt: Timestamp,
+  createdBy: Type.String(),
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+  version: Type.Integer(),
+  uri: Type.String(),
+});
+
+const example = {
+  queryId: '019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69',
+  sql: 'SELECT count(*) FROM lineorder',
+  kind: 'select',
+  state: 'succeeded',
+  warehouse: 'default',
+  catalog: 'default',
+  database: 'ssb',
+  startedAt: '2026-01-31T10:00:00.000Z',
+  endedAt: '2026-01-31T10:00:00.004Z',
+  elapsedMs: 3.8,
+  queuedMs: 0,
+  rowCount: 1,
+  resultBytes: 8,
+  error: null,
+  task: null,
+  createdAt: '2026-01-31T10:00:00.000Z',
+  createdBy: 'root',
+  updatedAt: '2026-01-31T10:00:00.004Z',
+  updatedBy: 'root',
+  version: 1,
+  uri: '/api/v2/queries/019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69',
+};
+
+const time = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
+
+function record(entry: QueryEntry, context: Context) {
+  const { queryId, sql, kind, state, warehouse, catalog, database, elapsedMs, queuedMs, rowCount, resultBytes } = entry;
+  const submittedAt = time(entry.submittedAt);
+  return {
+    queryId,
+    sql,
+    kind,
+    state,
+    warehouse,
+    catalog,
+    database,
+    startedAt: time(entry.startedAt),
+    endedAt: time(entry.endedAt),
+    elapsedMs,
+    queuedMs,
+    rowCount,
+    resultBytes,
+    error: entry.errorCode === null ? null : { code: entry.errorCode, message: entry.errorMessage ?? '' },
+    task: entry.taskId === null ? null : uriOf(context.call.version, [segment('tasks', entry.taskId)]),
+    createdAt: submittedAt,
+    createdBy: entry.submittedBy,
+    updatedAt: time(entry.endedAt ?? entry.startedAt) ?? submittedAt,
+    updatedBy: entry.submittedBy,
+    version: entry.endedAt !== null ? 3 : entry.startedAt !== null ? 2 : 1,
+    uri: uriOf(context.call.version, [segment('queries', queryId)]),
+  };
+}
+
+function missing(queryId: string): Failure {
+  return new Failure('OBJECT_NOT_FOUND', `there is no query ${JSON.stringify(queryId)}`, {
+    category: 'queries',
+    name: queryId,
+  });
+}
+
+async function page(context: Context, options: Parameters<Context['history']['list']>[0]) {
+  const entries = await context.history.list({ ...options, limit: options.limit + 1 });
+  const shown = entries.slice(0, options.limit);
+  return listed(
+    shown.map((entry) => record(entry, context)),
+    entries.length > options.limit ? shown.at(-1)?.queryId : undefined,
+  );
+}
+
+export const queries: Category<Context> = {
+  name: 'queries',
+  singular: 'query',
+  title: 'Queries',
+  doc: 'The history of SQL statements, in the order of their submission; those that run are in it.',
+  parameter: 'queryId',
+  idField: 'queryId',
+  record: QueryRecord,
+  example,
+  endpoints: [
+    list({
+      summary: 'Lists statements in the order of their submission.',
+      permission: { privilege: 'read', on: 'parent' },
+      handle: ({ page: at }, context) => page(context, { limit: at.limit, after: at.after }),
+    }),
+    get({
+      summary: 'Shows a statement.',
+      permission: { privilege: 'read', on: 'object' },
+      handle: async ({ path }, context) => {
+        const entry = await context.history.get(path.queryId as string);
+        if (!entry) throw missing(path.queryId as string);
+        return found(record(entry, context));
+      },
+    }),
+    remove({
+      summary: 'Forgets a statement; one that runs is cancelled instead.',
+      permission: { privilege: 'drop', on: 'object' },
+      handle: async ({ path }, context) => deleted(await context.history.remove(path.queryId as string)),
+    }),
+    action('cancel', {
+      on: 'object',
+      summary: 'Stops a running statement. One that has ended stays as it is.',
+      permission: { privilege: 'operate', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND'],
+      body: Type.Object({}, { additionalProperties: false }),
+      result: QueryRecord,
+      handle: async ({ path }, context) => {
+        const queryId = path.queryId as string;
+        context.history.cancel(queryId);
+        const entry = await context.history.get(queryId);
+        if (!entry) throw missing(queryId);
+        return done(record(entry, context));
+      },
+    }),
+    action('search', {
+      on: 'collection',
+      summary: 'Finds statements by state, text or caller.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: ['INVALID_PAGE_TOKEN'],
+      body: Type.Object(
+        {
+          state: Type.Optional(State),
+          text: Type.Optional(Type.String({ maxLength: 1024, description: 'A part of the SQL; case does not count.' })),
+          submittedBy: Type.Optional(Type.String({ maxLength: 128 })),
+          pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: pageSizeDefault })),
+          pageToken: Type.Optional(Type.String({ maxLength: 4096 })),
+        },
+        { additionalProperties: false },
+      ),
+      result: Type.Object({ queries: Type.Array(QueryRecord), nextPageToken: Type.Optional(Type.String()) }),
+      example: { body: { state: 'failed', text: 'lineorder' } },
+      handle: ({ body }, context) => {
+        const { state, text, submittedBy, pageSize = pageSizeDefault } = body;
+        const after = context.call.pageTokens.read(body.pageToken);
+        return page(context, {
+          limit: pageSize,
+          ...defined({
+            after,
+            state: state as Static<typeof State> as QueryEntry['state'] | undefined,
+            text,
+            submittedBy,
+          }),
+        });
+      },
+    }),
+  ],
+};

@@ -1,0 +1,349 @@
+// Tables: made, shown, changed, dropped. What a definition means is table_definition.ts; single columns are columns.ts.
+import { Type } from 'typebox';
+import type { CatalogObject } from '../catalog/object.ts';
+import type { TableSpec } from '../model/records.ts';
+import type { Category, PathParameters } from '../standard/endpoint.ts';
+import { ColumnFields, columnFields } from './column_fields.ts';
+import {
+  accepted,
+  action,
+  type Context,
+  commonFields,
+  create,
+  created,
+  deleted,
+  done,
+  found,
+  get,
+  list,
+  listed,
+  page,
+  type Render,
+  remove,
+  render,
+  segment,
+  show,
+  update,
+  updated,
+} from './context.ts';
+import { requireTask } from './databases.ts';
+import {
+  Comment,
+  defined,
+  describedBody,
+  ExpectedVersion,
+  exampleFields,
+  last,
+  NewName,
+  nullable,
+  Owner,
+  PropertiesField,
+  recordFields,
+  searchFields,
+  shownDescription,
+} from './fields.ts';
+import { searched } from './search.ts';
+import { changeTable, copyTable, createTable, type TableChain, tableRef } from './table_changes.ts';
+import { ColumnBody, Distribution, Names, UniqueKey } from './table_definition.ts';
+
+const TableRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  columns: Type.Array(ColumnFields),
+  primaryKey: Names,
+  unique_key_constraints: UniqueKey,
+  orderBy: Names,
+  partitionBy: Names,
+  distribution: Type.Object({ by: Names, buckets: Type.Integer() }),
+  replicationNum: Type.Integer({ description: 'Replicas of each tablet.' }),
+  state: Type.String({ description: '`ready`, or `altering` while a task changes it.' }),
+  owner: Owner,
+  statistics: Type.Object({
+    rowCount: nullable(Type.Integer()),
+    dataBytes: nullable(Type.Integer({ description: 'Bytes on disk, compressed.' })),
+    asOf: nullable(
+      Type.String({ format: 'date-time', description: 'When this was so; a second or two behind at most.' }),
+    ),
+  }),
+  ...recordFields,
+});
+
+const parentOf = (path: PathParameters) => [
+  segment('catalogs', path.catalog as string),
+  segment('databases', path.database as string),
+];
+export const tablePathOf = (path: PathParameters) => [...parentOf(path), segment('tables', path.table as string)];
+
+const as: Render = async (chain, uri, context) => {
+  const object = last(chain) as CatalogObject<TableSpec>;
+  const { name, spec, owner, state, id } = object;
+  const statistics = await context.catalog.statistics(id);
+  return {
+    name,
+    ...shownDescription(spec),
+    columns: spec.columns.map((column, i) => columnFields(column, i, spec)),
+    primaryKey: spec.primaryKey,
+    unique_key_constraints: spec.uniqueKey,
+    orderBy: spec.orderBy,
+    partitionBy: spec.partitionBy,
+    distribution: spec.distribution,
+    replicationNum: spec.replicationNum,
+    state,
+    owner,
+    statistics: statistics ?? { rowCount: null, dataBytes: null, asOf: null },
+    ...commonFields(object, uri),
+  };
+};
+
+export const engineCodes = ['WAREHOUSE_SUSPENDED', 'WAREHOUSE_FAILED', 'STORAGE_FULL'] as const;
+
+const definitionFields = {
+  primaryKey: Type.Optional(nullable(Names)),
+  orderBy: Type.Optional(nullable(Names)),
+  partitionBy: Type.Optional(nullable(Names)),
+  distribution: Type.Optional(nullable(Distribution)),
+  replicationNum: Type.Optional(Type.Integer({ minimum: 1, maximum: 32767, default: 1 })),
+  unique_key_constraints: Type.Optional(nullable(UniqueKey)),
+};
+
+const CreateBody = Type.Object(
+  {
+    ...describedBody,
+    ...definitionFields,
+    columns: Type.Optional(Type.Array(ColumnBody)),
+    sql: Type.Optional(
+      Type.String({
+        maxLength: 1_048_576,
+        description: 'A CREATE TABLE statement instead of `columns`; its table name need not be said again.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+export const tables: Category<Context> = {
+  name: 'tables',
+  singular: 'table',
+  title: 'Tables',
+  doc: 'What a database holds: typed columns, keys, and how the rows are spread and ordered.',
+  parameter: 'table',
+  parent: 'databases',
+  record: TableRecord,
+  example: {
+    name: 'orders',
+    comment: null,
+    properties: {},
+    columns: [
+      { name: 'id', position: 1, type: 'BIGINT', nullable: false, defaultValue: null, comment: null, isKey: true },
+      {
+        name: 'placed_at',
+        position: 2,
+        type: 'DATETIME',
+        nullable: true,
+        defaultValue: 'current_timestamp',
+        comment: null,
+        isKey: false,
+      },
+    ],
+    primaryKey: ['id'],
+    unique_key_constraints: [],
+    orderBy: [],
+    partitionBy: [],
+    distribution: { by: [], buckets: 1 },
+    replicationNum: 1,
+    state: 'ready',
+    owner: 'root',
+    statistics: { rowCount: 1200, dataBytes: 65536, asOf: '2026-01-31T10:00:01.000Z' },
+    ...exampleFields('/api/v2/catalogs/default/databases/shop/tables/orders'),
+  },
+  endpoints: [
+    list({
+      summary: 'Lists the tables of a database by name.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: ['OBJECT_NOT_FOUND'],
+      handle: ({ path, page: at }, context) => page(parentOf(path), 'tables', at, context, as),
+    }),
+    get({
+      summary: 'Shows a table.',
+      permission: { privilege: 'read', on: 'object' },
+      handle: async ({ path }, context) => found(await show(tablePathOf(path), context, as)),
+    }),
+    create({
+      summary: 'Creates a table, from a definition or from a CREATE TABLE statement.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: [
+        'OBJECT_NOT_FOUND',
+        'INVALID_NAME',
+        'OBJECT_ALREADY_EXISTS',
+        'CHANGE_IN_PROGRESS',
+        'SQL_INVALID',
+        'SQL_NOT_SUPPORTED',
+        'NOT_ENOUGH_BACKENDS',
+        ...engineCodes,
+      ],
+      body: CreateBody,
+      textBodies: { 'application/sql': 'sql' },
+      bodyRequired: true,
+      nameOptional: true,
+      example: {
+        body: {
+          name: 'orders',
+          columns: [
+            { name: 'id', type: 'BIGINT' },
+            { name: 'placed_at', type: 'DATETIME', defaultValue: 'current_timestamp' },
+          ],
+          primaryKey: ['id'],
+        },
+      },
+      handle: async ({ path, body, ifExists }, context) => {
+        const { chain, made } = await createTable(parentOf(path), body, ifExists, context);
+        const at = [...parentOf(path), segment('tables', last(chain).name)];
+        const record = (await render(at, chain, context, as)) as { uri: string };
+        return created(record, made, record.uri);
+      },
+    }),
+    update({
+      summary: 'Changes a table: its description, its unique key, its columns.',
+      description:
+        '`columns` is the whole new list: a column of the same name is changed, one that is new is added, one that is left out is dropped with its data. A change that has to write the data of a large table again is done by a task (202).',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [
+        'OBJECT_NOT_FOUND',
+        'VERSION_CONFLICT',
+        'CHANGE_IN_PROGRESS',
+        'CHANGE_NOT_SUPPORTED',
+        'CONSTRAINT_VIOLATED',
+        'IN_USE',
+        ...engineCodes,
+      ],
+      body: Type.Object(
+        {
+          ...describedBody,
+          unique_key_constraints: definitionFields.unique_key_constraints,
+          columns: Type.Optional(Type.Array(ColumnBody, { minItems: 1 })),
+          expectedVersion: Type.Optional(ExpectedVersion),
+        },
+        { additionalProperties: false },
+      ),
+      mayAccept: true,
+      example: { body: { unique_key_constraints: ['order_number'], comment: 'All orders' } },
+      handle: async ({ path, body }, context) => {
+        const outcome = await changeTable(tablePathOf(path), { kind: 'patch', body }, context);
+        if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+        return updated(await render(tablePathOf(path), outcome.chain, context, as));
+      },
+    }),
+    remove({
+      summary: 'Deletes a table and its data.',
+      permission: { privilege: 'drop', on: 'object' },
+      codes: ['CHANGE_IN_PROGRESS', ...engineCodes],
+      handle: async ({ path }, context) => {
+        const chain = (await context.catalog.find(tablePathOf(path))) as TableChain | undefined;
+        if (!chain) return deleted(false);
+        return deleted(
+          await context.catalog.drop(chain[2], {
+            principal: context.call.principal,
+            cascade: true,
+            childCategories: [],
+            warehouse: chain[0].spec.warehouse,
+            change: { kind: 'dropTable', table: tableRef(chain) },
+          }),
+        );
+      },
+    }),
+    action('rename', {
+      on: 'object',
+      summary: 'Renames a table.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', ...engineCodes],
+      body: NewName,
+      bodyRequired: true,
+      result: TableRecord,
+      mayAccept: true,
+      example: { body: { newName: 'orders_2026' } },
+      handle: async ({ path, body }, context) => {
+        const outcome = await changeTable(tablePathOf(path), { kind: 'rename', newName: body.newName }, context);
+        if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+        return done(await render([...parentOf(path), segment('tables', body.newName)], outcome.chain, context, as));
+      },
+    }),
+    action('truncate', {
+      on: 'object',
+      summary: 'Deletes all rows of a table.',
+      permission: { privilege: 'write', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes],
+      body: Type.Object({}, { additionalProperties: false }),
+      result: TableRecord,
+      handle: async ({ path }, context) => {
+        const { chain } = (await changeTable(tablePathOf(path), { kind: 'truncate' }, context)) as {
+          chain: TableChain;
+        };
+        await context.catalog.saveStatistics(chain[2].id, {
+          rowCount: 0,
+          dataBytes: 0,
+          asOf: new Date().toISOString(),
+        });
+        return done(await render(tablePathOf(path), chain, context, as));
+      },
+    }),
+    action('copy_definition', {
+      on: 'object',
+      summary: 'Creates an empty table with the same definition, in the same or another database.',
+      permission: { privilege: 'read', on: 'object' },
+      codes: [
+        'OBJECT_NOT_FOUND',
+        'INVALID_NAME',
+        'OBJECT_ALREADY_EXISTS',
+        'CHANGE_IN_PROGRESS',
+        'NOT_ENOUGH_BACKENDS',
+        ...engineCodes,
+      ],
+      body: Type.Object(
+        {
+          newName: Type.String({ description: 'The name of the copy.' }),
+          catalog: Type.Optional(Type.String({ description: 'By default the same.' })),
+          database: Type.Optional(Type.String({ description: 'By default the same.' })),
+        },
+        { additionalProperties: false },
+      ),
+      bodyRequired: true,
+      result: TableRecord,
+      creates: true,
+      example: { body: { newName: 'orders_staging' } },
+      handle: async ({ path, body }, context) => {
+        const to = { ...path, ...defined({ catalog: body.catalog, database: body.database }) };
+        const { chain, made } = await copyTable(tablePathOf(path), parentOf(to), body.newName, context);
+        const record = (await render([...parentOf(to), segment('tables', body.newName)], chain, context, as)) as {
+          uri: string;
+        };
+        return created(record, made, record.uri);
+      },
+    }),
+    action('search', {
+      on: 'collection',
+      summary: 'Finds tables by name pattern and comment.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
+      body: Type.Object(searchFields, { additionalProperties: false }),
+      result: Type.Object({ tables: Type.Array(TableRecord), nextPageToken: Type.Optional(Type.String()) }),
+      example: { body: { namePattern: 'ord%' } },
+      handle: async ({ path, body }, context) => {
+        const chain = await context.catalog.require(parentOf(path));
+        const { records, next } = await searched(
+          context,
+          body,
+          (after, limit) =>
+            context.catalog.list(last(chain).id, 'tables', {
+              after,
+              limit,
+              namePattern: body.namePattern,
+              comment: body.comment,
+            }),
+          (object) => render([...parentOf(path), segment('tables', object.name)], [...chain, object], context, as),
+        );
+        return listed(records, next);
+      },
+    }),
+  ],
+};

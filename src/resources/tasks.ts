@@ -1,0 +1,132 @@
+// Tasks: work that outlives its request. Made by other endpoints; polled, cancelled and deleted here (rest-standard B5).
+import { Type } from 'typebox';
+import type { Category } from '../standard/endpoint.ts';
+import { Failure } from '../standard/failure.ts';
+import { action, type Context, deleted, done, found, get, list, listed, remove, taskRecord } from './context.ts';
+import { defined, nullable } from './fields.ts';
+
+const Timestamp = Type.String({ format: 'date-time' });
+export const waitSecondsMax = 60;
+
+const TaskRecordSchema = Type.Object({
+  taskId: Type.String(),
+  type: Type.String({ description: 'What it does, such as `run_query` or `alter_table`.' }),
+  state: Type.String({ description: '`pending`, `running`, `cancelling`, `succeeded`, `failed` or `cancelled`.' }),
+  progress: nullable(Type.Number({ minimum: 0, maximum: 1, description: 'Null where it is not known.' })),
+  progressText: nullable(Type.String()),
+  submittedBy: Type.String(),
+  submittedAt: Timestamp,
+  startedAt: nullable(Timestamp),
+  endedAt: nullable(Timestamp),
+  attempt: Type.Integer({ description: 'How often it was begun.' }),
+  target: Type.String({ description: 'URI of the object that it is about.' }),
+  request: Type.Unknown(),
+  result: Type.Unknown(),
+  firstPage: Type.Optional(
+    Type.String({ description: 'Of a query that succeeded: URI of the first page of its rows.' }),
+  ),
+  error: nullable(Type.Object({ code: Type.String(), message: Type.String(), result: Type.Optional(Type.Unknown()) })),
+  createdAt: Timestamp,
+  createdBy: Type.String(),
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+  version: Type.Integer(),
+  uri: Type.String(),
+  cancelUri: Type.String(),
+});
+
+const example = {
+  taskId: '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  type: 'run_query',
+  state: 'succeeded',
+  progress: 1,
+  progressText: null,
+  submittedBy: 'root',
+  submittedAt: '2026-01-31T10:00:00.000Z',
+  startedAt: '2026-01-31T10:00:00.010Z',
+  endedAt: '2026-01-31T10:00:41.200Z',
+  attempt: 1,
+  target: '/api/v2/catalogs/default/databases/ssb',
+  request: { sql: 'SELECT count(*) FROM lineorder' },
+  result: { queryId: '019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69', rowCount: 1, pageCount: 1 },
+  error: null,
+  firstPage: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d/pages/0',
+  createdAt: '2026-01-31T10:00:00.000Z',
+  createdBy: 'root',
+  updatedAt: '2026-01-31T10:00:41.200Z',
+  updatedBy: 'root',
+  version: 1,
+  uri: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  cancelUri: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d/cancel',
+};
+
+export function taskMissing(taskId: string): Failure {
+  return new Failure('OBJECT_NOT_FOUND', `there is no task ${JSON.stringify(taskId)}`, {
+    category: 'tasks',
+    name: taskId,
+  });
+}
+
+export const tasks: Category<Context> = {
+  name: 'tasks',
+  singular: 'task',
+  title: 'Tasks',
+  doc: 'Work that outlives the request that asked for it; it survives a crash of the server.',
+  parameter: 'taskId',
+  idField: 'taskId',
+  record: TaskRecordSchema,
+  example,
+  endpoints: [
+    list({
+      summary: 'Lists tasks in the order of their submission.',
+      permission: { privilege: 'read', on: 'parent' },
+      handle: async ({ page }, context) => {
+        const found = await context.tasks.list({ limit: page.limit + 1, ...defined({ after: page.after }) });
+        const shown = found.slice(0, page.limit);
+        const next = found.length > page.limit ? shown.at(-1)?.taskId : undefined;
+        return listed(
+          shown.map((task) => taskRecord(task, context.call.version)),
+          next,
+        );
+      },
+    }),
+    get({
+      summary: 'Shows a task; with `waitSeconds` as soon as it has ended, or when the time is over.',
+      permission: { privilege: 'read', on: 'object' },
+      query: Type.Object(
+        { waitSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: waitSecondsMax, default: 0 })) },
+        { additionalProperties: false },
+      ),
+      handle: async ({ path, query }, context) => {
+        const { waitSeconds = 0 } = query;
+        const taskId = path.taskId as string;
+        const task =
+          waitSeconds === 0
+            ? await context.tasks.get(taskId)
+            : await context.tasks.wait(taskId, waitSeconds * 1000, context.call.signal);
+        if (!task) throw taskMissing(taskId);
+        return found(taskRecord(task, context.call.version));
+      },
+    }),
+    remove({
+      summary: 'Deletes a task, its record and its result; one that has not ended is cancelled first.',
+      permission: { privilege: 'drop', on: 'object' },
+      codes: ['TASK_NOT_CANCELLABLE'],
+      handle: async ({ path }, context) => deleted(await context.tasks.remove(path.taskId as string)),
+    }),
+    action('cancel', {
+      on: 'object',
+      summary: 'Cancels a task. One that has ended stays as it is.',
+      permission: { privilege: 'operate', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND'],
+      body: Type.Object({}, { additionalProperties: false }),
+      result: TaskRecordSchema,
+      example: { result: { ...example, state: 'cancelling', endedAt: null, result: null } },
+      handle: async ({ path }, context) => {
+        const task = await context.tasks.cancel(path.taskId as string);
+        if (!task) throw taskMissing(path.taskId as string);
+        return done(taskRecord(task, context.call.version));
+      },
+    }),
+  ],
+};

@@ -1,0 +1,319 @@
+// Warehouses: what runs SQL. Their limits are kept here; their processes are engines/warehouses.ts.
+import { Type } from 'typebox';
+import type { CatalogObject } from '../catalog/object.ts';
+import type { BackendSpec, CatalogSpec, WarehouseSpec } from '../model/records.ts';
+import type { Category, PathParameters } from '../standard/endpoint.ts';
+import { Failure } from '../standard/failure.ts';
+import { embeddedBackendName } from './backends.ts';
+import {
+  action,
+  type Context,
+  commonFields,
+  create,
+  created,
+  deleted,
+  done,
+  found,
+  get,
+  list,
+  listed,
+  type Render,
+  remove,
+  render,
+  segment,
+  update,
+  updated,
+} from './context.ts';
+import {
+  Comment,
+  defined,
+  describe,
+  describedBody,
+  dottedNames,
+  ExpectedVersion,
+  exampleFields,
+  invalid,
+  nullable,
+  Owner,
+  PropertiesField,
+  recordFields,
+  shownDescription,
+} from './fields.ts';
+
+const mebibyte = 1024 * 1024;
+
+const limitFields = {
+  threads: Type.Optional(Type.Integer({ minimum: 1, maximum: 1024, description: 'Threads that statements share.' })),
+  memoryLimitBytes: Type.Optional(
+    Type.Integer({ minimum: 64 * mebibyte, description: 'Memory that statements may use together.' }),
+  ),
+  spillLimitBytes: Type.Optional(
+    Type.Integer({ minimum: 0, description: 'Temporary disk that statements may use together.' }),
+  ),
+  autoSuspendSeconds: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 31_536_000,
+      description: 'Idle time after which it stops its processes; 0: never.',
+    }),
+  ),
+  autoResume: Type.Optional(Type.Boolean({ description: 'Whether a statement wakes it after an auto-suspend.' })),
+  queriesMax: Type.Optional(Type.Integer({ minimum: 1, maximum: 30, description: 'Statements that run at a time.' })),
+  queueMax: Type.Optional(Type.Integer({ minimum: 0, maximum: 100_000, description: 'Statements that may wait.' })),
+  statementTimeoutSeconds: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 604_800, description: 'How long a statement may run.' }),
+  ),
+};
+
+const WarehouseRecord = Type.Object({
+  name: Type.String(),
+  engine: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  state: Type.String({ description: '`running`, `starting`, `suspended` or `failed`.' }),
+  health: Type.Object({
+    status: Type.String({ description: '`healthy`, `degraded` or `unavailable`.' }),
+    message: Type.String(),
+  }),
+  threads: Type.Integer(),
+  memoryLimitBytes: Type.Integer(),
+  spillLimitBytes: Type.Integer(),
+  autoSuspendSeconds: Type.Integer(),
+  autoResume: Type.Boolean(),
+  queriesMax: Type.Integer(),
+  queueMax: Type.Integer(),
+  statementTimeoutSeconds: Type.Integer(),
+  runningQueries: Type.Integer(),
+  queuedQueries: Type.Integer(),
+  backendCount: Type.Integer(),
+  availableBackendCount: Type.Integer(),
+  owner: Owner,
+  ...recordFields,
+});
+
+const pathOf = (path: PathParameters) => [segment('warehouses', path.warehouseName as string)];
+type Warehouse = CatalogObject<WarehouseSpec>;
+
+const as: Render = async (chain, uri, context) => {
+  const [object] = chain as [Warehouse];
+  const { suspended: _asked, comment: _comment, properties: _properties, engine, ...limits } = object.spec;
+  const {
+    backend: _backend,
+    availableBackendCount,
+    runningQueries,
+    queuedQueries,
+    state,
+    health,
+  } = await context.warehouses.condition(object.name);
+  return {
+    name: object.name,
+    engine,
+    ...shownDescription(object.spec),
+    state,
+    health,
+    ...limits,
+    runningQueries,
+    queuedQueries,
+    backendCount: await context.catalog.count(object.id, 'backends'),
+    availableBackendCount,
+    owner: object.owner,
+    ...commonFields(object, uri),
+  };
+};
+
+/** The spec of a warehouse of which only the engine is said. */
+export function warehouseSpec(engine: string, context: Pick<Context, 'warehouseDefaults'>): WarehouseSpec {
+  return { engine, suspended: false, autoResume: true, ...context.warehouseDefaults };
+}
+
+/** An embedded engine's one backend, made with its warehouse; made again at a start if a crash came between the two. */
+export async function ensureBackend(
+  warehouse: CatalogObject,
+  context: Pick<Context, 'catalog'>,
+  principal: { readonly name: string },
+): Promise<void> {
+  const spec: BackendSpec = { disabled: false, location: 'embedded' };
+  await context.catalog.create({
+    parent: warehouse,
+    category: 'backends',
+    name: embeddedBackendName,
+    spec,
+    principal,
+    ifExists: 'return',
+  });
+}
+
+async function setSuspended(path: PathParameters, suspended: boolean, context: Context) {
+  const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
+  const changed = await context.catalog.update(object, {
+    spec: { ...object.spec, suspended },
+    principal: context.call.principal,
+  });
+  await context.warehouses.changed(object.name);
+  if (!suspended) await context.warehouses.resume(object.name);
+  return done(await render(pathOf(path), [changed.object ?? object], context, as));
+}
+
+async function catalogsIn(warehouse: string, context: Context): Promise<string[]> {
+  const names: string[] = [];
+  for (let after: string | undefined; ; ) {
+    const some = await context.catalog.list(null, 'catalogs', { limit: 1000, ...defined({ after }) });
+    for (const one of some) if ((one.spec as CatalogSpec).warehouse === warehouse) names.push(one.name);
+    if (some.length < 1000) return names;
+    after = some.at(-1)?.name;
+  }
+}
+
+const none = Type.Object({}, { additionalProperties: false });
+
+export const warehouses: Category<Context> = {
+  name: 'warehouses',
+  singular: 'warehouse',
+  title: 'Warehouses',
+  doc: 'What runs SQL: an engine with limits on memory, disk, time and concurrency.',
+  parameter: 'warehouseName',
+  record: WarehouseRecord,
+  example: {
+    name: 'default',
+    engine: 'embedded',
+    comment: null,
+    properties: {},
+    state: 'running',
+    health: { status: 'healthy', message: 'running' },
+    threads: 2,
+    memoryLimitBytes: 4294967296,
+    spillLimitBytes: 10737418240,
+    autoSuspendSeconds: 600,
+    autoResume: true,
+    queriesMax: 16,
+    queueMax: 100,
+    statementTimeoutSeconds: 3600,
+    runningQueries: 0,
+    queuedQueries: 0,
+    backendCount: 1,
+    availableBackendCount: 1,
+    owner: 'root',
+    ...exampleFields('/api/v2/warehouses/default'),
+  },
+  endpoints: [
+    list({
+      summary: 'Lists warehouses by name.',
+      permission: { privilege: 'read', on: 'parent' },
+      handle: async ({ page }, context) => {
+        const objects = await context.catalog.list(null, 'warehouses', {
+          limit: page.limit + 1,
+          ...defined({ after: page.after }),
+        });
+        const records = [];
+        for (const object of objects.slice(0, page.limit))
+          records.push(await render([segment('warehouses', object.name)], [object], context, as));
+        return listed(records, objects.length > page.limit ? objects[page.limit - 1]?.name : undefined);
+      },
+    }),
+    get({
+      summary: 'Shows a warehouse as it is now.',
+      permission: { privilege: 'read', on: 'object' },
+      handle: async ({ path }, context) =>
+        found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, as)),
+    }),
+    create({
+      summary: 'Creates a warehouse. It starts with the first statement.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object(
+        {
+          ...describedBody,
+          ...limitFields,
+          engine: Type.Optional(Type.String({ description: 'By default the embedded one.' })),
+        },
+        { additionalProperties: false },
+      ),
+      example: { body: { name: 'reports', memoryLimitBytes: 2147483648, autoSuspendSeconds: 60 } },
+      handle: async ({ body, ifExists }, context) => {
+        const { name, owner, comment, properties, engine: asked, ...limits } = body as typeof body & { name: string };
+        const names = context.warehouses.engineNames();
+        const engine = asked ?? (names[0] as string);
+        if (!names.includes(engine)) throw invalid('/engine', 'engine', `is not one of ${dottedNames(names)}`);
+        const spec = describe(
+          { ...warehouseSpec(engine, context), ...defined(limits) },
+          defined({ comment, properties }),
+        );
+        const { principal } = context.call;
+        const { object, created: made } = await context.catalog.create({
+          parent: null,
+          category: 'warehouses',
+          name,
+          spec,
+          principal,
+          owner,
+          ifExists,
+        });
+        await ensureBackend(object, context, principal);
+        await context.warehouses.changed(object.name);
+        const record = (await render([segment('warehouses', object.name)], [object], context, as)) as { uri: string };
+        return created(record, made, record.uri);
+      },
+    }),
+    update({
+      summary: 'Changes the limits or the description of a warehouse.',
+      description: 'Limits of memory, threads and spill take effect when no statement runs.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object(
+        { ...describedBody, ...limitFields, expectedVersion: Type.Optional(ExpectedVersion) },
+        { additionalProperties: false },
+      ),
+      example: { body: { queriesMax: 8, statementTimeoutSeconds: 600 } },
+      handle: async ({ path, body }, context) => {
+        const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
+        const { owner, expectedVersion, comment, properties, ...limits } = body;
+        const spec = describe({ ...object.spec, ...defined(limits) }, defined({ comment, properties }));
+        const changed = await context.catalog.update(object, {
+          spec,
+          principal: context.call.principal,
+          ...defined({ owner, expectedVersion }),
+        });
+        await context.warehouses.changed(object.name);
+        return updated(await render(pathOf(path), [changed.object ?? object], context, as));
+      },
+    }),
+    remove({
+      summary: 'Deletes a warehouse that no catalog lives in.',
+      permission: { privilege: 'drop', on: 'object' },
+      codes: ['IN_USE', 'CHANGE_IN_PROGRESS'],
+      handle: async ({ path }, context) => {
+        const chain = (await context.catalog.find(pathOf(path))) as [Warehouse] | undefined;
+        if (!chain) return deleted(false);
+        const [object] = chain;
+        const living = await catalogsIn(object.name, context);
+        if (living.length > 0)
+          throw new Failure('IN_USE', `catalogs live in the warehouse: ${dottedNames(living)}`, { catalogs: living });
+        const was = await context.catalog.drop(object, {
+          principal: context.call.principal,
+          cascade: true,
+          childCategories: [],
+        });
+        await context.warehouses.removed(object.name, object.id);
+        return deleted(was);
+      },
+    }),
+    action('suspend', {
+      on: 'object',
+      summary: 'Stops a warehouse: running statements end, new ones get 503 until it is resumed.',
+      permission: { privilege: 'operate', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: none,
+      result: WarehouseRecord,
+      handle: ({ path }, context) => setSuspended(path, true, context),
+    }),
+    action('resume', {
+      on: 'object',
+      summary: 'Starts a suspended warehouse; answers when it takes statements.',
+      permission: { privilege: 'operate', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'WAREHOUSE_FAILED'],
+      body: none,
+      result: WarehouseRecord,
+      handle: ({ path }, context) => setSuspended(path, false, context),
+    }),
+  ],
+};
