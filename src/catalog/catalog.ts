@@ -1,8 +1,17 @@
-// Objects and how they change: every change is an intent, an engine step, a commit.
-import type { EngineWarehouse } from '../engines/engine.ts';
+// The catalog: objects in the store, how they are found, and the entrance to every change of them (creation.ts,
+// alteration.ts, removal.ts, recovery.ts). Knows no category, and no permission: callers were authorised before.
+import assert from 'node:assert/strict';
+import { sql } from 'kysely';
+import { foldName } from '../model/names.ts';
 import type { TableStatistics } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
+import { visible } from '../store/migrations.ts';
 import type { Store } from '../store/store.ts';
+import { intentOfTask, runIntent, updateObject } from './alteration.ts';
+import { type CatalogContext, type CatalogEngine, isVisible, notFound, ObjectChanged } from './context.ts';
+import { createObject } from './creation.ts';
+import { tell } from './intents.ts';
+import { NameLocks } from './name_locks.ts';
 import type {
   CatalogObject,
   Category,
@@ -14,10 +23,19 @@ import type {
   UpdateOutcome,
   UpdateRequest,
 } from './object.ts';
+import { objectColumns, SpecCache, timeText } from './object_rows.ts';
+import { recoverAll, recoverOne } from './recovery.ts';
+import { dropObject } from './removal.ts';
+import { catalogStatements, pathRow, pathStatement } from './statements.ts';
+
+/** How often a handler's attempt is made again because the object changed under it. */
+const attemptsMax = 5;
+/** Values in one `in (...)` of the store. */
+const idsPerQueryMax = 1000;
 
 export interface CatalogOptions {
   readonly store: Store;
-  readonly engineOf: (warehouse: string) => Promise<Pick<EngineWarehouse, 'apply' | 'cost' | 'forget'>>;
+  readonly engineOf: (warehouse: string) => Promise<CatalogEngine>;
   readonly clock?: (() => number) | undefined;
   readonly observe?: Observe | undefined;
   /** A task row was committed with a change: wakes the runner (`() => tasks.notify()`). */
@@ -25,57 +43,155 @@ export interface CatalogOptions {
 }
 
 export class Catalog {
+  readonly #context: CatalogContext;
+  readonly #listeners: ((event: ChangeEvent) => void)[] = [];
+  readonly #paths: ReturnType<typeof pathStatement>[] = [];
+  #recovering: Promise<void> | undefined;
+
   constructor(options: CatalogOptions) {
-    void options;
+    const { store } = options;
+    this.#context = {
+      store,
+      statements: catalogStatements(store.db),
+      specs: new SpecCache(),
+      locks: new NameLocks(),
+      engineOf: options.engineOf,
+      clock: options.clock ?? Date.now,
+      observe: options.observe ?? (() => {}),
+      emit: (event) => {
+        for (const listener of this.#listeners) listener(event);
+      },
+      onTask: options.onTask ?? (() => {}),
+      applying: new Set(),
+    };
   }
 
   /** The whole chain, root first; undefined where any of it is missing. */
   async find(path: ObjectPath): Promise<CatalogObject[] | undefined> {
-    throw new Error(`not yet: ${path}`);
+    if (path.length === 0) return [];
+    const { store, specs } = this.#context;
+    this.#paths[path.length] ??= pathStatement(store.db, path.length);
+    const values: Record<string, string> = {};
+    for (const [n, { category, name }] of path.entries()) {
+      values[`category${n}`] = category;
+      values[`name${n}`] = name;
+    }
+    const row = await this.#paths[path.length]?.first(store.db, values);
+    return row && path.map((_, n) => specs.object(pathRow(row, n)));
   }
 
   /** As `find`; throws OBJECT_NOT_FOUND {category, name} of the first missing one. */
   async require(path: ObjectPath): Promise<CatalogObject[]> {
-    throw new Error(`not yet: ${path}`);
+    const found = await this.find(path);
+    if (found) return found;
+    for (const [n, { category, name }] of path.entries()) {
+      if (!(await this.find(path.slice(0, n + 1)))) throw notFound(category, name);
+    }
+    throw new ObjectChanged();
   }
 
   async byId(id: string): Promise<CatalogObject | undefined> {
-    throw new Error(`not yet: ${id}`);
+    const { store, statements, specs } = this.#context;
+    const row = await statements.byId.first(store.db, { id });
+    return row && isVisible(row) ? specs.object(row) : undefined;
   }
 
   /** Ordered by name, by code points. */
   async list(parentId: string | null, category: Category, options: ListOptions): Promise<CatalogObject[]> {
-    throw new Error(`not yet: ${parentId} ${category} ${options}`);
+    const { store, specs } = this.#context;
+    let query = store.db
+      .selectFrom('objects')
+      .select(objectColumns)
+      .where('parent_id', parentId === null ? 'is' : '=', parentId)
+      .where('category', '=', category)
+      .where(visible)
+      .orderBy('name')
+      .limit(options.limit);
+    if (options.after !== undefined) query = query.where('name', '>', options.after);
+    const { namePattern, comment } = options;
+    // Both sides are folded here: the dialects' own ideas of case differ.
+    if (namePattern !== undefined) {
+      query = query.where(sql<boolean>`folded_name like ${foldName(namePattern)} escape '\\'`);
+    }
+    if (comment !== undefined && comment !== '') {
+      const pattern = `%${comment.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
+      query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
+    }
+    return (await query.execute()).map((row) => specs.object(row));
   }
 
   async count(parentId: string | null, category: Category): Promise<number> {
-    throw new Error(`not yet: ${parentId} ${category}`);
+    const { store, statements } = this.#context;
+    const row =
+      parentId === null
+        ? await statements.countRoot.first(store.db, { category })
+        : await statements.countChild.first(store.db, { parentId, category });
+    return Number(row?.count ?? 0);
   }
 
   async statistics(objectId: string): Promise<TableStatistics | undefined> {
-    throw new Error(`not yet: ${objectId}`);
+    const { store, statements } = this.#context;
+    const row = await statements.statistics.first(store.db, { id: objectId });
+    return row && { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: timeText(row.as_of) };
   }
 
   /** The same for many objects at once, by id; objects without statistics are absent. */
   async statisticsOf(objectIds: readonly string[]): Promise<Map<string, TableStatistics>> {
-    throw new Error(`not yet: ${objectIds}`);
+    const found = new Map<string, TableStatistics>();
+    for (let at = 0; at < objectIds.length; at += idsPerQueryMax) {
+      const rows = await this.#context.store.db
+        .selectFrom('table_statistics')
+        .selectAll()
+        .where('object_id', 'in', objectIds.slice(at, at + idsPerQueryMax))
+        .execute();
+      for (const row of rows) {
+        found.set(row.object_id, { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: timeText(row.as_of) });
+      }
+    }
+    return found;
   }
 
+  /** Does nothing for an object that is gone. */
   async saveStatistics(objectId: string, statistics: TableStatistics): Promise<void> {
-    throw new Error(`not yet: ${objectId} ${statistics}`);
+    const { store, statements } = this.#context;
+    const values = {
+      row_count: statistics.rowCount,
+      data_bytes: statistics.dataBytes,
+      as_of: Date.parse(statistics.asOf),
+    };
+    const row = await store.transaction(async (tx) => {
+      const object = await statements.byId.first(tx, { id: objectId });
+      if (object) {
+        await tx
+          .insertInto('table_statistics')
+          .values({ object_id: objectId, ...values })
+          .onConflict((c) => c.column('object_id').doUpdateSet(values))
+          .execute();
+      }
+      return object;
+    });
+    if (row) tell(this.#context, row, false);
   }
 
+  /**
+   * Throws INVALID_NAME, OBJECT_ALREADY_EXISTS, OBJECT_NOT_FOUND (the parent), CHANGE_IN_PROGRESS, and what the engine throws.
+   * Where the engine's outcome stays unknown, the object is undone.
+   */
   async create<S>(request: CreateRequest<S>): Promise<{ object: CatalogObject<S>; created: boolean }> {
-    throw new Error(`not yet: ${request}`);
+    return (await createObject(this.#context, request)) as { object: CatalogObject<S>; created: boolean };
   }
 
+  /**
+   * Changes what differs; where nothing does, and there is no `change`, the object stays as it is. Throws as `create` does,
+   * and VERSION_CONFLICT {version}. Where the engine's outcome stays unknown, the change is tried again later.
+   */
   async update<S>(object: CatalogObject, request: UpdateRequest<S>): Promise<UpdateOutcome<S>> {
-    throw new Error(`not yet: ${object} ${request}`);
+    return (await updateObject(this.#context, object, request)) as UpdateOutcome<S>;
   }
 
-  /** False where it was gone already. */
+  /** False where it was gone already. Throws NOT_EMPTY, CHANGE_IN_PROGRESS, and what the engine throws. */
   async drop(object: CatalogObject, request: DropRequest): Promise<boolean> {
-    throw new Error(`not yet: ${object} ${request}`);
+    return dropObject(this.#context, object, request);
   }
 
   /**
@@ -83,23 +199,39 @@ export class Catalog {
    * handler that reads an object, computes a new spec from it and calls `update` wraps all three.
    */
   async retrying<T>(attempt: () => Promise<T>): Promise<T> {
+    for (let n = 1; n < attemptsMax; n++) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!(error instanceof ObjectChanged)) throw error;
+      }
+    }
     return attempt();
   }
 
   /** The body of a rewriting change's task. */
   async runIntent(taskId: string, options: { readonly signal: AbortSignal }): Promise<CatalogObject> {
-    throw new Error(`not yet: ${taskId} ${options}`);
+    return runIntent(this.#context, taskId, options.signal);
   }
 
-  /** For a task that ended without running (cancelled while pending): ends its intent at once instead of at the next `recover`. */
+  /** For a task that ended without running (cancelled while pending): ends its intent now, not at the next `recover`. */
   async settleTask(taskId: string): Promise<void> {
-    throw new Error(`not yet: ${taskId}`);
+    const intent = await intentOfTask(this.#context, taskId);
+    const row = intent && (await this.#context.statements.byId.first(this.#context.store.db, { id: intent.object_id }));
+    if (row) await recoverOne(this.#context, row);
   }
 
   /** At start and every minute: finishes or undoes open intents that no task owns. */
-  async recover(): Promise<void> {}
+  async recover(): Promise<void> {
+    this.#recovering ??= recoverAll(this.#context).finally(() => {
+      this.#recovering = undefined;
+    });
+    await this.#recovering;
+  }
 
+  /** Listeners are called in the same turn as the commit is known, and do not throw. */
   onChange(listener: (event: ChangeEvent) => void): void {
-    void listener;
+    assert(!this.#listeners.includes(listener), 'a listener is told once');
+    this.#listeners.push(listener);
   }
 }

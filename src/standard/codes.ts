@@ -129,6 +129,18 @@ export const codes = define({
     meaning: 'The engine or the rules of types do not allow this change.',
     client: 'Make another table and move the data.',
   },
+  TASK_INTERRUPTED: {
+    status: 503,
+    meaning: 'The server stopped while the task ran, and work of this kind is not begun again by itself.',
+    client: 'Look at what the task did, then submit it again.',
+    retryAfterSeconds: 1,
+  },
+  TASK_ATTEMPTS_EXHAUSTED: {
+    status: 503,
+    meaning: 'The task was begun several times and was interrupted or found the service unavailable each time.',
+    client: 'Look at the message; submit it again when the reason is gone.',
+    retryAfterSeconds: 60,
+  },
   // 400: SQL and data
   SQL_INVALID: {
     status: 400,

@@ -46,7 +46,9 @@ export interface SpentStepsTable {
   step: string;
   warehouse: string;
   catalog_id: string;
-  catalog_name: string;
+  /** Whose change it was: a task that is run again after a crash finds here that its work is done. */
+  object_id: string;
+  task_id: string | null;
 }
 
 export interface TasksTable {

@@ -1,0 +1,226 @@
+// How an object changes: its spec, its owner, its name. Without an engine: one transaction. With one: an intent, the
+// engine's step, the commit; or, where data has to be rewritten, an intent and a task that does the rest.
+import { isDeepStrictEqual } from 'node:util';
+import { newId } from '../model/ids.ts';
+import { foldName } from '../model/names.ts';
+import { Failure } from '../standard/failure.ts';
+import { HandedBack, RetryableError } from '../tasks/task.ts';
+import { insertTask } from '../tasks/task_rows.ts';
+import {
+  alreadyExists,
+  Blocked,
+  type CatalogContext,
+  type CatalogEngine,
+  checkChangePath,
+  checkedChain,
+  checkName,
+  isVisible,
+  nameKey,
+  namesOf,
+  notFound,
+  ObjectChanged,
+  siblingOf,
+  type Tx,
+} from './context.ts';
+import { applyStep } from './engine_step.ts';
+import {
+  changeOf,
+  commitUpdate,
+  type IntentRow,
+  insertIntent,
+  type NextRow,
+  noteAttempt,
+  revert,
+  tell,
+  writeRow,
+} from './intents.ts';
+import type { CatalogObject, UpdateOutcome, UpdateRequest } from './object.ts';
+import { type ObjectRow, objectColumns } from './object_rows.ts';
+import { inTurn } from './recovery.ts';
+
+type Begun =
+  | { readonly kind: 'done'; readonly row: ObjectRow; readonly changed: boolean }
+  | { readonly kind: 'task'; readonly taskId: string; readonly row: ObjectRow }
+  | { readonly kind: 'intent'; readonly intent: IntentRow; readonly row: ObjectRow };
+
+export async function updateObject(
+  context: CatalogContext,
+  object: CatalogObject,
+  request: UpdateRequest,
+): Promise<UpdateOutcome> {
+  if (request.name !== undefined) checkName(request.name);
+  const { change, warehouse } = request;
+  const engine = change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
+  if (change && !engine) throw new Error('a change needs a warehouse to be made in');
+  const keys = [object.name, request.name ?? object.name].map((name) =>
+    nameKey(object.parentId, object.category, name),
+  );
+  return inTurn(context, keys, async () => {
+    const rewrites = change && request.task && (await engine?.cost(change)) === 'rewrite';
+    const begun = await context.store.transaction((tx) => begin(context, tx, object, request, rewrites === true));
+    if (begun.kind === 'done') {
+      if (begun.changed) tell(context, begun.row, begun.row.name !== object.name);
+      return { object: context.specs.object(begun.row) };
+    }
+    tell(context, begun.row, false);
+    if (begun.kind === 'task') {
+      context.onTask();
+      return { taskId: begun.taskId };
+    }
+    return { object: await realise(context, engine as CatalogEngine, begun.intent) };
+  });
+}
+
+async function begin(
+  context: CatalogContext,
+  tx: Tx,
+  object: CatalogObject,
+  request: UpdateRequest,
+  rewrites: boolean,
+): Promise<Begun> {
+  const row = await freshRow(context, tx, object, request.expectedVersion);
+  const chain = await checkedChain(context, tx, { ...object, name: row.name });
+  const next = difference(row, request);
+  const { change, warehouse } = request;
+  if (!change || warehouse === undefined) {
+    if (Object.keys(next).length === 0) return { kind: 'done', row, changed: false };
+    if (next.name !== undefined) await checkNewName(context, tx, row, next.name);
+    return {
+      kind: 'done',
+      changed: true,
+      row: await writeRow(context, tx, row.id, next, request.principal.name),
+    };
+  }
+  checkChangePath(change, namesOf(chain));
+  if (next.name !== undefined) await checkNewName(context, tx, row, next.name);
+  const reservationId = next.name === undefined ? undefined : await reserveName(context, tx, row, next.name);
+  const task =
+    rewrites && request.task
+      ? await insertTask(tx, { ...request.task, submittedBy: request.principal.name }, context.clock())
+      : undefined;
+  const intent = await insertIntent(context, tx, {
+    id: newId(),
+    objectId: row.id,
+    verb: 'update',
+    warehouse,
+    change,
+    next: reservationId === undefined ? next : { ...next, reservationId },
+    taskId: task?.task_id,
+    principal: request.principal.name,
+  });
+  await context.statements.setState.run(tx, { id: row.id, state: 'altering' });
+  return task ? { kind: 'task', taskId: task.task_id, row } : { kind: 'intent', intent, row };
+}
+
+/** The row as it is now, if it is still the one that the caller decided upon. */
+async function freshRow(
+  context: CatalogContext,
+  tx: Tx,
+  object: CatalogObject,
+  expectedVersion: number | undefined,
+): Promise<ObjectRow> {
+  const row = await context.statements.byId.first(tx, { id: object.id });
+  if (!row || !isVisible(row)) throw notFound(object.category, object.name);
+  if (row.state === 'altering') throw new Blocked([row.id]);
+  if (expectedVersion !== undefined && expectedVersion !== row.version) {
+    const message = `The version is ${row.version}, not ${expectedVersion}.`;
+    throw new Failure('VERSION_CONFLICT', message, { version: row.version });
+  }
+  if (row.version !== object.version) throw new ObjectChanged();
+  return row;
+}
+
+function difference(row: ObjectRow, request: UpdateRequest): NextRow {
+  const { spec, owner, name } = request;
+  // Compared as it would be stored: absent and undefined are one.
+  const sameSpec = spec === undefined || isDeepStrictEqual(JSON.parse(JSON.stringify(spec)), JSON.parse(row.spec));
+  return {
+    ...(sameSpec ? {} : { spec }),
+    ...(owner === undefined || owner === row.owner ? {} : { owner }),
+    ...(name === undefined || name === row.name ? {} : { name }),
+  };
+}
+
+async function checkNewName(context: CatalogContext, tx: Tx, row: ObjectRow, name: string): Promise<void> {
+  const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });
+  if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
+  const sibling = await siblingOf(context, tx, row.parent_id, row.category, name);
+  if (!sibling || sibling.id === row.id) return;
+  if (isVisible(sibling)) throw alreadyExists(row.category, name, sibling.name);
+  throw new Blocked([sibling.id]);
+}
+
+/** Between the intent and the commit both names are taken: the old one by the object, the new one by a row without a meaning. */
+async function reserveName(context: CatalogContext, tx: Tx, row: ObjectRow, name: string): Promise<string | undefined> {
+  if (foldName(name) === foldName(row.name)) return undefined;
+  const id = newId();
+  await context.statements.insertObject.run(tx, {
+    ...row,
+    id,
+    name,
+    folded_name: foldName(name),
+    folded_comment: null,
+    state: 'creating',
+    spec: '{}',
+  });
+  return id;
+}
+
+async function realise(context: CatalogContext, engine: CatalogEngine, intent: IntentRow): Promise<CatalogObject> {
+  const outcome = await applyStep(engine, changeOf(intent), intent.id);
+  if (outcome.kind === 'refused') {
+    await revert(context, intent);
+    throw outcome.failure;
+  }
+  if (outcome.kind === 'unknown') {
+    await noteAttempt(context, intent, outcome.error);
+    throw outcome.error;
+  }
+  return commitUpdate(context, intent);
+}
+
+/**
+ * The work of a task that rewrites data. Throws the engine's refusal (the change is undone then), a RetryableError where the
+ * outcome is unknown, and whatever the engine says when the task is handed back: then the change stays open.
+ */
+export async function runIntent(context: CatalogContext, taskId: string, signal: AbortSignal): Promise<CatalogObject> {
+  const intent = await intentOfTask(context, taskId);
+  if (!intent) return changedBefore(context, taskId);
+  if (context.applying.has(intent.id)) throw new RetryableError('the change is still being applied');
+  context.applying.add(intent.id);
+  try {
+    const engine = await context.engineOf(intent.warehouse);
+    // Durable before the engine is asked: from here on the change may have happened.
+    await context.store.db
+      .updateTable('intents')
+      .set((e) => ({ attempts: e('attempts', '+', 1) }))
+      .where('id', '=', intent.id)
+      .execute();
+    const outcome = await applyStep(engine, changeOf(intent), intent.id, signal);
+    if (outcome.kind === 'done') return await commitUpdate(context, intent);
+    const handedBack = signal.aborted && signal.reason instanceof HandedBack;
+    if (outcome.kind === 'refused' && !handedBack) await revert(context, intent);
+    throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    throw new RetryableError('the change was interrupted', { cause: error });
+  } finally {
+    context.applying.delete(intent.id);
+  }
+}
+
+export function intentOfTask(context: CatalogContext, taskId: string): Promise<IntentRow | undefined> {
+  return context.store.db.selectFrom('intents').selectAll().where('task_id', '=', taskId).executeTakeFirst();
+}
+
+/** The change was committed, and the process died before the task could say so. */
+async function changedBefore(context: CatalogContext, taskId: string): Promise<CatalogObject> {
+  const row = await context.store.db
+    .selectFrom('spent_steps')
+    .innerJoin('objects', 'objects.id', 'spent_steps.object_id')
+    .select(objectColumns.map((column) => `objects.${column}` as const))
+    .where('spent_steps.task_id', '=', taskId)
+    .executeTakeFirst();
+  if (row) return context.specs.object(row);
+  throw new Failure('TASK_INTERRUPTED', 'The change was undone after an interruption.');
+}

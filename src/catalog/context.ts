@@ -1,0 +1,128 @@
+// What every change of the catalog works with, and the checks that they share: names, ancestors, turns. The changes
+// themselves are creation.ts, alteration.ts and removal.ts; how an interrupted one ends is recovery.ts.
+import type { Transaction } from 'kysely';
+import type { Change, EngineWarehouse } from '../engines/engine.ts';
+import { foldName, nameFault } from '../model/names.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Failure } from '../standard/failure.ts';
+import type { Schema } from '../store/schema.ts';
+import type { Store } from '../store/store.ts';
+import type { NameLocks } from './name_locks.ts';
+import type { CatalogObject, Category, ChangeEvent } from './object.ts';
+import type { ObjectRow, SpecCache } from './object_rows.ts';
+import type { AncestorRow, CatalogStatements } from './statements.ts';
+
+/** How long a change waits for its turn behind another change of the same name. */
+export const turnWaitMs = 30_000;
+
+export type CatalogEngine = Pick<EngineWarehouse, 'apply' | 'cost' | 'forget'>;
+export type Tx = Transaction<Schema>;
+
+export interface CatalogContext {
+  readonly store: Store;
+  readonly statements: CatalogStatements;
+  readonly specs: SpecCache;
+  readonly locks: NameLocks;
+  readonly engineOf: (warehouse: string) => Promise<CatalogEngine>;
+  readonly clock: () => number;
+  readonly observe: Observe;
+  readonly emit: (event: ChangeEvent) => void;
+  readonly onTask: () => void;
+  /** Intents that a task of this process is applying just now. */
+  readonly applying: Set<string>;
+}
+
+/** The object is not what it was when the caller looked it up. Look again, decide again (`Catalog.retrying`). */
+export class ObjectChanged extends Failure {
+  constructor() {
+    super('CHANGE_IN_PROGRESS', 'The object was changed by another request meanwhile.');
+  }
+}
+
+/** Objects whose open intents are in the way. Never leaves the catalog: recovery.ts clears the way or fails. */
+export class Blocked extends Error {
+  override name = 'Blocked';
+  readonly objectIds: readonly string[];
+  constructor(objectIds: readonly string[]) {
+    super('a change is in progress');
+    this.objectIds = objectIds;
+  }
+}
+
+export function changeInProgress(): Failure {
+  return new Failure('CHANGE_IN_PROGRESS', 'Another change of this object, its parent or its children is under way.');
+}
+
+export function notFound(category: Category, name: string): Failure {
+  return new Failure('OBJECT_NOT_FOUND', `There is no "${name}" in ${category}.`, { category, name });
+}
+
+export function alreadyExists(category: Category, asked: string, existing: string): Failure {
+  const message =
+    asked === existing
+      ? `"${asked}" exists already in ${category}.`
+      : `"${asked}" differs from the existing "${existing}" in ${category} by case only; SQL would not tell them apart.`;
+  return new Failure('OBJECT_ALREADY_EXISTS', message, { category, name: existing });
+}
+
+export function checkName(name: string): void {
+  const fault = nameFault(name);
+  if (fault !== undefined) throw new Failure('INVALID_NAME', `The name is not acceptable: ${fault}.`, { name });
+}
+
+export function nameKey(parentId: string | null, category: Category, name: string): string {
+  return `${parentId ?? ''}/${category}/${foldName(name)}`;
+}
+
+export function isVisible(row: { readonly state: string }): boolean {
+  return row.state === 'ready' || row.state === 'altering';
+}
+
+/** The row that has the name or one that folds equal, in whatever state. */
+export function siblingOf(
+  context: CatalogContext,
+  on: Store['db'],
+  parentId: string | null,
+  category: Category,
+  name: string,
+): Promise<ObjectRow | undefined> {
+  const folded = foldName(name);
+  return parentId === null
+    ? context.statements.siblingRoot.first(on, { category, folded })
+    : context.statements.siblingChild.first(on, { parentId, category, folded });
+}
+
+/**
+ * The object and its parents as they are now, nearest first. Throws OBJECT_NOT_FOUND where one of them is not to be seen,
+ * ObjectChanged where it was renamed since the caller looked, Blocked where one is being changed.
+ */
+export async function checkedChain(context: CatalogContext, tx: Tx, object: CatalogObject): Promise<AncestorRow[]> {
+  const chain = await context.statements.ancestors.all(tx, { id: object.id });
+  if (chain.length === 0) throw notFound(object.category, object.name);
+  for (const row of chain) if (!isVisible(row)) throw notFound(row.category, row.name);
+  if (chain[0]?.name !== object.name) throw new ObjectChanged();
+  const altering = chain.filter((row) => row.state === 'altering').map((row) => row.id);
+  if (altering.length > 0) throw new Blocked(altering);
+  return chain;
+}
+
+/** The change must speak of the object by the names that it and its parents have now. `names`: from the root. */
+export function checkChangePath(change: Change, names: readonly string[]): void {
+  if (changePath(change).some((name, n) => n < names.length && name !== names[n])) throw new ObjectChanged();
+}
+
+export function namesOf(chain: readonly AncestorRow[]): string[] {
+  return chain.map((row) => row.name).reverse();
+}
+
+function changePath(change: Change): readonly string[] {
+  if ('catalog' in change) return [change.catalog.name];
+  if ('database' in change) return [change.database.catalog.name, change.database.database];
+  return [change.table.catalog.name, change.table.database, change.table.table];
+}
+
+/** The catalog whose engine remembers the change's step. */
+export function changeCatalog(change: Change): { readonly id: string; readonly name: string } {
+  if ('catalog' in change) return change.catalog;
+  return 'database' in change ? change.database.catalog : change.table.catalog;
+}

@@ -1,0 +1,146 @@
+// How an object comes to be. With an engine: a row that nobody sees and an intent, the engine's step, the row is seen.
+import assert from 'node:assert/strict';
+import type { Change } from '../engines/engine.ts';
+import { newId } from '../model/ids.ts';
+import { foldName } from '../model/names.ts';
+import type { ObjectsTable } from '../store/schema.ts';
+import {
+  alreadyExists,
+  Blocked,
+  type CatalogContext,
+  type CatalogEngine,
+  checkChangePath,
+  checkedChain,
+  checkName,
+  isVisible,
+  nameKey,
+  namesOf,
+  siblingOf,
+} from './context.ts';
+import { applyStep } from './engine_step.ts';
+import { commitCreate, type IntentRow, insertIntent, noteAttempt, removeObject, tell } from './intents.ts';
+import type { CatalogObject, CreateRequest } from './object.ts';
+import { foldedComment, type ObjectRow } from './object_rows.ts';
+import { inTurn } from './recovery.ts';
+
+export interface Created {
+  readonly object: CatalogObject;
+  readonly created: boolean;
+}
+
+interface Planned {
+  readonly row: ObjectsTable;
+  readonly change: Change | undefined;
+  readonly undo: Change | undefined;
+}
+
+export async function createObject(context: CatalogContext, request: CreateRequest): Promise<Created> {
+  const { parent, category, name, warehouse } = request;
+  checkName(name);
+  const parentId = parent?.id ?? null;
+  // Looked at before anything else, so that asking for what exists needs no engine.
+  const existing = await siblingOf(context, context.store.db, parentId, category, name);
+  if (existing && isVisible(existing)) return answerExisting(context, request, existing);
+  const planned = plan(context, request);
+  const engine = planned.change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
+  return inTurn(context, [nameKey(parentId, category, name)], async () => {
+    const begun = await begin(context, request, planned);
+    if ('existing' in begun) return answerExisting(context, request, begun.existing);
+    if (begun.intent && engine && planned.change) await realise(context, engine, planned.change, begun.intent);
+    tell(context, planned.row, false);
+    return { object: context.specs.object({ ...planned.row, state: 'ready' }), created: true };
+  });
+}
+
+function answerExisting(context: CatalogContext, request: CreateRequest, existing: ObjectRow): Created {
+  // A name that folds equal is another name: to return its object would be a lie.
+  if (request.ifExists === 'fail' || existing.name !== request.name) {
+    throw alreadyExists(request.category, request.name, existing.name);
+  }
+  return { object: context.specs.object(existing), created: false };
+}
+
+function plan(context: CatalogContext, request: CreateRequest): Planned {
+  const now = context.clock();
+  const id = newId(now);
+  const made = (change: CreateRequest['change']): Change | undefined =>
+    typeof change === 'function' ? change(id) : change;
+  const change = made(request.change);
+  const undo = made(request.undo);
+  assert.equal(change === undefined, request.warehouse === undefined, 'a change needs a warehouse to be made in');
+  assert.equal(change === undefined, undo === undefined, 'a creation that an engine realises needs its undo');
+  const by = request.principal.name;
+  return {
+    change,
+    undo,
+    row: {
+      id,
+      category: request.category,
+      parent_id: request.parent?.id ?? null,
+      name: request.name,
+      folded_name: foldName(request.name),
+      state: change ? 'creating' : 'ready',
+      owner: request.owner ?? by,
+      version: 1,
+      created_at: now,
+      created_by: by,
+      updated_at: now,
+      updated_by: by,
+      folded_comment: foldedComment(request.spec),
+      spec: JSON.stringify(request.spec),
+    },
+  };
+}
+
+function begin(
+  context: CatalogContext,
+  request: CreateRequest,
+  { row, change, undo }: Planned,
+): Promise<{ intent: IntentRow | undefined } | { existing: ObjectRow }> {
+  return context.store.transaction(async (tx) => {
+    const chain = request.parent ? await checkedChain(context, tx, request.parent) : [];
+    if (change) checkChangePath(change, [...namesOf(chain), row.name]);
+    const inserted = await context.statements.insertObject.run(tx, { ...row });
+    if (inserted === 0) {
+      const existing = await siblingOf(context, tx, row.parent_id, row.category, row.name);
+      assert(existing, 'an insert met a row that is not there');
+      if (!isVisible(existing)) throw new Blocked([existing.id]);
+      return { existing };
+    }
+    if (!change || request.warehouse === undefined) return { intent: undefined };
+    const intent = await insertIntent(context, tx, {
+      id: newId(row.created_at),
+      objectId: row.id,
+      verb: 'create',
+      warehouse: request.warehouse,
+      change,
+      undo,
+      principal: row.created_by,
+    });
+    return { intent };
+  });
+}
+
+/** The engine's step and the commit. What is left when either fails is settled by who meets it next (recovery.ts). */
+async function realise(
+  context: CatalogContext,
+  engine: CatalogEngine,
+  change: Change,
+  intent: IntentRow,
+): Promise<void> {
+  const outcome = await applyStep(engine, change, intent.id);
+  if (outcome.kind === 'refused') {
+    await removeObject(context, intent);
+    throw outcome.failure;
+  }
+  if (outcome.kind === 'unknown') {
+    await noteAttempt(context, intent, outcome.error);
+    throw outcome.error;
+  }
+  try {
+    await commitCreate(context, intent);
+  } catch (error) {
+    await noteAttempt(context, intent, error);
+    throw error;
+  }
+}

@@ -1,0 +1,160 @@
+// The intent: a change that was begun, in the store. Begins one, ends one (in the transaction that shows its outcome).
+// Whether and when to end it which way is for the callers: the changes themselves, tasks, and recovery.ts.
+import type { Selectable } from 'kysely';
+import type { Change } from '../engines/engine.ts';
+import { foldName } from '../model/names.ts';
+import type { IntentsTable, IntentVerb } from '../store/schema.ts';
+import { type CatalogContext, changeCatalog, type Tx } from './context.ts';
+import type { CatalogObject } from './object.ts';
+import { foldedComment, type ObjectRow, objectColumns } from './object_rows.ts';
+
+export type IntentRow = Selectable<IntentsTable>;
+
+/** What the row becomes when an update commits. Empty: the record stays as it is (a truncate, say). */
+export interface NextRow {
+  readonly spec?: unknown;
+  readonly owner?: string;
+  readonly name?: string;
+  /** A row that keeps the new name free until then. */
+  readonly reservationId?: string;
+}
+
+interface NewIntent {
+  readonly id: string;
+  readonly objectId: string;
+  readonly verb: IntentVerb;
+  readonly warehouse: string;
+  readonly change: Change;
+  readonly undo?: Change | undefined;
+  readonly next?: NextRow | undefined;
+  readonly taskId?: string | undefined;
+  readonly principal: string;
+}
+
+export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewIntent): Promise<IntentRow> {
+  const row: IntentRow = {
+    id: intent.id,
+    object_id: intent.objectId,
+    verb: intent.verb,
+    undoing: 0,
+    warehouse: intent.warehouse,
+    change: JSON.stringify(intent.change),
+    undo: intent.undo === undefined ? null : JSON.stringify(intent.undo),
+    next: intent.next === undefined ? null : JSON.stringify(intent.next),
+    task_id: intent.taskId ?? null,
+    principal: intent.principal,
+    created_at: context.clock(),
+    attempts: 0,
+    last_error: null,
+  };
+  await context.statements.insertIntent.run(tx, { ...row });
+  return row;
+}
+
+export function changeOf(intent: IntentRow): Change {
+  return JSON.parse(intent.change) as Change;
+}
+
+export function nextOf(intent: IntentRow): NextRow {
+  return intent.next === null ? {} : (JSON.parse(intent.next) as NextRow);
+}
+
+/** Writes the changed fields of a row; the version goes up. */
+export async function writeRow(
+  context: CatalogContext,
+  tx: Tx,
+  objectId: string,
+  next: NextRow,
+  principal: string,
+): Promise<ObjectRow> {
+  return await tx
+    .updateTable('objects')
+    .set((e) => ({
+      ...(next.spec === undefined ? {} : { spec: JSON.stringify(next.spec), folded_comment: foldedComment(next.spec) }),
+      ...(next.owner === undefined ? {} : { owner: next.owner }),
+      ...(next.name === undefined ? {} : { name: next.name, folded_name: foldName(next.name) }),
+      version: e('version', '+', 1),
+      updated_at: context.clock(),
+      updated_by: principal,
+      state: 'ready' as const,
+    }))
+    .where('id', '=', objectId)
+    .returning(objectColumns)
+    .executeTakeFirstOrThrow();
+}
+
+/** Ends a create: the object is there. */
+export async function commitCreate(
+  context: CatalogContext,
+  intent: { readonly id: string; readonly object_id: string },
+) {
+  await context.store.transaction(async (tx) => {
+    await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+    await context.statements.deleteIntent.run(tx, { id: intent.id });
+  });
+}
+
+/** Ends an update: the row becomes what was meant; the engine may soon forget the step. */
+export async function commitUpdate(context: CatalogContext, intent: IntentRow): Promise<CatalogObject> {
+  const { reservationId, ...next } = nextOf(intent);
+  const catalog = changeCatalog(changeOf(intent));
+  const row = await context.store.transaction(async (tx) => {
+    await context.statements.deleteIntent.run(tx, { id: intent.id });
+    if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
+    await tx
+      .insertInto('spent_steps')
+      .values({
+        step: intent.id,
+        warehouse: intent.warehouse,
+        catalog_id: catalog.id,
+        object_id: intent.object_id,
+        task_id: intent.task_id,
+      })
+      .execute();
+    if (Object.keys(next).length > 0) return writeRow(context, tx, intent.object_id, next, intent.principal);
+    await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+    return context.statements.byId.first(tx, { id: intent.object_id });
+  });
+  if (!row) throw new Error(`intent ${intent.id} has no object`);
+  tell(context, row, next.name !== undefined);
+  return context.specs.object(row);
+}
+
+/** Ends an update or a drop that did not happen: the object is what it was. */
+export async function revert(context: CatalogContext, intent: IntentRow): Promise<void> {
+  const { reservationId } = nextOf(intent);
+  const row = await context.store.transaction(async (tx) => {
+    await context.statements.deleteIntent.run(tx, { id: intent.id });
+    if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
+    await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+    return context.statements.byId.first(tx, { id: intent.object_id });
+  });
+  if (row) tell(context, row, intent.verb === 'drop');
+}
+
+/** Ends a create that did not happen, or a drop: the row goes, and with it its intent and all that is under it. */
+export async function removeObject(context: CatalogContext, intent: { readonly object_id: string }): Promise<void> {
+  await context.statements.deleteObject.run(context.store.db, { id: intent.object_id });
+}
+
+/** Keeps why an attempt came to nothing. Best effort: an intent without it is settled all the same. */
+export async function noteAttempt(context: CatalogContext, intent: IntentRow, error: unknown): Promise<void> {
+  const undoing = intent.verb === 'create' ? 1 : 0;
+  try {
+    await context.store.db
+      .updateTable('intents')
+      .set((e) => ({ attempts: e('attempts', '+', 1), last_error: String(error).slice(0, 1000), undoing }))
+      .where('id', '=', intent.id)
+      .execute();
+  } catch (fault) {
+    context.observe({ kind: 'backgroundError', what: 'note a failed attempt of a change', error: fault });
+  }
+}
+
+export function tell(
+  context: CatalogContext,
+  row: Pick<ObjectRow, 'id' | 'parent_id' | 'category'>,
+  deep: boolean,
+): void {
+  context.emit({ objectId: row.id, parentId: row.parent_id, category: row.category, deep });
+}

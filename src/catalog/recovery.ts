@@ -1,0 +1,168 @@
+// How an interrupted change ends: a create is undone, an update is tried again or reverted, a drop goes on until it is done.
+// Done by whoever meets the object next, and for all open intents at start and every minute. Intents that a live task owns
+// are the task's.
+
+import type { Change } from '../engines/engine.ts';
+import { codes } from '../standard/codes.ts';
+import { Failure } from '../standard/failure.ts';
+import { isTerminal } from '../tasks/task_rows.ts';
+import { Blocked, type CatalogContext, changeInProgress, nameKey, turnWaitMs } from './context.ts';
+import { applyStep } from './engine_step.ts';
+import { changeOf, commitUpdate, type IntentRow, nextOf, noteAttempt, removeObject, revert, tell } from './intents.ts';
+import type { ObjectRow } from './object_rows.ts';
+
+/** How often a change clears its way before it gives up. */
+const clearingsMax = 3;
+/** How many steps the engine is told to forget at once. */
+const forgetMax = 1000;
+
+/** Runs a change when its names are free. What is in its way from an interruption is settled first. */
+export function inTurn<T>(context: CatalogContext, keys: readonly string[], change: () => Promise<T>): Promise<T> {
+  return context.locks.hold(keys, turnWaitMs, async () => {
+    for (let clearings = 0; ; clearings++) {
+      try {
+        return await change();
+      } catch (error) {
+        if (!(error instanceof Blocked)) throw error;
+        if (clearings === clearingsMax) throw changeInProgress();
+        for (const objectId of error.objectIds) await clear(context, objectId, keys);
+      }
+    }
+  });
+}
+
+/** Throws CHANGE_IN_PROGRESS where the object is being changed just now, or what the engine says where it cannot be settled. */
+async function clear(context: CatalogContext, objectId: string, heldKeys: readonly string[]): Promise<void> {
+  const intent = await intentInTheWay(context, objectId);
+  if (!intent) return;
+  const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
+  if (!row) return;
+  if (await isOwned(context, intent)) throw changeInProgress();
+  const run = async (): Promise<void> => {
+    try {
+      await settle(context, intent);
+    } catch (error) {
+      if (error instanceof Failure && codes[error.code].status === 503) throw error;
+      throw changeInProgress();
+    }
+  };
+  const key = nameKey(row.parent_id, row.category, row.name);
+  if (heldKeys.includes(key)) return run();
+  if (!(await context.locks.tryHold(key, run))) throw changeInProgress();
+}
+
+/** The object's own intent, or, for a row that only keeps a name free, that of the rename it is for. */
+async function intentInTheWay(context: CatalogContext, objectId: string): Promise<IntentRow | undefined> {
+  const own = await context.statements.intentOf.first(context.store.db, { objectId });
+  if (own) return own;
+  const renames = await context.store.db.selectFrom('intents').selectAll().where('verb', '=', 'update').execute();
+  return renames.find((intent) => nextOf(intent).reservationId === objectId);
+}
+
+/** Whether a task has it in hand, or still will. */
+async function isOwned(context: CatalogContext, intent: IntentRow): Promise<boolean> {
+  if (context.applying.has(intent.id)) return true;
+  if (intent.task_id === null) return false;
+  const task = await context.store.db
+    .selectFrom('tasks')
+    .select('state')
+    .where('task_id', '=', intent.task_id)
+    .executeTakeFirst();
+  return task !== undefined && !isTerminal(task.state);
+}
+
+/** Ends an intent, with its object's name held. Throws where that cannot be done now. */
+async function settle(context: CatalogContext, intent: IntentRow): Promise<void> {
+  const { verb } = intent;
+  try {
+    const outcome = await endings[verb](context, intent);
+    context.observe({ kind: 'intentRecovered', verb, outcome });
+  } catch (error) {
+    await noteAttempt(context, intent, error);
+    context.observe({ kind: 'intentRecovered', verb, outcome: 'failed', error });
+    throw error;
+  }
+}
+
+const endings: Record<
+  IntentRow['verb'],
+  (context: CatalogContext, intent: IntentRow) => Promise<'finished' | 'undone'>
+> = {
+  async create(context, intent) {
+    const engine = await context.engineOf(intent.warehouse);
+    const undo = JSON.parse(intent.undo ?? 'null') as Change;
+    const outcome = await applyStep(engine, undo, `${intent.id}/undo`);
+    if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
+    await removeObject(context, intent);
+    return 'undone';
+  },
+  async update(context, intent) {
+    // A task that never began has asked nothing of the engine.
+    if (intent.task_id !== null && intent.attempts === 0) {
+      await revert(context, intent);
+      return 'undone';
+    }
+    const engine = await context.engineOf(intent.warehouse);
+    const outcome = await applyStep(engine, changeOf(intent), intent.id);
+    if (outcome.kind === 'unknown') throw outcome.error;
+    if (outcome.kind === 'refused') {
+      await revert(context, intent);
+      return 'undone';
+    }
+    await commitUpdate(context, intent);
+    return 'finished';
+  },
+  async drop(context, intent) {
+    const engine = await context.engineOf(intent.warehouse);
+    const outcome = await applyStep(engine, changeOf(intent), intent.id);
+    // Readers were told that it is gone: there is no way back.
+    if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
+    const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
+    await removeObject(context, intent);
+    if (row) tell(context, row, true);
+    return 'finished';
+  },
+};
+
+/** Settles what is open and free, then lets the engines forget. One failure does not stop the rest. */
+export async function recoverAll(context: CatalogContext): Promise<void> {
+  const open = await context.store.db.selectFrom('intents').select('object_id').orderBy('id').execute();
+  for (const { object_id } of open) {
+    const row = await context.statements.byId.first(context.store.db, { id: object_id });
+    if (row) await recoverOne(context, row);
+  }
+  await forgetSpent(context);
+}
+
+export async function recoverOne(context: CatalogContext, row: ObjectRow): Promise<void> {
+  await context.locks.tryHold(nameKey(row.parent_id, row.category, row.name), async () => {
+    const intent = await context.statements.intentOf.first(context.store.db, { objectId: row.id });
+    if (!intent || (await isOwned(context, intent))) return;
+    // Told and noted by settle; the next round tries again.
+    await settle(context, intent).catch(() => {});
+  });
+}
+
+/** A step of a task is kept until the task ended: run again after a crash, it must find that its work is done. */
+async function forgetSpent(context: CatalogContext): Promise<void> {
+  const spent = await context.store.db
+    .selectFrom('spent_steps')
+    .leftJoin('tasks', 'tasks.task_id', 'spent_steps.task_id')
+    .select(['step', 'warehouse', 'catalog_id'])
+    .where((e) => e.or([e('tasks.state', 'is', null), e('tasks.state', 'in', ['succeeded', 'failed', 'cancelled'])]))
+    .limit(forgetMax)
+    .execute();
+  const groups = Map.groupBy(spent, ({ warehouse, catalog_id }) => JSON.stringify([warehouse, catalog_id]));
+  for (const group of groups.values()) {
+    const { warehouse = '', catalog_id = '' } = group[0] ?? {};
+    const steps = group.map(({ step }) => step);
+    try {
+      const catalog = await context.statements.byId.first(context.store.db, { id: catalog_id });
+      // Where the catalog is gone, its memory of steps went with it.
+      if (catalog) await (await context.engineOf(warehouse)).forget({ id: catalog.id, name: catalog.name }, steps);
+      await context.store.db.deleteFrom('spent_steps').where('step', 'in', steps).execute();
+    } catch (error) {
+      context.observe({ kind: 'backgroundError', what: 'let the engine forget spent steps', error });
+    }
+  }
+}

@@ -1,0 +1,103 @@
+// How an object goes. From the first transaction on nobody sees it or what is under it; the engine's step follows; then
+// the rows go.
+import { newId } from '../model/ids.ts';
+import { Failure } from '../standard/failure.ts';
+import { visible } from '../store/migrations.ts';
+import {
+  Blocked,
+  type CatalogContext,
+  type CatalogEngine,
+  checkChangePath,
+  isVisible,
+  nameKey,
+  namesOf,
+  ObjectChanged,
+  type Tx,
+} from './context.ts';
+import { applyStep } from './engine_step.ts';
+import { changeOf, type IntentRow, insertIntent, noteAttempt, removeObject, revert, tell } from './intents.ts';
+import type { CatalogObject, DropRequest } from './object.ts';
+import type { ObjectRow } from './object_rows.ts';
+import { inTurn } from './recovery.ts';
+
+/** How many objects in the way are settled in one go. */
+const blockersMax = 10;
+
+/** False where it was gone already. */
+export async function dropObject(
+  context: CatalogContext,
+  object: CatalogObject,
+  request: DropRequest,
+): Promise<boolean> {
+  const { change, warehouse } = request;
+  const engine = change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
+  if (change && !engine) throw new Error('a change needs a warehouse to be made in');
+  return inTurn(context, [nameKey(object.parentId, object.category, object.name)], async () => {
+    const begun = await context.store.transaction((tx) => begin(context, tx, object, request));
+    if (begun === 'gone') return false;
+    tell(context, begun.row, true);
+    if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent);
+    return true;
+  });
+}
+
+async function begin(
+  context: CatalogContext,
+  tx: Tx,
+  object: CatalogObject,
+  request: DropRequest,
+): Promise<'gone' | { readonly row: ObjectRow; readonly intent: IntentRow | undefined }> {
+  const row = await context.statements.byId.first(tx, { id: object.id });
+  if (!row || row.state === 'creating') return 'gone';
+  const chain = await context.statements.ancestors.all(tx, { id: object.id });
+  if (chain.slice(1).some((ancestor) => !isVisible(ancestor))) return 'gone';
+  const busy = chain.filter((each) => each.state !== 'ready').map((each) => each.id);
+  if (busy.length > 0) throw new Blocked(busy);
+  if (row.name !== object.name) throw new ObjectChanged();
+  const { change, warehouse } = request;
+  if (change) checkChangePath(change, namesOf(chain));
+  if (!request.cascade) await checkEmpty(tx, row, request.childCategories);
+  const open = await context.statements.openBelow.all(tx, { id: row.id, limit: blockersMax });
+  if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
+  if (!change || warehouse === undefined) {
+    await context.statements.deleteObject.run(tx, { id: row.id });
+    return { row, intent: undefined };
+  }
+  await context.statements.setState.run(tx, { id: row.id, state: 'dropping' });
+  const intent = await insertIntent(context, tx, {
+    id: newId(),
+    objectId: row.id,
+    verb: 'drop',
+    warehouse,
+    change,
+    principal: request.principal.name,
+  });
+  return { row, intent };
+}
+
+async function checkEmpty(tx: Tx, row: ObjectRow, categories: readonly string[]): Promise<void> {
+  for (const category of categories) {
+    const child = await tx
+      .selectFrom('objects')
+      .select('id')
+      .where('parent_id', '=', row.id)
+      .where('category', '=', category)
+      .where(visible)
+      .limit(1)
+      .executeTakeFirst();
+    if (child) throw new Failure('NOT_EMPTY', `"${row.name}" still has ${category}.`, { category });
+  }
+}
+
+async function realise(context: CatalogContext, engine: CatalogEngine, intent: IntentRow): Promise<void> {
+  const outcome = await applyStep(engine, changeOf(intent), intent.id);
+  if (outcome.kind === 'refused') {
+    await revert(context, intent);
+    throw outcome.failure;
+  }
+  if (outcome.kind === 'unknown') {
+    await noteAttempt(context, intent, outcome.error);
+    throw outcome.error;
+  }
+  await removeObject(context, intent);
+}

@@ -1,0 +1,196 @@
+// The catalog's queries, compiled once per store. What they are for is told where they are used.
+import { type Kysely, sql } from 'kysely';
+import { visible } from '../store/migrations.ts';
+import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
+import type { IntentsTable, ObjectsTable, Schema } from '../store/schema.ts';
+import { type ObjectRow, objectColumns } from './object_rows.ts';
+
+export interface AncestorRow {
+  readonly id: string;
+  readonly parent_id: string | null;
+  readonly category: string;
+  readonly name: string;
+  readonly state: ObjectsTable['state'];
+}
+
+export type CatalogStatements = ReturnType<typeof catalogStatements>;
+
+export function catalogStatements(db: Kysely<Schema>) {
+  return {
+    byId: prepareQuery<{ id: string }>()(db, (q, slot) =>
+      q.selectFrom('objects').select(objectColumns).where('id', '=', slot('id')),
+    ),
+    ...siblingStatements(db),
+    ...intentStatements(db),
+    ancestors: ancestors(db),
+    openBelow: openBelow(db),
+    insertObject: prepareQuery<ObjectsTable & Record<string, unknown>>()(db, (q, slot) =>
+      q
+        .insertInto('objects')
+        .values({
+          id: slot('id'),
+          category: slot('category'),
+          parent_id: slot('parent_id'),
+          name: slot('name'),
+          folded_name: slot('folded_name'),
+          state: slot('state'),
+          owner: slot('owner'),
+          version: slot('version'),
+          created_at: slot('created_at'),
+          created_by: slot('created_by'),
+          updated_at: slot('updated_at'),
+          updated_by: slot('updated_by'),
+          folded_comment: slot('folded_comment'),
+          spec: slot('spec'),
+        })
+        .onConflict((c) => c.doNothing()),
+    ),
+    setState: prepareQuery<{ id: string; state: ObjectsTable['state'] }>()(db, (q, slot) =>
+      q
+        .updateTable('objects')
+        .set({ state: slot('state') })
+        .where('id', '=', slot('id')),
+    ),
+    deleteObject: prepareQuery<{ id: string }>()(db, (q, slot) => q.deleteFrom('objects').where('id', '=', slot('id'))),
+    statistics: prepareQuery<{ id: string }>()(db, (q, slot) =>
+      q.selectFrom('table_statistics').selectAll().where('object_id', '=', slot('id')),
+    ),
+  };
+}
+
+/** Roots have no parent to compare with, so each query by parent comes in two forms. */
+function siblingStatements(db: Kysely<Schema>) {
+  const sibling = (q: Kysely<Schema>) => q.selectFrom('objects').select(objectColumns);
+  const counted = (q: Kysely<Schema>) =>
+    q
+      .selectFrom('objects')
+      .select((e) => e.fn.countAll<number>().as('count'))
+      .where(visible);
+  return {
+    siblingRoot: prepareQuery<{ category: string; folded: string }>()(db, (q, slot) =>
+      sibling(q)
+        .where('parent_id', 'is', null)
+        .where('category', '=', slot('category'))
+        .where('folded_name', '=', slot('folded')),
+    ),
+    siblingChild: prepareQuery<{ parentId: string; category: string; folded: string }>()(db, (q, slot) =>
+      sibling(q)
+        .where('parent_id', '=', slot('parentId'))
+        .where('category', '=', slot('category'))
+        .where('folded_name', '=', slot('folded')),
+    ),
+    countRoot: prepareQuery<{ category: string }>()(db, (q, slot) =>
+      counted(q).where('parent_id', 'is', null).where('category', '=', slot('category')),
+    ),
+    countChild: prepareQuery<{ parentId: string; category: string }>()(db, (q, slot) =>
+      counted(q).where('parent_id', '=', slot('parentId')).where('category', '=', slot('category')),
+    ),
+  };
+}
+
+function intentStatements(db: Kysely<Schema>) {
+  return {
+    intentOf: prepareQuery<{ objectId: string }>()(db, (q, slot) =>
+      q.selectFrom('intents').selectAll().where('object_id', '=', slot('objectId')),
+    ),
+    insertIntent: prepareQuery<IntentsTable & Record<string, unknown>>()(db, (q, slot) =>
+      q.insertInto('intents').values({
+        id: slot('id'),
+        object_id: slot('object_id'),
+        verb: slot('verb'),
+        undoing: slot('undoing'),
+        warehouse: slot('warehouse'),
+        change: slot('change'),
+        undo: slot('undo'),
+        next: slot('next'),
+        task_id: slot('task_id'),
+        principal: slot('principal'),
+        created_at: slot('created_at'),
+        attempts: slot('attempts'),
+        last_error: slot('last_error'),
+      }),
+    ),
+    deleteIntent: prepareQuery<{ id: string }>()(db, (q, slot) => q.deleteFrom('intents').where('id', '=', slot('id'))),
+  };
+}
+
+/** The object itself and those it is in, nearest first. */
+function ancestors(db: Kysely<Schema>): PreparedQuery<{ id: string }, AncestorRow> {
+  return prepareQuery<{ id: string }>()(db, (q, slot) =>
+    q
+      .withRecursive('chain(id, parent_id, category, name, state, depth)', (w) =>
+        w
+          .selectFrom('objects')
+          .select(['id', 'parent_id', 'category', 'name', 'state', sql<number>`0`.as('depth')])
+          .where('id', '=', slot('id'))
+          .unionAll(
+            w
+              .selectFrom('chain')
+              .innerJoin('objects', 'objects.id', 'chain.parent_id')
+              .select([
+                'objects.id',
+                'objects.parent_id',
+                'objects.category',
+                'objects.name',
+                'objects.state',
+                sql<number>`chain.depth + 1`.as('depth'),
+              ]),
+          ),
+      )
+      .selectFrom('chain')
+      .select(['id', 'parent_id', 'category', 'name', 'state'])
+      .orderBy('depth'),
+  );
+}
+
+/** Objects under one that have an open intent. Goes upwards from the intents, which are few, not down through the objects. */
+function openBelow(db: Kysely<Schema>): PreparedQuery<{ id: string; limit: number }, { object_id: string }> {
+  return prepareQuery<{ id: string; limit: number }>()(db, (q, slot) =>
+    q
+      .withRecursive('above(object_id, ancestor_id)', (w) =>
+        w
+          .selectFrom('intents')
+          .innerJoin('objects', 'objects.id', 'intents.object_id')
+          .select(['intents.object_id', 'objects.parent_id as ancestor_id'])
+          .unionAll(
+            w
+              .selectFrom('above')
+              .innerJoin('objects', 'objects.id', 'above.ancestor_id')
+              .select(['above.object_id', 'objects.parent_id as ancestor_id'])
+              .where('objects.parent_id', 'is not', null),
+          ),
+      )
+      .selectFrom('above')
+      .select('object_id')
+      .where('ancestor_id', '=', slot('id'))
+      .limit(slot('limit')),
+  );
+}
+
+/** A path of `levels` names in one query. Columns of the n-th object are called `o<n>_<column>`. */
+export function pathStatement(db: Kysely<Schema>, levels: number) {
+  const numbers = Array.from({ length: levels }, (_, n) => n);
+  return prepareQuery<Record<string, string>>()(db, (q, slot) => {
+    const columns = numbers.flatMap((n) =>
+      objectColumns.map((column) => sql`${sql.ref(`o${n}.${column}`)} as ${sql.ref(`o${n}_${column}`)}`),
+    );
+    const tables = numbers.map((n) => sql`objects as ${sql.table(`o${n}`)}`);
+    const conditions = numbers.map((n) => {
+      const parent =
+        n === 0 ? sql`o0.parent_id is null` : sql`${sql.ref(`o${n}.parent_id`)} = ${sql.ref(`o${n - 1}.id`)}`;
+      const state = sql`${sql.ref(`o${n}.state`)} in ('ready', 'altering')`;
+      return sql`${parent} and ${sql.ref(`o${n}.category`)} = ${slot(`category${n}`)} and ${sql.ref(`o${n}.name`)} = ${slot(`name${n}`)} and ${state}`;
+    });
+    const query = sql<
+      Record<string, never>
+    >`select ${sql.join(columns)} from ${sql.join(tables)} where ${sql.join(conditions, sql` and `)}`;
+    return { compile: () => query.compile(q) };
+  });
+}
+
+/** The n-th object of a row of `pathStatement`. */
+export function pathRow(row: Record<string, unknown>, n: number): ObjectRow {
+  const part: Record<string, unknown> = {};
+  for (const column of objectColumns) part[column] = row[`o${n}_${column}`];
+  return part as unknown as ObjectRow;
+}

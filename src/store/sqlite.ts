@@ -1,0 +1,193 @@
+// SQLite as a Kysely dialect, on Node's own node:sqlite. One connection for all: a transaction has it alone, single
+// statements run between transactions. It also holds the file: a second process cannot open it.
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type QueryResult,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+} from 'kysely';
+import type { Inject } from './store.ts';
+
+/** How long a server that starts waits for one that is just ending. The wait blocks the process. */
+const fileLockWaitMs = 250;
+/** This much of the file is read through memory mapping, which halves the time of a look-up; it counts as resident. */
+const mmapBytesMax = 64 * 1024 * 1024;
+/** Statements kept prepared. Those with lists of variable length come and go; the oldest goes first. */
+const statementsMax = 500;
+const sqliteBusy = 5;
+
+/** Thrown where another process has the file open. */
+export class StoreInUse extends Error {
+  override name = 'StoreInUse';
+}
+
+interface Prepared {
+  readonly statement: StatementSync;
+  readonly returnsRows: boolean;
+}
+
+class SqliteFile {
+  readonly #database: DatabaseSync;
+  readonly #inject: Inject | undefined;
+  readonly #statements = new Map<string, Prepared>();
+  readonly #waiting: (() => void)[] = [];
+  #taken = false;
+
+  constructor(file: string, inject: Inject | undefined) {
+    this.#database = new DatabaseSync(file, { timeout: fileLockWaitMs, enableForeignKeyConstraints: true });
+    this.#inject = inject;
+    try {
+      this.#database.exec(`
+        pragma locking_mode = exclusive;
+        pragma journal_mode = wal;
+        pragma synchronous = full;
+        pragma mmap_size = ${mmapBytesMax};
+        begin exclusive; commit;`);
+    } catch (error) {
+      this.#database.close();
+      if ((error as { errcode?: number }).errcode !== sqliteBusy) throw error;
+      throw new StoreInUse(`another server uses ${file}; stop it, or start this one with another data directory`);
+    }
+  }
+
+  /** Undefined where the connection was free; so the common case does not wait for a promise. */
+  take(): Promise<void> | undefined {
+    if (this.#taken) return new Promise((resolve) => this.#waiting.push(resolve));
+    this.#taken = true;
+    return undefined;
+  }
+
+  giveBack(): void {
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#taken = false;
+  }
+
+  run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
+    this.#inject?.({ sql, parameters });
+    const { statement, returnsRows } = this.#prepare(sql);
+    const values = parameters as readonly SQLInputValue[];
+    if (returnsRows) {
+      const rows = statement.all(...values) as R[];
+      return { rows, numAffectedRows: BigInt(rows.length) };
+    }
+    const { changes } = statement.run(...values);
+    return { rows: [], numAffectedRows: BigInt(changes) };
+  }
+
+  /** Whatever went wrong before, the next user finds no open transaction. */
+  endTransaction(): void {
+    if (this.#database.isTransaction) this.#database.exec('rollback');
+  }
+
+  close(): void {
+    this.#statements.clear();
+    this.#database.close();
+  }
+
+  #prepare(sql: string): Prepared {
+    const known = this.#statements.get(sql);
+    if (known) return known;
+    const statement = this.#database.prepare(sql);
+    const prepared = { statement, returnsRows: statement.columns().length > 0 };
+    if (this.#statements.size >= statementsMax) {
+      for (const oldest of this.#statements.keys()) {
+        this.#statements.delete(oldest);
+        break;
+      }
+    }
+    this.#statements.set(sql, prepared);
+    return prepared;
+  }
+}
+
+class SqliteConnection implements DatabaseConnection {
+  readonly file: SqliteFile;
+  holdsFile = false;
+
+  constructor(file: SqliteFile) {
+    this.file = file;
+  }
+
+  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    if (this.holdsFile) return this.file.run(sql, parameters);
+    const wait = this.file.take();
+    if (wait) await wait;
+    try {
+      return this.file.run(sql, parameters);
+    } finally {
+      this.file.giveBack();
+    }
+  }
+
+  // biome-ignore lint/correctness/useYield: Kysely's interface has it; nothing here streams.
+  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
+    throw new Error('rows of the store are read in pages, not streamed');
+  }
+}
+
+class SqliteDriver implements Driver {
+  readonly #file: SqliteFile;
+
+  constructor(file: SqliteFile) {
+    this.#file = file;
+  }
+
+  async init(): Promise<void> {}
+
+  async acquireConnection(): Promise<SqliteConnection> {
+    return new SqliteConnection(this.#file);
+  }
+
+  async beginTransaction(connection: SqliteConnection): Promise<void> {
+    const wait = this.#file.take();
+    if (wait) await wait;
+    connection.holdsFile = true;
+    this.#file.run('begin immediate', []);
+  }
+
+  async commitTransaction(): Promise<void> {
+    this.#file.run('commit', []);
+  }
+
+  async rollbackTransaction(): Promise<void> {
+    this.#file.run('rollback', []);
+  }
+
+  async releaseConnection(connection: SqliteConnection): Promise<void> {
+    if (!connection.holdsFile) return;
+    try {
+      this.#file.endTransaction();
+    } finally {
+      connection.holdsFile = false;
+      this.#file.giveBack();
+    }
+  }
+
+  async destroy(): Promise<void> {
+    this.#file.close();
+  }
+}
+
+/** Kysely queues everything behind one connection unless told otherwise; here the driver does it, and does it cheaper. */
+class QueuedByDriver extends SqliteAdapter {
+  override get supportsMultipleConnections(): boolean {
+    return true;
+  }
+}
+
+/** Opens the file, so that a failure to is known before the first query. Throws StoreInUse. */
+export function sqliteDialect(file: string, inject: Inject | undefined): Dialect {
+  const opened = new SqliteFile(file, inject);
+  return {
+    createDriver: () => new SqliteDriver(opened),
+    createQueryCompiler: () => new SqliteQueryCompiler(),
+    createAdapter: () => new QueuedByDriver(),
+    createIntrospector: (db) => new SqliteIntrospector(db),
+  };
+}

@@ -1,0 +1,109 @@
+// Tasks as rows of the store: written, read, moved from state to state. Who runs them and when is tasks.ts.
+import type { Kysely, Selectable } from 'kysely';
+import { newId } from '../model/ids.ts';
+import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
+import type { TaskError, TaskRecord, TaskRequest } from './task.ts';
+
+export type TaskRow = Selectable<TasksTable>;
+
+const terminal: Record<TaskState, boolean> = {
+  pending: false,
+  running: false,
+  cancelling: false,
+  succeeded: true,
+  failed: true,
+  cancelled: true,
+};
+
+export function isTerminal(state: TaskState): boolean {
+  return terminal[state];
+}
+
+export const terminalStates = (Object.keys(terminal) as TaskState[]).filter(isTerminal);
+
+/** Adds a pending task, or one in the state given by `with_`. `on` may be a transaction. */
+export async function insertTask(
+  on: Kysely<Schema>,
+  request: TaskRequest,
+  now: number,
+  with_: Partial<TaskRow> = {},
+): Promise<TaskRow> {
+  const row: TaskRow = {
+    task_id: newId(now),
+    type: request.type,
+    state: 'pending',
+    progress: null,
+    progress_text: null,
+    submitted_by: request.submittedBy,
+    submitted_at: now,
+    started_at: null,
+    ended_at: null,
+    attempt: 0,
+    not_before: now,
+    target: request.target,
+    request: JSON.stringify(request.request ?? null),
+    result: null,
+    error: null,
+    ...with_,
+  };
+  await on.insertInto('tasks').values(row).execute();
+  return row;
+}
+
+export function readTask(on: Kysely<Schema>, taskId: string): Promise<TaskRow | undefined> {
+  return on.selectFrom('tasks').selectAll().where('task_id', '=', taskId).executeTakeFirst();
+}
+
+/** Changes a task if it is still in one of `from`; says whether it was. */
+export async function moveTask(
+  on: Kysely<Schema>,
+  taskId: string,
+  from: readonly TaskState[],
+  to: Partial<TaskRow>,
+): Promise<boolean> {
+  const { numUpdatedRows } = await on
+    .updateTable('tasks')
+    .set(to)
+    .where('task_id', '=', taskId)
+    .where('state', 'in', from)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
+}
+
+/** How a task ends, as columns. */
+export function ending(
+  state: 'succeeded' | 'failed' | 'cancelled',
+  now: number,
+  outcome: { readonly result?: unknown; readonly error?: TaskError | null },
+): Partial<TaskRow> {
+  return {
+    state,
+    ended_at: now,
+    ...(state === 'succeeded' ? { progress: 1 } : {}),
+    result: outcome.result === undefined ? null : JSON.stringify(outcome.result),
+    error: outcome.error ? JSON.stringify(outcome.error) : null,
+  };
+}
+
+export function taskRecord(row: TaskRow): TaskRecord {
+  return {
+    taskId: row.task_id,
+    type: row.type,
+    state: row.state,
+    progress: row.progress,
+    progressText: row.progress_text,
+    submittedBy: row.submitted_by,
+    submittedAt: timeText(row.submitted_at),
+    startedAt: row.started_at === null ? null : timeText(row.started_at),
+    endedAt: row.ended_at === null ? null : timeText(row.ended_at),
+    attempt: row.attempt,
+    target: row.target,
+    request: JSON.parse(row.request),
+    result: row.result === null ? null : JSON.parse(row.result),
+    error: row.error === null ? null : (JSON.parse(row.error) as TaskError),
+  };
+}
+
+function timeText(ms: number): string {
+  return new Date(ms).toISOString();
+}
