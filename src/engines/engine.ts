@@ -68,6 +68,14 @@ export interface StatementAnalysis {
   readonly token: string;
 }
 
+/**
+ * Thrown by `execute` where tables changed since the analysis that `token` stands for, so that other tables might be read or
+ * written than were authorised. Nothing was done; the caller analyses and authorises again.
+ */
+export class StaleAnalysis extends Error {
+  override name = 'StaleAnalysis';
+}
+
 /** Positional, or named without the `$`. Values as `parseJson` gives them: JSON.rawJSON marks a number a double cannot hold. */
 export type StatementParameters = readonly unknown[] | Readonly<Record<string, unknown>>;
 
