@@ -123,10 +123,25 @@ export class Warehouses {
     return running.engine;
   }
 
-  /** The engine where it is up already; undefined where asking would wake it. */
-  async ifRunning(name: string): Promise<EngineWarehouse | undefined> {
-    const running = await this.#running.get((await this.#describe(name)).id);
-    return running?.engine.running ? running.engine : undefined;
+  async allRunning(): Promise<readonly EngineWarehouse[]> {
+    const all = await Promise.allSettled(this.#running.values());
+    return all.flatMap((one) => (one.status === 'fulfilled' && one.value.engine.running ? [one.value.engine] : []));
+  }
+
+  /** How busy each open warehouse is, for the metrics. */
+  async load(): Promise<readonly { readonly warehouse: string; readonly running: number; readonly queued: number }[]> {
+    const all = await Promise.allSettled(this.#running.values());
+    return all.flatMap((one) =>
+      one.status === 'fulfilled'
+        ? [
+            {
+              warehouse: one.value.description.name,
+              running: one.value.admission.running,
+              queued: one.value.admission.queued,
+            },
+          ]
+        : [],
+    );
   }
 
   /** Runs a statement when its turn comes. */

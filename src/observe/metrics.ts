@@ -10,7 +10,7 @@ export interface Metrics {
   readonly contentType: string;
   text(): Promise<string>;
   /** A value asked for at each scrape. */
-  gauge(name: string, help: string, labels: readonly string[], collect: () => readonly GaugeValue[]): void;
+  gauge(name: string, help: string, labels: readonly string[], collect: () => Promise<readonly GaugeValue[]>): void;
 }
 
 export interface GaugeValue {
@@ -127,9 +127,9 @@ export function createMetrics(): Metrics {
         help,
         labelNames: [...labels],
         registers,
-        collect() {
+        async collect() {
           this.reset();
-          for (const { labels: of, value } of collect()) this.set(of, value);
+          for (const { labels: of, value } of await collect()) this.set(of, value);
         },
       });
       void gauge;

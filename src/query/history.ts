@@ -1,7 +1,7 @@
 // The history of statements: those that run are in memory, those that ended are written a moment later, many in one
 // transaction, so that a point query does not pay for a disk flush. A crash can lose the last second of history; it never
 // loses data.
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Observe } from '../observe/observations.ts';
 import type { QueriesTable, Schema } from '../store/schema.ts';
 
@@ -129,7 +129,7 @@ export class QueryHistory {
     if (submittedBy !== undefined) query = query.where('submitted_by', '=', submittedBy);
     if (text !== undefined) {
       const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
-      query = query.where((eb) => eb(eb.fn<string>('lower', ['sql']), 'like', eb.val(pattern)));
+      query = query.where(sql<boolean>`lower(sql) like ${pattern} escape '\\'`);
     }
     const ended = (await query.execute()).map(entryOf);
     const running = [...this.#running.values()].map((one) => one.entry).filter(fits);

@@ -50,8 +50,8 @@ export interface QueriesOptions {
   readonly access: Access;
   readonly history: QueryHistory;
   readonly observe: Observe;
-  /** Absolute; results that do not fit one page are left here. */
-  readonly resultsDirectory: string;
+  /** Absolute; results that do not fit one page are left here, to be taken away by who asked. */
+  readonly spoolDirectory: string;
   readonly pageBytesMax: number;
 }
 
@@ -86,7 +86,7 @@ export class Queries {
       readonly taskId?: string;
     },
   ): Promise<QueryRun> {
-    const { history, resultsDirectory, pageBytesMax } = this.#options;
+    const { history, spoolDirectory, pageBytesMax } = this.#options;
     const { statement, warehouse } = await this.#place(request);
     const queryId = newId();
     const controller = new AbortController();
@@ -118,7 +118,7 @@ export class Queries {
               numbers: request.numbers,
               timeoutMs: spec.statementTimeoutSeconds * 1000,
               signal: controller.signal,
-              resultPath: `${resultsDirectory}/${queryId}`,
+              resultPath: `${spoolDirectory}/${queryId}`,
               pageBytesMax,
               step: analysis.kind === 'select' ? undefined : caller.step,
             });

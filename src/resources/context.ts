@@ -44,7 +44,6 @@ export interface Services {
   readonly history: QueryHistory;
   readonly rows: Rows;
   readonly warehouseDefaults: WarehouseDefaults;
-  readonly rowsBodyBytesMax: number;
 }
 
 export interface Context extends Services {

@@ -1,5 +1,6 @@
 // Every category there is, in the order in which documents list them.
 import type { Category } from '../standard/endpoint.ts';
+import type { OpenApiInfo } from '../standard/openapi.ts';
 import { backends } from './backends.ts';
 import { catalogs } from './catalogs.ts';
 import { columns } from './columns.ts';
@@ -30,4 +31,14 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
     tasks,
     pages,
   ];
+}
+
+/** What the OpenAPI document says of the API as a whole. `release`: the version of the software. */
+export function apiInfo(release: string): OpenApiInfo {
+  return {
+    title: 'Tabularium',
+    description: 'An analytical data warehouse driven entirely through one consistent REST API.',
+    release,
+    version: 'v2',
+  };
 }

@@ -1,0 +1,62 @@
+// Keeps the statistics of tables near the truth: asks the engines about tables that were written, a moment after, never on
+// the path of a request.
+import type { Warehouses } from '../engines/warehouses.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Catalog } from './catalog.ts';
+
+export interface StatisticsOptions {
+  readonly catalog: Catalog;
+  readonly warehouses: Warehouses;
+  readonly observe: Observe;
+}
+
+const refreshMs = 1000;
+
+export class StatisticsRefresher {
+  readonly #options: StatisticsOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #refreshing: Promise<void> | undefined;
+
+  constructor(options: StatisticsOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.refresh(), refreshMs);
+    this.#timer.unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#refreshing;
+  }
+
+  refresh(): Promise<void> {
+    this.#refreshing ??= this.#refresh().finally(() => {
+      this.#refreshing = undefined;
+    });
+    return this.#refreshing;
+  }
+
+  async #refresh(): Promise<void> {
+    const { catalog, warehouses, observe } = this.#options;
+    for (const engine of await warehouses.allRunning()) {
+      for (const ref of engine.takeChangedTables()) {
+        try {
+          const chain = await catalog.find([
+            { category: 'catalogs', name: ref.catalog.name },
+            { category: 'databases', name: ref.database },
+            { category: 'tables', name: ref.table },
+          ]);
+          const table = chain?.at(-1);
+          if (!table) continue;
+          const { rowCount, dataBytes } = await engine.tableStatistics(ref);
+          await catalog.saveStatistics(table.id, { rowCount, dataBytes, asOf: new Date().toISOString() });
+        } catch (error) {
+          // A table dropped meanwhile, or an engine going down: the next write asks again.
+          if (engine.running) observe({ kind: 'backgroundError', what: 'table statistics', error });
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,351 @@
+// The only file that knows everything: settings → store → engines → catalog → tasks → http, up in that order and down in the
+// other.
+import { randomBytes } from 'node:crypto';
+import { mkdir, rm } from 'node:fs/promises';
+import { availableParallelism, totalmem } from 'node:os';
+import { join, resolve } from 'node:path';
+import { destination } from 'pino';
+import { type Access, rootAccess, rootToken, rootTokenFileName } from './access/root.ts';
+import { Catalog } from './catalog/catalog.ts';
+import type { CatalogObject } from './catalog/object.ts';
+import { RecordCache } from './catalog/record_cache.ts';
+import { StatisticsRefresher } from './catalog/table_statistics.ts';
+import { runDemo } from './cli/demo.ts';
+import { duckdbEngine } from './engines/duckdb/duckdb.ts';
+import { type WarehouseDescription, Warehouses } from './engines/warehouses.ts';
+import { Api } from './http/call.ts';
+import { HttpServer, type Operation } from './http/server.ts';
+import { changeKinds } from './jobs/change_object.ts';
+import { runQueryKind } from './jobs/run_query.ts';
+import type { BackendSpec, CatalogSpec, WarehouseSpec } from './model/records.ts';
+import { logReader } from './observe/log.ts';
+import { createMetrics, type Metrics } from './observe/metrics.ts';
+import { type Observe, observers } from './observe/observations.ts';
+import { QueryHistory } from './query/history.ts';
+import { Queries } from './query/queries.ts';
+import { ResultStore } from './query/result_store.ts';
+import { Rows } from './query/rows.ts';
+import { QuerySubmitter } from './query/submit.ts';
+import { defaultCatalogName, defaultWarehouseName } from './resources/catalogs.ts';
+import type { Services } from './resources/context.ts';
+import { apiInfo, categoriesWith } from './resources/index.ts';
+import { ensureBackend, warehouseSpec } from './resources/warehouses.ts';
+import { helpText, readSettings, release, type Settings, SettingsError } from './settings.ts';
+import type { Category } from './standard/endpoint.ts';
+import { openApi } from './standard/openapi.ts';
+import { openStore, type Store } from './store/store.ts';
+import { Tasks } from './tasks/tasks.ts';
+
+export interface RunningServer {
+  readonly url: string;
+  readonly token: string;
+  readonly dataDirectory: string;
+  /** Stops taking requests, ends or hands back what runs, closes everything. Idempotent. */
+  close(): Promise<void>;
+}
+
+const system = { name: 'system' };
+const maintainEveryMs = 60_000;
+
+export interface ServerHooks {
+  /** Fault tests: called before every statement of the store. */
+  readonly injectStore?: Parameters<typeof openStore>[0]['inject'];
+}
+
+export async function startServer(settings: Settings, hooks: ServerHooks = {}): Promise<RunningServer> {
+  const started = performance.now();
+  const dataDirectory = resolve(settings.dataDir);
+  const spoolDirectory = join(dataDirectory, 'spool');
+  const resultsDirectory = join(dataDirectory, 'results');
+  await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
+  const store = await openStore({ file: join(dataDirectory, 'metadata.sqlite'), inject: hooks.injectStore });
+  // Only who holds the store may touch what is beside it.
+  await rm(spoolDirectory, { recursive: true, force: true });
+  for (const directory of [spoolDirectory, resultsDirectory]) await mkdir(directory, { recursive: true, mode: 0o700 });
+  const token = await rootToken(dataDirectory);
+  const metrics = createMetrics();
+  const log = logReader({ level: settings.logLevel, destination: destination({ dest: 2, sync: false }) });
+  const observe = observers(log, metrics.read);
+
+  const access = rootAccess(token);
+  const parts = assemble({ settings, store, observe, access, dataDirectory, spoolDirectory, resultsDirectory });
+  const { services } = parts;
+  await bootstrap(services);
+  const categories = categoriesWith(settings);
+  const api = new Api({
+    categories,
+    access,
+    contextOf: (call) => ({ ...services, call }),
+    pageTokenKey: await pageTokenKey(store),
+    requestBodyBytesMax: settings.requestBodyBytesMax,
+    observe,
+  });
+  const http = new HttpServer({
+    api,
+    operations: operations(store, metrics, categories as readonly Category[]),
+    authenticate: access.authenticate,
+    limits: settings,
+    observe,
+  });
+  metrics.gauge('tabularium_queries', 'Statements of a warehouse now.', ['warehouse', 'state'], async () =>
+    (await services.warehouses.load()).flatMap(({ warehouse, running, queued }) => [
+      { labels: { warehouse, state: 'running' }, value: running },
+      { labels: { warehouse, state: 'queued' }, value: queued },
+    ]),
+  );
+  const stopBackground = await startBackground(parts, observe);
+  const port = await http.listen(settings.host, settings.port);
+  const host = settings.host.includes(':') ? `[${settings.host}]` : settings.host;
+  const url = `http://${host}:${port}`;
+  observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
+
+  const closing = async () => {
+    const since = performance.now();
+    const share = (part: number) => settings.shutdownTimeoutMs * part;
+    const cancelLate = setTimeout(() => services.history.cancelAll(), share(0.4));
+    await http.close(share(0.6));
+    clearTimeout(cancelLate);
+    services.history.cancelAll();
+    await stopBackground(share(0.2));
+    await store.close();
+    observe({ kind: 'serverStopped', ms: performance.now() - since });
+  };
+  let closed: Promise<void> | undefined;
+  return {
+    url,
+    token,
+    dataDirectory,
+    close: () => {
+      closed ??= closing();
+      return closed;
+    },
+  };
+}
+
+interface Ground {
+  readonly settings: Settings;
+  readonly store: Store;
+  readonly observe: Observe;
+  readonly access: Access;
+  readonly dataDirectory: string;
+  readonly spoolDirectory: string;
+  readonly resultsDirectory: string;
+}
+
+/** Every part, made and told of the others; nothing runs yet. */
+function assemble(ground: Ground) {
+  const { settings, store, observe, access, dataDirectory, spoolDirectory, resultsDirectory } = ground;
+  const warehouses = new Warehouses({
+    engines: [duckdbEngine],
+    load: (name) => describeWarehouse(catalog, name),
+    catalogsOf: (warehouse) => catalogsOf(catalog, warehouse),
+    dataDirectory,
+    spoolDirectory,
+    queueWaitMs: settings.queueWaitMs,
+    observe,
+  });
+  const catalog: Catalog = new Catalog({
+    store,
+    observe,
+    engineOf: (name) => warehouses.use(name),
+    onTask: () => tasks.notify(),
+  });
+  const results = new ResultStore(resultsDirectory);
+  const kinds = [
+    runQueryKind({ queries: () => queries, submitter: () => submitter, results }),
+    ...changeKinds(() => catalog),
+  ];
+  const { taskRunnersMax: runnersMax, taskRetentionDays: retentionDays } = settings;
+  const tasks: Tasks = new Tasks({ store, kinds, runnersMax, retentionDays, observe });
+  const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
+  const { pageBytesMax } = settings;
+  const queries: Queries = new Queries({ catalog, warehouses, access, history, observe, spoolDirectory, pageBytesMax });
+  const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results });
+  const statistics = new StatisticsRefresher({ catalog, warehouses, observe });
+  const services: Services = {
+    catalog,
+    records: new RecordCache(catalog, settings.recordCacheBytesMax),
+    tasks,
+    warehouses,
+    queries,
+    submitter,
+    history,
+    rows: new Rows({ catalog, warehouses, queries, observe }),
+    warehouseDefaults: warehouseDefaults(settings),
+  };
+  return { services, statistics };
+}
+
+/** Starts what runs by itself; the answer stops it. */
+async function startBackground({ services, statistics }: ReturnType<typeof assemble>, observe: Observe) {
+  const { catalog, tasks, warehouses, history } = services;
+  const guarded = (what: string, work: () => Promise<unknown>) => () => {
+    work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
+  };
+  const recover = guarded('recovery', () => catalog.recover());
+  const sweep = guarded('task sweep', () => tasks.sweep());
+  warehouses.start();
+  history.start();
+  statistics.start();
+  await tasks.start();
+  recover();
+  const timer = setInterval(() => {
+    recover();
+    sweep();
+  }, maintainEveryMs);
+  timer.unref();
+  return async (deadlineMs: number) => {
+    clearInterval(timer);
+    await tasks.stop(deadlineMs);
+    await statistics.stop();
+    await history.stop();
+    await warehouses.stop();
+  };
+}
+
+async function describeWarehouse(catalog: Catalog, name: string): Promise<WarehouseDescription | undefined> {
+  const [object] = (await catalog.find([{ category: 'warehouses', name }])) ?? [];
+  if (!object) return undefined;
+  const backends = (await catalog.list(object.id, 'backends', { limit: 1000 })) as CatalogObject<BackendSpec>[];
+  return {
+    id: object.id,
+    name,
+    spec: object.spec as WarehouseSpec,
+    backends: backends.map((backend) => ({ name: backend.name, disabled: backend.spec.disabled })),
+  };
+}
+
+async function catalogsOf(catalog: Catalog, warehouse: string) {
+  const found: { id: string; name: string }[] = [];
+  for (let after: string | undefined; ; ) {
+    const some = await catalog.list(null, 'catalogs', { after, limit: 1000 });
+    for (const { id, name, spec } of some) if ((spec as CatalogSpec).warehouse === warehouse) found.push({ id, name });
+    if (some.length < 1000) return found;
+    after = some.at(-1)?.name;
+  }
+}
+
+function warehouseDefaults(settings: Settings) {
+  return {
+    threads: settings.warehouseThreads || availableParallelism(),
+    memoryLimitBytes: settings.warehouseMemoryBytes || Math.floor(totalmem() / 2),
+    spillLimitBytes: settings.warehouseSpillBytes,
+    autoSuspendSeconds: settings.warehouseAutoSuspendSeconds,
+    queriesMax: settings.warehouseQueriesMax,
+    queueMax: settings.warehouseQueueMax,
+    statementTimeoutSeconds: settings.warehouseStatementTimeoutSeconds,
+  };
+}
+
+/** What paths without a catalog, and catalogs without a warehouse, mean. Made at the first start, without waking an engine. */
+async function bootstrap(services: Services): Promise<void> {
+  const { catalog } = services;
+  const spec = warehouseSpec(duckdbEngine.name, services);
+  const make = { parent: null, principal: system, owner: 'root', ifExists: 'return' } as const;
+  if ((await catalog.count(null, 'warehouses')) === 0)
+    await catalog.create({ ...make, category: 'warehouses', name: defaultWarehouseName, spec });
+  for (const warehouse of await catalog.list(null, 'warehouses', { limit: 1000 }))
+    await ensureBackend(warehouse, services, system);
+  if (await catalog.find([{ category: 'catalogs', name: defaultCatalogName }])) return;
+  await catalog.create({
+    ...make,
+    category: 'catalogs',
+    name: defaultCatalogName,
+    spec: { warehouse: defaultWarehouseName } satisfies CatalogSpec,
+  });
+}
+
+/** Kept in the store, so that a page token outlives a restart and is good on every server. */
+async function pageTokenKey(store: Store): Promise<Uint8Array> {
+  const fresh = randomBytes(32).toString('base64');
+  await store.db
+    .insertInto('settings')
+    .values({ key: 'page_token_key', value: fresh })
+    .onConflict((of) => of.column('key').doNothing())
+    .execute();
+  const { value } = await store.db
+    .selectFrom('settings')
+    .select('value')
+    .where('key', '=', 'page_token_key')
+    .executeTakeFirstOrThrow();
+  return Buffer.from(value, 'base64');
+}
+
+/** What is served beside the API (rest-standard B8). */
+function operations(store: Store, metrics: Metrics, categories: readonly Category[]): Record<string, Operation> {
+  let document: string | undefined;
+  const text = 'text/plain; charset=utf-8';
+  return {
+    '/livez': { open: true, run: async () => ({ status: 200, contentType: text, body: 'alive\n' }) },
+    '/readyz': {
+      open: true,
+      run: async () => {
+        try {
+          await store.db.selectFrom('settings').select('key').limit(1).execute();
+          return { status: 200, contentType: text, body: 'ready\n' };
+        } catch {
+          return { status: 503, contentType: text, body: 'the metadata store does not answer\n' };
+        }
+      },
+    },
+    '/metrics': {
+      open: false,
+      run: async () => ({ status: 200, contentType: metrics.contentType, body: await metrics.text() }),
+    },
+    '/openapi.json': {
+      open: false,
+      run: async () => {
+        document ??= JSON.stringify(openApi(categories, apiInfo(release)));
+        return { status: 200, contentType: 'application/json', body: document };
+      },
+    },
+  };
+}
+
+async function main(): Promise<void> {
+  const settings = readSettings(process.argv.slice(2), process.env);
+  const say = (line: string) => void process.stdout.write(`${line}\n`);
+  if (settings.help) return say(helpText());
+  if (settings.version) return say(release);
+  const server = await startServer(
+    settings.demo && settings.logLevel === 'info' ? { ...settings, logLevel: 'warn' } : settings,
+  );
+  say(`Tabularium ${release} is ready.`);
+  say(`  URL    ${server.url}`);
+  say(`  data   ${server.dataDirectory}`);
+  say(`  token  ${join(server.dataDirectory, rootTokenFileName)} (principal root)`);
+  const stopDemo = new AbortController();
+  const stop = (signal: NodeJS.Signals) => {
+    stopDemo.abort();
+    setTimeout(() => process.exit(1), settings.shutdownTimeoutMs).unref();
+    server.close().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        process.stderr.write(`the server did not stop cleanly after ${signal}: ${String(error)}\n`);
+        process.exit(1);
+      },
+    );
+  };
+  process.once('SIGTERM', stop);
+  process.once('SIGINT', stop);
+  if (!settings.demo) return;
+  const { url, token, dataDirectory: dataDir } = server;
+  try {
+    await runDemo({ url, token, scale: settings.scale, dataDir, out: say, signal: stopDemo.signal });
+    say(`The server goes on at ${url}; Ctrl-C stops it.`);
+  } catch (error) {
+    if (stopDemo.signal.aborted) return;
+    process.stderr.write(`${(error as Error).message}\n`);
+    process.exitCode = 1;
+    stop('SIGTERM');
+  }
+}
+
+if (import.meta.main) {
+  main().catch((error: unknown) => {
+    process.stderr.write(
+      `${error instanceof SettingsError ? error.message : ((error as Error).stack ?? String(error))}\n`,
+    );
+    process.exit(error instanceof SettingsError ? 2 : 1);
+  });
+}

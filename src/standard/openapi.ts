@@ -1,0 +1,333 @@
+// The OpenAPI 3.1 document, read off the declarations: every path in both shapes, every form of create, every code that can
+// come back. Nothing is said here that the declarations do not say.
+import { type TObject, type TSchema, Type } from 'typebox';
+import { type Code, codes } from './codes.ts';
+import type { ApiVersion, Category, Endpoint } from './endpoint.ts';
+import { createBody, listKeyOf, parametersOf } from './parameters.ts';
+import { isIn } from './paths.ts';
+
+type Json = Record<string, unknown>;
+
+export interface OpenApiInfo {
+  readonly title: string;
+  readonly description: string;
+  readonly release: string;
+  readonly version: ApiVersion;
+}
+
+/** One way to reach an endpoint. */
+export interface Operation {
+  readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete';
+  /** A path template: `/api/v2/catalogs/{catalog}`. */
+  readonly path: string;
+  readonly operationId: string;
+  readonly category: Category;
+  readonly endpoint: Endpoint;
+  /** PUT of an object: the name is in the path. */
+  readonly nameInPath: boolean;
+}
+
+const pascal = (name: string) => name.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase());
+
+/** Every way to reach every endpoint of a version. What tests and documents go by. */
+export function operationsOf(categories: readonly Category[], version: ApiVersion): Operation[] {
+  const byName = new Map(categories.map((category) => [category.name, category]));
+  return categories.flatMap((category) =>
+    shapesOf(category, byName, version).flatMap(({ base, suffix }) =>
+      category.endpoints
+        .filter((endpoint) => isIn(endpoint, version))
+        .flatMap((endpoint) =>
+          formsOf(category, endpoint, base).map((form) => ({
+            ...form,
+            operationId: form.operationId + suffix,
+            category,
+            endpoint,
+          })),
+        ),
+    ),
+  );
+}
+
+/** The templates of a category's collection: whole, and without the parent that has a default. */
+function shapesOf(
+  category: Category,
+  byName: ReadonlyMap<string, Category>,
+  version: string,
+): { base: string; suffix: string }[] {
+  const ancestors: Category[] = [];
+  for (let at = category.parent; at !== undefined; at = byName.get(at)?.parent)
+    ancestors.unshift(byName.get(at) as Category);
+  const template = (above: readonly Category[]) =>
+    `/api/${version}/${[...above.map((one) => `${one.name}/{${one.parameter}}`), category.name].join('/')}`;
+  const shapes = [{ base: template(ancestors), suffix: '' }];
+  const chain = [...ancestors, category];
+  const from = chain.findIndex((one) => one.parentDefault !== undefined);
+  if (from > 0)
+    shapes.push({
+      base: template(ancestors.slice(from)),
+      suffix: `InDefault${pascal((chain[from - 1] as Category).singular)}`,
+    });
+  return shapes;
+}
+
+type Form = Omit<Operation, 'category' | 'endpoint'>;
+
+function formsOf(category: Category, endpoint: Endpoint, base: string): Form[] {
+  const one = pascal(category.singular);
+  const many = pascal(category.name);
+  const object = `${base}/{${category.parameter}}`;
+  const form = (method: Operation['method'], path: string, operationId: string, nameInPath = false): Form => ({
+    method,
+    path,
+    operationId,
+    nameInPath,
+  });
+  switch (endpoint.verb) {
+    case 'list':
+      return [form('get', base, `list${many}`)];
+    case 'get':
+      return [form('get', object, `get${one}`)];
+    case 'update':
+      return [form('patch', object, `update${one}`)];
+    case 'delete':
+      return [form('delete', object, `delete${one}`)];
+    case 'action': {
+      const action = endpoint.action as string;
+      const [path, noun] = endpoint.on === 'object' ? [object, one] : [base, many];
+      return [form('post', `${path}/${action}`, pascal(action).replace(/^./, (c) => c.toLowerCase()) + noun)];
+    }
+    case 'create':
+      if (endpoint.named === false) return [form('post', base, `create${many}`)];
+      return [
+        form('post', base, `create${one}`),
+        form('put', base, `ensure${one}`),
+        form('post', `${base}/create`, `create${one}ByAction`),
+        form('put', `${base}/create`, `ensure${one}ByAction`),
+        form('put', object, `ensure${one}ByPath`, true),
+      ];
+  }
+}
+
+const always: readonly Code[] = [
+  'UNAUTHENTICATED',
+  'FORBIDDEN',
+  'API_NOT_FOUND',
+  'METHOD_NOT_ALLOWED',
+  'NOT_ACCEPTABLE',
+  'INTERNAL_ERROR',
+  'SHUTTING_DOWN',
+  'RATE_LIMITED',
+  'INVALID_REQUEST_ID',
+  'MALFORMED_HTTP',
+  'HEADERS_TOO_LARGE',
+  'REQUEST_TIMEOUT',
+  'EXPECTATION_FAILED',
+  'REPEATED_QUERY_PARAMETER',
+];
+const withBody: readonly Code[] = [
+  'INVALID_PARAMETER',
+  'UNKNOWN_FIELD',
+  'MALFORMED_JSON',
+  'BODY_TOO_LARGE',
+  'BODY_AND_QUERY',
+  'UNSUPPORTED_MEDIA_TYPE',
+];
+const withoutBody: readonly Code[] = ['UNKNOWN_QUERY_PARAMETER', 'BODY_NOT_ALLOWED'];
+
+/** Every code that an endpoint can answer: those of its shape, and its own. */
+export function codesOf(endpoint: Endpoint): Code[] {
+  const all = new Set<Code>([...always, ...(endpoint.body ? withBody : withoutBody), ...endpoint.codes]);
+  if (parametersOf(endpoint).query) all.add('INVALID_PARAMETER');
+  if (endpoint.verb === 'list') all.add('INVALID_PAGE_TOKEN');
+  if (endpoint.bodyRequired) all.add('EMPTY_BODY');
+  if (endpoint.on === 'object' && endpoint.verb !== 'delete') all.add('OBJECT_NOT_FOUND');
+  return [...all].sort();
+}
+
+export function openApi(categories: readonly Category[], info: OpenApiInfo): Json {
+  const paths: Record<string, Json> = {};
+  for (const operation of operationsOf(categories, info.version)) {
+    const at = (paths[operation.path] ??= {});
+    at[operation.method] = describeOperation(operation);
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: info.title,
+      description: info.description,
+      version: info.release,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/', description: 'The server that this document comes from.' }],
+    security: [{ bearer: [] }, { basic: [] }],
+    tags: categories.map(({ title, doc }) => ({ name: title, description: doc })),
+    paths,
+    components: {
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' }, basic: { type: 'http', scheme: 'basic' } },
+      parameters: { requestId },
+      schemas: {
+        Failure: failure,
+        Accepted: accepted,
+        ...Object.fromEntries(categories.map((one) => [schemaName(one), one.record])),
+      },
+    },
+  };
+}
+
+const requestId = {
+  name: 'x-service-request-id',
+  in: 'header',
+  required: false,
+  description: 'Echoed in the answer and written to the log; made up where it is absent.',
+  schema: { type: 'string', minLength: 1, maxLength: 128 },
+};
+
+const failure = Type.Object({
+  code: Type.String(),
+  message: Type.String({ description: 'Short, for people.' }),
+  result: Type.Object({}, { additionalProperties: true, description: 'Details, such as `violations`.' }),
+});
+
+const accepted = Type.Object(
+  { taskId: Type.String(), state: Type.String(), uri: Type.String(), cancelUri: Type.String() },
+  { additionalProperties: true },
+);
+
+const schemaName = (category: Category) => pascal(category.singular);
+const reference = (category: Category) => ({ $ref: `#/components/schemas/${schemaName(category)}` });
+
+function describeOperation(operation: Operation): Json {
+  const { endpoint, category, method, operationId } = operation;
+  const body = requestBody(operation);
+  return {
+    operationId,
+    tags: [category.title],
+    summary: endpoint.summary,
+    ...(endpoint.description === undefined ? {} : { description: endpoint.description }),
+    'x-permission': endpoint.permission,
+    'x-codes': codesOf(endpoint),
+    parameters: [
+      ...pathParameters(operation),
+      ...queryParameters(endpoint),
+      { $ref: '#/components/parameters/requestId' },
+    ],
+    ...(body && method !== 'get' && method !== 'delete' ? { requestBody: body } : {}),
+    responses: { ...successes(operation), ...failures(endpoint) },
+  };
+}
+
+function pathParameters({ path }: Operation): Json[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    description: 'The name of the object, percent-encoded.',
+    schema: { type: 'string' },
+  }));
+}
+
+function queryParameters(endpoint: Endpoint): Json[] {
+  const { query } = parametersOf(endpoint);
+  return Object.entries(query?.properties ?? {}).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: false,
+    schema,
+  }));
+}
+
+function requestBody({ endpoint, nameInPath }: Operation): Json | undefined {
+  const schema = createBody(endpoint, !nameInPath);
+  if (!schema) return undefined;
+  const example = endpoint.example?.body as Json | undefined;
+  const { name: _name, ...unnamed } = example ?? {};
+  const content: Json = {
+    'application/json': { schema, ...(example ? { example: nameInPath ? unnamed : example } : {}) },
+  };
+  for (const type of Object.keys(endpoint.textBodies ?? {})) content[type] = { schema: { type: 'string' } };
+  return { required: endpoint.bodyRequired ?? false, content };
+}
+
+function successes({ endpoint, category }: Operation): Json {
+  const envelope = (result: unknown, example?: unknown) => ({
+    description: 'Done.',
+    headers: { 'x-service-request-id': { schema: { type: 'string' } } },
+    content: {
+      'application/json': {
+        schema: {
+          type: 'object',
+          required: ['code', 'message', 'result'],
+          properties: { code: { const: '0' }, message: { const: 'OK' }, result },
+        },
+        ...(example === undefined ? {} : { example: { code: '0', message: 'OK', result: example } }),
+      },
+    },
+  });
+  const accept = endpoint.mayAccept
+    ? { 202: { ...envelope({ $ref: '#/components/schemas/Accepted' }), description: 'A task was submitted.' } }
+    : {};
+  const [status, schema, example] = successOf(endpoint, category);
+  return { [status]: envelope(schema, endpoint.example?.result ?? example), ...accept };
+}
+
+function successOf(endpoint: Endpoint, category: Category): [200 | 201, unknown, unknown] {
+  const record = reference(category);
+  const created = {
+    type: 'object',
+    properties: { created: { type: 'boolean', description: 'False where it existed already.' } },
+  };
+  const key = listKeyOf(category);
+  switch (endpoint.verb) {
+    case 'list': {
+      const properties = { [key]: { type: 'array', items: record }, nextPageToken: { type: 'string' } };
+      return [200, { type: 'object', required: [key], properties }, { [key]: [category.example] }];
+    }
+    case 'create':
+      return [
+        201,
+        endpoint.result ?? { allOf: [record, created] },
+        endpoint.result ? undefined : { ...category.example, created: true },
+      ];
+    case 'delete':
+      return [
+        200,
+        { type: 'object', required: ['deleted'], properties: { deleted: { type: 'boolean' } } },
+        { deleted: true },
+      ];
+    case 'get':
+    case 'update':
+      return [200, endpoint.result ?? record, category.example];
+    case 'action':
+      return [
+        endpoint.creates ? 201 : 200,
+        endpoint.result === category.record ? record : (endpoint.result ?? {}),
+        exampleOf(endpoint, category),
+      ];
+  }
+}
+
+function exampleOf(endpoint: Endpoint, category: Category): unknown {
+  if (endpoint.result === (category.record as TSchema)) return category.example;
+  const key = listKeyOf(category);
+  return Object.hasOwn((endpoint.result as TObject | undefined)?.properties ?? {}, key)
+    ? { [key]: [category.example] }
+    : undefined;
+}
+
+/** One answer for each status, with the codes that it can carry. */
+function failures(endpoint: Endpoint): Json {
+  const byStatus = new Map<number, Code[]>();
+  for (const code of codesOf(endpoint))
+    byStatus.set(codes[code].status, [...(byStatus.get(codes[code].status) ?? []), code]);
+  const described = [...byStatus].map(([status, of]) => {
+    const schema = {
+      allOf: [{ $ref: '#/components/schemas/Failure' }, { type: 'object', properties: { code: { enum: of } } }],
+    };
+    const [first] = of as [Code];
+    const example = { code: first, message: codes[first].meaning, result: {} };
+    const headers =
+      status === 503 ? { headers: { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } } } : {};
+    return [status, { description: of.join(', '), ...headers, content: { 'application/json': { schema, example } } }];
+  });
+  return Object.fromEntries(described) as Json;
+}
