@@ -49,7 +49,7 @@ const timestamp: ScalarWriter = (x) => datetimeText(x, `make_timestamp(epoch_us(
 const json: ScalarWriter = (x) => {
   const text = `${x}::VARCHAR`;
   const outsideStrings = `regexp_replace(${text}, '"(?:[^"\\\\]|\\\\.)*"', '""', 'g')`;
-  const notNumbers = '(?i:nan|inf)';
+  const notNumbers = '(?:^|[\\[,:-])\\s*(?i:nan|inf)';
   const trailingComma = ',\\s*[\\]}]';
   return (
     `CASE WHEN NOT regexp_matches(${text}, '${notNumbers}|${trailingComma}|[\\n\\r]') THEN ${text} ` +

@@ -31,7 +31,7 @@ export function duckdbType(type: LogicalType): string {
       return `DECIMAL(${type.precision},${type.scale})`;
     case 'CHAR':
     case 'VARCHAR':
-      // DuckDB takes a length and forgets it; the column's CHECK keeps it (column_text.ts).
+      // DuckDB takes a length and forgets it; the column's CHECK keeps it (table_text.ts).
       return 'VARCHAR';
     case 'ARRAY':
       return `${duckdbType(type.element)}[]`;

@@ -1,0 +1,274 @@
+// Realises each kind of Change (engine.ts) on one connection: atomic, idempotent, remembered where the state cannot show it.
+// What the SQL is, is table_text.ts' and alter_table.ts'; files are catalog_files.ts'.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { Failure } from '../../standard/failure.ts';
+import type { CatalogRef, Change, ChangeCost, DatabaseRef, TableRef } from '../engine.ts';
+import { planAlteration, type Work } from './alter_table.ts';
+import { brokenByAlteration, isConstraintError } from './broken_constraints.ts';
+import { attachCatalog, detachCatalog, removeCatalog } from './catalog_files.ts';
+import { qualifiedSchema, qualifiedTable, quoteIdentifier } from './identifiers.ts';
+import { inTransaction, isConflict, rememberStep, retryingConflicts, rowsOf } from './steps.ts';
+import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from './table_text.ts';
+
+export interface ApplyOptions {
+  readonly dataDirectory: string;
+  readonly step: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+type ChangeOf<K extends Change['kind']> = Extract<Change, { readonly kind: K }>;
+interface Realisation<C> {
+  readonly cost: (connection: DuckDBConnection, change: C) => ChangeCost | Promise<ChangeCost>;
+  readonly apply: (connection: DuckDBConnection, change: C, options: ApplyOptions) => Promise<void>;
+}
+
+/** Fewer rows than this are written again faster than a task is made for it. */
+const rewriteRowsMin = 100_000;
+/** Fewer rows than this are read (or given a column of nulls) in well under a second. */
+const readRowsMin = 20_000_000;
+const rowsMin: Record<Work, number> = { none: Number.POSITIVE_INFINITY, reads: readRowsMin, writes: rewriteRowsMin };
+/** Moving this many tables between schemas is still done at once, if they are small. */
+const movedTablesMin = 100;
+
+const instant = (): ChangeCost => 'instant';
+
+const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> } = {
+  createCatalog: {
+    cost: instant,
+    apply: (connection, { catalog }, { dataDirectory }) => attachCatalog(connection, dataDirectory, catalog),
+  },
+  dropCatalog: {
+    cost: instant,
+    apply: (connection, { catalog }, { dataDirectory }) => removeCatalog(connection, dataDirectory, catalog),
+  },
+  renameCatalog: {
+    cost: instant,
+    apply: async (connection, { catalog, newName }, { dataDirectory }) => {
+      const renamed: CatalogRef = { id: catalog.id, name: newName };
+      await detachCatalog(connection, dataDirectory, catalog);
+      // A query that still runs on the old name keeps the file open until it ends; attaching waits for that.
+      await retryingBusyFile(() => attachCatalog(connection, dataDirectory, renamed));
+    },
+  },
+  createDatabase: {
+    cost: instant,
+    apply: async (connection, { database }) => {
+      await connection.run(`CREATE SCHEMA IF NOT EXISTS ${qualifiedSchema(database)}`);
+    },
+  },
+  dropDatabase: {
+    cost: instant,
+    apply: (connection, { database }) =>
+      unlessMissing(() => connection.run(`DROP SCHEMA IF EXISTS ${qualifiedSchema(database)} CASCADE`)),
+  },
+  renameDatabase: { cost: costOfRenamedDatabase, apply: renameDatabase },
+  createTable: { cost: instant, apply: createTable },
+  dropTable: {
+    cost: instant,
+    apply: (connection, { table }) =>
+      unlessMissing(() => connection.run(`DROP TABLE IF EXISTS ${qualifiedTable(table)}`)),
+  },
+  renameTable: {
+    // A unique key is an index, which has to be made again around the renaming.
+    cost: (connection, { table, definition }) =>
+      costOfRows(connection, table, definition.uniqueKey.length > 0 ? 'writes' : 'none'),
+    apply: renameTable,
+  },
+  truncateTable: {
+    cost: instant,
+    apply: (connection, { table }, { step }) =>
+      onceIn(connection, table.catalog, step, async () => {
+        await connection.run(`TRUNCATE ${qualifiedTable(table)}`);
+      }),
+  },
+  alterTable: {
+    cost: (connection, change) => costOfRows(connection, change.table, planAlteration(change).work),
+    apply: alterTable,
+  },
+};
+
+export async function costOf(connection: DuckDBConnection, change: Change): Promise<ChangeCost> {
+  return realisationOf(change).cost(connection, change);
+}
+
+/** Idempotent. Throws Failure CONSTRAINT_VIOLATED, WAREHOUSE_BUSY, STATEMENT_CANCELLED, or what DuckDB threw. */
+export async function applyChange(connection: DuckDBConnection, change: Change, options: ApplyOptions): Promise<void> {
+  const { signal } = options;
+  const interrupt = (): void => connection.interrupt();
+  if (signal?.aborted) throw cancelled();
+  signal?.addEventListener('abort', interrupt);
+  try {
+    await retryingConflicts(() => realisationOf(change).apply(connection, change, options), signal);
+  } catch (error) {
+    if (signal?.aborted && !(error instanceof Failure)) throw cancelled();
+    if (isConflict(error)) {
+      throw new Failure('WAREHOUSE_BUSY', 'other statements keep changing the object', {}, { cause: error });
+    }
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', interrupt);
+  }
+}
+
+const cancelled = (): Failure => new Failure('STATEMENT_CANCELLED', 'the change was cancelled; nothing was changed');
+
+/** The table above pairs kind and realisation; the type checker cannot carry that through a look-up by a union. */
+function realisationOf(change: Change): Realisation<Change> {
+  return realisations[change.kind] as Realisation<Change>;
+}
+
+async function createTable(connection: DuckDBConnection, change: ChangeOf<'createTable'>): Promise<void> {
+  const { table, definition } = change;
+  const createKey = createUniqueKeyTexts(table, definition);
+  if (createKey.length === 0) {
+    // One statement is one commit: how many tables can be made in a second hangs on it.
+    await connection.run(createTableText(table, definition, { ifNotExists: true }));
+    return;
+  }
+  try {
+    await runAll(connection, [createTableText(table, definition, { ifNotExists: false }), ...createKey]);
+  } catch (error) {
+    if (!(error instanceof Error && /already exists/.test(error.message))) throw error;
+  }
+}
+
+async function renameTable(
+  connection: DuckDBConnection,
+  { table, newName, definition }: ChangeOf<'renameTable'>,
+  { step }: ApplyOptions,
+): Promise<void> {
+  const renamed: TableRef = { ...table, table: newName };
+  const rename = (from: TableRef, to: string): string =>
+    `ALTER TABLE ${qualifiedTable(from)} RENAME TO ${quoteIdentifier(to)}`;
+  await onceIn(connection, table.catalog, step, async () => {
+    for (const index of await indexesOf(connection, table)) await connection.run(dropIndexText(table, index));
+    if (newName.toLowerCase() === table.table.toLowerCase()) {
+      const between: TableRef = { ...table, table: `__tabularium_${step}` };
+      await connection.run(rename(table, between.table));
+      await connection.run(rename(between, newName));
+    } else {
+      await connection.run(rename(table, newName));
+    }
+    for (const text of createUniqueKeyTexts(renamed, definition)) await connection.run(text);
+  });
+}
+
+async function alterTable(
+  connection: DuckDBConnection,
+  change: ChangeOf<'alterTable'>,
+  { step, signal }: ApplyOptions,
+): Promise<void> {
+  const plan = planAlteration(change);
+  try {
+    await onceIn(connection, change.table.catalog, step, async () => {
+      const indexes = plan.touchesIndex ? await indexesOf(connection, change.table) : [];
+      for (const text of plan.statements(indexes)) {
+        if (signal?.aborted) throw cancelled();
+        await connection.run(text);
+      }
+    });
+  } catch (error) {
+    if (!isConstraintError(error)) throw error;
+    const broken = await brokenByAlteration(connection, change);
+    throw broken ?? new Failure('CONSTRAINT_VIOLATED', 'the data does not fit the change', {}, { cause: error });
+  }
+}
+
+async function costOfRenamedDatabase(
+  connection: DuckDBConnection,
+  { database, newName, tables }: ChangeOf<'renameDatabase'>,
+): Promise<ChangeCost> {
+  if (database.database.toLowerCase() === newName.toLowerCase()) return 'instant';
+  if (tables.length >= movedTablesMin) return 'rewrite';
+  let rows = 0;
+  for (const table of tables) rows += await countRows(connection, { ...database, table: table.name });
+  return rows >= rewriteRowsMin ? 'rewrite' : 'instant';
+}
+
+/** DuckDB renames no schema and moves no table between schemas, so a new schema is filled and the old one dropped. */
+async function renameDatabase(
+  connection: DuckDBConnection,
+  { database, newName, tables }: ChangeOf<'renameDatabase'>,
+  { step, signal }: ApplyOptions,
+): Promise<void> {
+  // To DuckDB names that differ in case only are one; and the catalog alone tells callers how the name is written.
+  if (database.database.toLowerCase() === newName.toLowerCase()) return;
+  const renamed: DatabaseRef = { ...database, database: newName };
+  await onceIn(connection, database.catalog, step, async () => {
+    await connection.run(`CREATE SCHEMA ${qualifiedSchema(renamed)}`);
+    for (const { name, definition } of tables) {
+      if (signal?.aborted) throw cancelled();
+      const target: TableRef = { ...renamed, table: name };
+      const columns = nameList(definition.columns.map((c) => c.name));
+      await connection.run(createTableText(target, definition, { ifNotExists: false }));
+      await connection.run(
+        `INSERT INTO ${qualifiedTable(target)} (${columns}) SELECT ${columns} FROM ${qualifiedTable({ ...database, table: name })}`,
+      );
+      for (const text of createUniqueKeyTexts(target, definition)) await connection.run(text);
+    }
+    await connection.run(`DROP SCHEMA ${qualifiedSchema(database)} CASCADE`);
+  });
+}
+
+/** Work and the memory that it was done, in one transaction; nothing, where it was done before. */
+async function onceIn(
+  connection: DuckDBConnection,
+  catalog: CatalogRef,
+  step: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  await inTransaction(connection, async () => {
+    if (await rememberStep(connection, catalog.name, step)) await work();
+  });
+}
+
+async function runAll(connection: DuckDBConnection, statements: readonly string[]): Promise<void> {
+  await inTransaction(connection, async () => {
+    for (const statement of statements) await connection.run(statement);
+  });
+}
+
+async function costOfRows(connection: DuckDBConnection, table: TableRef, work: Work): Promise<ChangeCost> {
+  if (work === 'none') return 'instant';
+  return (await countRows(connection, table)) >= rowsMin[work] ? 'rewrite' : 'instant';
+}
+
+/** Exact, and read off the row groups: a few milliseconds for a hundred million rows. */
+export async function countRows(connection: DuckDBConnection, table: TableRef): Promise<number> {
+  return Number((await rowsOf(connection, `SELECT count(*) FROM ${qualifiedTable(table)}`))[0]?.[0] ?? 0);
+}
+
+async function indexesOf(connection: DuckDBConnection, table: TableRef): Promise<string[]> {
+  const rows = await rowsOf(
+    connection,
+    'SELECT index_name FROM duckdb_indexes() WHERE lower(database_name) = lower($1) AND lower(schema_name) = lower($2) AND lower(table_name) = lower($3)',
+    [table.catalog.name, table.database, table.table],
+  );
+  return rows.map(([name]) => String(name));
+}
+
+/** What is to be dropped may be gone with its parent. */
+async function unlessMissing(work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof Error && /^(?:Binder|Catalog) Error: .*does not exist/s.test(error.message))) throw error;
+  }
+}
+
+const busyFileWaitsMax = 100;
+const busyFileWaitMs = 50;
+
+async function retryingBusyFile(work: () => Promise<void>): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      const busy =
+        error instanceof Error &&
+        /already (?:attached|open)|unique file handle|file handle conflict/i.test(error.message);
+      if (!busy || attempt > busyFileWaitsMax) throw error;
+      await new Promise((resolve) => setTimeout(resolve, busyFileWaitMs));
+    }
+  }
+}

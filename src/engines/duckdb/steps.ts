@@ -1,0 +1,90 @@
+// Transactions on one connection, and the memory of steps already done (engine.ts, Change): a table in each catalog's file, so
+// that a step and its work commit together.
+import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
+import type { CatalogRef } from '../engine.ts';
+import { quoteIdentifier } from './identifiers.ts';
+
+/** The schema that is ours in every catalog. No database may be called so. */
+export const ownSchema = '__tabularium';
+
+const stepsTable = (catalogName: string): string =>
+  `${quoteIdentifier(catalogName)}.${quoteIdentifier(ownSchema)}.steps`;
+
+/** Run once, when the catalog is attached; where the table is there already nothing is written. */
+export async function ensureSteps(connection: DuckDBConnection, catalogName: string): Promise<void> {
+  await connection.run(
+    `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(catalogName)}.${quoteIdentifier(ownSchema)};` +
+      `CREATE TABLE IF NOT EXISTS ${stepsTable(catalogName)} (step VARCHAR PRIMARY KEY, at TIMESTAMP NOT NULL)`,
+  );
+}
+
+/** To be called inside the transaction of the work. @returns false where the step was done before. */
+export async function rememberStep(connection: DuckDBConnection, catalogName: string, step: string): Promise<boolean> {
+  const result = await connection.run(
+    `INSERT INTO ${stepsTable(catalogName)} VALUES ($1, make_timestamp($2)) ON CONFLICT DO NOTHING`,
+    [step, BigInt(Date.now()) * 1000n],
+  );
+  return result.rowsChanged > 0;
+}
+
+export async function forgetSteps(
+  connection: DuckDBConnection,
+  catalog: CatalogRef,
+  steps: readonly string[],
+): Promise<void> {
+  if (steps.length === 0) return;
+  const list = `from_json($1, '["VARCHAR"]')`;
+  await retryingConflicts(() =>
+    connection.run(`DELETE FROM ${stepsTable(catalog.name)} WHERE step IN (SELECT unnest(${list}))`, [
+      JSON.stringify(steps),
+    ]),
+  );
+}
+
+/**
+ * Runs work between BEGIN and COMMIT. DuckDB's COMMIT of a transaction in which a statement failed rolls back and says nothing,
+ * so `work` must let every failure through.
+ */
+export async function inTransaction<T>(connection: DuckDBConnection, work: () => Promise<T>): Promise<T> {
+  await connection.run('BEGIN TRANSACTION');
+  try {
+    const result = await work();
+    await connection.run('COMMIT');
+    return result;
+  } catch (error) {
+    // A COMMIT that failed has ended the transaction already.
+    await connection.run('ROLLBACK').catch(() => undefined);
+    throw error;
+  }
+}
+
+const conflictRetriesMax = 12;
+const conflictWaitMsMax = 400;
+
+/** DuckDB does not wait for a concurrent writer but fails; what failed so left nothing behind and may be run again. */
+export async function retryingConflicts<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isConflict(error) || attempt > conflictRetriesMax || signal?.aborted) throw error;
+      await new Promise((resolve) => setTimeout(resolve, Math.min(conflictWaitMsMax, 2 ** attempt)));
+    }
+  }
+}
+
+export function isConflict(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    /^TransactionContext Error: .*(?:conflict|altered|another transaction|has been)/is.test(error.message)
+  );
+}
+
+/** Rows of a small result, as DuckDB's JavaScript values. */
+export async function rowsOf(
+  connection: DuckDBConnection,
+  sql: string,
+  values?: DuckDBValue[],
+): Promise<readonly (readonly DuckDBValue[])[]> {
+  return (await connection.runAndReadAll(sql, values)).getRows();
+}
