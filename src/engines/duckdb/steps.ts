@@ -14,7 +14,7 @@ const stepsTable = (catalogName: string): string =>
 export async function ensureSteps(connection: DuckDBConnection, catalogName: string): Promise<void> {
   await connection.run(
     `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(catalogName)}.${quoteIdentifier(ownSchema)};` +
-      `CREATE TABLE IF NOT EXISTS ${stepsTable(catalogName)} (step VARCHAR PRIMARY KEY, at TIMESTAMP NOT NULL)`,
+      `CREATE TABLE IF NOT EXISTS ${stepsTable(catalogName)} (step VARCHAR PRIMARY KEY, done_at TIMESTAMP NOT NULL)`,
   );
 }
 
