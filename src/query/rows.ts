@@ -77,7 +77,7 @@ export class Rows {
       caller,
     );
     const text = await textOf(result.rows);
-    const rows = parseJson(`[${text}]`) as unknown[][];
+    const rows = parseJson(`[${text}]`, Number.POSITIVE_INFINITY) as unknown[][];
     const names = result.columns.map((column) => column.name);
     const objects = rows.slice(0, page.limit).map((row) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
     return { rows: objects, more: rows.length > page.limit };

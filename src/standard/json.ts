@@ -20,8 +20,8 @@ declare global {
 /** Sixteen significant digits in a row, or an exponent: only such text can hold a number that a double would change. */
 const mayHoldWideNumbers = /\d[\d.]{15}|\d[eE][+-]?\d/;
 
-/** Text to value. Throws Failure MALFORMED_JSON. */
-export function parseJson(text: string): unknown {
+/** Text to value. Throws Failure MALFORMED_JSON. `depthMax`: for text of our own making that may nest deeper. */
+export function parseJson(text: string, depthMax = jsonDepthMax): unknown {
   let value: unknown;
   try {
     value = mayHoldWideNumbers.test(text) ? JSON.parse(text, keepExact) : JSON.parse(text);
@@ -29,8 +29,8 @@ export function parseJson(text: string): unknown {
     if (!(error instanceof SyntaxError)) throw error;
     throw malformed(text, faultOffset(text), 'this is not JSON');
   }
-  const deep = depthFault(text);
-  if (deep !== undefined) throw malformed(text, deep, `nesting is at most ${jsonDepthMax} deep`);
+  const deep = depthFault(text, depthMax);
+  if (deep !== undefined) throw malformed(text, deep, `nesting is at most ${depthMax} deep`);
   return value;
 }
 
@@ -63,14 +63,14 @@ function malformed(text: string, offset: number, what: string): Failure {
 }
 
 /** The offset at which nesting passes the limit, or undefined. */
-function depthFault(text: string): number | undefined {
+function depthFault(text: string, depthMax: number): number | undefined {
   let depth = 0;
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i);
     if (c === 34) {
       i = stringEnd(text, i);
     } else if (c === 123 || c === 91) {
-      if (++depth > jsonDepthMax) return i;
+      if (++depth > depthMax) return i;
     } else if (c === 125 || c === 93) depth--;
   }
   return undefined;

@@ -146,9 +146,11 @@ export function codesOf(endpoint: Endpoint): Code[] {
 
 export function openApi(categories: readonly Category[], info: OpenApiInfo): Json {
   const paths: Record<string, Json> = {};
+  const responses: Shared = {};
   for (const operation of operationsOf(categories, info.version)) {
-    const at = (paths[operation.path] ??= {});
-    at[operation.method] = describeOperation(operation);
+    const at = paths[operation.path] ?? {};
+    at[operation.method] = describeOperation(operation, responses);
+    paths[operation.path] = at;
   }
   return {
     openapi: '3.1.0',
@@ -165,6 +167,7 @@ export function openApi(categories: readonly Category[], info: OpenApiInfo): Jso
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' }, basic: { type: 'http', scheme: 'basic' } },
       parameters: { requestId },
+      responses,
       schemas: {
         Failure: failure,
         Accepted: accepted,
@@ -196,7 +199,7 @@ const accepted = Type.Object(
 const schemaName = (category: Category) => pascal(category.singular);
 const reference = (category: Category) => ({ $ref: `#/components/schemas/${schemaName(category)}` });
 
-function describeOperation(operation: Operation): Json {
+function describeOperation(operation: Operation, shared: Shared): Json {
   const { endpoint, category, method, operationId } = operation;
   const body = requestBody(operation);
   return {
@@ -212,7 +215,7 @@ function describeOperation(operation: Operation): Json {
       { $ref: '#/components/parameters/requestId' },
     ],
     ...(body && method !== 'get' && method !== 'delete' ? { requestBody: body } : {}),
-    responses: { ...successes(operation), ...failures(endpoint) },
+    responses: { ...successes(operation), ...failures(endpoint, shared) },
   };
 }
 
@@ -314,20 +317,33 @@ function exampleOf(endpoint: Endpoint, category: Category): unknown {
     : undefined;
 }
 
+/** Failures are shared by all operations that can answer with the same codes of a status. */
+type Shared = Record<string, Json>;
+
 /** One answer for each status, with the codes that it can carry. */
-function failures(endpoint: Endpoint): Json {
+function failures(endpoint: Endpoint, shared: Shared): Json {
   const byStatus = new Map<number, Code[]>();
-  for (const code of codesOf(endpoint))
+  for (const code of codesOf(endpoint)) {
     byStatus.set(codes[code].status, [...(byStatus.get(codes[code].status) ?? []), code]);
-  const described = [...byStatus].map(([status, of]) => {
-    const schema = {
-      allOf: [{ $ref: '#/components/schemas/Failure' }, { type: 'object', properties: { code: { enum: of } } }],
-    };
-    const [first] = of as [Code];
-    const example = { code: first, message: codes[first].meaning, result: {} };
-    const headers =
-      status === 503 ? { headers: { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } } } : {};
-    return [status, { description: of.join(', '), ...headers, content: { 'application/json': { schema, example } } }];
-  });
-  return Object.fromEntries(described) as Json;
+  }
+  return Object.fromEntries(
+    [...byStatus].map(([status, of]) => [status, { $ref: `#/components/responses/${shareOf(status, of, shared)}` }]),
+  );
+}
+
+function shareOf(status: number, of: readonly Code[], shared: Shared): string {
+  const description = of.join(', ');
+  const known = Object.keys(shared).find((name) => shared[name]?.description === description);
+  if (known !== undefined) return known;
+  const count = Object.keys(shared).filter((one) => one.startsWith(`Failure${status}`)).length;
+  const name = `Failure${status}_${count + 1}`;
+  const schema = {
+    allOf: [{ $ref: '#/components/schemas/Failure' }, { type: 'object', properties: { code: { enum: of } } }],
+  };
+  const first = of[0] as Code;
+  const example = { code: first, message: codes[first].meaning, result: {} };
+  const headers =
+    status === 503 ? { headers: { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } } } : {};
+  shared[name] = { description, ...headers, content: { 'application/json': { schema, example } } };
+  return name;
 }

@@ -31,10 +31,8 @@ export function createBody(endpoint: Endpoint, withName: boolean): TObject | und
   if (endpoint.verb !== 'create' || endpoint.named === false || endpoint.body === undefined) return endpoint.body;
   const name = Type.String({ description: 'The name of the object: 1 to 128 characters.' });
   const optional = !withName || endpoint.nameOptional === true;
-  return Type.Object(
-    { name: optional ? Type.Optional(name) : name, ...endpoint.body.properties },
-    { ...endpoint.body, additionalProperties: false },
-  ) as unknown as TObject;
+  const fields = { name: optional ? Type.Optional(name) : name, ...endpoint.body.properties };
+  return Type.Object(fields, { additionalProperties: false }) as unknown as TObject;
 }
 
 /** A check that throws UNKNOWN_FIELD or INVALID_PARAMETER with violations. */
