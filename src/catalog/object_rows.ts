@@ -37,14 +37,22 @@ export class SpecCache {
   >();
   #characters = 0;
 
+  /** The spec is parsed when it is first asked for: who only follows a path, or serves what is kept serialised, does not. */
   object(row: ObjectRow): CatalogObject {
+    let spec: { readonly value: unknown } | undefined;
+    const parsed = (): unknown => {
+      spec ??= { value: this.#spec(row) };
+      return spec.value;
+    };
     return {
       id: row.id,
       category: row.category,
       parentId: row.parent_id,
       name: row.name,
       state: row.state,
-      spec: this.#spec(row),
+      get spec() {
+        return parsed();
+      },
       owner: row.owner,
       version: row.version,
       createdAt: timeText(row.created_at),

@@ -188,9 +188,26 @@ export function pathStatement(db: Kysely<Schema>, levels: number) {
   });
 }
 
+type Aliases = Readonly<Record<(typeof objectColumns)[number], string>>;
+const aliases: Aliases[] = [];
+
 /** The n-th object of a row of `pathStatement`. */
 export function pathRow(row: Record<string, unknown>, n: number): ObjectRow {
-  const part: Record<string, unknown> = {};
-  for (const column of objectColumns) part[column] = row[`o${n}_${column}`];
-  return part as unknown as ObjectRow;
+  aliases[n] ??= Object.fromEntries(objectColumns.map((column) => [column, `o${n}_${column}`])) as Aliases;
+  const alias = aliases[n];
+  // Column by column: this is the hottest path there is, and a loop over names takes three times as long.
+  return {
+    id: row[alias.id] as string,
+    category: row[alias.category] as string,
+    parent_id: row[alias.parent_id] as string | null,
+    name: row[alias.name] as string,
+    state: row[alias.state] as ObjectRow['state'],
+    owner: row[alias.owner] as string,
+    version: row[alias.version] as number,
+    created_at: row[alias.created_at] as number,
+    created_by: row[alias.created_by] as string,
+    updated_at: row[alias.updated_at] as number,
+    updated_by: row[alias.updated_by] as string,
+    spec: row[alias.spec] as string,
+  };
 }

@@ -21,12 +21,12 @@ export function isTerminal(state: TaskState): boolean {
 
 export const terminalStates = (Object.keys(terminal) as TaskState[]).filter(isTerminal);
 
-/** Adds a pending task, or one in the state given by `with_`. `on` may be a transaction. */
+/** Adds a pending task, or one with other `columns`. `on` may be a transaction. */
 export async function insertTask(
   on: Kysely<Schema>,
   request: TaskRequest,
   now: number,
-  with_: Partial<TaskRow> = {},
+  columns: Partial<TaskRow> = {},
 ): Promise<TaskRow> {
   const row: TaskRow = {
     task_id: newId(now),
@@ -44,7 +44,7 @@ export async function insertTask(
     request: JSON.stringify(request.request ?? null),
     result: null,
     error: null,
-    ...with_,
+    ...columns,
   };
   await on.insertInto('tasks').values(row).execute();
   return row;
@@ -70,17 +70,17 @@ export async function moveTask(
   return numUpdatedRows > 0n;
 }
 
-/** How a task ends, as columns. */
+/** How a task ends, as columns. `result` is JSON text. */
 export function ending(
   state: 'succeeded' | 'failed' | 'cancelled',
   now: number,
-  outcome: { readonly result?: unknown; readonly error?: TaskError | null },
+  outcome: { readonly result?: string | undefined; readonly error?: TaskError | null },
 ): Partial<TaskRow> {
   return {
     state,
     ended_at: now,
     ...(state === 'succeeded' ? { progress: 1 } : {}),
-    result: outcome.result === undefined ? null : JSON.stringify(outcome.result),
+    result: outcome.result ?? null,
     error: outcome.error ? JSON.stringify(outcome.error) : null,
   };
 }

@@ -1,9 +1,30 @@
-// The durable queue of tasks and its runner. Knows no kind: kinds are handed to it.
+// The durable queue of tasks: submitted, shown, waited for, cancelled, removed. Knows no kind: kinds are handed to it. What
+// runs them is runner.ts.
+import assert from 'node:assert/strict';
 import type { Transaction } from 'kysely';
+import { newId } from '../model/ids.ts';
 import type { Observe } from '../observe/observations.ts';
+import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import { TaskRunner } from './runner.ts';
 import type { TaskError, TaskKind, TaskRecord, TaskRequest } from './task.ts';
+import {
+  ending,
+  insertTask,
+  isTerminal,
+  moveTask,
+  readTask,
+  type TaskRow,
+  taskRecord,
+  terminalStates,
+} from './task_rows.ts';
+
+/** How long the removal of an unfinished task waits for it to end. */
+const removeWaitMs = 10_000;
+const retryPauseMs = 1000;
+const sweepPage = 100;
+const dayMs = 86_400_000;
 
 export interface TasksOptions {
   readonly store: Store;
@@ -12,6 +33,8 @@ export interface TasksOptions {
   readonly retentionDays: number;
   readonly observe?: Observe | undefined;
   readonly clock?: (() => number) | undefined;
+  /** The pause before a second attempt; doubles for each further one. */
+  readonly retryPauseMs?: number | undefined;
 }
 
 /** `startedAt` and `endedAt` in milliseconds since 1970. */
@@ -26,64 +49,189 @@ export interface FinishedTask extends TaskRequest {
 }
 
 export class Tasks {
+  readonly #store: Store;
+  readonly #kinds: ReadonlyMap<string, TaskKind>;
+  readonly #retentionMs: number;
+  readonly #observe: Observe;
+  readonly #clock: () => number;
+  readonly #runner: TaskRunner;
+  readonly #waiting = new Map<string, Set<() => void>>();
+
   constructor(options: TasksOptions) {
-    void options;
+    this.#store = options.store;
+    this.#kinds = new Map(options.kinds.map((kind) => [kind.type, kind]));
+    this.#observe = options.observe ?? (() => {});
+    this.#clock = options.clock ?? Date.now;
+    this.#retentionMs = options.retentionDays * dayMs;
+    this.#runner = new TaskRunner({
+      store: this.#store,
+      kinds: this.#kinds,
+      runnersMax: options.runnersMax,
+      retryPauseMs: options.retryPauseMs ?? retryPauseMs,
+      observe: this.#observe,
+      clock: this.#clock,
+      ended: (row, abandoned) => this.#ended(row, abandoned),
+    });
   }
 
   /** Durable before it returns; inside the caller's transaction if given, who then calls `notify` after its commit. */
   async submit(request: TaskRequest, tx?: Transaction<Schema>): Promise<TaskRecord> {
-    throw new Error(`not yet: ${request} ${tx}`);
+    assert(this.#kinds.get(request.type)?.run, `nothing runs tasks of type ${request.type}`);
+    const row = await insertTask(tx ?? this.#store.db, request, this.#clock());
+    if (!tx) this.notify();
+    return taskRecord(row);
   }
 
   /** Looks for tasks to run, soon. */
-  notify(): void {}
+  notify(): void {
+    this.#runner.notify();
+  }
 
-  /** Makes a task of work that runs in this process already. `running` links the work to the signal and returns its promise. */
+  /**
+   * Makes a task of work that runs in this process already. `running` links the work to the signal and returns its promise.
+   * Should the process die, the task runs again if its kind can, and fails with TASK_INTERRUPTED if not.
+   */
   async adopt(
     request: TaskRequest & { readonly taskId?: string; readonly running: (signal: AbortSignal) => Promise<unknown> },
   ): Promise<TaskRecord> {
-    throw new Error(`not yet: ${request}`);
+    if (this.#runner.stopping) throw new Failure('SHUTTING_DOWN', 'The server is shutting down.');
+    const now = this.#clock();
+    const row = await insertTask(this.#store.db, request, now, {
+      task_id: request.taskId ?? newId(now),
+      state: 'running',
+      started_at: now,
+      attempt: 1,
+    });
+    this.#runner.adopt(row, request.running);
+    return taskRecord(row);
   }
 
   /** A task that is done when it is written. */
   async record(finished: FinishedTask): Promise<TaskRecord> {
-    throw new Error(`not yet: ${finished}`);
+    const row = await insertTask(this.#store.db, finished, finished.startedAt, {
+      ...ending(finished.state, finished.endedAt, {
+        result: JSON.stringify(finished.result),
+        error: finished.error ?? null,
+      }),
+      ...(finished.taskId === undefined ? {} : { task_id: finished.taskId }),
+      started_at: finished.startedAt,
+      attempt: 1,
+    });
+    return taskRecord(row);
   }
 
   async get(taskId: string): Promise<TaskRecord | undefined> {
-    throw new Error(`not yet: ${taskId}`);
+    const row = await readTask(this.#store.db, taskId);
+    return row && this.#runner.live(row);
   }
 
   /** By id, which is by time of submission. */
   async list(options: { readonly after?: string | undefined; readonly limit: number }): Promise<TaskRecord[]> {
-    throw new Error(`not yet: ${options}`);
+    let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id').limit(options.limit);
+    if (options.after !== undefined) query = query.where('task_id', '>', options.after);
+    return (await query.execute()).map((row) => this.#runner.live(row));
   }
 
   /** Returns when the task ended, `waitMs` passed or the signal was aborted. */
   async wait(taskId: string, waitMs: number, signal?: AbortSignal): Promise<TaskRecord | undefined> {
-    throw new Error(`not yet: ${taskId} ${waitMs} ${signal}`);
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    const all = this.#waiting.get(taskId) ?? new Set();
+    this.#waiting.set(taskId, all.add(resolve));
+    const timer = setTimeout(resolve, waitMs);
+    const aborted = (): void => resolve();
+    signal?.addEventListener('abort', aborted, { once: true });
+    try {
+      // Read after the waiting began, so that an end in between is not missed.
+      const record = await this.get(taskId);
+      if (!record || isTerminal(record.state) || signal?.aborted) return record;
+      await ended;
+      return await this.get(taskId);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', aborted);
+      all.delete(resolve);
+      if (all.size === 0 && this.#waiting.get(taskId) === all) this.#waiting.delete(taskId);
+    }
   }
 
   /** Idempotent. A pending task is cancelled at once, a running one is told to stop, an ended one stays as it is. */
   async cancel(taskId: string): Promise<TaskRecord | undefined> {
-    throw new Error(`not yet: ${taskId}`);
+    const now = this.#clock();
+    if (await moveTask(this.#store.db, taskId, ['pending'], ending('cancelled', now, {}))) {
+      const row = await readTask(this.#store.db, taskId);
+      if (row) this.#ended(row, true);
+    } else if (await moveTask(this.#store.db, taskId, ['running'], { state: 'cancelling' })) {
+      this.#runner.cancel(taskId);
+    }
+    return this.get(taskId);
   }
 
   /** Cancels an unfinished task first. False where there is none. Throws TASK_NOT_CANCELLABLE if it does not end in time. */
   async remove(taskId: string): Promise<boolean> {
-    throw new Error(`not yet: ${taskId}`);
+    let record = await this.cancel(taskId);
+    if (record && !isTerminal(record.state)) record = await this.wait(taskId, removeWaitMs);
+    if (!record) return false;
+    if (!isTerminal(record.state)) {
+      throw new Failure('TASK_NOT_CANCELLABLE', 'The task was told to stop and has not stopped yet.', { taskId });
+    }
+    await this.#delete(record);
+    return true;
   }
 
   /** Settles what a former process left running, then runs what is pending. */
-  async start(): Promise<void> {}
+  async start(): Promise<void> {
+    await this.#runner.start();
+  }
 
-  /** Hands running work back. Returns after at most `deadlineMs`. */
+  /** Hands running work back, and lets those go who wait for it. Returns after at most `deadlineMs`. */
   async stop(deadlineMs: number): Promise<void> {
-    void deadlineMs;
+    await this.#runner.stop(deadlineMs);
+    for (const all of this.#waiting.values()) for (const wake of all) wake();
   }
 
   /** Removes ended tasks past their retention. Returns how many. */
   async sweep(): Promise<number> {
-    return 0;
+    const before = this.#clock() - this.#retentionMs;
+    let removed = 0;
+    for (let after = ''; ; ) {
+      const page = await this.#store.db
+        .selectFrom('tasks')
+        .selectAll()
+        .where('state', 'in', terminalStates)
+        .where('ended_at', '<', before)
+        .where('task_id', '>', after)
+        .orderBy('task_id')
+        .limit(sweepPage)
+        .execute();
+      for (const row of page) {
+        after = row.task_id;
+        try {
+          await this.#delete(taskRecord(row));
+          removed++;
+        } catch (error) {
+          this.#observe({ kind: 'backgroundError', what: 'remove a task past its retention', error });
+        }
+      }
+      if (page.length < sweepPage) return removed;
+    }
+  }
+
+  /** Files first: should it stop in between, the record is still there to find them by. */
+  async #delete(record: TaskRecord): Promise<void> {
+    await this.#kinds.get(record.type)?.removed?.(record);
+    await this.#store.db
+      .deleteFrom('tasks')
+      .where('task_id', '=', record.taskId)
+      .where('state', 'in', terminalStates)
+      .execute();
+  }
+
+  #ended(row: TaskRow, abandoned: boolean): void {
+    for (const wake of this.#waiting.get(row.task_id) ?? []) wake();
+    const ms = (row.ended_at ?? 0) - (row.started_at ?? row.submitted_at);
+    this.#observe({ kind: 'taskEnded', taskId: row.task_id, type: row.type, state: row.state, ms });
+    if (!abandoned) return;
+    const told = this.#kinds.get(row.type)?.abandoned?.(taskRecord(row));
+    told?.catch((error) => this.#observe({ kind: 'backgroundError', what: 'end an abandoned task', error }));
   }
 }
