@@ -54,7 +54,7 @@ export const { list, get, create, update, remove, action } = endpointsFor<Contex
 
 export const found = (record: RecordBody): Found => ({ outcome: 'found', record });
 export const listed = (items: readonly RecordBody[], next?: string): Listed => ({ outcome: 'listed', items, next });
-export const created = (record: RecordBody, made: boolean, uri: string): Created => ({
+export const created = (record: object, made: boolean, uri: string): Created => ({
   outcome: 'created',
   record,
   created: made,

@@ -40,7 +40,7 @@ export type Listed = {
 };
 export type Created = {
   readonly outcome: 'created';
-  readonly record: RecordBody;
+  readonly record: object;
   readonly created: boolean;
   readonly uri: string;
 };

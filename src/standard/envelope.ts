@@ -37,13 +37,6 @@ function pieces(body: RecordBody): readonly (string | Uint8Array)[] {
   return body instanceof JsonText ? body.pieces : [JSON.stringify(body)];
 }
 
-/** A record with one more field. */
-function extended(body: RecordBody, field: string): readonly (string | Uint8Array)[] {
-  const [first = '', ...rest] = pieces(body);
-  const text = typeof first === 'string' ? first : Buffer.from(first).toString();
-  return [`{${field}${text === '{}' ? '' : ','}${text.slice(1)}`, ...rest];
-}
-
 /** `listKey`: the field of a list's result, the category in camelCase; `sign` makes the page token of a key. */
 export function answerOf(outcome: Outcome, listKey: string, sign: (key: string) => string): Answer {
   const status = successStatus[outcome.outcome];
@@ -62,12 +55,10 @@ export function answerOf(outcome: Outcome, listKey: string, sign: (key: string) 
       body.push(outcome.next === undefined ? ']}}' : `],"nextPageToken":${JSON.stringify(sign(outcome.next))}}}`);
       return { status, headers: {}, body };
     }
-    case 'created':
-      return {
-        status,
-        headers: { Location: outcome.uri },
-        body: [head, ...extended(outcome.record, `"created":${outcome.created}`), '}'],
-      };
+    case 'created': {
+      const record = JSON.stringify({ ...outcome.record, created: outcome.created });
+      return { status, headers: { Location: outcome.uri }, body: [head, record, '}'] };
+    }
     case 'deleted':
       return { status, headers: {}, body: [`${head}{"deleted":${outcome.deleted}}}`] };
     case 'accepted':
