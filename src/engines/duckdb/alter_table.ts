@@ -55,6 +55,9 @@ export function planAlteration(alteration: Alteration): AlterationPlan {
 const retyped = ({ column, origin }: ColumnPair): boolean =>
   origin !== undefined && duckdbType(column.type) !== duckdbType(origin.type);
 
+/** As DuckDB's parser sees it: `true` and DATE '...' are casts there. */
+const literal = /^\s*(?:[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|'(?:[^']|'')*')\s*$/;
+
 function needsRewrite({ from, to }: Alteration, pairs: readonly ColumnPair[]): boolean {
   const kept = pairs.filter((pair) => pair.origin !== undefined);
   if (kept.length === 0) return true;
@@ -70,10 +73,13 @@ function needsRewrite({ from, to }: Alteration, pairs: readonly ColumnPair[]): b
     )
   )
     return true;
-  // DuckDB changes no type under an index, dropped in the same transaction or not.
+  // DuckDB changes no type under an index, not even one dropped in the same transaction.
   const indexed = new Set([...from.primaryKey, ...from.uniqueKey]);
   if (kept.some((pair) => retyped(pair) && indexed.has(pair.origin!.name))) return true;
-  // Nor does it add, drop or change the CHECK that keeps a length.
+  // A default that is more than a literal is filled in by an UPDATE, after which the transaction can alter nothing else.
+  const added = pairs.filter((pair) => pair.origin === undefined);
+  if (added.some(({ column }) => column.defaultValue !== undefined && !literal.test(column.defaultValue))) return true;
+  // DuckDB does not add, drop or change the CHECK that keeps a length.
   return pairs.some(({ column, origin }) => lengthOf(column) !== (origin && lengthOf(origin)));
 }
 

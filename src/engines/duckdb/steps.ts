@@ -21,8 +21,8 @@ export async function ensureSteps(connection: DuckDBConnection, catalogName: str
 /** To be called inside the transaction of the work. @returns false where the step was done before. */
 export async function rememberStep(connection: DuckDBConnection, catalogName: string, step: string): Promise<boolean> {
   const result = await connection.run(
-    `INSERT INTO ${stepsTable(catalogName)} VALUES ($1, make_timestamp($2)) ON CONFLICT DO NOTHING`,
-    [step, BigInt(Date.now()) * 1000n],
+    `INSERT INTO ${stepsTable(catalogName)} VALUES ($1, $2::TIMESTAMP) ON CONFLICT DO NOTHING`,
+    [step, new Date().toISOString().slice(0, -1)],
   );
   return result.rowsChanged > 0;
 }
