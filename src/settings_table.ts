@@ -1,0 +1,252 @@
+// Every setting of the server, in one table: flags, environment variables, keys of the configuration file, `--help` and
+// docs/configuration.md all come from it. settings.ts reads it; what a setting does is up to whom main.ts hands it to.
+import { GiB, KiB, MiB, type Setting, TiB } from './setting.ts';
+
+export const sections = [
+  'Server',
+  'Demo',
+  'Limits of HTTP',
+  'Queries and tasks',
+  'Defaults of warehouses',
+  'Other',
+] as const;
+
+export type Section = (typeof sections)[number];
+
+export const configFileName = 'config.json';
+
+const define = <const T extends Readonly<Record<string, Setting & { readonly section: Section }>>>(table: T): T =>
+  table;
+
+export const settings = define({
+  host: {
+    section: 'Server',
+    type: 'string',
+    default: '127.0.0.1',
+    doc: 'The address to listen on.',
+  },
+  port: {
+    section: 'Server',
+    type: 'port',
+    min: 0,
+    max: 65_535,
+    default: 8030,
+    doc: 'The TCP port to listen on; 0 takes any that is free.',
+  },
+  dataDir: {
+    section: 'Server',
+    type: 'path',
+    default: './data',
+    doc: 'The directory that holds everything the server keeps; it is created if it is not there.',
+  },
+  config: {
+    section: 'Server',
+    type: 'path',
+    only: 'flag and variable',
+    default: '',
+    doc: `The configuration file (JSON); without it, \`${configFileName}\` in the data directory is read if it is there.`,
+  },
+  logLevel: {
+    section: 'Server',
+    type: 'enum',
+    values: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
+    default: 'info',
+    doc: 'The least serious lines that the log has; `debug` adds successful reads.',
+  },
+  shutdownTimeoutMs: {
+    section: 'Server',
+    type: 'integer',
+    min: 0,
+    max: 600_000,
+    default: 10_000,
+    doc: 'How long requests in flight may take to end once the server is told to stop.',
+  },
+  demo: {
+    section: 'Demo',
+    type: 'boolean',
+    default: false,
+    doc: 'Creates, loads and queries the Star Schema Benchmark through the REST API, then goes on serving.',
+  },
+  scale: {
+    section: 'Demo',
+    type: 'number',
+    min: 0.001,
+    max: 100,
+    default: 0.1,
+    doc: 'The scale factor of the demo; 1 is 6,000,000 rows in `lineorder`.',
+  },
+  requestBodyBytesMax: {
+    section: 'Limits of HTTP',
+    type: 'bytes',
+    min: KiB,
+    max: GiB,
+    default: 4 * MiB,
+    doc: 'The largest body of a request, rows apart.',
+  },
+  rowsBodyBytesMax: {
+    section: 'Limits of HTTP',
+    type: 'bytes',
+    min: KiB,
+    max: 16 * GiB,
+    default: 64 * MiB,
+    doc: 'The largest body of a request that inserts rows.',
+  },
+  headersBytesMax: {
+    section: 'Limits of HTTP',
+    type: 'bytes',
+    min: 8 * KiB,
+    max: MiB,
+    default: 32 * KiB,
+    doc: 'The largest head of a request: its first line and its headers together.',
+  },
+  headersTimeoutMs: {
+    section: 'Limits of HTTP',
+    type: 'integer',
+    min: 100,
+    max: 600_000,
+    default: 10_000,
+    doc: 'How long a client may take to send the head of a request; at most `requestTimeoutMs`.',
+  },
+  requestTimeoutMs: {
+    section: 'Limits of HTTP',
+    type: 'integer',
+    min: 100,
+    max: 86_400_000,
+    default: 120_000,
+    doc: 'How long a client may take to send a whole request.',
+  },
+  keepAliveTimeoutMs: {
+    section: 'Limits of HTTP',
+    type: 'integer',
+    min: 0,
+    max: 3_600_000,
+    default: 65_000,
+    doc: 'How long an idle connection is kept; 0 keeps it for ever. Behind a proxy, it is to be longer than the proxy keeps one.',
+  },
+  connectionsMax: {
+    section: 'Limits of HTTP',
+    type: 'integer',
+    min: 1,
+    max: 1_000_000,
+    default: 20_000,
+    doc: 'How many connections may be open at once; more are closed as they come.',
+  },
+  queueWaitMs: {
+    section: 'Queries and tasks',
+    type: 'integer',
+    min: 0,
+    max: 3_600_000,
+    default: 30_000,
+    doc: 'How long a statement waits in the queue of its warehouse before it is answered with 503 `WAREHOUSE_BUSY`.',
+  },
+  pageBytesMax: {
+    section: 'Queries and tasks',
+    type: 'bytes',
+    min: 64 * KiB,
+    max: 256 * MiB,
+    default: 8 * MiB,
+    doc: 'The size of one page of a result; a larger result is read page by page.',
+  },
+  recordCacheBytesMax: {
+    section: 'Queries and tasks',
+    type: 'bytes',
+    min: 0,
+    max: 64 * GiB,
+    default: 64 * MiB,
+    doc: 'Memory for records kept ready to send; 0 keeps none.',
+  },
+  taskRunnersMax: {
+    section: 'Queries and tasks',
+    type: 'integer',
+    min: 1,
+    max: 256,
+    default: 4,
+    doc: 'How many tasks run at once.',
+  },
+  taskRetentionDays: {
+    section: 'Queries and tasks',
+    type: 'integer',
+    min: 1,
+    max: 3650,
+    default: 7,
+    doc: 'How long the record and the result of an ended task are kept.',
+  },
+  queryHistoryMax: {
+    section: 'Queries and tasks',
+    type: 'integer',
+    min: 0,
+    max: 100_000_000,
+    default: 100_000,
+    doc: 'How many queries the history keeps; the oldest go first.',
+  },
+  warehouseThreads: {
+    section: 'Defaults of warehouses',
+    type: 'integer',
+    min: 0,
+    max: 1024,
+    default: 0,
+    doc: 'Threads of a warehouse; 0 is one for each core of the machine.',
+  },
+  warehouseMemoryBytes: {
+    section: 'Defaults of warehouses',
+    type: 'bytes',
+    min: 0,
+    max: 64 * TiB,
+    default: 0,
+    doc: "Memory of a warehouse; 0 is half of the machine's.",
+  },
+  warehouseSpillBytes: {
+    section: 'Defaults of warehouses',
+    type: 'bytes',
+    min: 0,
+    max: 1024 * TiB,
+    default: 10 * GiB,
+    doc: 'Disk that a warehouse may use for what does not fit in its memory.',
+  },
+  warehouseAutoSuspendSeconds: {
+    section: 'Defaults of warehouses',
+    type: 'integer',
+    min: 0,
+    max: 31_536_000,
+    default: 600,
+    doc: 'Idle time after which a warehouse is suspended; 0 is never.',
+  },
+  warehouseQueriesMax: {
+    section: 'Defaults of warehouses',
+    type: 'integer',
+    min: 1,
+    max: 1024,
+    default: 16,
+    doc: 'How many statements a warehouse runs at once; more wait in its queue.',
+  },
+  warehouseQueueMax: {
+    section: 'Defaults of warehouses',
+    type: 'integer',
+    min: 0,
+    max: 100_000,
+    default: 100,
+    doc: 'How many statements wait in the queue of a warehouse; more are answered with 503 `WAREHOUSE_BUSY`.',
+  },
+  warehouseStatementTimeoutSeconds: {
+    section: 'Defaults of warehouses',
+    type: 'integer',
+    min: 1,
+    max: 604_800,
+    default: 3600,
+    doc: 'How long a statement may run.',
+  },
+  help: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints this text and ends.' },
+  version: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints the version and ends.' },
+});
+
+export type SettingName = keyof typeof settings;
+
+type ValueOf<S> = S extends { readonly type: 'boolean' }
+  ? boolean
+  : S extends { readonly type: 'enum'; readonly values: readonly (infer V)[] }
+    ? V
+    : S extends { readonly type: 'string' | 'path' }
+      ? string
+      : number;
+
+export type Settings = { readonly [N in SettingName]: ValueOf<(typeof settings)[N]> };
