@@ -12,6 +12,7 @@ import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
 import { runDemo } from './cli/demo.ts';
 import { duckdbEngine } from './engines/duckdb/duckdb.ts';
+import type { Engine } from './engines/engine.ts';
 import { type WarehouseDescription, Warehouses } from './engines/warehouses.ts';
 import { Api } from './http/call.ts';
 import { HttpServer, type Operation } from './http/server.ts';
@@ -50,6 +51,12 @@ const maintainEveryMs = 60_000;
 export interface ServerHooks {
   /** Fault tests: called before every statement of the store. */
   readonly injectStore?: Parameters<typeof openStore>[0]['inject'];
+  /** Fault tests: puts something between the server and its engine. */
+  readonly wrapEngine?: (engine: Engine) => Engine;
+  /** Fault tests: told the parts, so that recovery need not be waited for. */
+  readonly assembled?: (services: Services) => void;
+  /** Fault tests: the pause before a task's second attempt. */
+  readonly taskRetryPauseMs?: number;
 }
 
 export async function startServer(settings: Settings, hooks: ServerHooks = {}): Promise<RunningServer> {
@@ -68,8 +75,9 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const observe = observers(log, metrics.read);
 
   const access = rootAccess(token);
-  const parts = assemble({ settings, store, observe, access, dataDirectory, spoolDirectory, resultsDirectory });
+  const parts = assemble({ settings, store, observe, access, dataDirectory, spoolDirectory, resultsDirectory, hooks });
   const { services } = parts;
+  hooks.assembled?.(services);
   await bootstrap(services);
   const categories = categoriesWith(settings);
   const api = new Api({
@@ -130,13 +138,14 @@ interface Ground {
   readonly dataDirectory: string;
   readonly spoolDirectory: string;
   readonly resultsDirectory: string;
+  readonly hooks: ServerHooks;
 }
 
 /** Every part, made and told of the others; nothing runs yet. */
 function assemble(ground: Ground) {
-  const { settings, store, observe, access, dataDirectory, spoolDirectory, resultsDirectory } = ground;
+  const { settings, store, observe, access, dataDirectory, spoolDirectory, resultsDirectory, hooks } = ground;
   const warehouses = new Warehouses({
-    engines: [duckdbEngine],
+    engines: [hooks.wrapEngine?.(duckdbEngine) ?? duckdbEngine],
     load: (name) => describeWarehouse(catalog, name),
     catalogsOf: (warehouse) => catalogsOf(catalog, warehouse),
     dataDirectory,
@@ -156,7 +165,14 @@ function assemble(ground: Ground) {
     ...changeKinds(() => catalog),
   ];
   const { taskRunnersMax: runnersMax, taskRetentionDays: retentionDays } = settings;
-  const tasks: Tasks = new Tasks({ store, kinds, runnersMax, retentionDays, observe });
+  const tasks: Tasks = new Tasks({
+    store,
+    kinds,
+    runnersMax,
+    retentionDays,
+    retryPauseMs: hooks.taskRetryPauseMs,
+    observe,
+  });
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
   const { pageBytesMax } = settings;
   const queries: Queries = new Queries({ catalog, warehouses, access, history, observe, spoolDirectory, pageBytesMax });
