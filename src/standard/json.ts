@@ -22,16 +22,15 @@ const mayHoldWideNumbers = /\d[\d.]{15}|\d[eE][+-]?\d/;
 
 /** Text to value. Throws Failure MALFORMED_JSON. `depthMax`: for text of our own making that may nest deeper. */
 export function parseJson(text: string, depthMax = jsonDepthMax): unknown {
-  let value: unknown;
+  // Before parsing: a reviver overflows the stack on text that nests a hundred thousand deep.
+  const deep = depthFault(text, depthMax);
+  if (deep !== undefined) throw malformed(text, deep, `nesting is at most ${depthMax} deep`);
   try {
-    value = mayHoldWideNumbers.test(text) ? JSON.parse(text, keepExact) : JSON.parse(text);
+    return mayHoldWideNumbers.test(text) ? JSON.parse(text, keepExact) : JSON.parse(text);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw malformed(text, faultOffset(text), 'this is not JSON');
   }
-  const deep = depthFault(text, depthMax);
-  if (deep !== undefined) throw malformed(text, deep, `nesting is at most ${depthMax} deep`);
-  return value;
 }
 
 function keepExact(_key: string, value: unknown, context: { source?: string }): unknown {
@@ -92,6 +91,8 @@ function stringEnd(text: string, start: number): number {
 const token =
   /[\t\n\r ]*(?:([{}[\],:])|"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)(?!\w))/y;
 
+const space = /[\t\n\r ]*/y;
+
 type Expecting = 'value' | 'valueOrEnd' | 'key' | 'keyOrEnd' | 'colon' | 'comma' | 'nothing';
 
 /** Where text that JSON.parse refused first departs from the grammar. The engine's own message does not always say. */
@@ -101,7 +102,8 @@ function faultOffset(text: string): number {
   let at = 0;
   const closed = (): Expecting => (open.length > 0 ? 'comma' : 'nothing');
   for (;;) {
-    const start = at + (/^[\t\n\r ]*/.exec(text.slice(at, at + 65536))?.[0].length ?? 0);
+    space.lastIndex = at;
+    const start = at + (space.exec(text)?.[0].length ?? 0);
     token.lastIndex = at;
     const match = token.exec(text);
     if (!match || expecting === 'nothing') return start;

@@ -115,6 +115,8 @@ export class Routes<Context> {
   #walk(path: string) {
     const [empty, api, versionText, ...encoded] = path.split('/');
     if (empty !== '' || api !== 'api' || encoded.length === 0) throw notFound();
+    // The parser lets raw bytes through as Latin-1: read as they stand, they would be another name than the caller meant.
+    if (/[^\x21-\x7e]/.test(path)) throw notFound();
     const version = versionText as ApiVersion;
     if (!this.versions.includes(version)) throw notFound();
     const names = encoded.map(decodeSegment);

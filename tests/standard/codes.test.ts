@@ -1,0 +1,55 @@
+// The table of codes: a closed set of statuses, a word for the client in each, and nothing that is not in the table
+// (rest-standard A4, B2). That docs/codes.md is the table's own page is checked too.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { type Code, codes } from '../../src/standard/codes.ts';
+import { answerOfFailure } from '../../src/standard/envelope.ts';
+import { Failure, violated, violationsMax } from '../../src/standard/failure.ts';
+
+const names = Object.keys(codes) as Code[];
+
+test('every code is UPPER_SNAKE_CASE, of a failure status of the closed set, and says what to do', () => {
+  for (const name of names) {
+    const { status, meaning, client } = codes[name];
+    assert.match(name, /^[A-Z]+(_[A-Z]+)*$/);
+    assert.ok([400, 401, 403, 404, 405, 406, 415, 500, 503].includes(status), name);
+    for (const sentence of [meaning, client]) assert.match(sentence, /^\S.*\.$/, `${name}: a sentence`);
+  }
+});
+
+test('every 503 says when to come back, and nothing else does', () => {
+  for (const name of names) {
+    const { status, retryAfterSeconds } = codes[name] as { status: number; retryAfterSeconds?: number };
+    assert.equal(retryAfterSeconds !== undefined, status === 503, name);
+    const { headers } = answerOfFailure(new Failure(name, 'text', name === 'METHOD_NOT_ALLOWED' ? { allow: [] } : {}));
+    assert.equal(headers['Retry-After'] !== undefined, status === 503, name);
+    assert.equal(headers['WWW-Authenticate'] !== undefined, status === 401, name);
+    assert.equal(headers.Allow !== undefined, status === 405, name);
+  }
+});
+
+test('a failure may say its own time to retry, in whole seconds', () => {
+  const failure = new Failure('WAREHOUSE_BUSY', 'text', {}, { retryAfterSeconds: 1.2 });
+  assert.equal(answerOfFailure(failure).headers['Retry-After'], '2');
+});
+
+test('the envelope of a failure has its three keys and no more', () => {
+  const failure = new Failure('SQL_INVALID', 'a "quoted" text\n', { line: 1 }, { cause: new Error('secret') });
+  const body = JSON.parse(answerOfFailure(failure).body.join('')) as object;
+  assert.deepEqual(body, { code: 'SQL_INVALID', message: 'a "quoted" text\n', result: { line: 1 } });
+});
+
+test('violations are listed up to a limit, and counted beyond it', () => {
+  const one = { pointer: '/a', rule: 'type', message: 'must be a number' };
+  assert.deepEqual(violated('INVALID_PARAMETER', 'm', [one]).result, { violations: [one] });
+  const { violations, violationCount } = violated('INVALID_PARAMETER', 'm', Array(violationsMax + 5).fill(one)).result;
+  assert.equal((violations as unknown[]).length, violationsMax);
+  assert.equal(violationCount, violationsMax + 5);
+});
+
+test('docs/codes.md names every code, and no other', async () => {
+  const page = await readFile(new URL('../../docs/codes.md', import.meta.url), 'utf8');
+  const documented = [...page.matchAll(/^\|? ?`([A-Z_]+)`/gm)].map(([, name]) => name as string);
+  assert.deepEqual(documented.sort(), [...names].sort(), 'run: npm run generate');
+});

@@ -1,0 +1,169 @@
+// JSON in and out, exactly: what a number's text means survives a round trip, and text that is not JSON is answered with the
+// place at which it breaks.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { Failure } from '../../src/standard/failure.ts';
+import { jsonDepthMax, parseJson } from '../../src/standard/json.ts';
+
+const roundTrip = (text: string) => JSON.stringify(parseJson(text));
+
+function fault(text: string): { code: string; line: unknown; column: unknown } {
+  try {
+    parseJson(text);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    return { code: error.code, line: error.result.line, column: error.result.column };
+  }
+  return assert.fail(`${text.slice(0, 80)} was taken`);
+}
+
+const nested = (depth: number, inner = '') => '['.repeat(depth) + inner + ']'.repeat(depth);
+
+test('numbers that a double cannot hold stay as they were written', () => {
+  for (const text of [
+    '123456789012345678',
+    '9007199254740993',
+    '-9223372036854775808',
+    '170141183460469231731687303715884105727',
+    '12345678901234567890123456789012345.678',
+    '0.12345678901234567890123456789012345678',
+    '1e400',
+    '-1e400',
+    '2e-324',
+    '1e999999999999999999999',
+    '0.1000000000000000055511151231257827',
+  ]) {
+    assert.equal(roundTrip(text), text);
+    assert.equal(roundTrip(`{"a":[${text}]}`), `{"a":[${text}]}`);
+    assert(JSON.isRawJSON(parseJson(text)), text);
+  }
+});
+
+test('numbers that a double holds are numbers, however they are written', () => {
+  const cases: Record<string, number> = {
+    '0': 0,
+    '-0': -0,
+    '1.0': 1,
+    '1e2': 100,
+    '1E+2': 100,
+    '0.1': 0.1,
+    '0.30000000000000004': 0.30000000000000004,
+    '5e-324': 5e-324,
+    '1.7976931348623157e308': 1.7976931348623157e308,
+    '9007199254740991': 9007199254740991,
+    '1.0000000000000000000000': 1,
+    '0e99999999999999999999': 0,
+    '100000000000000000000': 1e20,
+  };
+  for (const [text, number] of Object.entries(cases)) assert.ok(Object.is(parseJson(text), number), text);
+});
+
+test('digits inside strings are left alone', () => {
+  assert.equal(roundTrip('["12345678901234567890","1e400",7]'), '["12345678901234567890","1e400",7]');
+});
+
+test('any integer and any decimal of 38 digits survives', () => {
+  const digits = fc.stringMatching(/^[1-9]\d{0,37}$/);
+  fc.assert(
+    fc.property(digits, fc.boolean(), (text, negative) => {
+      const number = negative ? `-${text}` : text;
+      const value = parseJson(`[${number}]`) as [unknown];
+      assert.equal(BigInt(JSON.stringify(value[0]).replace(/^(-?\d+)e\+?(\d+)$/, expand)), BigInt(number));
+    }),
+  );
+  fc.assert(
+    fc.property(digits, fc.integer({ min: 0, max: 38 }), (text, scale) => {
+      const padded = text.padStart(scale + 1, '0');
+      const number = scale === 0 ? text : `${padded.slice(0, -scale)}.${padded.slice(-scale)}`;
+      assert.equal(scaled(roundTrip(number)), scaled(number), number);
+    }),
+  );
+});
+
+const expand = (_: string, whole: string, zeros: string) => whole + '0'.repeat(Number(zeros));
+
+/** A decimal text as digits and a power of ten, so that `1.50` and `15e-1` are one. */
+function scaled(text: string): string {
+  const [, sign, whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/.exec(text) ?? [];
+  const digits = (whole + fraction).replace(/^0+(?=\d)/, '');
+  const significant = digits.replace(/0+$/, '');
+  return `${sign}${significant}e${Number(exponent) - fraction.length + digits.length - significant.length}`;
+}
+
+test('whatever JSON.stringify writes is read back the same', () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
+      const text = JSON.stringify(value);
+      assert.equal(roundTrip(text), JSON.stringify(JSON.parse(text)));
+    }),
+  );
+});
+
+test('strange but legal JSON', () => {
+  assert.equal(roundTrip('{"a":1,"a":2}'), '{"a":2}', 'of a field that stands twice, the last counts');
+  assert.equal(roundTrip('{"__proto__":{"x":1e400}}'), '{"__proto__":{"x":1e400}}');
+  assert.equal(({} as { x?: unknown }).x, undefined, 'no prototype was changed');
+  assert.equal(roundTrip('"\\ud800"'), '"\\ud800"', 'a lone surrogate is not replaced in secret');
+  assert.equal(roundTrip('{"rawJSON":"1"}'), '{"rawJSON":"1"}');
+  assert.equal(JSON.isRawJSON(parseJson('{"rawJSON":"1"}')), false, 'a body cannot pretend to be a raw number');
+});
+
+test('text that breaks is answered with line and column', () => {
+  const cases: [string, number, number][] = [
+    ['', 1, 1],
+    [' ', 1, 2],
+    ['[1,', 1, 4],
+    ['[1,]', 1, 4],
+    ['[1 2]', 1, 4],
+    ['{"a":1,}', 1, 8],
+    ['{"a" 1}', 1, 6],
+    ['{"a":1 "b":2}', 1, 8],
+    ['{a:1}', 1, 2],
+    ["{'a':1}", 1, 2],
+    ['{"a":01}', 1, 6],
+    ['{"a":1}x', 1, 8],
+    ['{"a":[{"b":\n\n  tru}]}', 3, 3],
+    ['nul', 1, 1],
+    ['"a\nb"', 1, 1],
+    ['"\\x"', 1, 1],
+    ['-', 1, 1],
+    ['1.', 1, 1],
+    ['NaN', 1, 1],
+    ['1 2', 1, 3],
+    ['\ufeff{}', 1, 1],
+    [`[${' '.repeat(200_000)}x`, 1, 200_002],
+    [`[${'\n'.repeat(200_000)}x`, 200_001, 1],
+  ];
+  for (const [text, line, column] of cases)
+    assert.deepEqual(fault(text), { code: 'MALFORMED_JSON', line, column }, JSON.stringify(text.slice(0, 40)));
+});
+
+test('nesting has a limit, whatever else the text holds', () => {
+  assert.equal(roundTrip(nested(jsonDepthMax)), nested(jsonDepthMax));
+  const expected = { code: 'MALFORMED_JSON', line: 1, column: jsonDepthMax + 1 };
+  assert.deepEqual(fault(nested(jsonDepthMax + 1)), expected);
+  assert.deepEqual(fault(nested(200)), expected);
+  assert.deepEqual(fault(nested(1_000_000)), expected);
+  assert.deepEqual(fault(nested(1_000_000, '1e5')), expected, 'numbers that are read exactly');
+  assert.deepEqual(fault('{"a":'.repeat(500_000)), { ...expected, column: jsonDepthMax * 5 + 1 });
+});
+
+test('brackets inside strings are no nesting', () => {
+  const text = JSON.stringify(['['.repeat(1000), '\\"['.repeat(1000), '{'.repeat(1000)]);
+  assert.equal(roundTrip(text), text);
+});
+
+test('megabytes of bad text are refused in a moment', () => {
+  for (const text of [
+    `"${'\\'.repeat(4_000_000)}`,
+    `"${'a'.repeat(4_000_000)}`,
+    `[${'1,'.repeat(2_000_000)}]`,
+    `[${' '.repeat(4_000_000)}x`,
+  ]) {
+    const started = performance.now();
+    assert.equal(fault(text).code, 'MALFORMED_JSON');
+    assert.ok(performance.now() - started < 3000, `${performance.now() - started} ms`);
+  }
+});

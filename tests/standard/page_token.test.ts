@@ -1,0 +1,37 @@
+// Page tokens: opaque, signed, and good for the collection alone that handed them out (rest-standard B3).
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { readPageToken, signPageToken } from '../../src/standard/page_token.ts';
+
+const key = randomBytes(32);
+const refused = (read: () => unknown) => assert.throws(read, { code: 'INVALID_PAGE_TOKEN' });
+
+test('a token gives back the key that it was made of, whatever the name', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 128 }), fc.string(), (after, scope) => {
+      if (!after.isWellFormed()) return;
+      const token = signPageToken(key, scope, after);
+      assert.match(token, /^[A-Za-z0-9_-]+$/, 'fit for a URI as it is');
+      assert.equal(readPageToken(key, scope, token), after);
+    }),
+  );
+});
+
+test('a token of another collection, of another key, or changed in any byte is refused', () => {
+  const token = signPageToken(key, 'tables /api/v2/a', 'orders');
+  refused(() => readPageToken(key, 'tables /api/v2/b', token));
+  refused(() => readPageToken(randomBytes(32), 'tables /api/v2/a', token));
+  const bytes = Buffer.from(token, 'base64url');
+  for (let i = 0; i < bytes.length; i++) {
+    const changed = Buffer.from(bytes);
+    changed[i] = (changed[i] as number) ^ 1;
+    refused(() => readPageToken(key, 'tables /api/v2/a', changed.toString('base64url')));
+  }
+});
+
+test('what is no token at all is refused', () => {
+  for (const text of ['', 'x', 'AAAA', '%', 'ä', 'a b', 'A'.repeat(22), 'A'.repeat(5000), '=', '../..'])
+    refused(() => readPageToken(key, 'scope', text));
+});
