@@ -1,0 +1,202 @@
+// A catalog on a real store and an engine in memory, with the calls that the resources would make. The store's files can be
+// copied while it is open: the copy is what a killed process leaves.
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { Catalog, type CatalogOptions } from '../../src/catalog/catalog.ts';
+import type { CatalogObject, ObjectPath } from '../../src/catalog/object.ts';
+import type { TableDefinition } from '../../src/model/records.ts';
+import { type Inject, openStore, type Store } from '../../src/store/store.ts';
+import { EngineInMemory } from './engine_in_memory.ts';
+
+export const principal = { name: 'root' };
+const root = mkdtempSync(join(tmpdir(), 'tabularium-catalog-'));
+const open = new Set<Store>();
+let files = 0;
+
+after(async () => {
+  for (const store of open) await store.close();
+  rmSync(root, { recursive: true, force: true });
+});
+
+export function newFile(): string {
+  return join(root, `${++files}.db`);
+}
+
+/** What a kill -9 at this moment would leave, as a new file. */
+export function copyStore(file: string): string {
+  const copy = newFile();
+  for (const end of ['', '-wal']) if (existsSync(file + end)) copyFileSync(file + end, copy + end);
+  return copy;
+}
+
+export function path(...names: string[]): ObjectPath {
+  return names.map((name, n) => ({ category: ['catalogs', 'databases', 'tables'][n] ?? 'columns', name }));
+}
+
+export function definition(...columns: string[]): TableDefinition & { readonly comment?: string } {
+  return {
+    columns: columns.map((name) => ({ name, type: { kind: 'INT' }, nullable: true })),
+    primaryKey: [],
+    uniqueKey: [],
+  };
+}
+
+export class WarehouseInTest {
+  readonly file: string;
+  readonly store: Store;
+  readonly engine: EngineInMemory;
+  readonly catalog: Catalog;
+
+  constructor(file: string, store: Store, engine: EngineInMemory, options: Partial<CatalogOptions>) {
+    this.file = file;
+    this.store = store;
+    this.engine = engine;
+    this.catalog = new Catalog({ store, engineOf: async () => engine, ...options });
+  }
+
+  static async open(
+    options: { file?: string; inject?: Inject; engine?: EngineInMemory } & Partial<CatalogOptions> = {},
+  ): Promise<WarehouseInTest> {
+    const { file = newFile(), inject, engine = new EngineInMemory(), ...rest } = options;
+    const store = await openStore({ file, inject });
+    open.add(store);
+    return new WarehouseInTest(file, store, engine, rest);
+  }
+
+  async close(): Promise<void> {
+    open.delete(this.store);
+    await this.store.close();
+  }
+
+  async createCatalog(name: string): Promise<CatalogObject> {
+    const change = (id: string) => ({ kind: 'createCatalog', catalog: { id, name } }) as const;
+    const undo = (id: string) => ({ kind: 'dropCatalog', catalog: { id, name } }) as const;
+    const spec = { warehouse: 'w' };
+    const request = {
+      parent: null,
+      category: 'catalogs',
+      name,
+      spec,
+      principal,
+      warehouse: 'w',
+      change,
+      undo,
+    } as const;
+    return (await this.catalog.create({ ...request, ifExists: 'fail' })).object;
+  }
+
+  async createDatabase(catalogName: string, name: string, ifExists: 'fail' | 'return' = 'fail') {
+    const [parent] = await this.catalog.require(path(catalogName));
+    const database = { catalog: { id: parent!.id, name: parent!.name }, database: name };
+    return this.catalog.create({
+      parent: parent!,
+      category: 'databases',
+      name,
+      spec: {},
+      principal,
+      warehouse: 'w',
+      change: { kind: 'createDatabase', database },
+      undo: { kind: 'dropDatabase', database },
+      ifExists,
+    });
+  }
+
+  async createTable(catalogName: string, databaseName: string, name: string, ifExists: 'fail' | 'return' = 'fail') {
+    const [catalog, parent] = await this.catalog.require(path(catalogName, databaseName));
+    const table = { catalog: { id: catalog!.id, name: catalogName }, database: databaseName, table: name };
+    const spec = definition('a');
+    return this.catalog.create({
+      parent: parent!,
+      category: 'tables',
+      name,
+      spec,
+      principal,
+      warehouse: 'w',
+      change: { kind: 'createTable', table, definition: spec },
+      undo: { kind: 'dropTable', table },
+      ifExists,
+    });
+  }
+
+  async alterTable(
+    names: readonly [string, string, string],
+    to: ReturnType<typeof definition>,
+    more: { readonly asTask?: boolean; readonly expectedVersion?: number } = {},
+  ) {
+    return this.catalog.retrying(async () => {
+      const [catalog, database, table] = await this.catalog.require(path(...names));
+      const ref = { catalog: { id: catalog!.id, name: names[0] }, database: database!.name, table: names[2] };
+      const from = table!.spec as TableDefinition;
+      return this.catalog.update(table!, {
+        spec: to,
+        principal,
+        warehouse: 'w',
+        change: { kind: 'alterTable', table: ref, from, to, renamedColumns: {} },
+        expectedVersion: more.expectedVersion,
+        task: more.asTask ? { type: 'alter_table', target: '/t', request: {} } : undefined,
+      });
+    });
+  }
+
+  async rename(names: readonly string[], newName: string) {
+    return this.catalog.retrying(async () => {
+      const chain = await this.catalog.require(path(...names));
+      const catalog = { id: chain[0]!.id, name: chain[0]!.name };
+      const database = { catalog, database: names[1] ?? '' };
+      const change =
+        names.length === 1
+          ? ({ kind: 'renameCatalog', catalog, newName } as const)
+          : names.length === 2
+            ? ({ kind: 'renameDatabase', database, newName, tables: [] } as const)
+            : ({
+                kind: 'renameTable',
+                table: { ...database, table: names[2] ?? '' },
+                newName,
+                definition: chain[2]!.spec as TableDefinition,
+              } as const);
+      return this.catalog.update(chain.at(-1)!, { name: newName, principal, warehouse: 'w', change });
+    });
+  }
+
+  async drop(names: readonly string[], cascade = false): Promise<boolean> {
+    return this.catalog.retrying(async () => {
+      const chain = await this.catalog.find(path(...names));
+      if (!chain) return false;
+      const catalog = { id: chain[0]!.id, name: chain[0]!.name };
+      const database = { catalog, database: names[1] ?? '' };
+      const change =
+        names.length === 1
+          ? ({ kind: 'dropCatalog', catalog } as const)
+          : names.length === 2
+            ? ({ kind: 'dropDatabase', database } as const)
+            : ({ kind: 'dropTable', table: { ...database, table: names[2] ?? '' } } as const);
+      const childCategories = [['databases'], ['tables'], []][names.length - 1] ?? [];
+      return this.catalog.drop(chain.at(-1)!, { principal, cascade, childCategories, warehouse: 'w', change });
+    });
+  }
+
+  /** What readers see, as `EngineInMemory.contents` writes it. */
+  async contents(): Promise<string[]> {
+    const found: string[] = [];
+    for (const catalog of await this.catalog.list(null, 'catalogs', { limit: 1000 })) {
+      found.push(catalog.name);
+      for (const database of await this.catalog.list(catalog.id, 'databases', { limit: 1000 })) {
+        found.push(`${catalog.name}.${database.name}`);
+        for (const table of await this.catalog.list(database.id, 'tables', { limit: 1000 })) {
+          found.push(`${catalog.name}.${database.name}.${table.name}=${JSON.stringify(table.spec)}`);
+        }
+      }
+    }
+    return found.sort();
+  }
+
+  /** What must not be there once all is settled. */
+  async unsettled(): Promise<unknown[]> {
+    return [
+      ...(await this.store.db.selectFrom('objects').select(['name', 'state']).where('state', '!=', 'ready').execute()),
+      ...(await this.store.db.selectFrom('intents').selectAll().execute()),
+    ];
+  }
+}

@@ -1,0 +1,111 @@
+// An engine that keeps nothing but names, for tests of the catalog alone. It does what the port asks: steps are atomic and
+// idempotent, and remembered. `fault` is asked before and after each step; what it throws is the engine's answer.
+
+import type { CatalogEngine } from '../../src/catalog/context.ts';
+import type { Change, ChangeCost } from '../../src/engines/engine.ts';
+
+type Databases = Map<string, Map<string, unknown>>;
+
+export class EngineInMemory implements CatalogEngine {
+  readonly catalogs = new Map<string, { name: string; readonly databases: Databases }>();
+  readonly steps = new Set<string>();
+  readonly forgotten: string[] = [];
+  calls = 0;
+  costs: ChangeCost = 'instant';
+  fault: (at: { readonly when: 'before' | 'after'; readonly change: Change; readonly call: number }) => void = () => {};
+  /** A step waits for this first. */
+  gate: (signal: AbortSignal) => Promise<void> = async () => {};
+
+  async cost(): Promise<ChangeCost> {
+    return this.costs;
+  }
+
+  async forget(_catalog: unknown, steps: readonly string[]): Promise<void> {
+    for (const step of steps) this.steps.delete(step);
+    this.forgotten.push(...steps);
+  }
+
+  async apply(
+    change: Change,
+    { step, signal }: { readonly step: string; readonly signal: AbortSignal },
+  ): Promise<void> {
+    const call = ++this.calls;
+    this.fault({ when: 'before', change, call });
+    await this.gate(signal);
+    await Promise.resolve();
+    if (!this.steps.has(step)) this.#apply(change);
+    this.steps.add(step);
+    this.fault({ when: 'after', change, call });
+  }
+
+  /** `catalog.database.table=definition`, sorted. */
+  contents(): string[] {
+    const found: string[] = [];
+    for (const { name, databases } of this.catalogs.values()) {
+      found.push(name);
+      for (const [database, tables] of databases) {
+        found.push(`${name}.${database}`);
+        for (const [table, definition] of tables)
+          found.push(`${name}.${database}.${table}=${JSON.stringify(definition)}`);
+      }
+    }
+    return found.sort();
+  }
+
+  #apply(change: Change): void {
+    switch (change.kind) {
+      case 'createCatalog':
+        this.catalogs.set(change.catalog.id, { name: change.catalog.name, databases: new Map() });
+        break;
+      case 'dropCatalog':
+        this.catalogs.delete(change.catalog.id);
+        break;
+      case 'renameCatalog':
+        this.#catalog(change.catalog).name = change.newName;
+        break;
+      case 'createDatabase':
+        this.#catalog(change.database.catalog).databases.set(change.database.database, new Map());
+        break;
+      case 'dropDatabase':
+        this.catalogs.get(change.database.catalog.id)?.databases.delete(change.database.database);
+        break;
+      case 'renameDatabase':
+        rename(this.#catalog(change.database.catalog).databases, change.database.database, change.newName);
+        break;
+      case 'createTable':
+        this.#tables(change).set(change.table.table, change.definition);
+        break;
+      case 'dropTable':
+        this.catalogs.get(change.table.catalog.id)?.databases.get(change.table.database)?.delete(change.table.table);
+        break;
+      case 'renameTable':
+        rename(this.#tables(change), change.table.table, change.newName);
+        break;
+      case 'alterTable':
+        if (!this.#tables(change).has(change.table.table)) throw new Error('there is no such table');
+        this.#tables(change).set(change.table.table, change.to);
+        break;
+      case 'truncateTable':
+        break;
+    }
+  }
+
+  #catalog({ id }: { readonly id: string }) {
+    const catalog = this.catalogs.get(id);
+    if (!catalog) throw new Error('there is no such catalog');
+    return catalog;
+  }
+
+  #tables({ table }: Extract<Change, { readonly table: unknown }>): Map<string, unknown> {
+    const tables = this.#catalog(table.catalog).databases.get(table.database);
+    if (!tables) throw new Error('there is no such database');
+    return tables;
+  }
+}
+
+function rename<T>(all: Map<string, T>, name: string, newName: string): void {
+  const one = all.get(name);
+  if (one === undefined) throw new Error(`there is no ${name}`);
+  all.delete(name);
+  all.set(newName, one);
+}

@@ -1,0 +1,254 @@
+// Every change, with the n-th statement of the store or the n-th call of the engine failing, for every n; once as an error
+// that passes, once as the death of the process. Whatever happens: what was acknowledged is there, what is seen is whole,
+// and after recovery the store and the engine agree.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Failure } from '../../src/standard/failure.ts';
+import { copyStore, definition, path, WarehouseInTest } from './catalog_and_engine.ts';
+import { EngineInMemory } from './engine_in_memory.ts';
+
+interface Scenario {
+  readonly name: string;
+  run(warehouse: WarehouseInTest): Promise<unknown>;
+  /** Contents once it is done; the table's columns in parentheses. */
+  readonly after: readonly string[];
+}
+
+const before = ['c', 'c.d', 'c.d.t(a)', 'c.d.u(a)'];
+const scenarios: readonly Scenario[] = [
+  {
+    name: 'create a catalog',
+    run: (w) => w.createCatalog('c2'),
+    after: [...before, 'c2'],
+  },
+  {
+    name: 'create a table',
+    run: (w) => w.createTable('c', 'd', 'new'),
+    after: ['c', 'c.d', 'c.d.new(a)', 'c.d.t(a)', 'c.d.u(a)'],
+  },
+  {
+    name: 'alter a table',
+    run: (w) => w.alterTable(['c', 'd', 't'], definition('a', 'b')),
+    after: ['c', 'c.d', 'c.d.t(a,b)', 'c.d.u(a)'],
+  },
+  {
+    name: 'rename a table',
+    run: (w) => w.rename(['c', 'd', 't'], 'renamed'),
+    after: ['c', 'c.d', 'c.d.renamed(a)', 'c.d.u(a)'],
+  },
+  {
+    name: 'rename a database',
+    run: (w) => w.rename(['c', 'd'], 'renamed'),
+    after: ['c', 'c.renamed', 'c.renamed.t(a)', 'c.renamed.u(a)'],
+  },
+  {
+    name: 'drop a table',
+    run: (w) => w.drop(['c', 'd', 't']),
+    after: ['c', 'c.d', 'c.d.u(a)'],
+  },
+  {
+    name: 'drop a database and what is in it',
+    run: (w) => w.drop(['c', 'd'], true),
+    after: ['c'],
+  },
+  {
+    name: 'drop a catalog and what is in it',
+    run: (w) => w.drop(['c'], true),
+    after: [],
+  },
+];
+
+const short = (contents: readonly string[]): string[] =>
+  contents
+    .map((line) => {
+      const [name, spec] = line.split('=', 2);
+      if (spec === undefined) return line;
+      const { columns } = JSON.parse(line.slice(line.indexOf('=') + 1)) as { columns: { name: string }[] };
+      return `${name}(${columns.map((column) => column.name)})`;
+    })
+    .sort();
+
+/** Throws at the n-th statement from now on; `forGood`: and at every one after it, as a dead process would. */
+class StoreFault {
+  at = Number.POSITIVE_INFINITY;
+  forGood = false;
+  count = 0;
+  readonly inject = (): void => {
+    this.count++;
+    if (this.count === this.at || (this.forGood && this.count > this.at)) throw new Error('the store fails');
+  };
+  arm(at: number, forGood: boolean): void {
+    this.count = 0;
+    this.at = at;
+    this.forGood = forGood;
+  }
+}
+
+async function prepared(fault = new StoreFault()) {
+  const warehouse = await WarehouseInTest.open({ inject: fault.inject });
+  await warehouse.createCatalog('c');
+  await warehouse.createDatabase('c', 'd');
+  await warehouse.createTable('c', 'd', 't');
+  await warehouse.createTable('c', 'd', 'u');
+  warehouse.engine.calls = 0;
+  fault.count = 0;
+  return { warehouse, fault };
+}
+
+async function attempt(run: () => Promise<unknown>): Promise<'acknowledged' | 'failed'> {
+  return run().then(
+    () => 'acknowledged' as const,
+    () => 'failed' as const,
+  );
+}
+
+/** Before anything is recovered, a reader sees the world before the change or after it, or (a drop) the object gone. */
+async function checkSeen(warehouse: WarehouseInTest, scenario: Scenario): Promise<void> {
+  const seen = short(await warehouse.contents());
+  const possible = [before, scenario.after].map((each) => JSON.stringify([...each].sort()));
+  assert(possible.includes(JSON.stringify(seen)), `a reader sees something half made: ${seen}`);
+}
+
+async function checkSettled(warehouse: WarehouseInTest, scenario: Scenario, acknowledged: boolean): Promise<void> {
+  const seen = short(await warehouse.contents());
+  assert.deepEqual(short(warehouse.engine.contents()), seen, 'the store and the engine agree');
+  assert.deepEqual(await warehouse.unsettled(), [], 'nothing is left open');
+  if (acknowledged) assert.deepEqual(seen, [...scenario.after].sort(), 'what was acknowledged is there');
+  else await checkSeen(warehouse, scenario);
+}
+
+/** Asked again after the fault, as a client does, it is done: now, or before the answer was lost. */
+async function checkAgain(warehouse: WarehouseInTest, scenario: Scenario): Promise<void> {
+  await scenario.run(warehouse).catch((error) => {
+    assert(error instanceof Failure, `${error}`);
+    assert(['OBJECT_ALREADY_EXISTS', 'OBJECT_NOT_FOUND'].includes(error.code), error.message);
+  });
+  await warehouse.catalog.recover();
+  await checkSettled(warehouse, scenario, true);
+}
+
+for (const scenario of scenarios) {
+  describe(scenario.name, { concurrency: false }, () => {
+    test('without a fault', async () => {
+      const { warehouse } = await prepared();
+      await scenario.run(warehouse);
+      await checkSettled(warehouse, scenario, true);
+      await warehouse.close();
+    });
+
+    for (const forGood of [false, true]) {
+      test(`each statement of the store ${forGood ? 'is the last before the process dies' : 'fails once'}`, async () => {
+        const { warehouse: first, fault: counter } = await prepared();
+        await scenario.run(first);
+        const statements = counter.count;
+        assert(statements > 5, 'the change goes through the store');
+        await first.close();
+        for (let n = 1; n <= statements; n++) {
+          for (const settledBy of ['recovery', 'the next request'] as const) {
+            const { warehouse, fault } = await prepared();
+            fault.arm(n, forGood);
+            const outcome = await attempt(() => scenario.run(warehouse));
+            fault.arm(Number.POSITIVE_INFINITY, false);
+            const survivor = forGood
+              ? await WarehouseInTest.open({ file: copyStore(warehouse.file), engine: warehouse.engine })
+              : warehouse;
+            await checkSeen(survivor, scenario);
+            if (settledBy === 'recovery') {
+              await survivor.catalog.recover();
+              await checkSettled(survivor, scenario, outcome === 'acknowledged');
+            }
+            await checkAgain(survivor, scenario);
+            await warehouse.close();
+            if (survivor !== warehouse) await survivor.close();
+          }
+        }
+      });
+    }
+
+    for (const when of ['before', 'after'] as const) {
+      test(`the engine fails ${when} it did its work`, async () => {
+        const { warehouse } = await prepared();
+        warehouse.engine.fault = (at) => {
+          if (at.call === 1 && at.when === when) throw new Failure('WAREHOUSE_FAILED', 'the engine died');
+        };
+        await assert.rejects(scenario.run(warehouse), { code: 'WAREHOUSE_FAILED' });
+        await checkSeen(warehouse, scenario);
+        await warehouse.catalog.recover();
+        await checkSettled(warehouse, scenario, false);
+        await checkAgain(warehouse, scenario);
+        await warehouse.close();
+      });
+
+      test(`the engine stays dead ${when} its work through two recoveries, then comes back`, async () => {
+        const { warehouse } = await prepared();
+        warehouse.engine.fault = (at) => {
+          if (at.when === when) throw new Error('the engine died');
+        };
+        await assert.rejects(scenario.run(warehouse));
+        await warehouse.catalog.recover();
+        await warehouse.catalog.recover();
+        await checkSeen(warehouse, scenario);
+        warehouse.engine.fault = () => {};
+        await warehouse.catalog.recover();
+        await checkSettled(warehouse, scenario, false);
+        await checkAgain(warehouse, scenario);
+        await warehouse.close();
+      });
+    }
+
+    test('the engine refuses: nothing happened, at once', async () => {
+      const { warehouse } = await prepared();
+      warehouse.engine.fault = (at) => {
+        if (at.when === 'before') throw new Failure('CONSTRAINT_VIOLATED', 'no');
+      };
+      await assert.rejects(scenario.run(warehouse), { code: 'CONSTRAINT_VIOLATED' });
+      assert.deepEqual(short(await warehouse.contents()), before);
+      assert.deepEqual(await warehouse.unsettled(), []);
+      await warehouse.close();
+    });
+  });
+}
+
+test('a process that dies while the engine works: its successor finds the change and ends it', async () => {
+  for (const scenario of scenarios) {
+    for (const done of [false, true]) {
+      const { warehouse } = await prepared();
+      const { promise: reached, resolve } = Promise.withResolvers<void>();
+      const engine = warehouse.engine;
+      engine.fault = ({ when }) => {
+        if (when === (done ? 'after' : 'before')) {
+          resolve();
+          throw new DiedHere();
+        }
+      };
+      // The dead process sees no answer: its promise is left alone.
+      void scenario.run(warehouse).catch(() => {});
+      await reached;
+      const file = copyStore(warehouse.file);
+      engine.fault = () => {};
+      const copy = Object.assign(new EngineInMemory(), { steps: new Set(engine.steps) });
+      for (const [id, { name, databases }] of structuredClone(engine.catalogs))
+        copy.catalogs.set(id, { name, databases });
+      const successor = await WarehouseInTest.open({ file, engine: copy });
+      await checkSeen(successor, scenario);
+      await successor.catalog.recover();
+      await checkSettled(successor, scenario, false);
+      await checkAgain(successor, scenario);
+      await successor.close();
+      await warehouse.close();
+    }
+  }
+});
+
+class DiedHere extends Error {}
+
+test('the steps of an update are forgotten once no intent needs them', async () => {
+  const { warehouse } = await prepared();
+  await warehouse.alterTable(['c', 'd', 't'], definition('a', 'b'));
+  const [intentStep] = (await warehouse.store.db.selectFrom('spent_steps').select('step').execute()).map((r) => r.step);
+  assert(intentStep && warehouse.engine.steps.has(intentStep));
+  await warehouse.catalog.recover();
+  assert.deepEqual(warehouse.engine.forgotten, [intentStep]);
+  assert.deepEqual(await warehouse.store.db.selectFrom('spent_steps').selectAll().execute(), []);
+  assert(await warehouse.catalog.find(path('c', 'd', 't')));
+});

@@ -1,0 +1,291 @@
+// What a store must do, whichever database keeps it: the same cases run on each. A store that is killed is one whose files
+// are copied while it is open.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { newId } from '../../src/model/ids.ts';
+import { prepareQuery } from '../../src/store/prepared.ts';
+import type { ObjectsTable } from '../../src/store/schema.ts';
+import { type Inject, openStore, type Store, setting } from '../../src/store/store.ts';
+
+interface Subject {
+  readonly name: string;
+  /** Opens an empty store, or what a killed server left in `place`. */
+  open(options?: { readonly place?: string; readonly inject?: Inject }): Promise<{ store: Store; place: string }>;
+  /** The state that a kill at this moment leaves, to be opened as another place. */
+  afterKill(place: string): string;
+}
+
+const root = mkdtempSync(join(tmpdir(), 'tabularium-store-'));
+after(() => rmSync(root, { recursive: true, force: true }));
+let places = 0;
+const newPlace = (): string => join(root, `${++places}.db`);
+
+const sqlite: Subject = {
+  name: 'SQLite',
+  async open({ place = newPlace(), inject } = {}) {
+    return { place, store: await openStore({ file: place, inject }) };
+  },
+  afterKill(place) {
+    const copy = newPlace();
+    for (const end of ['', '-wal']) if (existsSync(place + end)) copyFileSync(place + end, copy + end);
+    return copy;
+  },
+};
+
+const object = (name: string, more: Partial<ObjectsTable> = {}): ObjectsTable => ({
+  id: newId(),
+  category: 'things',
+  parent_id: null,
+  name,
+  folded_name: name.toLowerCase(),
+  state: 'ready',
+  spec: '{}',
+  folded_comment: null,
+  owner: 'root',
+  version: 1,
+  created_at: 1_790_000_000_123,
+  created_by: 'root',
+  updated_at: 1_790_000_000_123,
+  updated_by: 'root',
+  ...more,
+});
+
+const names = async (store: Store): Promise<string[]> =>
+  (await store.db.selectFrom('objects').select('name').orderBy('name').execute()).map((row) => row.name);
+
+for (const subject of [sqlite]) {
+  describe(`store: ${subject.name}`, () => {
+    test('what was written is there when it is opened again', async () => {
+      const { store, place } = await subject.open();
+      await store.db
+        .insertInto('objects')
+        .values(object('ä'.repeat(128)))
+        .execute();
+      const rows = await store.db.selectFrom('objects').selectAll().execute();
+      await store.close();
+      const again = await subject.open({ place });
+      assert.deepEqual(await again.store.db.selectFrom('objects').selectAll().execute(), rows);
+      await again.store.close();
+    });
+
+    test('a transaction is all or nothing, and its error comes out', async () => {
+      const { store } = await subject.open();
+      const error = new Error('mine');
+      const failing = store.transaction(async (tx) => {
+        await tx.insertInto('objects').values(object('a')).execute();
+        throw error;
+      });
+      await assert.rejects(failing, error);
+      assert.deepEqual(await names(store), []);
+      await store.close();
+    });
+
+    test('nobody sees what a transaction has not committed, and transactions are alone', async () => {
+      const { store } = await subject.open();
+      let inside = 0;
+      const write = (name: string) =>
+        store.transaction(async (tx) => {
+          assert.equal(++inside, 1);
+          await tx
+            .insertInto('objects')
+            .values(object(`${name}1`))
+            .execute();
+          await tx
+            .insertInto('objects')
+            .values(object(`${name}2`))
+            .execute();
+          inside--;
+        });
+      const counts = Array.from({ length: 20 }, async (_, n) => {
+        const writing = write(`n${n}`);
+        const seen = await names(store);
+        assert.equal(seen.length % 2, 0, 'half a transaction was seen');
+        await writing;
+      });
+      await Promise.all(counts);
+      assert.equal((await names(store)).length, 40);
+      await store.close();
+    });
+
+    test('whichever statement of a transaction fails, nothing of it stays and the store goes on', async () => {
+      const fault = { at: 0, count: 0 };
+      const { store } = await subject.open({
+        inject: () => {
+          if (++fault.count === fault.at) throw new Error('the disk is gone');
+        },
+      });
+      const write = () =>
+        store.transaction(async (tx) => {
+          await tx.insertInto('objects').values(object('a')).execute();
+          await tx.insertInto('objects').values(object('b')).execute();
+        });
+      for (let n = 1; n <= 4; n++) {
+        Object.assign(fault, { at: n, count: 0 });
+        await assert.rejects(write(), /the disk is gone/);
+        Object.assign(fault, { at: 0 });
+        assert.deepEqual(await names(store), [], `after a failure of statement ${n}`);
+      }
+      await write();
+      assert.deepEqual(await names(store), ['a', 'b']);
+      // The rollback itself fails.
+      Object.assign(fault, { at: 3, count: 0 });
+      const refused = store.transaction(async (tx) => {
+        await tx.insertInto('objects').values(object('c')).execute();
+        fault.count = 2;
+        throw new Error('changed my mind');
+      });
+      await assert.rejects(refused);
+      assert.deepEqual(await names(store), ['a', 'b']);
+      await store.close();
+    });
+
+    test('what was committed survives a kill, what was not does not', async () => {
+      const { store, place } = await subject.open();
+      await store.db.insertInto('objects').values(object('kept')).execute();
+      let copy = '';
+      await store.transaction(async (tx) => {
+        await tx.insertInto('objects').values(object('open')).execute();
+        copy = subject.afterKill(place);
+      });
+      const survivor = await subject.open({ place: copy });
+      assert.deepEqual(await names(survivor.store), ['kept']);
+      await survivor.store.close();
+      await store.close();
+    });
+
+    test('names sort by code points', async () => {
+      const { store } = await subject.open();
+      const all = ['b', 'B', 'ä', 'Z', 'a', '\uffee', '😀'];
+      for (const name of all)
+        await store.db
+          .insertInto('objects')
+          .values(object(name, { category: name }))
+          .execute();
+      assert.deepEqual(await names(store), ['B', 'Z', 'a', 'b', 'ä', '\uffee', '😀']);
+      await store.close();
+    });
+
+    test('siblings with one folded name are refused, with a parent and without', async () => {
+      const { store } = await subject.open();
+      const parent = object('p');
+      await store.db.insertInto('objects').values(parent).execute();
+      await assert.rejects(store.db.insertInto('objects').values(object('P')).execute());
+      const child = { parent_id: parent.id };
+      await store.db.insertInto('objects').values(object('c', child)).execute();
+      await assert.rejects(store.db.insertInto('objects').values(object('C', child)).execute());
+      await store.db
+        .insertInto('objects')
+        .values(object('c', { ...child, category: 'others' }))
+        .execute();
+      await store.close();
+    });
+
+    test('what depends on an object goes with it; what depends on none is refused', async () => {
+      const { store } = await subject.open();
+      const parent = object('p');
+      const child = object('c', { parent_id: parent.id });
+      await store.db.insertInto('objects').values([parent, child]).execute();
+      const statistics = { object_id: child.id, row_count: 2 ** 40, data_bytes: 1, as_of: 1 };
+      await store.db.insertInto('table_statistics').values(statistics).execute();
+      await assert.rejects(
+        store.db
+          .insertInto('objects')
+          .values(object('x', { parent_id: newId() }))
+          .execute(),
+      );
+      await store.db.deleteFrom('objects').where('id', '=', parent.id).execute();
+      assert.deepEqual(await names(store), []);
+      assert.deepEqual(await store.db.selectFrom('table_statistics').selectAll().execute(), []);
+      await store.close();
+    });
+
+    test('a prepared query takes its values each time, in and out of transactions', async () => {
+      const { store } = await subject.open();
+      await store.db
+        .insertInto('objects')
+        .values([object('a'), object('b', { owner: 'ann' })])
+        .execute();
+      const byName = prepareQuery<{ name: string; owner: string }>()(store.db, (db, slot) =>
+        db
+          .selectFrom('objects')
+          .select(['name', sql<number>`2`.as('two')])
+          .where('owner', '=', slot('owner'))
+          .where('name', '=', slot('name')),
+      );
+      assert.deepEqual({ ...(await byName.first(store.db, { name: 'a', owner: 'root' })) }, { name: 'a', two: 2 });
+      assert.equal(await byName.first(store.db, { name: 'a', owner: 'ann' }), undefined);
+      await store.transaction(async (tx) => {
+        assert.equal((await byName.all(tx, { name: 'b', owner: 'ann' })).length, 1);
+      });
+      const touch = prepareQuery<{ owner: string }>()(store.db, (db, slot) =>
+        db.updateTable('objects').set({ version: 2 }).where('owner', '=', slot('owner')),
+      );
+      assert.equal(await touch.run(store.db, { owner: 'nobody' }), 0);
+      assert.equal(await touch.run(store.db, { owner: 'ann' }), 1);
+      await store.close();
+    });
+
+    test('a setting is made once', async () => {
+      const { store, place } = await subject.open();
+      assert.equal(await setting(store, 'key', () => 'first'), 'first');
+      assert.equal(await setting(store, 'key', () => 'second'), 'first');
+      await store.close();
+      const again = await subject.open({ place });
+      assert.equal(await setting(again.store, 'key', () => 'third'), 'first');
+      await again.store.close();
+    });
+
+    test('a store of a later release is refused, untouched', async () => {
+      const { store, place } = await subject.open();
+      await sql`insert into schema_versions (version, name, applied_at) values (999, 'later', 0)`.execute(store.db);
+      await store.close();
+      await assert.rejects(subject.open({ place }), { name: 'StoreTooNew', message: /999/ });
+      // Refused again: so the first refusal let go of it.
+      await assert.rejects(subject.open({ place }), { name: 'StoreTooNew' });
+    });
+
+    test('a migration that is cut off at any statement is begun again as if nothing was', async () => {
+      const counter = { count: 0 };
+      const whole = await subject.open({ inject: () => void counter.count++ });
+      await whole.store.close();
+      for (let n = 1; n <= counter.count; n++) {
+        const place = newPlace();
+        let count = 0;
+        const inject = () => {
+          if (++count >= n) throw new Error('killed');
+        };
+        await assert.rejects(subject.open({ place, inject }), /killed/);
+        const again = await subject.open({ place });
+        assert.deepEqual(await names(again.store), []);
+        await again.store.close();
+      }
+    });
+  });
+}
+
+test('SQLite: a second server on the same file is told so, in this process and in another', async () => {
+  const { store, place } = await sqlite.open();
+  await assert.rejects(sqlite.open({ place }), { name: 'StoreInUse', message: /another server/ });
+  const script = `import { openStore } from '${new URL('../../src/store/store.ts', import.meta.url)}';
+    await openStore({ file: ${JSON.stringify(place)} }).catch((error) => console.log(error.name));`;
+  const other = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+  assert.equal(other.stdout.trim(), 'StoreInUse', other.stderr);
+  await store.close();
+  const again = await sqlite.open({ place });
+  await again.store.close();
+});
+
+test('SQLite: every commit is flushed', async () => {
+  const { store } = await sqlite.open();
+  const pragma = async (name: string) =>
+    Object.values((await sql<Record<string, unknown>>`pragma ${sql.raw(name)}`.execute(store.db)).rows[0] ?? {})[0];
+  assert.equal(await pragma('synchronous'), 2);
+  assert.equal(await pragma('journal_mode'), 'wal');
+  assert.equal(await pragma('foreign_keys'), 1);
+  await store.close();
+});
