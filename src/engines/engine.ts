@@ -123,10 +123,13 @@ export interface StatementResult {
 }
 
 export interface RowsBatch {
+  /** Those that the rows give; the table's others get their default. */
   readonly columns: readonly ColumnDefinition[];
   /** JSON text: an array of arrays, in the order of `columns`, already validated and normalised (query/row_values.ts). */
   readonly json: string;
   readonly rowCount: number;
+  /** Where only some rows give a column that has a default: which do not (they hold null there). `column` counts in `columns`. */
+  readonly omitted?: readonly { readonly column: number; readonly rows: readonly number[] }[];
 }
 
 export interface BackendStatus {

@@ -1,0 +1,34 @@
+// Numbers as digits: what a decimal text means, without going through a double.
+
+export interface ExactNumber {
+  readonly negative: boolean;
+  /** Digits before the point, without leading zeros; empty for less than 1. */
+  readonly whole: string;
+  /** Digits after the point, without trailing zeros. */
+  readonly fraction: string;
+}
+
+/** Beyond this no type of ours reaches; a larger exponent must not make a text of a million zeros. */
+const exponentMax = 400;
+
+/** Reads a JSON number's text; undefined where it is none, or where its exponent is beyond every type. */
+export function exactNumber(text: string): ExactNumber | undefined {
+  const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text);
+  if (!match) return undefined;
+  const [, sign, wholeDigits = '', fractionDigits = '', exponentText = '0'] = match;
+  const digits = wholeDigits + fractionDigits;
+  const exponent = Number(exponentText);
+  if (Math.abs(exponent) > exponentMax) {
+    return /[1-9]/.test(digits) ? undefined : { negative: false, whole: '', fraction: '' };
+  }
+  const point = wholeDigits.length + exponent;
+  const whole = point <= 0 ? '' : digits.slice(0, point).padEnd(point, '0');
+  const fraction = point >= digits.length ? '' : digits.slice(Math.max(0, point)).padStart(digits.length - point, '0');
+  const number = { whole: whole.replace(/^0+/, ''), fraction: fraction.replace(/0+$/, '') };
+  return { negative: sign === '-' && number.whole + number.fraction !== '', ...number };
+}
+
+/** Plain digits, as every engine reads them: `-123.45`, no exponent. */
+export function formatExact({ negative, whole, fraction }: ExactNumber): string {
+  return `${negative ? '-' : ''}${whole || '0'}${fraction ? `.${fraction}` : ''}`;
+}
