@@ -11,8 +11,6 @@ import { ending, isTerminal, moveTask, readTask, type TaskRow, taskRecord } from
 
 /** The queue is looked at this often even when nobody says that there is something in it. */
 const pollEveryMs = 30_000;
-/** After a failure of the store. */
-const lookAgainMs = 1000;
 /** Kept back from the time to stop, for the store. */
 const stopReserveMs = 500;
 const saveAgainMsMin = 50;
@@ -121,7 +119,7 @@ export class TaskRunner {
     } catch (error) {
       this.#observe({ kind: 'backgroundError', what: 'look for tasks to run', error });
       this.#lookAgain = false;
-      this.#lookIn(lookAgainMs);
+      this.#lookIn(this.#options.retryPauseMs);
     } finally {
       this.#looking = false;
     }
@@ -204,15 +202,14 @@ export class TaskRunner {
       const what = `task ${taskId}: ${JSON.stringify(outcome.error.result ?? outcome.error.code)}`;
       this.#observe({ kind: 'backgroundError', what, error: outcome.fault });
     }
-    await this.#save(task, outcome);
+    const row = await this.#save(task, outcome);
     this.#running.delete(taskId);
-    const row = await readTask(this.#store.db, taskId).catch(() => undefined);
     if (row && isTerminal(row.state)) this.#options.ended(row, false);
     this.notify();
   }
 
   /** Tries until the store takes it: a task whose end is not saved would stay running without a runner. */
-  async #save(task: RunningTask, outcome: Outcome): Promise<void> {
+  async #save(task: RunningTask, outcome: Outcome): Promise<TaskRow | undefined> {
     const { taskId } = task.record;
     const progress = { progress: task.fraction, progress_text: task.text };
     for (let pauseMs = saveAgainMsMin; ; pauseMs = Math.min(saveAgainMsMax, pauseMs * 2)) {
@@ -224,10 +221,10 @@ export class TaskRunner {
         if (!moved && outcome.kind === 'again') {
           await moveTask(this.#store.db, taskId, ['cancelling'], ending('cancelled', this.#clock(), {}));
         }
-        return;
+        return await readTask(this.#store.db, taskId);
       } catch (error) {
         this.#observe({ kind: 'backgroundError', what: 'save the end of a task', error });
-        if (this.#state === 'stopping') return;
+        if (this.#state === 'stopping') return undefined;
         await pause(pauseMs, undefined, { ref: false });
       }
     }

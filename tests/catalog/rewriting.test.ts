@@ -1,0 +1,175 @@
+// Changes that rewrite data: the catalog writes down what is to be done, a task does it. Cancelled, refused, interrupted or
+// run twice, the object ends changed or as it was, and the task says which.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Catalog } from '../../src/catalog/catalog.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import type { Store } from '../../src/store/store.ts';
+import { Tasks } from '../../src/tasks/tasks.ts';
+import { copyStore, definition, path, WarehouseInTest } from './catalog_and_engine.ts';
+
+function tasksOf(store: Store, catalog: () => Catalog): Tasks {
+  const kind = {
+    type: 'alter_table',
+    attemptsMax: 3,
+    run: async (task: { taskId: string }, { signal }: { signal: AbortSignal }) => {
+      const { version } = await catalog().runIntent(task.taskId, { signal });
+      return { version };
+    },
+    abandoned: (task: { taskId: string }) => catalog().settleTask(task.taskId),
+  };
+  return new Tasks({ store, kinds: [kind], runnersMax: 2, retentionDays: 7, retryPauseMs: 5 });
+}
+
+async function prepared(options: { file?: string; engine?: WarehouseInTest['engine'] } = {}) {
+  let notify = (): void => {};
+  const warehouse = await WarehouseInTest.open({ ...options, onTask: () => notify() });
+  const tasks = tasksOf(warehouse.store, () => warehouse.catalog);
+  notify = () => tasks.notify();
+  if (!options.file) {
+    await warehouse.createCatalog('c');
+    await warehouse.createDatabase('c', 'd');
+    await warehouse.createTable('c', 'd', 't');
+  }
+  warehouse.engine.costs = 'rewrite';
+  return { warehouse, tasks };
+}
+
+const alter = async (warehouse: WarehouseInTest): Promise<string> => {
+  const { taskId } = await warehouse.alterTable(['c', 'd', 't'], definition('a', 'b'), { asTask: true });
+  assert(taskId);
+  return taskId;
+};
+const table = async (warehouse: WarehouseInTest) => (await warehouse.catalog.require(path('c', 'd', 't')))[2]!;
+const columns = async (warehouse: WarehouseInTest) =>
+  ((await table(warehouse)).spec as ReturnType<typeof definition>).columns.map(({ name }) => name).join();
+const settled = async (warehouse: WarehouseInTest) => {
+  assert.deepEqual(await warehouse.unsettled(), []);
+  assert.deepEqual(warehouse.engine.contents(), await warehouse.contents());
+};
+
+test('the task does the change; until then the table is altering and cannot be changed otherwise', async () => {
+  const { warehouse, tasks } = await prepared();
+  const taskId = await alter(warehouse);
+  assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['altering', 'a']);
+  await assert.rejects(warehouse.rename(['c', 'd', 't'], 'x'), { code: 'CHANGE_IN_PROGRESS' });
+  await assert.rejects(warehouse.drop(['c', 'd'], true), { code: 'CHANGE_IN_PROGRESS' });
+  await warehouse.catalog.recover();
+  assert.equal((await table(warehouse)).state, 'altering', 'what a task owns is the task’s');
+  await tasks.start();
+  const done = await tasks.wait(taskId, 5000);
+  assert.deepEqual([done?.state, done?.result], ['succeeded', { version: 2 }]);
+  assert.equal(await columns(warehouse), 'a,b');
+  await settled(warehouse);
+  await tasks.stop(600);
+});
+
+test('refused by the engine, the task fails and the table is what it was', async () => {
+  const { warehouse, tasks } = await prepared();
+  const taskId = await alter(warehouse);
+  warehouse.engine.fault = () => {
+    throw new Failure('CONSTRAINT_VIOLATED', 'twice the same key');
+  };
+  await tasks.start();
+  const done = await tasks.wait(taskId, 5000);
+  assert.deepEqual([done?.state, done?.error?.code], ['failed', 'CONSTRAINT_VIOLATED']);
+  assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
+  await settled(warehouse);
+  await tasks.stop(600);
+});
+
+test('cancelled before it began, the table is ready again at once', async () => {
+  const { warehouse, tasks } = await prepared();
+  const { calls } = warehouse.engine;
+  const taskId = await alter(warehouse);
+  assert.equal((await tasks.cancel(taskId))?.state, 'cancelled');
+  await pause(5);
+  assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
+  assert.equal(warehouse.engine.calls, calls);
+  await settled(warehouse);
+});
+
+test('cancelled while the engine works, the engine stops and the table is what it was', async () => {
+  const { warehouse, tasks } = await prepared();
+  warehouse.engine.gate = (signal) =>
+    new Promise((_, reject) =>
+      signal.addEventListener('abort', () => reject(new Failure('STATEMENT_CANCELLED', 'stopped'))),
+    );
+  const taskId = await alter(warehouse);
+  await tasks.start();
+  await pause(5);
+  await tasks.cancel(taskId);
+  assert.equal((await tasks.wait(taskId, 5000))?.state, 'cancelled');
+  assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
+  await settled(warehouse);
+  await tasks.stop(600);
+});
+
+test('an engine that dies and comes back: the task tries again and succeeds', async () => {
+  for (const when of ['before', 'after']) {
+    const { warehouse, tasks } = await prepared();
+    let deaths = 0;
+    warehouse.engine.fault = (at) => {
+      if (at.when === when && ++deaths < 3) throw new Error('the engine died');
+    };
+    const taskId = await alter(warehouse);
+    await tasks.start();
+    const done = await tasks.wait(taskId, 5000);
+    assert.deepEqual([done?.state, done?.attempt], ['succeeded', 3]);
+    await settled(warehouse);
+    await tasks.stop(600);
+  }
+});
+
+test('a server that stops hands the change to its successor', async () => {
+  const { warehouse, tasks } = await prepared();
+  warehouse.engine.gate = (signal) =>
+    new Promise((_, reject) =>
+      signal.addEventListener('abort', () => reject(new Failure('STATEMENT_CANCELLED', 'stopped'))),
+    );
+  const taskId = await alter(warehouse);
+  await tasks.start();
+  await pause(5);
+  await tasks.stop(1000);
+  assert.equal((await table(warehouse)).state, 'altering');
+  warehouse.engine.gate = async () => {};
+  const next = await prepared({ file: copyStore(warehouse.file), engine: warehouse.engine });
+  await next.warehouse.catalog.recover();
+  await next.tasks.start();
+  assert.equal((await next.tasks.wait(taskId, 5000))?.state, 'succeeded');
+  await settled(next.warehouse);
+  await next.tasks.stop(600);
+});
+
+test('a server that died between the commit and the end of the task: its successor finds the work done', async () => {
+  const { warehouse } = await prepared();
+  const taskId = await alter(warehouse);
+  await warehouse.catalog.runIntent(taskId, { signal: new AbortController().signal });
+  await warehouse.catalog.recover();
+  const { calls } = warehouse.engine;
+  const next = await prepared({ file: copyStore(warehouse.file), engine: warehouse.engine });
+  await next.tasks.start();
+  const done = await next.tasks.wait(taskId, 5000);
+  assert.deepEqual([done?.state, done?.result], ['succeeded', { version: 2 }]);
+  assert.equal(warehouse.engine.calls, calls);
+  await next.warehouse.catalog.recover();
+  assert.equal(warehouse.engine.forgotten.length, 1, 'forgotten once the task ended');
+  await settled(next.warehouse);
+  await next.tasks.stop(600);
+});
+
+test('a task that gave up leaves no table altering: recovery ends the change', async () => {
+  const { warehouse, tasks } = await prepared();
+  warehouse.engine.fault = () => {
+    throw new Error('the engine is dead');
+  };
+  const taskId = await alter(warehouse);
+  await tasks.start();
+  assert.equal((await tasks.wait(taskId, 5000))?.error?.code, 'TASK_ATTEMPTS_EXHAUSTED');
+  warehouse.engine.fault = () => {};
+  await warehouse.catalog.recover();
+  assert.equal((await table(warehouse)).state, 'ready');
+  await settled(warehouse);
+  await tasks.stop(600);
+});

@@ -1,0 +1,364 @@
+// The queue and its runner on a real store: order, waiting, cancelling, retries, stops, crashes, retention. A crash is a copy
+// of the store's files while tasks run.
+import assert from 'node:assert/strict';
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Observation } from '../../src/observe/observations.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { type Inject, openStore, type Store } from '../../src/store/store.ts';
+import { HandedBack, RetryableError, type TaskKind, type TaskRecord } from '../../src/tasks/task.ts';
+import { Tasks, type TasksOptions } from '../../src/tasks/tasks.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'tabularium-tasks-'));
+const opened: { store: Store; tasks: Tasks }[] = [];
+after(async () => {
+  for (const { store, tasks } of opened) {
+    await tasks.stop(600);
+    await store.close();
+  }
+  rmSync(root, { recursive: true, force: true });
+});
+let files = 0;
+const newFile = (): string => join(root, `${++files}.db`);
+
+function afterKill(file: string): string {
+  const copy = newFile();
+  for (const end of ['', '-wal']) if (existsSync(file + end)) copyFileSync(file + end, copy + end);
+  return copy;
+}
+
+type Run = NonNullable<TaskKind['run']>;
+
+async function prepared(
+  run: Run | undefined,
+  options: Partial<TasksOptions> & { file?: string; inject?: Inject; kind?: Partial<TaskKind>; started?: boolean } = {},
+) {
+  const { file = newFile(), inject, kind, started = true, ...rest } = options;
+  const store = await openStore({ file, inject });
+  const observed: Observation[] = [];
+  const kinds: TaskKind[] = [{ type: 'work', attemptsMax: 3, ...(run ? { run } : {}), ...kind }];
+  const observe = (o: Observation) => void observed.push(o);
+  const tasks = new Tasks({ store, kinds, runnersMax: 2, retentionDays: 7, retryPauseMs: 5, observe, ...rest });
+  opened.push({ store, tasks });
+  if (started) await tasks.start();
+  return { store, tasks, observed, file };
+}
+
+const request = (more: unknown = {}) => ({ type: 'work', submittedBy: 'root', target: '/api/v2/x', request: more });
+const ended = (tasks: Tasks, { taskId }: { readonly taskId: string }) => tasks.wait(taskId, 5000);
+const untilAborted = (signal: AbortSignal) =>
+  new Promise<never>((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+
+test('a task is submitted, runs, and shows its result', async () => {
+  const { tasks, observed } = await prepared(async (task) => ({ twice: (task.request as { n: number }).n * 2 }));
+  const submitted = await tasks.submit(request({ n: 21 }));
+  assert.equal(submitted.state, 'pending');
+  assert.match(submitted.taskId, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  const done = await ended(tasks, submitted);
+  assert.deepEqual(
+    { state: done?.state, result: done?.result, error: done?.error, progress: done?.progress, attempt: done?.attempt },
+    { state: 'succeeded', result: { twice: 42 }, error: null, progress: 1, attempt: 1 },
+  );
+  assert(done?.startedAt && done.endedAt && done.startedAt <= done.endedAt);
+  assert.deepEqual(
+    observed.map((o) => o.kind),
+    ['taskEnded'],
+  );
+});
+
+test('tasks begin in the order of submission, no more at once than there are runners', async () => {
+  const begun: number[] = [];
+  let running = 0;
+  const { tasks } = await prepared(async (task) => {
+    begun.push((task.request as { n: number }).n);
+    assert(++running <= 2);
+    await pause(2);
+    running--;
+  });
+  const all = await Promise.all(Array.from({ length: 20 }, (_, n) => tasks.submit(request({ n }))));
+  await Promise.all(all.map((task) => ended(tasks, task)));
+  assert.deepEqual(
+    begun,
+    Array.from({ length: 20 }, (_, n) => n),
+  );
+  const ids = all.map(({ taskId }) => taskId);
+  assert.deepEqual(ids, [...ids].sort());
+  const listed = await tasks.list({ limit: 5, after: ids[4] });
+  assert.deepEqual(
+    listed.map(({ taskId }) => taskId),
+    ids.slice(5, 10),
+  );
+});
+
+test('a task submitted in a transaction is there only if it commits', async () => {
+  const { tasks, store } = await prepared(async () => 'ran');
+  let taskId = '';
+  const rolledBack = store.transaction(async (tx) => {
+    ({ taskId } = await tasks.submit(request(), tx));
+    throw new Error('no');
+  });
+  await assert.rejects(rolledBack);
+  assert.equal(await tasks.get(taskId), undefined);
+  const task = await store.transaction((tx) => tasks.submit(request(), tx));
+  tasks.notify();
+  assert.equal((await ended(tasks, task))?.state, 'succeeded');
+});
+
+test('waiting ends at the end of the task, at the deadline, or with the signal', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const { tasks } = await prepared(() => promise);
+  const task = await tasks.submit(request());
+  const begun = performance.now();
+  assert.equal((await tasks.wait(task.taskId, 30))?.state, 'running');
+  assert(performance.now() - begun >= 28);
+  const abort = new AbortController();
+  const waiting = tasks.wait(task.taskId, 60_000, abort.signal);
+  abort.abort();
+  assert.equal((await waiting)?.state, 'running');
+  const both = [tasks.wait(task.taskId, 60_000), tasks.wait(task.taskId, 60_000)];
+  resolve();
+  assert.deepEqual(
+    (await Promise.all(both)).map((record) => record?.state),
+    ['succeeded', 'succeeded'],
+  );
+  assert.equal(await tasks.wait('none', 60_000), undefined);
+});
+
+test('a failure keeps its code; an error of our own keeps its message to itself', async () => {
+  const { tasks, observed } = await prepared(async (task) => {
+    if ((task.request as { ours?: boolean }).ours) throw new Error('/secret/path');
+    throw new Failure('CONSTRAINT_VIOLATED', 'twice the same key', { keys: [1] });
+  });
+  const told = await ended(tasks, await tasks.submit(request()));
+  assert.deepEqual(told?.error, {
+    code: 'CONSTRAINT_VIOLATED',
+    message: 'twice the same key',
+    result: { keys: [1] },
+  });
+  const ours = await ended(tasks, await tasks.submit(request({ ours: true })));
+  assert.equal(ours?.error?.code, 'INTERNAL_ERROR');
+  assert(!JSON.stringify(ours?.error).includes('secret'));
+  const { errorId } = (ours?.error?.result ?? {}) as { errorId: string };
+  assert(observed.some((o) => o.kind === 'backgroundError' && o.what.includes(errorId)));
+});
+
+test('what may pass is tried again, and given up after the last attempt', async () => {
+  const attempts: number[] = [];
+  const { tasks } = await prepared(async (task) => {
+    attempts.push(task.attempt);
+    if ((task.request as { never?: boolean }).never) throw new RetryableError('not today');
+    if (task.attempt < 3) throw new Failure('WAREHOUSE_BUSY', 'busy', {}, { retryAfterSeconds: 0.001 });
+    return 'at last';
+  });
+  const lucky = await ended(tasks, await tasks.submit(request()));
+  assert.deepEqual([lucky?.state, lucky?.result, attempts.splice(0)], ['succeeded', 'at last', [1, 2, 3]]);
+  const unlucky = await ended(tasks, await tasks.submit(request({ never: true })));
+  assert.deepEqual([unlucky?.state, unlucky?.error?.code], ['failed', 'TASK_ATTEMPTS_EXHAUSTED']);
+  assert.match(unlucky?.error?.message ?? '', /not today/);
+});
+
+test('cancelling: pending at once, running when it lets go, ended not at all', async () => {
+  const abandoned: string[] = [];
+  const { tasks } = await prepared((_, { signal }) => untilAborted(signal), {
+    runnersMax: 1,
+    kind: { abandoned: async (task) => void abandoned.push(task.taskId) },
+  });
+  const running = await tasks.submit(request());
+  const pending = await tasks.submit(request());
+  assert.equal((await tasks.cancel(pending.taskId))?.state, 'cancelled');
+  assert.deepEqual(abandoned, [pending.taskId]);
+  await pause(5);
+  assert.equal((await tasks.get(running.taskId))?.state, 'running');
+  const answer = await tasks.cancel(running.taskId);
+  assert(answer?.state === 'cancelling' || answer?.state === 'cancelled');
+  const done = await ended(tasks, running);
+  assert.deepEqual([done?.state, done?.error], ['cancelled', null]);
+  assert.deepEqual(await tasks.cancel(running.taskId), done);
+  assert.equal(await tasks.cancel('none'), undefined);
+});
+
+test('a task that ends well in spite of being cancelled has succeeded', async () => {
+  const { tasks } = await prepared(async (_, { signal }) => {
+    await untilAborted(signal).catch(() => {});
+    return 'it was done already';
+  });
+  const task = await tasks.submit(request());
+  await pause(5);
+  await tasks.cancel(task.taskId);
+  assert.equal((await ended(tasks, task))?.state, 'succeeded');
+});
+
+test('removing cancels first, deletes the files, then the record', async () => {
+  const removed: string[] = [];
+  const { tasks } = await prepared((_, { signal }) => untilAborted(signal), {
+    kind: { removed: async (task) => void removed.push(task.state) },
+  });
+  const task = await tasks.submit(request());
+  await pause(5);
+  assert.equal(await tasks.remove(task.taskId), true);
+  assert.deepEqual(removed, ['cancelled']);
+  assert.equal(await tasks.get(task.taskId), undefined);
+  assert.equal(await tasks.remove(task.taskId), false);
+});
+
+test('progress is shown at once and saved at most once a second', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let writes = 0;
+  const inject: Inject = ({ sql }) => {
+    if (/^update "tasks" set "progress" = \?, "progress_text" = \? where/.test(sql)) writes++;
+  };
+  const run: Run = async (_, { progress }) => {
+    for (let n = 0; n <= 500; n++) progress(n / 1000, `${n} rows`);
+    await promise;
+    progress(Number.NaN);
+  };
+  const { tasks } = await prepared(run, { inject });
+  const task = await tasks.submit(request());
+  await pause(20);
+  const shown = await tasks.get(task.taskId);
+  assert.deepEqual([shown?.progress, shown?.progressText], [0.5, '500 rows']);
+  assert.equal(writes, 1);
+  resolve();
+  const done = await ended(tasks, task);
+  assert.deepEqual([done?.progress, done?.progressText], [1, '500 rows']);
+});
+
+test('work that runs already becomes a task, and can be cancelled', async () => {
+  const { tasks } = await prepared(undefined);
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const adopted = await tasks.adopt({ ...request(), running: () => promise });
+  assert.deepEqual([adopted.state, adopted.attempt], ['running', 1]);
+  resolve({ rows: 3 });
+  assert.deepEqual((await ended(tasks, adopted))?.result, { rows: 3 });
+  const other = await tasks.adopt({ ...request(), taskId: 'chosen', running: untilAborted });
+  assert.equal(other.taskId, 'chosen');
+  await tasks.cancel('chosen');
+  assert.equal((await ended(tasks, other))?.state, 'cancelled');
+});
+
+test('a task can be written when it is done', async () => {
+  const { tasks } = await prepared(undefined);
+  const done = await tasks.record({ ...request(), state: 'succeeded', startedAt: 5, endedAt: 9, result: { pages: 2 } });
+  assert.deepEqual(await tasks.get(done.taskId), done);
+  assert.deepEqual([done.state, done.result, done.endedAt], ['succeeded', { pages: 2 }, '1970-01-01T00:00:00.009Z']);
+});
+
+test('a server that stops hands back what can be run again and says so of what cannot', async () => {
+  const run: Run = (_, { signal }) => untilAborted(signal);
+  const first = await prepared(run, { runnersMax: 5 });
+  const again = await first.tasks.submit(request());
+  const adopted = await first.tasks.adopt({ ...request(), type: 'query', running: untilAborted });
+  const deaf = await first.tasks.adopt({ ...request(), type: 'query', running: () => new Promise(() => {}) });
+  await pause(5);
+  const waiting = first.tasks.wait(again.taskId, 60_000);
+  const begun = performance.now();
+  await first.tasks.stop(700);
+  assert(performance.now() - begun < 700);
+  assert.equal((await waiting)?.state, 'pending');
+  await assert.rejects(first.tasks.adopt({ ...request(), running: untilAborted }), { code: 'SHUTTING_DOWN' });
+  const reasons: unknown[] = [];
+  const second = await prepared(async (task) => `attempt ${task.attempt}`, { file: afterKill(first.file) });
+  for (const { taskId } of [adopted, deaf]) {
+    const record = await second.tasks.get(taskId);
+    assert.deepEqual([record?.state, record?.error?.code], ['failed', 'TASK_INTERRUPTED']);
+  }
+  assert.equal((await ended(second.tasks, again))?.result, 'attempt 1');
+  assert.deepEqual(reasons, []);
+});
+
+test('the signal of a task that is handed back says why', async () => {
+  let reason: unknown;
+  const { tasks } = await prepared(async (_, { signal }) => {
+    await untilAborted(signal).catch((error) => {
+      reason = error;
+    });
+    throw new Failure('STATEMENT_CANCELLED', 'stopped');
+  });
+  const task = await tasks.submit(request());
+  await pause(5);
+  await tasks.stop(1000);
+  assert(reason instanceof HandedBack);
+  assert.equal((await tasks.get(task.taskId))?.state, 'pending');
+});
+
+test('after a crash: what ran runs again until its attempts are used up; what was cancelled is; what cannot run is told', async () => {
+  const run: Run = () => new Promise(() => {});
+  const abandoned: TaskRecord[] = [];
+  const kind: Partial<TaskKind> = { attemptsMax: 2, abandoned: async (task) => void abandoned.push(task) };
+  let current = await prepared(run, { kind, runnersMax: 9 });
+  const task = await current.tasks.submit(request());
+  const cancelled = await current.tasks.submit(request());
+  const adopted = await current.tasks.adopt({ ...request(), type: 'query', running: () => new Promise(() => {}) });
+  await pause(5);
+  await current.tasks.cancel(cancelled.taskId);
+  for (const attempt of [1, 2]) {
+    const record = await current.tasks.get(task.taskId);
+    assert.deepEqual([record?.state, record?.attempt], ['running', attempt]);
+    current = await prepared(run, { kind, runnersMax: 9, file: afterKill(current.file) });
+    await pause(5);
+  }
+  const states = await current.tasks.list({ limit: 10 });
+  assert.deepEqual(
+    states.map(({ taskId, state, error }) => [taskId, state, error?.code]),
+    [
+      [task.taskId, 'failed', 'TASK_ATTEMPTS_EXHAUSTED'],
+      [cancelled.taskId, 'cancelled', undefined],
+      [adopted.taskId, 'failed', 'TASK_INTERRUPTED'],
+    ],
+  );
+  assert.deepEqual(new Set(abandoned.map(({ taskId }) => taskId)), new Set([task.taskId, cancelled.taskId]));
+});
+
+test('whichever statement of the store fails while a task runs, it ends as it should', async () => {
+  let refused = 0;
+  for (let n = 1; n <= 9; n++) {
+    const fault = { at: Number.POSITIVE_INFINITY, count: 0 };
+    const inject = () => {
+      if (++fault.count === fault.at) throw new Error('the disk is gone');
+    };
+    const { tasks } = await prepared(async () => 'done', { inject });
+    await pause(2);
+    Object.assign(fault, { at: n, count: 0 });
+    const task = await tasks.submit(request()).catch(() => undefined);
+    if (!task) {
+      refused++;
+      continue;
+    }
+    const wait = () => tasks.wait(task.taskId, 3000);
+    assert.equal((await wait().catch(wait))?.state, 'succeeded', `after a failure of statement ${n}`);
+  }
+  assert.equal(refused, 1, 'only what was not written was not accepted');
+});
+
+test('a result that is not JSON fails the task instead of hanging it', async () => {
+  const { tasks } = await prepared(async () => ({ big: 1n }));
+  assert.equal((await ended(tasks, await tasks.submit(request())))?.error?.code, 'INTERNAL_ERROR');
+});
+
+test('ended tasks are swept after their retention, their files with them', async () => {
+  const removed: string[] = [];
+  let now = Date.parse('2026-01-01T00:00:00Z');
+  const kind: Partial<TaskKind> = {
+    removed: async (task) => {
+      if (task.target === 'stuck') throw new Error('the file is busy');
+      removed.push(task.taskId);
+    },
+  };
+  const { tasks, observed } = await prepared(undefined, { kind, clock: () => now });
+  const done = { ...request(), state: 'succeeded', startedAt: now, endedAt: now } as const;
+  const old = await tasks.record(done);
+  await tasks.record({ ...done, target: 'stuck' });
+  now += 8 * 86_400_000;
+  const recent = await tasks.record({ ...done, startedAt: now, endedAt: now });
+  assert.equal(await tasks.sweep(), 1);
+  assert.deepEqual(removed, [old.taskId]);
+  assert.equal(await tasks.get(old.taskId), undefined);
+  assert(await tasks.get(recent.taskId));
+  assert(observed.some((o) => o.kind === 'backgroundError'));
+});
