@@ -1,0 +1,51 @@
+// Everything that must hold before a change is handed over: format, lint, types, house rules, generated files, tests. All
+// steps are run, so that one reading shows all that is to mend. With --no-tests, the tests are left to `npm test`.
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+
+interface Step {
+  readonly name: string;
+  /** The arguments of node, or a program of node_modules/.bin and its arguments. */
+  readonly command: readonly string[];
+  readonly mend: string;
+}
+
+const root = resolve(import.meta.dirname, '..');
+const stepTimeoutMs = 25 * 60_000;
+
+const checks: readonly Step[] = [
+  { name: 'format and lint', command: ['biome', 'ci', '--error-on-warnings'], mend: 'npm run format' },
+  { name: 'types', command: ['tsc', '--noEmit', '-p', 'tsconfig.json'], mend: 'what the compiler names' },
+  { name: 'house rules', command: ['node', 'scripts/test.ts', 'tests/style'], mend: 'what the test names' },
+  { name: 'configuration page', command: ['node', 'scripts/docs.ts', '--check'], mend: 'npm run generate' },
+  { name: 'OpenAPI document', command: ['node', 'scripts/openapi.ts', '--check'], mend: 'npm run generate' },
+  {
+    name: 'OpenAPI lint',
+    command: ['redocly', 'lint', 'openapi.json'],
+    mend: 'the declarations that src/standard reads',
+  },
+];
+const tests: Step = { name: 'tests', command: ['node', 'scripts/test.ts'], mend: 'what the tests name' };
+
+const bin = resolve(root, 'node_modules/.bin');
+// The linter is not to ask its maker whether there is a newer one, nor to tell it who runs it.
+const env = {
+  ...process.env,
+  PATH: `${bin}:${process.env.PATH}`,
+  REDOCLY_TELEMETRY: 'off',
+  REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true',
+};
+
+const failed: Step[] = [];
+for (const step of process.argv.includes('--no-tests') ? checks : [...checks, tests]) {
+  console.log(`\n== ${step.name}`);
+  const [program = 'node', ...args] = step.command;
+  const since = performance.now();
+  const { status, error } = spawnSync(program, args, { cwd: root, env, stdio: 'inherit', timeout: stepTimeoutMs });
+  if (error) console.error(error.message);
+  const seconds = ((performance.now() - since) / 1000).toFixed(1);
+  console.log(`== ${step.name}: ${status === 0 ? 'good' : 'FAILED'} (${seconds} s)`);
+  if (status !== 0) failed.push(step);
+}
+for (const { name, mend } of failed) console.error(`failed: ${name}; to mend: ${mend}`);
+process.exitCode = failed.length > 0 ? 1 : 0;

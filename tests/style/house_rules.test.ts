@@ -1,0 +1,129 @@
+// The house rules that a program can check: sizes, names, opening comments, words that must not be in the repository, and a
+// page in docs/decisions for each dependency.
+import assert from 'node:assert/strict';
+import { basename } from 'node:path';
+import { describe, it } from 'node:test';
+import { filesUnder, readSources, textOf } from './source_tree.ts';
+
+const fileLinesMax = 399;
+const functionLinesMax = 69;
+const openingLinesMax = 5;
+/** Files known to be longer, with what they may not outgrow. A limit here only ever goes down. */
+const longFiles: Readonly<Record<string, number>> = {};
+const longFunctions: Readonly<Record<string, number>> = {};
+
+const bannedNames = /(^|_)(utils?|helpers?|common|managers?|services?|base|misc|shared|stuff)(_|\.|$)/;
+const snakeCase = /^[a-z][a-z0-9_]*(\.test)?\.ts$/;
+
+const sources = readSources();
+const programs = [...sources.map(({ path }) => path), ...filesUnder('bin/*.js')];
+const texts = filesUnder(
+  '{src,tests,bench,scripts,bin,docs,demo,console,.ci}/**/*.{ts,tsx,js,mjs,json,md,sql,html,css,yaml,yml}',
+  '.ci/*',
+  '*.{md,json,yaml}',
+  '.npmrc',
+).filter((path) => !['package-lock.json', 'openapi.json'].includes(path));
+
+function none(places: readonly string[], advice: string): void {
+  if (places.length > 0) assert.fail(`${advice}
+${places.join('
+')}`);
+}
+
+function linesWith(pattern: RegExp, paths: readonly string[]): string[] {
+  return paths.flatMap((path) =>
+    textOf(path)
+      .split('\n')
+      .flatMap((line, i) => (pattern.test(line) ? [`${path}:${i + 1}: ${line.trim().slice(0, 120)}`] : [])),
+  );
+}
+
+describe('files', () => {
+  it(`are at most ${fileLinesMax} lines long`, () => {
+    const places = programs.flatMap((path) => {
+      const lines = textOf(path).trimEnd().split('\n').length;
+      return lines > (longFiles[path] ?? fileLinesMax) ? [`${path}: ${lines} lines`] : [];
+    });
+    none(places, 'a file that long owns two things: give the second a file of its own:');
+  });
+
+  it('are named after the noun that they own, in snake_case', () => {
+    const places = sources
+      .map(({ path }) => path)
+      .filter((path) => bannedNames.test(basename(path)) || !snakeCase.test(basename(path)));
+    none(places, 'name what it owns:');
+  });
+
+  it('open with what they own and what they leave to others', () => {
+    const places = programs.flatMap((path) => {
+      const lines = textOf(path)
+        .replace(/^#!.*\n/, '')
+        .replace(/^\/\* biome-ignore.*\n/, '')
+        .split('\n');
+      const opening = lines.findIndex((line) => !line.startsWith('//'));
+      return opening < 1 || opening > openingLinesMax ? [`${path}: ${opening} lines`] : [];
+    });
+    none(places, `open each file with 1 to ${openingLinesMax} lines of comment:`);
+  });
+});
+
+describe('functions', () => {
+  it(`are at most ${functionLinesMax} lines long`, () => {
+    const places = sources.flatMap(({ path, functions }) =>
+      functions
+        // A suite is a list of cases in the shape of a function.
+        .filter(({ isExpression }) => !(isExpression && path.startsWith('tests/')))
+        .filter(({ name, lines }) => lines > (longFunctions[`${path} ${name}`] ?? functionLinesMax))
+        .map(({ name, line, lines }) => `${path}:${line} ${name}: ${lines} lines`),
+    );
+    none(places, 'give a step of it a name:');
+  });
+});
+
+// The patterns are written so that they do not find themselves.
+describe('words', () => {
+  const rules: [string, RegExp, readonly string[]][] = [
+    ['work that is left undone', /\b(TO[D]O|FIX[M]E|XX[X]|HAC[K])\b/, texts],
+    ['a way round the types', /@ts-(ignor[e]|nochec[k])/, programs],
+    ['a path of somebody’s machine', /(?<![\w.}])\/(?:work|home|root|Users)\/\w/, texts],
+    ['the host of a package registry', /\bregistry\.[a-z]+js\.\w+|[_:]authToken/, texts],
+  ];
+  for (const [what, pattern, paths] of rules)
+    it(`the repository has no line with ${what}`, () => none(linesWith(pattern, paths), 'remove:'));
+});
+
+describe('dependencies', () => {
+  const manifest = JSON.parse(textOf('package.json')) as Record<string, Record<string, string>>;
+  const lock = JSON.parse(textOf('package-lock.json')) as {
+    packages: Record<string, { resolved?: string; hasInstallScript?: boolean; dev?: boolean; devOptional?: boolean }>;
+  };
+  const kinds = ['dependencies', 'optionalDependencies', 'devDependencies'];
+  const names = kinds.flatMap((kind) => Object.keys(manifest[kind] ?? {}));
+  /** A page names what it decides on in its first lines. */
+  const headings = filesUnder('docs/decisions/*.md').map((path) => textOf(path).split('\n').slice(0, 4).join('\n'));
+
+  for (const name of names)
+    it(`${name} has a page in docs/decisions`, () =>
+      assert.ok(
+        headings.some((heading) => heading.includes(`\`${name}\``)),
+        `write docs/decisions/<name>.md with \`${name}\` in its first lines: what for, why not fifty lines of ours, what would make us drop it`,
+      ));
+
+  it('are at exact versions', () => {
+    for (const kind of kinds)
+      for (const [name, version] of Object.entries(manifest[kind] ?? {}))
+        assert.match(version, /^\d+\.\d+\.\d+(-[\w.]+)?$/, name);
+  });
+
+  it('come from whatever registry is configured, and run nothing when they are installed', () => {
+    const packages = Object.entries(lock.packages);
+    none(
+      packages.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path),
+      'package-lock.json names addresses; .npmrc (omit-lockfile-registry-resolved) keeps them out:',
+    );
+    none(
+      packages.filter(([, { hasInstallScript }]) => hasInstallScript).map(([path]) => path),
+      'these packages run a script when they are installed:',
+    );
+  });
+});

@@ -1,0 +1,143 @@
+// The rooms of the house (ARCHITECTURE.md): imports run downwards only, in no circle; HTTP and each engine stay in their room.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { readSources, type Source } from './source_tree.ts';
+
+/** From the top down; a room may import its own level and those below. */
+const levels = [
+  ['resources'],
+  ['jobs'],
+  ['http', 'query', 'catalog'],
+  ['access', 'tasks', 'engines'],
+  ['store', 'client'],
+  ['standard', 'model', 'observe'],
+];
+const levelOf = new Map(levels.flatMap((rooms, level) => rooms.map((room) => [room, level] as const)));
+/** What stands beside the levels. `main` may import everything. */
+const beside: Readonly<Record<string, readonly string[]>> = {
+  cli: ['client', 'standard', 'model', 'observe', 'settings'],
+  settings: [],
+};
+const settingsFiles = ['src/setting.ts', 'src/settings.ts', 'src/settings_table.ts'];
+const httpPackages = [
+  'node:http',
+  'node:https',
+  'node:http2',
+  'http',
+  'https',
+  'http2',
+  'hono',
+  'fastify',
+  'express',
+  'koa',
+  'undici',
+];
+const engineNames = ['duckdb', 'clickhouse'];
+
+const sources = readSources();
+const ours = sources.filter(({ path }) => path.startsWith('src/'));
+
+function roomOf(path: string): string {
+  if (path === 'src/main.ts') return 'main';
+  if (settingsFiles.includes(path)) return 'settings';
+  return path.split('/')[1] ?? '';
+}
+
+function isAllowed(from: string, to: string): boolean {
+  if (from === to || from === 'main') return true;
+  if (beside[from]) return beside[from].includes(to);
+  const [above, below] = [levelOf.get(from), levelOf.get(to)];
+  return above !== undefined && below !== undefined && below >= above;
+}
+
+const place = (source: Source, line: number): string => `${source.path}:${line}`;
+/** Fails with the places, one a line, after what to do about them. */
+function none(places: readonly string[], advice: string): void {
+  if (places.length > 0) assert.fail(`${advice}
+${places.join('
+')}`);
+}
+
+/** The first circle found from each file, as a list of paths; each circle once. */
+function circles(files: readonly Source[]): string[] {
+  const targets = new Map(files.map(({ path, imports }) => [path, imports.map(({ target }) => target)]));
+  const done = new Set<string>();
+  const found: string[] = [];
+  const walk = (path: string, trail: string[]): void => {
+    const back = trail.indexOf(path);
+    if (back >= 0) found.push([...trail.slice(back), path].join(' → '));
+    if (back >= 0 || done.has(path)) return;
+    for (const target of targets.get(path) ?? []) walk(target, [...trail, path]);
+    done.add(path);
+  };
+  for (const { path } of files) walk(path, []);
+  return found;
+}
+
+describe('rooms', () => {
+  it('are all known', () => {
+    const known = ['main', ...Object.keys(beside), ...levelOf.keys()];
+    none(
+      ours.filter(({ path }) => !known.includes(roomOf(path))).map(({ path }) => path),
+      'a new room needs a level in this test and a line in ARCHITECTURE.md:',
+    );
+  });
+
+  it('import only downwards', () => {
+    const upward = ours.flatMap((source) =>
+      source.imports
+        .filter(({ target }) => target.startsWith('src/') && !isAllowed(roomOf(source.path), roomOf(target)))
+        .map(({ target, line }) => `${place(source, line)} imports ${target}`),
+    );
+    none(upward, 'turn the dependency round (main hands it over), or move what both need down:');
+  });
+
+  it('import nothing outside src', () => {
+    const outward = ours.flatMap((source) =>
+      source.imports
+        .filter(({ target }) => /^(\.\.|tests|bench|scripts|demo|bin)\//.test(target))
+        .map(({ target, line }) => `${place(source, line)} imports ${target}`),
+    );
+    none(outward, 'the package has src only:');
+  });
+
+  it('import each other in no circle', () => none(circles(ours), 'move what both need to a file of its own:'));
+});
+
+describe('HTTP', () => {
+  it('is met in src/http only', () => {
+    const places = ours.flatMap((source) =>
+      source.imports
+        .filter(({ target }) =>
+          httpPackages.some(
+            (name) => target === name || target.startsWith(`${name}/`) || target.startsWith(`@${name}/`),
+          ),
+        )
+        .filter(() => !source.path.startsWith('src/http/'))
+        .map(({ target, line }) => `${place(source, line)} imports ${target}`),
+    );
+    none(places, 'answer with an outcome or a failure; clients use fetch:');
+  });
+
+  it('reaches the client through what browsers have', () => {
+    const places = ours
+      .filter(({ path }) => path.startsWith('src/client/'))
+      .flatMap((source) =>
+        source.imports.filter(({ target }) => target.startsWith('node:')).map(({ line }) => place(source, line)),
+      );
+    none(places, 'src/client runs in browsers:');
+  });
+});
+
+describe('engines', () => {
+  for (const name of engineNames)
+    it(`only src/engines/${name} and main.ts speak of ${name}`, () => {
+      const places = ours
+        .filter(({ path }) => path !== 'src/main.ts' && !path.startsWith(`src/engines/${name}/`))
+        .flatMap((source) => {
+          const words = source.words.filter(({ text }) => text.toLowerCase().includes(name));
+          return words.map(({ text, line }) => `${place(source, line)} has ${text.slice(0, 60)}`);
+        });
+      none(places, 'say what is wanted in the port (engines/engine.ts) and let the adapter do it:');
+    });
+});
