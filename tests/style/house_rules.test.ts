@@ -25,9 +25,7 @@ const texts = filesUnder(
 ).filter((path) => !['package-lock.json', 'openapi.json'].includes(path));
 
 function none(places: readonly string[], advice: string): void {
-  if (places.length > 0) assert.fail(`${advice}
-${places.join('
-')}`);
+  if (places.length > 0) assert.fail(`${advice}\n${places.join('\n')}`);
 }
 
 function linesWith(pattern: RegExp, paths: readonly string[]): string[] {

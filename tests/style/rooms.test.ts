@@ -53,9 +53,7 @@ function isAllowed(from: string, to: string): boolean {
 const place = (source: Source, line: number): string => `${source.path}:${line}`;
 /** Fails with the places, one a line, after what to do about them. */
 function none(places: readonly string[], advice: string): void {
-  if (places.length > 0) assert.fail(`${advice}
-${places.join('
-')}`);
+  if (places.length > 0) assert.fail(`${advice}\n${places.join('\n')}`);
 }
 
 /** The first circle found from each file, as a list of paths; each circle once. */
