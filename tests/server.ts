@@ -1,0 +1,243 @@
+// A real server for tests: started in this process or as one of its own, in a directory of its own, on a port that is free;
+// a small request function that holds every answer to the standard (closed statuses, envelope, no 500); stopped and removed.
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { startServer } from '../src/main.ts';
+import { readSettings, type Settings } from '../src/settings.ts';
+
+/** The statuses that anything under /api/ may have (rest-standard A4). */
+export const statuses: readonly number[] = [200, 201, 202, 400, 401, 403, 404, 405, 406, 415, 500, 503];
+const requestMs = 60_000;
+const stopMs = 20_000;
+
+export interface RequestOptions {
+  /** Sent as JSON, unless it is a string or bytes, which are sent as they are. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly signal?: AbortSignal;
+}
+
+/** An answer under /api/, already held to the standard. */
+export class Reply {
+  readonly request: string;
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  readonly code: string;
+  readonly message: string;
+  readonly result: Readonly<Record<string, unknown>>;
+
+  constructor(request: string, status: number, headers: IncomingHttpHeaders, text: string) {
+    this.request = request;
+    this.status = status;
+    this.headers = headers;
+    this.text = text;
+    assert.ok(statuses.includes(status), `${request}: status ${status}: ${text}`);
+    assert.notEqual(status, 500, `${request}: ${text}`);
+    assert.equal(headers['content-type'], 'application/json', request);
+    const body = JSON.parse(text) as { code: string; message: string; result: Record<string, unknown> };
+    assert.deepEqual(Object.keys(body), ['code', 'message', 'result'], `${request}: ${text.slice(0, 300)}`);
+    this.code = body.code;
+    this.message = body.message;
+    this.result = body.result;
+    assert.ok(typeof body.result === 'object' && body.result !== null && !Array.isArray(body.result), request);
+    assert.equal(status < 300, this.code === '0', `${request}: ${status} ${this.code}`);
+    if (status < 300) assert.equal(this.message, 'OK', request);
+    assert.equal(status === 503, headers['retry-after'] !== undefined, `${request}: Retry-After goes with 503`);
+  }
+
+  /** Asserts what came, and hands the answer on. `result`: the fields that the result must have, perhaps among others. */
+  is(status: number, code?: string | undefined, result?: object): this {
+    assert.equal(
+      `${this.status} ${this.code}`,
+      `${status} ${code ?? '0'}`,
+      `${this.request}: ${this.text.slice(0, 500)}`,
+    );
+    if (result !== undefined) assert.partialDeepStrictEqual(this.result, result, this.request);
+    return this;
+  }
+
+  /** A value inside the result: `at('columns', 0, 'name')`. */
+  at<T = unknown>(...path: readonly (string | number)[]): T {
+    let value: unknown = this.result;
+    for (const key of path) value = (value as Record<string | number, unknown> | undefined)?.[key];
+    return value as T;
+  }
+}
+
+export interface RawReply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+}
+
+/** `uri`/catalogs/${name}`` → the path under /api/v2 with the name percent-encoded. */
+export function uri(texts: TemplateStringsArray, ...names: readonly string[]): string {
+  return `/api/v2${texts.reduce((path, text, i) => path + encodeURIComponent(names[i - 1] ?? '') + text)}`;
+}
+
+export class TestServer {
+  readonly url: string;
+  readonly port: number;
+  readonly token: string;
+  readonly dataDirectory: string;
+  readonly #agent = new Agent({ keepAlive: true });
+  readonly #stop: () => Promise<void>;
+
+  constructor(running: { url: string; token: string; dataDirectory: string }, stop: () => Promise<void>) {
+    this.url = running.url;
+    this.port = Number(new URL(running.url).port);
+    this.token = running.token;
+    this.dataDirectory = running.dataDirectory;
+    this.#stop = stop;
+  }
+
+  /** Any answer of the server, unchecked. With a body and no Content-Type, it is JSON; `undefined` sends no such header. */
+  send(method: string, path: string, options: RequestOptions = {}): Promise<RawReply> {
+    const { body, signal } = options;
+    const bytes =
+      body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
+    const given: Record<string, string | readonly string[] | undefined> = {
+      authorization: `Bearer ${this.token}`,
+      ...(bytes === undefined ? {} : { 'content-type': 'application/json' }),
+      ...options.headers,
+    };
+    if (bytes !== undefined) given['content-length'] ??= String(Buffer.byteLength(bytes));
+    const headers = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+    const { promise, resolve, reject } = Promise.withResolvers<RawReply>();
+    const request = httpRequest(
+      {
+        host: '127.0.0.1',
+        port: this.port,
+        agent: this.#agent,
+        method,
+        path,
+        headers: headers as Record<string, string>,
+        timeout: requestMs,
+        ...(signal ? { signal } : {}),
+      },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('error', reject);
+        response.on('end', () => {
+          const text = Buffer.concat(chunks).toString();
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, text });
+        });
+      },
+    );
+    request.on('timeout', () => request.destroy(new Error(`${method} ${path}: no answer in ${requestMs} ms`)));
+    request.on('error', reject);
+    request.end(bytes);
+    return promise;
+  }
+
+  async request(method: string, path: string, options: RequestOptions = {}): Promise<Reply> {
+    const { status, headers, text } = await this.send(method, path, options);
+    return new Reply(`${method} ${path.slice(0, 200)}`, status, headers, text);
+  }
+
+  get = (path: string) => this.request('GET', path);
+  delete = (path: string) => this.request('DELETE', path);
+  post = (path: string, body: unknown = {}) => this.request('POST', path, { body });
+  put = (path: string, body: unknown = {}) => this.request('PUT', path, { body });
+  patch = (path: string, body: unknown) => this.request('PATCH', path, { body });
+
+  /** SQL in a database of the catalog `default`. */
+  query(database: string, sql: string, more: object = {}): Promise<Reply> {
+    return this.post(uri`/databases/${database}/query`, { sql, ...more });
+  }
+
+  /** The rows of a SELECT that must succeed. */
+  async rows(database: string, sql: string, parameters: unknown = []): Promise<unknown[][]> {
+    return (await this.query(database, sql, { parameters })).is(200).at('rows');
+  }
+
+  /** A 202 → the record of its task once that has ended. */
+  async ended(accepted: Reply): Promise<Reply> {
+    accepted.is(202);
+    return this.get(`${accepted.at<string>('uri')}?waitSeconds=30`);
+  }
+
+  async close(): Promise<void> {
+    this.#agent.destroy();
+    await this.#stop();
+  }
+}
+
+/** Small limits, so that a test's warehouse is cheap; only errors are logged, because there should be none. */
+const small = {
+  port: 0,
+  logLevel: 'error',
+  warehouseThreads: 2,
+  warehouseMemoryBytes: 512 * 1024 * 1024,
+} as const satisfies Partial<Settings>;
+
+async function temporaryDirectory(): Promise<string> {
+  return mkdtemp(join(tmpdir(), 'tabularium-test-'));
+}
+
+/** A server in this process. `dataDir`: one that is kept, for tests that start a server on it again. */
+export async function start(overrides: Partial<Settings> = {}): Promise<TestServer> {
+  const dataDir = overrides.dataDir ?? (await temporaryDirectory());
+  const settings = { ...readSettings(['--data-dir', dataDir], {}), ...small, ...overrides, dataDir };
+  const running = await startServer(settings);
+  return new TestServer(running, async () => {
+    await running.close();
+    if (overrides.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
+  });
+}
+
+export class ServerProcess extends TestServer {
+  readonly child: ChildProcess;
+  /** Resolves with the exit code, or the signal's name. */
+  readonly exited: Promise<number | string | null>;
+  constructor(running: { url: string; token: string; dataDirectory: string }, child: ChildProcess, keep: boolean) {
+    const exited = exitOf(child);
+    super(running, async () => {
+      child.kill('SIGTERM');
+      const timer = setTimeout(() => child.kill('SIGKILL'), stopMs);
+      await exited;
+      clearTimeout(timer);
+      if (!keep) await rm(running.dataDirectory, { recursive: true, force: true });
+    });
+    this.child = child;
+    this.exited = exited;
+  }
+}
+
+function exitOf(child: ChildProcess): Promise<number | string | null> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode ?? child.signalCode);
+  return new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal)));
+}
+
+/** A server in a process of its own, as `npm start` runs it. `flags`: `--name=value`. */
+export async function startProcess(flags: readonly string[] = [], dataDir?: string): Promise<ServerProcess> {
+  const directory = dataDir ?? (await temporaryDirectory());
+  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+  const own = ['--port=0', `--data-dir=${directory}`, '--log-level=error', '--warehouse-threads=2'];
+  const child = spawn(process.execPath, [main, ...own, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const kill = () => child.kill('SIGKILL');
+  process.once('exit', kill);
+  child.once('exit', () => process.off('exit', kill));
+  const url = await readyUrl(child);
+  const token = (await readFile(join(directory, 'root.token'), 'utf8')).trim();
+  return new ServerProcess({ url, token, dataDirectory: directory }, child, dataDir !== undefined);
+}
+
+function readyUrl(child: ChildProcess): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  let said = '';
+  child.stdout?.on('data', (chunk: Buffer) => {
+    said += chunk;
+    const url = /URL +(http:\S+)\n/.exec(said)?.[1];
+    if (url !== undefined) resolve(url);
+  });
+  child.once('exit', () => reject(new Error(`the server ended before it was ready: ${said}`)));
+  return promise;
+}

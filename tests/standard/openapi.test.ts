@@ -1,0 +1,138 @@
+// The declarations against the standard's own rules (rest-standard A1, A3, A5), and the OpenAPI document against itself: it is
+// the committed one, its references lead somewhere, its examples fit their schemas.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import type { TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { apiInfo, categoriesWith } from '../../src/resources/index.ts';
+import { readSettings, release } from '../../src/settings.ts';
+import { codes } from '../../src/standard/codes.ts';
+import type { Category } from '../../src/standard/endpoint.ts';
+import { codesOf, openApi, operationsOf } from '../../src/standard/openapi.ts';
+import { createBody, parametersOf } from '../../src/standard/parameters.ts';
+import { Routes } from '../../src/standard/paths.ts';
+
+const declared = categoriesWith(readSettings([], {}));
+const categories = declared as readonly Category[];
+const operations = operationsOf(categories, 'v2');
+const document = JSON.parse(JSON.stringify(openApi(categories, apiInfo(release)))) as {
+  paths: Record<string, Record<string, { operationId: string; responses: object; parameters: object[] }>>;
+};
+
+test('openapi.json is the document of these declarations', async () => {
+  const committed = JSON.parse(await readFile(new URL('../../openapi.json', import.meta.url), 'utf8')) as object;
+  assert.deepEqual(committed, document, 'openapi.json is stale: run npm run generate');
+});
+
+test('every way to reach an endpoint has an id of its own and leads to that endpoint', () => {
+  const ids = operations.map((operation) => operation.operationId);
+  assert.deepEqual(
+    ids.filter((id, i) => ids.indexOf(id) !== i),
+    [],
+  );
+  const routes = new Routes(declared);
+  for (const { method, path, endpoint, category, nameInPath } of operations) {
+    const route = routes.resolve(method.toUpperCase(), path.replaceAll(/\{(\w+)\}/g, '%20$1'));
+    assert.equal(route.endpoint, endpoint, `${method} ${path}`);
+    assert.equal(route.category, category);
+    assert.equal(route.nameInPath !== undefined, nameInPath);
+  }
+});
+
+test('both shapes of a path are there for all that is below a category with a default parent', () => {
+  const paths = new Set(operations.map((operation) => `${operation.method} ${operation.path}`));
+  const whole = [...paths].filter((path) => path.includes('/catalogs/{catalog}/databases'));
+  assert.ok(whole.length > 20);
+  for (const path of whole) assert.ok(paths.has(path.replace('/catalogs/{catalog}', '')), path);
+});
+
+test('names: categories in snake_case with a plural, actions in snake_case, fields in camelCase but for one', () => {
+  const fields = new Set<string>();
+  const walk = (schema: unknown): void => {
+    if (typeof schema !== 'object' || schema === null) return;
+    const { properties } = schema as { properties?: object };
+    for (const name of Object.keys(properties ?? {})) fields.add(name);
+    for (const inner of Object.values(schema)) walk(inner);
+  };
+  for (const category of categories) {
+    assert.match(category.name, /^[a-z]+(_[a-z]+)*s$/, category.name);
+    assert.match(category.parameter, /^[a-z][A-Za-z]*$/);
+    walk(category.record);
+    for (const { verb, action, body, query, result, summary } of category.endpoints) {
+      if (verb === 'action') assert.match(action ?? '', /^[a-z]+(_[a-z]+)*$/);
+      else assert.equal(action, undefined);
+      assert.match(summary, /^[A-Z].*\.$/, `${category.name}: ${summary}`);
+      for (const schema of [body, query, result]) walk(schema);
+    }
+  }
+  fields.delete('unique_key_constraints');
+  for (const field of fields) assert.match(field, /^[a-z][A-Za-z]*$/, field);
+});
+
+test('parameters: at most two in a query, never a query and a body, unknown fields refused', () => {
+  for (const { category, endpoint } of operations) {
+    const what = `${category.name}.${endpoint.action ?? endpoint.verb}`;
+    const { query, body } = parametersOf(endpoint);
+    assert.ok(Object.keys(query?.properties ?? {}).length <= 2, what);
+    assert.ok(query === undefined || body === undefined, what);
+    for (const schema of [query, body])
+      if (schema) assert.equal((schema as { additionalProperties?: unknown }).additionalProperties, false, what);
+  }
+});
+
+test('every record says who, when, which version and where; what has no record of its own says so', () => {
+  const withoutRecord = ['rows', 'pages'];
+  for (const { name, record, idField } of categories) {
+    if (withoutRecord.includes(name)) continue;
+    const fields = Object.keys(record.properties);
+    for (const field of [idField ?? 'name', 'uri', 'createdAt', 'createdBy', 'updatedAt', 'updatedBy', 'version'])
+      assert.ok(fields.includes(field), `${name} has no ${field}`);
+  }
+});
+
+test('codes: declared ones exist, none stands twice, and each status of the closed set is in the document', () => {
+  for (const { category, endpoint, path, method } of operations) {
+    const what = `${category.name}.${endpoint.action ?? endpoint.verb}`;
+    assert.equal(new Set(endpoint.codes).size, endpoint.codes.length, `${what} declares a code twice`);
+    const responses = document.paths[path]?.[method]?.responses ?? {};
+    const failures = new Set(codesOf(endpoint).map((code) => String(codes[code].status)));
+    for (const status of failures) assert.ok(status in responses, `${what}: ${status}`);
+    const successes = Object.keys(responses).filter((status) => Number(status) < 300);
+    const first = endpoint.verb === 'create' || endpoint.creates ? '201' : '200';
+    assert.deepEqual(successes, endpoint.mayAccept ? [first, '202'] : [first], what);
+  }
+});
+
+test('every reference in the document leads somewhere', () => {
+  const walk = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return;
+    const { $ref } = value as { $ref?: unknown };
+    if (typeof $ref === 'string') {
+      let at: unknown = document;
+      for (const key of $ref.slice(2).split('/')) at = (at as Record<string, unknown> | undefined)?.[key];
+      assert.notEqual(at, undefined, $ref);
+    }
+    for (const inner of Object.values(value)) walk(inner);
+  };
+  walk(document);
+});
+
+function fits(schema: TSchema, value: unknown, what: string): void {
+  const validator = Compile(schema);
+  assert.ok(validator.Check(value), `${what}: ${JSON.stringify(validator.Errors(value))}`);
+}
+
+test('examples fit their schemas', () => {
+  for (const category of categories) {
+    fits(category.record, category.example, category.name);
+    for (const endpoint of category.endpoints) {
+      const what = `${category.name}.${endpoint.action ?? endpoint.verb}`;
+      const body = createBody(endpoint, true);
+      if (endpoint.example?.body !== undefined) fits(body as TSchema, endpoint.example.body, `${what} body`);
+      else if (body !== undefined) assert.ok(endpoint.bodyRequired !== true, `${what} needs an example of its body`);
+      if (endpoint.example?.result !== undefined && endpoint.result)
+        fits(endpoint.result, endpoint.example.result, `${what} result`);
+    }
+  }
+});

@@ -1,0 +1,213 @@
+// A throw-away category, served for real: adding v3 of one endpoint is one more declaration beside the first, and nothing
+// else changes. What a handler returns decides the status; it sees neither status nor header (rest-standard A2, A3).
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { Type } from 'typebox';
+import { Api } from '../../src/http/call.ts';
+import { HttpServer } from '../../src/http/server.ts';
+import { type Category, endpointsFor } from '../../src/standard/endpoint.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { openApi, operationsOf } from '../../src/standard/openapi.ts';
+import { uriOf } from '../../src/standard/paths.ts';
+
+interface Shelf {
+  readonly version: string;
+  readonly notes: Map<string, { text: string }>;
+}
+
+const { list, get, create, update, remove, action } = endpointsFor<Shelf>();
+const permission = { privilege: 'read', on: 'object' } as const;
+const Note = Type.Object({ name: Type.String(), text: Type.String(), uri: Type.String() });
+const example = { name: 'a', text: 'x', uri: '/api/v2/side_notes/a' };
+const text = Type.Object({ text: Type.Optional(Type.String()) }, { additionalProperties: false });
+
+function record(name: string, { notes, version }: Shelf) {
+  const note = notes.get(name);
+  if (!note) throw new Failure('OBJECT_NOT_FOUND', 'no such note', { category: 'side_notes', name });
+  return { name, text: note.text, uri: uriOf(version, [{ category: 'side_notes', name }]) };
+}
+
+const sideNotes: Category<Shelf> = {
+  name: 'side_notes',
+  singular: 'side_note',
+  title: 'Side notes',
+  doc: 'Notes.',
+  parameter: 'sideNote',
+  record: Note,
+  example,
+  endpoints: [
+    list({
+      summary: 'Lists notes.',
+      permission,
+      handle: async ({ page }, shelf) => {
+        const names = [...shelf.notes.keys()].sort().filter((name) => page.after === undefined || name > page.after);
+        const items = names.slice(0, page.limit).map((name) => record(name, shelf));
+        return { outcome: 'listed', items, next: names.length > page.limit ? items.at(-1)?.name : undefined };
+      },
+    }),
+    get({
+      summary: 'Shows a note.',
+      permission,
+      until: 'v3',
+      handle: async ({ path }, shelf) => ({ outcome: 'found', record: record(path.sideNote as string, shelf) }),
+    }),
+    get({
+      summary: 'Shows a note and its length.',
+      permission,
+      since: 'v3',
+      handle: async ({ path }, shelf) => {
+        const found = record(path.sideNote as string, shelf);
+        return { outcome: 'found', record: { ...found, length: found.text.length } };
+      },
+    }),
+    create({
+      summary: 'Writes a note.',
+      permission,
+      body: text,
+      handle: async ({ body, ifExists }, shelf) => {
+        const { name, text: written = '' } = body as { name: string; text?: string };
+        const made = !shelf.notes.has(name);
+        if (!made && ifExists === 'fail') throw new Failure('OBJECT_ALREADY_EXISTS', 'it exists');
+        if (made) shelf.notes.set(name, { text: written });
+        const shown = record(name, shelf);
+        return { outcome: 'created', record: shown, created: made, uri: shown.uri };
+      },
+    }),
+    update({
+      summary: 'Changes a note.',
+      permission,
+      body: text,
+      handle: async ({ path, body }, shelf) => {
+        const { name } = record(path.sideNote as string, shelf);
+        shelf.notes.set(name, { text: body.text ?? '' });
+        return { outcome: 'updated', record: record(name, shelf) };
+      },
+    }),
+    remove({
+      summary: 'Forgets a note.',
+      permission,
+      handle: async ({ path }, shelf) => ({ outcome: 'deleted', deleted: shelf.notes.delete(path.sideNote as string) }),
+    }),
+    action('burn', {
+      on: 'object',
+      summary: 'Fails in a way that nobody foresaw.',
+      permission,
+      body: Type.Object({}, { additionalProperties: false }),
+      handle: async () => {
+        throw new Error('secret: /etc/passwd');
+      },
+    }),
+  ],
+};
+
+const notes = new Map<string, { text: string }>();
+const seen: { kind: string; errorId?: string; error?: unknown }[] = [];
+const api = new Api<Shelf>({
+  categories: [sideNotes],
+  access: {
+    authenticate: (authorization) => {
+      if (authorization === undefined) throw new Failure('UNAUTHENTICATED', 'who are you');
+      return { name: authorization };
+    },
+    authorise: (principal, { privilege }) => {
+      if (principal.name === 'stranger') throw new Failure('FORBIDDEN', `this needs ${privilege}`);
+    },
+  },
+  contextOf: ({ version }) => ({ version, notes }),
+  pageTokenKey: randomBytes(32),
+  requestBodyBytesMax: 4096,
+  observe: (event) => void seen.push(event),
+});
+const server = new HttpServer<Shelf>({
+  api,
+  operations: {},
+  authenticate: () => undefined,
+  limits: {
+    connectionsMax: 100,
+    headersBytesMax: 8192,
+    headersTimeoutMs: 5000,
+    requestTimeoutMs: 5000,
+    keepAliveTimeoutMs: 1000,
+  },
+  observe: () => undefined,
+});
+let base = '';
+
+before(async () => {
+  base = `http://127.0.0.1:${await server.listen('127.0.0.1', 0)}`;
+});
+after(() => server.close(1000));
+
+async function call(method: string, path: string, body?: object, who = 'friend') {
+  const response = await fetch(base + path, {
+    method,
+    headers: { authorization: who, ...(body ? { 'content-type': 'application/json' } : {}) },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  });
+  const json = (await response.json()) as { code: string; message: string; result: Record<string, unknown> };
+  return { status: response.status, headers: response.headers, ...json };
+}
+
+test('both versions answer, each with its own endpoint and its own URIs, all others shared', async () => {
+  assert.equal((await call('POST', '/api/v2/side_notes', { name: 'a b', text: 'four' })).status, 201);
+  const v2 = await call('GET', '/api/v2/side_notes/a%20b');
+  assert.deepEqual(v2.result, { name: 'a b', text: 'four', uri: '/api/v2/side_notes/a%20b' });
+  const v3 = await call('GET', '/api/v3/side_notes/a%20b');
+  assert.deepEqual(v3.result, { name: 'a b', text: 'four', uri: '/api/v3/side_notes/a%20b', length: 4 });
+  assert.equal((await call('PATCH', '/api/v3/side_notes/a%20b', { text: 'x' })).result.text, 'x');
+  assert.equal((await call('GET', '/api/v4/side_notes')).code, 'API_NOT_FOUND');
+});
+
+test('the outcome decides status and envelope', async () => {
+  const made = await call('PUT', '/api/v2/side_notes/n', { text: 'x' });
+  assert.deepEqual([made.status, made.code, made.message, made.result.created], [201, '0', 'OK', true]);
+  assert.equal(made.headers.get('location'), '/api/v2/side_notes/n');
+  const again = await call('PUT', '/api/v2/side_notes/n', { text: 'y' });
+  assert.deepEqual([again.status, again.result.created, again.result.text], [201, false, 'x']);
+  assert.equal((await call('POST', '/api/v2/side_notes/create', { name: 'n' })).code, 'OBJECT_ALREADY_EXISTS');
+  assert.deepEqual((await call('DELETE', '/api/v2/side_notes/n')).result, { deleted: true });
+  assert.deepEqual((await call('DELETE', '/api/v2/side_notes/n')).result, { deleted: false });
+});
+
+test('the path goes before the body', async () => {
+  const { result } = await call('PUT', '/api/v2/side_notes/path', { name: 'body', text: 'x' });
+  assert.equal(result.name, 'path');
+  assert.ok(!notes.has('body'));
+});
+
+test('lists have the category in camelCase as their key, and pages', async () => {
+  for (const name of ['p1', 'p2', 'p3']) await call('PUT', `/api/v2/side_notes/${name}`, {});
+  const names: string[] = [];
+  let token: string | undefined;
+  do {
+    const query = `pageSize=2${token === undefined ? '' : `&pageToken=${token}`}`;
+    const { result } = await call('GET', `/api/v2/side_notes?${query}`);
+    names.push(...(result.sideNotes as { name: string }[]).map((note) => note.name));
+    token = result.nextPageToken as string | undefined;
+  } while (token !== undefined);
+  assert.deepEqual(names, [...notes.keys()].sort());
+});
+
+test('an error that nobody foresaw is a 500 with an id, and its text stays in the log', async () => {
+  const { status, code, message, result } = await call('POST', '/api/v2/side_notes/a/burn', {});
+  assert.deepEqual([status, code], [500, 'INTERNAL_ERROR']);
+  assert.deepEqual(Object.keys(result), ['errorId']);
+  assert.ok(!message.includes('secret'));
+  const logged = seen.find((event) => event.errorId === result.errorId);
+  assert.match(String(logged?.error), /secret/);
+});
+
+test('who is known and may not gets 403; the body is looked at first, the object only afterwards', async () => {
+  assert.deepEqual((await call('GET', '/api/v2/side_notes/nowhere', undefined, 'stranger')).code, 'FORBIDDEN');
+  assert.deepEqual((await call('PATCH', '/api/v2/side_notes/a', { no: 1 }, 'stranger')).code, 'UNKNOWN_FIELD');
+});
+
+test('documents of both versions come from the same declarations', () => {
+  const ids = (version: 'v2' | 'v3') => operationsOf([sideNotes as Category], version).map((one) => one.operationId);
+  assert.deepEqual(ids('v2'), ids('v3'));
+  const info = { title: 't', description: 'd', release: '1', version: 'v3' } as const;
+  const { paths } = openApi([sideNotes as Category], info) as { paths: Record<string, { get: { summary: string } }> };
+  assert.equal(paths['/api/v3/side_notes/{sideNote}']?.get.summary, 'Shows a note and its length.');
+  assert.ok(Object.keys(paths).every((path) => path.startsWith('/api/v3/')));
+});
