@@ -4,6 +4,7 @@ import type { CatalogObject } from '../catalog/object.ts';
 import type { ColumnSpec, TableSpec } from '../model/records.ts';
 import { formatType, parseType, TypeSyntaxError } from '../model/types.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
+import { Failure } from '../standard/failure.ts';
 import { pageSizeDefault } from '../standard/parameters.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { columnFieldSchemas, columnFields } from './column_fields.ts';
@@ -158,7 +159,7 @@ export const columns: Category<Context> = {
     create({
       summary: 'Adds a column at the end of a table.',
       permission: { privilege: 'alter', on: 'parent' },
-      codes: [...changeCodes, 'OBJECT_ALREADY_EXISTS'],
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS'],
       body: Type.Object(
         { ...changeFields, type: Type.String({ description: 'A logical type, such as `BIGINT`.' }) },
         { additionalProperties: false },
@@ -169,7 +170,17 @@ export const columns: Category<Context> = {
         const { name } = body as typeof body & { name: string };
         const existing = show(await require(path, context), name, path, context);
         if (existing && ifExists === 'return') return created(existing, false, existing.uri);
-        const outcome = await changeTable(tablePathOf(path), { kind: 'addColumn', column: { ...body, name } }, context);
+        const outcome = await changeTable(
+          tablePathOf(path),
+          { kind: 'addColumn', column: { ...body, name } },
+          context,
+        ).catch(async (error: unknown) => {
+          // Another PUT of the same column was faster.
+          const now = ifExists === 'return' ? show(await require(path, context), name, path, context) : undefined;
+          if (now && error instanceof Failure && error.code === 'OBJECT_ALREADY_EXISTS') return { now };
+          throw error;
+        });
+        if ('now' in outcome) return created(outcome.now, false, outcome.now.uri);
         if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
         const shown = requireShown(last(outcome.chain) as CatalogObject<TableSpec>, name, path, context);
         return created(shown, true, shown.uri);
@@ -215,7 +226,7 @@ export const columns: Category<Context> = {
       on: 'object',
       summary: 'Renames a column; keys and orders that name it follow.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: [...changeCodes, 'OBJECT_ALREADY_EXISTS'],
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS'],
       body: NewName,
       bodyRequired: true,
       result: ColumnRecord,

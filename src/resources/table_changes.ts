@@ -3,6 +3,7 @@
 import type { Static } from 'typebox';
 import type { CatalogObject, ObjectPath } from '../catalog/object.ts';
 import type { Change, TableRef } from '../engines/engine.ts';
+import { foldName, nameFault } from '../model/names.ts';
 import type { CatalogSpec, ColumnSpec, DatabaseSpec, TableSpec } from '../model/records.ts';
 import { formatType, widens } from '../model/types.ts';
 import { Failure, type Violation } from '../standard/failure.ts';
@@ -277,6 +278,7 @@ function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, co
     const violations: Violation[] = [];
     const column = columnSpec(change.column, '', violations);
     refuse(violations);
+    requireFreeColumnName(column.name, spec);
     return { ...spec, columns: [...spec.columns, touched(undefined, column, table, context)] };
   }
   const column = spec.columns.find((one) => one.name === change.name);
@@ -288,6 +290,7 @@ function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, co
         throw new Failure('CHANGE_NOT_SUPPORTED', 'a table keeps at least one column; delete the table instead');
       return { ...spec, columns: spec.columns.filter((one) => one !== column) };
     case 'renameColumn': {
+      requireFreeColumnName(change.newName, { columns: spec.columns.filter((one) => one !== column) });
       const renamed = withColumnRenamed(spec, change.name, change.newName);
       const columns = renamed.columns.map((one) =>
         one.name === change.newName ? touched(column, one, table, context) : one,
@@ -317,6 +320,16 @@ export function columnMissing(name: string): Failure {
     category: 'columns',
     name,
   });
+}
+
+/** A column is an object as any other: its name is judged as theirs are (rest-standard B1). */
+function requireFreeColumnName(name: string, { columns }: Pick<TableSpec, 'columns'>): void {
+  const fault = nameFault(name);
+  if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is not acceptable: ${fault}`, { name });
+  const taken = columns.find((column) => foldName(column.name) === foldName(name));
+  if (!taken) return;
+  const message = `the table has the column ${JSON.stringify(taken.name)}; names that differ in case only are one to SQL`;
+  throw new Failure('OBJECT_ALREADY_EXISTS', message, { category: 'columns', name: taken.name });
 }
 
 function requireUnused(name: string, spec: TableSpec): void {
