@@ -1,0 +1,134 @@
+// Reads what a stopped server left on disk, store and engine files alike, and says where the two disagree or a change was
+// left open. An empty list: every object is whole, nothing is left over.
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
+import { quoteIdentifier, quoteLiteral } from '../../src/engines/duckdb/identifiers.ts';
+import { duckdbType, logicalTypeOf } from '../../src/engines/duckdb/types.ts';
+import type { ColumnDefinition, TableSpec } from '../../src/model/records.ts';
+import { formatType } from '../../src/model/types.ts';
+
+interface StoredObject {
+  readonly id: string;
+  readonly category: string;
+  readonly parent_id: string | null;
+  readonly name: string;
+  readonly state: string;
+  readonly spec: string;
+}
+
+export async function disagreements(dataDirectory: string): Promise<string[]> {
+  const found: string[] = [];
+  const store = new DatabaseSync(join(dataDirectory, 'metadata.sqlite'));
+  const read = <T>(sql: string) => store.prepare(sql).all() as unknown as T[];
+  for (const intent of read<object>('select verb, change, attempts, last_error from intents')) {
+    found.push(`open intent: ${JSON.stringify(intent)}`);
+  }
+  const open = "select task_id, type, state from tasks where state not in ('succeeded', 'failed', 'cancelled')";
+  for (const task of read<object>(open)) found.push(`task without an end: ${JSON.stringify(task)}`);
+  const objects = read<StoredObject>('select id, category, parent_id, name, state, spec from objects');
+  store.close();
+  for (const { category, name, state } of objects) {
+    if (state !== 'ready') found.push(`${category} ${JSON.stringify(name)} is ${state}`);
+  }
+  found.push(...(await fileDisagreements(join(dataDirectory, 'catalogs'), objects)));
+  return found;
+}
+
+async function fileDisagreements(directory: string, objects: readonly StoredObject[]): Promise<string[]> {
+  const found: string[] = [];
+  const catalogs = objects.filter(({ category }) => category === 'catalogs');
+  const files = existsSync(directory) ? readdirSync(directory) : [];
+  for (const file of files) {
+    const id = file.replace(/\.duckdb(?:\.wal)?$/, '');
+    if (!catalogs.some((catalog) => catalog.id === id)) found.push(`a file without a catalog: ${file}`);
+  }
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  for (const catalog of catalogs) {
+    const file = join(directory, `${catalog.id}.duckdb`);
+    const databases = objects.filter(({ parent_id }) => parent_id === catalog.id);
+    if (!existsSync(file)) {
+      // The first catalog gets its file when its warehouse is first used.
+      if (databases.length > 0) found.push(`a catalog without a file: ${JSON.stringify(catalog.name)}`);
+      continue;
+    }
+    await connection.run(`ATTACH ${quoteLiteral(file)} AS looked_at`);
+    const inStore = databases.flatMap((database) => describeDatabase(database, objects));
+    found.push(...compare(catalog.name, inStore, await describeFile(connection)));
+    await connection.run('DETACH looked_at');
+  }
+  connection.closeSync();
+  instance.closeSync();
+  return found;
+}
+
+function compare(catalog: string, inStore: readonly string[], inFile: readonly string[]): string[] {
+  const [stored, realised] = [new Set(inStore), new Set(inFile)];
+  return [
+    ...[...stored]
+      .filter((line) => !realised.has(line))
+      .map((line) => `catalog ${catalog}: only in the store: ${line}`),
+    ...[...realised].filter((line) => !stored.has(line)).map((line) => `catalog ${catalog}: only in its file: ${line}`),
+  ];
+}
+
+const line = (...parts: readonly unknown[]) => JSON.stringify(parts);
+
+/** A line for each thing that the engine should have, in the same words as `describeFile`. */
+function describeDatabase(database: StoredObject, objects: readonly StoredObject[]): string[] {
+  const lines = [line('database', database.name)];
+  for (const table of objects.filter(({ parent_id }) => parent_id === database.id)) {
+    const spec = JSON.parse(table.spec) as TableSpec;
+    const at = [database.name, table.name];
+    lines.push(line('table', ...at));
+    lines.push(...spec.columns.map((column, i) => line('column', ...at, i + 1, ...describeColumn(column))));
+    if (spec.primaryKey.length > 0) lines.push(line('primary key', ...at, spec.primaryKey));
+    if (spec.uniqueKey.length > 0) lines.push(line('unique key', ...at));
+  }
+  return lines;
+}
+
+function describeColumn({ name, type, nullable, defaultValue }: ColumnDefinition) {
+  return [name, engineType(duckdbType(type)), nullable ? 'nullable' : 'not null', defaultValue !== undefined];
+}
+
+function engineType(text: string): string {
+  const type = logicalTypeOf(text);
+  return type ? formatType(type) : text;
+}
+
+async function describeFile(connection: DuckDBConnection): Promise<string[]> {
+  const lines: string[] = [];
+  const rows = async (from: string) => {
+    const sql = `FROM ${from} WHERE database_name = 'looked_at' AND schema_name NOT IN ('__tabularium', 'information_schema', 'pg_catalog')`;
+    return (await connection.runAndReadAll(sql)).getRowObjectsJS() as Record<string, DuckDBValue>[];
+  };
+  for (const { schema_name } of await rows('duckdb_schemas()')) {
+    if (schema_name !== 'main') lines.push(line('database', schema_name));
+  }
+  for (const { schema_name, table_name } of await rows('duckdb_tables()')) {
+    lines.push(line('table', schema_name, table_name));
+  }
+  for (const row of await rows('duckdb_columns()')) {
+    const described = [
+      row.column_name,
+      engineType(String(row.data_type)),
+      row.is_nullable ? 'nullable' : 'not null',
+      row.column_default !== null,
+    ];
+    lines.push(line('column', row.schema_name, row.table_name, Number(row.column_index), ...described));
+  }
+  for (const row of await rows('duckdb_constraints()')) {
+    if (row.constraint_type !== 'PRIMARY KEY') continue;
+    lines.push(line('primary key', row.schema_name, row.table_name, row.constraint_column_names));
+  }
+  for (const row of await rows('duckdb_indexes()')) {
+    if (row.is_unique) lines.push(line('unique key', row.schema_name, row.table_name));
+  }
+  return lines;
+}
+
+/** For a message: how a name of any kind is written in SQL. */
+export const quoted = (path: readonly string[]) => path.map(quoteIdentifier).join('.');

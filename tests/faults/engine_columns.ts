@@ -1,0 +1,38 @@
+// Asks an engine itself what columns a table has, past the catalog and every check of ours.
+import { join } from 'node:path';
+import type { EngineWarehouse } from '../../src/engines/engine.ts';
+import { newId } from '../../src/model/ids.ts';
+import type { Services } from '../../src/resources/context.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { quoted } from './agreement.ts';
+
+const timeoutMs = 30_000;
+
+/** `id BIGINT`, in their order; undefined where the engine has no such table. */
+export async function columnsInEngine(
+  services: Services,
+  engine: () => EngineWarehouse,
+  spoolDirectory: string,
+  path: readonly string[],
+): Promise<string[] | undefined> {
+  // Wakes it, should it sleep or have died.
+  await services.warehouses.use('default');
+  const [catalog] = await services.catalog.require([{ category: 'catalogs', name: 'default' }]);
+  if (!catalog) throw new Error('there is no default catalog');
+  const statement = { sql: `SELECT * FROM ${quoted(path)} LIMIT 0`, catalog: { id: catalog.id, name: catalog.name } };
+  try {
+    const { token } = await engine().analyze(statement);
+    const { columns } = await engine().execute(statement, {
+      token,
+      numbers: 'number',
+      timeoutMs,
+      signal: AbortSignal.timeout(timeoutMs),
+      resultPath: join(spoolDirectory, newId()),
+      pageBytesMax: 1_000_000,
+    });
+    return columns.map(({ name, type }) => `${name} ${type}`);
+  } catch (error) {
+    if (error instanceof Failure && error.code === 'SQL_INVALID') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,85 @@
+// What should be there, and a look at everything that could contradict it: the record, the lists, the table as the engine
+// itself has it, the number of its rows.
+import { quoted } from './agreement.ts';
+import { type Api, pathOf } from './api.ts';
+
+export interface TableState {
+  /** `id BIGINT`, in their order. */
+  readonly columns: readonly string[];
+  readonly rows: number;
+  readonly uniqueKey?: readonly string[];
+}
+
+/** A running server, wherever it runs. */
+export interface World {
+  readonly api: Api;
+  /** As the engine has it, past every check of ours; undefined where it has no such table. */
+  columnsInEngine(path: readonly string[]): Promise<string[] | undefined>;
+}
+
+/** A path of 1 name is a catalog, of 2 a database, of 3 a table. */
+export type Expected = readonly {
+  readonly path: readonly string[];
+  readonly is: 'there' | 'absent' | TableState;
+}[];
+
+const categories = ['catalogs', 'databases', 'tables'];
+
+export const uriOfPath = (path: readonly string[]) =>
+  pathOf(...path.flatMap((name, i) => [categories[i] as string, name]));
+
+export async function differences(world: World, expected: Expected): Promise<string[]> {
+  const found: string[] = [];
+  for (const { path, is } of expected) {
+    const { api } = world;
+    const say = (what: string) => found.push(`${path.join('/')}: ${what}`);
+    const record = await api.get(uriOfPath(path));
+    const isListed = await listed(api, path);
+    if (is === 'absent') {
+      if (record.status !== 404) say(`should be absent, and GET says ${record.status} ${record.code}`);
+      if (isListed) say('should be absent, and is in its list');
+      if (path.length === 3 && (await world.columnsInEngine(path))) say('should be absent, and the engine has it');
+      continue;
+    }
+    if (record.status !== 200) say(`should be there, and GET says ${record.status} ${record.code}`);
+    if (!isListed) say('should be there, and is not in its list');
+    if (is === 'there' || record.status !== 200) continue;
+    for (const difference of await tableDifferences(world, path, record.result, is)) say(difference);
+  }
+  return found;
+}
+
+async function tableDifferences(
+  world: World,
+  path: readonly string[],
+  record: Readonly<Record<string, unknown>>,
+  is: TableState,
+): Promise<string[]> {
+  const found: string[] = [];
+  const compare = (what: string, actual: unknown, wanted: unknown) => {
+    if (JSON.stringify(actual) === JSON.stringify(wanted)) return;
+    found.push(`${what} should be ${JSON.stringify(wanted)} and is ${JSON.stringify(actual)}`);
+  };
+  compare('state', record.state, 'ready');
+  const columns = record.columns as { name: string; type: string }[];
+  compare(
+    'columns in the record',
+    columns.map(({ name, type }) => `${name} ${type}`),
+    is.columns,
+  );
+  compare('unique key', record.unique_key_constraints, is.uniqueKey ?? []);
+  compare('columns in the engine', await world.columnsInEngine(path), is.columns);
+  const count = await world.api.post(`${uriOfPath(path.slice(0, 2))}/query`, {
+    sql: `SELECT count(*) FROM ${quoted(path)}`,
+  });
+  compare('rows', count.status === 200 ? count.result.rows : count, [[is.rows]]);
+  return found;
+}
+
+async function listed(api: Api, path: readonly string[]): Promise<boolean> {
+  const key = categories[path.length - 1] as string;
+  const collection = `${path.length === 1 ? '/api/v2' : uriOfPath(path.slice(0, -1))}/${key}`;
+  const first = await api.get(collection);
+  if (first.status === 404) return false;
+  return (await api.all(collection, key)).some(({ name }) => name === path.at(-1));
+}

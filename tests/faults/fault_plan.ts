@@ -1,0 +1,54 @@
+// Which call of the store or the engine goes wrong: counts them from the moment it is armed, and lets the n-th fail, or the
+// n-th and all that follow. What "fail" does is the caller's: throw, or kill a process.
+
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+/** `store`: before a statement. `before`: before a call of the engine. `after`: when it was done, before its answer arrives. */
+export type FaultPoint = 'store' | 'before' | 'after';
+
+export interface Fault {
+  readonly point: FaultPoint;
+  /** From 1. */
+  readonly n: number;
+  /** All from the n-th on, until disarmed. */
+  readonly lasting: boolean;
+}
+
+export class FaultPlan {
+  readonly #sparing = new AsyncLocalStorage<true>();
+  readonly #strike: (fault: Fault, what: string) => void;
+  #armed: Fault | undefined;
+  #seen = 0;
+  #struck: string | undefined;
+
+  /** `strike` is called where the fault is to happen, inside the call. */
+  constructor(strike: (fault: Fault, what: string) => void) {
+    this.#strike = strike;
+  }
+
+  arm(fault: Fault): void {
+    this.#armed = fault;
+    this.#seen = 0;
+    this.#struck = undefined;
+  }
+
+  /** What was struck, if anything was. */
+  disarm(): string | undefined {
+    this.#armed = undefined;
+    return this.#struck;
+  }
+
+  /** What is done here is not counted: a test's own look at things. */
+  spare<T>(look: () => Promise<T>): Promise<T> {
+    return this.#sparing.run(true, look);
+  }
+
+  hit(point: FaultPoint, what: string): void {
+    const fault = this.#armed;
+    if (fault?.point !== point || this.#sparing.getStore()) return;
+    this.#seen++;
+    if (this.#seen < fault.n || (this.#seen > fault.n && !fault.lasting)) return;
+    this.#struck ??= what;
+    this.#strike(fault, what);
+  }
+}

@@ -1,0 +1,61 @@
+// An engine with a FaultPlan around each call that changes or reads something, and with its process id told.
+import type { Engine, EngineWarehouse } from '../../src/engines/engine.ts';
+import type { FaultPlan } from './fault_plan.ts';
+
+/** The others are answered from memory, or run in the background at times of their own. */
+const counted: ReadonlySet<string> = new Set([
+  'cost',
+  'apply',
+  'forget',
+  'analyze',
+  'execute',
+  'insertRows',
+  'parseCreateTable',
+  'checkDefault',
+] satisfies (keyof EngineWarehouse)[]);
+
+export interface FaultyEngineOptions {
+  readonly plan: FaultPlan;
+  /** Told the warehouse as it is, without faults. */
+  readonly opened?: (warehouse: EngineWarehouse) => void;
+  /** Told the id of every process that the engine starts. */
+  readonly started?: (pid: number) => void;
+}
+
+export function faultyEngine(engine: Engine, { plan, opened, started }: FaultyEngineOptions): Engine {
+  return {
+    name: engine.name,
+    limits: engine.limits,
+    reservedName: (category, name) => engine.reservedName(category, name),
+    keyable: (type) => engine.keyable(type),
+    open(options) {
+      const warehouse = engine.open({
+        ...options,
+        observe: (event) => {
+          if (event.kind === 'engineStarted') started?.(event.pid);
+          options.observe(event);
+        },
+      });
+      opened?.(warehouse);
+      return faulty(warehouse, plan);
+    },
+  };
+}
+
+function faulty(warehouse: EngineWarehouse, plan: FaultPlan): EngineWarehouse {
+  return new Proxy(warehouse, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key, target);
+      if (typeof value !== 'function') return value;
+      const call = value.bind(target) as (...given: unknown[]) => unknown;
+      if (typeof key !== 'string' || !counted.has(key)) return call;
+      return async (...given: unknown[]) => {
+        const what = key === 'apply' ? `apply ${(given[0] as { kind: string }).kind}` : key;
+        plan.hit('before', what);
+        const answer = await call(...given);
+        plan.hit('after', what);
+        return answer;
+      };
+    },
+  });
+}

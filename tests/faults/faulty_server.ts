@@ -1,0 +1,89 @@
+// A server in this process whose store and engine fail as a FaultPlan says.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { EngineWarehouse } from '../../src/engines/engine.ts';
+import { type RunningServer, startServer } from '../../src/main.ts';
+import type { Services } from '../../src/resources/context.ts';
+import { readSettings } from '../../src/settings.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { Api } from './api.ts';
+import { columnsInEngine } from './engine_columns.ts';
+import type { World } from './expectation.ts';
+import { FaultPlan } from './fault_plan.ts';
+import { faultyEngine } from './faulty_engine.ts';
+
+export class InjectedFault extends Error {
+  override name = 'InjectedFault';
+}
+
+export class FaultyServer implements World {
+  /** Stores fail with an error that says nothing; an engine fails so too, or as one does whose process went away. */
+  readonly plan = new FaultPlan((fault, what) => {
+    if (fault.point !== 'store' && fault.n % 2 === 0) throw new Failure('WAREHOUSE_FAILED', `injected: ${what}`);
+    throw new InjectedFault(`injected at ${fault.point} ${fault.n}: ${what}`);
+  });
+  readonly dataDirectory: string;
+  #server!: RunningServer;
+  #api!: Api;
+  #services!: Services;
+  #engine: EngineWarehouse | undefined;
+
+  private constructor(dataDirectory: string) {
+    this.dataDirectory = dataDirectory;
+  }
+
+  static async start(): Promise<FaultyServer> {
+    const faulty = new FaultyServer(await mkdtemp(join(tmpdir(), 'tabularium-faults-')));
+    await faulty.#start();
+    return faulty;
+  }
+
+  get api(): Api {
+    return this.#api;
+  }
+
+  get services(): Services {
+    return this.#services;
+  }
+
+  columnsInEngine(path: readonly string[]): Promise<string[] | undefined> {
+    const spoolDirectory = join(this.dataDirectory, 'spool');
+    return columnsInEngine(this.#services, () => this.#engine as EngineWarehouse, spoolDirectory, path);
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.#start();
+  }
+
+  async stop(): Promise<void> {
+    this.#api.close();
+    await this.#server.close();
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.dataDirectory, { recursive: true, force: true });
+  }
+
+  async #start(): Promise<void> {
+    const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--log-level', 'silent'];
+    const log = process.env.FAULTS_LOG;
+    if (log) flags[5] = log;
+    this.#server = await startServer(readSettings([...flags, '--warehouse-threads', '2'], {}), {
+      injectStore: ({ sql }) => this.plan.hit('store', sql),
+      wrapEngine: (engine) =>
+        faultyEngine(engine, {
+          plan: this.plan,
+          opened: (warehouse) => {
+            this.#engine = warehouse;
+          },
+        }),
+      assembled: (services) => {
+        this.#services = services;
+      },
+      taskRetryPauseMs: 10,
+    });
+    this.#api = new Api(this.#server.url, this.#server.token);
+  }
+}

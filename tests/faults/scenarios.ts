@@ -1,0 +1,287 @@
+// The changes that are broken off at every step: what there is before, the request, and what there is after. Every scenario
+// works on names of its own, so that one server serves them all.
+import { quoted } from './agreement.ts';
+import { type Answer, type Api, isAcknowledged, pathOf, type Request } from './api.ts';
+import { type Expected, type TableState, uriOfPath } from './expectation.ts';
+
+export interface Scenario {
+  readonly name: string;
+  /** Makes what the request needs; `id` is in every name. */
+  readonly prepare: (api: Api, id: string) => Promise<void>;
+  readonly request: (id: string) => Request;
+  readonly before: (id: string) => Expected;
+  readonly after: (id: string) => Expected;
+  /** What a second request says when the first was done; absent: it can be made again with the same outcome. */
+  readonly again?: string;
+  /** The request is refused with this code, whatever else happens. */
+  readonly refusal?: string;
+}
+
+export async function must(answer: Promise<Answer>): Promise<Answer> {
+  const got = await answer;
+  if (!isAcknowledged(got)) throw new Error(`${got.status} ${got.code}: ${got.message} ${JSON.stringify(got.result)}`);
+  return got;
+}
+
+const plain = ['id BIGINT', 'n INT', 'v STRING'];
+const bodyOf = (columns: readonly string[]) =>
+  columns.map((column) => ({ name: column.split(' ')[0], type: column.split(' ')[1] }));
+
+const databaseOf = (id: string) => ['default', `d ${id}`];
+const tableOf = (id: string) => [...databaseOf(id), `t"${id}`];
+
+async function makeTable(api: Api, path: readonly string[], rows: number, extra: object = {}): Promise<void> {
+  const [catalog = '', database = '', table = ''] = path;
+  await must(api.put(uriOfPath([catalog]), {}));
+  await must(api.put(uriOfPath([catalog, database]), {}));
+  await must(api.post(`${uriOfPath([catalog, database])}/tables`, { name: table, columns: bodyOf(plain), ...extra }));
+  if (rows === 0) return;
+  const sql = `INSERT INTO ${quoted(path)} SELECT range, range, 'v' || range FROM range(${rows})`;
+  await must(api.post(`${uriOfPath([catalog, database])}/query`, { sql }));
+}
+
+const there = (path: readonly string[], is: TableState): Expected => [{ path, is }];
+const absent = (path: readonly string[]): Expected => [{ path, is: 'absent' }];
+const plainWith = (rows: number): TableState => ({ columns: plain, rows });
+
+/** A PATCH of a table of so many rows. */
+function patch(name: string, rows: number, body: object, after: TableState, extra?: object): Scenario {
+  return {
+    name,
+    prepare: (api, id) => makeTable(api, tableOf(id), rows, extra),
+    request: (id) => ({ method: 'PATCH', path: uriOfPath(tableOf(id)), body }),
+    before: (id) => there(tableOf(id), plainWith(rows)),
+    after: (id) => there(tableOf(id), after),
+  };
+}
+
+const onColumn = (id: string, ...rest: readonly string[]) =>
+  pathOf('catalogs', 'default', 'databases', `d ${id}`, 'tables', `t"${id}`, 'columns', ...rest);
+
+const manyRows = 120_000;
+const wide = ['id BIGINT', 'n BIGINT', 'v STRING'];
+
+const ofCatalogs: Scenario[] = [
+  {
+    name: 'create a catalog',
+    prepare: async () => {},
+    request: (id) => ({ method: 'POST', path: pathOf('catalogs'), body: { name: `c/${id}` } }),
+    before: (id) => absent([`c/${id}`]),
+    after: (id) => [{ path: [`c/${id}`], is: 'there' }],
+    again: 'OBJECT_ALREADY_EXISTS',
+  },
+  {
+    name: 'rename a catalog',
+    prepare: (api, id) => makeTable(api, [`c/${id}`, 'd', 't'], 3),
+    request: (id) => ({ method: 'POST', path: `${uriOfPath([`c/${id}`])}/rename`, body: { newName: `r/${id}` } }),
+    before: (id) => [...absent([`r/${id}`]), ...there([`c/${id}`, 'd', 't'], plainWith(3))],
+    after: (id) => [...absent([`c/${id}`]), ...there([`r/${id}`, 'd', 't'], plainWith(3))],
+    again: 'OBJECT_NOT_FOUND',
+  },
+  {
+    name: 'drop a catalog and all that is in it',
+    prepare: (api, id) => makeTable(api, [`c/${id}`, 'd', 't'], 3),
+    request: (id) => ({ method: 'DELETE', path: `${uriOfPath([`c/${id}`])}?cascade=true` }),
+    before: (id) => there([`c/${id}`, 'd', 't'], plainWith(3)),
+    after: (id) => [...absent([`c/${id}`]), ...absent([`c/${id}`, 'd', 't'])],
+  },
+];
+
+const ofDatabases: Scenario[] = [
+  {
+    name: 'create a database',
+    prepare: async () => {},
+    request: (id) => ({ method: 'PUT', path: uriOfPath(databaseOf(id)), body: {} }),
+    before: (id) => absent(databaseOf(id)),
+    after: (id) => [{ path: databaseOf(id), is: 'there' }],
+  },
+  ...[3, manyRows].map(
+    (rows): Scenario => ({
+      name: `rename a database whose table has ${rows} rows`,
+      prepare: async (api, id) => {
+        await makeTable(api, tableOf(id), rows);
+        await makeTable(api, [...databaseOf(id), 'keyed'], 2, { unique_key_constraints: ['n'] });
+      },
+      request: (id) => ({ method: 'POST', path: `${uriOfPath(databaseOf(id))}/rename`, body: { newName: `e ${id}` } }),
+      before: (id) => [
+        ...absent(['default', `e ${id}`]),
+        ...there(tableOf(id), plainWith(rows)),
+        ...there([...databaseOf(id), 'keyed'], { ...plainWith(2), uniqueKey: ['n'] }),
+      ],
+      after: (id) => [
+        ...absent(databaseOf(id)),
+        ...absent(tableOf(id)),
+        ...there(['default', `e ${id}`, `t"${id}`], plainWith(rows)),
+        ...there(['default', `e ${id}`, 'keyed'], { ...plainWith(2), uniqueKey: ['n'] }),
+      ],
+      again: 'OBJECT_NOT_FOUND',
+    }),
+  ),
+  {
+    name: 'drop a database and its tables',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({ method: 'DELETE', path: `${uriOfPath(databaseOf(id))}?cascade=true` }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => [...absent(databaseOf(id)), ...absent(tableOf(id))],
+  },
+];
+
+const ofTables: Scenario[] = [
+  {
+    name: 'create a table with keys and a default',
+    prepare: async (api, id) => void (await must(api.put(uriOfPath(databaseOf(id)), {}))),
+    request: (id) => ({
+      method: 'POST',
+      path: `${uriOfPath(databaseOf(id))}/tables/create`,
+      body: {
+        name: `t"${id}`,
+        columns: bodyOf(plain).map((column) => (column.name === 'v' ? { ...column, defaultValue: "'new'" } : column)),
+        primaryKey: ['id'],
+        unique_key_constraints: ['n'],
+      },
+    }),
+    before: (id) => absent(tableOf(id)),
+    after: (id) => there(tableOf(id), { ...plainWith(0), uniqueKey: ['n'] }),
+    again: 'OBJECT_ALREADY_EXISTS',
+  },
+  {
+    name: 'create a table from SQL',
+    prepare: async (api, id) => void (await must(api.put(uriOfPath(databaseOf(id)), {}))),
+    request: (id) => ({
+      method: 'PUT',
+      path: `${uriOfPath(databaseOf(id))}/tables/create`,
+      body: { sql: `CREATE TABLE "t""${id}" (id BIGINT, n INT, v VARCHAR)` },
+    }),
+    before: (id) => absent(tableOf(id)),
+    after: (id) => there(tableOf(id), plainWith(0)),
+  },
+  {
+    name: 'rename a table with a unique key',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3, { unique_key_constraints: ['n'] }),
+    request: (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/rename`, body: { newName: `u"${id}` } }),
+    before: (id) => [
+      ...absent([...databaseOf(id), `u"${id}`]),
+      ...there(tableOf(id), { ...plainWith(3), uniqueKey: ['n'] }),
+    ],
+    after: (id) => [
+      ...absent(tableOf(id)),
+      ...there([...databaseOf(id), `u"${id}`], { ...plainWith(3), uniqueKey: ['n'] }),
+    ],
+    again: 'OBJECT_NOT_FOUND',
+  },
+  {
+    name: 'drop a table',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({ method: 'DELETE', path: uriOfPath(tableOf(id)) }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => absent(tableOf(id)),
+  },
+  {
+    name: 'truncate a table',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/truncate`, body: {} }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => there(tableOf(id), plainWith(0)),
+  },
+];
+
+const ofColumns: Scenario[] = [
+  {
+    name: 'add a column',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({
+      method: 'POST',
+      path: onColumn(id),
+      body: { name: 'more', type: 'DOUBLE', defaultValue: 1.5 },
+    }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => there(tableOf(id), { columns: [...plain, 'more DOUBLE'], rows: 3 }),
+    again: 'OBJECT_ALREADY_EXISTS',
+  },
+  {
+    name: 'drop a column',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({ method: 'DELETE', path: onColumn(id, 'n') }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => there(tableOf(id), { columns: ['id BIGINT', 'v STRING'], rows: 3 }),
+  },
+  {
+    name: 'rename a column of a key',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3, { unique_key_constraints: ['n'] }),
+    request: (id) => ({ method: 'POST', path: onColumn(id, 'n', 'rename'), body: { newName: 'm' } }),
+    before: (id) => there(tableOf(id), { ...plainWith(3), uniqueKey: ['n'] }),
+    after: (id) => there(tableOf(id), { columns: ['id BIGINT', 'm INT', 'v STRING'], rows: 3, uniqueKey: ['m'] }),
+    again: 'OBJECT_NOT_FOUND',
+  },
+  {
+    name: 'widen a column',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({ method: 'PATCH', path: onColumn(id, 'n'), body: { type: 'BIGINT' } }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => there(tableOf(id), { columns: wide, rows: 3 }),
+  },
+  {
+    name: 'widen a column of a large table, by a task',
+    prepare: (api, id) => makeTable(api, tableOf(id), manyRows),
+    request: (id) => ({ method: 'PATCH', path: onColumn(id, 'n'), body: { type: 'BIGINT' } }),
+    before: (id) => there(tableOf(id), plainWith(manyRows)),
+    after: (id) => there(tableOf(id), { columns: wide, rows: manyRows }),
+  },
+  patch('give a unique key', 3, { unique_key_constraints: ['n', 'v'] }, { ...plainWith(3), uniqueKey: ['n', 'v'] }),
+  patch(
+    'give a large table a unique key, by a task',
+    manyRows,
+    { unique_key_constraints: ['n'] },
+    { ...plainWith(manyRows), uniqueKey: ['n'] },
+  ),
+  patch(
+    'change columns and the comment in one',
+    3,
+    {
+      comment: 'changed',
+      columns: bodyOf(['id BIGINT', 'n BIGINT', 'w DOUBLE']),
+    },
+    { columns: ['id BIGINT', 'n BIGINT', 'w DOUBLE'], rows: 3 },
+  ),
+];
+
+const ofRows: Scenario[] = [
+  {
+    name: 'insert rows',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({
+      method: 'POST',
+      path: `${uriOfPath(tableOf(id))}/rows`,
+      body: { rows: Array.from({ length: 100 }, (_, i) => [i, i, 'v']) },
+    }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => there(tableOf(id), plainWith(103)),
+    again: 'more',
+  },
+  {
+    name: 'insert by a task',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({
+      method: 'POST',
+      path: `${uriOfPath(databaseOf(id))}/query`,
+      body: { sql: `INSERT INTO ${quoted(tableOf(id))} SELECT range, range, 'v' FROM range(100)`, waitSeconds: 0 },
+    }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => there(tableOf(id), plainWith(103)),
+    again: 'more',
+  },
+  {
+    name: 'give a unique key that the rows break',
+    prepare: async (api, id) => {
+      await makeTable(api, tableOf(id), 3);
+      const path = `${uriOfPath(tableOf(id))}/rows`;
+      await must(api.post(path, { rows: [{ id: 1, n: 1, v: 'a second time' }] }));
+    },
+    request: (id) => ({ method: 'PATCH', path: uriOfPath(tableOf(id)), body: { unique_key_constraints: ['n'] } }),
+    before: (id) => there(tableOf(id), plainWith(4)),
+    after: (id) => there(tableOf(id), plainWith(4)),
+    refusal: 'CONSTRAINT_VIOLATED',
+  },
+];
+
+export const scenarios: readonly Scenario[] = [...ofCatalogs, ...ofDatabases, ...ofTables, ...ofColumns, ...ofRows];

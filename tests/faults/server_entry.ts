@@ -1,0 +1,96 @@
+// A server that can be killed: run by server_process.ts as a child, told over IPC at which step it, or its engine's process,
+// is to be killed with SIGKILL. The product knows nothing of this file.
+import { join } from 'node:path';
+import type { EngineWarehouse } from '../../src/engines/engine.ts';
+import { startServer } from '../../src/main.ts';
+import type { Services } from '../../src/resources/context.ts';
+import { readSettings } from '../../src/settings.ts';
+import { columnsInEngine } from './engine_columns.ts';
+import { type Fault, FaultPlan } from './fault_plan.ts';
+import { faultyEngine } from './faulty_engine.ts';
+
+export type Order =
+  | { readonly kind: 'arm'; readonly victim: 'server' | 'engine'; readonly fault: Fault; readonly delayMs: number }
+  | { readonly kind: 'disarm' }
+  | { readonly kind: 'recover' }
+  | { readonly kind: 'columns'; readonly path: readonly string[] }
+  | { readonly kind: 'stop' };
+
+export type Report =
+  | { readonly kind: 'ready'; readonly url: string; readonly token: string }
+  | { readonly kind: 'engine'; readonly pid: number }
+  | { readonly kind: 'done'; readonly id: number; readonly answer?: unknown; readonly error?: string };
+
+let victim: 'server' | 'engine' = 'server';
+let delayMs = 0;
+let enginePid: number | undefined;
+let engine: EngineWarehouse | undefined;
+let services: Services | undefined;
+
+const report = (message: Report) => process.send?.(message);
+
+function kill(): void {
+  const pid = victim === 'server' ? process.pid : enginePid;
+  try {
+    if (pid !== undefined) process.kill(pid, 'SIGKILL');
+  } catch {
+    // It is dead already.
+  }
+}
+
+const plan = new FaultPlan(() => {
+  if (delayMs > 0) setTimeout(kill, delayMs);
+  else kill();
+});
+
+const settings = readSettings(process.argv.slice(2), {});
+const server = await startServer(settings, {
+  injectStore: ({ sql }) => plan.hit('store', sql),
+  wrapEngine: (wrapped) =>
+    faultyEngine(wrapped, {
+      plan,
+      opened: (warehouse) => {
+        engine = warehouse;
+      },
+      started: (pid) => {
+        enginePid = pid;
+        report({ kind: 'engine', pid });
+      },
+    }),
+  assembled: (all) => {
+    services = all;
+  },
+  taskRetryPauseMs: 50,
+});
+
+async function obey(order: Order): Promise<unknown> {
+  switch (order.kind) {
+    case 'arm':
+      ({ victim, delayMs } = order);
+      return plan.arm(order.fault);
+    case 'disarm':
+      return plan.disarm();
+    case 'recover':
+      return services?.catalog.recover();
+    case 'columns':
+      return columnsInEngine(
+        services as Services,
+        () => engine as EngineWarehouse,
+        join(settings.dataDir, 'spool'),
+        order.path,
+      );
+    case 'stop':
+      return server.close();
+  }
+}
+
+process.on('message', ({ id, order }: { id: number; order: Order }) => {
+  obey(order).then(
+    (answer) => report({ kind: 'done', id, answer }),
+    (error: unknown) => report({ kind: 'done', id, error: String(error) }),
+  );
+});
+// Whoever started it is gone: nothing is to stay behind.
+process.on('disconnect', () => process.exit(1));
+
+report({ kind: 'ready', url: server.url, token: server.token });

@@ -1,0 +1,181 @@
+// A server in a process of its own: started, armed, killed, started again on the same data. Watches that no engine outlives it.
+import { type ChildProcess, fork } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Api } from './api.ts';
+import type { World } from './expectation.ts';
+import type { Fault } from './fault_plan.ts';
+import type { Order, Report } from './server_entry.ts';
+
+const entry = new URL('./server_entry.ts', import.meta.url);
+const readyMsMax = 20_000;
+const orphanMsMax = 5_000;
+
+export class ServerProcess implements World {
+  readonly dataDirectory: string;
+  /** How long each start took until the server said that it is ready. */
+  readonly startMs: number[] = [];
+  #child: ChildProcess | undefined;
+  #api: Api | undefined;
+  #enginePids: number[] = [];
+  #orders = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
+  #orderIds = 0;
+  #exited: Promise<void> = Promise.resolve();
+
+  constructor(dataDirectory: string) {
+    this.dataDirectory = dataDirectory;
+  }
+
+  static async onEmptyDirectory(): Promise<ServerProcess> {
+    const server = new ServerProcess(await mkdtemp(join(tmpdir(), 'tabularium-kills-')));
+    await server.start();
+    return server;
+  }
+
+  get api(): Api {
+    if (!this.#api) throw new Error('the server does not run');
+    return this.#api;
+  }
+
+  get runs(): boolean {
+    return this.#child !== undefined;
+  }
+
+  async start(): Promise<void> {
+    const before = performance.now();
+    const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--warehouse-threads', '2'];
+    const child = fork(entry, [...flags, '--log-level', process.env.FAULTS_LOG ?? 'error'], {
+      stdio: ['ignore', 'ignore', process.env.FAULTS_LOG ? 'inherit' : 'ignore', 'ipc'],
+      execArgv: [],
+    });
+    this.#child = child;
+    this.#exited = new Promise((resolve) => child.once('exit', () => resolve()));
+    child.once('exit', () => this.#gone(child));
+    const ready = new Promise<{ url: string; token: string }>((resolve, reject) => {
+      child.once('exit', (code, signal) => reject(new Error(`the server did not start: ${code ?? signal}`)));
+      child.on('message', (report: Report) => this.#hear(report, resolve));
+    });
+    const { url, token } = await within(ready, readyMsMax, 'the server is not ready in time');
+    this.startMs.push(performance.now() - before);
+    this.#api = new Api(url, token);
+  }
+
+  /** Which step is to be a process's last. */
+  async arm(victim: 'server' | 'engine', fault: Fault, delayMs = 0): Promise<void> {
+    await this.#order({ kind: 'arm', victim, fault, delayMs });
+  }
+
+  /** What was struck; undefined where the server still runs and nothing was. */
+  async disarm(): Promise<string | undefined> {
+    return (await this.#order({ kind: 'disarm' })) as string | undefined;
+  }
+
+  async recover(): Promise<void> {
+    await this.#order({ kind: 'recover' });
+  }
+
+  async columnsInEngine(path: readonly string[]): Promise<string[] | undefined> {
+    return (await this.#order({ kind: 'columns', path })) as string[] | undefined;
+  }
+
+  /** Stops in good order. */
+  async stop(): Promise<void> {
+    await this.#order({ kind: 'stop' });
+    this.#child?.kill('SIGKILL');
+    await this.#exited;
+    await this.noOrphans();
+  }
+
+  /** SIGKILL now, to the server itself. */
+  async kill(): Promise<void> {
+    this.#child?.kill('SIGKILL');
+    await this.#exited;
+  }
+
+  /** SIGKILL now, to its newest engine; false where it has none. */
+  killEngine(): boolean {
+    const pid = this.#enginePids.at(-1);
+    if (pid === undefined || !isAlive(pid)) return false;
+    process.kill(pid, 'SIGKILL');
+    return true;
+  }
+
+  /** Waits until it is dead, should it be about to be. */
+  async exited(waitMs: number): Promise<boolean> {
+    await Promise.race([this.#exited, pause(waitMs)]);
+    return !this.runs;
+  }
+
+  /** Throws where an engine of a server that is gone still lives. */
+  async noOrphans(): Promise<void> {
+    const deadline = Date.now() + orphanMsMax;
+    const gone = this.runs ? this.#enginePids.slice(0, -1) : this.#enginePids;
+    for (const pid of gone) {
+      while (isAlive(pid)) {
+        if (Date.now() > deadline) throw new Error(`the engine's process ${pid} outlives its server`);
+        await pause(10);
+      }
+    }
+    this.#enginePids = this.runs ? this.#enginePids.slice(-1) : [];
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.dataDirectory, { recursive: true, force: true });
+  }
+
+  #hear(report: Report, ready: (at: { url: string; token: string }) => void): void {
+    if (report.kind === 'ready') ready(report);
+    else if (report.kind === 'engine') this.#enginePids.push(report.pid);
+    else {
+      const waiting = this.#orders.get(report.id);
+      this.#orders.delete(report.id);
+      if (report.error === undefined) waiting?.resolve(report.answer);
+      else waiting?.reject(new Error(report.error));
+    }
+  }
+
+  #order(order: Order): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const id = ++this.#orderIds;
+      this.#orders.set(id, { resolve, reject });
+      const refused = () => reject(new Error(`the server is gone and cannot ${order.kind}`));
+      if (!this.#child?.connected) return refused();
+      this.#child.send({ id, order }, (error) => error && refused());
+    });
+  }
+
+  #gone(child: ChildProcess): void {
+    if (this.#child !== child) return;
+    this.#child = undefined;
+    this.#api?.close();
+    for (const { reject } of this.#orders.values()) reject(new Error('the server died'));
+    this.#orders.clear();
+  }
+}
+
+/** A zombie is dead: it waits for whoever has to hear of it. */
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    if (process.platform !== 'linux') return true;
+    return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+async function within<T>(work: Promise<T>, ms: number, what: string): Promise<T> {
+  const late = new AbortController();
+  const tooLate = pause(ms, undefined, { signal: late.signal }).then(() => {
+    throw new Error(what);
+  });
+  try {
+    return await Promise.race([work, tooLate]);
+  } finally {
+    late.abort();
+    tooLate.catch(() => {});
+  }
+}
