@@ -59,7 +59,10 @@ const wrongType = (wanted: string, value: unknown): Fault =>
 
 const booleanReader: ValueReader = (value) => (typeof value === 'boolean' ? value : wrongType('true or false', value));
 
-/** The exact text of what is a number, or a string that the query API writes for one (`"numbers": "string"`). */
+/**
+ * The exact text of a number (parseJson keeps a double only where it prints what was meant),
+ * or of a string that the query API writes for one (`"numbers": "string"`).
+ */
 function numberText(value: unknown): string | undefined {
   if (typeof value === 'number') return String(value);
   if (JSON.isRawJSON(value)) return value.rawJSON;
@@ -75,8 +78,7 @@ function integerReader(bits: number): ValueReader {
     if (typeof value === 'number' && value >= safeLeast && value <= safeMost && Number.isInteger(value)) return value;
     const text = numberText(value);
     if (text === undefined) return wrongType('an integer', value);
-    // A double that is no safe integer prints rounded digits, which BigInt does not.
-    const exact = exactNumber(typeof value === 'number' && Number.isInteger(value) ? String(BigInt(value)) : text);
+    const exact = exactNumber(text);
     if (exact !== undefined && exact.fraction !== '')
       return new Fault('type', `an integer is wanted, not ${described(value)}`);
     const integer = exact === undefined || exact.whole.length > 40 ? undefined : BigInt(formatExact(exact));
@@ -94,8 +96,9 @@ function decimalReader(precision: number, scale: number): ValueReader {
     if (typeof value === 'number' && Number.isSafeInteger(value) && value < limit && value > -limit) return value;
     const text = numberText(value);
     if (text === undefined) return wrongType('a number', value);
-    const exact = exactNumber(typeof value === 'number' && Number.isInteger(value) ? String(BigInt(value)) : text);
-    if (exact === undefined || exact.whole.length > precision - scale) {
+    const exact = exactNumber(text);
+    if (exact === undefined) return new Fault('range', `${described(value)} is beyond ${name}`);
+    if (exact.whole.length > precision - scale) {
       return new Fault('range', `${described(value)} has too many digits before the point for ${name}`);
     }
     if (exact.fraction.length > scale) {
@@ -196,7 +199,7 @@ const base64Reader: ValueReader = (value) => {
   return new Fault('format', 'base64 with padding (RFC 4648, section 4) is wanted');
 };
 
-/** A JSON column holds the text of its value, so its text is handed on as a string: "1.10" stays what it is. */
+/** A JSON column holds the text of its value, so its text is handed on as a string: no reader of numbers touches it. */
 const jsonReader: ValueReader = (value) => {
   const text = JSON.stringify(value);
   // JSON.stringify escapes lone surrogates, and nothing else so.
