@@ -1,0 +1,116 @@
+// bin/tabularium.js alone, with a stand-in for the server that says how it was started: which Node runs it, with which
+// arguments and environment, and that signals and exit codes go through. The packed server is package.test.ts.
+import assert from 'node:assert/strict';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { after, describe, it } from 'node:test';
+
+const root = resolve(import.meta.dirname, '../..');
+const place = mkdtempSync(join(tmpdir(), 'tabularium-launcher-'));
+/** The same without the packages that carry a Node. */
+const bare = mkdtempSync(join(tmpdir(), 'tabularium-launcher-bare-'));
+after(() => {
+  for (const directory of [place, bare]) rmSync(directory, { recursive: true });
+});
+
+const standIn = `
+if (process.argv.includes('--wait')) {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => { console.log(signal); process.exit(7); });
+  setInterval(() => {}, 1000);
+}
+const { version, pid, argv, env } = process;
+console.log(JSON.stringify({ version, pid, args: argv.slice(2), threads: env.UV_THREADPOOL_SIZE }));
+if (process.argv.includes('--die')) process.kill(pid, 'SIGKILL');
+if (process.argv.includes('--fail')) process.exit(3);
+`;
+/** Makes the running Node look as old as Debian 12's, which has no execve. */
+const pretendOld = `
+Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.4' } });
+process.execve = undefined;
+`;
+
+mkdirSync(join(place, 'dist'));
+cpSync(join(root, 'bin'), join(place, 'bin'), { recursive: true });
+writeFileSync(join(place, 'package.json'), '{"type": "module"}');
+writeFileSync(join(place, 'dist/main.js'), standIn);
+writeFileSync(join(place, 'old.cjs'), pretendOld);
+for (const name of ['bin', 'dist', 'package.json']) cpSync(join(place, name), join(bare, name), { recursive: true });
+symlinkSync(join(root, 'node_modules'), join(place, 'node_modules'));
+
+type Launcher = ChildProcessByStdio<null, Readable, Readable>;
+interface Start {
+  readonly old?: boolean;
+  readonly directory?: string;
+  readonly env?: Record<string, string>;
+}
+
+function launch(args: string[], { old = false, directory = place, env = {} }: Start = {}): Launcher {
+  const { UV_THREADPOOL_SIZE: _, ...inherited } = process.env;
+  const script = [...(old ? ['--require', join(place, 'old.cjs')] : []), join(directory, 'bin/tabularium.js'), ...args];
+  return spawn(process.execPath, script, { env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+async function result(child: Launcher) {
+  const [out, err, [code, signal]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
+  return { out, err, code: code as number | null, signal: signal as string | null };
+}
+
+for (const old of [false, true])
+  describe(old ? 'from a Node that is too old' : 'from a Node that is new enough', () => {
+    it('starts the server in a Node that is new enough, with the arguments and a large thread pool', async () => {
+      const child = launch(['serve', '--port', '0', 'a b', '--x=*'], { old });
+      const { out, code, err } = await result(child);
+      assert.equal(code, 0, err);
+      const said = JSON.parse(out);
+      assert.deepEqual(said.args, ['--port', '0', 'a b', '--x=*']);
+      assert.ok(Number(said.version.slice(1).split('.')[0]) >= 26, said.version);
+      assert.equal(said.threads, '32');
+      assert.equal(
+        said.pid === child.pid,
+        !old,
+        'the new one takes the place of the launcher, the old one waits beside it',
+      );
+    });
+
+    it('leaves a thread pool size alone that is given', async () => {
+      const { out } = await result(launch([], { old, env: { UV_THREADPOOL_SIZE: '48' } }));
+      assert.equal(JSON.parse(out).threads, '48');
+    });
+
+    it('takes `serve` as said when the first argument is a flag', async () => {
+      const { out } = await result(launch(['--demo'], { old }));
+      assert.deepEqual(JSON.parse(out).args, ['--demo']);
+    });
+
+    it('ends as the server ends', async () => {
+      assert.equal((await result(launch(['--fail'], { old }))).code, 3);
+      assert.equal((await result(launch(['--die'], { old }))).signal, 'SIGKILL');
+    });
+
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+      it(`hands ${signal} on`, async () => {
+        const child = launch(['--wait'], { old });
+        await once(child.stdout, 'readable');
+        child.kill(signal);
+        const { out, code } = await result(child);
+        assert.match(out, new RegExp(`^${signal}$`, 'm'));
+        assert.equal(code, 7);
+      });
+
+    it('refuses a command that there is none of', async () => {
+      const { err, code } = await result(launch(['server'], { old }));
+      assert.equal(code, 1);
+      assert.match(err, /^tabularium: "server" is not a command; there is: serve/);
+    });
+  });
+
+it('says what to do when no Node is new enough', async () => {
+  const { err, code } = await result(launch([], { old: true, directory: bare }));
+  assert.equal(code, 1);
+  assert.match(err, /^tabularium: needs Node\.js 26 or newer; this is 18\.20\.4.* is not installed\. Install/);
+});

@@ -1,0 +1,136 @@
+// The package as its users get it: packed, installed in an empty directory, started by its command. What the launcher does
+// with signals and old versions of Node is launcher.test.ts.
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const root = resolve(import.meta.dirname, '../..');
+const installTimeoutMs = 180_000;
+const readyTimeoutMs = 30_000;
+const outputBytesMax = 16 * 1024 * 1024;
+
+/**
+ * As in a shell of the user's: without the directories that npm puts before PATH for a script. Debian's npm needs Debian's
+ * Node, and the package must bring its own.
+ */
+const env: NodeJS.ProcessEnv = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !/^npm_(lifecycle|package|command|execpath|node)/.test(name)),
+);
+env.PATH = (process.env.PATH ?? '')
+  .split(delimiter)
+  .filter((directory) => !/node_modules|node-gyp-bin/.test(directory))
+  .join(delimiter);
+
+const place = mkdtempSync(join(tmpdir(), 'tabularium-package-'));
+const home = join(place, 'home');
+after(() => rmSync(place, { recursive: true, force: true }));
+
+const npm = (args: string[], cwd: string) =>
+  run('npm', args, { cwd, env, timeout: installTimeoutMs, maxBuffer: outputBytesMax });
+
+/** The address that the server prints when it is ready. */
+async function readyUrl(server: ChildProcess): Promise<string> {
+  const lines: string[] = [];
+  const timer = setTimeout(() => server.kill('SIGKILL'), readyTimeoutMs);
+  server.stderr?.on('data', (data: Buffer) => lines.push(data.toString()));
+  if (!server.stdout) throw new Error('stdout is not a pipe');
+  for await (const line of createInterface({ input: server.stdout })) {
+    lines.push(line);
+    const url = /http:\/\/127\.0\.0\.1:\d+/.exec(line)?.[0];
+    if (url) {
+      clearTimeout(timer);
+      server.stdout.resume();
+      return url;
+    }
+  }
+  throw new Error(`the server is not ready after ${readyTimeoutMs} ms:\n${lines.join('\n')}`);
+}
+
+describe('the package', () => {
+  let tarball = '';
+  before(async () => {
+    await npm(['pack', '--pack-destination', place], root);
+    tarball = readdirSync(place).find((name) => name.endsWith('.tgz')) ?? '';
+    assert.match(tarball, /^tabularium-\d+\.\d+\.\d+.*\.tgz$/);
+    await run('mkdir', [home]);
+    writeFileSync(join(home, 'package.json'), '{"private": true}');
+    await npm(['install', '--no-audit', '--no-fund', join(place, tarball)], home);
+  });
+
+  it('has what it needs to run and nothing of how it is made', async () => {
+    const { stdout } = await run('tar', ['-tzf', join(place, tarball)]);
+    const names = stdout.split('\n').map((name) => name.replace(/^package\//, ''));
+    for (const name of [
+      'bin/tabularium.js',
+      'bin/package.json',
+      'dist/main.js',
+      'openapi.json',
+      'LICENSE',
+      'README.md',
+      'demo/ssb/tables/lineorder.sql',
+    ])
+      assert.ok(names.includes(name), `${name} is missing`);
+    for (const name of names)
+      assert.doesNotMatch(name, /^(src|tests|bench|scripts|data|node_modules|\.ci)\/|\.ts$|\.tgz$/);
+  });
+
+  it('says its version and its flags', async () => {
+    const { stdout: version } = await run('npx', ['tabularium', '--version'], { cwd: home, env });
+    assert.match(version, /^\d+\.\d+\.\d+\n$/);
+    const { stdout: help } = await run('npx', ['tabularium', 'serve', '--help'], { cwd: home, env });
+    assert.match(help, /--data-dir <path>/);
+  });
+
+  it('serves from an empty directory and stops when told to', async () => {
+    // The command itself and not npx, whose shell is between it and a signal.
+    const command = join(home, 'node_modules/.bin/tabularium');
+    const server = spawn(command, ['serve', '--port', '0'], { cwd: home, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const exit = once(server, 'exit');
+    try {
+      const url = await readyUrl(server);
+      const answer = await fetch(`${url}/livez`);
+      assert.equal(answer.status, 200);
+      await answer.arrayBuffer();
+      const token = readFileSync(join(home, 'data/root.token'), 'utf8').trim();
+      const query = await fetch(`${url}/api/v2/catalogs/default/query`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ sql: 'SELECT 6 * 7 AS answer' }),
+      });
+      const body = await query.text();
+      assert.equal(query.status, 200, body);
+      assert.deepEqual(JSON.parse(body).result.rows, [[42]]);
+      server.kill('SIGTERM');
+      const [code, signal] = await exit;
+      assert.deepEqual([code, signal], [0, null]);
+    } finally {
+      server.kill('SIGKILL');
+      await exit;
+    }
+  });
+
+  it('serves through npx', async () => {
+    const server = spawn('npx', ['tabularium', 'serve', '--port', '0'], {
+      cwd: home,
+      env,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const exit = once(server, 'exit');
+    try {
+      const answer = await fetch(`${await readyUrl(server)}/livez`);
+      assert.equal(answer.status, 200);
+    } finally {
+      // The whole group, as a terminal's Ctrl-C would.
+      process.kill(-(server.pid ?? 0), 'SIGTERM');
+      await exit;
+    }
+  });
+});
