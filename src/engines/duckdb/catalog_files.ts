@@ -7,7 +7,7 @@ import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { ensureSteps, rowsOf } from './steps.ts';
 
 /** With DuckDB's own 256 KiB, 20,000 tables would be a file of 404 MB instead of 26 MB. */
-const blockSizeBytes = 16_384;
+export const blockSizeBytes = 16_384;
 
 export function catalogsDirectory(dataDirectory: string): string {
   return join(dataDirectory, 'catalogs');

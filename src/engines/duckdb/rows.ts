@@ -27,8 +27,8 @@ export async function insertRows(
   if (signal?.aborted) throw cancelled();
   signal?.addEventListener('abort', interrupt);
   try {
-    const text = insertText(table, batch);
-    await retryingConflicts(() => runPrepared(connection, text, parametersOf(batch)), signal);
+    const { text, parameters } = insertStatement(table, batch);
+    await retryingConflicts(() => runPrepared(connection, text, parameters), signal);
     return batch.rowCount;
   } catch (error) {
     if (signal?.aborted) throw cancelled();
@@ -41,10 +41,17 @@ export async function insertRows(
 
 const cancelled = (): Failure => new Failure('STATEMENT_CANCELLED', 'the insert was cancelled; nothing was inserted');
 
-function insertText(table: TableRef, batch: RowsBatch): string {
-  const values = batch.columns.map((column, c) => valueExpression(column, c, batch));
+interface BoundText {
+  readonly text: string;
+  readonly parameters: readonly string[];
+}
+
+function insertStatement(table: TableRef, batch: RowsBatch): BoundText {
+  const parameters = [batch.json];
+  const values = batch.columns.map((column, c) => valueExpression(column, c, batch, parameters));
   const names = nameList(batch.columns.map((column) => column.name));
-  return `INSERT INTO ${qualifiedTable(table)} (${names}) SELECT ${values.join(', ')} FROM ${source(batch)}`;
+  const text = `INSERT INTO ${qualifiedTable(table)} (${names}) SELECT ${values.join(', ')} FROM ${source(batch)}`;
+  return { text, parameters };
 }
 
 /**
@@ -58,16 +65,13 @@ function source(batch: RowsBatch, indexed = batch.omitted !== undefined): string
   return `(SELECT unnest(rows) AS r, unnest(range(len(rows))) AS i FROM (SELECT ${rows} AS rows))`;
 }
 
-/** The first parameter is the rows; each that follows, the rows of one column that get its default. */
-function parametersOf(batch: RowsBatch): string[] {
-  return [batch.json, ...(batch.omitted ?? []).map(({ rows }) => JSON.stringify(rows))];
-}
-
-function valueExpression(column: ColumnDefinition, c: number, batch: RowsBatch): string {
+/** The first parameter is the rows; where a column's default stands in some of them, their indexes are one more. */
+function valueExpression(column: ColumnDefinition, c: number, batch: RowsBatch, parameters: string[]): string {
   const given = fromText(column.type, `r[${c + 1}]`);
-  const omitted = batch.omitted?.findIndex((one) => one.column === c) ?? -1;
-  if (omitted < 0) return given;
-  const rows = `(SELECT unnest(from_json_strict($${omitted + 2}::VARCHAR, '["BIGINT"]')))`;
+  const omitted = batch.omitted?.find((one) => one.column === c);
+  if (omitted === undefined) return given;
+  parameters.push(JSON.stringify(omitted.rows));
+  const rows = `(SELECT unnest(from_json_strict($${parameters.length}::VARCHAR, '["BIGINT"]')))`;
   return `CASE WHEN i IN ${rows} THEN (${column.defaultValue ?? 'NULL'})::${duckdbType(column.type)} ELSE ${given} END`;
 }
 
@@ -189,9 +193,8 @@ async function clashes(
   for (const { rule, names } of keys) {
     const columns = names.flatMap((name) => definition.columns.find((column) => column.name === name) ?? []);
     if (columns.length === 0) continue;
-    for (const [index, key, first, exists] of await rowsOf(connection, clashText(table, batch, columns), [
-      ...parametersOf(batch),
-    ])) {
+    const { text, parameters } = clashStatement(table, batch, columns);
+    for (const [index, key, first, exists] of await rowsOf(connection, text, [...parameters])) {
       const message = exists ? `the key ${key} exists already` : `row ${first} has the same key ${key}`;
       found.push({ index: Number(index), violation: { pointer: `/rows/${index}`, rule, message } });
     }
@@ -210,20 +213,23 @@ async function clashes(
 }
 
 /** Rows of the batch whose key an earlier row of it has, or a row of the table: index, key, index of the first, whether in the table. */
-function clashText(table: TableRef, batch: RowsBatch, columns: readonly ColumnDefinition[]): string {
+function clashStatement(table: TableRef, batch: RowsBatch, columns: readonly ColumnDefinition[]): BoundText {
+  const parameters = [batch.json];
   const names = columns.map((column) => quoteIdentifier(column.name));
   const keys = columns.map((column, k) => {
     const c = batch.columns.findIndex((one) => one.name === column.name);
     const value =
-      c < 0 ? `(${column.defaultValue ?? 'NULL'})::${duckdbType(column.type)}` : valueExpression(column, c, batch);
+      c < 0
+        ? `(${column.defaultValue ?? 'NULL'})::${duckdbType(column.type)}`
+        : valueExpression(column, c, batch, parameters);
     return `${value} AS ${names[k]}`;
   });
-  return (
+  const text =
     `WITH batch AS MATERIALIZED (SELECT i, ${keys.join(', ')} FROM ${source(batch, true)}), ` +
     `numbered AS (SELECT *, min(i) OVER (PARTITION BY ${names.join(', ')}) AS first_i FROM batch ` +
     `WHERE ${names.map((name) => `${name} IS NOT NULL`).join(' AND ')}), ` +
     `held AS (SELECT ${names.join(', ')}, true AS held FROM ${qualifiedTable(table)}) ` +
     `SELECT i, ${objectExpression(columns)}, first_i, coalesce(held, false) FROM numbered LEFT JOIN held USING (${names.join(', ')}) ` +
-    `WHERE held OR first_i < i ORDER BY i LIMIT ${clashesMax}`
-  );
+    `WHERE held OR first_i < i ORDER BY i LIMIT ${clashesMax}`;
+  return { text, parameters };
 }

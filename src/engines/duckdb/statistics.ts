@@ -1,0 +1,40 @@
+// How many rows a table has, exactly, and how many bytes they take, nearly.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import type { TableRef } from '../engine.ts';
+import { blockSizeBytes } from './catalog_files.ts';
+import { countRows } from './changes.ts';
+import { qualifiedTable, quoteLiteral } from './identifiers.ts';
+import { rowsOf } from './steps.ts';
+
+export interface TableSize {
+  readonly rowCount: number;
+  readonly dataBytes: number;
+}
+
+/** DuckDB lists about 3,000 segments for a hundred million values, at 5 µs each: up to this many values they are looked at. */
+const inspectedValuesMax = 500_000_000;
+/** A stored value of a table that is not looked at; 5 is what the Star Schema Benchmark's take. */
+const bytesPerValue = 5;
+/** A value that no checkpoint has compressed yet. */
+const bytesPerFreshValue = 16;
+
+/** Blocks of 16 KiB that hold the table's columns, and an estimate of what is only in the write-ahead log as yet. */
+export async function tableStatistics(connection: DuckDBConnection, table: TableRef): Promise<TableSize> {
+  const rowCount = await countRows(connection, table);
+  if (rowCount === 0) return { rowCount, dataBytes: 0 };
+  const name = qualifiedTable(table);
+  const described = await connection.run(`SELECT * FROM ${name} LIMIT 0`);
+  const values = rowCount * described.columnCount;
+  // DuckDB reads this function's argument without the rule that "" inside quotes is a quote: such a name cannot be said.
+  const sayable = ![table.catalog.name, table.database, table.table].some((part) => part.includes('"'));
+  if (values > inspectedValuesMax || !sayable) return { rowCount, dataBytes: values * bytesPerValue };
+  const [sizes] = await rowsOf(
+    connection,
+    'SELECT count(DISTINCT block_id) FILTER (persistent AND block_id >= 0), coalesce(sum(len(additional_block_ids)), 0), ' +
+      `coalesce(sum(count) FILTER (NOT persistent AND segment_type <> 'VALIDITY'), 0) ` +
+      `FROM pragma_storage_info(${quoteLiteral(name)})`,
+  );
+  const [blocks = 0n, moreBlocks = 0n, freshValues = 0n] = (sizes ?? []) as readonly bigint[];
+  const dataBytes = Number(blocks + moreBlocks) * blockSizeBytes + Number(freshValues) * bytesPerFreshValue;
+  return { rowCount, dataBytes };
+}
