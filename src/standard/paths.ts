@@ -91,19 +91,13 @@ export class Routes<Context> {
     const actions = actionChoices(inVersion, 'collection', name);
     const objects = objectChoices(inVersion);
     // Where a PUT's (or POST's) last segment is an action of the collection, it is the action; else it is an object.
-    const asAction = Object.keys(actions).length > 0 && (wanted === 'POST' || wanted === 'PUT');
-    if (asAction) {
-      if (Object.hasOwn(actions, wanted)) return route(pick(actions));
-      throw this.#methodFailure(
-        method,
-        allMethods({ ...objects, ...actions }).filter((m) => m !== 'PUT'),
-      );
+    const isAction = Object.keys(actions).length > 0;
+    if (isAction && Object.hasOwn(actions, wanted)) return route(pick(actions));
+    const hidden = isAction && wanted === 'PUT';
+    if (hidden || !Object.hasOwn(objects, wanted)) {
+      const all = allMethods({ ...objects, ...actions });
+      throw this.#methodFailure(method, isAction ? all.filter((m) => m !== 'PUT' || Object.hasOwn(actions, m)) : all);
     }
-    if (Object.keys(objects).length === 0) {
-      if (Object.keys(actions).length === 0) throw notFound();
-      throw this.#methodFailure(method, allMethods(actions));
-    }
-    if (!Object.hasOwn(objects, wanted)) throw this.#methodFailure(method, allMethods({ ...objects, ...actions }));
     const endpoint = pick(objects);
     const path2 = { ...parameters, [node.category.parameter]: name };
     const object = [...segments, { category: node.category.name, name }];
