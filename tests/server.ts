@@ -107,7 +107,7 @@ export class TestServer {
       ...(bytes === undefined ? {} : { 'content-type': 'application/json' }),
       ...options.headers,
     };
-    if (bytes !== undefined) given['content-length'] ??= String(Buffer.byteLength(bytes));
+    if (bytes !== undefined && !('content-length' in given)) given['content-length'] = String(Buffer.byteLength(bytes));
     const headers = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
     const { promise, resolve, reject } = Promise.withResolvers<RawReply>();
     const request = httpRequest(

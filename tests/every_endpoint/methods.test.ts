@@ -1,0 +1,67 @@
+// Every path answers methods that it does not have with 405 and those that it has, and OPTIONS and HEAD without a body
+// (rest-standard B1).
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { start, type TestServer } from '../server.ts';
+import { operations, pathOf } from './operation_call.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await start();
+});
+after(() => server.close());
+
+/** Methods by template; a collection's action shares its path with the object of that name. */
+function methodsByPath(): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>();
+  for (const { path, method } of operations) {
+    const methods = found.get(path) ?? new Set();
+    found.set(path, methods.add(method.toUpperCase()));
+  }
+  for (const { path, category, endpoint } of operations) {
+    const isAction = path.endsWith('/create') || (endpoint.verb === 'action' && endpoint.on === 'collection');
+    const object = path.replace(/\/\w+$/, `/{${category.parameter}}`);
+    if (!isAction) continue;
+    for (const method of found.get(object) ?? []) if (method !== 'PUT') found.get(path)?.add(method);
+  }
+  return found;
+}
+
+const paths = [...methodsByPath()];
+const allowOf = (methods: ReadonlySet<string>) =>
+  [...methods, ...(methods.has('GET') ? ['HEAD'] : []), 'OPTIONS'].sort().join(', ');
+
+test('a wrong method: 405, with exactly the methods that there are', async () => {
+  for (const [template, methods] of paths)
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'LINK']) {
+      if (methods.has(method)) continue;
+      const reply = await server.request(method, pathOf(template));
+      reply.is(405, 'METHOD_NOT_ALLOWED', { allow: allowOf(methods).split(', ') });
+      assert.equal(reply.headers.allow, allowOf(methods), `${method} ${template}`);
+    }
+});
+
+test('OPTIONS: 200, the methods, no body', async () => {
+  for (const [template, methods] of paths) {
+    const { status, headers, text } = await server.send('OPTIONS', pathOf(template));
+    assert.deepEqual([status, headers.allow, text], [200, allowOf(methods), ''], template);
+    assert.equal(headers['content-type'], undefined);
+  }
+});
+
+test('HEAD: what GET says, without its body', async () => {
+  for (const [template, methods] of paths) {
+    if (!methods.has('GET')) continue;
+    const path = pathOf(template);
+    const [head, get] = [await server.send('HEAD', path), await server.send('GET', path)];
+    assert.deepEqual([head.status, head.text], [get.status, ''], template);
+    assert.equal(head.headers['content-type'], 'application/json');
+    const lengths = [head.headers['content-length'], get.headers['content-length']];
+    assert.ok(Math.abs(Number(lengths[0]) - Number(lengths[1])) < 16, `${template}: ${lengths}`);
+  }
+});
+
+test('HEAD needs credentials as GET does', async () => {
+  const { status } = await server.send('HEAD', '/api/v2/catalogs', { headers: { authorization: undefined } });
+  assert.equal(status, 401);
+});

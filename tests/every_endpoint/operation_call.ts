@@ -1,0 +1,109 @@
+// How the tests over every endpoint call one: its template filled in, and each answer held to what the endpoint declares
+// (codes, statuses, result schema). What there is to call is read off the declarations; nothing here names a category.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { type TObject, type TSchema, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { categoriesWith } from '../../src/resources/index.ts';
+import type { Category } from '../../src/standard/endpoint.ts';
+import { codesOf, type Operation, operationsOf } from '../../src/standard/openapi.ts';
+import { listKeyOf } from '../../src/standard/parameters.ts';
+import type { Reply, RequestOptions, TestServer } from '../server.ts';
+
+/** Small, so that a body over the limit is cheap to send. */
+export const limits = { requestBodyBytesMax: 16_384, rowsBodyBytesMax: 32_768 };
+export const categories = categoriesWith(limits) as readonly Category[];
+export const operations: readonly Operation[] = operationsOf(categories, 'v2');
+
+export type Params = Readonly<Record<string, string>>;
+
+export const nameOf = ({ category, endpoint }: Operation) => `${category.name}.${endpoint.action ?? endpoint.verb}`;
+export const titleOf = (operation: Operation) => `${operation.method.toUpperCase()} ${operation.path}`;
+export const takesBody = ({ endpoint }: Operation) => endpoint.body !== undefined;
+
+/** The path parameters of a template, from the left. */
+export const parametersIn = (path: string) => [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
+
+/** A template with its names; one that is not given is the name of nothing. */
+export function pathOf(template: string, params: Params = {}): string {
+  return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? 'nothing'));
+}
+
+/** The body that the documentation shows: it passes every check that needs no look at the catalog. */
+export function exampleBody({ endpoint, nameInPath }: Operation): Record<string, unknown> {
+  const { name, ...rest } = (endpoint.example?.body ?? {}) as Record<string, unknown>;
+  return nameInPath || name === undefined ? rest : { name, ...rest };
+}
+
+/** Calls an operation and holds the answer to the standard and to the declaration. */
+export async function call(
+  server: TestServer,
+  operation: Operation,
+  path: string,
+  options: RequestOptions = {},
+): Promise<Reply> {
+  const id = randomUUID();
+  const headers = { 'x-service-request-id': id, ...options.headers };
+  const reply = await server.request(operation.method.toUpperCase(), path, { ...options, headers });
+  const what = `${reply.request}: ${reply.status} ${reply.code} ${reply.message}`;
+  if (headers['x-service-request-id'] === id) assert.equal(reply.headers['x-service-request-id'], id, what);
+  const declared = codesOf(operation.endpoint);
+  assert.ok(
+    reply.code === '0' || declared.includes(reply.code as (typeof declared)[number]),
+    `${what} is not declared`,
+  );
+  if (reply.status < 300) requireDeclaredResult(operation, reply);
+  return reply;
+}
+
+const taskRecord = categories.find((category) => category.name === 'tasks')?.record as TObject;
+/** Checks by endpoint; that of a 202 by the record of a task. */
+const compiled = new Map<object, ReturnType<typeof Compile>>();
+
+/** Fields that a declaration does not name are a breach of it, unless it says that there may be others. */
+function closed(schema: TSchema): TSchema {
+  const { properties, additionalProperties } = schema as {
+    properties?: TObject['properties'];
+    additionalProperties?: unknown;
+  };
+  if (properties === undefined || additionalProperties !== undefined) return schema;
+  return { ...schema, additionalProperties: false } as TSchema;
+}
+
+function successSchema({ endpoint, category }: Operation, status: number): TSchema {
+  if (status === 202) return closed(taskRecord);
+  const record = closed(category.record);
+  switch (endpoint.verb) {
+    case 'list':
+      return Type.Object(
+        { [listKeyOf(category)]: Type.Array(record), nextPageToken: Type.Optional(Type.String()) },
+        { additionalProperties: false },
+      );
+    case 'create':
+      return closed(endpoint.result ?? withCreated(category.record));
+    case 'delete':
+      return Type.Object({ deleted: Type.Boolean() }, { additionalProperties: false });
+    case 'get':
+    case 'update':
+      return closed(endpoint.result ?? category.record);
+    case 'action':
+      return endpoint.creates ? closed(withCreated(endpoint.result as TObject)) : closed(endpoint.result as TSchema);
+  }
+}
+
+const withCreated = (record: TObject): TSchema => Type.Object({ ...record.properties, created: Type.Boolean() });
+
+function requireDeclaredResult(operation: Operation, reply: Reply): void {
+  const { endpoint } = operation;
+  const first = endpoint.verb === 'create' || endpoint.creates ? 201 : 200;
+  assert.ok(
+    reply.status === first || (reply.status === 202 && endpoint.mayAccept),
+    `${reply.request}: ${reply.status}`,
+  );
+  if (reply.status > 200) assert.equal(reply.headers.location, reply.at('uri'), `${reply.request}: Location`);
+  const key = reply.status === 202 ? taskRecord : endpoint;
+  const validator = compiled.get(key) ?? Compile(successSchema(operation, reply.status));
+  compiled.set(key, validator);
+  const errors = validator.Check(reply.result) ? [] : validator.Errors(reply.result).slice(0, 3);
+  assert.deepEqual(errors, [], `${reply.request}: the result is not as declared: ${reply.text.slice(0, 600)}`);
+}
