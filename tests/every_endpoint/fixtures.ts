@@ -1,0 +1,151 @@
+// One fixture a category: an object to call its endpoints on, and the bodies with which they succeed. A category that is not
+// here fails the tests over every endpoint; everything else about it they read off its declaration.
+import type { Code } from '../../src/standard/codes.ts';
+import type { Category } from '../../src/standard/endpoint.ts';
+import type { TestServer } from '../server.ts';
+import { uri } from '../server.ts';
+import type { Params } from './operation_call.ts';
+
+export interface Fixture {
+  /** Path parameters of an object that is there, its own and its parents'; a new object where one can be made. */
+  make(server: TestServer): Promise<Params>;
+  /** The body of each endpoint that takes one, by action or verb; a create's without the name. */
+  readonly bodies: Readonly<Record<string, (params: Params) => object>>;
+  /** Endpoints that are refused by design on the object: their code. */
+  readonly refused?: Readonly<Record<string, Code>>;
+}
+
+let made = 0;
+/** A name that nothing has yet, hostile enough to show a missing escape. */
+export const freshName = () => `n ${++made}/"é%`;
+
+const none = () => ({});
+const renamed = () => ({ newName: freshName() });
+const described = () => ({ comment: 'changed', properties: { a: 'b' } });
+const sql = { query: () => ({ sql: 'SELECT 1' }), explain: () => ({ sql: 'SELECT 1' }) };
+const inDefault = { catalog: 'default' };
+
+async function database(server: TestServer): Promise<Params> {
+  const name = freshName();
+  (await server.put(uri`/databases/${name}`)).is(201);
+  return { ...inDefault, database: name };
+}
+
+/** One for all tables: making it is not what they are about. */
+const holders = new WeakMap<TestServer, Promise<Params>>();
+function holder(server: TestServer): Promise<Params> {
+  const known = holders.get(server) ?? database(server);
+  holders.set(server, known);
+  return known;
+}
+
+const columns = [
+  { name: 'id', type: 'BIGINT' },
+  { name: 'note', type: 'STRING', comment: 'free' },
+];
+
+async function table(server: TestServer): Promise<Params> {
+  const params = await holder(server);
+  const name = freshName();
+  const body = { columns, primaryKey: ['id'], unique_key_constraints: ['note'] };
+  (await server.put(uri`/databases/${params.database as string}/tables/${name}`, body)).is(201);
+  return { ...params, table: name };
+}
+
+async function warehouse(server: TestServer): Promise<Params> {
+  const warehouseName = freshName();
+  (await server.put(uri`/warehouses/${warehouseName}`)).is(201);
+  return { warehouseName };
+}
+
+async function task(server: TestServer): Promise<Params> {
+  const accepted = await server.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1', waitSeconds: 0 });
+  (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
+  return { taskId: accepted.at('taskId') };
+}
+
+const fixtures: Readonly<Record<string, Fixture>> = {
+  catalogs: {
+    make: async (server) => {
+      const catalog = freshName();
+      (await server.put(uri`/catalogs/${catalog}`)).is(201);
+      return { catalog };
+    },
+    bodies: { create: described, update: described, rename: renamed, ...sql },
+  },
+  databases: {
+    make: database,
+    bodies: { create: described, update: described, rename: renamed, search: none, ...sql },
+  },
+  tables: {
+    make: table,
+    bodies: {
+      create: () => ({ columns, primaryKey: ['id'] }),
+      update: described,
+      rename: renamed,
+      truncate: none,
+      copy_definition: renamed,
+      search: none,
+    },
+  },
+  columns: {
+    make: async (server) => {
+      const params = await table(server);
+      const name = freshName();
+      const collection = uri`/databases/${params.database as string}/tables/${params.table as string}/columns`;
+      (await server.post(collection, { name, type: 'INT' })).is(201);
+      return { ...params, column: name };
+    },
+    bodies: { create: () => ({ type: 'DATE' }), update: () => ({ comment: 'changed' }), rename: renamed, search: none },
+  },
+  rows: {
+    make: async (server) => {
+      const params = await table(server);
+      const rows = uri`/databases/${params.database as string}/tables/${params.table as string}/rows`;
+      (await server.post(rows, { rows: [[1, 'one'], { id: 2 }] })).is(201);
+      return params;
+    },
+    bodies: { create: () => ({ rows: [[3, 'three'], { id: 4, note: null }] }) },
+  },
+  tablets: { make: async (server) => ({ ...(await table(server)), tabletId: '0' }), bodies: {} },
+  replicas: {
+    make: async (server) => ({ ...(await table(server)), tabletId: '0', replicaId: 'embedded' }),
+    bodies: {},
+  },
+  warehouses: {
+    make: warehouse,
+    bodies: { create: described, update: () => ({ queriesMax: 3 }), suspend: none, resume: none },
+  },
+  backends: {
+    make: async (server) => ({ ...(await warehouse(server)), backendId: 'embedded' }),
+    bodies: { create: none, update: () => ({ comment: 'changed' }), disable: none, enable: none },
+    refused: { create: 'CHANGE_NOT_SUPPORTED', delete: 'OBJECT_PROTECTED' },
+  },
+  queries: {
+    make: async (server) => {
+      const reply = await server.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1' });
+      return { queryId: reply.is(200).at('queryId') };
+    },
+    bodies: { cancel: none, search: none },
+  },
+  tasks: { make: task, bodies: { cancel: none } },
+  pages: { make: async (server) => ({ ...(await task(server)), page: '0' }), bodies: {} },
+};
+
+export function fixtureOf(category: Category): Fixture {
+  const fixture = fixtures[category.name];
+  if (fixture) return fixture;
+  throw new Error(
+    `the category "${category.name}" has no fixture: add one to tests/every_endpoint/fixtures.ts, with a make() that ` +
+      `returns its path parameters (${category.parameter} and its parents') and a body for each endpoint that takes one`,
+  );
+}
+
+export function bodyOf(category: Category, endpoint: string, params: Params): object {
+  const body = fixtureOf(category).bodies[endpoint];
+  if (body) return body(params);
+  throw new Error(
+    `${category.name}.${endpoint} takes a body and has none to test with: add "${endpoint}" to the bodies of ` +
+      `"${category.name}" in tests/every_endpoint/fixtures.ts`,
+  );
+}

@@ -1,0 +1,62 @@
+// What is not there, at every level of every path: 404 OBJECT_NOT_FOUND that names the first thing missing, and a DELETE that
+// succeeds (rest-standard B1, B2).
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Operation } from '../../src/standard/openapi.ts';
+import { start, type TestServer } from '../server.ts';
+import { fixtureOf, freshName } from './fixtures.ts';
+import {
+  call,
+  categories,
+  exampleBody,
+  operations,
+  type Params,
+  parametersIn,
+  pathOf,
+  titleOf,
+} from './operation_call.ts';
+
+let server: TestServer;
+const params = new Map<string, Params>();
+before(async () => {
+  server = await start();
+  for (const category of categories) params.set(category.name, await fixtureOf(category).make(server));
+});
+after(() => server.close());
+
+const categoryOf = (parameter: string) =>
+  categories.find((category) => category.parameter === parameter)?.name as string;
+
+/** Parameters that name something that has to be there. */
+function required({ path, nameInPath }: Operation): string[] {
+  const all = parametersIn(path);
+  return nameInPath ? all.slice(0, -1) : all;
+}
+
+for (const operation of operations.filter((one) => required(one).length > 0)) {
+  test(titleOf(operation), async () => {
+    const { category, endpoint, path } = operation;
+    const there = params.get(category.name) as Params;
+    const body = endpoint.body ? { body: exampleBody(operation) } : {};
+    for (const parameter of required(operation)) {
+      for (const name of [freshName(), '..', 'a\u0000b', '😀'.repeat(200)]) {
+        const at = pathOf(path, { ...there, [parameter]: name });
+        const reply = await call(server, operation, at, body);
+        if (endpoint.verb === 'delete') assert.deepEqual(reply.is(200).result, { deleted: false });
+        else reply.is(404, 'OBJECT_NOT_FOUND', { category: categoryOf(parameter), name });
+      }
+    }
+  });
+}
+
+test('names are compared exactly', async () => {
+  for (const { path, endpoint, category } of operations) {
+    if (endpoint.verb !== 'get' || category.idField !== undefined) continue;
+    const { [category.parameter]: name, ...parents } = params.get(category.name) as Params;
+    (await server.get(pathOf(path, { ...parents, [category.parameter]: (name as string).toUpperCase() }))).is(
+      404,
+      'OBJECT_NOT_FOUND',
+      { category: category.name },
+    );
+  }
+});

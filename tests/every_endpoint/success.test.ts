@@ -1,0 +1,130 @@
+// Every way to reach every endpoint, once with everything right: the status of its verb, the result that it declares, and what
+// the standard promises of it (rest-standard A2, A3, B1, B3, B4).
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Operation } from '../../src/standard/openapi.ts';
+import { listKeyOf } from '../../src/standard/parameters.ts';
+import { type Reply, start, type TestServer } from '../server.ts';
+import { bodyOf, fixtureOf, freshName } from './fixtures.ts';
+import { call, categories, exampleBody, nameOf, operations, type Params, pathOf, titleOf } from './operation_call.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await start();
+});
+after(() => server.close());
+
+const keyOf = ({ endpoint }: Operation) => endpoint.action ?? endpoint.verb;
+const idFieldOf = ({ category }: Operation) => category.idField ?? 'name';
+
+/** The path in its whole shape, as records name it. */
+const wholePath = (path: string) => path.replace(/^\/api\/v2\/databases/, '/api/v2/catalogs/default/databases');
+
+function find(category: string, verb: string): Operation | undefined {
+  return operations.find((operation) => operation.category.name === category && operation.endpoint.verb === verb);
+}
+
+async function settled(reply: Reply): Promise<void> {
+  if (reply.status === 202) (await server.ended(reply)).is(200, '0', { state: 'succeeded' });
+}
+
+const checks: Record<Operation['endpoint']['verb'], (operation: Operation, params: Params) => Promise<void>> = {
+  async get(operation, params) {
+    const path = pathOf(operation.path, params);
+    const reply = (await call(server, operation, path)).is(200);
+    if (idFieldOf(operation) in operation.category.record.properties)
+      assert.equal(String(reply.at(idFieldOf(operation))), params[operation.category.parameter], titleOf(operation));
+    assert.equal(reply.at('uri'), wholePath(path));
+    const whole = await server.get(wholePath(path));
+    assert.deepEqual(Object.keys(whole.result), Object.keys(reply.result), 'both shapes of the path answer alike');
+  },
+  async list(operation, params) {
+    const path = pathOf(operation.path, params);
+    const key = listKeyOf(operation.category);
+    const all = (await call(server, operation, path)).is(200).at<Record<string, unknown>[]>(key);
+    const own = params[operation.category.parameter];
+    if (own !== undefined)
+      assert.ok(
+        all.some((one) => one[idFieldOf(operation)] === own),
+        `${titleOf(operation)} does not show ${own}`,
+      );
+    const walked: unknown[] = [];
+    let token: string | undefined;
+    for (let pages = 0; walked.length < Math.min(all.length, 5); pages++) {
+      const query = token === undefined ? '' : `&pageToken=${token}`;
+      const page = (await call(server, operation, `${path}?pageSize=1${query}`)).is(200);
+      walked.push(...page.at<unknown[]>(key));
+      token = page.at('nextPageToken');
+      assert.equal(walked.length, pages + 1, titleOf(operation));
+    }
+    const ids = (some: unknown[]) => some.map((one) => (one as Record<string, unknown>)[idFieldOf(operation)]);
+    assert.deepEqual(ids(walked), ids(all).slice(0, walked.length), `${titleOf(operation)}: page by page`);
+    assert.equal(token === undefined, walked.length === all.length, 'the last page has no token');
+  },
+  async create(operation, params) {
+    const { category, endpoint, nameInPath, method } = operation;
+    const name = freshName();
+    const path = pathOf(operation.path, { ...params, [category.parameter]: name });
+    const given = bodyOf(category, 'create', params);
+    const body = nameInPath || endpoint.named === false ? given : { name, ...given };
+    const reply = (await call(server, operation, path, { body })).is(201, '0', { created: true });
+    if (endpoint.named === false) return;
+    assert.equal(reply.at(idFieldOf(operation)), name);
+    const { created: _, ...record } = reply.result;
+    const shown = (await server.get(reply.at('uri'))).is(200);
+    assert.deepEqual(shown.result, record, `${titleOf(operation)}: what was made is what is there`);
+    const again = await call(server, operation, path, { body });
+    if (method === 'post') again.is(400, 'OBJECT_ALREADY_EXISTS');
+    else again.is(201, '0', { ...record, created: false });
+  },
+  async update(operation, params) {
+    const path = pathOf(operation.path, params);
+    const before = (await server.get(path)).is(200).at<number>('version');
+    const body = bodyOf(operation.category, 'update', params);
+    (await call(server, operation, path, { body: { ...body, expectedVersion: before + 7 } })).is(
+      400,
+      'VERSION_CONFLICT',
+    );
+    const reply = await call(server, operation, path, { body: { ...body, expectedVersion: before } });
+    await settled(reply);
+    const { version, ...record } = (await server.get(path)).result;
+    assert.equal(version, before + 1, titleOf(operation));
+    assert.partialDeepStrictEqual(record, body);
+  },
+  async delete(operation, params) {
+    const path = pathOf(operation.path, params);
+    const reply = await call(server, operation, path);
+    if (reply.status === 200) assert.deepEqual(reply.result, { deleted: true });
+    await settled(reply);
+    if (find(operation.category.name, 'get')) (await server.get(path)).is(404, 'OBJECT_NOT_FOUND');
+    assert.deepEqual((await call(server, operation, path)).is(200).result, { deleted: false });
+  },
+  async action(operation, params) {
+    const path = pathOf(operation.path, params);
+    const body = bodyOf(operation.category, keyOf(operation), params);
+    const reply = await call(server, operation, path, { body });
+    await settled(reply);
+    const { newName } = body as { newName?: string };
+    if (newName === undefined || reply.status === 202) return;
+    assert.equal(reply.at(idFieldOf(operation)), newName);
+    const { created: _, ...record } = reply.result;
+    assert.deepEqual((await server.get(reply.at('uri'))).is(200).result, record);
+  },
+};
+
+test('every category has a fixture', () => {
+  for (const category of categories) fixtureOf(category);
+});
+
+for (const operation of operations) {
+  test(`${nameOf(operation)}: ${titleOf(operation)}`, async () => {
+    const { category, endpoint } = operation;
+    const fixture = fixtureOf(category);
+    const params = await fixture.make(server);
+    const code = fixture.refused?.[keyOf(operation)];
+    if (code === undefined) return checks[endpoint.verb](operation, params);
+    const isCreate = endpoint.verb === 'create';
+    const path = pathOf(operation.path, isCreate ? { ...params, [category.parameter]: freshName() } : params);
+    (await call(server, operation, path, endpoint.body ? { body: exampleBody(operation) } : {})).is(400, code);
+  });
+}
