@@ -4,11 +4,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { TaskRecord } from '../../src/tasks/task.ts';
 import { disagreements } from './agreement.ts';
-import { type Answer, isAcknowledged } from './api.ts';
-import { differences, type Expected } from './expectation.ts';
+import type { Answer } from './api.ts';
 import type { Fault, FaultPoint } from './fault_plan.ts';
 import { FaultyServer } from './faulty_server.ts';
 import { type Scenario, scenarios } from './scenarios.ts';
+import { checkWhole } from './whole.ts';
 
 const only = process.env.FAULTS_ONLY;
 const stepsMax = 400;
@@ -73,54 +73,13 @@ async function breakOff(server: FaultyServer, scenario: Scenario, fault: Fault):
   const struck = server.plan.disarm();
   await server.api.endOfTasks(taskWaitMs);
   await server.services.catalog.recover();
-
-  const told = `${fault.lasting ? 'from' : 'at'} ${fault.point} ${fault.n} (${struck?.replace(/"/g, '').slice(0, 90)}), answer ${JSON.stringify(answer)}, task ${JSON.stringify(task)}`;
-  if (struck === undefined && !scenario.refusal) assert(isDone(answer, task), told);
-  if (scenario.refusal && answer.status < 500) assert.equal(answer.code, scenario.refusal, told);
-  const done = await settled(server, scenario, id, isDone(answer, task), answer.status < 500 && !task, told);
-  await makeAgain(server, scenario, id, done, told);
+  await checkWhole(server, scenario, id, { answer, taskState: task?.state, struck, fault });
   return struck === undefined ? 'unharmed' : 'struck';
 }
-
-const isDone = (answer: Answer, task: TaskRecord | undefined) =>
-  task ? task.state === 'succeeded' : isAcknowledged(answer);
 
 async function endOf({ plan, services }: FaultyServer, { result }: Answer): Promise<TaskRecord> {
   const task = await plan.spare(() => services.tasks.wait(String(result.taskId), taskWaitMs));
   assert(task, 'an accepted task is lost');
   assert(['succeeded', 'failed', 'cancelled'].includes(task.state), `a task does not end: ${JSON.stringify(task)}`);
   return task;
-}
-
-/** Whether the change was made; throws where it was made by halves, or acknowledged and not made. */
-async function settled(
-  server: FaultyServer,
-  scenario: Scenario,
-  id: string,
-  acknowledged: boolean,
-  refused: boolean,
-  told: string,
-): Promise<boolean> {
-  const fromAfter = await differences(server, scenario.after(id));
-  if (acknowledged || fromAfter.length === 0) {
-    assert.deepEqual(fromAfter, [], `acknowledged, and not so: ${told}`);
-    if (acknowledged || !refused) return true;
-  }
-  const fromBefore = await differences(server, scenario.before(id));
-  assert.deepEqual(fromBefore, [], `neither as before nor as after (${fromAfter.join('; ')}): ${told}`);
-  return false;
-}
-
-/** Nothing may stand in the way of the same request now; names are free again. */
-async function makeAgain(server: FaultyServer, scenario: Scenario, id: string, done: boolean, told: string) {
-  const answer = await server.api.send(scenario.request(id));
-  if (answer.status === 202) await endOf(server, answer);
-  if (scenario.refusal) return assert.equal(answer.code, scenario.refusal, told);
-  if (done && scenario.again && scenario.again !== 'more') {
-    return assert.equal(answer.code, scenario.again, `a second time: ${told}`);
-  }
-  assert(isAcknowledged(answer), `cannot be made again: ${JSON.stringify(answer)}: ${told}`);
-  if (done && scenario.again === 'more') return;
-  const expected: Expected = scenario.after(id);
-  assert.deepEqual(await differences(server, expected), [], `made again, and not so: ${told}`);
 }

@@ -1,0 +1,67 @@
+// After a change was broken off and all was settled: it is there whole or not at all, as its answer said; nothing is in the
+// way of making it again.
+import assert from 'node:assert/strict';
+import { type Answer, isAcknowledged } from './api.ts';
+import { differences, type World } from './expectation.ts';
+import type { Fault } from './fault_plan.ts';
+import type { Scenario } from './scenarios.ts';
+
+const taskWaitMs = 60_000;
+
+export interface BrokenOff {
+  readonly answer: Answer;
+  /** How the task ended, where the answer was 202. */
+  readonly taskState: string | undefined;
+  /** What went wrong; undefined: nothing did. */
+  readonly struck: string | undefined;
+  readonly fault: Fault;
+}
+
+export async function checkWhole(world: World, scenario: Scenario, id: string, broken: BrokenOff): Promise<void> {
+  const { answer, taskState, struck } = broken;
+  const told = tell(scenario, broken);
+  const acknowledged = answer.status === 202 ? taskState === 'succeeded' : isAcknowledged(answer);
+  if (scenario.refusal) {
+    if (answer.status !== 0 && answer.status < 500) assert.equal(answer.code, scenario.refusal, told);
+  } else if (struck === undefined) assert(acknowledged, told);
+  const refused = answer.status >= 400 && answer.status < 500;
+  const failed = answer.status === 202 && taskState !== 'succeeded';
+  const done = await isDone(world, scenario, id, acknowledged, refused || failed, told);
+  await makeAgain(world, scenario, id, done, told);
+}
+
+function tell({ name }: Scenario, { answer, taskState, struck, fault }: BrokenOff): string {
+  const what = struck?.replace(/"/g, '').slice(0, 90);
+  const { point, n, lasting } = fault;
+  return `${name}: broken ${lasting ? 'from' : 'at'} ${point} ${n} (${what}), answer ${JSON.stringify(answer)}, task ${taskState}`;
+}
+
+/** Whether the change was made; throws where it was made by halves, or is not as the answer said. */
+async function isDone(
+  world: World,
+  scenario: Scenario,
+  id: string,
+  acknowledged: boolean,
+  refused: boolean,
+  told: string,
+): Promise<boolean> {
+  const fromAfter = await differences(world, scenario.after(id));
+  if (acknowledged) assert.deepEqual(fromAfter, [], `acknowledged, and not so: ${told}`);
+  if (fromAfter.length === 0 && !refused) return true;
+  const fromBefore = await differences(world, scenario.before(id));
+  const halfMade = `neither as before nor, if it may be, as after (${fromAfter.join('; ')}): ${told}`;
+  assert.deepEqual(fromBefore, [], halfMade);
+  return false;
+}
+
+async function makeAgain(world: World, scenario: Scenario, id: string, done: boolean, told: string): Promise<void> {
+  const answer = await world.api.send(scenario.request(id));
+  if (answer.status === 202) await world.api.endOfTasks(taskWaitMs);
+  if (scenario.refusal) return assert.equal(answer.code, scenario.refusal, told);
+  if (done && scenario.again && scenario.again !== 'more') {
+    return assert.equal(answer.code, scenario.again, `a second time: ${told}`);
+  }
+  assert(isAcknowledged(answer), `cannot be made again: ${JSON.stringify(answer)}: ${told}`);
+  if (done && scenario.again === 'more') return;
+  assert.deepEqual(await differences(world, scenario.after(id)), [], `made again, and not so: ${told}`);
+}

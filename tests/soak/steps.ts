@@ -1,0 +1,66 @@
+// Kills the server, or its engine, at the n-th statement of the store or the n-th call of the engine that a change makes.
+import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
+import type { Random } from '../faults/random.ts';
+import type { Scenario } from '../faults/scenarios.ts';
+import type { ServerProcess } from '../faults/server_process.ts';
+import { checkWhole } from '../faults/whole.ts';
+
+export interface Step {
+  readonly scenario: Scenario;
+  readonly victim: 'server' | 'engine';
+  readonly point: FaultPoint;
+  readonly n: number;
+  /** The engine's process is killed so long after the step began. */
+  readonly delayMs: number;
+}
+
+const tasksEndMs = 60_000;
+/** A change asks the store about this often; the sweep goes on beyond, to where nothing is struck. */
+const usualStatements = 14;
+
+/** Says whether the change came to that step at all; throws where it is not whole afterwards. */
+export async function killAtStep(server: ServerProcess, step: Step, id: string): Promise<boolean> {
+  const { scenario, victim, point, n, delayMs } = step;
+  await scenario.prepare(server.api, id);
+  const fault: Fault = { point, n, lasting: false };
+  await server.arm(victim, fault, delayMs);
+  const answer = await server.api.send(scenario.request(id));
+  if (answer.status === 202) await untilEndOrDeath(server);
+  else if (answer.status === 0) await server.exited(2000);
+  let struck: string | undefined = `the ${victim} was killed`;
+  if (server.runs) struck = await server.disarm().catch(() => `the ${victim} was killed`);
+  if (!server.runs) await server.start();
+  await server.noOrphans();
+  const tasks = await server.api.endOfTasks(tasksEndMs);
+  await server.recover();
+  const task = answer.status === 202 ? tasks.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
+  if (answer.status === 202 && !task) throw new Error(`the accepted task ${answer.result.taskId} is lost`);
+  await checkWhole(server, scenario, id, { answer, taskState: task && String(task.state), struck, fault });
+  return struck !== undefined;
+}
+
+async function untilEndOrDeath(server: ServerProcess): Promise<void> {
+  const deadline = Date.now() + tasksEndMs;
+  while (server.runs && Date.now() < deadline) {
+    const { result } = await server.api.get('/api/v2/tasks?pageSize=1000');
+    const open = (result.tasks as { state: string }[] | undefined)?.some(
+      ({ state }) => !['succeeded', 'failed', 'cancelled'].includes(state),
+    );
+    if (open === false) return;
+  }
+}
+
+/** One step among those that changes have. */
+export function randomStep(random: Random, scenarios: readonly Scenario[]): Step {
+  const scenario = random.pick(scenarios);
+  if (random.chance(0.35)) {
+    const point = random.pick(['before', 'after'] as const);
+    return { scenario, victim: 'engine', point, n: 1 + random.below(2), delayMs: random.pick([0, 0, 1, 3, 10, 30]) };
+  }
+  const point = random.pick(['store', 'store', 'before', 'after'] as const);
+  const n = 1 + random.below(point === 'store' ? usualStatements : 2);
+  return { scenario, victim: 'server', point, n, delayMs: 0 };
+}
+
+export const describeStep = ({ scenario, victim, point, n, delayMs }: Step) =>
+  `${scenario.name}: ${victim} killed at ${point} ${n}${delayMs > 0 ? ` + ${delayMs} ms` : ''}`;

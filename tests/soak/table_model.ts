@@ -1,0 +1,114 @@
+// What a table may be after a request whose answer did not come: one of a few states, each whole. Reads the table as it is
+// and says which of them it is, or that it is none.
+import { quoted } from '../faults/agreement.ts';
+import type { Api } from '../faults/api.ts';
+import { uriOfPath } from '../faults/expectation.ts';
+
+/** Rows that came together: `n` is how often they were changed since. */
+export interface Batch {
+  readonly rows: number;
+  readonly n: number;
+}
+
+export interface TableState {
+  /** Undefined: there is no table. */
+  readonly name: string | undefined;
+  /** `c1 INT`, besides those that every table of the workload has. */
+  readonly columns: readonly string[];
+  readonly batches: Readonly<Record<number, Batch>>;
+}
+
+export const ownColumns = ['id BIGINT', 'batch BIGINT', 'n BIGINT', 'v STRING'];
+
+export const absent: TableState = { name: undefined, columns: [], batches: {} };
+
+export class TableModel {
+  readonly database: readonly string[];
+  /** One: it is known. More: a request ended without an answer, or a task has still to do it. */
+  #states: readonly TableState[];
+  /** The task that decides between the states, where one does. */
+  taskId: string | undefined;
+
+  constructor(database: readonly string[]) {
+    this.database = database;
+    this.#states = [absent];
+  }
+
+  get isKnown(): boolean {
+    return this.#states.length === 1;
+  }
+
+  /** Only where it is known. */
+  get state(): TableState {
+    return this.#states[0] as TableState;
+  }
+
+  get uri(): string {
+    return uriOfPath([...this.database, this.state.name ?? '']);
+  }
+
+  get sqlName(): string {
+    return quoted([...this.database, this.state.name ?? '']);
+  }
+
+  become(state: TableState): void {
+    this.#states = [state];
+    this.taskId = undefined;
+  }
+
+  mayBecome(state: TableState, taskId?: string): void {
+    this.#states = [this.state, state];
+    this.taskId = taskId;
+  }
+
+  /** The task has ended: its state decides. */
+  decided(succeeded: boolean): void {
+    const [was, became] = this.#states;
+    this.become((succeeded ? became : was) as TableState);
+  }
+
+  /** Looks, and takes over which state it is; what is wrong otherwise. */
+  async look(api: Api): Promise<string[]> {
+    const names = [...new Set(this.#states.flatMap(({ name }) => name ?? []))];
+    const seen: TableState[] = [];
+    for (const name of names) {
+      const state = await read(api, [...this.database, name]);
+      if (typeof state === 'string') return [state];
+      if (state) seen.push(state);
+    }
+    if (seen.length > 1) return [`a renamed table has both names: ${names.join(', ')}`];
+    const is = seen[0] ?? absent;
+    const found = this.#states.find((state) => JSON.stringify(sorted(state)) === JSON.stringify(sorted(is)));
+    if (!found)
+      return [`${this.database.join('/')}: is ${text(is)} and should be ${this.#states.map(text).join(' or ')}`];
+    this.become(found);
+    return [];
+  }
+}
+
+const sorted = ({ name, columns, batches }: TableState) => [name ?? null, columns, Object.entries(batches)];
+const text = (state: TableState) => JSON.stringify(state, (_, value) => value ?? null);
+
+async function read(api: Api, path: readonly string[]): Promise<TableState | string | undefined> {
+  const record = await api.get(uriOfPath(path));
+  if (record.status === 404) return undefined;
+  if (record.status !== 200) return `GET of ${path.join('/')}: ${record.status} ${record.code} ${record.message}`;
+  const columns = (record.result.columns as { name: string; type: string }[]).map(
+    ({ name, type }) => `${name} ${type}`,
+  );
+  const sql = `SELECT batch, count(*), count(DISTINCT id), min(n), max(n), count(*) FILTER (v = 'v' || id) FROM ${quoted(path)} GROUP BY batch ORDER BY batch`;
+  const answer = await api.post(`${uriOfPath(path.slice(0, 2))}/query`, { sql });
+  if (answer.status !== 200) return `SELECT from ${path.join('/')}: ${answer.status} ${answer.code} ${answer.message}`;
+  const batches: Record<number, Batch> = {};
+  for (const [batch, rows, ids, least, most, right] of answer.result.rows as number[][]) {
+    if (rows !== ids || least !== most || rows !== right) {
+      return `batch ${batch} of ${path.join('/')} is not whole: ${JSON.stringify({ rows, ids, least, most, right })}`;
+    }
+    batches[batch as number] = { rows: rows as number, n: least as number };
+  }
+  return {
+    name: path.at(-1),
+    columns: columns.filter((column) => !ownColumns.includes(column)),
+    batches,
+  };
+}

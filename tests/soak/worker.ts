@@ -1,0 +1,293 @@
+// One client of the soak: random changes of tables and containers of its own, one after another, each with a known outcome or a
+// few possible ones. It stops when the server does, looks at everything when it is back, and goes on.
+import { type Answer, type Api, isAcknowledged, pathOf, type Request } from '../faults/api.ts';
+import { uriOfPath } from '../faults/expectation.ts';
+import type { Random } from '../faults/random.ts';
+import { absent, type Batch, ownColumns, TableModel, type TableState } from './table_model.ts';
+
+export interface Counts {
+  acknowledged: number;
+  unanswered: number;
+  failed: number;
+  refusals: number;
+  tasks: number;
+  rows: number;
+}
+
+export const noCounts = (): Counts => ({
+  acknowledged: 0,
+  unanswered: 0,
+  failed: 0,
+  refusals: 0,
+  tasks: 0,
+  rows: 0,
+});
+
+/** A catalog or database that only comes and goes. */
+interface Container {
+  readonly path: readonly string[];
+  /** Undefined: it is not known. */
+  there: boolean | undefined;
+}
+
+const columnTypes = ['INT', 'DOUBLE', 'STRING', 'DATE'];
+const largeRows = 110_000;
+
+export class Worker {
+  readonly counts = noCounts();
+  readonly problems: string[] = [];
+  readonly #random: Random;
+  readonly #database: readonly string[];
+  readonly #tables: TableModel[];
+  readonly #containers: Container[];
+  #batches = 0;
+  #names = 0;
+
+  constructor(index: number, random: Random, tables: number) {
+    this.#random = random;
+    this.#database = ['default', `worker ${index}`];
+    this.#tables = Array.from({ length: tables }, () => new TableModel(this.#database));
+    this.#containers = [
+      { path: [`catalog "${index}"`], there: false },
+      { path: ['default', `side/${index}`], there: false },
+    ];
+  }
+
+  async begin(api: Api): Promise<void> {
+    const answer = await api.put(uriOfPath(this.#database), {});
+    if (!isAcknowledged(answer)) throw new Error(`cannot begin: ${answer.status} ${answer.code}`);
+  }
+
+  /** One change; false where the server is gone. */
+  async step(api: Api): Promise<boolean> {
+    if (this.#random.chance(0.12)) return this.#changeContainer(api, this.#random.pick(this.#containers));
+    const table = this.#random.pick(this.#tables);
+    if (table.taskId !== undefined) return this.#askForTask(api, table);
+    if (!table.isKnown) return true;
+    if (table.state.name === undefined) return this.#create(api, table);
+    const known = Object.keys(table.state.batches).length;
+    return this.#pickChange(known)(api, table);
+  }
+
+  /** After a restart, with all tasks ended: every object is one of what it may be. */
+  async look(api: Api, tasks: ReadonlyMap<string, string>): Promise<void> {
+    for (const table of this.#tables) {
+      const { taskId } = table;
+      if (taskId !== undefined) {
+        const state = tasks.get(taskId);
+        if (state === undefined) this.problems.push(`the accepted task ${taskId} is lost`);
+        else table.decided(state === 'succeeded');
+      }
+      this.problems.push(...(await table.look(api)));
+    }
+    for (const container of this.#containers) {
+      const { status } = await api.get(uriOfPath(container.path));
+      const there = status === 200;
+      if (container.there !== undefined && container.there !== there) {
+        this.problems.push(`${container.path.join('/')} is ${there ? '' : 'not '}there`);
+      }
+      container.there = there;
+    }
+  }
+
+  #pickChange(knownBatches: number): (api: Api, table: TableModel) => Promise<boolean> {
+    const dice = this.#random.next();
+    if (dice < 0.3) return this.#insertRows;
+    if (dice < 0.4) return this.#insertBySql;
+    if (dice < 0.5) return this.#insertByTask;
+    if (dice < 0.6 && knownBatches > 0) return this.#updateByTask;
+    if (dice < 0.66 && knownBatches > 0) return this.#deleteBatch;
+    if (dice < 0.72) return this.#addColumn;
+    if (dice < 0.76) return this.#dropColumn;
+    if (dice < 0.82) return this.#rename;
+    if (dice < 0.84) return this.#truncate;
+    if (dice < 0.88) return this.#drop;
+    if (dice < 0.9) return this.#widenLarge;
+    return this.#count;
+  }
+
+  /** Sends a change; what becomes of the table is as the answer says. */
+  async #change(api: Api, table: TableModel, request: Request, next: TableState): Promise<boolean> {
+    const answer = await api.send(request);
+    if (answer.status === 202) {
+      this.counts.tasks++;
+      table.mayBecome(next, String(answer.result.taskId));
+    } else if (isAcknowledged(answer)) {
+      this.counts.acknowledged++;
+      table.become(next);
+    } else if (answer.status === 0 || answer.status >= 500) {
+      table.mayBecome(next);
+    }
+    return this.#note(request, answer);
+  }
+
+  #note(request: Request, answer: Answer): boolean {
+    if (answer.status === 0) this.counts.unanswered++;
+    else if (answer.status >= 500) this.counts.failed++;
+    else if (!isAcknowledged(answer)) {
+      this.counts.refusals++;
+      const said = `${answer.status} ${answer.code}: ${answer.message} ${JSON.stringify(answer.result)}`;
+      this.problems.push(
+        `refused: ${request.method} ${request.path} ${JSON.stringify(request.body)?.slice(0, 300)}: ${said}`,
+      );
+    }
+    if (answer.code === 'INTERNAL_ERROR') {
+      this.problems.push(`500: ${request.method} ${request.path} ${JSON.stringify(request.body)?.slice(0, 300)}`);
+    }
+    return answer.status !== 0;
+  }
+
+  async #changeContainer(api: Api, container: Container): Promise<boolean> {
+    if (container.there === undefined) return true;
+    const [root = '', name] = container.path;
+    const wanted = !container.there;
+    const body = { name: name ?? root };
+    const collection = name === undefined ? pathOf('catalogs') : `${uriOfPath([root])}/databases`;
+    const request: Request = wanted
+      ? { method: 'POST', path: collection, body }
+      : { method: 'DELETE', path: `${uriOfPath(container.path)}?cascade=true` };
+    const answer = await api.send(request);
+    if (isAcknowledged(answer)) this.counts.acknowledged++;
+    if (isAcknowledged(answer)) container.there = wanted;
+    else if (answer.status === 0 || answer.status >= 500) container.there = undefined;
+    return this.#note(request, answer);
+  }
+
+  async #askForTask(api: Api, table: TableModel): Promise<boolean> {
+    const request: Request = { method: 'GET', path: `${pathOf('tasks', String(table.taskId))}?waitSeconds=1` };
+    const answer = await api.send(request);
+    const { state } = answer.result;
+    if (state === 'succeeded' || state === 'failed') table.decided(state === 'succeeded');
+    return this.#note(request, answer);
+  }
+
+  #query(table: TableModel, sql: string, more: object = {}): Request {
+    return { method: 'POST', path: `${uriOfPath(table.database)}/query`, body: { sql, ...more } };
+  }
+
+  async #create(api: Api, table: TableModel): Promise<boolean> {
+    // Few names, so that those of tables that went are taken again.
+    const free = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => `table ${n}`).filter((name) => this.#isFree(name));
+    if (free.length === 0) return true;
+    const name = this.#random.pick(free);
+    const columns = ownColumns.map((column) => ({ name: column.split(' ')[0], type: column.split(' ')[1] }));
+    const keys = this.#random.chance(0.5) ? { primaryKey: ['id'] } : {};
+    const put = this.#random.chance(0.3);
+    return this.#change(
+      api,
+      table,
+      put
+        ? { method: 'PUT', path: uriOfPath([...this.#database, name]), body: { columns, ...keys } }
+        : { method: 'POST', path: `${uriOfPath(this.#database)}/tables`, body: { name, columns, ...keys } },
+      { name, columns: [], batches: {} },
+    );
+  }
+
+  #isFree(name: string): boolean {
+    return this.#tables.every((table) => table.isKnown && table.state.name !== name);
+  }
+
+  #grown({ state }: TableModel, rows: number): { batch: number; next: TableState } {
+    const batch = ++this.#batches;
+    this.counts.rows += rows;
+    return { batch, next: { ...state, batches: { ...state.batches, [batch]: { rows, n: 0 } } } };
+  }
+
+  #insertRows = (api: Api, table: TableModel): Promise<boolean> => {
+    const rows = 1 + this.#random.below(this.#random.chance(0.1) ? 3000 : 50);
+    const { batch, next } = this.#grown(table, rows);
+    const body = {
+      rows: Array.from({ length: rows }, (_, i) => ({ id: batch * 1e6 + i, batch, n: 0, v: `v${batch * 1e6 + i}` })),
+    };
+    return this.#change(api, table, { method: 'POST', path: `${table.uri}/rows`, body }, next);
+  };
+
+  #insertText(table: TableModel, batch: number, rows: number): string {
+    return `INSERT INTO ${table.sqlName} (id, batch, n, v) SELECT ${batch * 1e6} + range, ${batch}, 0, 'v' || (${batch * 1e6} + range) FROM range(${rows})`;
+  }
+
+  #insertBySql = (api: Api, table: TableModel): Promise<boolean> => {
+    const rows = 1 + this.#random.below(2000);
+    const { batch, next } = this.#grown(table, rows);
+    return this.#change(api, table, this.#query(table, this.#insertText(table, batch, rows)), next);
+  };
+
+  #insertByTask = (api: Api, table: TableModel): Promise<boolean> => {
+    const rows = 1 + this.#random.below(20_000);
+    const { batch, next } = this.#grown(table, rows);
+    const request = this.#query(table, this.#insertText(table, batch, rows), { waitSeconds: 0 });
+    return this.#change(api, table, request, next);
+  };
+
+  /** Not idempotent: done twice, it shows. */
+  #updateByTask = (api: Api, table: TableModel): Promise<boolean> => {
+    const batch = this.#someBatch(table);
+    const { rows, n } = table.state.batches[batch] as Batch;
+    const next = { ...table.state, batches: { ...table.state.batches, [batch]: { rows, n: n + 1 } } };
+    const waitSeconds = this.#random.chance(0.7) ? 0 : 30;
+    const sql = `UPDATE ${table.sqlName} SET n = n + 1 WHERE batch = $1`;
+    return this.#change(api, table, this.#query(table, sql, { parameters: [batch], waitSeconds }), next);
+  };
+
+  #deleteBatch = (api: Api, table: TableModel): Promise<boolean> => {
+    const batch = this.#someBatch(table);
+    const { [batch]: _gone, ...batches } = table.state.batches;
+    const sql = `DELETE FROM ${table.sqlName} WHERE batch = ${batch}`;
+    return this.#change(api, table, this.#query(table, sql), { ...table.state, batches });
+  };
+
+  #someBatch(table: TableModel): number {
+    return Number(this.#random.pick(Object.keys(table.state.batches)));
+  }
+
+  #addColumn = (api: Api, table: TableModel): Promise<boolean> => {
+    const [name, type] = [`c${++this.#names}`, this.#random.pick(columnTypes)];
+    const next = { ...table.state, columns: [...table.state.columns, `${name} ${type}`] };
+    return this.#change(api, table, { method: 'POST', path: `${table.uri}/columns`, body: { name, type } }, next);
+  };
+
+  #dropColumn = (api: Api, table: TableModel): Promise<boolean> => {
+    const { columns } = table.state;
+    if (columns.length === 0) return this.#addColumn(api, table);
+    const column = this.#random.pick(columns);
+    const next = { ...table.state, columns: columns.filter((one) => one !== column) };
+    const path = `${table.uri}/columns/${column.split(' ')[0]}`;
+    return this.#change(api, table, { method: 'DELETE', path }, next);
+  };
+
+  #rename = (api: Api, table: TableModel): Promise<boolean> => {
+    const newName = `renamed ${++this.#names}`;
+    const next = { ...table.state, name: newName };
+    return this.#change(api, table, { method: 'POST', path: `${table.uri}/rename`, body: { newName } }, next);
+  };
+
+  #truncate = (api: Api, table: TableModel): Promise<boolean> => {
+    const next = { ...table.state, batches: {} };
+    return this.#change(api, table, { method: 'POST', path: `${table.uri}/truncate`, body: {} }, next);
+  };
+
+  #drop = (api: Api, table: TableModel): Promise<boolean> =>
+    this.#change(api, table, { method: 'DELETE', path: table.uri }, absent);
+
+  /** A column added with a default writes a table of this size again: a task. */
+  #widenLarge = async (api: Api, table: TableModel): Promise<boolean> => {
+    const { batch, next } = this.#grown(table, largeRows);
+    const insert = this.#query(table, this.#insertText(table, batch, largeRows));
+    if (!(await this.#change(api, table, insert, next))) return false;
+    if (!table.isKnown) return true;
+    const [name, type] = [`c${++this.#names}`, 'INT'];
+    const wider = { ...table.state, columns: [...table.state.columns, `${name} ${type}`] };
+    const body = { name, type, defaultValue: 7 };
+    return this.#change(api, table, { method: 'POST', path: `${table.uri}/columns`, body }, wider);
+  };
+
+  #count = async (api: Api, table: TableModel): Promise<boolean> => {
+    const request = this.#query(table, `SELECT count(*) FROM ${table.sqlName}`);
+    const answer = await api.send(request);
+    const wanted = Object.values(table.state.batches).reduce((sum, { rows }) => sum + rows, 0);
+    if (answer.status === 200 && JSON.stringify(answer.result.rows) !== `[[${wanted}]]`) {
+      this.problems.push(`${table.sqlName} has ${JSON.stringify(answer.result.rows)} rows, not ${wanted}`);
+    }
+    return this.#note(request, answer);
+  };
+}
