@@ -85,7 +85,10 @@ function needsRewrite({ from, to }: Alteration, pairs: readonly ColumnPair[]): b
 
 function planRewrite({ table, from, to }: Alteration, pairs: readonly ColumnPair[]): AlterationPlan {
   const successor: TableRef = { ...table, table: `__tabularium_${randomUUID()}` };
-  const values = pairs.map(({ column, origin }) => {
+  // A new column is left out, and so gets its default, unless nothing else carries the rows.
+  const kept = pairs.filter((pair) => pair.origin !== undefined);
+  const filled = kept.length > 0 ? kept : pairs.slice(0, 1);
+  const values = filled.map(({ column, origin }) => {
     if (origin === undefined) return column.defaultValue === undefined ? 'NULL' : `(${column.defaultValue})`;
     const old = quoteIdentifier(origin.name);
     return formatType(origin.type) === formatType(column.type) ? old : `CAST(${old} AS ${duckdbType(column.type)})`;
@@ -96,7 +99,7 @@ function planRewrite({ table, from, to }: Alteration, pairs: readonly ColumnPair
     touchesIndex: from.uniqueKey.length > 0,
     statements: () => [
       createTableText(successor, to, { ifNotExists: false }),
-      `INSERT INTO ${qualifiedTable(successor)} (${nameList(to.columns.map((c) => c.name))}) ` +
+      `INSERT INTO ${qualifiedTable(successor)} (${nameList(filled.map((pair) => pair.column.name))}) ` +
         `SELECT ${values.join(', ')} FROM ${qualifiedTable(table)}`,
       `DROP TABLE ${qualifiedTable(table)}`,
       `ALTER TABLE ${qualifiedTable(successor)} RENAME TO ${quoteIdentifier(table.table)}`,
