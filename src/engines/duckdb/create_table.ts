@@ -5,7 +5,7 @@ import type { ColumnDefinition } from '../../model/records.ts';
 import { formatType, TypeSyntaxError } from '../../model/types.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { ParsedCreateTable } from '../engine.ts';
-import { checkDefault } from './default_expression.ts';
+import { checkDefault, numberTooLarge, parseTree } from './default_expression.ts';
 import { quoteIdentifier } from './identifiers.ts';
 import { rowsOf } from './steps.ts';
 import { withTextLengths } from './text_lengths.ts';
@@ -89,7 +89,8 @@ async function planned(connection: DuckDBConnection, sql: string, parents: Scrat
       'SELECT json_serialize_plan($1::VARCHAR, skip_null := true, skip_empty := true)',
       [sql],
     );
-    const plan = JSON.parse(String(text)) as Planned;
+    const plan = parseTree<Planned>(String(text));
+    if (plan === undefined) throw invalid(sql, numberTooLarge);
     if (!plan.error) return onlyCreateTable(connection, sql, plan);
     const message = plan.error_message ?? 'the statement is not understood';
     if (attempt >= missingParentsMax || !(await parents.made(message))) throw invalid(sql, message, plan.position);

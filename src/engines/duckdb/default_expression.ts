@@ -35,7 +35,8 @@ export async function checkDefault(connection: DuckDBConnection, expression: str
   const [[text] = []] = await rowsOf(connection, 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true)', [
     `SELECT (${expression})`,
   ]);
-  const parsed = JSON.parse(String(text)) as ParsedSql;
+  const parsed = parseTree<ParsedSql>(String(text));
+  if (parsed === undefined) throw refused(numberTooLarge);
   if (parsed.error) throw refused(parsed.error_message ?? 'it does not parse');
   const node = parsed.statements?.length === 1 ? parsed.statements[0]?.node : undefined;
   if (node?.type !== 'SELECT_NODE' || node.select_list?.length !== 1 || node.from_table?.type !== 'EMPTY') {
@@ -46,6 +47,17 @@ export async function checkDefault(connection: DuckDBConnection, expression: str
   // FROM is empty; WHERE, ORDER BY, CTEs and the like would hold expressions.
   if (holdsExpression(rest)) throw refused('it is not one expression');
   await requireValue(connection, expression, type);
+}
+
+export const numberTooLarge = 'a number in it is too large';
+
+/** DuckDB's JSON of a parsed or planned statement; undefined where a number such as 1e400 made it write Infinity, which is no JSON. */
+export function parseTree<T>(text: string): T | undefined {
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    return undefined;
+  }
 }
 
 interface ParsedSql {
