@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 
 interface Step {
   readonly name: string;
-  /** The arguments of node, or a program of node_modules/.bin and its arguments. */
+  /** `node` or a program of node_modules/.bin, and its arguments. */
   readonly command: readonly string[];
   readonly mend: string;
 }
@@ -39,9 +39,14 @@ const env = {
 const failed: Step[] = [];
 for (const step of process.argv.includes('--no-tests') ? checks : [...checks, tests]) {
   console.log(`\n== ${step.name}`);
-  const [program = 'node', ...args] = step.command;
+  const [program = '', ...args] = step.command;
   const since = performance.now();
-  const { status, error } = spawnSync(program, args, { cwd: root, env, stdio: 'inherit', timeout: stepTimeoutMs });
+  const { status, error } = spawnSync(program === 'node' ? process.execPath : program, args, {
+    cwd: root,
+    env,
+    stdio: 'inherit',
+    timeout: stepTimeoutMs,
+  });
   if (error) console.error(error.message);
   const seconds = ((performance.now() - since) / 1000).toFixed(1);
   console.log(`== ${step.name}: ${status === 0 ? 'good' : 'FAILED'} (${seconds} s)`);

@@ -1,4 +1,4 @@
-// bin/tabularium.js alone, with a stand-in for the server that says how it was started: which Node runs it, with which
+// bin/tabularium.js and bin/runtime.js alone, with a stand-in for the server that says how it was started: which Node runs it, with which
 // arguments and environment, and that signals and exit codes go through. The packed server is package.test.ts.
 import assert from 'node:assert/strict';
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
@@ -46,12 +46,16 @@ type Launcher = ChildProcessByStdio<null, Readable, Readable>;
 interface Start {
   readonly old?: boolean;
   readonly directory?: string;
+  readonly program?: string;
   readonly env?: Record<string, string>;
 }
 
-function launch(args: string[], { old = false, directory = place, env = {} }: Start = {}): Launcher {
+function launch(
+  args: string[],
+  { old = false, directory = place, program = 'tabularium.js', env = {} }: Start = {},
+): Launcher {
   const { UV_THREADPOOL_SIZE: _, ...inherited } = process.env;
-  const script = [...(old ? ['--require', join(place, 'old.cjs')] : []), join(directory, 'bin/tabularium.js'), ...args];
+  const script = [...(old ? ['--require', join(place, 'old.cjs')] : []), join(directory, 'bin', program), ...args];
   return spawn(process.execPath, script, { env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
@@ -101,6 +105,18 @@ for (const old of [false, true])
         assert.match(out, new RegExp(`^${signal}$`, 'm'));
         assert.equal(code, 7);
       });
+
+    it('runs any script, with the Node it found first on the PATH', async () => {
+      writeFileSync(join(place, 'any.cjs'), 'console.log(JSON.stringify([process.argv.slice(2), process.env.PATH]))');
+      const given = '/usr/bin:/bin';
+      const script = [join(place, 'any.cjs'), 'a b'];
+      const { out } = await result(launch(script, { old, program: 'runtime.js', env: { PATH: given } }));
+      const [args, path] = JSON.parse(out);
+      assert.deepEqual(args, ['a b']);
+      // A running Node that is new enough was found by whoever started it.
+      if (old) assert.match(path, /\/bin:\/usr\/bin:\/bin$/);
+      else assert.equal(path, given);
+    });
 
     it('refuses a command that there is none of', async () => {
       const { err, code } = await result(launch(['server'], { old }));

