@@ -1,5 +1,6 @@
 // The logical types of columns: one parser, one canonical text, one structure. How a type is stored is each engine's own
 // table (engines/<name>/types.ts); how a value looks in JSON is `jsonForms` below (rest-standard B7).
+import { nameFault } from './names.ts';
 
 /** Every kind of type. A total Record over it is how an engine shows that it maps them all. */
 export type TypeKind =
@@ -259,8 +260,14 @@ class TypeParser {
 
   #fieldName(): string {
     const token = this.#next();
-    const name = /^["`]/.test(token) ? token.slice(1, -1).replaceAll('""', '"') : token;
-    if (!/^["`\p{L}_]/u.test(token) || name === '') throw this.#fault(`"${token}" is not a field name`);
+    const name = token.startsWith('"')
+      ? token.slice(1, -1).replaceAll('""', '"')
+      : token.startsWith('`')
+        ? token.slice(1, -1)
+        : token;
+    if (!/^(?:["`].|[\p{L}_])/su.test(token)) throw this.#fault(`"${token}" is not a field name`);
+    const fault = nameFault(name);
+    if (fault) throw this.#fault(`"${token}" is not a field name: ${fault}`);
     return name;
   }
 
