@@ -21,8 +21,9 @@ function fail(message) {
   process.exit(1);
 }
 
-function newEnoughNode() {
-  if (Number(process.versions.node.split('.')[0]) >= nodeMajorMin) return process.execPath;
+const isNewEnough = Number(process.versions.node.split('.')[0]) >= nodeMajorMin;
+
+function carriedNode() {
   const platform = process.platform + ' ' + process.arch;
   const name = packagesOfNode[platform];
   try {
@@ -43,10 +44,10 @@ function newEnoughNode() {
 }
 
 function run(args, env) {
-  const node = newEnoughNode();
+  const node = isNewEnough ? process.execPath : carriedNode();
   const childEnv = Object.assign({}, env);
   // Programs that start with `#!/usr/bin/env node` are to find this one too.
-  if (node !== process.execPath) childEnv.PATH = path.dirname(node) + path.delimiter + (env.PATH || '');
+  if (!isNewEnough) childEnv.PATH = path.dirname(node) + path.delimiter + (env.PATH || '');
   if (process.execve) {
     // One process instead of two: nothing to forward, nothing left behind.
     try {

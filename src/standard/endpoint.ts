@@ -2,7 +2,7 @@
 // client and the tests only read it. Handlers return an outcome and never see a status, a header or the HTTP framework.
 import type { Static, TObject, TSchema } from 'typebox';
 import type { Code } from './codes.ts';
-import type { RecordBody } from './envelope.ts';
+import type { RecordBody } from './record_body.ts';
 
 /** Privileges that an endpoint can ask for; what grants them is access/'s business. */
 export type Privilege = 'read' | 'write' | 'alter' | 'create' | 'drop' | 'use' | 'operate' | 'grant' | 'own';

@@ -3,16 +3,9 @@
 import { codes, type FailureStatus, type SuccessStatus } from './codes.ts';
 import type { Outcome } from './endpoint.ts';
 import type { Failure } from './failure.ts';
+import { JsonText, type RecordBody } from './record_body.ts';
 
-/** JSON text of one object, as pieces that are sent one after the other. */
-export class JsonText {
-  readonly pieces: readonly (string | Uint8Array)[];
-  constructor(...pieces: (string | Uint8Array)[]) {
-    this.pieces = pieces;
-  }
-}
-
-export type RecordBody = object | JsonText;
+export { JsonText, type RecordBody } from './record_body.ts';
 
 export interface Answer {
   readonly status: SuccessStatus | FailureStatus;

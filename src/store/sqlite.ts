@@ -11,7 +11,9 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely';
-import type { Inject } from './store.ts';
+
+/** Called before every statement; a fault test throws from it. */
+export type Inject = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
 
 /** How long a server that starts waits for one that is just ending. The wait blocks the process. */
 const fileLockWaitMs = 250;

@@ -2,10 +2,9 @@
 import { Kysely, type Transaction } from 'kysely';
 import { migrate, sqliteColumnTypes } from './migrations.ts';
 import type { Schema } from './schema.ts';
-import { sqliteDialect } from './sqlite.ts';
+import { type Inject, sqliteDialect } from './sqlite.ts';
 
-/** Called before every statement; a fault test throws from it. */
-export type Inject = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
+export type { Inject } from './sqlite.ts';
 
 export interface StoreOptions {
   /** Path of the SQLite file; its directory exists. */
