@@ -33,6 +33,8 @@ export interface Route<Context> {
 interface Node<Context> {
   readonly category: Category<Context>;
   readonly children: Map<string, Node<Context>>;
+  /** What a path that ends here can mean, in each version. */
+  readonly ends: Map<ApiVersion, Ends<Context>>;
 }
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -40,13 +42,27 @@ type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 /** Which endpoint each method names, at one path. */
 type Choices<Context> = Partial<Record<Method, Endpoint<Context>>>;
 
+interface Ends<Context> {
+  readonly collection: Choices<Context>;
+  readonly object: Choices<Context>;
+  /** By the action's name. */
+  readonly objectActions: ReadonlyMap<string, Choices<Context>>;
+  readonly collectionActions: ReadonlyMap<string, Choices<Context>>;
+}
+
+const noChoices = {};
+const namesFrom = 3;
+
 export class Routes<Context> {
   readonly #root = new Map<string, Node<Context>>();
   readonly versions: readonly ApiVersion[];
 
   constructor(categories: readonly Category<Context>[]) {
     const nodes = new Map(
-      categories.map((category) => [category.name, { category, children: new Map() } as Node<Context>]),
+      categories.map((category) => [
+        category.name,
+        { category, children: new Map(), ends: new Map() } as Node<Context>,
+      ]),
     );
     for (const node of nodes.values()) {
       const { name, parent, parentDefault } = node.category;
@@ -56,6 +72,11 @@ export class Routes<Context> {
     }
     const since = categories.flatMap((category) => category.endpoints.map((endpoint) => endpoint.since));
     this.versions = [...new Set(since)].sort((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
+    for (const { category, ends } of nodes.values()) {
+      for (const version of this.versions) {
+        ends.set(version, endsOf(category.endpoints.filter((endpoint) => isIn(endpoint, version))));
+      }
+    }
   }
 
   /**
@@ -63,82 +84,83 @@ export class Routes<Context> {
    * that the path has.
    */
   resolve(method: string, path: string): Route<Context> {
-    const { version, node, segments, parameters, rest } = this.#walk(path);
-    const [last] = rest;
-    const inVersion = node.category.endpoints.filter((endpoint) => isIn(endpoint, version));
+    const { version, node, segments, parameters, last } = this.#walk(path);
+    const { collection, object, objectActions, collectionActions } = node.ends.get(version) as Ends<Context>;
     const wanted = method === 'HEAD' ? 'GET' : method;
-    const route = (endpoint: Endpoint<Context>, extra: Partial<Route<Context>> = {}): Route<Context> => ({
-      version,
-      category: node.category,
-      endpoint,
-      path: parameters,
-      ifExists: wanted === 'PUT' ? 'return' : 'fail',
-      segments,
-      ...extra,
-    });
+    const { category } = node;
+    const ifExists = wanted === 'PUT' ? 'return' : 'fail';
     const pick = (choices: Choices<Context>): Endpoint<Context> => {
       const endpoint = Object.hasOwn(choices, wanted) ? choices[wanted as Method] : undefined;
       if (!endpoint) throw this.#methodFailure(method, Object.keys(choices) as Method[]);
       return endpoint;
     };
+    const route = (endpoint: Endpoint<Context>): Route<Context> => ({
+      version,
+      category,
+      endpoint,
+      path: parameters,
+      ifExists,
+      segments,
+    });
 
-    if (last === undefined) return route(pick(collectionChoices(inVersion)));
+    if (last === undefined) return route(pick(collection));
     const { name, isObject } = last;
-    if (isObject) {
-      // The path ends in an action of the object that the segments already name.
-      return route(pick(actionChoices(inVersion, 'object', name)));
-    }
-    const actions = actionChoices(inVersion, 'collection', name);
-    const objects = objectChoices(inVersion);
+    // The path ends in an action of the object that the segments already name.
+    if (isObject) return route(pick(objectActions.get(name) ?? noChoices));
+    const actions = collectionActions.get(name) ?? noChoices;
     // Where a PUT's (or POST's) last segment is an action of the collection, it is the action; else it is an object.
-    const isAction = Object.keys(actions).length > 0;
-    if (isAction && Object.hasOwn(actions, wanted)) return route(pick(actions));
-    const hidden = isAction && wanted === 'PUT';
-    if (hidden || !Object.hasOwn(objects, wanted)) {
-      const all = allMethods({ ...objects, ...actions });
-      throw this.#methodFailure(method, isAction ? all.filter((m) => m !== 'PUT' || Object.hasOwn(actions, m)) : all);
+    const isAction = collectionActions.has(name);
+    if (isAction && (wanted === 'POST' || wanted === 'PUT')) {
+      if (Object.hasOwn(actions, wanted)) return route(pick(actions));
+      const allow = allMethods({ ...object, ...actions }).filter((m) => m !== 'PUT');
+      throw this.#methodFailure(method, allow);
     }
-    const endpoint = pick(objects);
-    const path2 = { ...parameters, [node.category.parameter]: name };
-    const object = [...segments, { category: node.category.name, name }];
-    if (endpoint.verb === 'create') return route(endpoint, { nameInPath: name });
-    return route(endpoint, { path: path2, segments: object });
+    if (Object.keys(object).length === 0) {
+      if (!isAction) throw notFound();
+      throw this.#methodFailure(method, allMethods(actions));
+    }
+    if (!Object.hasOwn(object, wanted)) throw this.#methodFailure(method, allMethods({ ...object, ...actions }));
+    const endpoint = pick(object);
+    if (endpoint.verb === 'create') return { ...route(endpoint), nameInPath: name };
+    parameters[category.parameter] = name;
+    segments.push({ category: category.name, name });
+    return route(endpoint);
   }
 
-  /** Follows categories and objects; `rest` is the last segment where it is not simply a collection. */
+  /** Follows categories and objects; `last` is the last segment where it is not simply a collection. */
   #walk(path: string) {
-    const [empty, api, versionText, ...encoded] = path.split('/');
-    if (empty !== '' || api !== 'api' || encoded.length === 0) throw notFound();
+    // Empty, `api` and the version come before the names.
+    const names = path.split('/');
+    if (names.length <= namesFrom || names[0] !== '' || names[1] !== 'api') throw notFound();
     // The parser lets raw bytes through as Latin-1: read as they stand, they would be another name than the caller meant.
     if (/[^\x21-\x7e]/.test(path)) throw notFound();
-    const version = versionText as ApiVersion;
+    const version = names[2] as ApiVersion;
     if (!this.versions.includes(version)) throw notFound();
-    const names = encoded.map(decodeSegment);
+    for (let i = namesFrom; i < names.length; i++) names[i] = decodeSegment(names[i] as string);
 
     let children = this.#root;
     let node: Node<Context> | undefined;
     const segments: Segment[] = [];
     const parameters: Record<string, string> = {};
-    let i = 0;
+    let i = namesFrom;
     for (;;) {
       // `names[i]` stands where a category (or, below an object, an action) must stand.
       const name = names[i] as string;
       const next: Node<Context> | undefined = children.get(name);
       if (!next) {
         if (node && i === names.length - 1)
-          return { version, node, segments, parameters, rest: [{ name, isObject: true }] };
+          return { version, node, segments, parameters, last: { name, isObject: true } };
         throw notFound();
       }
       node = next;
       const { category } = node;
-      if (i === 0 && category.parent !== undefined && category.parentDefault !== undefined) {
+      if (i === namesFrom && category.parent !== undefined && category.parentDefault !== undefined) {
         segments.push({ category: category.parent, name: category.parentDefault });
         parameters[parameterOf(this.#root, category.parent)] = category.parentDefault;
       }
       const object = names[++i];
-      if (object === undefined) return { version, node, segments, parameters, rest: [] };
-      if (++i === names.length)
-        return { version, node, segments, parameters, rest: [{ name: object, isObject: false }] };
+      if (object === undefined) return { version, node, segments, parameters, last: undefined };
+      if (++i === names.length) return { version, node, segments, parameters, last: { name: object, isObject: false } };
       segments.push({ category: category.name, name: object });
       parameters[category.parameter] = object;
       children = node.children;
@@ -204,6 +226,27 @@ function objectChoices<Context>(endpoints: readonly Endpoint<Context>[]): Choice
     if (endpoint.verb === 'delete') choices.DELETE = endpoint;
   }
   return choices;
+}
+
+function endsOf<Context>(endpoints: readonly Endpoint<Context>[]): Ends<Context> {
+  const names = (on: Endpoint['on']) => {
+    const declared = endpoints.flatMap((one) => (one.on === on && one.action !== undefined ? [one.action] : []));
+    return new Set([...declared, 'create']);
+  };
+  const actions = (on: Endpoint['on']) => {
+    const found = new Map<string, Choices<Context>>();
+    for (const name of names(on)) {
+      const choices = actionChoices(endpoints, on, name);
+      if (Object.keys(choices).length > 0) found.set(name, choices);
+    }
+    return found;
+  };
+  return {
+    collection: collectionChoices(endpoints),
+    object: objectChoices(endpoints),
+    objectActions: actions('object'),
+    collectionActions: actions('collection'),
+  };
 }
 
 /** `create` is an action of every collection that creates by name. */
