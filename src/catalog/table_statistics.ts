@@ -41,15 +41,16 @@ export class StatisticsRefresher {
   async #refresh(): Promise<void> {
     const { catalog, warehouses, observe } = this.#options;
     for (const engine of await warehouses.allRunning()) {
-      for (const ref of engine.takeChangedTables()) {
+      for (const { catalog: root, database, table: name } of engine.takeChangedTables()) {
         try {
-          const chain = await catalog.find([
-            { category: 'catalogs', name: ref.catalog.name },
-            { category: 'databases', name: ref.database },
-            { category: 'tables', name: ref.table },
+          const chain = await catalog.findFolded([
+            { category: 'catalogs', name: root },
+            { category: 'databases', name: database },
+            { category: 'tables', name },
           ]);
-          const table = chain?.at(-1);
-          if (!table) continue;
+          const [holder, , table] = chain ?? [];
+          if (!holder || !table) continue;
+          const ref = { catalog: { id: holder.id, name: root }, database, table: name };
           const { rowCount, dataBytes } = await engine.tableStatistics(ref);
           await catalog.saveStatistics(table.id, { rowCount, dataBytes, asOf: new Date().toISOString() });
         } catch (error) {

@@ -58,13 +58,20 @@ export type Change =
 /** How a change will be done: at once, or by writing the table's data again (then it belongs in a task). */
 export type ChangeCost = 'instant' | 'rewrite';
 
+/** A table as a plan names it: names as the engine holds them. */
+export interface TableName {
+  readonly catalog: string;
+  readonly database: string;
+  readonly table: string;
+}
+
 /** What a statement would do, read off the engine's bound plan without running it. */
 export interface StatementAnalysis {
   readonly kind: 'select' | 'insert' | 'update' | 'delete' | 'merge';
   /** Every table the plan reads, views expanded. Names as the engine holds them. */
-  readonly reads: readonly { readonly catalog: string; readonly database: string; readonly table: string }[];
-  readonly writes: readonly { readonly catalog: string; readonly database: string; readonly table: string }[];
-  /** Opaque to callers: handed back to `execute`, which refuses to run if the bound plan may have changed since. */
+  readonly reads: readonly TableName[];
+  readonly writes: readonly TableName[];
+  /** Opaque to callers: which state of the definitions the statement was bound in. */
   readonly token: string;
 }
 
@@ -88,7 +95,8 @@ export interface Statement {
 }
 
 export interface ExecuteOptions {
-  readonly token: string;
+  /** What allowed the statement: StaleAnalysis is thrown where definitions changed since. */
+  readonly analysis: StatementAnalysis;
   /** The result is cut after this many rows (the statement itself is not changed). */
   readonly rowsMax?: number | undefined;
   /** `string`: 64-bit and wider integers and decimals as JSON strings (rest-standard B7). */
@@ -179,7 +187,7 @@ export interface EngineWarehouse {
   checkDefault(expression: string, type: LogicalType): Promise<void>;
   tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
   /** Tables whose row count may have changed since the last call. */
-  takeChangedTables(): readonly TableRef[];
+  takeChangedTables(): readonly TableName[];
 }
 
 export interface ParsedCreateTable {

@@ -113,7 +113,7 @@ export class Queries {
           return this.#authorised(engine, statement, warehouse, caller.principal, (analysis) => {
             kind = analysis.kind;
             return engine.execute(statement, {
-              token: analysis.token,
+              analysis,
               rowsMax: request.rowsMax,
               numbers: request.numbers,
               timeoutMs: spec.statementTimeoutSeconds * 1000,
@@ -242,9 +242,10 @@ export class Queries {
           { category: 'tables', name: table },
         ];
         // A table that only the engine knows is half made or not ours: refused as if it were not there.
-        if (!(await catalog.find(path)))
-          throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
-        access.authorise(principal, { privilege, on: 'object' }, path);
+        const chain = await catalog.findFolded(path);
+        if (!chain) throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
+        const named = chain.map(({ category, name }) => ({ category, name }));
+        access.authorise(principal, { privilege, on: 'object' }, named);
       }
     };
     await check(analysis.reads, 'read');

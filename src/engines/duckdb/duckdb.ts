@@ -1,0 +1,23 @@
+// DuckDB as an engine of the port: what it is called, which names and keys it can hold, how a warehouse on it is opened.
+import type { TypeKind } from '../../model/types.ts';
+import type { Engine } from '../engine.ts';
+import { ownSchema } from './steps.ts';
+import { DuckdbWarehouse } from './warehouse.ts';
+
+const reserved: Readonly<Record<string, readonly string[]>> = {
+  catalogs: ['temp', 'system', 'memory'],
+  databases: ['information_schema', 'pg_catalog', ownSchema],
+};
+
+const unkeyable: readonly TypeKind[] = ['ARRAY', 'MAP', 'STRUCT', 'JSON'];
+
+export const duckdbEngine: Engine = {
+  name: 'duckdb',
+  reservedName(category, name) {
+    if (!reserved[category]?.includes(name.toLowerCase())) return undefined;
+    return `the engine has ${JSON.stringify(name)} for itself; choose another name`;
+  },
+  keyable: (type) => !unkeyable.includes(type.kind),
+  limits: { columnsMax: 10_000, replicasPerTablet: 1 },
+  open: (options) => new DuckdbWarehouse(options),
+};

@@ -1,0 +1,120 @@
+// Parameters of a statement: JSON values → the engine's, bound by place or by name, each as the type that the statement expects
+// where it does expect one.
+import {
+  type DuckDBConnection,
+  DuckDBDecimalValue,
+  type DuckDBPreparedStatement,
+  DuckDBTypeId,
+  type DuckDBValue,
+  HUGEINT,
+  listValue,
+  structValue,
+} from '@duckdb/node-api';
+import { Failure } from '../../standard/failure.ts';
+import { parseJson } from '../../standard/json.ts';
+
+/** Throws PARAMETERS_INVALID. `json`: an array or an object, undefined for none. */
+export async function bindParameters(
+  statement: DuckDBPreparedStatement,
+  json: string | undefined,
+  connection: DuckDBConnection,
+): Promise<void> {
+  const count = statement.parameterCount;
+  const given =
+    json === undefined ? undefined : (parseJson(json) as readonly unknown[] | Readonly<Record<string, unknown>>);
+  if (count === 0 && (given === undefined || Object.keys(given).length === 0)) return;
+  const names = Array.from({ length: count }, (_, i) => statement.parameterName(i + 1));
+  const values = chosen(names, given);
+  statement.clearBindings();
+  for (const [i, value] of values.entries()) {
+    const index = i + 1;
+    const converted = await expected(toValue(value, names[i] as string), statement, index, connection);
+    if (converted === null) statement.bindNull(index);
+    else if (typeof converted === 'bigint' && (converted < -(2n ** 63n) || converted >= 2n ** 63n))
+      statement.bindValue(index, converted, HUGEINT);
+    else statement.bindValue(index, converted);
+  }
+}
+
+function chosen(
+  names: readonly string[],
+  given: readonly unknown[] | Readonly<Record<string, unknown>> | undefined,
+): unknown[] {
+  const positional = names.every((name) => /^\d+$/.test(name));
+  const wrong = (message: string) => new Failure('PARAMETERS_INVALID', message, { parameters: names });
+  if (given === undefined) throw wrong(`the statement has ${names.length} parameters, and the request gives none`);
+  if (Array.isArray(given)) {
+    if (!positional && names.length > 0)
+      throw wrong(`the statement names its parameters (${names.join(', ')}): give an object`);
+    if (given.length !== names.length)
+      throw wrong(`the statement has ${names.length} parameters, and the request gives ${given.length}`);
+    return names.map((name) => given[Number(name) - 1]);
+  }
+  const byName = given as Readonly<Record<string, unknown>>;
+  const known = new Map(Object.keys(byName).map((name) => [name.toLowerCase(), name]));
+  const values = names.map((name) => {
+    const key = known.get(name.toLowerCase());
+    if (key === undefined) throw wrong(`the parameter ${JSON.stringify(name)} has no value`);
+    known.delete(name.toLowerCase());
+    return byName[key];
+  });
+  const [unused] = known.values();
+  if (unused !== undefined) throw wrong(`the statement has no parameter ${JSON.stringify(unused)}`);
+  return values;
+}
+
+function toValue(value: unknown, name: string): DuckDBValue {
+  if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
+  if (typeof value === 'number')
+    return Number.isSafeInteger(value) && !Object.is(value, -0) ? integer(BigInt(value)) : value;
+  if (JSON.isRawJSON(value)) return exactNumber(value.rawJSON, name);
+  if (Array.isArray(value)) return listValue(value.map((one) => toValue(one, name)));
+  return structValue(
+    Object.fromEntries(Object.entries(value as object).map(([key, one]) => [key, toValue(one, name)])),
+  );
+}
+
+/** A small integer is bound as one: what is compared with an INTEGER column need not be widened. */
+function integer(value: bigint): DuckDBValue {
+  return value >= -(2n ** 31n) && value < 2n ** 31n ? Number(value) : value;
+}
+
+function exactNumber(text: string, name: string): DuckDBValue {
+  const tooWide = () =>
+    new Failure('PARAMETERS_INVALID', `the parameter ${JSON.stringify(name)} is a number that no type holds exactly`);
+  if (/^-?\d+$/.test(text)) {
+    const value = BigInt(text);
+    if (value < -(2n ** 127n) || value >= 2n ** 127n) throw tooWide();
+    return value;
+  }
+  const [, sign, whole, fraction] = /^(-?)(\d+)\.(\d+)$/.exec(text) ?? [];
+  if (whole === undefined || fraction === undefined) {
+    const value = Number(text);
+    if (!Number.isFinite(value)) throw tooWide();
+    return value;
+  }
+  const digits = BigInt(`${sign}${whole}${fraction}`);
+  const width = Math.max(whole.replace(/^0+/, '').length + fraction.length, 1);
+  if (width > 38) throw tooWide();
+  return new DuckDBDecimalValue(digits, 38, fraction.length);
+}
+
+const textIsFine: ReadonlySet<DuckDBTypeId> = new Set([
+  DuckDBTypeId.INVALID,
+  DuckDBTypeId.VARCHAR,
+  DuckDBTypeId.ANY,
+  DuckDBTypeId.SQLNULL,
+]);
+
+/** A text for a parameter of another type is read as SQL reads it: '2026-01-31' where a DATE is expected. */
+async function expected(
+  value: DuckDBValue,
+  statement: DuckDBPreparedStatement,
+  index: number,
+  connection: DuckDBConnection,
+): Promise<DuckDBValue> {
+  if (typeof value !== 'string' || textIsFine.has(statement.parameterTypeId(index))) return value;
+  const type = String(statement.parameterType(index));
+  const [row] = (await connection.runAndReadAll(`SELECT CAST($1::VARCHAR AS ${type})`, [value])).getRows();
+  return row?.[0] ?? null;
+}

@@ -1,0 +1,141 @@
+// The bound plan of a statement → what it would do. Everything in the plan must be known and allowed: an operator, a function
+// or a table that is not understood refuses the statement (fail closed).
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { Failure } from '../../standard/failure.ts';
+import type { StatementAnalysis } from '../engine.ts';
+import { numberTooLarge, parseTree } from './default_expression.ts';
+import { allowedFunctions, allowedTableFunctions } from './functions.ts';
+import { refusedStatement, sqlInvalid } from './sql_errors.ts';
+import { ownSchema } from './steps.ts';
+
+type Table = StatementAnalysis['reads'][number];
+type Kind = StatementAnalysis['kind'];
+
+interface SerializedPlan {
+  readonly error: boolean;
+  readonly error_type?: string;
+  readonly error_message?: string;
+  readonly position?: string;
+  readonly plans?: readonly unknown[];
+}
+
+const operators = new Set(
+  `PROJECTION FILTER GET DUMMY_SCAN EXPRESSION_GET EMPTY_RESULT AGGREGATE_AND_GROUP_BY WINDOW UNNEST LIMIT ORDER_BY TOP_N SAMPLE DISTINCT
+COMPARISON_JOIN ANY_JOIN CROSS_PRODUCT POSITIONAL_JOIN ASOF_JOIN DELIM_JOIN DELIM_GET DEPENDENT_JOIN JOIN UNION EXCEPT INTERSECT
+RECURSIVE_CTE MATERIALIZED_CTE CTE_REF PIVOT INSERT UPDATE DELETE MERGE_INTO`
+    .split(/\s+/)
+    .map((name) => `LOGICAL_${name}`),
+);
+
+const writers: Readonly<Record<string, Kind>> = {
+  LOGICAL_INSERT: 'insert',
+  LOGICAL_UPDATE: 'update',
+  LOGICAL_DELETE: 'delete',
+  LOGICAL_MERGE_INTO: 'merge',
+};
+
+/** Deeper plans are not walked: no one writes them by hand, and the stack has an end. */
+const depthMax = 20_000;
+
+/** Throws SQL_INVALID, SQL_NOT_SUPPORTED or SQL_FORBIDDEN_FUNCTION. The connection has the statement's namespace. */
+export async function planOf(connection: DuckDBConnection, sql: string): Promise<Omit<StatementAnalysis, 'token'>> {
+  const text = 'SELECT json_serialize_plan($1::VARCHAR, skip_null := true, skip_empty := true)';
+  const [row] = (await connection.runAndReadAll(text, [sql])).getRows();
+  const plan = parseTree<SerializedPlan>(String(row?.[0]));
+  if (plan === undefined) throw sqlInvalid(numberTooLarge, sql, undefined);
+  if (plan.error) throw planFailure(plan, sql);
+  const [only, ...more] = plan.plans ?? [];
+  if (only === undefined) throw sqlInvalid('the text holds no statement', sql, 0);
+  if (more.length > 0)
+    throw new Failure('SQL_NOT_SUPPORTED', 'one request runs one statement; this text holds several');
+  return new PlanReader(sql).read(only);
+}
+
+function planFailure(plan: SerializedPlan, sql: string): Failure {
+  const message = plan.error_message ?? 'the statement is not understood';
+  const type = plan.error_type ?? '';
+  if (type === 'internal') {
+    return new Failure(
+      'SQL_NOT_SUPPORTED',
+      'the statement cannot be analysed; where a parameter has no evident type, say it: CAST($1 AS INTEGER)',
+    );
+  }
+  if (type === 'not implemented' || type === 'invalid input' || type === 'serialization')
+    return refusedStatement(sql, message);
+  return sqlInvalid(message, sql, plan.position === undefined ? undefined : Number(plan.position));
+}
+
+class PlanReader {
+  readonly #sql: string;
+  readonly #reads = new Map<string, Table>();
+  readonly #writes = new Map<string, Table>();
+  #kind: Kind = 'select';
+
+  constructor(sql: string) {
+    this.#sql = sql;
+  }
+
+  read(plan: unknown): Omit<StatementAnalysis, 'token'> {
+    // An explicit stack: a plan can nest deeper than calls may.
+    const open: unknown[] = [plan];
+    let seen = 0;
+    while (open.length > 0) {
+      const node = open.pop();
+      if (++seen > depthMax * 1000) throw new Failure('SQL_NOT_SUPPORTED', 'the statement is too large to be analysed');
+      if (Array.isArray(node)) {
+        for (const one of node) if (typeof one === 'object' && one !== null) open.push(one);
+      } else if (typeof node === 'object' && node !== null) {
+        this.#visit(node as Record<string, unknown>);
+        for (const one of Object.values(node)) if (typeof one === 'object' && one !== null) open.push(one);
+      }
+    }
+    return { kind: this.#kind, reads: [...this.#reads.values()], writes: [...this.#writes.values()] };
+  }
+
+  #visit(node: Record<string, unknown>): void {
+    const { type } = node;
+    if (typeof type === 'string' && type.startsWith('LOGICAL_')) this.#operator(type, node);
+    if (typeof node.expression_class === 'string') this.#expression(node.expression_class, node);
+  }
+
+  #operator(type: string, node: Record<string, unknown>): void {
+    if (!operators.has(type)) throw refusedStatement(this.#sql, type);
+    const writer = writers[type];
+    if (writer !== undefined) {
+      this.#kind = writer;
+      this.#add(this.#writes, node.table_info);
+    }
+    if (type !== 'LOGICAL_GET') return;
+    if (node.name === 'seq_scan') this.#add(this.#reads, node.function_data);
+    else if (typeof node.name !== 'string' || !allowedTableFunctions.has(node.name)) throw forbidden(node.name);
+  }
+
+  #expression(kind: string, node: Record<string, unknown>): void {
+    if (kind === 'BOUND_FUNCTION' || kind === 'BOUND_AGGREGATE') {
+      if (typeof node.name !== 'string' || !allowedFunctions.has(node.name)) throw forbidden(node.name);
+    } else if (kind === 'BOUND_WINDOW') {
+      if (node.type === 'WINDOW_AGGREGATE' && (typeof node.name !== 'string' || !allowedFunctions.has(node.name)))
+        throw forbidden(node.name);
+    } else if (!kind.startsWith('BOUND_')) throw refusedStatement(this.#sql, kind);
+  }
+
+  #add(to: Map<string, Table>, named: unknown): void {
+    const { catalog, schema, table } = (named ?? {}) as { catalog?: unknown; schema?: unknown; table?: unknown };
+    const known = typeof catalog === 'string' && typeof schema === 'string' && typeof table === 'string';
+    if (!known || schema === ownSchema || catalog === 'system' || catalog === 'temp' || catalog === 'memory') {
+      throw new Failure(
+        'SQL_INVALID',
+        `the table ${JSON.stringify(typeof table === 'string' ? table : '')} does not exist`,
+        { line: 1, column: 1 },
+      );
+    }
+    to.set(JSON.stringify([catalog, schema, table]), { catalog, database: schema, table });
+  }
+}
+
+function forbidden(name: unknown): Failure {
+  const shown = typeof name === 'string' ? name : 'unknown';
+  return new Failure('SQL_FORBIDDEN_FUNCTION', `the function ${JSON.stringify(shown)} is not offered`, {
+    function: shown,
+  });
+}

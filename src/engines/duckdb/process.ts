@@ -1,0 +1,219 @@
+// The engine process as the server sees it: started, called, watched, killed. What it is asked to do is warehouse.ts's; what it
+// does with it is worker.ts's.
+import { type ChildProcess, fork } from 'node:child_process';
+import { Failure } from '../../standard/failure.ts';
+import { StaleAnalysis } from '../engine.ts';
+import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
+
+/** Threads of the engine's bindings: more than statements can run at a time, or one would wait for another. */
+const threadPoolSize = 64;
+const startTimeoutMs = 30_000;
+const stopTimeoutMs = 5_000;
+/** How long an interrupted statement may take to end before the process is killed. */
+const interruptGraceMs = 2_000;
+const silenceMs = 10_000;
+const watchMs = 500;
+
+interface Pending {
+  readonly operation: OperationName;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+export interface ProcessEvents {
+  died(reason: string): void;
+  killed(reason: string): void;
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs: number;
+}
+
+export class EngineProcess {
+  readonly #child: ChildProcess;
+  readonly #pending = new Map<number, Pending>();
+  readonly #residentBytesMax: number;
+  readonly #events: ProcessEvents;
+  readonly #exited: Promise<void>;
+  readonly #watch: NodeJS.Timeout;
+  #nextId = 1;
+  #alive = true;
+  #stopping = false;
+  /** Why it was killed; what is pending ends with it. */
+  #killReason: Failure | undefined;
+  residentBytes = 0;
+  runningStatements = 0;
+  lastHeartbeatAt = Date.now();
+
+  constructor(residentBytesMax: number, events: ProcessEvents) {
+    this.#residentBytesMax = residentBytesMax;
+    this.#events = events;
+    const file = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url);
+    this.#child = fork(file, [], {
+      serialization: 'advanced',
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      execArgv: [],
+      env: { ...process.env, UV_THREADPOOL_SIZE: String(threadPoolSize) },
+    });
+    this.#child.on('message', (message: FromEngine) => this.#receive(message));
+    this.#child.on('error', () => undefined);
+    this.#exited = new Promise((resolve) => {
+      this.#child.once('exit', (code, signal) => {
+        this.#ended(signal ?? `exit code ${code}`);
+        resolve();
+      });
+    });
+    this.#watch = setInterval(() => this.#look(), watchMs);
+    this.#watch.unref();
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  /** Whether somebody waits for it. */
+  get busy(): boolean {
+    return this.#pending.size > 0;
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  async open(argument: Operations['open'][0]): Promise<Operations['open'][1]> {
+    return this.call('open', argument, { timeoutMs: startTimeoutMs });
+  }
+
+  /** Throws what the engine threw; WAREHOUSE_FAILED where it ended meanwhile; STATEMENT_TIMEOUT; STATEMENT_CANCELLED. */
+  call<K extends OperationName>(
+    operation: K,
+    argument: Operations[K][0],
+    { signal, timeoutMs }: CallOptions,
+  ): Promise<Operations[K][1]> {
+    if (!this.#alive) return Promise.reject(this.#killReason ?? gone());
+    if (signal?.aborted) return Promise.reject(cancelled());
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      let reason: Failure | undefined;
+      let grace: NodeJS.Timeout | undefined;
+      const interrupt = (why: Failure) => {
+        if (reason) return;
+        reason = why;
+        this.#send({ kind: 'interrupt', id });
+        grace = setTimeout(() => {
+          end();
+          reject(why);
+          this.kill('a statement did not end when it was told to', gone());
+        }, interruptGraceMs);
+      };
+      const timeout = setTimeout(() => interrupt(timedOut(timeoutMs)), timeoutMs);
+      const abort = () => interrupt(cancelled());
+      const end = () => {
+        clearTimeout(timeout);
+        clearTimeout(grace);
+        signal?.removeEventListener('abort', abort);
+        this.#pending.delete(id);
+      };
+      this.#pending.set(id, {
+        operation,
+        resolve: (value) => {
+          end();
+          resolve(value as Operations[K][1]);
+        },
+        reject: (error) => {
+          end();
+          // Whatever an interrupted statement ended with, it ended because it was told to.
+          reject(reason && error instanceof Failure && error.code === 'STATEMENT_CANCELLED' ? reason : error);
+        },
+      });
+      signal?.addEventListener('abort', abort, { once: true });
+      this.#send({ kind: 'call', id, operation, argument });
+    });
+  }
+
+  /** Lets it close its files; kills it where that takes too long. `reason`: what running statements end with. */
+  async stop(reason: Failure): Promise<void> {
+    if (!this.#alive) return this.#exited;
+    this.#stopping = true;
+    for (const id of this.#pending.keys()) this.#send({ kind: 'interrupt', id });
+    this.#killReason = reason;
+    await this.call('close', undefined, { timeoutMs: stopTimeoutMs }).catch(() => undefined);
+    this.#child.kill('SIGKILL');
+    await this.#exited;
+  }
+
+  /** `reason`: what the statements that run end with. */
+  kill(why: string, reason: Failure): void {
+    if (!this.#alive || this.#stopping) return;
+    this.#killReason = reason;
+    this.#events.killed(why);
+    this.#child.kill('SIGKILL');
+  }
+
+  #send(message: ToEngine): void {
+    if (this.#child.connected) this.#child.send(message, () => undefined);
+  }
+
+  #receive(message: FromEngine): void {
+    this.lastHeartbeatAt = Date.now();
+    if (message.kind === 'heartbeat') {
+      this.residentBytes = message.residentBytes;
+      this.runningStatements = message.runningStatements;
+      this.#look();
+      return;
+    }
+    const pending = this.#pending.get(message.id);
+    if (!pending) return;
+    if (message.kind === 'answer') pending.resolve(message.value);
+    else pending.reject(this.#errorOf(message.fault, pending.operation));
+  }
+
+  #errorOf(fault: WireFault, operation: OperationName): Error {
+    switch (fault.kind) {
+      case 'stale':
+        return new StaleAnalysis();
+      case 'failure': {
+        const retry = fault.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: fault.retryAfterSeconds };
+        return new Failure(fault.code, fault.message, fault.result, retry);
+      }
+      case 'fatal': {
+        const cause = new Error(fault.message);
+        setImmediate(() => this.kill(`a fatal error of the engine: ${fault.message.split('\n', 1)[0]}`, gone()));
+        return operation === 'execute' || operation === 'analyze' || operation === 'explain'
+          ? new Failure('SQL_NOT_SUPPORTED', 'the engine cannot run this statement', {}, { cause })
+          : new Failure('WAREHOUSE_FAILED', 'the engine failed', {}, { cause });
+      }
+      case 'error':
+        return Object.assign(new Error(fault.message), fault.stack === undefined ? {} : { stack: fault.stack });
+    }
+  }
+
+  /** Too much memory, or no sign of life: the limits that the engine itself keeps are soft. */
+  #look(): void {
+    if (!this.#alive || this.#stopping) return;
+    if (this.residentBytes > this.#residentBytesMax) {
+      const statements = [...this.#pending.values()].filter((one) => one.operation === 'execute');
+      const culprit = statements.length === 1 ? statements[0] : undefined;
+      culprit?.reject(
+        new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows'),
+      );
+      this.kill(`${this.residentBytes} resident bytes are more than ${this.#residentBytesMax}`, gone());
+    } else if (Date.now() - this.lastHeartbeatAt > silenceMs) this.kill(`silent for ${silenceMs} ms`, gone());
+  }
+
+  #ended(how: string): void {
+    this.#alive = false;
+    clearInterval(this.#watch);
+    const reason = this.#killReason ?? gone();
+    for (const pending of [...this.#pending.values()]) pending.reject(reason);
+    if (!this.#stopping) this.#events.died(how);
+  }
+}
+
+const gone = () => new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse stopped while the request ran');
+const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
+const timedOut = (ms: number) =>
+  new Failure('STATEMENT_TIMEOUT', `the statement ran longer than ${ms / 1000} s and was stopped`, {
+    timeoutSeconds: ms / 1000,
+  });

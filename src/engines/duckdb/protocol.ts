@@ -1,0 +1,81 @@
+// What the server and the engine process say to each other. Values cross as structured clones; parameters as JSON text, so
+// that numbers keep their digits.
+import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
+import type { LogicalType } from '../../model/types.ts';
+import type { Code } from '../../standard/codes.ts';
+import type {
+  CatalogRef,
+  Change,
+  ChangeCost,
+  ExecuteOptions,
+  ParsedCreateTable,
+  RowsBatch,
+  StatementAnalysis,
+  StatementResult,
+  TableRef,
+} from '../engine.ts';
+
+/** A statement with its parameters as JSON text. */
+export interface WireStatement {
+  readonly sql: string;
+  readonly parameters?: string | undefined;
+  readonly catalog: CatalogRef;
+  readonly database?: string | undefined;
+}
+
+/** `token`: of the analysis that allowed the statement. */
+export type WireOptions = Omit<ExecuteOptions, 'signal' | 'timeoutMs' | 'analysis'> & { readonly token: string };
+
+/** Every operation of the engine process: what it takes, what it answers. */
+export interface Operations {
+  open: [
+    {
+      readonly spec: WarehouseSpec;
+      readonly dataDirectory: string;
+      readonly spoolDirectory: string;
+      readonly catalogs: readonly CatalogRef[];
+    },
+    { readonly version: string },
+  ];
+  close: [undefined, undefined];
+  analyze: [WireStatement, StatementAnalysis];
+  execute: [
+    { readonly statement: WireStatement; readonly options: WireOptions; readonly writes: boolean },
+    StatementResult,
+  ];
+  explain: [WireStatement, string];
+  cost: [Change, ChangeCost];
+  apply: [{ readonly change: Change; readonly step: string }, undefined];
+  forget: [{ readonly catalog: CatalogRef; readonly steps: readonly string[] }, undefined];
+  insertRows: [{ readonly table: TableRef; readonly batch: RowsBatch; readonly definition: TableDefinition }, number];
+  parseCreateTable: [string, ParsedCreateTable];
+  checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];
+  tableStatistics: [TableRef, { readonly rowCount: number; readonly dataBytes: number }];
+}
+
+export type OperationName = keyof Operations;
+
+export type ToEngine =
+  | { readonly kind: 'call'; readonly id: number; readonly operation: OperationName; readonly argument: unknown }
+  | { readonly kind: 'interrupt'; readonly id: number };
+
+export type FromEngine =
+  | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
+  | { readonly kind: 'fault'; readonly id: number; readonly fault: WireFault }
+  | { readonly kind: 'heartbeat'; readonly residentBytes: number; readonly runningStatements: number };
+
+export type WireFault =
+  | {
+      readonly kind: 'failure';
+      readonly code: Code;
+      readonly message: string;
+      readonly result: Readonly<Record<string, unknown>>;
+      readonly retryAfterSeconds?: number | undefined;
+    }
+  | { readonly kind: 'stale' }
+  /** The engine is no longer to be trusted (a fatal error of its own): the process is replaced. */
+  | { readonly kind: 'fatal'; readonly message: string }
+  | { readonly kind: 'error'; readonly message: string; readonly stack?: string | undefined };
+
+/** How often the engine process says that it is there. */
+export const heartbeatMs = 250;

@@ -1,0 +1,265 @@
+// A statement run to its result: rows as JSON text made by the engine itself. A result that was small the last time is taken
+// from memory; any other is written to a file and cut into pages afterwards, without reading it. Both are always right; only
+// their speed differs.
+import { open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { type DuckDBMaterializedResult, type DuckDBPreparedStatement, ResultReturnType } from '@duckdb/node-api';
+import type { ResultColumn, StatementResult } from '../engine.ts';
+import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
+import { bindParameters } from './parameters.ts';
+import type { WireOptions as Options, WireStatement } from './protocol.ts';
+import type { Session } from './sessions.ts';
+import { rememberStep } from './steps.ts';
+import { jsonExpression, resultTypeText } from './types.ts';
+
+/** Lines of ours above the user's text, for the places that errors name. */
+export const linesAbove = 1;
+const smallRows = 5000;
+const inlineBytesMax = 262_144;
+const pageScanBytes = 65_536;
+const copyFormat = `(FORMAT csv, QUOTE '', ESCAPE '', DELIMITER e'\\x01', HEADER false)`;
+
+/** What is remembered of a SELECT between its runs. */
+export interface KnownSelect {
+  readonly columns: readonly ResultColumn[];
+  readonly rowText: string;
+  readonly names: string;
+  readonly text: string;
+  rowCount: number;
+}
+
+export async function runSelect(
+  session: Session,
+  statement: WireStatement,
+  options: Options,
+  known: Map<string, KnownSelect>,
+): Promise<StatementResult> {
+  const key = JSON.stringify([statement.catalog.name, statement.database, options.numbers, statement.sql]);
+  let select = known.get(key);
+  if (!select) {
+    select = describe(await session.prepare(statement.sql, statement.sql), statement.sql, options.numbers);
+    known.set(key, select);
+  }
+  const limit = options.rowsMax === undefined ? '' : ` LIMIT ${options.rowsMax + 1}`;
+  const from = `FROM (\n${select.text}\n) AS q(${select.names})${limit}`;
+  const small = select.rowCount < smallRows;
+  const result = small
+    ? await fromMemory(session, `SELECT ${select.rowText} ${from}`, key + limit, statement, select, options)
+    : await fromFile(
+        session,
+        `COPY (SELECT concat(${select.rowText}, ',') ${from}) TO ${quoteLiteral(rowsFile(options))} ${copyFormat}`,
+        statement,
+        select,
+        options,
+      );
+  select.rowCount = result.rowCount;
+  return result;
+}
+
+const rowsFile = (options: Options) => `${options.resultPath}.rows`;
+
+function describe(prepared: DuckDBPreparedStatement, sql: string, numbers: Options['numbers']): KnownSelect {
+  const types = Array.from({ length: prepared.columnCount }, (_, i) => String(prepared.columnType(i)));
+  const parts = types.map((type, i) => jsonExpression(type, `c${i}`, numbers));
+  return {
+    columns: types.map((type, i) => ({ name: prepared.columnName(i), type: resultTypeText(type) })),
+    rowText: `concat('[', ${parts.join(`, ',', `)}, ']')`,
+    names: types.map((_, i) => `c${i}`).join(', '),
+    text: withoutEnd(sql),
+    rowCount: Number.POSITIVE_INFINITY,
+  };
+}
+
+async function fromMemory(
+  session: Session,
+  text: string,
+  key: string,
+  statement: WireStatement,
+  select: KnownSelect,
+  options: Options,
+): Promise<StatementResult> {
+  const prepared = await session.prepare(key, text);
+  await bindParameters(prepared, statement.parameters, session.connection);
+  const rows = await texts(await prepared.run());
+  const { rowsMax } = options;
+  const truncated = rowsMax !== undefined && rows.length > rowsMax;
+  if (truncated) rows.length = rowsMax;
+  return finish(rows, select.columns, rows.length, truncated, options);
+}
+
+/** The one column of a result, as texts. */
+async function texts(result: DuckDBMaterializedResult): Promise<string[]> {
+  const rows: string[] = [];
+  for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
+    for (const value of chunk.getColumnValues(0)) rows.push(value as string);
+  }
+  return rows;
+}
+
+/** Rows in memory → the text itself, or a file where they do not fit a page. */
+async function finish(
+  rows: readonly string[],
+  columns: readonly ResultColumn[],
+  rowCount: number,
+  truncated: boolean,
+  options: Options,
+): Promise<StatementResult> {
+  const text = rows.join(',\n');
+  if (Buffer.byteLength(text) <= options.pageBytesMax)
+    return { columns, rowCount, rows: { kind: 'text', text }, truncated };
+  const path = rowsFile(options);
+  await writeFile(path, `${text},\n`);
+  return {
+    columns,
+    rowCount,
+    rows: { kind: 'file', path, offsets: await pageOffsets(path, options.pageBytesMax) },
+    truncated,
+  };
+}
+
+async function fromFile(
+  session: Session,
+  text: string,
+  statement: WireStatement,
+  select: KnownSelect,
+  options: Options,
+): Promise<StatementResult> {
+  const path = rowsFile(options);
+  try {
+    const prepared = await session.connection.prepare(text);
+    let rowCount: number;
+    try {
+      await bindParameters(prepared, statement.parameters, session.connection);
+      rowCount = Number((await prepared.runAndReadAll()).getRows()[0]?.[0] ?? 0);
+    } finally {
+      prepared.destroySync();
+    }
+    const truncated = options.rowsMax !== undefined && rowCount > options.rowsMax;
+    if (truncated) {
+      await dropLastRow(path);
+      rowCount--;
+    }
+    const { columns } = select;
+    if ((await stat(path)).size <= inlineBytesMax) {
+      const lines = await readFile(path, 'utf8');
+      await rm(path, { force: true });
+      return { columns, rowCount, rows: { kind: 'text', text: lines.slice(0, -2) }, truncated };
+    }
+    return {
+      columns,
+      rowCount,
+      rows: { kind: 'file', path, offsets: await pageOffsets(path, options.pageBytesMax) },
+      truncated,
+    };
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  }
+}
+
+/** Where pages begin: after the newline that follows each multiple of the page's size; the last entry is the length. */
+async function pageOffsets(path: string, pageBytesMax: number): Promise<number[]> {
+  const file = await open(path);
+  try {
+    const { size } = await file.stat();
+    const offsets = [0];
+    const window = Buffer.allocUnsafe(pageScanBytes);
+    let at = pageBytesMax - 1;
+    while (at < size) {
+      const { bytesRead } = await file.read(window, 0, window.length, at);
+      if (bytesRead === 0) break;
+      const newline = window.subarray(0, bytesRead).indexOf(10);
+      if (newline < 0) {
+        at += bytesRead;
+        continue;
+      }
+      const start = at + newline + 1;
+      if (start >= size) break;
+      offsets.push(start);
+      at = start + pageBytesMax - 1;
+    }
+    offsets.push(size);
+    return offsets;
+  } finally {
+    await file.close();
+  }
+}
+
+async function dropLastRow(path: string): Promise<void> {
+  const file = await open(path);
+  let end: number;
+  try {
+    const { size } = await file.stat();
+    const window = Buffer.allocUnsafe(pageScanBytes);
+    end = size - 1;
+    for (let newline = -1; end > 0 && newline < 0; ) {
+      const from = Math.max(0, end - window.length);
+      const { bytesRead } = await file.read(window, 0, end - from, from);
+      newline = window.subarray(0, bytesRead).lastIndexOf(10);
+      end = newline < 0 ? from : from + newline + 1;
+    }
+  } finally {
+    await file.close();
+  }
+  await truncate(path, end);
+}
+
+/** A statement that writes; the caller has begun the transaction and commits it. `repeated`: its step was done before. */
+export async function runWrite(session: Session, statement: WireStatement, options: Options): Promise<StatementResult> {
+  const { connection } = session;
+  const counted = [{ name: 'Count', type: 'BIGINT' }];
+  if (options.step !== undefined && !(await rememberStep(connection, statement.catalog.name, options.step))) {
+    return { columns: counted, rowCount: 0, rows: { kind: 'text', text: '' }, truncated: false, repeated: true };
+  }
+  const prepared = await connection.prepare(statement.sql);
+  try {
+    await bindParameters(prepared, statement.parameters, connection);
+    const result = await prepared.run();
+    if (result.returnType === ResultReturnType.CHANGED_ROWS) {
+      const rowCount = result.rowsChanged;
+      return { columns: counted, rowCount, rows: { kind: 'text', text: `[${rowCount}]` }, truncated: false };
+    }
+    return await returned(session, result, options);
+  } finally {
+    prepared.destroySync();
+  }
+}
+
+/** Rows of RETURNING: put into a temporary table, so that they become JSON the way all rows do. */
+async function returned(
+  session: Session,
+  result: DuckDBMaterializedResult,
+  options: Options,
+): Promise<StatementResult> {
+  const { connection } = session;
+  const types = result.columnTypes().map(String);
+  const columns = result.columnNames().map((name, i) => ({ name, type: resultTypeText(types[i] as string) }));
+  const table = 'returned';
+  await connection.run(
+    `CREATE OR REPLACE TEMP TABLE ${table} (${types.map((type, i) => `${quoteIdentifier(`c${i}`)} ${type}`).join(', ')})`,
+  );
+  try {
+    const appender = await connection.createAppender(table, 'main', 'temp');
+    for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk())
+      appender.appendDataChunk(chunk);
+    appender.closeSync();
+    const parts = types.map((type, i) => jsonExpression(type, `c${i}`, options.numbers));
+    const rows = await texts(
+      await connection.run(`SELECT concat('[', ${parts.join(`, ',', `)}, ']') FROM temp.main.${table}`),
+    );
+    const { rowsMax } = options;
+    const truncated = rowsMax !== undefined && rows.length > rowsMax;
+    return await finish(truncated ? rows.slice(0, rowsMax) : rows, columns, rows.length, truncated, options);
+  } finally {
+    await connection.run(`DROP TABLE IF EXISTS temp.main.${table}`);
+  }
+}
+
+const token =
+  /[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\w*)\$[\s\S]*?\$\1\$|--[^\n]*|\/\*[\s\S]*?\*\/|;|[\s\S]/g;
+
+/** The text up to its closing semicolon, so that it can stand in brackets. The analysis has shown that nothing follows. */
+export function withoutEnd(sql: string): string {
+  if (!sql.includes(';')) return sql;
+  for (const match of sql.matchAll(token)) if (match[0] === ';') return sql.slice(0, match.index);
+  return sql;
+}

@@ -1,0 +1,132 @@
+// Connections of the engine process: a bounded pool, each with the statements it has prepared. A statement is given to a
+// connection that knows it already, where one is free.
+import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api';
+import { Failure } from '../../standard/failure.ts';
+import type { CatalogRef } from '../engine.ts';
+import { quoteIdentifier } from './identifiers.ts';
+
+export const sessionsMax = 32;
+const preparedPerSessionMax = 64;
+const exclusiveWaitMs = 10_000;
+const exclusivePollMs = 10;
+
+export interface Namespace {
+  readonly catalog: CatalogRef;
+  readonly database?: string | undefined;
+}
+
+export class Session {
+  readonly connection: DuckDBConnection;
+  /** The catalog that it has as its default; undefined: none of ours. */
+  catalog: string | undefined;
+  #namespace = '';
+  readonly #prepared = new Map<string, DuckDBPreparedStatement>();
+
+  constructor(connection: DuckDBConnection) {
+    this.connection = connection;
+  }
+
+  has(key: string): boolean {
+    return this.#prepared.has(key);
+  }
+
+  /** Without a database, the default is a schema that holds nothing. */
+  async use({ catalog, database }: Namespace): Promise<void> {
+    const wanted = `${quoteIdentifier(catalog.name)}.${quoteIdentifier(database ?? 'main')}`;
+    if (wanted === this.#namespace) return;
+    this.forget();
+    this.#namespace = '';
+    await this.connection.run(`USE ${wanted}`);
+    this.#namespace = wanted;
+    this.catalog = catalog.name;
+  }
+
+  async leave(): Promise<void> {
+    this.forget();
+    this.#namespace = '';
+    await this.connection.run('USE memory.main');
+    this.catalog = undefined;
+  }
+
+  /** `key` says all that the text depends on; the namespace apart. */
+  async prepare(key: string, text: string): Promise<DuckDBPreparedStatement> {
+    const known = this.#prepared.get(key);
+    if (known) {
+      this.#prepared.delete(key);
+      this.#prepared.set(key, known);
+      return known;
+    }
+    const made = await this.connection.prepare(text);
+    if (this.#prepared.size >= preparedPerSessionMax) this.#drop(this.#prepared.keys().next().value as string);
+    this.#prepared.set(key, made);
+    return made;
+  }
+
+  forget(): void {
+    for (const key of [...this.#prepared.keys()]) this.#drop(key);
+  }
+
+  #drop(key: string): void {
+    this.#prepared.get(key)?.destroySync();
+    this.#prepared.delete(key);
+  }
+}
+
+export class Sessions {
+  readonly #instance: DuckDBInstance;
+  readonly #idle: Session[] = [];
+  readonly #busy = new Set<Session>();
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(instance: DuckDBInstance) {
+    this.#instance = instance;
+  }
+
+  get busy(): number {
+    return this.#busy.size;
+  }
+
+  /** `key`: a statement that the session had better know. */
+  async with<T>(key: string | undefined, work: (session: Session) => Promise<T>): Promise<T> {
+    const session = await this.#take(key);
+    try {
+      return await work(session);
+    } finally {
+      this.#busy.delete(session);
+      this.#idle.push(session);
+      this.#waiting.shift()?.();
+    }
+  }
+
+  /** Prepared statements are void: what they name changed. */
+  forgetAll(): void {
+    for (const session of this.#idle) session.forget();
+  }
+
+  /** Waits until no session has the catalog as its default. Throws CHANGE_IN_PROGRESS where statements do not end in time. */
+  async release(catalog: string): Promise<void> {
+    for (const session of this.#idle) if (session.catalog === catalog) await session.leave();
+    const deadline = Date.now() + exclusiveWaitMs;
+    while ([...this.#busy].some((session) => session.catalog === catalog)) {
+      if (Date.now() > deadline) {
+        throw new Failure(
+          'CHANGE_IN_PROGRESS',
+          `statements are still running in the catalog ${JSON.stringify(catalog)}`,
+        );
+      }
+      await new Promise((resolve) => setTimeout(resolve, exclusivePollMs));
+    }
+    for (const session of this.#idle) if (session.catalog === catalog) await session.leave();
+  }
+
+  async #take(key: string | undefined): Promise<Session> {
+    while (this.#idle.length === 0 && this.#busy.size >= sessionsMax) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+    let at = key === undefined ? -1 : this.#idle.findLastIndex((session) => session.has(key));
+    if (at < 0) at = this.#idle.length - 1;
+    const session = this.#idle.splice(at, 1)[0] ?? new Session(await this.#instance.connect());
+    this.#busy.add(session);
+    return session;
+  }
+}

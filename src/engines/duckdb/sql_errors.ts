@@ -1,0 +1,113 @@
+// What the engine throws → failures for the caller: its words without paths, art or advice meant for operators, and where in
+// the text they point.
+import { Failure } from '../../standard/failure.ts';
+
+/** SQL_INVALID with line and column, both from 1. `offset` counts characters from 0; undefined: the engine did not say. */
+export function sqlInvalid(message: string, sql: string, offset: number | undefined): Failure {
+  const engineMessage = cleaned(message);
+  const before = sql.slice(0, offset ?? 0);
+  const line = before.split('\n').length;
+  const column = before.length - before.lastIndexOf('\n');
+  const where = offset === undefined ? '' : ` (line ${line}, column ${column})`;
+  return new Failure('SQL_INVALID', `${engineMessage}${where}`, { line, column, engineMessage });
+}
+
+/** The endpoint that does what a refused statement would. */
+const instead: readonly (readonly [RegExp, string])[] = [
+  [/^create\s+(or\s+replace\s+)?table\b/i, 'tables are made by POST .../tables/create, which takes this statement'],
+  [/^create\s+(schema|database)\b/i, 'databases are made by POST .../databases'],
+  [/^alter\s+table\b/i, 'tables are changed by PATCH .../tables/{table}, and its actions'],
+  [/^alter\s+(schema|database)\b/i, 'databases are changed by PATCH .../databases/{database}, and its actions'],
+  [/^drop\s+table\b/i, 'tables are deleted by DELETE .../tables/{table}'],
+  [/^drop\s+(schema|database)\b/i, 'databases are deleted by DELETE .../databases/{database}'],
+  [/^truncate\b/i, 'tables are emptied by POST .../tables/{table}/truncate'],
+  [/^(show|describe|desc|summarize)\b/i, 'what exists is shown by GET on its URI'],
+  [/^explain\b/i, 'plans are shown by POST .../explain'],
+  [/^(use)\b/i, 'the default namespace is the path of the request'],
+  [/^(begin|start|commit|rollback|abort)\b/i, 'each request is a transaction of its own'],
+  [/^(pivot|unpivot)\b/i, 'write it inside a SELECT: SELECT * FROM (PIVOT ...) with an IN list'],
+];
+
+/** SQL_NOT_SUPPORTED for a statement that is understood and not offered. */
+export function refusedStatement(sql: string, what: string): Failure {
+  const start = withoutLeadingComments(sql);
+  const hint = instead.find(([pattern]) => pattern.test(start))?.[1];
+  const said = hint ?? `SELECT, INSERT, UPDATE, DELETE and MERGE are run as SQL (${cleaned(what).slice(0, 120)})`;
+  return new Failure('SQL_NOT_SUPPORTED', said);
+}
+
+function withoutLeadingComments(sql: string): string {
+  return sql.replace(/^(?:\s+|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)+/, '');
+}
+
+/** The engine can no longer be trusted. */
+export class FatalEngineError extends Error {
+  override name = 'FatalEngineError';
+}
+
+export interface ErrorPlace {
+  /** The user's text. */
+  readonly sql: string;
+  /** How many lines of ours stand above it in what the engine ran. */
+  readonly linesAbove: number;
+}
+
+/** Any error of a run → what to throw. Failures pass through. */
+export function failureOf(error: unknown, place: ErrorPlace): Error {
+  if (!(error instanceof Error)) return new Error(String(error));
+  if (error instanceof Failure || !/^[A-Z][A-Za-z ]* Error: |^INTERRUPT/.test(error.message)) return error;
+  const { message } = error;
+  if (/^FATAL Error|database has been invalidated/i.test(message)) return new FatalEngineError(message);
+  if (/^INTERNAL Error/.test(message)) return new FatalEngineError(message);
+  if (/^INTERRUPT/.test(message)) return new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
+  if (/^Out of Memory Error/.test(message)) {
+    return message.includes('max_temp_directory_size')
+      ? new Failure('SPILL_LIMIT_EXCEEDED', 'the statement needs more temporary disk than the warehouse allows')
+      : new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows');
+  }
+  if (/^IO Error/.test(message)) {
+    return /no space left/i.test(message)
+      ? new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause: error })
+      : new Failure('WAREHOUSE_FAILED', 'the engine could not read or write its files', {}, { cause: error });
+  }
+  if (/^Constraint Error/.test(message))
+    return new Failure('CONSTRAINT_VIOLATED', cleaned(message), { engineMessage: cleaned(message) });
+  if (/^TransactionContext Error/.test(message)) {
+    return new Failure(
+      'WAREHOUSE_BUSY',
+      'other statements changed the same rows at the same time, again and again',
+      {},
+      { cause: error },
+    );
+  }
+  return sqlInvalid(message, place.sql, offsetOf(message, place));
+}
+
+/** The engine's `LINE n:` and caret, as an offset into the user's text. */
+function offsetOf(message: string, { sql, linesAbove }: ErrorPlace): number | undefined {
+  const found = /\n\nLINE (\d+): (.*)\n( *)\^/.exec(message);
+  if (!found) return undefined;
+  const line = Number(found[1]) - linesAbove;
+  const shown = found[2] as string;
+  const lines = sql.split('\n');
+  const text = lines[line - 1];
+  if (text === undefined) return undefined;
+  const start = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
+  const caret = (found[3] as string).length - `LINE ${found[1]}: `.length;
+  if (!shown.startsWith('...')) return start + Math.max(0, Math.min(caret, text.length));
+  // A long line is shown from its middle: find that part again.
+  const part = shown.slice(3).replace(/\.\.\.$/, '');
+  const at = text.indexOf(part);
+  return at < 0 ? start : start + Math.min(at + Math.max(0, caret - 3), text.length);
+}
+
+/** First paragraph, without the kind of error in front, and without anything that looks like a file. */
+export function cleaned(message: string): string {
+  const [first = ''] = message.split(/\n\n|\nPossible solutions|\nLINE \d/);
+  return first
+    .replace(/^[A-Z][A-Za-z ]* Error: /, '')
+    .replace(/(?:\/[\w.@-]+){2,}/g, '<file>')
+    .replace(/__tabularium\w*/g, '<engine>')
+    .trim()
+    .slice(0, 2000);
+}

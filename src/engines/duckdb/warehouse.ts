@@ -1,0 +1,255 @@
+// One warehouse on DuckDB: its process brought up and down, and the port's methods as calls to it.
+import { readdir, stat, statfs } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import type { WarehouseSpec } from '../../model/records.ts';
+import { Failure } from '../../standard/failure.ts';
+import type {
+  BackendStatus,
+  EngineWarehouse,
+  EngineWarehouseOptions,
+  ExecuteOptions,
+  Statement,
+  TableName,
+  TableRef,
+} from '../engine.ts';
+import { catalogsDirectory } from './catalog_files.ts';
+import { EngineProcess } from './process.ts';
+import type { OperationName, Operations, WireStatement } from './protocol.ts';
+
+const analysisTimeoutMs = 15_000;
+const shortTimeoutMs = 60_000;
+const changeTimeoutMs = 24 * 3600 * 1000;
+const diskLookMs = 5_000;
+/** A process may be this much larger than its limit before it is killed: code, buffers of rows on their way, fragmentation. */
+const residentSlackBytes = 256 * 1024 * 1024;
+const residentFactor = 1.25;
+const restartWaitMs = [0, 100, 500, 2_000, 10_000];
+const quietMs = 30_000;
+
+export class DuckdbWarehouse implements EngineWarehouse {
+  readonly #options: EngineWarehouseOptions;
+  #spec: WarehouseSpec;
+  #process: EngineProcess | undefined;
+  #starting: Promise<void> | undefined;
+  #version: string | null = null;
+  #lastStartAt: string | null = null;
+  #error: string | null = null;
+  #wanted = false;
+  #deaths = 0;
+  #lastDeathAt = 0;
+  #restartWhenIdle = false;
+  #disk = { dataUsedBytes: 0, diskAvailableBytes: 0, diskTotalBytes: 0 };
+  #diskLookedAt = 0;
+  /** Tables written since somebody asked. */
+  readonly #changed = new Map<string, TableName>();
+
+  constructor(options: EngineWarehouseOptions) {
+    this.#options = options;
+    this.#spec = options.spec;
+  }
+
+  get running(): boolean {
+    return this.#process?.alive === true && this.#starting === undefined;
+  }
+
+  start(): Promise<void> {
+    this.#wanted = true;
+    if (this.running) return Promise.resolve();
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = undefined;
+    });
+    return this.#starting;
+  }
+
+  async stop(): Promise<void> {
+    this.#wanted = false;
+    await this.#starting?.catch(() => undefined);
+    await this.#stopProcess();
+  }
+
+  async configure(spec: WarehouseSpec): Promise<void> {
+    const before = this.#spec;
+    this.#spec = spec;
+    const same =
+      before.threads === spec.threads &&
+      before.memoryLimitBytes === spec.memoryLimitBytes &&
+      before.spillLimitBytes === spec.spillLimitBytes;
+    if (same || !this.running) return;
+    // The engine's own settings are locked: a process that starts anew takes them over.
+    this.#restartWhenIdle = true;
+    await this.#restartIfIdle();
+  }
+
+  status(): BackendStatus {
+    void this.#lookAtDisk();
+    const process = this.running ? this.#process : undefined;
+    return {
+      alive: process !== undefined,
+      version: this.#version,
+      cpuCores: availableParallelism(),
+      memoryUsedBytes: process?.residentBytes ?? 0,
+      memoryLimitBytes: this.#spec.memoryLimitBytes,
+      ...this.#disk,
+      runningQueries: process?.runningStatements ?? 0,
+      lastStartAt: this.#lastStartAt,
+      lastHeartbeatAt: process ? new Date(process.lastHeartbeatAt).toISOString() : null,
+      errorMessage: this.#error,
+    };
+  }
+
+  cost = (change: Operations['cost'][0]) => this.#call('cost', change, shortTimeoutMs);
+  forget = async (catalog: Operations['forget'][0]['catalog'], steps: readonly string[]) => {
+    await this.#call('forget', { catalog, steps }, shortTimeoutMs);
+  };
+  parseCreateTable = (sql: string) => this.#call('parseCreateTable', sql, analysisTimeoutMs);
+  checkDefault = async (expression: string, type: Operations['checkDefault'][0]['type']) => {
+    await this.#call('checkDefault', { expression, type }, analysisTimeoutMs);
+  };
+  tableStatistics = (table: TableRef) => this.#call('tableStatistics', table, shortTimeoutMs);
+  analyze = (statement: Statement) => this.#call('analyze', wire(statement), analysisTimeoutMs);
+  explain = (statement: Statement) => this.#call('explain', wire(statement), analysisTimeoutMs);
+
+  async apply(
+    change: Operations['apply'][0]['change'],
+    options: { readonly step: string; readonly signal: AbortSignal },
+  ): Promise<void> {
+    await this.#call('apply', { change, step: options.step }, changeTimeoutMs, options.signal);
+    if ('table' in change && change.kind !== 'dropTable')
+      this.#note(nameOf(change.table, 'newName' in change ? change.newName : undefined));
+  }
+
+  async execute(statement: Statement, { signal, timeoutMs, analysis, ...options }: ExecuteOptions) {
+    const { writes, token } = analysis;
+    const argument = { statement: wire(statement), options: { ...options, token }, writes: writes.length > 0 };
+    const result = await this.#call('execute', argument, timeoutMs, signal);
+    for (const table of writes) this.#note(table);
+    return result;
+  }
+
+  async insertRows(
+    table: TableRef,
+    batch: Operations['insertRows'][0]['batch'],
+    options: Parameters<EngineWarehouse['insertRows']>[2],
+  ): Promise<number> {
+    const count = await this.#call(
+      'insertRows',
+      { table, batch, definition: options.definition },
+      changeTimeoutMs,
+      options.signal,
+    );
+    this.#note(nameOf(table));
+    return count;
+  }
+
+  takeChangedTables(): readonly TableName[] {
+    const taken = [...this.#changed.values()];
+    this.#changed.clear();
+    return taken;
+  }
+
+  #note(table: TableName): void {
+    this.#changed.set(JSON.stringify([table.catalog, table.database, table.table]), table);
+  }
+
+  async #call<K extends OperationName>(
+    operation: K,
+    argument: Operations[K][0],
+    timeoutMs: number,
+    signal?: AbortSignal,
+  ): Promise<Operations[K][1]> {
+    const process = this.#process;
+    if (!process?.alive || this.#starting)
+      throw new Failure('WAREHOUSE_STARTING', 'the engine of the warehouse is starting');
+    try {
+      return await process.call(operation, argument, { timeoutMs, signal });
+    } finally {
+      if (this.#restartWhenIdle) void this.#restartIfIdle();
+    }
+  }
+
+  async #start(): Promise<void> {
+    const started = performance.now();
+    const { name, dataDirectory, spoolDirectory, observe } = this.#options;
+    const pause =
+      this.#deaths === 0 || Date.now() - this.#lastDeathAt > quietMs
+        ? 0
+        : (restartWaitMs[Math.min(this.#deaths, restartWaitMs.length) - 1] ?? 0);
+    if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+    const catalogs = await this.#options.catalogs();
+    const process: EngineProcess = new EngineProcess(
+      this.#spec.memoryLimitBytes * residentFactor + residentSlackBytes,
+      {
+        died: (reason) => this.#died(process, reason),
+        killed: (reason) => observe({ kind: 'engineKilled', warehouse: name, reason }),
+      },
+    );
+    this.#process = process;
+    try {
+      const { version } = await process.open({ spec: this.#spec, dataDirectory, spoolDirectory, catalogs });
+      this.#version = version;
+    } catch (error) {
+      this.#error = 'the engine does not start';
+      process.kill('it does not open', new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse does not start'));
+      observe({ kind: 'engineDied', warehouse: name, reason: `it does not open: ${(error as Error).message}` });
+      throw new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse does not start', {}, { cause: error });
+    }
+    this.#error = null;
+    this.#lastStartAt = new Date().toISOString();
+    observe({ kind: 'engineStarted', warehouse: name, ms: performance.now() - started, pid: process.pid });
+  }
+
+  #died(process: EngineProcess, reason: string): void {
+    if (this.#process !== process) return;
+    this.#deaths = Date.now() - this.#lastDeathAt > quietMs ? 1 : this.#deaths + 1;
+    this.#lastDeathAt = Date.now();
+    this.#error = `the engine stopped and is being started again (${this.#deaths} times lately)`;
+    this.#options.observe({ kind: 'engineDied', warehouse: this.#options.name, reason });
+    if (this.#wanted && !this.#starting) this.start().catch(() => undefined);
+  }
+
+  async #restartIfIdle(): Promise<void> {
+    const process = this.#process;
+    if (!process?.alive || process.busy || this.#starting) return;
+    this.#restartWhenIdle = false;
+    this.#starting = this.#stopProcess()
+      .then(() => this.#start())
+      .finally(() => {
+        this.#starting = undefined;
+      });
+    await this.#starting;
+  }
+
+  async #stopProcess(): Promise<void> {
+    const process = this.#process;
+    this.#process = undefined;
+    if (!process) return;
+    await process.stop(new Failure('WAREHOUSE_SUSPENDED', 'the warehouse was suspended while the statement ran'));
+    this.#options.observe({ kind: 'engineStopped', warehouse: this.#options.name });
+  }
+
+  async #lookAtDisk(): Promise<void> {
+    if (Date.now() - this.#diskLookedAt < diskLookMs) return;
+    this.#diskLookedAt = Date.now();
+    try {
+      const directory = catalogsDirectory(this.#options.dataDirectory);
+      let dataUsedBytes = 0;
+      const mine = new Set((await this.#options.catalogs()).map((catalog) => catalog.id));
+      for (const file of await readdir(directory)) {
+        if (mine.has(file.split('.', 1)[0] as string)) dataUsedBytes += (await stat(join(directory, file))).size;
+      }
+      const { bavail, blocks, bsize } = await statfs(directory);
+      this.#disk = { dataUsedBytes, diskAvailableBytes: bavail * bsize, diskTotalBytes: blocks * bsize };
+    } catch {
+      // No directory yet, or a file that went meanwhile: the next look tells.
+    }
+  }
+}
+
+function wire({ sql, parameters, catalog, database }: Statement): WireStatement {
+  return { sql, parameters: parameters === undefined ? undefined : JSON.stringify(parameters), catalog, database };
+}
+
+function nameOf({ catalog, database, table }: TableRef, newName = table): TableName {
+  return { catalog: catalog.name, database, table: newName };
+}

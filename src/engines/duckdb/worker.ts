@@ -1,0 +1,337 @@
+// The engine process: owns the DuckDB instance and one file per catalog, does what the server asks, and dies with it. Started by
+// process.ts; nothing here is imported by the server.
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { Failure } from '../../standard/failure.ts';
+import { type CatalogRef, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
+import { attachCatalog, catalogsDirectory } from './catalog_files.ts';
+import { applyChange, costOf } from './changes.ts';
+import { parseCreateTable } from './create_table.ts';
+import { checkDefault } from './default_expression.ts';
+import { quoteLiteral } from './identifiers.ts';
+import { planOf } from './plan.ts';
+import {
+  type FromEngine,
+  heartbeatMs,
+  type OperationName,
+  type Operations,
+  type ToEngine,
+  type WireFault,
+  type WireStatement,
+} from './protocol.ts';
+import { type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
+import { insertRows } from './rows.ts';
+import { type Namespace, type Session, Sessions } from './sessions.ts';
+import { FatalEngineError, failureOf } from './sql_errors.ts';
+import { tableStatistics } from './statistics.ts';
+import { forgetSteps, retryingConflicts } from './steps.ts';
+
+/** A former process of the same warehouse may be dying still, with its hands on the files. */
+const lockWaitMs = 10_000;
+const lockPollMs = 100;
+const knownSelectsMax = 5000;
+
+class Worker {
+  readonly #instance: DuckDBInstance;
+  /** Where texts are tried that only say what somebody wants: nothing of ours is in it. */
+  readonly #scratch: DuckDBConnection;
+  readonly #sessions: Sessions;
+  readonly #dataDirectory: string;
+  /** Moves before and after each change of definitions: what was bound in another epoch may mean something else now. */
+  #epoch = 1;
+  readonly #known = new Map<string, KnownSelect>();
+
+  constructor(instance: DuckDBInstance, scratch: DuckDBConnection, dataDirectory: string) {
+    this.#instance = instance;
+    this.#scratch = scratch;
+    this.#sessions = new Sessions(instance);
+    this.#dataDirectory = dataDirectory;
+  }
+
+  static async open({
+    spec,
+    dataDirectory,
+    spoolDirectory,
+    catalogs,
+  }: Operations['open'][0]): Promise<{ worker: Worker; version: string }> {
+    await mkdir(catalogsDirectory(dataDirectory), { recursive: true, mode: 0o700 });
+    const safe = {
+      autoinstall_known_extensions: 'false',
+      autoload_known_extensions: 'false',
+      allow_community_extensions: 'false',
+    };
+    const instance = await DuckDBInstance.create(':memory:', {
+      ...safe,
+      threads: String(spec.threads),
+      memory_limit: `${Math.floor(spec.memoryLimitBytes / 1024)}KiB`,
+    });
+    const connection = await instance.connect();
+    for (const catalog of catalogs) await attachPatiently(connection, dataDirectory, catalog);
+    const directories = [catalogsDirectory(dataDirectory), spoolDirectory].map(quoteLiteral).join(', ');
+    for (const setting of [
+      `temp_directory = ${quoteLiteral(join(spoolDirectory, 'spill'))}`,
+      `max_temp_directory_size = '${Math.floor(spec.spillLimitBytes / 1024)}KiB'`,
+      `TimeZone = 'UTC'`,
+      `allowed_directories = [${directories}]`,
+      'enable_external_access = false',
+      'lock_configuration = true',
+    ]) {
+      await connection.run(`SET GLOBAL ${setting}`);
+    }
+    const [row] = (await connection.runAndReadAll('SELECT library_version FROM pragma_version()')).getRows();
+    connection.closeSync();
+    const scratch = await DuckDBInstance.create(':memory:', {
+      ...safe,
+      enable_external_access: 'false',
+      threads: '1',
+      memory_limit: '1GiB',
+      lock_configuration: 'true',
+    });
+    return { worker: new Worker(instance, await scratch.connect(), dataDirectory), version: String(row?.[0]) };
+  }
+
+  get runningStatements(): number {
+    return this.#sessions.busy;
+  }
+
+  close(): void {
+    this.#scratch.closeSync();
+    this.#instance.closeSync();
+  }
+
+  /** One operation. `started` is told the connection that an interrupt should reach. */
+  async run(
+    operation: OperationName,
+    argument: unknown,
+    started: (connection: DuckDBConnection) => void,
+    signal: AbortSignal,
+  ): Promise<unknown> {
+    const operations: {
+      [K in Exclude<OperationName, 'open' | 'close'>]: (argument: Operations[K][0]) => Promise<Operations[K][1]>;
+    } = {
+      analyze: (statement) => this.#analyze(statement, started),
+      execute: (of) => this.#execute(of, started, signal),
+      explain: (statement) => this.#explain(statement, started),
+      cost: (change) => this.#sessions.with(undefined, (session) => costOf(session.connection, change)),
+      apply: (of) => this.#apply(of, started, signal),
+      forget: ({ catalog, steps }) =>
+        this.#sessions.with(
+          undefined,
+          async ({ connection }) => void (await forgetSteps(connection, catalog, steps)),
+        ) as Promise<undefined>,
+      insertRows: (of) => this.#insertRows(of, started, signal),
+      parseCreateTable: (sql) => placed(sql, 0, () => parseCreateTable(this.#scratch, sql)),
+      checkDefault: async ({ expression, type }) => {
+        await placed(expression, 0, () => checkDefault(this.#scratch, expression, type));
+        return undefined;
+      },
+      tableStatistics: (table) =>
+        this.#sessions.with(undefined, (session) => tableStatistics(session.connection, table)),
+    };
+    return (operations[operation as 'analyze'] as (argument: unknown) => Promise<unknown>)(argument);
+  }
+
+  #analyze(statement: WireStatement, started: (connection: DuckDBConnection) => void): Promise<StatementAnalysis> {
+    return this.#sessions.with(undefined, async (session) => {
+      started(session.connection);
+      await enter(session, statement);
+      const epoch = this.#epoch;
+      const plan = await placed(statement.sql, 0, () => planOf(session.connection, statement.sql));
+      return { ...plan, token: String(epoch) };
+    });
+  }
+
+  #execute(
+    { statement, options, writes }: Operations['execute'][0],
+    started: (connection: DuckDBConnection) => void,
+    signal: AbortSignal,
+  ): Promise<StatementResult> {
+    const key = writes ? undefined : statement.sql;
+    return this.#sessions.with(key, async (session) => {
+      started(session.connection);
+      const current = () => {
+        if (String(this.#epoch) !== options.token) throw new StaleAnalysis();
+        if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
+      };
+      current();
+      await enter(session, statement);
+      if (!writes) {
+        if (this.#known.size > knownSelectsMax) this.#known.clear();
+        const result = await placed(statement.sql, linesAbove, () =>
+          runSelect(session, statement, options, this.#known),
+        );
+        // A change that came in between may have given a name another meaning: the rows are not handed out then.
+        if (String(this.#epoch) !== options.token) throw new StaleAnalysis();
+        return result;
+      }
+      const write = async () => {
+        await session.connection.run('BEGIN TRANSACTION');
+        try {
+          current();
+          const result = await runWrite(session, statement, options);
+          current();
+          await session.connection.run('COMMIT');
+          return result;
+        } catch (error) {
+          await session.connection.run('ROLLBACK').catch(() => undefined);
+          throw error;
+        }
+      };
+      return placed(statement.sql, 0, () => retryingConflicts(write, signal));
+    });
+  }
+
+  #explain(statement: WireStatement, started: (connection: DuckDBConnection) => void): Promise<string> {
+    return this.#sessions.with(undefined, async (session) => {
+      started(session.connection);
+      await enter(session, statement);
+      return placed(statement.sql, 1, async () => {
+        const rows = (await session.connection.runAndReadAll(`EXPLAIN\n${statement.sql}`)).getRows();
+        return rows.map((row) => String(row[1])).join('\n');
+      });
+    });
+  }
+
+  async #apply(
+    { change, step }: Operations['apply'][0],
+    started: (connection: DuckDBConnection) => void,
+    signal: AbortSignal,
+  ): Promise<undefined> {
+    this.#changed();
+    try {
+      if (change.kind === 'renameCatalog' || change.kind === 'dropCatalog')
+        await this.#sessions.release(change.catalog.name);
+      await this.#sessions.with(undefined, async (session) => {
+        started(session.connection);
+        if (session.catalog !== undefined) await session.leave();
+        await placed('', 0, () =>
+          applyChange(session.connection, change, { dataDirectory: this.#dataDirectory, step, signal }),
+        );
+      });
+    } finally {
+      this.#changed();
+    }
+    return undefined;
+  }
+
+  #changed(): void {
+    this.#epoch++;
+    this.#known.clear();
+    this.#sessions.forgetAll();
+  }
+
+  #insertRows(
+    { table, batch, definition }: Operations['insertRows'][0],
+    started: (connection: DuckDBConnection) => void,
+    signal: AbortSignal,
+  ): Promise<number> {
+    return this.#sessions.with(undefined, (session) => {
+      started(session.connection);
+      return placed('', 0, () => insertRows(session.connection, table, batch, definition, signal));
+    });
+  }
+}
+
+/** The session in the statement's namespace; one that is not there (any more) is told as what SQL would meet. */
+async function enter(session: Session, namespace: Namespace): Promise<void> {
+  try {
+    await session.use(namespace);
+  } catch (error) {
+    const name = namespace.database ?? namespace.catalog.name;
+    throw new Failure('CHANGE_IN_PROGRESS', `${JSON.stringify(name)} is being changed`, {}, { cause: error });
+  }
+}
+
+async function placed<T>(sql: string, above: number, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw failureOf(error, { sql, linesAbove: above });
+  }
+}
+
+async function attachPatiently(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: CatalogRef,
+): Promise<void> {
+  const deadline = Date.now() + lockWaitMs;
+  for (;;) {
+    try {
+      await attachCatalog(connection, dataDirectory, catalog);
+      return;
+    } catch (error) {
+      if (!(error instanceof Error) || !/lock/i.test(error.message) || Date.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, lockPollMs));
+    }
+  }
+}
+
+function faultOf(error: unknown): WireFault {
+  if (error instanceof StaleAnalysis) return { kind: 'stale' };
+  if (error instanceof FatalEngineError) return { kind: 'fatal', message: error.message };
+  if (error instanceof Failure) {
+    const { code, message, result, retryAfterSeconds } = error;
+    return { kind: 'failure', code, message, result, retryAfterSeconds };
+  }
+  const { message, stack } = error instanceof Error ? error : new Error(String(error));
+  return { kind: 'error', message, stack };
+}
+
+function main(): void {
+  let worker: Worker | undefined;
+  const running = new Map<number, { abort: AbortController; connection?: DuckDBConnection }>();
+  const send = (message: FromEngine) => {
+    if (process.connected) process.send?.(message);
+  };
+  const call = async (id: number, operation: OperationName, argument: unknown): Promise<unknown> => {
+    if (operation === 'open') {
+      const opened = await Worker.open(argument as Operations['open'][0]);
+      worker = opened.worker;
+      return { version: opened.version };
+    }
+    if (!worker) throw new Error('the engine is not open');
+    if (operation === 'close') return worker.close();
+    const entry: { abort: AbortController; connection?: DuckDBConnection } = { abort: new AbortController() };
+    running.set(id, entry);
+    const started = (connection: DuckDBConnection) => {
+      entry.connection = connection;
+    };
+    try {
+      return await worker.run(operation, argument, started, entry.abort.signal);
+    } finally {
+      running.delete(id);
+    }
+  };
+  process.on('message', (message: ToEngine) => {
+    if (message.kind === 'interrupt') {
+      const entry = running.get(message.id);
+      entry?.abort.abort();
+      entry?.connection?.interrupt();
+      return;
+    }
+    const { id, operation, argument } = message;
+    call(id, operation, argument).then(
+      (value) => send({ kind: 'answer', id, value }),
+      (error: unknown) => {
+        const fault = faultOf(error);
+        send({ kind: 'fault', id, fault });
+      },
+    );
+  });
+  // Without its server the process has no reason to be, and holds files that the next one needs. It dies at once: the files are
+  // safe at any instant, and a statement that does not heed an interrupt would hold an orderly exit up.
+  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+  // A Ctrl-C at the terminal reaches the whole process group; the server decides.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+  setInterval(() => {
+    send({
+      kind: 'heartbeat',
+      residentBytes: process.memoryUsage.rss(),
+      runningStatements: worker?.runningStatements ?? 0,
+    });
+  }, heartbeatMs).unref();
+}
+
+main();
