@@ -2,8 +2,13 @@
 // goes when one of them, or a child of one of them, changes. For one server only: several servers on one store do without.
 import type { Catalog } from './catalog.ts';
 
+/** What is kept says how large it is. */
+export interface Kept {
+  readonly bodyBytes: number;
+}
+
 interface Entry {
-  readonly text: string | Uint8Array;
+  readonly value: Kept;
   readonly dependsOn: readonly string[];
   readonly bytes: number;
 }
@@ -31,33 +36,31 @@ export class RecordCache {
     });
   }
 
-  get(key: string): string | Uint8Array | undefined {
+  get(key: string): Kept | undefined {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
     // Last used goes to the end; the first is the first to go.
     this.#entries.delete(key);
     this.#entries.set(key, entry);
-    return entry.text;
+    return entry.value;
   }
 
-  /** The cached text, or what `make` makes, kept unless something changed meanwhile. */
-  async through(
+  /** What `make` makes, kept unless something changed meanwhile. */
+  async keep<T extends Kept>(
     key: string,
-    make: () => Promise<{ readonly text: string | Uint8Array; readonly dependsOn: readonly string[] }>,
-  ): Promise<string | Uint8Array> {
-    const cached = this.get(key);
-    if (cached !== undefined) return cached;
+    make: () => Promise<{ readonly value: T; readonly dependsOn: readonly string[] }>,
+  ): Promise<T> {
     const generation = this.#generation;
-    const { text, dependsOn } = await make();
-    if (generation === this.#generation) this.#set(key, text, dependsOn);
-    return text;
+    const { value, dependsOn } = await make();
+    if (generation === this.#generation) this.#set(key, value, dependsOn);
+    return value;
   }
 
-  #set(key: string, text: string | Uint8Array, dependsOn: readonly string[]): void {
-    const bytes = text.length + key.length + 200 + dependsOn.length * 100;
+  #set(key: string, value: Kept, dependsOn: readonly string[]): void {
+    const bytes = value.bodyBytes + key.length + 200 + dependsOn.length * 100;
     if (bytes > this.#bytesMax / 4) return;
     this.#remove(key);
-    this.#entries.set(key, { text, dependsOn, bytes });
+    this.#entries.set(key, { value, dependsOn, bytes });
     this.#bytes += bytes;
     for (const id of dependsOn) {
       const keys = this.#keysByObject.get(id);

@@ -121,7 +121,11 @@ export class Api<Context> {
       pageTokens: { scope, read: (token) => tokenOf(token, pageTokenKey, scope) },
     });
     const outcome = await endpoint.handle(input as Input<never, never>, context);
-    return answerOf(outcome, listKeyOf(category), (key) => signPageToken(pageTokenKey, scope, key));
+    return answerOf(
+      outcome,
+      () => listKeyOf(category),
+      (key) => signPageToken(pageTokenKey, scope, key),
+    );
   }
 
   async #body(

@@ -18,7 +18,7 @@ import {
   type Listed,
   type Updated,
 } from '../standard/endpoint.ts';
-import { JsonText, type RecordBody } from '../standard/envelope.ts';
+import { JsonText, ReadyRecord, type RecordBody } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import type { TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
@@ -97,17 +97,15 @@ export function commonFields(object: CatalogObject, uri: string) {
 export type Render = (chain: readonly CatalogObject[], uri: string, context: Context) => Promise<object>;
 
 /** GET of one object: from the cache, or read, rendered and kept. */
-export async function show(path: ObjectPath, context: Context, render: Render): Promise<JsonText> {
+export async function show(path: ObjectPath, context: Context, render: Render): Promise<ReadyRecord> {
   const uri = uriOf(context.call.version, path);
   const cached = context.records.get(uri);
-  if (cached !== undefined) return new JsonText(cached);
-  return new JsonText(
-    await context.records.through(uri, async () => {
-      const chain = await context.catalog.require(path);
-      const record = await render(chain, uri, context);
-      return { text: JSON.stringify(record), dependsOn: chain.slice(-1).map((object) => object.id) };
-    }),
-  );
+  if (cached instanceof ReadyRecord) return cached;
+  return context.records.keep(uri, async () => {
+    const chain = await context.catalog.require(path);
+    const value = new ReadyRecord(await render(chain, uri, context));
+    return { value, dependsOn: chain.slice(-1).map((object) => object.id) };
+  });
 }
 
 /** The record of an object just changed; not from the cache. */
@@ -120,6 +118,20 @@ export function render(
   return as(chain, uriOf(context.call.version, path), context);
 }
 
+/** Records of one page of a collection, ready to send, and the key of the next page. */
+class ReadyPage {
+  readonly items: readonly JsonText[];
+  readonly bodyBytes: number;
+  readonly next: string | undefined;
+
+  constructor(records: readonly string[], next: string | undefined) {
+    const bytes = Buffer.from(records.join(','));
+    this.items = records.length === 0 ? [] : [new JsonText(bytes)];
+    this.bodyBytes = bytes.length;
+    this.next = next;
+  }
+}
+
 /** GET of a collection: whole pages are kept. `parents` is the path of what holds it. */
 export async function page(
   parents: ObjectPath,
@@ -130,8 +142,9 @@ export async function page(
 ): Promise<Listed> {
   const base = uriOf(context.call.version, parents);
   const key = `${base}/${category}?${at.limit}&${at.after ?? ''}`;
-  let next: string | undefined;
-  const text = await context.records.through(key, async () => {
+  const cached = context.records.get(key);
+  if (cached instanceof ReadyPage) return listed(cached.items, cached.next);
+  const made = await context.records.keep(key, async () => {
     const chain = parents.length === 0 ? [] : await context.catalog.require(parents);
     const parentId = chain.at(-1)?.id ?? null;
     const objects = await context.catalog.list(parentId, category, { ...at, limit: at.limit + 1 });
@@ -139,21 +152,13 @@ export async function page(
     for (const object of objects.slice(0, at.limit)) {
       const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
       const known = context.records.get(uri);
-      texts.push(typeof known === 'string' ? known : JSON.stringify(await as([...chain, object], uri, context)));
+      if (known instanceof ReadyRecord) texts.push(known.recordText);
+      else texts.push(JSON.stringify(await as([...chain, object], uri, context)));
     }
-    if (objects.length > at.limit) next = objects[at.limit - 1]?.name;
-    // The key of the next page goes in front, so that a page from the cache knows it too.
-    const body = Buffer.from(`${JSON.stringify(next ?? null)}\n${texts.join(',')}`);
-    return { text: body, dependsOn: [parentId ?? rootId, ...objects.map((object) => object.id)] };
+    const value = new ReadyPage(texts, objects.length > at.limit ? objects[at.limit - 1]?.name : undefined);
+    return { value, dependsOn: [parentId ?? rootId, ...objects.map((object) => object.id)] };
   });
-  return unpack(text as Uint8Array);
-}
-
-function unpack(text: Uint8Array): Listed {
-  const newline = text.indexOf(10);
-  const next = JSON.parse(Buffer.from(text.subarray(0, newline)).toString()) as string | null;
-  const body = text.subarray(newline + 1);
-  return listed(body.length === 0 ? [] : [new JsonText(body)], next ?? undefined);
+  return listed(made.items, made.next);
 }
 
 export const segment = (category: string, name: string): Segment => ({ category, name });

@@ -3,15 +3,17 @@
 import { codes, type FailureStatus, type SuccessStatus } from './codes.ts';
 import type { Outcome } from './endpoint.ts';
 import type { Failure } from './failure.ts';
-import { JsonText, type RecordBody } from './record_body.ts';
+import { envelopeHead as head, JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
 
-export { JsonText, type RecordBody } from './record_body.ts';
+export { JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
 
 export interface Answer {
   readonly status: SuccessStatus | FailureStatus;
   readonly headers: Readonly<Record<string, string>>;
   /** Pieces of the JSON body. */
   readonly body: readonly (string | Uint8Array)[];
+  /** Of all pieces, where it is known. */
+  readonly bodyBytes?: number;
 }
 
 const successStatus: Record<Outcome['outcome'], SuccessStatus> = {
@@ -24,36 +26,42 @@ const successStatus: Record<Outcome['outcome'], SuccessStatus> = {
   done: 200,
 };
 
-const head = '{"code":"0","message":"OK","result":';
+const noHeaders = {};
 
 function pieces(body: RecordBody): readonly (string | Uint8Array)[] {
+  if (body instanceof ReadyRecord) return [body.recordText];
   return body instanceof JsonText ? body.pieces : [JSON.stringify(body)];
 }
 
-/** `listKey`: the field of a list's result, the category in camelCase; `sign` makes the page token of a key. */
-export function answerOf(outcome: Outcome, listKey: string, sign: (key: string) => string): Answer {
+/** `listKey`: gives the field of a list's result, the category in camelCase; `sign` makes the page token of a key. */
+export function answerOf(outcome: Outcome, listKey: () => string, sign: (key: string) => string): Answer {
   const status = successStatus[outcome.outcome];
   switch (outcome.outcome) {
     case 'found':
-    case 'updated':
-      return { status, headers: {}, body: [head, ...pieces(outcome.record), '}'] };
+    case 'updated': {
+      const { record } = outcome;
+      if (record instanceof ReadyRecord) {
+        return { status, headers: noHeaders, body: record.body, bodyBytes: record.bodyBytes };
+      }
+      return { status, headers: noHeaders, body: [head, ...pieces(record), '}'] };
+    }
     case 'done':
-      return { status, headers: {}, body: [head, ...pieces(outcome.result), '}'] };
+      return { status, headers: noHeaders, body: [head, ...pieces(outcome.result), '}'] };
     case 'listed': {
-      const body: (string | Uint8Array)[] = [`${head}{"${listKey}":[`];
+      const body: (string | Uint8Array)[] = [`${head}{"${listKey()}":[`];
       outcome.items.forEach((item, i) => {
         if (i > 0) body.push(',');
         body.push(...pieces(item));
       });
       body.push(outcome.next === undefined ? ']}}' : `],"nextPageToken":${JSON.stringify(sign(outcome.next))}}}`);
-      return { status, headers: {}, body };
+      return { status, headers: noHeaders, body };
     }
     case 'created': {
       const record = JSON.stringify({ ...outcome.record, created: outcome.created });
       return { status, headers: { Location: outcome.uri }, body: [head, record, '}'] };
     }
     case 'deleted':
-      return { status, headers: {}, body: [`${head}{"deleted":${outcome.deleted}}}`] };
+      return { status, headers: noHeaders, body: [`${head}{"deleted":${outcome.deleted}}}`] };
     case 'accepted':
       return { status, headers: { Location: outcome.uri }, body: [head, JSON.stringify(outcome.task), '}'] };
   }
