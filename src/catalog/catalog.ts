@@ -8,7 +8,7 @@ import type { Observe } from '../observe/observations.ts';
 import { visible } from '../store/migrations.ts';
 import type { Store } from '../store/store.ts';
 import { intentOfTask, runIntent, updateObject } from './alteration.ts';
-import { type CatalogContext, type CatalogEngine, isVisible, notFound, ObjectChanged } from './context.ts';
+import { type CatalogContext, type CatalogEngine, isVisible, notFound, ObjectChanged, siblingOf } from './context.ts';
 import { createObject } from './creation.ts';
 import { tell } from './intents.ts';
 import { NameLocks } from './name_locks.ts';
@@ -78,6 +78,21 @@ export class Catalog {
     }
     const row = await this.#paths[path.length]?.first(store.db, values);
     return row && path.map((_, n) => specs.object(pathRow(row, n)));
+  }
+
+  /**
+   * As `find`, but case does not count: how SQL names things, and how an engine may hold the name of a database that was
+   * renamed in case only. Siblings never differ in case alone, so there is one at most.
+   */
+  async findFolded(path: ObjectPath): Promise<CatalogObject[] | undefined> {
+    const { store, specs } = this.#context;
+    const chain: CatalogObject[] = [];
+    for (const { category, name } of path) {
+      const row = await siblingOf(this.#context, store.db, chain.at(-1)?.id ?? null, category, name);
+      if (!row || !isVisible(row)) return undefined;
+      chain.push(specs.object(row));
+    }
+    return chain;
   }
 
   /** As `find`; throws OBJECT_NOT_FOUND {category, name} of the first missing one. */

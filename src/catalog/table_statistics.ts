@@ -3,6 +3,7 @@
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Catalog } from './catalog.ts';
+import type { CatalogObject } from './object.ts';
 
 export interface StatisticsOptions {
   readonly catalog: Catalog;
@@ -42,20 +43,23 @@ export class StatisticsRefresher {
     const { catalog, warehouses, observe } = this.#options;
     for (const engine of await warehouses.allRunning()) {
       for (const { catalog: root, database, table: name } of engine.takeChangedTables()) {
+        let table: CatalogObject | undefined;
         try {
           const chain = await catalog.findFolded([
             { category: 'catalogs', name: root },
             { category: 'databases', name: database },
             { category: 'tables', name },
           ]);
-          const [holder, , table] = chain ?? [];
+          const [holder] = chain ?? [];
+          table = chain?.[2];
           if (!holder || !table) continue;
           const ref = { catalog: { id: holder.id, name: root }, database, table: name };
           const { rowCount, dataBytes } = await engine.tableStatistics(ref);
           await catalog.saveStatistics(table.id, { rowCount, dataBytes, asOf: new Date().toISOString() });
         } catch (error) {
-          // A table dropped meanwhile, or an engine going down: the next write asks again.
-          if (engine.running) observe({ kind: 'backgroundError', what: 'table statistics', error });
+          // Dropped or renamed meanwhile, or the engine goes down: the next write asks again.
+          const isThere = engine.running && table && (await catalog.byId(table.id))?.version === table.version;
+          if (isThere) observe({ kind: 'backgroundError', what: 'table statistics', error });
         }
       }
     }

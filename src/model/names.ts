@@ -25,3 +25,14 @@ export function nameFault(name: string): string | undefined {
 export function foldName(name: string): string {
   return name.toLowerCase();
 }
+
+/** By code points, which is how the store orders names; `<` of JavaScript compares UTF-16, in which 😀 comes before ｡. */
+export function compareNames(a: string, b: string): number {
+  const end = Math.min(a.length, b.length);
+  for (let i = 0; i < end; i++) {
+    if (a.charCodeAt(i) === b.charCodeAt(i)) continue;
+    // Where only the second half of a pair differs, the halves order as the pairs do.
+    return (a.codePointAt(i) as number) - (b.codePointAt(i) as number);
+  }
+  return a.length - b.length;
+}

@@ -1,6 +1,7 @@
 // Columns of a table, one at a time: the same changes that a PATCH of the table can make, under the column's own URI.
 import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
+import { compareNames } from '../model/names.ts';
 import type { ColumnSpec, TableSpec } from '../model/records.ts';
 import { formatType, parseType, TypeSyntaxError } from '../model/types.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
@@ -97,8 +98,8 @@ function pageOf(
 ) {
   const columns = table.spec.columns
     .map((column, index) => ({ column, index }))
-    .filter(({ column }) => (at.after === undefined || column.name > at.after) && fits(column))
-    .sort((a, b) => (a.column.name < b.column.name ? -1 : 1));
+    .filter(({ column }) => (at.after === undefined || compareNames(column.name, at.after) > 0) && fits(column))
+    .sort((a, b) => compareNames(a.column.name, b.column.name));
   const shown = columns
     .slice(0, at.limit)
     .map(({ column, index }) => record(column, index, table, tablePathOf(path), context.call.version));

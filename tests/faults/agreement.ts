@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
 import { quoteIdentifier, quoteLiteral } from '../../src/engines/duckdb/identifiers.ts';
 import { duckdbType, logicalTypeOf } from '../../src/engines/duckdb/types.ts';
+import { foldName } from '../../src/model/names.ts';
 import type { ColumnDefinition, TableSpec } from '../../src/model/records.ts';
 import { formatType } from '../../src/model/types.ts';
 
@@ -56,7 +57,9 @@ async function fileDisagreements(directory: string, objects: readonly StoredObje
     }
     await connection.run(`ATTACH ${quoteLiteral(file)} AS looked_at`);
     const inStore = databases.flatMap((database) => describeDatabase(database, objects));
-    found.push(...compare(catalog.name, inStore, await describeFile(connection)));
+    const nameOf = (schema: string) =>
+      databases.find(({ name }) => foldName(name) === foldName(schema))?.name ?? schema;
+    found.push(...compare(catalog.name, inStore, await describeFile(connection, nameOf)));
     await connection.run('DETACH looked_at');
   }
   connection.closeSync();
@@ -99,11 +102,13 @@ function engineType(text: string): string {
   return type ? formatType(type) : text;
 }
 
-async function describeFile(connection: DuckDBConnection): Promise<string[]> {
+/** `nameOf`: what the catalog calls a schema; a renaming in case only is the catalog's alone. */
+async function describeFile(connection: DuckDBConnection, nameOf: (schema: string) => string): Promise<string[]> {
   const lines: string[] = [];
   const rows = async (from: string) => {
     const sql = `FROM ${from} WHERE database_name = 'looked_at' AND schema_name NOT IN ('__tabularium', 'information_schema', 'pg_catalog')`;
-    return (await connection.runAndReadAll(sql)).getRowObjectsJS() as Record<string, DuckDBValue>[];
+    const found = (await connection.runAndReadAll(sql)).getRowObjectsJS() as Record<string, DuckDBValue>[];
+    return found.map((row): Record<string, DuckDBValue> => ({ ...row, schema_name: nameOf(String(row.schema_name)) }));
   };
   for (const { schema_name } of await rows('duckdb_schemas()')) {
     if (schema_name !== 'main') lines.push(line('database', schema_name));

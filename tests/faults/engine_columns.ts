@@ -21,9 +21,9 @@ export async function columnsInEngine(
   if (!catalog) throw new Error('there is no default catalog');
   const statement = { sql: `SELECT * FROM ${quoted(path)} LIMIT 0`, catalog: { id: catalog.id, name: catalog.name } };
   try {
-    const { token } = await engine().analyze(statement);
+    const analysis = await engine().analyze(statement);
     const { columns } = await engine().execute(statement, {
-      token,
+      analysis,
       numbers: 'number',
       timeoutMs,
       signal: AbortSignal.timeout(timeoutMs),
