@@ -1,0 +1,175 @@
+// Commands on the catalog as data, how they are drawn at random, and the requests that they are.
+import fc from 'fast-check';
+import { hardNames, otherCase, unusableNames } from './hostile_names.ts';
+
+export const categories = ['catalogs', 'databases', 'tables', 'columns'] as const;
+
+/** A catalog's name, and those below it. */
+export type Path = readonly string[];
+
+export interface ColumnGiven {
+  readonly name: string;
+  readonly type: string;
+  readonly defaultValue?: number;
+}
+
+export interface PatchGiven {
+  readonly comment?: string | null;
+  readonly properties?: Readonly<Record<string, string>> | null;
+  readonly type?: string;
+  readonly nullable?: boolean;
+  /** What is added to the version that the model knows: 0 is the right one. */
+  readonly versionOff?: number;
+}
+
+export type Command =
+  | {
+      readonly do: 'create';
+      readonly path: Path;
+      readonly form: 'collection' | 'action' | 'object';
+      readonly put: boolean;
+      readonly comment: string | undefined;
+      readonly columns: readonly ColumnGiven[];
+      readonly unique: boolean;
+    }
+  | { readonly do: 'get'; readonly path: Path }
+  | { readonly do: 'list'; readonly parent: Path; readonly pageSize: number }
+  | {
+      readonly do: 'search';
+      readonly parent: Path;
+      readonly pageSize: number;
+      readonly pattern: string;
+      readonly comment?: string;
+    }
+  | { readonly do: 'patch'; readonly path: Path; readonly body: PatchGiven }
+  | { readonly do: 'rename'; readonly path: Path; readonly newName: string }
+  | { readonly do: 'delete'; readonly path: Path; readonly cascade: boolean | undefined }
+  | { readonly do: 'copy'; readonly path: Path; readonly to: Path }
+  | { readonly do: 'insert'; readonly path: Path; readonly rows: number }
+  | { readonly do: 'count'; readonly path: Path }
+  | { readonly do: 'truncate'; readonly path: Path };
+
+export interface Session {
+  readonly commands: readonly Command[];
+  /** Paths of the default catalog are written without it. */
+  readonly short: boolean;
+}
+
+export const columnTypes = ['INT', 'BIGINT', 'DOUBLE', 'STRING', 'DECIMAL(10,2)'];
+const comments = ['a comment', 'Ünïcode 😀', 'it\'s; -- "', '100% _'];
+const patterns = ['%', '%a%', 'A%', '_', '__%', '\\%%', '%\\_%', '😀%', '%"%', 'plain', ''];
+
+/** Names whose order by code points is not that of UTF-16. */
+const hardToOrder = ['😀', '｡', '𝒳', 'z'];
+
+/** Commands on few names, so that they meet; among them now and then one that is not acceptable. */
+export function sessions(commandsMax: number): fc.Arbitrary<Session> {
+  const drawn = fc.oneof(
+    { weight: 8, arbitrary: fc.shuffledSubarray([...hardNames], { minLength: 3, maxLength: 4 }) },
+    { weight: 1, arbitrary: fc.constant(hardToOrder) },
+  );
+  return fc.tuple(drawn, fc.boolean()).chain(([names, short]) => {
+    const pool = [...names, ...names.slice(0, 2).flatMap((name) => otherCase(name) ?? [])];
+    const name = fc.oneof(
+      { weight: 40, arbitrary: fc.constantFrom(...pool) },
+      { weight: 1, arbitrary: fc.constantFrom(...unusableNames) },
+    );
+    return fc.record({
+      short: fc.constant(short),
+      commands: fc
+        .array(commandOn(name), { minLength: 1, maxLength: commandsMax, size: 'max' })
+        .map((commands) => [...beginnings(names), ...commands]),
+    });
+  });
+}
+
+/** Something of everything, so that not most of the commands speak of what is not there. */
+function beginnings([a = '', b = '', c = '']: readonly string[]): Command[] {
+  const columns = [a, b, c].map((name) => ({ name, type: 'INT' }));
+  const given = { do: 'create', form: 'collection', put: true, comment: undefined, columns, unique: false } as const;
+  return [['default', a], ['default', b], ['default', a, a], ['default', a, b], [c], [c, a], [c, a, a]].map((path) => ({
+    ...given,
+    path,
+  }));
+}
+
+function commandOn(name: fc.Arbitrary<string>): fc.Arbitrary<Command> {
+  const root = fc.oneof({ weight: 2, arbitrary: fc.constant('default') }, { weight: 1, arbitrary: name });
+  const path = (levels: number): fc.Arbitrary<Path> =>
+    fc
+      .tuple(root, fc.array(name, { minLength: levels - 1, maxLength: levels - 1 }))
+      .map(([first, rest]) => [first, ...rest]);
+  const anyPath = fc.oneof(
+    { weight: 1, arbitrary: path(1) },
+    { weight: 2, arbitrary: path(2) },
+    { weight: 3, arbitrary: path(3) },
+    { weight: 2, arbitrary: path(4) },
+  );
+  const parent = fc.oneof(fc.constant<Path>([]), path(1), path(2), path(3));
+  const column = fc.record(
+    { name, type: fc.constantFrom(...columnTypes), defaultValue: fc.constant(7) },
+    { requiredKeys: ['name', 'type'] },
+  );
+  const pageSize = fc.constantFrom(1, 2, 3, 100);
+  const of = <const D extends Command['do'], T extends object>(
+    what: D,
+    fields: { [K in keyof T]: fc.Arbitrary<T[K]> },
+  ) => fc.record(fields).map((given) => ({ do: what, ...given }));
+  return fc.oneof(
+    {
+      weight: 10,
+      arbitrary: of('create', {
+        path: anyPath,
+        form: fc.constantFrom('collection' as const, 'action' as const, 'object' as const),
+        put: fc.boolean(),
+        comment: fc.option(fc.constantFrom(...comments), { nil: undefined }),
+        columns: fc.uniqueArray(column, { minLength: 1, maxLength: 3, selector: (one) => one.name.toLowerCase() }),
+        unique: fc.boolean(),
+      }),
+    },
+    { weight: 3, arbitrary: of('get', { path: anyPath }) },
+    { weight: 3, arbitrary: of('list', { parent, pageSize }) },
+    {
+      weight: 2,
+      arbitrary: of('search', {
+        parent: fc.oneof(path(1), path(2), path(3)),
+        pageSize,
+        pattern: fc.constantFrom(...patterns),
+        comment: fc.constantFrom(undefined, 'ünïcode', '%', 'comment'),
+      }).map(({ comment, ...rest }) => (comment === undefined ? rest : { ...rest, comment })),
+    },
+    {
+      weight: 4,
+      arbitrary: of('patch', {
+        path: anyPath,
+        body: fc.record(
+          {
+            comment: fc.constantFrom(null, ...comments),
+            properties: fc.constantFrom(null, {}, { 'a key': 'a value', '😀': '' }),
+            type: fc.constantFrom(...columnTypes),
+            nullable: fc.boolean(),
+            versionOff: fc.constantFrom(0, 0, 0, 1, 5),
+          },
+          { requiredKeys: [] },
+        ),
+      }),
+    },
+    { weight: 3, arbitrary: of('rename', { path: anyPath, newName: name }) },
+    { weight: 3, arbitrary: of('delete', { path: anyPath, cascade: fc.constantFrom(undefined, false, true) }) },
+    { weight: 1, arbitrary: of('copy', { path: path(3), to: path(3) }) },
+    { weight: 3, arbitrary: of('insert', { path: path(3), rows: fc.integer({ min: 1, max: 5 }) }) },
+    { weight: 2, arbitrary: of('count', { path: path(3) }) },
+    { weight: 1, arbitrary: of('truncate', { path: path(3) }) },
+  ) as fc.Arbitrary<Command>;
+}
+
+/** The URI of an object, or with one more segment that of a collection in it; names that no path can hold are refused. */
+export function pathText(path: Path, short: boolean, ...more: readonly string[]): string {
+  const segments = path.flatMap((name, i) => [categories[i] as string, name]);
+  const cut =
+    short && path[0] === 'default' && (path.length > 1 || more[0] === 'databases') ? segments.slice(2) : segments;
+  return ['/api/v2', ...cut, ...more].map((segment, i) => (i === 0 ? segment : encodeURIComponent(segment))).join('/');
+}
+
+/** Whether a path can hold these names at all. */
+export const isSendable = (path: Path) => path.every((name) => name !== '' && name.isWellFormed());

@@ -1,0 +1,292 @@
+// What the catalog should be after any commands, and what it should answer: the standard in 250 lines, without a store or an
+// engine. Only answers of one command after another; what happens at the same time is concurrency.test.ts'.
+import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
+import { foldName, nameFault } from '../../src/model/names.ts';
+import { parseType, widens } from '../../src/model/types.ts';
+import {
+  type ColumnGiven,
+  type Command,
+  categories,
+  type PatchGiven,
+  type Path,
+  pathText,
+} from './catalog_commands.ts';
+
+interface Node {
+  name: string;
+  version: number;
+  comment: string | null;
+  /** Null, not there, is shown as empty; but to become empty is a change. */
+  properties: Readonly<Record<string, string>> | null;
+  readonly children: Node[];
+  /** Of a table. */
+  rows: number;
+  uniqueKey: string[];
+  /** Of a column. */
+  type: string;
+  nullable: boolean;
+  defaultValue: string | null;
+  hasNulls: boolean;
+}
+
+/** `result`: what the answer must have, perhaps among other things. `names`: of a list, in their order. */
+export interface Expected {
+  readonly status: number;
+  readonly code: string;
+  readonly result?: object;
+  readonly names?: readonly string[];
+}
+
+const ok = (result: object, status = 200): Expected => ({ status, code: '0', result });
+const refuse = (code: string, status = 400, result: object = {}): Expected => ({ status, code, result });
+
+function node(name: string, fields: Partial<Node> = {}): Node {
+  const own = { rows: 0, uniqueKey: [], type: '', nullable: true, defaultValue: null, hasNulls: false };
+  return { name, version: 1, comment: null, properties: null, children: [], ...own, ...fields };
+}
+
+const byCodePoints = (a: Node, b: Node) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
+
+/** SQL LIKE with `\` as its escape; case does not count. */
+function like(text: string, pattern: string): boolean {
+  const source = foldName(pattern).replace(/\\(.)|[\s\S]/gsu, (match, escaped?: string) => {
+    if (escaped === undefined && match === '%') return '.*';
+    if (escaped === undefined && match === '_') return '.';
+    return (escaped ?? match).replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
+  });
+  return new RegExp(`^${source}$`, 'su').test(foldName(text));
+}
+
+export class CatalogModel {
+  readonly #root: Node;
+
+  /** `version`: of the catalog that is always there. */
+  constructor(version: number) {
+    this.#root = node('', { children: [node('default', { version })] });
+  }
+
+  /** What the command should be answered; the model is then as after it. */
+  expect(command: Command): Expected {
+    switch (command.do) {
+      case 'create':
+        return this.#create(command);
+      case 'get':
+        return this.#on(command.path, (object) => ok(this.record(command.path, object)));
+      case 'list':
+        return this.#list(command.parent, () => true);
+      case 'search': {
+        const { pattern, comment = '' } = command;
+        return this.#list(command.parent, (child) => {
+          return like(child.name, pattern) && (child.comment ?? '').toLowerCase().includes(comment);
+        });
+      }
+      case 'patch':
+        return this.#on(command.path, (object, parent) => this.#patch(command.path, object, parent, command.body));
+      case 'rename':
+        return this.#rename(command.path, command.newName);
+      case 'delete':
+        return this.#delete(command.path, command.cascade ?? false);
+      case 'copy':
+        return this.#copy(command.path, command.to);
+      case 'insert':
+        return this.#on(command.path, (table) => this.#insert(table, command.rows));
+      case 'count': {
+        const within = this.#on(command.path.slice(0, 2), () => ok({}));
+        if (within.status !== 200) return within;
+        const table = this.find(command.path);
+        return table ? ok({ rows: [[table.rows]] }) : refuse('SQL_INVALID');
+      }
+      case 'truncate':
+        return this.#on(command.path, (table) => {
+          table.rows = 0;
+          for (const column of table.children) column.hasNulls = false;
+          return ok(this.record(command.path, table));
+        });
+    }
+  }
+
+  find(path: Path): Node | undefined {
+    let at: Node | undefined = this.#root;
+    for (const name of path) at = at?.children.find((child) => child.name === name);
+    return at;
+  }
+
+  /** Whether a name in the path is, to SQL, that of another object: engines differ in what they fold. */
+  isAmbiguousToSql(path: Path): boolean {
+    let at: Node | undefined = this.#root;
+    for (const name of path) {
+      const same: Node[] | undefined = at?.children.filter((child) => foldName(child.name) === foldName(name));
+      if (same?.some((child) => child.name !== name)) return true;
+      at = same?.[0];
+    }
+    return false;
+  }
+
+  /** The version that a PATCH should name. */
+  versionOf(path: Path): number {
+    return this.find(path)?.version ?? 1;
+  }
+
+  record(path: Path, object: Node): object {
+    const { name, version, comment } = object;
+    const common = { name, version, comment, uri: pathText([...path.slice(0, -1), name], false) };
+    const { children, uniqueKey } = object;
+    const properties = object.properties ?? {};
+    if (path.length === 1) return { ...common, properties };
+    if (path.length === 2) return { ...common, properties, tableCount: children.length };
+    if (path.length === 4) return { ...common, ...this.#columnFields(object) };
+    const columns = children.map((column, i) => ({
+      name: column.name,
+      position: i + 1,
+      comment: column.comment,
+      ...this.#columnFields(column),
+    }));
+    return { ...common, properties, columns, unique_key_constraints: uniqueKey };
+  }
+
+  #columnFields({ type, nullable, defaultValue }: Node) {
+    return { type, nullable, defaultValue };
+  }
+
+  /** The answer for an object that is there; for one that is not, which of its path is the first that is missing. */
+  #on(path: Path, then: (object: Node, parent: Node) => Expected): Expected {
+    for (let n = 1; n <= path.length; n++) {
+      if (this.find(path.slice(0, n))) continue;
+      return refuse('OBJECT_NOT_FOUND', 404, { category: categories[n - 1], name: path[n - 1] });
+    }
+    return then(this.find(path) as Node, this.find(path.slice(0, -1)) as Node);
+  }
+
+  #create(command: Extract<Command, { do: 'create' }>): Expected {
+    const { path, comment = null } = command;
+    const put = command.put || command.form === 'object';
+    const [parentPath, name] = [path.slice(0, -1), path.at(-1) as string];
+    return this.#on(parentPath, (parent) => {
+      const exact = parent.children.find((child) => child.name === name);
+      const made = path.length === 3 ? this.#newTable(command) : node(name, { comment });
+      if (!made) return refuse('INVALID_PARAMETER');
+      if (exact && put) return ok({ ...this.record(path, exact), created: false }, 201);
+      if (this.#isUnusable(path)) return refuse('INVALID_NAME');
+      const taken = this.#taken(parent, name);
+      if (taken) return taken;
+      if (path.length === 4) {
+        const column = this.#newColumn({ ...(command.columns[0] as ColumnGiven), name }, parent.rows > 0);
+        Object.assign(made, column, { comment });
+        parent.version++;
+      }
+      parent.children.push(made);
+      return ok({ ...this.record(path, made), created: true }, 201);
+    });
+  }
+
+  #taken(parent: Node, name: string, except?: Node): Expected | undefined {
+    const same = parent.children.find((child) => child !== except && foldName(child.name) === foldName(name));
+    return same && refuse('OBJECT_ALREADY_EXISTS', 400, { name: same.name });
+  }
+
+  #isUnusable(path: Path): boolean {
+    const [category, name] = [categories[path.length - 1] as (typeof categories)[number], path.at(-1) as string];
+    return (nameFault(name) ?? duckdbEngine.reservedName(category, name)) !== undefined;
+  }
+
+  #newTable(command: Extract<Command, { do: 'create' }>): Node | undefined {
+    const { path, comment = null, columns, unique } = command;
+    if (columns.some(({ name }) => this.#isUnusable([...path, name]))) return undefined;
+    const uniqueKey = unique ? columns.filter((one) => one.defaultValue === undefined).map((one) => one.name) : [];
+    const children = columns.map((column) => this.#newColumn(column, false));
+    return node(path.at(-1) as string, { comment, children, uniqueKey });
+  }
+
+  #newColumn({ name, type, defaultValue }: ColumnGiven, tableHasRows: boolean): Node {
+    const text = defaultValue === undefined ? null : String(defaultValue);
+    return node(name, { type, defaultValue: text, hasNulls: tableHasRows && text === null });
+  }
+
+  #list(parent: Path, fits: (child: Node) => boolean): Expected {
+    return this.#on(parent, ({ children }) => {
+      const found = children.filter(fits).sort(byCodePoints);
+      return { ...ok({}), names: found.map((child) => child.name) };
+    });
+  }
+
+  #patch(path: Path, object: Node, parent: Node, body: PatchGiven): Expected {
+    const { versionOff = 0, comment = object.comment, properties = object.properties } = body;
+    if (path.length === 4) return this.#patchColumn(path, object, parent, body);
+    if (versionOff !== 0) return refuse('VERSION_CONFLICT', 400, { version: object.version });
+    const next = { comment, properties };
+    const before = { comment: object.comment, properties: object.properties };
+    if (JSON.stringify(next) !== JSON.stringify(before)) object.version++;
+    Object.assign(object, next);
+    return ok(this.record(path, object));
+  }
+
+  #patchColumn(path: Path, column: Node, table: Node, body: PatchGiven): Expected {
+    const { versionOff = 0, comment = column.comment, type = column.type, nullable = column.nullable } = body;
+    if (versionOff !== 0) return refuse('VERSION_CONFLICT', 400, { version: column.version });
+    if (!widens(parseType(column.type), parseType(type))) return refuse('CHANGE_NOT_SUPPORTED');
+    if (!nullable && column.hasNulls) return refuse('CONSTRAINT_VIOLATED');
+    if (comment === column.comment && type === column.type && nullable === column.nullable) {
+      return ok(this.record(path, column));
+    }
+    Object.assign(column, { comment, type, nullable, version: column.version + 1 });
+    table.version++;
+    return ok(this.record(path, column));
+  }
+
+  #rename(path: Path, newName: string): Expected {
+    return this.#on(path, (object, parent) => {
+      if (path.length === 1 && object.name === 'default') return refuse('OBJECT_PROTECTED');
+      if (this.#isUnusable([...path.slice(0, -1), newName])) return refuse('INVALID_NAME');
+      const taken = this.#taken(parent, newName, object);
+      if (taken) return taken;
+      if (newName !== object.name) {
+        object.version++;
+        if (path.length === 4) {
+          parent.version++;
+          parent.uniqueKey = parent.uniqueKey.map((name) => (name === object.name ? newName : name));
+        }
+      }
+      object.name = newName;
+      return ok(this.record(path, object));
+    });
+  }
+
+  #delete(path: Path, cascade: boolean): Expected {
+    const object = this.find(path);
+    const parent = this.find(path.slice(0, -1));
+    if (!object || !parent) return ok({ deleted: false });
+    if (path.length === 1 && object.name === 'default') return refuse('OBJECT_PROTECTED');
+    if (path.length < 3 && !cascade && object.children.length > 0) return refuse('NOT_EMPTY');
+    if (path.length === 4) {
+      if (parent.uniqueKey.includes(object.name)) return refuse('IN_USE');
+      if (parent.children.length === 1) return refuse('CHANGE_NOT_SUPPORTED');
+      parent.version++;
+    }
+    parent.children.splice(parent.children.indexOf(object), 1);
+    return ok({ deleted: true });
+  }
+
+  #copy(path: Path, to: Path): Expected {
+    return this.#on(path, (table) =>
+      this.#on(to.slice(0, -1), (parent) => {
+        if (this.#isUnusable(to)) return refuse('INVALID_NAME');
+        const taken = this.#taken(parent, to.at(-1) as string);
+        if (taken) return taken;
+        const children = table.children.map((column) => ({ ...column, version: 1, hasNulls: false }));
+        const { comment, properties, uniqueKey } = table;
+        const copy = node(to.at(-1) as string, { comment, properties, children, uniqueKey: [...uniqueKey] });
+        parent.children.push(copy);
+        return ok({ ...this.record(to, copy), created: true }, 201);
+      }),
+    );
+  }
+
+  /** Rows of which no column is given: what has no default is NULL. */
+  #insert(table: Node, rows: number): Expected {
+    const given = table.children.filter((column) => column.defaultValue === null);
+    if (given.some((column) => !column.nullable)) return refuse('ROWS_INVALID');
+    for (const column of given) column.hasNulls = true;
+    table.rows += rows;
+    return ok({ rowCount: rows, created: true }, 201);
+  }
+}

@@ -1,0 +1,78 @@
+// Names that are acceptable and hard, and names that are not acceptable.
+
+export const hardNames: readonly string[] = [
+  'plain',
+  'a/b',
+  'a%2Fb',
+  '%',
+  '100%',
+  'with space',
+  ' leading',
+  'trailing ',
+  '"quoted"',
+  "it's",
+  '`tick`',
+  'select',
+  'TABLE',
+  'create',
+  'search',
+  'rename',
+  'query',
+  'tables',
+  'a.b',
+  '...',
+  '.hidden',
+  '-- comment',
+  ';',
+  '$1',
+  '?',
+  '?a=b&c',
+  '#',
+  '\\',
+  'a\\',
+  '{}',
+  '[0]',
+  '*',
+  '😀',
+  '👩‍👩‍👧‍👦',
+  '𝒳',
+  '｡',
+  'naïve',
+  'cafe\u0301',
+  'café',
+  'Straße',
+  'İstanbul',
+  'ﬁ',
+  '数据',
+  'עברית',
+  '\u00a0',
+  '\u200b',
+  'null',
+  'true',
+  '0',
+  '-1',
+  'NaN',
+  '__proto__',
+  'constructor',
+  'toString',
+  'x'.repeat(128),
+  '😀'.repeat(128),
+];
+
+export const unusableNames: readonly string[] = [
+  '',
+  '.',
+  '..',
+  'a\u0000b',
+  'line\nbreak',
+  '\u0085',
+  'x'.repeat(129),
+  '\ud800',
+];
+
+/** The same name to SQL, another to REST; undefined where it has no other case. */
+export function otherCase(name: string): string | undefined {
+  const upper = name.toUpperCase();
+  const other = upper === name ? name.toLowerCase() : upper;
+  return other !== name && other.toLowerCase() === name.toLowerCase() && [...other].length <= 128 ? other : undefined;
+}
