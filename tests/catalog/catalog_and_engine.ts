@@ -88,35 +88,39 @@ export class WarehouseInTest {
   }
 
   async createDatabase(catalogName: string, name: string, ifExists: 'fail' | 'return' = 'fail') {
-    const [parent] = await this.catalog.require(path(catalogName));
-    const database = { catalog: { id: parent!.id, name: parent!.name }, database: name };
-    return this.catalog.create({
-      parent: parent!,
-      category: 'databases',
-      name,
-      spec: {},
-      principal,
-      warehouse: 'w',
-      change: { kind: 'createDatabase', database },
-      undo: { kind: 'dropDatabase', database },
-      ifExists,
+    return this.catalog.retrying(async () => {
+      const [parent] = await this.catalog.require(path(catalogName));
+      const database = { catalog: { id: parent!.id, name: parent!.name }, database: name };
+      return this.catalog.create({
+        parent: parent!,
+        category: 'databases',
+        name,
+        spec: {},
+        principal,
+        warehouse: 'w',
+        change: { kind: 'createDatabase', database },
+        undo: { kind: 'dropDatabase', database },
+        ifExists,
+      });
     });
   }
 
   async createTable(catalogName: string, databaseName: string, name: string, ifExists: 'fail' | 'return' = 'fail') {
-    const [catalog, parent] = await this.catalog.require(path(catalogName, databaseName));
-    const table = { catalog: { id: catalog!.id, name: catalogName }, database: databaseName, table: name };
-    const spec = definition('a');
-    return this.catalog.create({
-      parent: parent!,
-      category: 'tables',
-      name,
-      spec,
-      principal,
-      warehouse: 'w',
-      change: { kind: 'createTable', table, definition: spec },
-      undo: { kind: 'dropTable', table },
-      ifExists,
+    return this.catalog.retrying(async () => {
+      const [catalog, parent] = await this.catalog.require(path(catalogName, databaseName));
+      const table = { catalog: { id: catalog!.id, name: catalogName }, database: databaseName, table: name };
+      const spec = definition('a');
+      return this.catalog.create({
+        parent: parent!,
+        category: 'tables',
+        name,
+        spec,
+        principal,
+        warehouse: 'w',
+        change: { kind: 'createTable', table, definition: spec },
+        undo: { kind: 'dropTable', table },
+        ifExists,
+      });
     });
   }
 
