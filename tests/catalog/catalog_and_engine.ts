@@ -11,7 +11,9 @@ import { type Inject, openStore, type Store } from '../../src/store/store.ts';
 import { EngineInMemory } from './engine_in_memory.ts';
 
 export const principal = { name: 'root' };
-const root = mkdtempSync(join(tmpdir(), 'tabularium-catalog-'));
+/** In memory where there is such a place: these tests are about the order of writes, and a busy disk would only slow them. */
+const memoryDirectory = '/dev/shm';
+const root = mkdtempSync(join(existsSync(memoryDirectory) ? memoryDirectory : tmpdir(), 'tabularium-catalog-'));
 const open = new Set<Store>();
 let files = 0;
 
@@ -68,6 +70,7 @@ export class WarehouseInTest {
   async close(): Promise<void> {
     open.delete(this.store);
     await this.store.close();
+    rmSync(this.file, { force: true });
   }
 
   async createCatalog(name: string): Promise<CatalogObject> {
