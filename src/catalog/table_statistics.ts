@@ -58,8 +58,9 @@ export class StatisticsRefresher {
           await catalog.saveStatistics(table.id, { rowCount, dataBytes, asOf: new Date().toISOString() });
         } catch (error) {
           // Dropped or renamed meanwhile, or the engine goes down: the next write asks again.
-          const isThere = engine.running && table && (await catalog.byId(table.id))?.version === table.version;
-          if (isThere) observe({ kind: 'backgroundError', what: 'table statistics', error });
+          const now = engine.running && table ? await catalog.byId(table.id).catch(() => undefined) : undefined;
+          if (now && now.version === table?.version)
+            observe({ kind: 'backgroundError', what: 'table statistics', error });
         }
       }
     }
