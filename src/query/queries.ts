@@ -220,7 +220,9 @@ export class Queries {
         } else await this.#requireReplicas(known.analysis, warehouse);
         return await work(known.analysis);
       } catch (error) {
-        if (!(error instanceof StaleAnalysis) || attempt >= staleRetriesMax) throw error;
+        if (!(error instanceof StaleAnalysis)) throw error;
+        if (attempt >= staleRetriesMax)
+          throw new Failure('WAREHOUSE_BUSY', 'the tables of the statement keep being changed');
         this.#known.delete(key);
       }
     }

@@ -43,11 +43,11 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   },
   renameCatalog: {
     cost: instant,
-    apply: async (connection, { catalog, newName }, { dataDirectory }) => {
+    apply: async (connection, { catalog, newName }, { dataDirectory, signal }) => {
       const renamed: CatalogRef = { id: catalog.id, name: newName };
       await detachCatalog(connection, dataDirectory, catalog);
       // A query that still runs on the old name keeps the file open until it ends; attaching waits for that.
-      await retryingBusyFile(() => attachCatalog(connection, dataDirectory, renamed));
+      await retryingBusyFile(() => attachCatalog(connection, dataDirectory, renamed), signal);
     },
   },
   createDatabase: {
@@ -256,18 +256,23 @@ async function unlessMissing(work: () => Promise<unknown>): Promise<void> {
   }
 }
 
-const busyFileWaitsMax = 100;
+const busyFileWaitsMax = 200;
 const busyFileWaitMs = 50;
 
-async function retryingBusyFile(work: () => Promise<void>): Promise<void> {
+async function retryingBusyFile(work: () => Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();
     } catch (error) {
-      const busy =
-        error instanceof Error &&
-        /already (?:attached|open)|unique file handle|file handle conflict/i.test(error.message);
-      if (!busy || attempt > busyFileWaitsMax) throw error;
+      if (!(error instanceof Error && /file handle conflict/i.test(error.message))) throw error;
+      if (attempt > busyFileWaitsMax || signal?.aborted) {
+        throw new Failure(
+          'WAREHOUSE_BUSY',
+          'statements still run under the old name of the catalog',
+          {},
+          { cause: error },
+        );
+      }
       await new Promise((resolve) => setTimeout(resolve, busyFileWaitMs));
     }
   }

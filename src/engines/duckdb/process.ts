@@ -16,6 +16,8 @@ const watchMs = 500;
 
 interface Pending {
   readonly operation: OperationName;
+  /** Tells it to end, and what it ends with. */
+  readonly interrupt: (why: Failure) => void;
   readonly resolve: (value: unknown) => void;
   readonly reject: (reason: unknown) => void;
 }
@@ -117,6 +119,7 @@ export class EngineProcess {
       };
       this.#pending.set(id, {
         operation,
+        interrupt,
         resolve: (value) => {
           end();
           resolve(value as Operations[K][1]);
@@ -136,7 +139,7 @@ export class EngineProcess {
   async stop(reason: Failure): Promise<void> {
     if (!this.#alive) return this.#exited;
     this.#stopping = true;
-    for (const id of this.#pending.keys()) this.#send({ kind: 'interrupt', id });
+    for (const pending of this.#pending.values()) pending.interrupt(reason);
     this.#killReason = reason;
     await this.call('close', undefined, { timeoutMs: stopTimeoutMs }).catch(() => undefined);
     this.#child.kill('SIGKILL');

@@ -12,6 +12,7 @@ import type {
   RowsBatch,
   StatementAnalysis,
   StatementResult,
+  TableName,
   TableRef,
 } from '../engine.ts';
 
@@ -23,8 +24,11 @@ export interface WireStatement {
   readonly database?: string | undefined;
 }
 
-/** `token`: of the analysis that allowed the statement. */
-export type WireOptions = Omit<ExecuteOptions, 'signal' | 'timeoutMs' | 'analysis'> & { readonly token: string };
+/** `token` and `tables`: of the analysis that allowed the statement. */
+export type WireOptions = Omit<ExecuteOptions, 'signal' | 'timeoutMs' | 'analysis'> & {
+  readonly token: string;
+  readonly tables: readonly TableName[];
+};
 
 /** Every operation of the engine process: what it takes, what it answers. */
 export interface Operations {

@@ -120,8 +120,12 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   async execute(statement: Statement, { signal, timeoutMs, analysis, ...options }: ExecuteOptions) {
-    const { writes, token } = analysis;
-    const argument = { statement: wire(statement), options: { ...options, token }, writes: writes.length > 0 };
+    const { reads, writes, token } = analysis;
+    const argument = {
+      statement: wire(statement),
+      options: { ...options, token, tables: [...reads, ...writes] },
+      writes: writes.length > 0,
+    };
     const result = await this.#call('execute', argument, timeoutMs, signal);
     for (const table of writes) this.#note(table);
     return result;

@@ -4,11 +4,18 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
-import { type CatalogRef, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
+import {
+  type CatalogRef,
+  type Change,
+  StaleAnalysis,
+  type StatementAnalysis,
+  type StatementResult,
+} from '../engine.ts';
 import { attachCatalog, catalogsDirectory } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
 import { parseCreateTable } from './create_table.ts';
 import { checkDefault } from './default_expression.ts';
+import { Definitions } from './definitions.ts';
 import { quoteLiteral } from './identifiers.ts';
 import { planOf } from './plan.ts';
 import {
@@ -38,8 +45,7 @@ class Worker {
   readonly #scratch: DuckDBConnection;
   readonly #sessions: Sessions;
   readonly #dataDirectory: string;
-  /** Moves before and after each change of definitions: what was bound in another epoch may mean something else now. */
-  #epoch = 1;
+  readonly #definitions = new Definitions();
   readonly #known = new Map<string, KnownSelect>();
 
   constructor(instance: DuckDBInstance, scratch: DuckDBConnection, dataDirectory: string) {
@@ -136,7 +142,7 @@ class Worker {
     return this.#sessions.with(undefined, async (session) => {
       started(session.connection);
       await enter(session, statement);
-      const epoch = this.#epoch;
+      const epoch = this.#definitions.epoch;
       const plan = await placed(statement.sql, 0, () => planOf(session.connection, statement.sql));
       return { ...plan, token: String(epoch) };
     });
@@ -151,7 +157,7 @@ class Worker {
     return this.#sessions.with(key, async (session) => {
       started(session.connection);
       const current = () => {
-        if (String(this.#epoch) !== options.token) throw new StaleAnalysis();
+        if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
         if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
       };
       current();
@@ -162,7 +168,7 @@ class Worker {
           runSelect(session, statement, options, this.#known),
         );
         // A change that came in between may have given a name another meaning: the rows are not handed out then.
-        if (String(this.#epoch) !== options.token) throw new StaleAnalysis();
+        if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
         return result;
       }
       const write = async () => {
@@ -198,7 +204,7 @@ class Worker {
     started: (connection: DuckDBConnection) => void,
     signal: AbortSignal,
   ): Promise<undefined> {
-    this.#changed();
+    this.#changed(change);
     try {
       if (change.kind === 'renameCatalog' || change.kind === 'dropCatalog')
         await this.#sessions.release(change.catalog.name);
@@ -210,13 +216,14 @@ class Worker {
         );
       });
     } finally {
-      this.#changed();
+      this.#changed(change);
     }
     return undefined;
   }
 
-  #changed(): void {
-    this.#epoch++;
+  #changed(change: Change): void {
+    this.#definitions.note(change);
+    if (change.kind.startsWith('create')) return; // nothing that was bound before means anything else now
     this.#known.clear();
     this.#sessions.forgetAll();
   }
