@@ -11,6 +11,8 @@ interface Entry {
   readonly value: Kept;
   readonly dependsOn: readonly string[];
   readonly bytes: number;
+  /** Since it was put at the end of the queue to go. */
+  used: boolean;
 }
 
 /** What stands for the parent of top-level collections. */
@@ -39,9 +41,7 @@ export class RecordCache {
   get(key: string): Kept | undefined {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
-    // Last used goes to the end; the first is the first to go.
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
+    entry.used = true;
     return entry.value;
   }
 
@@ -60,14 +60,29 @@ export class RecordCache {
     const bytes = value.bodyBytes + key.length + 200 + dependsOn.length * 100;
     if (bytes > this.#bytesMax / 4) return;
     this.#remove(key);
-    this.#entries.set(key, { value, dependsOn, bytes });
+    this.#entries.set(key, { value, dependsOn, bytes, used: false });
     this.#bytes += bytes;
     for (const id of dependsOn) {
       const keys = this.#keysByObject.get(id);
       if (keys) keys.add(key);
       else this.#keysByObject.set(id, new Set([key]));
     }
-    while (this.#bytes > this.#bytesMax) this.#remove(this.#entries.keys().next().value as string);
+    if (this.#bytes > this.#bytesMax) this.#shrink();
+  }
+
+  /**
+   * The first goes, unless it was used: then it goes to the end, once. To move an entry at each use instead would make the
+   * map a new table every few uses, and the chain of these survives until the next full collection of garbage.
+   */
+  #shrink(): void {
+    for (const [key, entry] of this.#entries) {
+      if (this.#bytes <= this.#bytesMax) return;
+      if (entry.used) {
+        entry.used = false;
+        this.#entries.delete(key);
+        this.#entries.set(key, entry);
+      } else this.#remove(key);
+    }
   }
 
   #drop(objectId: string): void {

@@ -34,6 +34,41 @@ export interface Call {
   readonly pageTokens: { read(token: string | undefined): string | undefined; scope: string };
 }
 
+/** A class, because an object literal with a getter makes V8 a new hidden class each time, which outlives the request. */
+class RunningCall implements Call {
+  readonly principal: Principal;
+  readonly requestId: string;
+  readonly version: ApiVersion;
+  readonly #outgoing: ServerResponse;
+  readonly #pageTokenKey: Uint8Array;
+  readonly #scope: string;
+
+  constructor(
+    principal: Principal,
+    requestId: string,
+    version: ApiVersion,
+    outgoing: ServerResponse,
+    pageTokenKey: Uint8Array,
+    scope: string,
+  ) {
+    this.principal = principal;
+    this.requestId = requestId;
+    this.version = version;
+    this.#outgoing = outgoing;
+    this.#pageTokenKey = pageTokenKey;
+    this.#scope = scope;
+  }
+
+  get signal(): AbortSignal {
+    return disconnectSignal(this.#outgoing);
+  }
+
+  get pageTokens(): Call['pageTokens'] {
+    const scope = this.#scope;
+    return { scope, read: (token) => tokenOf(token, this.#pageTokenKey, scope) };
+  }
+}
+
 /** What is known of a call when it has ended, for the log. */
 export interface CallEnd {
   readonly answer: Answer;
@@ -111,15 +146,7 @@ export class Api<Context> {
       },
       ifExists: route.ifExists,
     };
-    const context = contextOf({
-      principal,
-      requestId,
-      version: route.version,
-      get signal() {
-        return disconnectSignal(outgoing);
-      },
-      pageTokens: { scope, read: (token) => tokenOf(token, pageTokenKey, scope) },
-    });
+    const context = contextOf(new RunningCall(principal, requestId, route.version, outgoing, pageTokenKey, scope));
     const outcome = await endpoint.handle(input as Input<never, never>, context);
     return answerOf(
       outcome,
