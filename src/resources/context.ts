@@ -50,7 +50,10 @@ export interface Context extends Services {
   readonly call: Call;
 }
 
-export const { list, get, create, update, remove, action } = endpointsFor<Context>();
+export const { list, get, create, update, remove, action } = endpointsFor<Context>(
+  // A handler looks an object up, decides and changes it: again from the start where somebody else changed it in between.
+  (work, context) => context.catalog.retrying(work),
+);
 
 export const found = (record: RecordBody): Found => ({ outcome: 'found', record });
 export const listed = (items: readonly RecordBody[], next?: string): Listed => ({ outcome: 'listed', items, next });

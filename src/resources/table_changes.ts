@@ -176,35 +176,33 @@ export type TableChanged =
   | { readonly chain: TableChain; readonly taskId?: undefined }
   | { readonly taskId: string; readonly chain?: undefined };
 
-/** Reads the table, works out what becomes of it, and has the catalog do it; again where the table changed meanwhile. */
-export function changeTable(path: ObjectPath, change: TableChange, context: Context): Promise<TableChanged> {
-  return context.catalog.retrying(async () => {
-    const chain = (await context.catalog.require(path)) as TableChain;
-    const [root, database, table] = chain;
-    const { warehouse } = root.spec;
-    const next = await nextSpec(change, table, warehouse, context);
-    const engineChange = engineChangeOf(change, chain, next);
-    if (engineChange && next.columns.some((column) => column.defaultValue !== undefined)) {
-      await checkDefaults(next.columns, table.spec.columns, await context.warehouses.use(warehouse));
-    }
-    const outcome = await context.catalog.update<TableSpec>(table, {
-      spec: next,
-      principal: context.call.principal,
-      ...(change.kind === 'rename' ? { name: change.newName } : {}),
-      ...(change.kind === 'patch'
-        ? defined({ owner: change.body.owner, expectedVersion: change.body.expectedVersion })
-        : {}),
-      ...(engineChange
-        ? {
-            warehouse,
-            change: engineChange,
-            task: { type: 'alter_table', target: uriOf(context.call.version, path), request: change },
-          }
-        : {}),
-    });
-    if (outcome.taskId !== undefined) return { taskId: outcome.taskId };
-    return { chain: [root, database, outcome.object] };
+/** Reads the table, works out what becomes of it, and has the catalog do it. */
+export async function changeTable(path: ObjectPath, change: TableChange, context: Context): Promise<TableChanged> {
+  const chain = (await context.catalog.require(path)) as TableChain;
+  const [root, database, table] = chain;
+  const { warehouse } = root.spec;
+  const next = await nextSpec(change, table, warehouse, context);
+  const engineChange = engineChangeOf(change, chain, next);
+  if (engineChange && next.columns.some((column) => column.defaultValue !== undefined)) {
+    await checkDefaults(next.columns, table.spec.columns, await context.warehouses.use(warehouse));
+  }
+  const outcome = await context.catalog.update<TableSpec>(table, {
+    spec: next,
+    principal: context.call.principal,
+    ...(change.kind === 'rename' ? { name: change.newName } : {}),
+    ...(change.kind === 'patch'
+      ? defined({ owner: change.body.owner, expectedVersion: change.body.expectedVersion })
+      : {}),
+    ...(engineChange
+      ? {
+          warehouse,
+          change: engineChange,
+          task: { type: 'alter_table', target: uriOf(context.call.version, path), request: change },
+        }
+      : {}),
   });
+  if (outcome.taskId !== undefined) return { taskId: outcome.taskId };
+  return { chain: [root, database, outcome.object] };
 }
 
 function engineChangeOf(change: TableChange, chain: TableChain, next: TableSpec): Change | undefined {

@@ -138,7 +138,8 @@ export const codes = define({
   TASK_ATTEMPTS_EXHAUSTED: {
     status: 503,
     meaning: 'The task was begun several times and was interrupted or found the service unavailable each time.',
-    client: 'Look at the message; submit it again when the reason is gone.',
+    client:
+      'Look at the message, and whether a statement had its effect all the same; submit it again when the reason is gone.',
     retryAfterSeconds: 60,
   },
   // 400: SQL and data

@@ -128,32 +128,44 @@ type Handler<V extends Verb, B, Q, Context> = (
   context: Context,
 ) => Promise<OutcomeOf[V]>;
 
-/** The way to declare endpoints: one function a verb, so that a handler can only return what its verb can answer. */
-export function endpointsFor<Context>() {
-  type Rest = Omit<Common, never>;
-  const finish = <V extends Verb>(verb: V, on: Endpoint['on'], declared: Rest & { handle: unknown; action?: string }) =>
-    ({ codes: [], since: 'v2', ...declared, verb, on }) as unknown as Endpoint<Context>;
+/**
+ * The way to declare endpoints: one function a verb, so that a handler can only return what its verb can answer.
+ * `around` is what every handler that may change something runs in.
+ */
+export function endpointsFor<Context>(
+  around: <T>(work: () => Promise<T>, context: Context) => Promise<T> = (work) => work(),
+) {
+  const finish = <V extends Verb>(
+    verb: V,
+    on: Endpoint['on'],
+    declared: Common & { handle: unknown; action?: string },
+  ) => {
+    const own = declared.handle as Endpoint<Context>['handle'];
+    const changing: Endpoint<Context>['handle'] = (input, context) => around(() => own(input, context), context);
+    const handle = verb === 'list' || verb === 'get' ? own : changing;
+    return { codes: [], since: 'v2', ...declared, verb, on, handle } as unknown as Endpoint<Context>;
+  };
   return {
     list: <Q extends TObject | undefined = undefined>(
-      declared: Rest & { query?: Q; handle: Handler<'list', undefined, Q, Context> },
+      declared: Common & { query?: Q; handle: Handler<'list', undefined, Q, Context> },
     ) => finish('list', 'collection', declared),
     get: <Q extends TObject | undefined = undefined>(
-      declared: Rest & { query?: Q; handle: Handler<'get', undefined, Q, Context> },
+      declared: Common & { query?: Q; handle: Handler<'get', undefined, Q, Context> },
     ) => finish('get', 'object', declared),
     create: <B extends TObject>(
-      declared: Rest & { body: B; handle: Handler<'create', B, undefined, Context> } & Pick<
+      declared: Common & { body: B; handle: Handler<'create', B, undefined, Context> } & Pick<
           Endpoint,
           'named' | 'nameOptional' | 'textBodies' | 'bodyRequired'
         >,
     ) => finish('create', 'collection', declared),
-    update: <B extends TObject>(declared: Rest & { body: B; handle: Handler<'update', B, undefined, Context> }) =>
+    update: <B extends TObject>(declared: Common & { body: B; handle: Handler<'update', B, undefined, Context> }) =>
       finish('update', 'object', { ...declared, bodyRequired: true } as never),
     remove: <Q extends TObject | undefined = undefined>(
-      declared: Rest & { query?: Q; handle: Handler<'delete', undefined, Q, Context> },
+      declared: Common & { query?: Q; handle: Handler<'delete', undefined, Q, Context> },
     ) => finish('delete', 'object', declared),
     action: <B extends TObject>(
       action: string,
-      declared: Rest & {
+      declared: Common & {
         on: 'object' | 'collection';
         body: B;
         bodyRequired?: boolean;
