@@ -110,16 +110,12 @@ export class Routes<Context> {
     const actions = collectionActions.get(name) ?? noChoices;
     // Where a PUT's (or POST's) last segment is an action of the collection, it is the action; else it is an object.
     const isAction = collectionActions.has(name);
-    if (isAction && (wanted === 'POST' || wanted === 'PUT')) {
-      if (Object.hasOwn(actions, wanted)) return route(pick(actions));
-      const allow = allMethods({ ...object, ...actions }).filter((m) => m !== 'PUT');
-      throw this.#methodFailure(method, allow);
+    if (isAction && Object.hasOwn(actions, wanted)) return route(pick(actions));
+    const hidden = isAction && wanted === 'PUT';
+    if (hidden || !Object.hasOwn(object, wanted)) {
+      const all = allMethods({ ...object, ...actions });
+      throw this.#methodFailure(method, isAction ? all.filter((m) => m !== 'PUT' || Object.hasOwn(actions, m)) : all);
     }
-    if (Object.keys(object).length === 0) {
-      if (!isAction) throw notFound();
-      throw this.#methodFailure(method, allMethods(actions));
-    }
-    if (!Object.hasOwn(object, wanted)) throw this.#methodFailure(method, allMethods({ ...object, ...actions }));
     const endpoint = pick(object);
     if (endpoint.verb === 'create') return { ...route(endpoint), nameInPath: name };
     parameters[category.parameter] = name;
