@@ -224,6 +224,8 @@ export async function startProcess(flags: readonly string[] = [], dataDir?: stri
   const child = spawn(process.execPath, [main, ...own, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
   const kill = () => child.kill('SIGKILL');
   process.once('exit', kill);
+  // Without this, a test that is stopped from outside would leave the server behind.
+  if (process.listenerCount('SIGTERM') === 0) process.once('SIGTERM', () => process.exit(143));
   child.once('exit', () => process.off('exit', kill));
   const url = await readyUrl(child);
   const token = (await readFile(join(directory, 'root.token'), 'utf8')).trim();

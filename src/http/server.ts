@@ -1,11 +1,12 @@
 // The HTTP server: sockets, their limits, and the raw edges where no request exists yet. Everything under /api/ goes to
 // call.ts; the few paths beside it (rest-standard B8) are given by main as `operations`. Sole user of node:http.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import { type Answer, answerOfFailure } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
+import { hasBody } from './body.ts';
 import type { Api } from './call.ts';
 
 export interface HttpLimits {
@@ -36,6 +37,8 @@ const lingerMs = 500;
 export class HttpServer<Context> {
   readonly #server: Server;
   readonly #options: HttpOptions<Context>;
+  /** Sockets whose fault is answered, or will be: what else comes on them is not read. */
+  readonly #broken = new WeakSet<Socket>();
   #stopping = false;
   #active = 0;
   #idle: (() => void) | undefined;
@@ -68,9 +71,7 @@ export class HttpServer<Context> {
       });
       rawAnswer(socket as Socket, answerOfFailure(failure));
     });
-    this.#server.on('upgrade', (_incoming, socket) => {
-      rawAnswer(socket as Socket, refusal('MALFORMED_HTTP', 'protocol upgrades are not offered'));
-    });
+    // Without a listener of 'upgrade', a request that offers one (Java's client, curl --http2) is answered as it stands.
   }
 
   /** Resolves with the port once connections are taken. */
@@ -107,7 +108,8 @@ export class HttpServer<Context> {
       this.#active--;
       if (this.#active === 0) this.#idle?.();
     });
-    const url = incoming.url as string;
+    const url = pathOfTarget(incoming.url as string);
+    incoming.url = url;
     if (!url.startsWith('/api/') || this.#stopping || !hostFits(incoming)) {
       await this.#beside(incoming, outgoing);
       return;
@@ -165,19 +167,27 @@ export class HttpServer<Context> {
       'this is not an HTTP request that the server reads',
     ];
     this.#options.observe({ kind: 'requestBroken', code, reason: error.code ?? error.message });
-    // Where an answer has begun on this socket, more bytes would only garble it.
-    const begun = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage?.headersSent === true;
-    if (error.code === 'ECONNRESET' || !socket.writable || begun) socket.destroy();
-    else rawAnswer(socket, refusal(code, message));
+    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+    else if (!this.#broken.has(socket)) answerLast(socket, refusal(code, message));
+    this.#broken.add(socket);
   }
 }
 
-/** HTTP/1.1 asks for exactly one Host header. */
-function hostFits(incoming: IncomingMessage): boolean {
-  return (
-    incoming.httpVersion === '1.0' ||
-    (incoming.headers.host !== undefined && incoming.headersDistinct.host?.length === 1)
-  );
+/** A target in absolute form (RFC 9112, 3.2.2) is its path and query; any other is as it was sent. */
+function pathOfTarget(target: string): string {
+  if (target.startsWith('/')) return target;
+  const rest = /^https?:\/\/[^/?#]+(.*)$/i.exec(target)?.[1];
+  return rest === undefined ? target : rest.startsWith('/') ? rest : `/${rest}`;
+}
+
+/** HTTP/1.1 asks for exactly one Host header. Counted in the raw ones: `headersDistinct` would be made of all, each time. */
+function hostFits({ httpVersionMinor, rawHeaders }: IncomingMessage): boolean {
+  let hosts = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
+  }
+  return httpVersionMinor === 0 || hosts === 1;
 }
 
 function refusal(code: Code, message: string): Answer {
@@ -186,42 +196,76 @@ function refusal(code: Code, message: string): Answer {
 
 function send(outgoing: ServerResponse, answer: Answer, requestId: string | undefined, closing = false): void {
   if (outgoing.destroyed || outgoing.headersSent) return;
-  const { body } = answer;
-  const text = body.every((piece) => typeof piece === 'string');
-  const bytes = text
-    ? body.join('')
-    : Buffer.concat(body.map((piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece)));
+  const { req: incoming } = outgoing;
+  const pieces = joined(answer.body);
   const headers: Record<string, string | number> = { ...answer.headers };
-  if (body.length > 0) headers['Content-Type'] = 'application/json';
-  headers['Content-Length'] = Buffer.byteLength(bytes);
+  if (pieces.length > 0) headers['Content-Type'] = 'application/json';
+  headers['Content-Length'] = answer.bodyBytes ?? pieces.reduce((bytes, piece) => bytes + Buffer.byteLength(piece), 0);
   headers['Cache-Control'] = 'no-store';
   if (requestId !== undefined) headers['x-service-request-id'] = requestId;
-  const unread = !outgoing.req.complete;
-  if (unread || closing) headers.Connection = 'close';
+  // A request without a body may not be marked as complete yet when it is answered at once.
+  if (hasBody(incoming) && !incoming.complete && answering(incoming.socket) === outgoing) {
+    incoming.resume();
+    sendLast(incoming.socket, answer.status, headers, incoming.method === 'HEAD' ? [] : pieces);
+    return;
+  }
+  if (closing) headers.Connection = 'close';
   outgoing.writeHead(answer.status, headers);
-  outgoing.end(bytes);
-  if (unread) abandon(outgoing);
+  const [only] = pieces;
+  if (pieces.length <= 1) {
+    outgoing.end(only);
+    return;
+  }
+  // Corked, so that all leave together.
+  outgoing.cork();
+  for (const piece of pieces) outgoing.write(piece);
+  outgoing.end();
+  outgoing.uncork();
 }
 
-/** The client is still sending a body that nobody will read: let it see the answer, then cut. */
-function abandon(outgoing: ServerResponse): void {
-  const { socket } = outgoing.req;
-  outgoing.req.resume();
-  const timer = setTimeout(() => socket.destroy(), lingerMs);
-  socket.once('close', () => clearTimeout(timer));
+/** A text leaves with its head in one write; what is bytes already is large, and is not copied again. */
+function joined(body: Answer['body']): Answer['body'] {
+  return body.length <= 1 || body.some((piece) => typeof piece !== 'string') ? body : [body.join('')];
+}
+
+/** Requests that came whole before the fault are answered first. Where an answer to half of one has begun, it is cut. */
+function answerLast(socket: Socket, answer: Answer): void {
+  const running = answering(socket);
+  if (running?.req.complete) running.once('close', () => answerLast(socket, answer));
+  else if (running?.headersSent || !socket.writable) socket.destroy();
+  else rawAnswer(socket, answer);
+}
+
+/** The response that is written to a socket now, or is to be next. */
+function answering(socket: Socket): ServerResponse | undefined {
+  return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined;
 }
 
 function rawAnswer(socket: Socket, answer: Answer): void {
-  const body = Buffer.concat(answer.body.map((piece) => Buffer.from(piece)));
-  const lines = [`HTTP/1.1 ${answer.status} ${answer.status === 405 ? 'Method Not Allowed' : 'Bad Request'}`];
+  const body = answer.body.join('');
   const headers = {
     ...answer.headers,
     'Content-Type': 'application/json',
-    'Content-Length': String(body.length),
-    Connection: 'close',
+    'Content-Length': Buffer.byteLength(body),
   };
+  sendLast(socket, answer.status, headers, [body]);
+}
+
+/**
+ * Answers past node:http, which would cut a connection whose request it has not read whole: the client, still sending, would
+ * meet a reset and lose the answer. So it is told that no more comes, and what it sends is let in for a while.
+ */
+function sendLast(
+  socket: Socket,
+  status: number,
+  headers: Readonly<Record<string, string | number>>,
+  body: Answer['body'],
+): void {
+  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`];
   for (const [name, value] of Object.entries(headers)) lines.push(`${name}: ${value}`);
-  socket.end(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), body]));
+  socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n`);
+  for (const piece of body) socket.write(piece);
+  socket.end();
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket.once('close', () => clearTimeout(timer));
 }

@@ -1,0 +1,113 @@
+// Many connections, and ones that go away: an idle one costs little, a client that leaves takes its statement along, and what
+// is over the limit is closed at once.
+import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { start, startProcess, type TestServer } from '../server.ts';
+import { head, Wire } from './wire.ts';
+
+const wantedConnections = 10_000;
+const endlessSql = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
+
+/** Asks again until it is so. */
+async function eventually<T>(look: () => Promise<T | undefined | false>, what: string): Promise<T> {
+  for (const deadline = Date.now() + 10_000; Date.now() < deadline; await sleep(20)) {
+    const found = await look();
+    if (found) return found;
+  }
+  return assert.fail(`${what}: not within 10 s`);
+}
+
+function open(port: number): Promise<Socket | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1' });
+    socket.once('connect', () => resolve(socket));
+    socket.once('error', () => resolve(undefined));
+  });
+}
+
+test('with 10,000 idle connections a request is answered as ever', async (t) => {
+  const server = await startProcess(['--headers-timeout-ms=60000', '--connections-max=20000']);
+  const sockets: Socket[] = [];
+  t.after(async () => {
+    for (const socket of sockets) socket.destroy();
+    await server.close();
+  });
+  while (sockets.length < wantedConnections) {
+    const some = await Promise.all(Array.from({ length: 500 }, () => open(server.port)));
+    const opened = some.filter((socket) => socket !== undefined);
+    sockets.push(...opened);
+    if (opened.length < some.length) break; // as many as this machine lets one process have
+  }
+  if (sockets.length < wantedConnections)
+    t.diagnostic(`only ${sockets.length} connections: this machine allows no more`);
+  const held = await readdir(`/proc/${server.child.pid}/fd`);
+  assert.ok(held.length >= sockets.length, `the server holds ${held.length} of ${sockets.length}`);
+  sockets.at(-1)?.destroy(); // room for our own
+  const started = performance.now();
+  (await server.get('/api/v2/catalogs')).is(200);
+  assert.deepEqual(await server.rows('none', 'SELECT 1').catch(() => 'no such database'), 'no such database');
+  assert.ok(performance.now() - started < 3000, `${performance.now() - started} ms`);
+  const answered = new Promise<string>((resolve) => sockets[0]?.once('data', (bytes) => resolve(String(bytes))));
+  sockets[0]?.write(head(server.token, 'GET /api/v2/catalogs'));
+  assert.match(await answered, /^HTTP\/1\.1 200 /, 'an idle one is no worse for the wait');
+});
+
+test('connections over the limit are closed at once; when others leave there is room', async (t) => {
+  const server = await start({ connectionsMax: 10 });
+  t.after(() => server.close());
+  const wires = Array.from({ length: 10 }, () => new Wire(server.port));
+  for (const wire of wires) {
+    wire.write(head(server.token, 'GET /api/v2/catalogs'));
+    assert.equal((await wire.answer()).status, 200);
+  }
+  assert.equal(await new Wire(server.port).rest(), '');
+  for (const wire of wires) wire.close();
+  await eventually(async () => (await server.get('/api/v2/catalogs').catch(() => undefined))?.status === 200, 'room');
+});
+
+const running = async (server: TestServer) =>
+  (await server.get('/api/v2/warehouses/default')).at<number>('runningQueries');
+
+test('a client that leaves takes its statement along, also one that waits in the queue', async (t) => {
+  const server = await start({ warehouseQueriesMax: 1 });
+  t.after(() => server.close());
+  const body = JSON.stringify({ sql: endlessSql });
+  const ask = () => {
+    const wire = new Wire(server.port);
+    const lines = ['Content-Type: application/json', `Content-Length: ${body.length}`];
+    wire.write(head(server.token, 'POST /api/v2/catalogs/default/query', ...lines) + body);
+    return wire;
+  };
+  const [first, second] = [ask(), ask()];
+  await eventually(async () => {
+    const { result } = await server.get('/api/v2/warehouses/default');
+    return result.runningQueries === 1 && result.queuedQueries === 1;
+  }, 'one runs, one waits');
+  second.close();
+  await eventually(
+    async () => (await server.get('/api/v2/warehouses/default')).at('queuedQueries') === 0,
+    'left the queue',
+  );
+  assert.equal(await running(server), 1);
+  first.close();
+  await eventually(async () => (await running(server)) === 0, 'stopped');
+  const states = (await server.get('/api/v2/queries')).at<{ state: string; error: { code: string } }[]>('queries');
+  assert.deepEqual(
+    states.map((one) => [one.state, one.error.code]),
+    Array(2).fill(['cancelled', 'STATEMENT_CANCELLED']),
+  );
+});
+
+test('a client that leaves while it sends a body leaves nothing behind', async (t) => {
+  const server = await start();
+  t.after(() => server.close());
+  const lines = ['Content-Type: application/json', 'Content-Length: 100'];
+  const wires = Array.from({ length: 50 }, () => new Wire(server.port));
+  for (const wire of wires) wire.write(`${head(server.token, 'PUT /api/v2/databases/half', ...lines)}{"comment":`);
+  await sleep(50);
+  for (const wire of wires) wire.close();
+  (await server.get('/api/v2/databases/half')).is(404, 'OBJECT_NOT_FOUND');
+});

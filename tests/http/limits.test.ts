@@ -1,0 +1,168 @@
+// What a client may send and how slowly: past each limit one answer in the envelope, then the connection ends; the memory of
+// the server does not follow what is sent (rest-standard B2).
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ServerProcess, startProcess } from '../server.ts';
+import { head, isFailure, Wire } from './wire.ts';
+
+const headersBytesMax = 16 * 1024;
+const requestTimeoutMs = 1000;
+/** Node looks for requests that are late once a second. */
+const lateMs = requestTimeoutMs + 2500;
+let server: ServerProcess;
+before(async () => {
+  server = await startProcess([
+    `--headers-bytes-max=${headersBytesMax}`,
+    '--headers-timeout-ms=600',
+    `--request-timeout-ms=${requestTimeoutMs}`,
+    '--request-body-bytes-max=262144',
+  ]);
+});
+after(() => server.close());
+
+const post = (...lines: readonly string[]) =>
+  head(server.token, 'POST /api/v2/catalogs/default/query', 'Content-Type: application/json', ...lines);
+
+async function residentBytes(): Promise<number> {
+  const status = await readFile(`/proc/${server.child.pid}/status`, 'utf8');
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
+}
+
+test('a head that is too large: 400 HEADERS_TOO_LARGE, whichever part is', async () => {
+  const large = 'x'.repeat(headersBytesMax);
+  for (const bytes of [
+    head(server.token, 'GET /api/v2/catalogs', `X-Large: ${large}`),
+    head(server.token, `GET /api/v2/catalogs/${large}`),
+    head(server.token, `GET /api/v2/catalogs?${large}`),
+    head(server.token, 'GET /api/v2/catalogs', ...Array.from({ length: 3000 }, (_, i) => `X-${i}: y`)),
+  ]) {
+    const wire = new Wire(server.port);
+    wire.write(bytes);
+    isFailure(await wire.answer(), 400, 'HEADERS_TOO_LARGE');
+    assert.equal(await wire.rest(), '');
+  }
+});
+
+test('a head without end: 400, however long the client goes on', async () => {
+  const wire = new Wire(server.port);
+  wire.write('GET /api/v2/catalogs HTTP/1.1\r\nHost: a\r\n');
+  const flooding = flood(wire, `X: ${'y'.repeat(60_000)}`, 4 * 1024 ** 3);
+  isFailure(await wire.answer(), 400, 'HEADERS_TOO_LARGE');
+  await flooding;
+  assert.ok(wire.ended !== undefined);
+});
+
+test('a head just within the limit is taken', async () => {
+  const wire = new Wire(server.port);
+  wire.write(head(server.token, 'GET /api/v2/catalogs', `X-Large: ${'x'.repeat(headersBytesMax - 400)}`));
+  assert.equal((await wire.answer()).status, 200);
+  wire.close();
+});
+
+/** Sends the same bytes until the connection ends, as fast as they are taken; gives how many were. */
+async function flood(wire: Wire, chunk: string, bytesMax: number): Promise<number> {
+  const bytes = Buffer.from(chunk, 'latin1');
+  let sent = 0;
+  while (wire.ended === undefined && sent < bytesMax) {
+    sent += bytes.length;
+    if (!wire.write(bytes))
+      await Promise.race([new Promise((resolve) => wire.socket.once('drain', resolve)), sleep(200)]);
+    else await new Promise(setImmediate);
+  }
+  return sent;
+}
+
+const chunk = `10000\r\n${' '.repeat(0x10000)}\r\n`;
+const chunked = 'Transfer-Encoding: chunked';
+const endless: readonly [what: string, head: () => string, status: number, code: string][] = [
+  ['to an endpoint that takes a body', () => post(chunked), 400, 'BODY_TOO_LARGE'],
+  ['to one that takes none', () => head(server.token, 'GET /api/v2/catalogs', chunked), 400, 'BODY_NOT_ALLOWED'],
+  ['to a path that is none', () => head(server.token, 'POST /api/v2/nothing', chunked), 404, 'API_NOT_FOUND'],
+  ['beside the API', () => head(server.token, 'POST /nothing', chunked), 404, 'API_NOT_FOUND'],
+  ['from a stranger', () => head('wrong', 'POST /api/v2/catalogs', chunked), 401, 'UNAUTHENTICATED'],
+];
+
+for (const [what, first, status, code] of endless) {
+  test(`an endless body ${what}: ${status}, and the connection ends`, async () => {
+    const before = await residentBytes();
+    const wire = new Wire(server.port);
+    wire.write(first());
+    const flooding = flood(wire, chunk, 4 * 1024 ** 3);
+    const answer = await wire.answer();
+    isFailure(answer, status, code);
+    assert.equal(answer.headers.connection, 'close');
+    await flooding;
+    assert.ok(wire.ended !== undefined);
+    const grown = (await residentBytes()) - before;
+    assert.ok(grown < 64 * 1024 ** 2, `the server grew by ${grown} bytes`);
+  });
+}
+
+test('a length over the limit is refused before the body comes', async () => {
+  const wire = new Wire(server.port);
+  wire.write(post('Content-Length: 999999999999'));
+  isFailure(await wire.answer(), 400, 'BODY_TOO_LARGE');
+  assert.equal(await wire.rest(), '');
+});
+
+test('a body shorter than its length: 400 REQUEST_TIMEOUT, and the end', async () => {
+  const wire = new Wire(server.port);
+  const started = Date.now();
+  wire.write(`${post('Content-Length: 100')}{"sql":`);
+  isFailure(await wire.answer(), 400, 'REQUEST_TIMEOUT');
+  assert.ok(Date.now() - started < lateMs);
+  assert.equal(await wire.rest(), '');
+});
+
+test('a body shorter than its length, and no more to come: 400 and the end', async () => {
+  const wire = new Wire(server.port);
+  wire.socket.end(`${post('Content-Length: 100')}{"sql":`);
+  isFailure(await wire.answer(), 400, 'MALFORMED_HTTP');
+  assert.equal(await wire.rest(), '');
+});
+
+test('a body longer than its length: its request is answered, what is over is none', async () => {
+  const wire = new Wire(server.port);
+  const body = '{"sql":"SELECT 1"}';
+  wire.write(`${post(`Content-Length: ${body.length}`)}${body}${body}`);
+  assert.equal((await wire.answer()).status, 200);
+  isFailure(await wire.answer(), 400, 'MALFORMED_HTTP');
+  assert.equal(await wire.rest(), '');
+});
+
+test('half a head: 400 REQUEST_TIMEOUT, and the end', async () => {
+  const half = async (bytes: string) => {
+    const wire = new Wire(server.port);
+    if (bytes !== '') wire.write(bytes);
+    isFailure(await wire.answer(), 400, 'REQUEST_TIMEOUT', JSON.stringify(bytes));
+    assert.equal(await wire.rest(), '');
+  };
+  await Promise.all(['', 'GET /api', 'GET /api/v2/catalogs HTTP/1.1\r\nHost: a\r\nX: '].map(half));
+});
+
+test('a head, or a body, a byte at a time: it does not pay to be slow', async () => {
+  const slow = async (first: string, text: string) => {
+    const wire = new Wire(server.port);
+    const started = Date.now();
+    wire.write(first);
+    const drip = setInterval(() => wire.write(text), 50);
+    isFailure(await wire.answer(), 400, 'REQUEST_TIMEOUT');
+    clearInterval(drip);
+    assert.ok(Date.now() - started < lateMs, `${Date.now() - started} ms`);
+    await wire.rest();
+  };
+  await Promise.all([
+    slow('GET /api/v2/catalogs HTTP/1.1\r\nHost: a\r\nX: ', 'y'),
+    slow('GET /api/v2/catalogs HTTP/1.1\r\n', 'X: y\r\n'),
+    slow(post('Content-Length: 100000'), ' '),
+    slow(post(chunked), '1\r\n \r\n'),
+  ]);
+});
+
+test('after all this the server answers as before', async () => {
+  assert.deepEqual((await server.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1' })).is(200).at('rows'), [
+    [1],
+  ]);
+});

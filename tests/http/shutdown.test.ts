@@ -1,0 +1,102 @@
+// SIGTERM: no more connections are taken, what runs is finished, what does not end is cancelled, and the process is gone
+// within ten seconds whatever happens.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ServerProcess, startProcess } from '../server.ts';
+import { head, Wire } from './wire.ts';
+
+const secondsMax = 10;
+
+async function untilRunning(server: ServerProcess): Promise<void> {
+  for (let i = 0; i < 500; i++) {
+    if ((await server.get('/api/v2/warehouses/default')).at<number>('runningQueries') > 0) return;
+    await sleep(5);
+  }
+  assert.fail('the statement does not run');
+}
+
+/** Sends a statement on a connection of its own. */
+function ask(server: ServerProcess, sql: string): Wire {
+  const wire = new Wire(server.port);
+  const body = JSON.stringify({ sql });
+  const lines = ['Content-Type: application/json', `Content-Length: ${body.length}`];
+  wire.write(head(server.token, 'POST /api/v2/catalogs/default/query', ...lines) + body);
+  return wire;
+}
+
+async function exitMs(server: ServerProcess): Promise<number> {
+  const started = Date.now();
+  assert.equal(await server.exited, 0, 'it ends by itself, and well');
+  return Date.now() - started;
+}
+
+test('an idle server is gone at once, idle connections or not', async (t) => {
+  const server = await startProcess();
+  t.after(() => server.close());
+  const wires = Array.from({ length: 20 }, () => new Wire(server.port));
+  for (const wire of wires) {
+    wire.write(head(server.token, 'GET /api/v2/catalogs'));
+    assert.equal((await wire.answer()).status, 200);
+  }
+  const half = new Wire(server.port);
+  half.write('GET /api');
+  server.child.kill('SIGTERM');
+  const ms = await exitMs(server);
+  assert.ok(ms < 3000, `${ms} ms`);
+  for (const wire of wires) assert.equal(await wire.rest(), '');
+});
+
+test('what runs is finished and answered; new connections are refused', async (t) => {
+  const server = await startProcess();
+  t.after(() => server.close());
+  const wire = ask(server, 'SELECT count(*) FROM range(100000000) WHERE hash(range) % 7 = 0');
+  await untilRunning(server);
+  server.child.kill('SIGTERM');
+  await sleep(50);
+  const late = new Wire(server.port);
+  late.write(head(server.token, 'GET /api/v2/catalogs'));
+  assert.ok(!(await late.rest()).includes(' 200 '));
+  const answer = await wire.answer();
+  assert.equal(answer.status, 200, answer.body);
+  assert.equal(answer.headers.connection, 'close');
+  const ms = await exitMs(server);
+  assert.ok(ms < secondsMax * 1000, `${ms} ms`);
+});
+
+test('a statement without end is cancelled, its caller told, and the process gone in time', async (t) => {
+  const server = await startProcess(['--shutdown-timeout-ms=3000']);
+  t.after(() => server.close());
+  const wire = ask(server, 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b');
+  await untilRunning(server);
+  server.child.kill('SIGTERM');
+  const answer = await wire.answer();
+  assert.deepEqual([answer.status, JSON.parse(answer.body).code], [400, 'STATEMENT_CANCELLED']);
+  const ms = await exitMs(server);
+  assert.ok(ms < secondsMax * 1000, `${ms} ms`);
+});
+
+test('a request on a connection that was open gets 503 SHUTTING_DOWN, with Retry-After', async (t) => {
+  const server = await startProcess();
+  t.after(() => server.close());
+  const slow = ask(server, 'SELECT count(*) FROM range(100000000) WHERE hash(range) % 7 = 0');
+  const wire = new Wire(server.port);
+  wire.write(head(server.token, 'GET /api/v2/catalogs').slice(0, -2)); // all but the empty line
+  await untilRunning(server);
+  server.child.kill('SIGTERM');
+  await sleep(50);
+  wire.write('\r\n');
+  const answer = await wire.answer();
+  assert.deepEqual([answer.status, JSON.parse(answer.body).code], [503, 'SHUTTING_DOWN']);
+  assert.ok(Number(answer.headers['retry-after']) > 0);
+  assert.equal((await slow.answer()).status, 200);
+  await exitMs(server);
+});
+
+test('a second SIGTERM or SIGINT does no harm', async (t) => {
+  const server = await startProcess();
+  t.after(() => server.close());
+  server.child.kill('SIGINT');
+  server.child.kill('SIGTERM');
+  await exitMs(server);
+});
