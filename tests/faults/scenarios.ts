@@ -13,6 +13,8 @@ export interface Scenario {
   readonly after: (id: string) => Expected;
   /** What a second request says when the first was done; absent: it can be made again with the same outcome. */
   readonly again?: string;
+  /** Moves so many rows that it is done by a task. */
+  readonly isLarge?: boolean;
   /** The request is refused with this code, whatever else happens. */
   readonly refusal?: string;
 }
@@ -52,6 +54,7 @@ function patch(name: string, rows: number, body: object, after: TableState, extr
     request: (id) => ({ method: 'PATCH', path: uriOfPath(tableOf(id)), body }),
     before: (id) => there(tableOf(id), plainWith(rows)),
     after: (id) => there(tableOf(id), after),
+    isLarge: rows === manyRows,
   };
 }
 
@@ -115,6 +118,7 @@ const ofDatabases: Scenario[] = [
         ...there(['default', `e ${id}`, 'keyed'], { ...plainWith(2), uniqueKey: ['n'] }),
       ],
       again: 'OBJECT_NOT_FOUND',
+      isLarge: rows === manyRows,
     }),
   ),
   {
@@ -226,6 +230,7 @@ const ofColumns: Scenario[] = [
     request: (id) => ({ method: 'PATCH', path: onColumn(id, 'n'), body: { type: 'BIGINT' } }),
     before: (id) => there(tableOf(id), plainWith(manyRows)),
     after: (id) => there(tableOf(id), { columns: wide, rows: manyRows }),
+    isLarge: true,
   },
   patch('give a unique key', 3, { unique_key_constraints: ['n', 'v'] }, { ...plainWith(3), uniqueKey: ['n', 'v'] }),
   patch(

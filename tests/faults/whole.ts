@@ -8,32 +8,39 @@ import type { Scenario } from './scenarios.ts';
 
 const taskWaitMs = 60_000;
 
+/** What `checkWhole` has to know of a task's record. */
+export function endOfTask(record: object | undefined): BrokenOff['task'] {
+  const { state, error } = (record ?? {}) as { state?: string; error?: { code: string } | null };
+  return state === undefined ? undefined : { state, code: error?.code };
+}
+
 export interface BrokenOff {
   readonly answer: Answer;
-  /** How the task ended, where the answer was 202. */
-  readonly taskState: string | undefined;
+  /** How the task ended, where the answer was 202; the code says why it failed. */
+  readonly task: { readonly state: string; readonly code: string | undefined } | undefined;
   /** What went wrong; undefined: nothing did. */
   readonly struck: string | undefined;
   readonly fault: Fault;
 }
 
 export async function checkWhole(world: World, scenario: Scenario, id: string, broken: BrokenOff): Promise<void> {
-  const { answer, taskState, struck } = broken;
+  const { answer, task, struck } = broken;
   const told = tell(scenario, broken);
-  const acknowledged = answer.status === 202 ? taskState === 'succeeded' : isAcknowledged(answer);
+  const acknowledged = answer.status === 202 ? task?.state === 'succeeded' : isAcknowledged(answer);
   if (scenario.refusal) {
     if (answer.status !== 0 && answer.status < 500) assert.equal(answer.code, scenario.refusal, told);
   } else if (struck === undefined) assert(acknowledged, told);
   const refused = answer.status >= 400 && answer.status < 500;
-  const failed = answer.status === 202 && taskState !== 'succeeded';
+  // A statement that was begun several times, and never heard of again, may have had its effect (codes.ts).
+  const failed = answer.status === 202 && !acknowledged && task?.code !== 'TASK_ATTEMPTS_EXHAUSTED';
   const done = await isDone(world, scenario, id, acknowledged, refused || failed, told);
   await makeAgain(world, scenario, id, done, told);
 }
 
-function tell({ name }: Scenario, { answer, taskState, struck, fault }: BrokenOff): string {
+function tell({ name }: Scenario, { answer, task, struck, fault }: BrokenOff): string {
   const what = struck?.replace(/"/g, '').slice(0, 90);
   const { point, n, lasting } = fault;
-  return `${name}: broken ${lasting ? 'from' : 'at'} ${point} ${n} (${what}), answer ${JSON.stringify(answer)}, task ${taskState}`;
+  return `${name}: broken ${lasting ? 'from' : 'at'} ${point} ${n} (${what}), answer ${JSON.stringify(answer)}, task ${JSON.stringify(task)}`;
 }
 
 /** Whether the change was made; throws where it was made by halves, or is not as the answer said. */

@@ -5,6 +5,7 @@ import { disagreements } from '../faults/agreement.ts';
 import { pathOf } from '../faults/api.ts';
 import { Random } from '../faults/random.ts';
 import { ServerProcess } from '../faults/server_process.ts';
+import { type BrokenOff, endOfTask } from '../faults/whole.ts';
 import { type Counts, noCounts, Worker } from './worker.ts';
 
 export interface KillOptions {
@@ -129,8 +130,8 @@ class KillRun {
     await this.#server.recover();
     const tasks = await api.endOfTasks(tasksEndMs);
     await this.#server.recover();
-    const states = new Map(tasks.map((task) => [String(task.taskId), String(task.state)]));
-    for (const worker of this.#workers) await worker.look(api, states);
+    const ends = new Map(tasks.map((task) => [String(task.taskId), endOfTask(task) as NonNullable<BrokenOff['task']>]));
+    for (const worker of this.#workers) await worker.look(api, ends);
     if (tasks.length > tasksKeptMax) {
       for (const task of tasks) await api.delete(pathOf('tasks', String(task.taskId)));
     }

@@ -3,7 +3,7 @@ import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
 import type { Random } from '../faults/random.ts';
 import type { Scenario } from '../faults/scenarios.ts';
 import type { ServerProcess } from '../faults/server_process.ts';
-import { checkWhole } from '../faults/whole.ts';
+import { checkWhole, endOfTask } from '../faults/whole.ts';
 
 export interface Step {
   readonly scenario: Scenario;
@@ -35,7 +35,7 @@ export async function killAtStep(server: ServerProcess, step: Step, id: string):
   await server.recover();
   const task = answer.status === 202 ? tasks.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
   if (answer.status === 202 && !task) throw new Error(`the accepted task ${answer.result.taskId} is lost`);
-  await checkWhole(server, scenario, id, { answer, taskState: task && String(task.state), struck, fault });
+  await checkWhole(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
   return struck !== undefined;
 }
 

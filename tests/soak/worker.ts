@@ -3,6 +3,7 @@
 import { type Answer, type Api, isAcknowledged, pathOf, type Request } from '../faults/api.ts';
 import { uriOfPath } from '../faults/expectation.ts';
 import type { Random } from '../faults/random.ts';
+import { endOfTask } from '../faults/whole.ts';
 import { absent, type Batch, ownColumns, TableModel, type TableState } from './table_model.ts';
 
 export interface Counts {
@@ -22,6 +23,12 @@ export const noCounts = (): Counts => ({
   tasks: 0,
   rows: 0,
 });
+
+type TaskEnd = NonNullable<ReturnType<typeof endOfTask>>;
+
+/** A statement that was begun several times, and never heard of again, may have had its effect. */
+const isDecided = ({ state, code }: TaskEnd) =>
+  state === 'succeeded' || (state === 'failed' && code !== 'TASK_ATTEMPTS_EXHAUSTED');
 
 /** A catalog or database that only comes and goes. */
 interface Container {
@@ -70,13 +77,13 @@ export class Worker {
   }
 
   /** After a restart, with all tasks ended: every object is one of what it may be. */
-  async look(api: Api, tasks: ReadonlyMap<string, string>): Promise<void> {
+  async look(api: Api, tasks: ReadonlyMap<string, TaskEnd>): Promise<void> {
     for (const table of this.#tables) {
       const { taskId } = table;
       if (taskId !== undefined) {
-        const state = tasks.get(taskId);
-        if (state === undefined) this.problems.push(`the accepted task ${taskId} is lost`);
-        else table.decided(state === 'succeeded');
+        const task = tasks.get(taskId);
+        if (task === undefined) this.problems.push(`the accepted task ${taskId} is lost`);
+        else if (isDecided(task)) table.decided(task.state === 'succeeded');
       }
       this.problems.push(...(await table.look(api)));
     }
@@ -156,8 +163,8 @@ export class Worker {
   async #askForTask(api: Api, table: TableModel): Promise<boolean> {
     const request: Request = { method: 'GET', path: `${pathOf('tasks', String(table.taskId))}?waitSeconds=1` };
     const answer = await api.send(request);
-    const { state } = answer.result;
-    if (state === 'succeeded' || state === 'failed') table.decided(state === 'succeeded');
+    const task = endOfTask(answer.result);
+    if (task && isDecided(task)) table.decided(task.state === 'succeeded');
     return this.#note(request, answer);
   }
 
