@@ -1,0 +1,69 @@
+// DuckDB in process, as the benchmarks hold it; the work is duckdb_process.ts'. It runs on a copy of the server's own file.
+import type { ChildProcess } from 'node:child_process';
+import { copyFile, mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { DuckdbAnswer, DuckdbJob } from './duckdb_process.ts';
+import { ask, startNode, stopProcess } from './processes.ts';
+
+/** As the server's engine has it. */
+const threadPoolSize = '32';
+
+export class DirectDuckdb {
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+  }
+
+  static async open(file: string, schema: string): Promise<DirectDuckdb> {
+    const child = startNode(join(import.meta.dirname, 'duckdb_process.ts'), [], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      env: { ...process.env, UV_THREADPOOL_SIZE: threadPoolSize },
+    });
+    const direct = new DirectDuckdb(child);
+    await direct.#run({ kind: 'open', file, name: 'default', schema });
+    return direct;
+  }
+
+  /** Milliseconds of each statement, its rows read. */
+  async statements(texts: readonly string[]): Promise<readonly number[]> {
+    return timesOf(await this.#run({ kind: 'statements', texts }));
+  }
+
+  /** Milliseconds of each run of one prepared statement, its one row read. */
+  async prepared(text: string, values: readonly number[]): Promise<readonly number[]> {
+    return timesOf(await this.#run({ kind: 'prepared', text, values }));
+  }
+
+  async copyJson(text: string, file: string): Promise<{ readonly ms: number; readonly bytes: number }> {
+    const answer = await this.#run({ kind: 'copyJson', text, file });
+    if (answer.kind !== 'copied') throw new Error(`an answer of kind ${answer.kind}`);
+    return answer;
+  }
+
+  stop(): Promise<void> {
+    return stopProcess(this.#child);
+  }
+
+  async #run(job: DuckdbJob): Promise<DuckdbAnswer> {
+    const answer = await ask<DuckdbJob, DuckdbAnswer>(this.#child, job);
+    if (answer.kind === 'failed') throw new Error(answer.error);
+    return answer;
+  }
+}
+
+function timesOf(answer: DuckdbAnswer): readonly number[] {
+  if (answer.kind !== 'times') throw new Error(`an answer of kind ${answer.kind}`);
+  return answer.ms;
+}
+
+/** The one catalog's file (with its log) of a stopped server, copied: both sides of a comparison read the same bytes. */
+export async function copyCatalogFile(dataDirectory: string, to: string): Promise<string> {
+  const directory = join(dataDirectory, 'catalogs');
+  await mkdir(to, { recursive: true });
+  const names = await readdir(directory);
+  const data = names.filter((name) => name.endsWith('.duckdb'));
+  if (data.length !== 1) throw new Error(`${data.length} catalogs have a file, not 1`);
+  for (const name of names) await copyFile(join(directory, name), join(to, name));
+  return join(to, data[0] as string);
+}

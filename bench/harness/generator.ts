@@ -1,0 +1,204 @@
+// The load generator's process: raw sockets, requests made beforehand, of the answers only the status and the length are read,
+// so that it outruns the servers it measures. One request at a time on each connection. Asked by load.ts.
+import { request as httpRequest } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import type { Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult } from './load_job.ts';
+
+const headEnd = Buffer.from('\r\n\r\n');
+const receiveBytes = 256 * 1024;
+const samplesMax = 4_000_000;
+
+function requestBytes({ template }: LoadJob, n: number): Buffer {
+  const fill = (text: string) => text.replaceAll('{name}', String(n).padStart(6, '0')).replaceAll('{n}', String(n));
+  const { bodies } = template;
+  const body = bodies === undefined ? '' : fill(bodies[n % bodies.length] as string);
+  const lines = [`${template.method} ${fill(template.path)} HTTP/1.1`, 'Host: 127.0.0.1'];
+  for (const [name, value] of Object.entries(template.headers)) lines.push(`${name}: ${value}`);
+  if (bodies !== undefined) lines.push(`Content-Length: ${Buffer.byteLength(body)}`);
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`);
+}
+
+/** Repeatable chance: mulberry32. */
+function chance(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+/** Reads answers one after the other; tells when one is whole, with its bytes. */
+class Answers {
+  /** What is missing of the answer's body; negative: its head is not whole yet. */
+  #missing = -1;
+  #bytes = 0;
+  #head: Buffer | undefined;
+  readonly #status: string;
+
+  constructor(status: number) {
+    this.#status = `HTTP/1.1 ${status}`;
+  }
+
+  /** Undefined until the answer is whole. Throws where it is not the wanted one. */
+  take(chunk: Buffer): number | undefined {
+    this.#bytes += chunk.length;
+    if (this.#missing >= 0) this.#missing -= chunk.length;
+    else {
+      const head = this.#head === undefined ? chunk : Buffer.concat([this.#head, chunk]);
+      const end = head.indexOf(headEnd);
+      if (end < 0) {
+        this.#head = Buffer.from(head);
+        return undefined;
+      }
+      const text = head.toString('latin1', 0, end);
+      if (!text.startsWith(this.#status)) throw new Error(`not the wanted answer: ${head.toString('utf8', 0, 600)}`);
+      const length = /\r\ncontent-length: *(\d+)/i.exec(text)?.[1];
+      if (length === undefined) throw new Error(`an answer without Content-Length: ${text}`);
+      this.#missing = Number(length) - (head.length - end - headEnd.length);
+    }
+    if (this.#missing > 0) return undefined;
+    const bytes = this.#bytes;
+    this.#missing = -1;
+    this.#bytes = 0;
+    this.#head = undefined;
+    return bytes;
+  }
+}
+
+function load(job: LoadJob): Promise<LoadResult> {
+  const { connections, order, count } = job;
+  const made: Buffer[] = [];
+  if (order !== 'once') for (let n = 0; n < count; n++) made.push(requestBytes(job, n));
+  const random = chance(job.seed ?? 1);
+  let next = job.first ?? 0;
+  const nextRequest = (): Buffer | undefined => {
+    if (order === 'random') return made[Math.floor(random() * count)];
+    if (order === 'cycle') return made[next++ % count];
+    return next < count ? requestBytes(job, next++) : undefined;
+  };
+  const samples = new Float64Array(Math.min(samplesMax, 200_000 * Math.ceil(job.durationMs / 1000)));
+  let requests = 0;
+  let answered = 0;
+  let bytes = 0;
+  let open = connections;
+  const { promise, resolve, reject } = Promise.withResolvers<LoadResult>();
+  const began = performance.now();
+  const from = began + job.warmupMs;
+  const until = from + job.durationMs;
+  let last = from;
+  const finish = () => {
+    const elapsedMs = last - from;
+    const sorted = samples.subarray(0, Math.min(requests, samples.length)).sort();
+    const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+    const perSecond = (requests / elapsedMs) * 1000;
+    const megabytesPerSecond = bytes / elapsedMs / 1000;
+    resolve({
+      requests,
+      answered,
+      bytes,
+      elapsedMs,
+      perSecond,
+      megabytesPerSecond,
+      p50Ms: at(0.5),
+      p99Ms: at(0.99),
+      next,
+    });
+  };
+  const connection = () => {
+    const answers = new Answers(job.status);
+    let sentAt = 0;
+    const send = () => {
+      const bytesToSend = performance.now() < until ? nextRequest() : undefined;
+      if (bytesToSend === undefined) {
+        socket.end();
+        if (--open === 0) finish();
+        return;
+      }
+      sentAt = performance.now();
+      socket.write(bytesToSend);
+    };
+    const receive = (size: number, buffer: Uint8Array): boolean => {
+      try {
+        const whole = answers.take(Buffer.from(buffer.buffer, buffer.byteOffset, size));
+        if (whole === undefined) return true;
+        const now = performance.now();
+        answered++;
+        // What was sent in the warm-up counts for nothing, even where its answer comes after.
+        if (sentAt >= from) {
+          if (requests < samples.length) samples[requests] = now - sentAt;
+          requests++;
+          bytes += whole;
+          last = now;
+        }
+        send();
+      } catch (error) {
+        socket.destroy();
+        reject(error);
+      }
+      return true;
+    };
+    const socket: Socket = connect({
+      port: job.port,
+      host: '127.0.0.1',
+      noDelay: true,
+      onread: { buffer: Buffer.alloc(receiveBytes), callback: receive },
+    });
+    socket.on('connect', send);
+    socket.on('error', reject);
+  };
+  for (let i = 0; i < connections; i++) connection();
+  return promise;
+}
+
+interface Body {
+  readonly bytes: number;
+  /** The last bytes, where the result says how many pages there are. */
+  readonly tail: string;
+}
+
+const tailBytes = 4096;
+
+function exchange(job: PagesJob, method: string, path: string, socketBody?: string): Promise<Body> {
+  const { promise, resolve, reject } = Promise.withResolvers<Body>();
+  const headers: Record<string, string> = { Authorization: `Bearer ${job.token}` };
+  if (socketBody !== undefined) headers['Content-Type'] = 'application/json';
+  const outgoing = httpRequest({ port: job.port, host: '127.0.0.1', method, path, headers }, (answer) => {
+    let bytes = 0;
+    let tail: Buffer = Buffer.alloc(0);
+    answer.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      tail = chunk.length >= tailBytes ? chunk.subarray(-tailBytes) : Buffer.concat([tail, chunk]).subarray(-tailBytes);
+    });
+    answer.on('error', reject);
+    answer.on('end', () => {
+      if (answer.statusCode === 200) resolve({ bytes, tail: tail.toString() });
+      else reject(new Error(`not the wanted answer: ${answer.statusCode} ${tail.toString()}`));
+    });
+  });
+  outgoing.on('error', reject);
+  outgoing.end(socketBody);
+  return promise;
+}
+
+async function pages(job: PagesJob): Promise<PagesResult> {
+  const began = performance.now();
+  const first = await exchange(job, 'POST', job.path, job.body);
+  const firstPageMs = performance.now() - began;
+  const next = /"nextPage":"([^"]+)\/1"/.exec(first.tail)?.[1];
+  const count = Number(/"pageCount":(\d+)/.exec(first.tail)?.[1]);
+  if (!(count >= 1)) throw new Error(`the result does not say how many pages it has: ${first.tail}`);
+  let { bytes } = first;
+  for (let page = 1; page < count; page++) bytes += (await exchange(job, 'GET', `${next}/${page}`)).bytes;
+  return { pages: count, bytes, elapsedMs: performance.now() - began, firstPageMs };
+}
+
+process.on('message', (job: Job) => {
+  const work: Promise<LoadResult | PagesResult> = job.kind === 'load' ? load(job) : pages(job);
+  work.then(
+    (result) => process.send?.({ result } satisfies JobAnswer),
+    (error: unknown) => process.send?.({ error: String(error) } satisfies JobAnswer),
+  );
+});

@@ -1,0 +1,115 @@
+// Child processes of a benchmark: on which core they run, what they say, how much memory they hold, that none is left behind.
+import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const canPin = availableParallelism() > 1 && spawnSync('taskset', ['-c', '0', 'true']).status === 0;
+const stopMs = 15_000;
+const running = new Set<ChildProcess>();
+
+/** `core` undefined: all cores, for what computes on all of them. */
+export function startNode(
+  script: string,
+  args: readonly string[],
+  options: SpawnOptions & { readonly core?: 0 | 1 | undefined; readonly nodeFlags?: readonly string[] },
+): ChildProcess {
+  const { core, nodeFlags = [], ...rest } = options;
+  const command = [process.execPath, ...nodeFlags, script, ...args];
+  const pinned = core !== undefined && canPin ? ['taskset', '-c', String(core), ...command] : command;
+  const child = spawn(pinned[0] as string, pinned.slice(1), rest);
+  running.add(child);
+  child.once('exit', () => running.delete(child));
+  return child;
+}
+
+export async function stopProcess(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  const timer = setTimeout(() => child.kill('SIGKILL'), stopMs);
+  await exited;
+  clearTimeout(timer);
+}
+
+export function killAll(): void {
+  for (const child of running) child.kill('SIGKILL');
+}
+
+/** One question to a child over its channel, and its one answer. Rejects where it ends instead. */
+export function ask<Q extends object, A>(child: ChildProcess, question: Q): Promise<A> {
+  const { promise, resolve, reject } = Promise.withResolvers<A>();
+  const ended = (code: number | null) => reject(new Error(`a process of the benchmark ended with ${code}`));
+  child.once('exit', ended);
+  child.once('message', (answer) => {
+    child.off('exit', ended);
+    resolve(answer as A);
+  });
+  child.send(question);
+  return promise;
+}
+
+/** Bytes of resident memory; undefined where the system does not tell. */
+export function residentBytes(pid: number): number | undefined {
+  const kib = statusLine(pid, 'VmRSS');
+  return kib === undefined ? undefined : kib * 1024;
+}
+
+/** Microseconds that all threads of a process have computed; undefined where the system does not tell. */
+export function computedMicroseconds(pid: number): number | undefined {
+  try {
+    let nanoseconds = 0;
+    for (const thread of readdirSync(`/proc/${pid}/task`)) {
+      nanoseconds += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ', 1)[0]);
+    }
+    return nanoseconds / 1000;
+  } catch {
+    return undefined;
+  }
+}
+
+function statusLine(pid: number, name: string): number | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(text)?.[1]);
+  } catch {
+    return undefined;
+  }
+}
+
+export function childrenOf(pid: number): number[] {
+  try {
+    const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+    return text === '' ? [] : text.split(' ').map(Number);
+  } catch {
+    return [];
+  }
+}
+
+export interface MemoryWatch {
+  /** Ends it. Bytes before, and at the highest. */
+  stop(): Promise<{ readonly before: number; readonly peak: number } | undefined>;
+}
+
+const sampleMs = 10;
+
+/** Samples the resident memory of a process until stopped. */
+export function watchMemory(pid: number): MemoryWatch {
+  const before = residentBytes(pid);
+  let peak = before ?? 0;
+  let on = true;
+  const loop = (async () => {
+    while (on) {
+      peak = Math.max(peak, residentBytes(pid) ?? 0);
+      await sleep(sampleMs);
+    }
+  })();
+  return {
+    stop: async () => {
+      on = false;
+      await loop;
+      return before === undefined ? undefined : { before, peak };
+    },
+  };
+}

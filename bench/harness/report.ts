@@ -1,0 +1,189 @@
+// What a benchmark answers, and how it is shown and kept: numbers beside a baseline of the same run, never a bare judgement.
+import { existsSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { availableParallelism, totalmem } from 'node:os';
+import { join } from 'node:path';
+
+export interface Measure {
+  readonly what: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly baseline?: { readonly what: string; readonly value: number };
+  /** Median of the rounds' ratios: what disturbs the machine for a while disturbs both sides of a round. */
+  readonly ratio?: number;
+  /** Of the rounds' ratios. */
+  readonly ratioRange?: readonly [number, number];
+  readonly target?: Target;
+}
+
+export interface Target {
+  readonly text: string;
+  readonly met: boolean;
+}
+
+export interface BenchOptions {
+  /** A small sample that shows that the benchmark runs; its numbers say little. */
+  readonly quick: boolean;
+  /** An empty directory on a real disk; removed by the runner. */
+  readonly workDirectory: string;
+  readonly say: (line: string) => void;
+}
+
+export interface Bench {
+  readonly name: string;
+  /** What is claimed, in one sentence. */
+  readonly claim: string;
+  run(options: BenchOptions): Promise<{ readonly measures: readonly Measure[]; readonly notes: readonly string[] }>;
+}
+
+export interface BenchResult {
+  readonly name: string;
+  readonly claim: string;
+  readonly machine: MachineFacts;
+  readonly measures: readonly Measure[];
+  readonly notes: readonly string[];
+}
+
+interface MachineFacts {
+  readonly date: string;
+  readonly cores: number;
+  readonly memoryGiB: number;
+  readonly node: string;
+  readonly duckdb: string;
+  readonly platform: string;
+}
+
+const resultsDirectory = join(import.meta.dirname, '..', 'results');
+
+export function machineFacts(): MachineFacts {
+  const lock = join(import.meta.dirname, '..', '..', 'node_modules', '@duckdb', 'node-api', 'package.json');
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    cores: availableParallelism(),
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    node: process.versions.node,
+    duckdb: (JSON.parse(readFileSync(lock, 'utf8')) as { version: string }).version,
+    platform: `${process.platform} ${process.arch}`,
+  };
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+}
+
+export interface Compared<A, B> {
+  readonly ours: readonly A[];
+  readonly baseline: readonly B[];
+}
+
+/** Measures ours and the baseline turn by turn. */
+export async function interleaved<A, B>(
+  rounds: number,
+  ours: (round: number) => Promise<A>,
+  baseline: (round: number) => Promise<B>,
+): Promise<Compared<A, B>> {
+  const measured: { ours: A[]; baseline: B[] } = { ours: [], baseline: [] };
+  for (let round = 0; round < rounds; round++) {
+    // Who goes first changes, so that neither always meets the machine as the other left it.
+    if (round % 2 === 0) measured.ours.push(await ours(round));
+    measured.baseline.push(await baseline(round));
+    if (round % 2 === 1) measured.ours.push(await ours(round));
+  }
+  return measured;
+}
+
+/** One number of each side of the rounds as a measure. `target`: given the median ratio. */
+export function compare<A, B>(
+  compared: Compared<A, B>,
+  described: {
+    readonly what: string;
+    readonly unit: string;
+    readonly of: (round: A) => number;
+    readonly ofBaseline: (round: B) => number;
+    readonly baseline: string;
+    readonly target?: { readonly text: string; readonly met: (ratio: number) => boolean };
+  },
+): Measure {
+  const { what, unit, of, ofBaseline, baseline, target } = described;
+  const ours = compared.ours.map(of);
+  const theirs = compared.baseline.map(ofBaseline);
+  const ratios = ours.map((value, i) => value / (theirs[i] as number));
+  const ratio = median(ratios);
+  return {
+    what,
+    unit,
+    value: median(ours),
+    baseline: { what: baseline, value: median(theirs) },
+    ratio,
+    ratioRange: [Math.min(...ratios), Math.max(...ratios)],
+    ...(target ? { target: { text: target.text, met: target.met(ratio) } } : {}),
+  };
+}
+
+export function number(value: number): string {
+  if (value >= 1000) return Math.round(value).toLocaleString('en-US');
+  if (value >= 100) return value.toFixed(0);
+  return value >= 10 ? value.toFixed(1) : value.toFixed(value >= 1 ? 2 : 3);
+}
+
+function rowOf(measure: Measure): string[] {
+  const { what, value, unit, baseline, ratio, ratioRange, target } = measure;
+  return [
+    what,
+    `${number(value)} ${unit}`,
+    baseline ? `${number(baseline.value)} ${unit} (${baseline.what})` : '',
+    ratio === undefined
+      ? ''
+      : `${ratio.toFixed(2)}${ratioRange ? ` (${ratioRange.map((r) => r.toFixed(2)).join(' to ')})` : ''}`,
+    target?.text ?? '',
+    target === undefined ? '' : target.met ? 'met' : 'missed',
+  ];
+}
+
+const headings = ['what', 'Tabularium', 'baseline', 'ratio (range of the rounds)', 'target', ''];
+
+export function table(measures: readonly Measure[]): string {
+  const rows = [headings, headings.map(() => '---'), ...measures.map(rowOf)];
+  return rows.map((row) => `| ${row.join(' | ')} |`).join('\n');
+}
+
+export function page(result: BenchResult): string {
+  const { name, claim, machine, measures, notes } = result;
+  const { date, cores, memoryGiB, node, duckdb, platform } = machine;
+  return [
+    `# ${name}`,
+    '',
+    claim,
+    '',
+    table(measures),
+    '',
+    ...notes.map((note) => `- ${note}`),
+    '',
+    `Measured ${date} by \`npm run bench -- ${name}\`: ${cores} cores, ${memoryGiB} GiB, ${platform}, Node.js ${node}, DuckDB ${duckdb}.`,
+    '',
+  ].join('\n');
+}
+
+export async function keep(result: BenchResult): Promise<void> {
+  await writeFile(join(resultsDirectory, `${result.name}.md`), page(result));
+  await writeFile(join(resultsDirectory, `${result.name}.json`), `${JSON.stringify(result, null, 2)}\n`);
+}
+
+/** The targets of all results that are kept, in one table: what docs/performance.md shows. */
+export async function keepSummary(names: readonly string[]): Promise<void> {
+  const rows: string[] = [];
+  for (const name of names) {
+    const file = join(resultsDirectory, `${name}.json`);
+    if (!existsSync(file)) continue;
+    const { measures } = JSON.parse(readFileSync(file, 'utf8')) as BenchResult;
+    for (const measure of measures)
+      if (measure.target) rows.push(`| [${name}](${name}.md) | ${rowOf(measure).join(' | ')} |`);
+  }
+  const heads = ['benchmark', ...headings];
+  const lines = [`| ${heads.join(' | ')} |`, `|${heads.map(() => ' --- |').join('')}`, ...rows];
+  const text = `# Targets and what was measured\n\nWritten by \`npm run bench\`; how it is measured: docs/performance.md.\n\n${lines.join('\n')}\n`;
+  await writeFile(join(resultsDirectory, 'README.md'), text);
+}

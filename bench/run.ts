@@ -1,0 +1,69 @@
+// `npm run bench`: every benchmark, or those named; `--quick` is a small sample that shows that they run. Results are kept in
+// bench/results/ (not those of --quick). Judges nothing: a missed target is shown as one.
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { bench as createTable } from './create_table.ts';
+import { bench as getTable } from './get_table.ts';
+import { killAll } from './harness/processes.ts';
+import { type Bench, type BenchResult, keep, keepSummary, machineFacts, page } from './harness/report.ts';
+import { bench as idle } from './idle.ts';
+import { bench as insertRows } from './insert_rows.ts';
+import { bench as listTables } from './list_tables.ts';
+import { bench as pointQuery } from './point_query.ts';
+import { bench as resultPages } from './result_pages.ts';
+import { bench as ssb } from './ssb.ts';
+
+export const benches: readonly Bench[] = [
+  getTable,
+  listTables,
+  createTable,
+  pointQuery,
+  resultPages,
+  insertRows,
+  ssb,
+  idle,
+];
+
+/** Beside the server's own data, in the checkout: on a real disk, where a flush costs what it costs. */
+const workParent = join(import.meta.dirname, '..', 'data');
+
+async function runOne(bench: Bench, quick: boolean): Promise<BenchResult> {
+  await mkdir(workParent, { recursive: true });
+  const workDirectory = await mkdtemp(join(workParent, `bench-${bench.name}-`));
+  const say = (line: string) => void process.stdout.write(`${line}\n`);
+  const began = performance.now();
+  say(`${bench.name} ...`);
+  try {
+    const { measures, notes } = await bench.run({ quick, workDirectory, say });
+    say(`  ${((performance.now() - began) / 1000).toFixed(0)} s`);
+    return { name: bench.name, claim: bench.claim, machine: machineFacts(), measures, notes };
+  } finally {
+    killAll();
+    await rm(workDirectory, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  const quick = args.includes('--quick');
+  const names = args.filter((arg) => arg !== '--quick');
+  const unknown = names.filter((name) => !benches.some((bench) => bench.name === name));
+  if (unknown.length > 0) {
+    const known = benches.map((bench) => bench.name).join(', ');
+    throw new Error(`there is no benchmark ${unknown.join(', ')}; there are ${known}; and the flag --quick`);
+  }
+  for (const bench of benches) {
+    if (names.length > 0 && !names.includes(bench.name)) continue;
+    const result = await runOne(bench, quick);
+    process.stdout.write(`\n${page(result)}\n`);
+    if (!quick) await keep(result);
+  }
+  if (!quick) await keepSummary(benches.map((bench) => bench.name));
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => {
+    killAll();
+    process.exit(1);
+  });
+}
+await main(process.argv.slice(2));
