@@ -53,9 +53,10 @@ interface SchemaError {
 
 function violationsOf(errors: readonly SchemaError[], where: 'body' | 'query'): Violation[] {
   const found: Violation[] = [];
-  for (const { keyword, instancePath, params, message } of errors) {
+  for (const error of errors) {
+    const { keyword, instancePath, params, message } = error;
+    if (saidBetter(error, errors)) continue;
     const at = where === 'body' ? instancePath : `query:${instancePath.slice(1)}`;
-    if (keyword === 'boolean') continue; // said again, better, by additionalProperties
     if (keyword === 'additionalProperties') {
       for (const field of (params as { additionalProperties: string[] }).additionalProperties) {
         const pointer = where === 'body' ? `${instancePath}/${escapePointer(field)}` : `query:${field}`;
@@ -68,6 +69,14 @@ function violationsOf(errors: readonly SchemaError[], where: 'body' | 'query'): 
     } else found.push({ pointer: at, rule: keyword, message });
   }
   return found;
+}
+
+/** An `anyOf` and its null alternative, where the other alternative says what is wrong; `false` beside additionalProperties. */
+function saidBetter({ keyword, instancePath, params }: SchemaError, errors: readonly SchemaError[]): boolean {
+  if (keyword === 'boolean') return true;
+  const isNull = (one: SchemaError) => one.keyword === 'type' && (one.params as { type?: unknown }).type === 'null';
+  if (keyword !== 'anyOf' && !(keyword === 'type' && (params as { type?: unknown }).type === 'null')) return false;
+  return errors.some((one) => one.instancePath.startsWith(instancePath) && one.keyword !== 'anyOf' && !isNull(one));
 }
 
 function failureOf(violations: readonly Violation[]): Failure {

@@ -1,0 +1,61 @@
+// A scenario: one request, what must come back, what must not, and what must be so afterwards. Scenarios of one list are run in
+// their order on one server, so that a list reads as a story.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Code } from '../../src/standard/codes.ts';
+import type { Reply, TestServer } from '../server.ts';
+
+export interface Scenario {
+  readonly name: string;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** JSON; a string is sent as it is. */
+  readonly body?: unknown;
+  readonly status: number;
+  /** The code of a failure. */
+  readonly code?: Code;
+  /** What the result must have, perhaps among other things; arrays whole. */
+  readonly result?: object;
+  /** Texts that the message, or else the answer as a whole, must hold. */
+  readonly says?: readonly string[];
+  /** Texts that must be nowhere in the answer. */
+  readonly without?: readonly string[];
+  /** Side effects. */
+  readonly afterwards?: (server: TestServer, reply: Reply) => Promise<void>;
+}
+
+/** No answer may tell of the inside: paths of files, stacks, the engine's own table names. */
+const secrets = ['/tmp/', 'node_modules', '.ts:', '    at ', 'tabularium-test'];
+
+export async function play(server: TestServer, scenario: Scenario): Promise<Reply> {
+  const { method, url, headers, body, status, code, result, says = [], without = [], afterwards } = scenario;
+  const reply = await server.request(method, url, {
+    ...(headers ? { headers } : {}),
+    ...(body === undefined ? {} : { body }),
+  });
+  reply.is(status, code);
+  if (result !== undefined) includes(reply.result, result, reply.text);
+  for (const text of says) assert.ok(reply.text.includes(text), `${reply.request} does not say ${text}: ${reply.text}`);
+  for (const text of [...without, ...secrets])
+    assert.ok(!reply.text.includes(text), `${reply.request} says ${text}: ${reply.text.slice(0, 1000)}`);
+  await afterwards?.(server, reply);
+  return reply;
+}
+
+/** Objects may have more fields than expected, arrays no more items. */
+function includes(actual: unknown, expected: unknown, text: string): void {
+  if (Array.isArray(expected)) {
+    assert.ok(Array.isArray(actual) && actual.length === expected.length, `${JSON.stringify(expected)}: ${text}`);
+    for (const [i, one] of expected.entries()) includes(actual[i], one, text);
+  } else if (typeof expected === 'object' && expected !== null) {
+    for (const [key, value] of Object.entries(expected)) {
+      assert.ok(typeof actual === 'object' && actual !== null, `${key}: ${text}`);
+      includes((actual as Record<string, unknown>)[key], value, text);
+    }
+  } else assert.deepEqual(actual, expected, text.slice(0, 2000));
+}
+
+export function scenarios(server: () => TestServer, list: readonly Scenario[]): void {
+  for (const scenario of list) test(scenario.name, async () => void (await play(server(), scenario)));
+}
