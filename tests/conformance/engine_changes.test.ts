@@ -22,6 +22,7 @@ after(() => rmSync(root, { recursive: true, force: true }));
 const hostile = 'a "b" %/\\\' 😀 select.;--';
 
 interface World {
+  readonly instance: DuckDBInstance;
   readonly connection: DuckDBConnection;
   readonly dataDirectory: string;
   readonly catalog: CatalogRef;
@@ -34,10 +35,12 @@ interface World {
 async function world(name = 'main catalog'): Promise<World> {
   const dataDirectory = mkdtempSync(join(root, 'data-'));
   mkdirSync(join(dataDirectory, 'catalogs'));
-  const connection = await (await DuckDBInstance.create(':memory:', { threads: '2' })).connect();
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2' });
+  const connection = await instance.connect();
   const catalog: CatalogRef = { id: randomUUID(), name };
   const database: DatabaseRef = { catalog, database: hostile };
   const self: World = {
+    instance,
     connection,
     dataDirectory,
     catalog,
@@ -55,7 +58,7 @@ function column(name: string, type: string, options: Partial<ColumnDefinition> =
   return { name, type: parseType(type), nullable: true, ...options };
 }
 
-function definition(columns: ColumnDefinition[], keys: Partial<TableDefinition> = {}): TableDefinition {
+function definition(columns: readonly ColumnDefinition[], keys: Partial<TableDefinition> = {}): TableDefinition {
   return { columns, primaryKey: [], uniqueKey: [], ...keys };
 }
 
@@ -532,4 +535,55 @@ test('a cancelled rewrite leaves the table as it was', async () => {
   const options = { dataDirectory: w.dataDirectory, step: 's', signal: abort.signal };
   assert.equal((await failureOf(applyChange(w.connection, change, options))).code, 'STATEMENT_CANCELLED');
   assert.deepEqual(await w.rows(`SELECT count(*), max(a) FROM ${qualifiedTable(w.table)}`), [['2000000', 1999999]]);
+});
+
+test('a catalog that a transaction still reads is renamed when that ends', async () => {
+  const w = await world('busy');
+  await w.apply({ kind: 'createTable', table: w.table, definition: definition([column('a', 'INT')]) });
+  const reader = await w.instance.connect();
+  await reader.run('USE busy');
+  await reader.run('BEGIN');
+  await reader.run(`SELECT * FROM ${qualifiedTable(w.table)}`);
+  const renaming = w.apply({ kind: 'renameCatalog', catalog: w.catalog, newName: 'idle' });
+  await new Promise((resolve) => setTimeout(resolve, 150));
+  await reader.run('COMMIT');
+  await renaming;
+  assert.deepEqual(
+    await w.rows(`SELECT * FROM ${qualifiedTable({ ...w.table, catalog: { ...w.catalog, name: 'idle' } })}`),
+    [],
+  );
+  reader.closeSync();
+});
+
+test('changes go on while rows are inserted', async () => {
+  const w = await world();
+  let spec = definition([column('id', 'INT', { nullable: false }), column('n', 'INT')], { primaryKey: ['id'] });
+  await w.apply({ kind: 'createTable', table: w.table, definition: spec });
+  const writer = await w.instance.connect();
+  let inserted = 0;
+  let stop = false;
+  const writing = (async () => {
+    for (let id = 0; !stop; id++) {
+      // What DuckDB refuses for a concurrent change is the statement's to tell.
+      await writer.run(`INSERT INTO ${qualifiedTable(w.table)} (id) VALUES (${id})`).then(
+        () => inserted++,
+        (error: Error) => assert.match(error.message, /TransactionContext Error/),
+      );
+    }
+  })();
+  try {
+    for (let i = 0; i < 12; i++) {
+      const columns = i % 2 === 0 ? [...spec.columns, column('x', 'INT')] : spec.columns.slice(0, 2);
+      const change = definition(columns, { primaryKey: ['id'], uniqueKey: i % 3 === 0 ? ['id', 'n'] : [] });
+      await w.apply({ kind: 'alterTable', table: w.table, from: spec, to: change, renamedColumns: {} });
+      spec = change;
+    }
+  } finally {
+    stop = true;
+  }
+  await writing;
+  assert.deepEqual(await w.rows(`SELECT count(*) FROM ${qualifiedTable(w.table)}`), [[String(inserted)]]);
+  assert.ok(inserted > 0);
+  await assertSurvives(w);
+  writer.closeSync();
 });

@@ -76,7 +76,9 @@ export async function retryingConflicts<T>(work: () => Promise<T>, signal?: Abor
 export function isConflict(error: unknown): boolean {
   return (
     error instanceof Error &&
-    /^TransactionContext Error: .*(?:conflict|altered|another transaction|has been)/is.test(error.message)
+    /^TransactionContext Error: .*(?:conflict|altered|another transaction|concurrent transaction|has been)/is.test(
+      error.message,
+    )
   );
 }
 
