@@ -42,6 +42,11 @@ export class HttpServer<Context> {
   #stopping = false;
   #active = 0;
   #idle: (() => void) | undefined;
+  /** One for all requests: each answer closes once. */
+  readonly #ended = (): void => {
+    this.#active--;
+    if (this.#active === 0) this.#idle?.();
+  };
 
   constructor(options: HttpOptions<Context>) {
     this.#options = options;
@@ -104,10 +109,7 @@ export class HttpServer<Context> {
   async #serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const started = performance.now();
     this.#active++;
-    outgoing.once('close', () => {
-      this.#active--;
-      if (this.#active === 0) this.#idle?.();
-    });
+    outgoing.on('close', this.#ended);
     const url = pathOfTarget(incoming.url as string);
     incoming.url = url;
     if (!url.startsWith('/api/') || this.#stopping || !hostFits(incoming)) {

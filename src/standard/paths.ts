@@ -52,9 +52,13 @@ interface Ends<Context> {
 
 const noChoices = {};
 const namesFrom = 3;
+const knownMax = 2000;
+const knownCharactersMax = 500;
 
 export class Routes<Context> {
   readonly #root = new Map<string, Node<Context>>();
+  /** Routes lately found. They are never changed. */
+  readonly #known = new Map<string, Route<Context>>();
   readonly versions: readonly ApiVersion[];
 
   constructor(categories: readonly Category<Context>[]) {
@@ -84,6 +88,19 @@ export class Routes<Context> {
    * that the path has.
    */
   resolve(method: string, path: string): Route<Context> {
+    const key = `${method} ${path}`;
+    const known = this.#known.get(key);
+    if (known) return known;
+    const route = this.#resolve(method, path);
+    if (key.length <= knownCharactersMax) {
+      // All at once: a map whose entries go one by one is made anew all the time.
+      if (this.#known.size >= knownMax) this.#known.clear();
+      this.#known.set(key, route);
+    }
+    return route;
+  }
+
+  #resolve(method: string, path: string): Route<Context> {
     const { version, node, segments, parameters, last } = this.#walk(path);
     const { collection, object, objectActions, collectionActions } = node.ends.get(version) as Ends<Context>;
     const wanted = method === 'HEAD' ? 'GET' : method;
