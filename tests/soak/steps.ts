@@ -1,4 +1,5 @@
 // Kills the server, or its engine, at the n-th statement of the store or the n-th call of the engine that a change makes.
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
 import type { Random } from '../faults/random.ts';
 import type { Scenario } from '../faults/scenarios.ts';
@@ -15,6 +16,7 @@ export interface Step {
 }
 
 const tasksEndMs = 60_000;
+const engineBackMs = 20_000;
 /** A change asks the store about this often; the sweep goes on beyond, to where nothing is struck. */
 const usualStatements = 14;
 
@@ -30,6 +32,7 @@ export async function killAtStep(server: ServerProcess, step: Step, id: string):
   let struck: string | undefined = `the ${victim} was killed`;
   if (server.runs) struck = await server.disarm().catch(() => `the ${victim} was killed`);
   if (!server.runs) await server.start();
+  if (victim === 'engine') await untilBack(server, delayMs);
   await server.noOrphans();
   const tasks = await server.api.endOfTasks(tasksEndMs);
   await server.recover();
@@ -37,6 +40,18 @@ export async function killAtStep(server: ServerProcess, step: Step, id: string):
   if (answer.status === 202 && !task) throw new Error(`the accepted task ${answer.result.taskId} is lost`);
   await checkWhole(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
   return struck !== undefined;
+}
+
+/** Until the kill has come and the server has noticed: whose statement it meets is told to try again. */
+async function untilBack(server: ServerProcess, delayMs: number): Promise<void> {
+  await pause(delayMs + 20);
+  const deadline = Date.now() + engineBackMs;
+  for (;;) {
+    const { status, code } = await server.api.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1' });
+    if (status === 200) return;
+    if (status !== 503 || Date.now() > deadline) throw new Error(`the engine does not come back: ${status} ${code}`);
+    await pause(20);
+  }
 }
 
 async function untilEndOrDeath(server: ServerProcess): Promise<void> {
