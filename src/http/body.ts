@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { Failure } from '../standard/failure.ts';
 import { parseJson } from '../standard/json.ts';
 import { requireMediaType } from '../standard/media.ts';
-import type { Parameters } from '../standard/parameters.ts';
+import { escapePointer, type Parameters } from '../standard/parameters.ts';
 
 /** Whether the request says that it has a body. */
 export function hasBody(incoming: IncomingMessage): boolean {
@@ -66,7 +66,24 @@ export function decodeBody(
     const violations = [{ pointer: '', rule: 'type', message: 'must be an object' }];
     throw new Failure('INVALID_PARAMETER', 'the body must be a JSON object', { violations });
   }
+  // Only an escape can bring a lone surrogate into valid UTF-8. Stored or sent on, it would become another character.
+  if (/\\u[dD][89a-fA-F]/.test(text)) requireWellFormed(value, '');
   return value as Record<string, unknown>;
+}
+
+function requireWellFormed(value: unknown, pointer: string): void {
+  const sound = typeof value !== 'string' || value.isWellFormed();
+  if (typeof value === 'object' && value !== null) {
+    for (const [key, inner] of Object.entries(value)) {
+      requireWellFormed(key, pointer);
+      requireWellFormed(inner, `${pointer}/${escapePointer(key)}`);
+    }
+  }
+  if (sound) return;
+  const message = 'is not well-formed Unicode: it has half of a surrogate pair';
+  throw new Failure('INVALID_PARAMETER', `${pointer || 'the body'} ${message}`, {
+    violations: [{ pointer, rule: 'unicode', message }],
+  });
 }
 
 function decodeText(bytes: Buffer): string {

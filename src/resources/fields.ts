@@ -7,6 +7,9 @@ import { Failure } from '../standard/failure.ts';
 export const commentCharactersMax = 4096;
 export const propertiesMax = 256;
 
+/** For texts that engines read: one of them would take the first NUL for the end. */
+export const noNul = '^[^\\u0000]*$';
+
 export const Comment = Type.String({ maxLength: commentCharactersMax, description: 'Free text.' });
 export const PropertiesField = Type.Record(Type.String(), Type.String({ maxLength: 4096 }), {
   maxProperties: propertiesMax,

@@ -7,12 +7,18 @@ import type { PathParameters } from '../standard/endpoint.ts';
 import { JsonText } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, done } from './context.ts';
+import { noNul } from './fields.ts';
 
 export const sqlCharactersMax = 1_048_576;
 export const waitSecondsDefault = 30;
 export const waitSecondsMax = 300;
 
-const Sql = Type.String({ minLength: 1, maxLength: sqlCharactersMax, description: 'One statement: SELECT or DML.' });
+const Sql = Type.String({
+  minLength: 1,
+  maxLength: sqlCharactersMax,
+  pattern: noNul,
+  description: 'One statement: SELECT or DML.',
+});
 
 const QueryBody = Type.Object(
   {

@@ -6,12 +6,15 @@ import { foldName, nameFault } from '../model/names.ts';
 import type { ColumnDefinition, ColumnSpec, TableDefinition, TableSpec } from '../model/records.ts';
 import { formatType, type LogicalType, parseType, TypeSyntaxError } from '../model/types.ts';
 import { Failure, type Violation, violated } from '../standard/failure.ts';
-import { Comment, defined, nullable } from './fields.ts';
+import { Comment, defined, noNul, nullable } from './fields.ts';
 
-export const DefaultValue = Type.Union([Type.String({ maxLength: 4096 }), Type.Number(), Type.Boolean()], {
-  description:
-    "A SQL literal or expression without columns: `0`, `'new'`, `current_timestamp`. JSON numbers and booleans are taken as literals.",
-});
+export const DefaultValue = Type.Union(
+  [Type.String({ maxLength: 4096, pattern: noNul }), Type.Number(), Type.Boolean()],
+  {
+    description:
+      "A SQL literal or expression without columns: `0`, `'new'`, `current_timestamp`. JSON numbers and booleans are taken as literals.",
+  },
+);
 
 export const ColumnBody = Type.Object(
   {

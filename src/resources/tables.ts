@@ -35,6 +35,7 @@ import {
   exampleFields,
   last,
   NewName,
+  noNul,
   nullable,
   Owner,
   PropertiesField,
@@ -115,6 +116,7 @@ const CreateBody = Type.Object(
     sql: Type.Optional(
       Type.String({
         maxLength: 1_048_576,
+        pattern: noNul,
         description: 'A CREATE TABLE statement instead of `columns`; its table name need not be said again.',
       }),
     ),

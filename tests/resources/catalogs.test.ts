@@ -93,7 +93,7 @@ scenarios(
       status: 400,
       code: 'INVALID_NAME',
     },
-    ...['.', '..', '\u0000', 'a\nb', '\u007f', '', 'x'.repeat(129), '😀'.repeat(129), '\ud800'].map((name) => ({
+    ...['.', '..', '\u0000', 'a\nb', '\u007f', '', 'x'.repeat(129), '😀'.repeat(129)].map((name) => ({
       name: `a name that is none: ${JSON.stringify(name).slice(0, 20)}`,
       method: 'POST' as const,
       url: databases,

@@ -17,6 +17,8 @@ export interface Scenario {
   readonly code?: Code;
   /** What the result must have, perhaps among other things; arrays whole. */
   readonly result?: object;
+  /** JSON pointer of the first violation. */
+  readonly pointer?: string;
   /** Texts that the message, or else the answer as a whole, must hold. */
   readonly says?: readonly string[];
   /** Texts that must be nowhere in the answer. */
@@ -29,13 +31,14 @@ export interface Scenario {
 const secrets = ['/tmp/', 'node_modules', '.ts:', '    at ', 'tabularium-test'];
 
 export async function play(server: TestServer, scenario: Scenario): Promise<Reply> {
-  const { method, url, headers, body, status, code, result, says = [], without = [], afterwards } = scenario;
+  const { method, url, headers, body, status, code, result, pointer, says = [], without = [], afterwards } = scenario;
   const reply = await server.request(method, url, {
     ...(headers ? { headers } : {}),
     ...(body === undefined ? {} : { body }),
   });
   reply.is(status, code);
   if (result !== undefined) includes(reply.result, result, reply.text);
+  if (pointer !== undefined) assert.equal(reply.at('violations', 0, 'pointer'), pointer, reply.text);
   for (const text of says) assert.ok(reply.text.includes(text), `${reply.request} does not say ${text}: ${reply.text}`);
   for (const text of [...without, ...secrets])
     assert.ok(!reply.text.includes(text), `${reply.request} says ${text}: ${reply.text.slice(0, 1000)}`);

@@ -2,7 +2,16 @@
 // from memory; any other is written to a file and cut into pages afterwards, without reading it. Both are always right; only
 // their speed differs.
 import { open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
-import { type DuckDBMaterializedResult, type DuckDBPreparedStatement, ResultReturnType } from '@duckdb/node-api';
+import {
+  DuckDBArrayType,
+  DuckDBListType,
+  DuckDBMapType,
+  type DuckDBMaterializedResult,
+  type DuckDBPreparedStatement,
+  DuckDBStructType,
+  type DuckDBType,
+  ResultReturnType,
+} from '@duckdb/node-api';
 import type { ResultColumn, StatementResult } from '../engine.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { bindParameters } from './parameters.ts';
@@ -58,7 +67,7 @@ export async function runSelect(
 const rowsFile = (options: Options) => `${options.resultPath}.rows`;
 
 function describe(prepared: DuckDBPreparedStatement, sql: string, numbers: Options['numbers']): KnownSelect {
-  const types = Array.from({ length: prepared.columnCount }, (_, i) => String(prepared.columnType(i)));
+  const types = Array.from({ length: prepared.columnCount }, (_, i) => typeText(prepared.columnType(i)));
   const parts = types.map((type, i) => jsonExpression(type, `c${i}`, numbers));
   return {
     columns: types.map((type, i) => ({ name: prepared.columnName(i), type: resultTypeText(type) })),
@@ -67,6 +76,19 @@ function describe(prepared: DuckDBPreparedStatement, sql: string, numbers: Optio
     text: withoutEnd(sql),
     rowCount: Number.POSITIVE_INFINITY,
   };
+}
+
+/** A type's text with JSON said: to the driver it is a VARCHAR with an alias, which its own text leaves out. */
+function typeText(type: DuckDBType): string {
+  if (type.alias === 'JSON') return 'JSON';
+  if (type instanceof DuckDBListType) return `${typeText(type.valueType)}[]`;
+  if (type instanceof DuckDBArrayType) return `${typeText(type.valueType)}[${type.length}]`;
+  if (type instanceof DuckDBMapType) return `MAP(${typeText(type.keyType)}, ${typeText(type.valueType)})`;
+  if (type instanceof DuckDBStructType) {
+    const fields = type.entryTypes.map((one, i) => `${quoteIdentifier(type.entryNames[i] ?? '')} ${typeText(one)}`);
+    return `STRUCT(${fields.join(', ')})`;
+  }
+  return String(type);
 }
 
 async function fromMemory(
@@ -231,7 +253,7 @@ async function returned(
   options: Options,
 ): Promise<StatementResult> {
   const { connection } = session;
-  const types = result.columnTypes().map(String);
+  const types = result.columnTypes().map(typeText);
   const columns = result.columnNames().map((name, i) => ({ name, type: resultTypeText(types[i] as string) }));
   const table = 'returned';
   await connection.run(
