@@ -1,21 +1,40 @@
 // Runs the tests (node:test), all of them or those under the paths given, and ends with what was skipped and why, and node's
-// own summary. In CI nothing may be skipped: a skipped test there fails the run.
+// own counts. A file that hangs is ended and named, the others go on. In CI nothing may be skipped: a skip fails the run.
 import { globSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative, resolve } from 'node:path';
-import { pipeline } from 'node:stream/promises';
+import { PassThrough } from 'node:stream';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 
 const root = resolve(import.meta.dirname, '..');
 const testTimeoutMs = 5 * 60_000;
-/** A file whose tests are over, or timed out, and that neither ends nor says anything. */
+/** A file that says nothing while a test of it runs: longer than a test may take. */
 const silenceMaxMs = testTimeoutMs + 60_000;
+/** A file whose tests are over and that does not end: something of it was left open. */
+const endingMaxMs = 60_000;
 const runTimeoutMs = 18 * 60_000;
 /** Many tests wait for a child process, so at least two files; more than cores would disturb tests that measure waits. */
 const filesAtOnce = Math.min(4, Math.max(2, availableParallelism()));
 const isCi = ['true', '1'].includes(process.env.CI ?? '');
-const countsPattern = /^(tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\d.]+$/;
+const countsPattern = /^(tests|suites|pass|fail|cancelled|skipped|todo) (\d+)$/;
+
+type Event = { readonly type: string; readonly data: Record<string, unknown> };
+interface FileRun {
+  readonly file: string;
+  readonly abort: AbortController;
+  readonly events: Event[];
+  testsRunning: number;
+  hasBegun: boolean;
+  lastSignMs: number;
+}
+
+const short = (file: string): string => relative(root, file);
+const skips: string[] = [];
+const problems: string[] = [];
+const counts = new Map(['tests', 'suites', 'pass', 'fail', 'cancelled', 'skipped', 'todo'].map((name) => [name, 0]));
+const running = new Set<FileRun>();
+let failures = 0;
 
 function testFiles(given: readonly string[]): string[] {
   const paths = given.length > 0 ? given.map((path) => resolve(path)) : [join(root, 'tests')];
@@ -25,74 +44,101 @@ function testFiles(given: readonly string[]): string[] {
   return globSync(patterns).sort();
 }
 
-const short = (file: string): string => relative(root, file);
-const skips: string[] = [];
-const counts: string[] = [];
-/** File → when it last said anything (ms). */
-const running = new Map<string, number>();
-let failures = 0;
-let problem: string | undefined;
-
-const abort = new AbortController();
-function giveUp(why: string): void {
-  problem ??= `${why}; running: ${[...running.keys()].map(short).join(', ') || 'nothing'}`;
-  abort.abort();
-  // A child that does not end when it is told to must not keep the run alive.
-  setTimeout(() => {
-    console.log(`\n${problem}\n# fail ${Math.max(1, failures)}`);
-    process.exit(1);
-  }, 10_000).unref();
+function end(fileRun: FileRun, why: string): void {
+  if (fileRun.abort.signal.aborted) return;
+  problems.push(`${short(fileRun.file)} ${why}`);
+  fileRun.abort.abort();
 }
 
-type Events = ReturnType<typeof run>;
-
-/** What the reporter is shown: all but the closing counts, which are held back for the end. */
-async function* watched(events: Events) {
-  for await (const event of events) {
-    const data = event.data as { file?: string; name?: string; skip?: string | boolean; message?: string };
-    if (event.type === 'test:fail') failures++;
-    if (event.type === 'test:pass' && data.skip !== undefined && data.skip !== false) {
-      const reason = typeof data.skip === 'string' && data.skip !== '' ? data.skip : 'no reason is given';
-      skips.push(`${short(data.file ?? '')}: ${data.name}: ${reason}`);
-    }
-    if (event.type === 'test:diagnostic' && countsPattern.test(data.message ?? '')) counts.push(data.message ?? '');
-    else yield event;
+function endTheSilent(): void {
+  for (const fileRun of running) {
+    const silentMs = Date.now() - fileRun.lastSignMs;
+    if (silentMs > silenceMaxMs) end(fileRun, `said nothing for ${silenceMaxMs / 1000} s`);
+    else if (fileRun.hasBegun && fileRun.testsRunning === 0 && silentMs > endingMaxMs)
+      end(fileRun, `did not end within ${endingMaxMs / 1000} s after its tests: what did it leave open?`);
   }
 }
 
-/** These two events come as they happen, the rest in the order of the files. */
-function watchSilence(events: Events): NodeJS.Timeout {
-  const isFile = (data: { name: string; file?: string | undefined }): boolean =>
-    data.file !== undefined && resolve(root, data.name) === data.file;
-  events.on('test:dequeue', (data) => void (data.file && running.set(data.file, Date.now())));
-  events.on('test:complete', (data) => {
-    if (isFile(data)) running.delete(data.file ?? '');
-    else if (data.file) running.set(data.file, Date.now());
-  });
-  return setInterval(() => {
-    for (const [file, since] of running)
-      if (Date.now() - since > silenceMaxMs) giveUp(`${short(file)} said nothing for ${silenceMaxMs / 1000} s`);
-  }, 5000).unref();
+/** What is counted here and not shown again: a file's closing counts are added to those of the others. */
+function isCounted({ type, data }: Event): boolean {
+  const [, name, count] = type === 'test:diagnostic' ? (countsPattern.exec(String(data.message)) ?? []) : [];
+  if (name !== undefined) counts.set(name, (counts.get(name) ?? 0) + Number(count));
+  return name !== undefined || (type === 'test:diagnostic' && String(data.message).startsWith('duration_ms '));
+}
+
+function note(fileRun: FileRun, event: Event): void {
+  const { type, data } = event;
+  const isFile = data.file !== undefined && resolve(root, String(data.name)) === data.file;
+  if (type === 'test:dequeue' || type === 'test:complete') {
+    fileRun.lastSignMs = Date.now();
+    if (!isFile) {
+      fileRun.hasBegun = true;
+      fileRun.testsRunning += type === 'test:dequeue' ? 1 : -1;
+    }
+  }
+  if (type === 'test:fail') failures++;
+  if (type === 'test:pass' && data.skip !== undefined && data.skip !== false) {
+    const reason = typeof data.skip === 'string' && data.skip !== '' ? data.skip : 'no reason is given';
+    skips.push(`${short(fileRun.file)}: ${data.name}: ${reason}`);
+  }
+  // The reporter lists the failures at a summary of the whole; each file's run has one, and the list is to be at the end.
+  const isSummary = type === 'test:summary' && data.file === undefined;
+  if (!isCounted(event) && !isSummary) fileRun.events.push(event);
+}
+
+async function runFile(file: string): Promise<Event[]> {
+  const abort = new AbortController();
+  const fileRun: FileRun = { file, abort, events: [], testsRunning: 0, hasBegun: false, lastSignMs: Date.now() };
+  running.add(fileRun);
+  const stream = run({ files: [file], cwd: root, timeout: testTimeoutMs, signal: abort.signal });
+  for await (const event of stream) note(fileRun, event as Event);
+  running.delete(fileRun);
+  return fileRun.events;
+}
+
+async function runAll(files: readonly string[]): Promise<void> {
+  const events = new PassThrough({ objectMode: true });
+  const shown = events.compose(new spec());
+  shown.on('data', (text: unknown) => void process.stdout.write(String(text)));
+  const ended = new Promise((resolve) => shown.on('end', resolve));
+  const left = [...files];
+  const worker = async (): Promise<void> => {
+    for (let file = left.shift(); file !== undefined; file = left.shift())
+      for (const event of await runFile(file)) events.write(event);
+  };
+  await Promise.all(Array.from({ length: filesAtOnce }, worker));
+  events.end();
+  await ended;
+}
+
+function conclude(startMs: number): number {
+  if (skips.length > 0) console.log(`\nskipped:\n${skips.map((skip) => `  ${skip}`).join('\n')}`);
+  else console.log('\nskipped: nothing');
+  if (isCi && skips.length > 0) problems.push('in CI nothing may be skipped');
+  for (const problem of problems) console.log(`failed: ${problem}`);
+  if (problems.length > 0 && counts.get('fail') === 0) counts.set('fail', problems.length);
+  for (const [name, count] of counts) console.log(`# ${name} ${count}`);
+  console.log(`# duration_ms ${(performance.now() - startMs).toFixed(0)}`);
+  return failures > 0 || problems.length > 0 || counts.get('tests') === 0 ? 1 : 0;
 }
 
 async function main(): Promise<number> {
+  const startMs = performance.now();
   const files = testFiles(process.argv.slice(2));
   if (files.length === 0) {
     console.error('there is no test file under the paths given');
     return 1;
   }
-  const deadline = setTimeout(() => giveUp(`not done after ${runTimeoutMs / 60_000} minutes`), runTimeoutMs);
-  const events = run({ files, cwd: root, concurrency: filesAtOnce, timeout: testTimeoutMs, signal: abort.signal });
-  const silence = watchSilence(events);
-  await pipeline(watched(events), new spec(), process.stdout, { end: false });
+  const watch = setInterval(endTheSilent, 5000).unref();
+  const deadline = setTimeout(() => {
+    for (const fileRun of running) end(fileRun, `was running when ${runTimeoutMs / 60_000} minutes were over`);
+    // Files that have not begun have no time left either.
+    setTimeout(() => process.exit(conclude(startMs)), 5000);
+  }, runTimeoutMs);
+  await runAll(files);
   clearTimeout(deadline);
-  clearInterval(silence);
-  if (skips.length > 0) console.log(`\nskipped:\n${skips.map((skip) => `  ${skip}`).join('\n')}`);
-  else console.log('\nskipped: nothing');
-  if (isCi && skips.length > 0) problem ??= 'in CI nothing may be skipped';
-  if (problem !== undefined) console.log(`\nfailed: ${problem}`);
-  console.log(counts.map((line) => `# ${line}`).join('\n'));
-  return failures > 0 || problem !== undefined || counts.length === 0 ? 1 : 0;
+  clearInterval(watch);
+  return conclude(startMs);
 }
 
-process.exitCode = await main();
+process.exit(await main());
