@@ -57,6 +57,15 @@ function like(text: string, pattern: string): boolean {
   return new RegExp(`^${source}$`, 'su').test(foldName(text));
 }
 
+/** The names that the command's body has. */
+function textsOf(command: Command): Path {
+  if (command.do === 'rename') return [command.newName];
+  if (command.do === 'copy') return command.to;
+  if (command.do !== 'create') return [];
+  const columns = command.path.length === 3 ? command.columns.map(({ name }) => name) : [];
+  return [...command.path.slice(-1), ...columns];
+}
+
 export class CatalogModel {
   readonly #root: Node;
 
@@ -67,6 +76,8 @@ export class CatalogModel {
 
   /** What the command should be answered; the model is then as after it. */
   expect(command: Command): Expected {
+    // A body is refused for it before anyone asks what it says.
+    if (!textsOf(command).every((text) => text.isWellFormed())) return refuse('INVALID_PARAMETER');
     switch (command.do) {
       case 'create':
         return this.#create(command);

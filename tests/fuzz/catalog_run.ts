@@ -1,0 +1,205 @@
+// Runs random commands on a server and on the model, one after the other, and compares the answers.
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { Reply, TestServer } from '../server.ts';
+import { type Command, categories, isSendable, pathText, sessions } from './catalog_commands.ts';
+import { CatalogModel, type Expected } from './catalog_model.ts';
+
+export interface CatalogRunOptions {
+  readonly seed: number;
+  readonly runs: number;
+  /** Of a failure, as fast-check prints it. */
+  readonly path?: string | undefined;
+  /** No new run is begun after so long. */
+  readonly forMs?: number | undefined;
+}
+
+const commandsMax = 60;
+const pagesMax = 1000;
+
+/** Throws with the shortest commands whose answers differ; else says how many commands there were. */
+export async function runCatalogModel(server: TestServer, options: CatalogRunOptions): Promise<number> {
+  const { seed, runs, path, forMs } = options;
+  let commands = 0;
+  const property = fc.asyncProperty(sessions(commandsMax), async (session) => {
+    const run = new CatalogRun(server, session.short);
+    const model = new CatalogModel(await run.clear());
+    for (const command of session.commands) {
+      if (!isMeant(command, model)) continue;
+      commands++;
+      await run.check(command, model);
+    }
+  });
+  await fc.assert(property, {
+    seed,
+    numRuns: runs,
+    ...(path ? { path } : {}),
+    ...(forMs === undefined ? {} : { interruptAfterTimeLimit: forMs }),
+  });
+  return commands;
+}
+
+/** Whether the command is one that the API can be told, and whose answer does not hang on how an engine folds case. */
+function isMeant(command: Command, model: CatalogModel): boolean {
+  switch (command.do) {
+    case 'create': {
+      const name = command.path.at(-1) as string;
+      // PUT .../create and PUT .../search are the collection's actions.
+      if (command.form === 'object' && (!isSendable([name]) || ['create', 'search'].includes(name))) return false;
+      return isSendable(command.path.slice(0, -1));
+    }
+    case 'list':
+    case 'search':
+      return isSendable(command.parent);
+    case 'copy':
+      return isSendable(command.path);
+    case 'patch':
+      return isSendable(command.path) && meantBody(command) !== undefined;
+    case 'count':
+      // A NUL is refused in any SQL before it is read.
+      return (
+        isSendable(command.path) && !/\p{Cc}/u.test(command.path.join('')) && !model.isAmbiguousToSql(command.path)
+      );
+    default:
+      return isSendable(command.path);
+  }
+}
+
+/** The fields that the category has; undefined where none is left. */
+function meantBody({ path: at, body }: Extract<Command, { do: 'patch' }>) {
+  const { comment, properties, type, nullable } = body;
+  const fields = at.length === 4 ? { comment, type, nullable } : { comment, properties };
+  return Object.values(fields).every((value) => value === undefined) ? undefined : fields;
+}
+
+const meant = (command: Command): Command => {
+  if (command.do !== 'patch') return command;
+  const { versionOff } = command.body;
+  const fields = Object.entries(meantBody(command) ?? {}).filter(([, value]) => value !== undefined);
+  return { ...command, body: { ...Object.fromEntries(fields), ...(versionOff === undefined ? {} : { versionOff }) } };
+};
+
+class CatalogRun {
+  readonly #server: TestServer;
+  readonly #short: boolean;
+
+  constructor(server: TestServer, short: boolean) {
+    this.#server = server;
+    this.#short = short;
+  }
+
+  /** Everything goes but what is always there: the default catalog, whose version is returned. */
+  async clear(): Promise<number> {
+    for (const { name } of (await this.#server.get('/api/v2/catalogs?pageSize=1000')).at<{ name: string }[]>(
+      'catalogs',
+    )) {
+      if (name !== 'default') (await this.#server.delete(`${pathText([name], false)}?cascade=true`)).is(200);
+    }
+    for (const { name } of (await this.#server.get('/api/v2/databases?pageSize=1000')).at<{ name: string }[]>(
+      'databases',
+    )) {
+      (await this.#server.delete(`${pathText(['default', name], true)}?cascade=true`)).is(200);
+    }
+    return (await this.#server.patch(pathText(['default'], false), { comment: null, properties: null }))
+      .is(200)
+      .at('version');
+  }
+
+  async check(command: Command, model: CatalogModel): Promise<void> {
+    const asked = model.versionOf('path' in command ? command.path : []);
+    const wanted = model.expect(meant(command));
+    if (command.do === 'list' || command.do === 'search') return this.#checkList(command, wanted);
+    const reply = await this.#send(command, asked);
+    const told = `${JSON.stringify(command)}: ${reply.text.slice(0, 1000)}`;
+    assert.equal(`${reply.status} ${reply.code}`, `${wanted.status} ${wanted.code}`, told);
+    assert.partialDeepStrictEqual(reply.result, wanted.result ?? {}, told);
+  }
+
+  async #checkList(command: Extract<Command, { do: 'list' | 'search' }>, wanted: Expected): Promise<void> {
+    const category = categories[command.parent.length] as string;
+    const names: string[] = [];
+    let pages = 0;
+    for (let token: string | undefined; pages < pagesMax; ) {
+      const reply = await this.#sendList(command, category, token);
+      const told = `${JSON.stringify(command)}: ${reply.text.slice(0, 1000)}`;
+      assert.equal(`${reply.status} ${reply.code}`, `${wanted.status} ${wanted.code}`, told);
+      if (!wanted.names) return assert.partialDeepStrictEqual(reply.result, wanted.result ?? {}, told);
+      names.push(...reply.at<{ name: string }[]>(category).map(({ name }) => name));
+      pages++;
+      token = reply.at<string | undefined>('nextPageToken');
+      if (token === undefined) break;
+    }
+    assert.deepEqual(names, wanted.names, JSON.stringify(command));
+    assert.equal(pages, Math.max(1, Math.ceil(names.length / command.pageSize)), `pages of ${JSON.stringify(command)}`);
+  }
+
+  #sendList(
+    command: Extract<Command, { do: 'list' | 'search' }>,
+    category: string,
+    token: string | undefined,
+  ): Promise<Reply> {
+    const { parent, pageSize } = command;
+    const uri = pathText(parent, this.#short, category);
+    if (command.do === 'list')
+      return this.#server.get(`${uri}?pageSize=${pageSize}${token ? `&pageToken=${token}` : ''}`);
+    const { pattern: namePattern, comment } = command;
+    return this.#server.post(`${uri}/search`, {
+      pageSize,
+      namePattern,
+      ...(comment === undefined ? {} : { comment }),
+      ...(token ? { pageToken: token } : {}),
+    });
+  }
+
+  #send(command: Exclude<Command, { do: 'list' | 'search' }>, version: number): Promise<Reply> {
+    const uri = command.do === 'create' ? '' : pathText(command.path, this.#short);
+    switch (command.do) {
+      case 'create':
+        return this.#sendCreate(command);
+      case 'get':
+        return this.#server.get(uri);
+      case 'patch': {
+        const { versionOff } = command.body;
+        const expected = versionOff === undefined ? {} : { expectedVersion: version + versionOff };
+        return this.#server.patch(uri, { ...meantBody(command), ...expected });
+      }
+      case 'rename':
+        return this.#server.post(`${uri}/rename`, { newName: command.newName });
+      case 'delete':
+        return this.#server.delete(
+          command.cascade === undefined || command.path.length > 2 ? uri : `${uri}?cascade=${command.cascade}`,
+        );
+      case 'copy': {
+        const [catalog, database, newName] = command.to;
+        return this.#server.post(`${uri}/copy_definition`, { catalog, database, newName });
+      }
+      case 'insert':
+        return this.#server.post(`${uri}/rows`, { rows: Array.from({ length: command.rows }, () => ({})) });
+      case 'count': {
+        const name = command.path.map((part) => `"${part.replaceAll('"', '""')}"`).join('.');
+        return this.#server.post(`${pathText(command.path.slice(0, 2), this.#short)}/query`, {
+          sql: `SELECT count(*) FROM ${name}`,
+        });
+      }
+      case 'truncate':
+        return this.#server.post(`${uri}/truncate`);
+    }
+  }
+
+  #sendCreate(command: Extract<Command, { do: 'create' }>): Promise<Reply> {
+    const { path: at, form, put, comment, columns, unique } = command;
+    const [category, name] = [categories[at.length - 1] as string, at.at(-1) as string];
+    const [first] = columns;
+    const { name: _inPath, ...column } = first ?? { name };
+    const key = columns.filter((one) => one.defaultValue === undefined).map((one) => one.name);
+    const body = {
+      ...(comment === undefined ? {} : { comment }),
+      ...(at.length === 3 ? { columns, ...(unique ? { unique_key_constraints: key } : {}) } : {}),
+      ...(at.length === 4 ? column : {}),
+    };
+    const collection = pathText(at.slice(0, -1), this.#short, category);
+    if (form === 'object') return this.#server.put(pathText(at, this.#short), body);
+    const uri = form === 'action' ? `${collection}/create` : collection;
+    return put ? this.#server.put(uri, { name, ...body }) : this.#server.post(uri, { name, ...body });
+  }
+}
