@@ -59,7 +59,7 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   dropDatabase: {
     cost: instant,
     apply: (connection, { database }) =>
-      unlessMissing(() => connection.run(`DROP SCHEMA IF EXISTS ${qualifiedSchema(database)} CASCADE`)),
+      unlessMissing(async () => runAll(connection, await dropSchemaTexts(connection, database))),
   },
   renameDatabase: { cost: costOfRenamedDatabase, apply: renameDatabase },
   createTable: { cost: instant, apply: createTable },
@@ -195,7 +195,8 @@ async function renameDatabase(
   if (database.database.toLowerCase() === newName.toLowerCase()) return;
   const renamed: DatabaseRef = { ...database, database: newName };
   await onceIn(connection, database.catalog, step, async () => {
-    await connection.run(`CREATE SCHEMA ${qualifiedSchema(renamed)}`);
+    // Where it is there, it is DuckDB's own `main`: the catalog has seen to it that no other is.
+    await connection.run(`CREATE SCHEMA IF NOT EXISTS ${qualifiedSchema(renamed)}`);
     for (const { name, definition } of tables) {
       if (signal?.aborted) throw cancelled();
       const target: TableRef = { ...renamed, table: name };
@@ -206,8 +207,19 @@ async function renameDatabase(
       );
       for (const text of createUniqueKeyTexts(target, definition)) await connection.run(text);
     }
-    await connection.run(`DROP SCHEMA ${qualifiedSchema(database)} CASCADE`);
+    for (const text of await dropSchemaTexts(connection, database)) await connection.run(text);
   });
+}
+
+/** Every file has a schema `main` that DuckDB does not let go of; it is emptied instead. */
+async function dropSchemaTexts(connection: DuckDBConnection, database: DatabaseRef): Promise<string[]> {
+  if (database.database.toLowerCase() !== 'main') return [`DROP SCHEMA IF EXISTS ${qualifiedSchema(database)} CASCADE`];
+  const tables = await rowsOf(
+    connection,
+    `SELECT table_name FROM duckdb_tables() WHERE lower(database_name) = lower($1) AND schema_name = 'main'`,
+    [database.catalog.name],
+  );
+  return tables.map(([table]) => `DROP TABLE IF EXISTS ${qualifiedTable({ ...database, table: String(table) })}`);
 }
 
 /** Work and the memory that it was done, in one transaction; nothing, where it was done before. */
