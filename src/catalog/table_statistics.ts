@@ -3,7 +3,6 @@
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Catalog } from './catalog.ts';
-import type { CatalogObject } from './object.ts';
 
 export interface StatisticsOptions {
   readonly catalog: Catalog;
@@ -43,24 +42,21 @@ export class StatisticsRefresher {
     const { catalog, warehouses, observe } = this.#options;
     for (const engine of await warehouses.allRunning()) {
       for (const { catalog: root, database, table: name } of engine.takeChangedTables()) {
-        let table: CatalogObject | undefined;
+        const path = [
+          { category: 'catalogs', name: root },
+          { category: 'databases', name: database },
+          { category: 'tables', name },
+        ];
         try {
-          const chain = await catalog.findFolded([
-            { category: 'catalogs', name: root },
-            { category: 'databases', name: database },
-            { category: 'tables', name },
-          ]);
-          const [holder] = chain ?? [];
-          table = chain?.[2];
+          const [holder, , table] = (await catalog.findFolded(path)) ?? [];
           if (!holder || !table) continue;
           const ref = { catalog: { id: holder.id, name: root }, database, table: name };
           const { rowCount, dataBytes } = await engine.tableStatistics(ref);
           await catalog.saveStatistics(table.id, { rowCount, dataBytes, asOf: new Date().toISOString() });
         } catch (error) {
           // Dropped or renamed meanwhile, or the engine goes down: the next write asks again.
-          const now = engine.running && table ? await catalog.byId(table.id).catch(() => undefined) : undefined;
-          if (now && now.version === table?.version)
-            observe({ kind: 'backgroundError', what: 'table statistics', error });
+          const isThere = engine.running && (await catalog.findFolded(path).catch(() => undefined));
+          if (isThere) observe({ kind: 'backgroundError', what: 'table statistics', error });
         }
       }
     }
