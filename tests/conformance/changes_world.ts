@@ -1,0 +1,122 @@
+// A DuckDB with one catalog and one database of hostile names, for tests of changes; and what a crash right now would leave of it.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { attachCatalog, catalogFile } from '../../src/engines/duckdb/catalog_files.ts';
+import { applyChange } from '../../src/engines/duckdb/changes.ts';
+import { quoteIdentifier } from '../../src/engines/duckdb/identifiers.ts';
+import type { CatalogRef, Change, DatabaseRef, TableRef } from '../../src/engines/engine.ts';
+import type { ColumnDefinition, TableDefinition } from '../../src/model/records.ts';
+import { parseType } from '../../src/model/types.ts';
+import { Failure } from '../../src/standard/failure.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'tabularium-changes-'));
+after(() => rmSync(root, { recursive: true, force: true }));
+
+export const hostile = 'a "b" %/\\\' 😀 select.;--';
+
+export interface World {
+  readonly instance: DuckDBInstance;
+  readonly connection: DuckDBConnection;
+  readonly dataDirectory: string;
+  readonly catalog: CatalogRef;
+  readonly database: DatabaseRef;
+  readonly table: TableRef;
+  readonly apply: (change: Change, step?: string) => Promise<void>;
+  readonly rows: (sql: string) => Promise<unknown[][]>;
+}
+
+export async function world(name = 'main catalog'): Promise<World> {
+  const dataDirectory = mkdtempSync(join(root, 'data-'));
+  mkdirSync(join(dataDirectory, 'catalogs'));
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2' });
+  const connection = await instance.connect();
+  const catalog: CatalogRef = { id: randomUUID(), name };
+  const database: DatabaseRef = { catalog, database: hostile };
+  const self: World = {
+    instance,
+    connection,
+    dataDirectory,
+    catalog,
+    database,
+    table: { ...database, table: `t ${hostile}` },
+    apply: (change, step = randomUUID()) => applyChange(connection, change, { dataDirectory, step }),
+    rows: async (sql) => (await connection.runAndReadAll(sql)).getRowsJson() as unknown[][],
+  };
+  await self.apply({ kind: 'createCatalog', catalog });
+  await self.apply({ kind: 'createDatabase', database });
+  return self;
+}
+
+export function column(name: string, type: string, options: Partial<ColumnDefinition> = {}): ColumnDefinition {
+  return { name, type: parseType(type), nullable: true, ...options };
+}
+
+export function definition(columns: readonly ColumnDefinition[], keys: Partial<TableDefinition> = {}): TableDefinition {
+  return { columns, primaryKey: [], uniqueKey: [], ...keys };
+}
+
+/** Everything of a catalog's file: structure and data, apart from the names of indexes and the times of steps. */
+export async function dump(connection: DuckDBConnection, catalogName: string): Promise<unknown> {
+  const read = async (sql: string): Promise<unknown[][]> =>
+    (await connection.runAndReadAll(sql)).getRowsJson() as unknown[][];
+  const mine = `database_name = '${catalogName.replaceAll("'", "''")}' AND schema_name <> '__tabularium'`;
+  const columns = await read(
+    `SELECT schema_name, table_name, column_index, column_name, data_type, column_default, is_nullable FROM duckdb_columns() WHERE ${mine} ORDER BY ALL`,
+  );
+  const constraints = await read(
+    `SELECT schema_name, table_name, constraint_text FROM duckdb_constraints() WHERE ${mine} ORDER BY ALL`,
+  );
+  const indexes = await read(
+    `SELECT schema_name, table_name, expressions FROM duckdb_indexes() WHERE ${mine} ORDER BY ALL`,
+  );
+  const schemas = await read(`SELECT schema_name FROM duckdb_schemas() WHERE ${mine} ORDER BY ALL`);
+  const data: Record<string, unknown> = {};
+  for (const [schema, table] of await read(
+    `SELECT schema_name, table_name FROM duckdb_tables() WHERE ${mine} ORDER BY ALL`,
+  )) {
+    const from = [catalogName, String(schema), String(table)].map(quoteIdentifier).join('.');
+    data[from] = await read(`SELECT t::VARCHAR FROM ${from} t ORDER BY ALL`);
+  }
+  return { schemas, columns, constraints, indexes, data };
+}
+
+/** What a process that was killed now would find. */
+export async function assertSurvives(w: World): Promise<void> {
+  const copy = mkdtempSync(join(root, 'copy-'));
+  mkdirSync(join(copy, 'catalogs'));
+  for (const end of ['', '.wal']) {
+    const file = catalogFile(w.dataDirectory, w.catalog) + end;
+    if (existsSync(file)) copyFileSync(file, catalogFile(copy, w.catalog) + end);
+  }
+  const instance = await DuckDBInstance.create(':memory:', { threads: '1' });
+  const connection = await instance.connect();
+  await attachCatalog(connection, copy, w.catalog);
+  assert.deepEqual(await dump(connection, w.catalog.name), await dump(w.connection, w.catalog.name));
+  connection.closeSync();
+  instance.closeSync();
+}
+
+/** Applied twice with one step, it is done once; and it survives. */
+export async function once(w: World, change: Change): Promise<void> {
+  const step = randomUUID();
+  await w.apply(change, step);
+  const first = await dump(w.connection, w.catalog.name);
+  await w.apply(change, step);
+  assert.deepEqual(await dump(w.connection, w.catalog.name), first);
+  await assertSurvives(w);
+}
+
+export async function failureOf(work: Promise<unknown>): Promise<Failure> {
+  try {
+    await work;
+  } catch (error) {
+    if (error instanceof Failure) return error;
+    throw error;
+  }
+  throw new assert.AssertionError({ message: 'it should have failed' });
+}
