@@ -2,6 +2,7 @@
 // does with it is worker.ts's.
 import { type ChildProcess, fork } from 'node:child_process';
 import { Failure } from '../../standard/failure.ts';
+import { parseJson } from '../../standard/json.ts';
 import { StaleAnalysis } from '../engine.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
 
@@ -178,7 +179,8 @@ export class EngineProcess {
         return new StaleAnalysis();
       case 'failure': {
         const retry = fault.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: fault.retryAfterSeconds };
-        return new Failure(fault.code, fault.message, fault.result, retry);
+        const result = parseJson(fault.result) as Failure['result'];
+        return new Failure(fault.code, fault.message, result, retry);
       }
       case 'fatal': {
         const cause = new Error(fault.message);

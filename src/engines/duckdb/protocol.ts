@@ -73,7 +73,8 @@ export type WireFault =
       readonly kind: 'failure';
       readonly code: Code;
       readonly message: string;
-      readonly result: Readonly<Record<string, unknown>>;
+      /** JSON text: it may hold numbers that keep their digits. */
+      readonly result: string;
       readonly retryAfterSeconds?: number | undefined;
     }
   | { readonly kind: 'stale' }

@@ -280,7 +280,7 @@ function faultOf(error: unknown): WireFault {
   if (error instanceof FatalEngineError) return { kind: 'fatal', message: error.message };
   if (error instanceof Failure) {
     const { code, message, result, retryAfterSeconds } = error;
-    return { kind: 'failure', code, message, result, retryAfterSeconds };
+    return { kind: 'failure', code, message, result: JSON.stringify(result), retryAfterSeconds };
   }
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
   return { kind: 'error', message, stack };
