@@ -26,6 +26,13 @@ const quoted: ScalarWriter = (x) => between(x, `${x}::VARCHAR`);
 const escaped: ScalarWriter = (x) => orNull(`to_json(${x}::VARCHAR)::VARCHAR`);
 const wide: ScalarWriter = (x, context) => (context.numbers === 'string' ? quoted(x, context) : plain(x, context));
 
+/** DuckDB writes a decimal that is all fraction without the zero before the point, which JSON asks for. */
+const fraction: ScalarWriter = (x, { numbers }) => {
+  const mark = numbers === 'string' ? '"' : '';
+  const text = `CASE WHEN ${x} < 0 THEN replace(${x}::VARCHAR, '-', '-0') ELSE concat('0', ${x}::VARCHAR) END`;
+  return `CASE WHEN ${x} IS NULL THEN 'null' ELSE concat('${mark}', ${text}, '${mark}') END`;
+};
+
 /** to_json writes a DOUBLE twice as fast as a cast, but widens a FLOAT first: 0.1 would become 0.10000000149011612. */
 const float =
   (finite: (x: string) => string): ScalarWriter =>
@@ -104,7 +111,7 @@ function write(type: EngineType, x: string, context: Context): string {
     case 'scalar':
       return (Object.hasOwn(scalars, type.name) ? scalars[type.name]! : escaped)(x, context);
     case 'decimal':
-      return wide(x, context);
+      return type.precision === type.scale ? fraction(x, context) : wide(x, context);
     case 'list': {
       const e = `e${context.depth}`;
       return whole(x, `'[' || ${each(x, e, write(type.element, e, inner(context)))} || ']'`);
