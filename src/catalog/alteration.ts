@@ -122,6 +122,8 @@ async function freshRow(
   const row = await context.statements.byId.first(tx, { id: object.id });
   if (!row || !isVisible(row)) throw notFound(object.category, object.name);
   if (row.state === 'altering') throw new Blocked([row.id]);
+  // Before its version: under this name there was never another.
+  if (row.name !== object.name) throw new ObjectChanged();
   if (expectedVersion !== undefined && expectedVersion !== row.version) {
     const message = `The version is ${row.version}, not ${expectedVersion}.`;
     throw new Failure('VERSION_CONFLICT', message, { version: row.version });

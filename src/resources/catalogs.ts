@@ -159,36 +159,38 @@ export const catalogs: Category<Context> = {
         { additionalProperties: false },
       ),
       example: { body: { comment: 'Raw data of 2026', expectedVersion: 1 } },
-      handle: async ({ path, body }, context) => {
-        const [object] = (await context.catalog.require(pathOf(path))) as [CatalogObject<CatalogSpec>];
-        const changed = await context.catalog.update(object, {
-          spec: describe(object.spec, body),
-          principal: context.call.principal,
-          ...defined({ owner: body.owner, expectedVersion: body.expectedVersion }),
-        });
-        return updated(await render(pathOf(path), [changed.object ?? object], context, as));
-      },
+      handle: ({ path, body }, context) =>
+        context.catalog.retrying(async () => {
+          const [object] = (await context.catalog.require(pathOf(path))) as [CatalogObject<CatalogSpec>];
+          const changed = await context.catalog.update(object, {
+            spec: describe(object.spec, body),
+            principal: context.call.principal,
+            ...defined({ owner: body.owner, expectedVersion: body.expectedVersion }),
+          });
+          return updated(await render(pathOf(path), [changed.object ?? object], context, as));
+        }),
     }),
     remove({
       summary: 'Deletes a catalog; with `cascade=true` all that is in it.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['NOT_EMPTY', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', 'WAREHOUSE_SUSPENDED', 'WAREHOUSE_FAILED'],
       query: Type.Object({ cascade: Type.Optional(Type.Boolean({ default: false })) }, { additionalProperties: false }),
-      handle: async ({ path, query }, context) => {
-        const chain = await context.catalog.find(pathOf(path));
-        if (!chain) return deleted(false);
-        const object = last(chain) as CatalogObject<CatalogSpec>;
-        protect(object, 'deleted');
-        return deleted(
-          await context.catalog.drop(object, {
-            principal: context.call.principal,
-            cascade: query.cascade ?? false,
-            childCategories: ['databases'],
-            warehouse: object.spec.warehouse,
-            change: { kind: 'dropCatalog', catalog: engineChange(object) },
-          }),
-        );
-      },
+      handle: ({ path, query }, context) =>
+        context.catalog.retrying(async () => {
+          const chain = await context.catalog.find(pathOf(path));
+          if (!chain) return deleted(false);
+          const object = last(chain) as CatalogObject<CatalogSpec>;
+          protect(object, 'deleted');
+          return deleted(
+            await context.catalog.drop(object, {
+              principal: context.call.principal,
+              cascade: query.cascade ?? false,
+              childCategories: ['databases'],
+              warehouse: object.spec.warehouse,
+              change: { kind: 'dropCatalog', catalog: engineChange(object) },
+            }),
+          );
+        }),
     }),
     action('rename', {
       on: 'object',
@@ -207,18 +209,19 @@ export const catalogs: Category<Context> = {
       bodyRequired: true,
       result: CatalogRecord,
       example: { body: { newName: 'archive' } },
-      handle: async ({ path, body }, context) => {
-        const [object] = (await context.catalog.require(pathOf(path))) as [CatalogObject<CatalogSpec>];
-        protect(object, 'renamed');
-        await requireUsableName(body.newName, object.spec.warehouse, context);
-        const changed = await context.catalog.update(object, {
-          name: body.newName,
-          principal: context.call.principal,
-          warehouse: object.spec.warehouse,
-          change: { kind: 'renameCatalog', catalog: engineChange(object), newName: body.newName },
-        });
-        return done(await render([segment('catalogs', body.newName)], [changed.object ?? object], context, as));
-      },
+      handle: ({ path, body }, context) =>
+        context.catalog.retrying(async () => {
+          const [object] = (await context.catalog.require(pathOf(path))) as [CatalogObject<CatalogSpec>];
+          protect(object, 'renamed');
+          await requireUsableName(body.newName, object.spec.warehouse, context);
+          const changed = await context.catalog.update(object, {
+            name: body.newName,
+            principal: context.call.principal,
+            warehouse: object.spec.warehouse,
+            change: { kind: 'renameCatalog', catalog: engineChange(object), newName: body.newName },
+          });
+          return done(await render([segment('catalogs', body.newName)], [changed.object ?? object], context, as));
+        }),
     }),
     ...sqlActions('catalog', pathOf),
   ],

@@ -158,34 +158,36 @@ export const databases: Category<Context> = {
         { additionalProperties: false },
       ),
       example: { body: { comment: null, properties: { team: 'finance' } } },
-      handle: async ({ path, body }, context) => {
-        const [root, object] = (await context.catalog.require(pathOf(path))) as Chain;
-        const changed = await context.catalog.update(object, {
-          spec: describe(object.spec, body),
-          principal: context.call.principal,
-          ...defined({ owner: body.owner, expectedVersion: body.expectedVersion }),
-        });
-        return updated(await render(pathOf(path), [root, changed.object ?? object], context, as));
-      },
+      handle: ({ path, body }, context) =>
+        context.catalog.retrying(async () => {
+          const [root, object] = (await context.catalog.require(pathOf(path))) as Chain;
+          const changed = await context.catalog.update(object, {
+            spec: describe(object.spec, body),
+            principal: context.call.principal,
+            ...defined({ owner: body.owner, expectedVersion: body.expectedVersion }),
+          });
+          return updated(await render(pathOf(path), [root, changed.object ?? object], context, as));
+        }),
     }),
     remove({
       summary: 'Deletes a database; with `cascade=true` its tables too.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['NOT_EMPTY', 'CHANGE_IN_PROGRESS', 'WAREHOUSE_SUSPENDED', 'WAREHOUSE_FAILED'],
       query: Type.Object({ cascade: Type.Optional(Type.Boolean({ default: false })) }, { additionalProperties: false }),
-      handle: async ({ path, query }, context) => {
-        const chain = (await context.catalog.find(pathOf(path))) as Chain | undefined;
-        if (!chain) return deleted(false);
-        return deleted(
-          await context.catalog.drop(chain[1], {
-            principal: context.call.principal,
-            cascade: query.cascade ?? false,
-            childCategories: ['tables'],
-            warehouse: chain[0].spec.warehouse,
-            change: { kind: 'dropDatabase', database: ref(chain) },
-          }),
-        );
-      },
+      handle: ({ path, query }, context) =>
+        context.catalog.retrying(async () => {
+          const chain = (await context.catalog.find(pathOf(path))) as Chain | undefined;
+          if (!chain) return deleted(false);
+          return deleted(
+            await context.catalog.drop(chain[1], {
+              principal: context.call.principal,
+              cascade: query.cascade ?? false,
+              childCategories: ['tables'],
+              warehouse: chain[0].spec.warehouse,
+              change: { kind: 'dropDatabase', database: ref(chain) },
+            }),
+          );
+        }),
     }),
     action('rename', {
       on: 'object',
@@ -198,31 +200,32 @@ export const databases: Category<Context> = {
       result: DatabaseRecord,
       mayAccept: true,
       example: { body: { newName: 'ssb_2026' } },
-      handle: async ({ path, body }, context) => {
-        const chain = (await context.catalog.require(pathOf(path))) as Chain;
-        const [root, object] = chain;
-        await requireUsableName(body.newName, root, context);
-        const changed = await context.catalog.update(object, {
-          name: body.newName,
-          principal: context.call.principal,
-          warehouse: root.spec.warehouse,
-          change: {
-            kind: 'renameDatabase',
-            database: ref(chain),
-            newName: body.newName,
-            tables: await tablesOf(object, context),
-          },
-          task: {
-            type: 'rename_database',
-            target: ((await render(pathOf(path), chain, context, as)) as { uri: string }).uri,
-            request: body,
-          },
-        });
-        if (changed.taskId !== undefined) return accepted(await requireTask(changed.taskId, context), context);
-        return done(
-          await render([...parentOf(path), segment('databases', body.newName)], [root, changed.object], context, as),
-        );
-      },
+      handle: ({ path, body }, context) =>
+        context.catalog.retrying(async () => {
+          const chain = (await context.catalog.require(pathOf(path))) as Chain;
+          const [root, object] = chain;
+          await requireUsableName(body.newName, root, context);
+          const changed = await context.catalog.update(object, {
+            name: body.newName,
+            principal: context.call.principal,
+            warehouse: root.spec.warehouse,
+            change: {
+              kind: 'renameDatabase',
+              database: ref(chain),
+              newName: body.newName,
+              tables: await tablesOf(object, context),
+            },
+            task: {
+              type: 'rename_database',
+              target: ((await render(pathOf(path), chain, context, as)) as { uri: string }).uri,
+              request: body,
+            },
+          });
+          if (changed.taskId !== undefined) return accepted(await requireTask(changed.taskId, context), context);
+          return done(
+            await render([...parentOf(path), segment('databases', body.newName)], [root, changed.object], context, as),
+          );
+        }),
     }),
     action('search', {
       on: 'collection',

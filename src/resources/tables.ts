@@ -240,19 +240,20 @@ export const tables: Category<Context> = {
       summary: 'Deletes a table and its data.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['CHANGE_IN_PROGRESS', ...engineCodes],
-      handle: async ({ path }, context) => {
-        const chain = (await context.catalog.find(tablePathOf(path))) as TableChain | undefined;
-        if (!chain) return deleted(false);
-        return deleted(
-          await context.catalog.drop(chain[2], {
-            principal: context.call.principal,
-            cascade: true,
-            childCategories: [],
-            warehouse: chain[0].spec.warehouse,
-            change: { kind: 'dropTable', table: tableRef(chain) },
-          }),
-        );
-      },
+      handle: ({ path }, context) =>
+        context.catalog.retrying(async () => {
+          const chain = (await context.catalog.find(tablePathOf(path))) as TableChain | undefined;
+          if (!chain) return deleted(false);
+          return deleted(
+            await context.catalog.drop(chain[2], {
+              principal: context.call.principal,
+              cascade: true,
+              childCategories: [],
+              warehouse: chain[0].spec.warehouse,
+              change: { kind: 'dropTable', table: tableRef(chain) },
+            }),
+          );
+        }),
     }),
     action('rename', {
       on: 'object',
