@@ -1,0 +1,46 @@
+// Clients at once on the same few names, at each level of the catalog. FUZZ_SEED replays what they ask (not when).
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { Random, seedFrom } from '../faults/random.ts';
+import { start, type TestServer } from '../server.ts';
+import { crowd, levels } from './concurrency.ts';
+import { explain, type Operation } from './linear.ts';
+
+const seed = seedFrom('FUZZ_SEED');
+const rounds = Number(process.env.FUZZ_ROUNDS ?? 2);
+
+describe('clients at once', () => {
+  let server: TestServer;
+  before(async () => {
+    server = await start();
+  });
+  after(() => server.close());
+
+  for (const level of levels) {
+    test(`on the same ${level}`, { timeout: 120_000 + rounds * 10_000 }, async (t) => {
+      t.diagnostic(`FUZZ_SEED=${seed}`);
+      for (let round = 0; round < rounds; round++) {
+        const random = new Random(seed).fork(round);
+        t.diagnostic(JSON.stringify(await crowd(server, { random, level, clients: 8, operationsEach: 40 })));
+      }
+    });
+  }
+});
+
+test('an order that explains nothing is told from one that does', () => {
+  const write = (start: number, end: number, value: number): Operation<number> => ({
+    start,
+    end,
+    told: `write ${value}`,
+    apply: () => value,
+  });
+  const read = (start: number, end: number, value: number): Operation<number> => ({
+    start,
+    end,
+    told: `read ${value}`,
+    apply: (state) => (state === value ? state : undefined),
+  });
+  assert(explain([write(0, 10, 1), read(1, 2, 0), read(3, 4, 1), read(5, 6, 1)], 0, String).explained);
+  assert(!explain([write(0, 10, 1), read(1, 2, 1), read(3, 4, 0)], 0, String).explained);
+  assert(!explain([write(0, 1, 1), write(2, 3, 2), read(4, 5, 1)], 0, String).explained);
+});

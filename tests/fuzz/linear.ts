@@ -1,0 +1,85 @@
+// Whether answers that overlapped in time can be explained by some order, one operation after another, in which none comes
+// before one that had ended when it began (linearizability, by Wing and Gong's search).
+
+export interface Operation<S> {
+  /** On one clock. */
+  readonly start: number;
+  readonly end: number;
+  readonly told: string;
+  /** The state after it, where the answer that it got is the one that this state gives; undefined: it is not. */
+  readonly apply: (state: S) => S | undefined;
+}
+
+export interface Explanation {
+  readonly explained: boolean;
+  /** Where the search came furthest: what could not be explained next. */
+  readonly stuck: readonly string[];
+}
+
+/** `key`: a text that only equal states share. */
+export function explain<S>(operations: readonly Operation<S>[], initial: S, key: (state: S) => string): Explanation {
+  const ordered = operations.toSorted((a, b) => a.start - b.start);
+  const done = new Uint8Array(ordered.length);
+  const seen = new Set<string>();
+  let furthest = -1;
+  let stuck: string[] = [];
+
+  /** Those that may come next: none of the others had ended before they began. */
+  const candidates = (from: number): number[] => {
+    let earliestEnd = Number.POSITIVE_INFINITY;
+    const found: number[] = [];
+    for (let i = from; i < ordered.length; i++) {
+      const one = ordered[i] as Operation<S>;
+      if (one.start > earliestEnd) break;
+      if (done[i]) continue;
+      found.push(i);
+      earliestEnd = Math.min(earliestEnd, one.end);
+    }
+    return found.filter((i) => (ordered[i] as Operation<S>).start <= earliestEnd);
+  };
+
+  /** A stack of its own: histories are longer than the call stack is deep. */
+  const stack: { state: S; next: number[]; from: number; made: number | undefined }[] = [];
+  const enter = (state: S, from: number, made: number | undefined): void => {
+    let first = from;
+    while (done[first]) first++;
+    stack.push({ state, next: candidates(first), from: first, made });
+  };
+  enter(initial, 0, undefined);
+  while (stack.length > 0) {
+    const at = stack.at(-1) as (typeof stack)[number];
+    if (at.from >= ordered.length) return { explained: true, stuck: [] };
+    const i = at.next.pop();
+    if (i === undefined) {
+      stack.pop();
+      if (at.made !== undefined) done[at.made] = 0;
+      continue;
+    }
+    const operation = ordered[i] as Operation<S>;
+    const after = operation.apply(at.state);
+    if (after === undefined) {
+      if (stack.length >= furthest) {
+        if (stack.length > furthest) stuck = [];
+        furthest = stack.length;
+        if (stuck.length < 8) stuck.push(`${operation.told}, where the state was ${key(at.state)}`);
+      }
+      continue;
+    }
+    done[i] = 1;
+    const known = `${at.from} ${windowOf(done, at.from)} ${key(after)}`;
+    if (seen.has(known)) {
+      done[i] = 0;
+      continue;
+    }
+    seen.add(known);
+    enter(after, at.from, i);
+  }
+  return { explained: false, stuck };
+}
+
+/** Which of those after the first that is not done are done: no more than overlap with it. */
+function windowOf(done: Uint8Array, from: number): string {
+  let last = done.length - 1;
+  while (last >= from && !done[last]) last--;
+  return done.subarray(from, last + 1).join('');
+}
