@@ -17,6 +17,7 @@ import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { bindParameters } from './parameters.ts';
 import type { WireOptions as Options, WireStatement } from './protocol.ts';
 import type { Session } from './sessions.ts';
+import { withoutEnd } from './statement_text.ts';
 import { rememberStep } from './steps.ts';
 import { jsonExpression, resultTypeText } from './types.ts';
 
@@ -85,7 +86,11 @@ function typeText(type: DuckDBType): string {
   if (type instanceof DuckDBArrayType) return `${typeText(type.valueType)}[${type.length}]`;
   if (type instanceof DuckDBMapType) return `MAP(${typeText(type.keyType)}, ${typeText(type.valueType)})`;
   if (type instanceof DuckDBStructType) {
-    const fields = type.entryTypes.map((one, i) => `${quoteIdentifier(type.entryNames[i] ?? '')} ${typeText(one)}`);
+    // A row(...) has no names, which the driver calls empty ones.
+    const fields = type.entryTypes.map((one, i) => {
+      const name = type.entryNames[i] ?? '';
+      return name === '' ? typeText(one) : `${quoteIdentifier(name)} ${typeText(one)}`;
+    });
     return `STRUCT(${fields.join(', ')})`;
   }
   return String(type);
@@ -253,11 +258,12 @@ async function returned(
   options: Options,
 ): Promise<StatementResult> {
   const { connection } = session;
-  const types = result.columnTypes().map(typeText);
+  const held = result.columnTypes();
+  const types = held.map(typeText);
   const columns = result.columnNames().map((name, i) => ({ name, type: resultTypeText(types[i] as string) }));
   const table = 'returned';
   await connection.run(
-    `CREATE OR REPLACE TEMP TABLE ${table} (${types.map((type, i) => `${quoteIdentifier(`c${i}`)} ${type}`).join(', ')})`,
+    `CREATE OR REPLACE TEMP TABLE ${table} (${held.map((type, i) => `${quoteIdentifier(`c${i}`)} ${type}`).join(', ')})`,
   );
   try {
     const appender = await connection.createAppender(table, 'main', 'temp');
@@ -274,14 +280,4 @@ async function returned(
   } finally {
     await connection.run(`DROP TABLE IF EXISTS temp.main.${table}`);
   }
-}
-
-const token =
-  /[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\w*)\$[\s\S]*?\$\1\$|--[^\n]*|\/\*[\s\S]*?\*\/|;|[\s\S]/g;
-
-/** The text up to its closing semicolon, so that it can stand in brackets. The analysis has shown that nothing follows. */
-export function withoutEnd(sql: string): string {
-  if (!sql.includes(';')) return sql;
-  for (const match of sql.matchAll(token)) if (match[0] === ';') return sql.slice(0, match.index);
-  return sql;
 }
