@@ -1,5 +1,5 @@
 // One warehouse on DuckDB: its process brought up and down, and the port's methods as calls to it.
-import { readdir, stat, statfs } from 'node:fs/promises';
+import { readdir, rm, stat, statfs } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { WarehouseSpec } from '../../model/records.ts';
@@ -15,9 +15,10 @@ import type {
 } from '../engine.ts';
 import { catalogsDirectory } from './catalog_files.ts';
 import { EngineProcess } from './process.ts';
-import type { OperationName, Operations, WireStatement } from './protocol.ts';
+import { type OperationName, type Operations, rowsFile, type WireStatement } from './protocol.ts';
 
-const analysisTimeoutMs = 15_000;
+/** The binder heeds no interrupt: what it cannot do by then costs the process. */
+const analysisTimeoutMs = 10_000;
 const shortTimeoutMs = 60_000;
 const changeTimeoutMs = 24 * 3600 * 1000;
 const diskLookMs = 5_000;
@@ -39,6 +40,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #deaths = 0;
   #lastDeathAt = 0;
   #restartWhenIdle = false;
+  /** Ends the pause before a start, because nobody wants it any more. */
+  #hurry: (() => void) | undefined;
+  /** Resolves when the process before this one has let the files go. */
+  #gone: Promise<unknown> = Promise.resolve();
   #disk = { dataUsedBytes: 0, diskAvailableBytes: 0, diskTotalBytes: 0 };
   #diskLookedAt = 0;
   /** Tables written since somebody asked. */
@@ -64,8 +69,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
 
   async stop(): Promise<void> {
     this.#wanted = false;
-    await this.#starting?.catch(() => undefined);
+    this.#hurry?.();
     await this.#stopProcess();
+    await this.#starting?.catch(() => undefined);
+    if (!this.#wanted) await this.#stopProcess();
   }
 
   async configure(spec: WarehouseSpec): Promise<void> {
@@ -126,9 +133,15 @@ export class DuckdbWarehouse implements EngineWarehouse {
       options: { ...options, token, tables: [...reads, ...writes] },
       writes: writes.length > 0,
     };
-    const result = await this.#call('execute', argument, timeoutMs, signal);
-    for (const table of writes) this.#note(table);
-    return result;
+    try {
+      return await this.#call('execute', argument, timeoutMs, signal);
+    } catch (error) {
+      await rm(rowsFile(options.resultPath), { force: true });
+      throw error;
+    } finally {
+      // A write that failed may have been done all the same, where the process ended before it could say so.
+      for (const table of writes) this.#note(table);
+    }
   }
 
   async insertRows(
@@ -163,8 +176,11 @@ export class DuckdbWarehouse implements EngineWarehouse {
     signal?: AbortSignal,
   ): Promise<Operations[K][1]> {
     const process = this.#process;
-    if (!process?.alive || this.#starting)
+    if (!process?.alive || this.#starting) {
+      if (!this.#wanted)
+        throw new Failure('WAREHOUSE_SUSPENDED', 'the warehouse was suspended while the statement ran');
       throw new Failure('WAREHOUSE_STARTING', 'the engine of the warehouse is starting');
+    }
     try {
       return await process.call(operation, argument, { timeoutMs, signal });
     } finally {
@@ -179,8 +195,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
       this.#deaths === 0 || Date.now() - this.#lastDeathAt > quietMs
         ? 0
         : (restartWaitMs[Math.min(this.#deaths, restartWaitMs.length) - 1] ?? 0);
-    if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+    if (pause > 0) await this.#pause(pause);
+    await this.#gone;
     const catalogs = await this.#options.catalogs();
+    if (!this.#wanted) throw suspendedMeanwhile();
     const process: EngineProcess = new EngineProcess(
       this.#spec.memoryLimitBytes * residentFactor + residentSlackBytes,
       {
@@ -189,10 +207,12 @@ export class DuckdbWarehouse implements EngineWarehouse {
       },
     );
     this.#process = process;
+    this.#gone = process.exited;
     try {
       const { version } = await process.open({ spec: this.#spec, dataDirectory, spoolDirectory, catalogs });
       this.#version = version;
     } catch (error) {
+      if (!this.#wanted) throw suspendedMeanwhile();
       this.#error = 'the engine does not start';
       process.kill('it does not open', new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse does not start'));
       observe({ kind: 'engineDied', warehouse: name, reason: `it does not open: ${(error as Error).message}` });
@@ -201,6 +221,18 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#error = null;
     this.#lastStartAt = new Date().toISOString();
     observe({ kind: 'engineStarted', warehouse: name, ms: performance.now() - started, pid: process.pid });
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#hurry = resolve;
+    const timer = setTimeout(resolve, ms);
+    try {
+      await promise;
+    } finally {
+      clearTimeout(timer);
+      this.#hurry = undefined;
+    }
   }
 
   #died(process: EngineProcess, reason: string): void {
@@ -228,7 +260,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     const process = this.#process;
     this.#process = undefined;
     if (!process) return;
-    await process.stop(new Failure('WAREHOUSE_SUSPENDED', 'the warehouse was suspended while the statement ran'));
+    await process.stop(suspendedMeanwhile());
     this.#options.observe({ kind: 'engineStopped', warehouse: this.#options.name });
   }
 
@@ -249,6 +281,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
     }
   }
 }
+
+const suspendedMeanwhile = () =>
+  new Failure('WAREHOUSE_SUSPENDED', 'the warehouse was suspended while the statement ran');
 
 function wire({ sql, parameters, catalog, database }: Statement): WireStatement {
   return { sql, parameters: parameters === undefined ? undefined : JSON.stringify(parameters), catalog, database };

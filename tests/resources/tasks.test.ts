@@ -1,0 +1,116 @@
+// Tasks and the history of queries: waited for, cancelled, deleted, listed in order, searched, kept over a restart.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { start, type TestServer } from '../server.ts';
+
+let server: TestServer;
+const endless = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
+before(async () => {
+  server = await start({ taskRunnersMax: 1 });
+  (await server.put('/api/v2/databases/shop')).is(201);
+});
+after(() => server.close());
+
+const submit = async (sql: string) => (await server.query('shop', sql, { waitSeconds: 0 })).is(202).at<string>('uri');
+
+test('waiting ends with the task, and not before its time', async () => {
+  const uri = await submit(endless);
+  const started = performance.now();
+  (await server.get(`${uri}?waitSeconds=1`)).is(200, '0', { state: 'running' });
+  assert.ok(performance.now() - started >= 900, 'the whole second');
+  const waiting = server.get(`${uri}?waitSeconds=60`);
+  (await server.post(`${uri}/cancel`)).is(200);
+  (await waiting).is(200, '0', { state: 'cancelled' });
+  assert.ok(performance.now() - started < 30_000);
+  (await server.get(`${uri}?waitSeconds=61`)).is(400, 'INVALID_PARAMETER');
+  (await server.get('/api/v2/tasks/nothing?waitSeconds=1')).is(404, 'OBJECT_NOT_FOUND', { category: 'tasks' });
+});
+
+test('cancelling what has ended leaves it as it is; what waits never runs', async () => {
+  const done = await submit('SELECT 1');
+  (await server.get(`${done}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+  for (let i = 0; i < 2; i++) (await server.post(`${done}/cancel`)).is(200, '0', { state: 'succeeded' });
+  const [first, second] = [await submit(endless), await submit('SELECT 2')];
+  (await server.get(second)).is(200, '0', { state: 'pending', attempt: 0, startedAt: null, progress: null });
+  (await server.post(`${second}/cancel`)).is(200, '0', { state: 'cancelled' });
+  (await server.delete(first)).is(200, '0', { deleted: true });
+  (await server.get(first)).is(404, 'OBJECT_NOT_FOUND');
+  (await server.get(second)).is(200, '0', { state: 'cancelled', startedAt: null });
+  const third = await submit('SELECT 3');
+  (await server.get(`${third}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+});
+
+test('a task record says who, what, when and what came of it', async () => {
+  const uri = await submit('SELECT 42 AS answer');
+  const task = (await server.get(`${uri}?waitSeconds=30`)).is(200, '0', {
+    type: 'run_query',
+    submittedBy: 'root',
+    createdBy: 'root',
+    attempt: 1,
+    request: { sql: 'SELECT 42 AS answer', catalog: 'default', database: 'shop' },
+    result: { columns: [{ name: 'answer', type: 'INT' }], rowCount: 1, pageCount: 1 },
+    cancelUri: `${uri}/cancel`,
+  });
+  const times = ['submittedAt', 'startedAt', 'endedAt'].map((field) => task.at<string>(field));
+  assert.deepEqual(times, times.toSorted());
+  for (const time of times) assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+});
+
+test('tasks and queries are listed in the order of their submission, page by page', async () => {
+  const uris: string[] = [];
+  for (let i = 0; i < 5; i++) uris.push(await submit(`SELECT ${i} AS listed`));
+  for (const uri of uris) (await server.get(`${uri}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+  const seen: string[] = [];
+  let token: string | undefined;
+  do {
+    const page = (await server.get(`/api/v2/tasks?pageSize=2${token === undefined ? '' : `&pageToken=${token}`}`)).is(
+      200,
+    );
+    seen.push(...page.at<{ uri: string }[]>('tasks').map((task) => task.uri));
+    token = page.at('nextPageToken');
+  } while (token !== undefined);
+  assert.deepEqual(seen.slice(-5), uris);
+  assert.equal(new Set(seen).size, seen.length);
+});
+
+test('the history tells every statement: found by state, text and caller, deleted one by one', async () => {
+  (await server.query('shop', "SELECT 'needle' AS hay")).is(200);
+  (await server.query('shop', 'SELECT needle FROM nothing')).is(400, 'SQL_INVALID');
+  const search = async (body: object) =>
+    (await server.post('/api/v2/queries/search', body)).is(200).at<Record<string, unknown>[]>('queries');
+  const [good, bad] = await search({ text: 'NEEDLE' });
+  assert.partialDeepStrictEqual(good, {
+    state: 'succeeded',
+    kind: 'select',
+    rowCount: 1,
+    database: 'shop',
+    error: null,
+    createdBy: 'root',
+  });
+  assert.partialDeepStrictEqual(bad, { state: 'failed', error: { code: 'SQL_INVALID' } });
+  assert.deepEqual(await search({ text: 'needle', state: 'failed' }), [bad]);
+  assert.deepEqual(await search({ text: 'needle', submittedBy: 'nobody' }), []);
+  assert.deepEqual(await search({ text: '%needle' }), [], 'no pattern, a part of the text');
+  const page = (await server.post('/api/v2/queries/search', { pageSize: 1 })).is(200);
+  const next = { pageSize: 1, pageToken: page.at('nextPageToken') };
+  assert.notDeepEqual((await search(next))[0]?.queryId, page.at('queries', 0, 'queryId'));
+  (await server.get(good?.uri as string)).is(200, '0', { queryId: good?.queryId });
+  (await server.delete(good?.uri as string)).is(200, '0', { deleted: true });
+  (await server.delete(good?.uri as string)).is(200, '0', { deleted: false });
+  (await server.get(good?.uri as string)).is(404, 'OBJECT_NOT_FOUND');
+});
+
+test('a failure of a query names its entry in the history; a task’s query names its task', async () => {
+  const failed = (await server.query('shop', 'SELECT nothing')).is(400, 'SQL_INVALID');
+  (await server.get(`/api/v2/queries/${failed.at<string>('queryId')}`)).is(200, '0', { state: 'failed' });
+  const uri = await submit('SELECT 7 AS tasked');
+  const task = (await server.get(`${uri}?waitSeconds=30`)).is(200);
+  (await server.get(`/api/v2/queries/${task.at<string>('result', 'queryId')}`)).is(200, '0', { task: uri });
+});
+
+test('DML in a task happens once', async () => {
+  (await server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE once (i INT)' })).is(201);
+  const uri = await submit('INSERT INTO once SELECT range FROM range(10)');
+  (await server.get(`${uri}?waitSeconds=30`)).is(200, '0', { state: 'succeeded', result: { rowCount: 10 } });
+  assert.deepEqual(await server.rows('shop', 'SELECT count(*) FROM once'), [[10]]);
+});
