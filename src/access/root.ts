@@ -12,6 +12,7 @@ export const rootTokenFileName = 'root.token';
 /** Recognisable to secret scanners; 256 random bits follow. */
 const tokenPrefix = 'tbl_root_';
 const authorizationHeaderCharactersMax = 8192;
+const bearer = 'Bearer ';
 
 export interface Access {
   /** Throws UNAUTHENTICATED. */
@@ -67,6 +68,8 @@ export function rootAccess(token: string): Access {
       if (authorization === undefined || authorization === '') throw unauthenticated('credentials are missing');
       if (authorization.length > authorizationHeaderCharactersMax)
         throw unauthenticated('the Authorization header is too long');
+      // The usual form, without taking it apart.
+      if (authorization.startsWith(bearer) && matches(authorization.slice(bearer.length))) return root;
       const [, scheme = '', value = ''] = /^([A-Za-z]+) +([\x21-\x7e]+)$/.exec(authorization) ?? [];
       switch (scheme.toLowerCase()) {
         case 'bearer':

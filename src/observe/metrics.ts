@@ -2,6 +2,7 @@
 // number: endpoints, codes, warehouses; never names of users' objects.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Observation, Observe } from './observations.ts';
+import { RequestSeconds } from './request_seconds.ts';
 
 const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
@@ -22,13 +23,7 @@ export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'tabularium_' });
   const registers = [registry];
-  const requests = new Histogram({
-    name: 'tabularium_request_seconds',
-    help: 'Time from the first byte of a request to the last of its answer.',
-    labelNames: ['endpoint', 'code'],
-    buckets: secondsBuckets,
-    registers,
-  });
+  const requests = new RequestSeconds(registry, secondsBuckets);
   const queries = new Histogram({
     name: 'tabularium_query_seconds',
     help: 'Time of SQL statements in the engine, queueing apart.',
@@ -83,7 +78,7 @@ export function createMetrics(): Metrics {
   const read = (o: Observation): void => {
     switch (o.kind) {
       case 'requestEnded':
-        requests.labels(o.endpoint, o.code).observe(o.ms / 1000);
+        requests.observe(o.endpoint, o.code, o.ms / 1000);
         break;
       case 'requestBroken':
         broken.labels(o.code).inc();
