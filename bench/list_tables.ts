@@ -26,6 +26,7 @@ export const bench: Bench = {
       count: 1,
       order: 'cycle',
       status: 200,
+      awake: true,
       warmupMs: 300,
       durationMs: quick ? 500 : 3000,
     } as const;

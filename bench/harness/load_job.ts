@@ -22,6 +22,8 @@ export interface LoadJob {
   readonly warmupMs: number;
   readonly durationMs: number;
   readonly status: number;
+  /** On a core of its own, the generator polls instead of sleeping. */
+  readonly awake?: boolean;
 }
 
 /** Reads a whole result of a query, page after page on one connection. */
