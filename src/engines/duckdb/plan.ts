@@ -6,6 +6,7 @@ import type { StatementAnalysis } from '../engine.ts';
 import { numberTooLarge, parseTree } from './default_expression.ts';
 import { allowedFunctions, allowedTableFunctions } from './functions.ts';
 import { refusedStatement, sqlInvalid } from './sql_errors.ts';
+import { refuseOtherStatement, refuseUnbindable } from './statement_text.ts';
 import { ownSchema } from './steps.ts';
 
 type Table = StatementAnalysis['reads'][number];
@@ -37,8 +38,17 @@ const writers: Readonly<Record<string, Kind>> = {
 /** Deeper plans are not walked: no one writes them by hand, and the stack has an end. */
 const depthMax = 20_000;
 
-/** Throws SQL_INVALID, SQL_NOT_SUPPORTED or SQL_FORBIDDEN_FUNCTION. The connection has the statement's namespace. */
-export async function planOf(connection: DuckDBConnection, sql: string): Promise<Omit<StatementAnalysis, 'token'>> {
+/**
+ * Throws SQL_INVALID, SQL_NOT_SUPPORTED or SQL_FORBIDDEN_FUNCTION. The connection has the statement's namespace. `directories`:
+ * where the engine may touch files.
+ */
+export async function planOf(
+  connection: DuckDBConnection,
+  sql: string,
+  directories: readonly string[],
+): Promise<Omit<StatementAnalysis, 'token'>> {
+  refuseOtherStatement(sql);
+  refuseUnbindable(sql, directories);
   const text = 'SELECT json_serialize_plan($1::VARCHAR, skip_null := true, skip_empty := true)';
   const [row] = (await connection.runAndReadAll(text, [sql])).getRows();
   const plan = parseTree<SerializedPlan>(String(row?.[0]));

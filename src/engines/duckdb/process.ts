@@ -21,6 +21,8 @@ interface Pending {
   readonly interrupt: (why: Failure) => void;
   readonly resolve: (value: unknown) => void;
   readonly reject: (reason: unknown) => void;
+  /** What it ends with when the process does, where that is not what all end with. */
+  ending?: Failure;
 }
 
 export interface ProcessEvents {
@@ -38,7 +40,8 @@ export class EngineProcess {
   readonly #pending = new Map<number, Pending>();
   readonly #residentBytesMax: number;
   readonly #events: ProcessEvents;
-  readonly #exited: Promise<void>;
+  /** Resolves when the process is gone, and its files are free. */
+  readonly exited: Promise<void>;
   readonly #watch: NodeJS.Timeout;
   #nextId = 1;
   #alive = true;
@@ -60,8 +63,13 @@ export class EngineProcess {
       env: { ...process.env, UV_THREADPOOL_SIZE: String(threadPoolSize) },
     });
     this.#child.on('message', (message: FromEngine) => this.#receive(message));
-    this.#child.on('error', () => undefined);
-    this.#exited = new Promise((resolve) => {
+    this.exited = new Promise((resolve) => {
+      this.#child.on('error', (error) => {
+        // Without an id it never began, and no exit will follow.
+        if (this.#child.pid !== undefined) return;
+        this.#ended(error.message);
+        resolve();
+      });
       this.#child.once('exit', (code, signal) => {
         this.#ended(signal ?? `exit code ${code}`);
         resolve();
@@ -71,8 +79,9 @@ export class EngineProcess {
     this.#watch.unref();
   }
 
+  /** Whether it takes calls: a process that was killed takes none, though it is not gone yet. */
   get alive(): boolean {
-    return this.#alive;
+    return this.#alive && this.#killReason === undefined;
   }
 
   /** Whether somebody waits for it. */
@@ -94,7 +103,7 @@ export class EngineProcess {
     argument: Operations[K][0],
     { signal, timeoutMs }: CallOptions,
   ): Promise<Operations[K][1]> {
-    if (!this.#alive) return Promise.reject(this.#killReason ?? gone());
+    if (!this.#alive || (this.#killReason && operation !== 'close')) return Promise.reject(this.#killReason ?? gone());
     if (signal?.aborted) return Promise.reject(cancelled());
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
@@ -128,28 +137,33 @@ export class EngineProcess {
         reject: (error) => {
           end();
           // Whatever an interrupted statement ended with, it ended because it was told to.
-          reject(reason && error instanceof Failure && error.code === 'STATEMENT_CANCELLED' ? reason : error);
+          reject(reason ?? error);
         },
       });
       signal?.addEventListener('abort', abort, { once: true });
-      this.#send({ kind: 'call', id, operation, argument });
+      try {
+        this.#send({ kind: 'call', id, operation, argument });
+      } catch (error) {
+        end();
+        reject(error);
+      }
     });
   }
 
   /** Lets it close its files; kills it where that takes too long. `reason`: what running statements end with. */
   async stop(reason: Failure): Promise<void> {
-    if (!this.#alive) return this.#exited;
+    if (!this.#alive || this.#stopping || this.#killReason) return this.exited;
     this.#stopping = true;
-    for (const pending of this.#pending.values()) pending.interrupt(reason);
     this.#killReason = reason;
+    for (const pending of this.#pending.values()) pending.interrupt(reason);
     await this.call('close', undefined, { timeoutMs: stopTimeoutMs }).catch(() => undefined);
     this.#child.kill('SIGKILL');
-    await this.#exited;
+    await this.exited;
   }
 
   /** `reason`: what the statements that run end with. */
   kill(why: string, reason: Failure): void {
-    if (!this.#alive || this.#stopping) return;
+    if (!this.alive) return;
     this.#killReason = reason;
     this.#events.killed(why);
     this.#child.kill('SIGKILL');
@@ -196,22 +210,26 @@ export class EngineProcess {
 
   /** Too much memory, or no sign of life: the limits that the engine itself keeps are soft. */
   #look(): void {
-    if (!this.#alive || this.#stopping) return;
+    if (!this.alive) return;
     if (this.residentBytes > this.#residentBytesMax) {
       const statements = [...this.#pending.values()].filter((one) => one.operation === 'execute');
       const culprit = statements.length === 1 ? statements[0] : undefined;
-      culprit?.reject(
-        new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows'),
-      );
+      // It ends when the process does: whoever asks again at once meets the next one.
+      if (culprit)
+        culprit.ending = new Failure(
+          'MEMORY_LIMIT_EXCEEDED',
+          'the statement needs more memory than the warehouse allows',
+        );
       this.kill(`${this.residentBytes} resident bytes are more than ${this.#residentBytesMax}`, gone());
     } else if (Date.now() - this.lastHeartbeatAt > silenceMs) this.kill(`silent for ${silenceMs} ms`, gone());
   }
 
   #ended(how: string): void {
+    if (!this.#alive) return;
     this.#alive = false;
     clearInterval(this.#watch);
     const reason = this.#killReason ?? gone();
-    for (const pending of [...this.#pending.values()]) pending.reject(reason);
+    for (const pending of [...this.#pending.values()]) pending.reject(pending.ending ?? reason);
     if (!this.#stopping) this.#events.died(how);
   }
 }

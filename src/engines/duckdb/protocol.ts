@@ -82,5 +82,8 @@ export type WireFault =
   | { readonly kind: 'fatal'; readonly message: string }
   | { readonly kind: 'error'; readonly message: string; readonly stack?: string | undefined };
 
+/** Where the rows of a result are left that is larger than a page. */
+export const rowsFile = (resultPath: string): string => `${resultPath}.rows`;
+
 /** How often the engine process says that it is there. */
 export const heartbeatMs = 250;

@@ -15,7 +15,7 @@ import {
 import type { ResultColumn, StatementResult } from '../engine.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { bindParameters } from './parameters.ts';
-import type { WireOptions as Options, WireStatement } from './protocol.ts';
+import { type WireOptions as Options, rowsFile, type WireStatement } from './protocol.ts';
 import type { Session } from './sessions.ts';
 import { withoutEnd } from './statement_text.ts';
 import { rememberStep } from './steps.ts';
@@ -24,6 +24,7 @@ import { jsonExpression, resultTypeText } from './types.ts';
 /** Lines of ours above the user's text, for the places that errors name. */
 export const linesAbove = 1;
 const smallRows = 5000;
+const memoryRowsMax = 20_000;
 const inlineBytesMax = 262_144;
 const pageScanBytes = 65_536;
 const copyFormat = `(FORMAT csv, QUOTE '', ESCAPE '', DELIMITER e'\\x01', HEADER false)`;
@@ -49,23 +50,21 @@ export async function runSelect(
     select = describe(await session.prepare(statement.sql, statement.sql), statement.sql, options.numbers);
     known.set(key, select);
   }
-  const limit = options.rowsMax === undefined ? '' : ` LIMIT ${options.rowsMax + 1}`;
-  const from = `FROM (\n${select.text}\n) AS q(${select.names})${limit}`;
-  const small = select.rowCount < smallRows;
-  const result = small
-    ? await fromMemory(session, `SELECT ${select.rowText} ${from}`, key + limit, statement, select, options)
-    : await fromFile(
-        session,
-        `COPY (SELECT concat(${select.rowText}, ',') ${from}) TO ${quoteLiteral(rowsFile(options))} ${copyFormat}`,
-        statement,
-        select,
-        options,
-      );
+  const from = (rowsMax: number | undefined) =>
+    `FROM (\n${select.text}\n) AS q(${select.names})${rowsMax === undefined ? '' : ` LIMIT ${rowsMax + 1}`}`;
+  const file = quoteLiteral(rowsFile(options.resultPath));
+  const result =
+    (select.rowCount < smallRows ? await fromMemory(session, from, key, statement, select, options) : undefined) ??
+    (await fromFile(
+      session,
+      `COPY (SELECT concat(${select.rowText}, ',') ${from(options.rowsMax)}) TO ${file} ${copyFormat}`,
+      statement,
+      select,
+      options,
+    ));
   select.rowCount = result.rowCount;
   return result;
 }
-
-const rowsFile = (options: Options) => `${options.resultPath}.rows`;
 
 function describe(prepared: DuckDBPreparedStatement, sql: string, numbers: Options['numbers']): KnownSelect {
   const types = Array.from({ length: prepared.columnCount }, (_, i) => typeText(prepared.columnType(i)));
@@ -96,20 +95,23 @@ function typeText(type: DuckDBType): string {
   return String(type);
 }
 
+/** Undefined where the result is not small this time: other parameters, or other data, and it might fill the memory. */
 async function fromMemory(
   session: Session,
-  text: string,
+  from: (rowsMax: number) => string,
   key: string,
   statement: WireStatement,
   select: KnownSelect,
   options: Options,
-): Promise<StatementResult> {
-  const prepared = await session.prepare(key, text);
+): Promise<StatementResult | undefined> {
+  const { rowsMax = Number.POSITIVE_INFINITY } = options;
+  const limit = Math.min(rowsMax, memoryRowsMax);
+  const prepared = await session.prepare(`${key}${limit}`, `SELECT ${select.rowText} ${from(limit)}`);
   await bindParameters(prepared, statement.parameters, session.connection);
   const rows = await texts(await prepared.run());
-  const { rowsMax } = options;
-  const truncated = rowsMax !== undefined && rows.length > rowsMax;
-  if (truncated) rows.length = rowsMax;
+  const truncated = rows.length > limit;
+  if (truncated && limit < rowsMax) return undefined;
+  if (truncated) rows.length = limit;
   return finish(rows, select.columns, rows.length, truncated, options);
 }
 
@@ -133,7 +135,7 @@ async function finish(
   const text = rows.join(',\n');
   if (Buffer.byteLength(text) <= options.pageBytesMax)
     return { columns, rowCount, rows: { kind: 'text', text }, truncated };
-  const path = rowsFile(options);
+  const path = rowsFile(options.resultPath);
   await writeFile(path, `${text},\n`);
   return {
     columns,
@@ -150,7 +152,7 @@ async function fromFile(
   select: KnownSelect,
   options: Options,
 ): Promise<StatementResult> {
-  const path = rowsFile(options);
+  const path = rowsFile(options.resultPath);
   try {
     const prepared = await session.connection.prepare(text);
     let rowCount: number;

@@ -77,6 +77,8 @@ export class Sessions {
   readonly #idle: Session[] = [];
   readonly #busy = new Set<Session>();
   readonly #waiting: (() => void)[] = [];
+  /** Catalogs that no statement may enter, until the promise is kept. */
+  readonly #closed = new Map<string, Promise<void>>();
 
   constructor(instance: DuckDBInstance) {
     this.#instance = instance;
@@ -86,16 +88,51 @@ export class Sessions {
     return this.#busy.size;
   }
 
-  /** `key`: a statement that the session had better know. */
-  async with<T>(key: string | undefined, work: (session: Session) => Promise<T>): Promise<T> {
+  /**
+   * `key`: a statement that the session had better know. `interruptible` is told the connection that an interrupt should reach,
+   * and when none should any more.
+   */
+  async with<T>(
+    key: string | undefined,
+    interruptible: (connection: DuckDBConnection | undefined) => void,
+    work: (session: Session) => Promise<T>,
+  ): Promise<T> {
     const session = await this.#take(key);
     try {
+      interruptible(session.connection);
       return await work(session);
+    } catch (error) {
+      interruptible(undefined);
+      // A transaction that was interrupted in its end would be found open by the next statement.
+      await session.connection.run('ROLLBACK').catch(() => undefined);
+      throw error;
     } finally {
-      this.#busy.delete(session);
-      this.#idle.push(session);
-      this.#waiting.shift()?.();
+      interruptible(undefined);
+      this.#put(session);
     }
+  }
+
+  /** Keeps statements away from the catalog as their default, and waits for those that have it, while the work runs. */
+  async exclusive<T>(catalog: string, work: () => Promise<T>): Promise<T> {
+    while (this.#closed.has(catalog)) await this.#closed.get(catalog);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#closed.set(catalog, promise);
+    try {
+      await this.#release(catalog);
+      return await work();
+    } finally {
+      this.#closed.delete(catalog);
+      resolve();
+    }
+  }
+
+  /** Resolves when the catalog can be used as a default. */
+  async opened(catalog: string): Promise<void> {
+    while (this.#closed.has(catalog)) await this.#closed.get(catalog);
+  }
+
+  isClosed(catalog: string): boolean {
+    return this.#closed.has(catalog);
   }
 
   /** Prepared statements are void: what they name changed. */
@@ -104,8 +141,8 @@ export class Sessions {
   }
 
   /** Waits until no session has the catalog as its default. Throws CHANGE_IN_PROGRESS where statements do not end in time. */
-  async release(catalog: string): Promise<void> {
-    for (const session of this.#idle) if (session.catalog === catalog) await session.leave();
+  async #release(catalog: string): Promise<void> {
+    await this.#leave(catalog);
     const deadline = Date.now() + exclusiveWaitMs;
     while ([...this.#busy].some((session) => session.catalog === catalog)) {
       if (Date.now() > deadline) {
@@ -115,8 +152,30 @@ export class Sessions {
         );
       }
       await new Promise((resolve) => setTimeout(resolve, exclusivePollMs));
+      await this.#leave(catalog);
     }
-    for (const session of this.#idle) if (session.catalog === catalog) await session.leave();
+  }
+
+  /** Idle sessions are taken out meanwhile: nobody else may use one at the same time. */
+  async #leave(catalog: string): Promise<void> {
+    const leaving = this.#idle.filter((session) => session.catalog === catalog);
+    for (const session of leaving) {
+      this.#idle.splice(this.#idle.indexOf(session), 1);
+      this.#busy.add(session);
+    }
+    for (const session of leaving) {
+      try {
+        await session.leave();
+      } finally {
+        this.#put(session);
+      }
+    }
+  }
+
+  #put(session: Session): void {
+    this.#busy.delete(session);
+    this.#idle.push(session);
+    this.#waiting.shift()?.();
   }
 
   async #take(key: string | undefined): Promise<Session> {

@@ -14,10 +14,15 @@ export function sqlInvalid(message: string, sql: string, offset: number | undefi
 
 /** The endpoint that does what a refused statement would. */
 const instead: readonly (readonly [RegExp, string])[] = [
-  [/^create\s+(or\s+replace\s+)?table\b/i, 'tables are made by POST .../tables/create, which takes this statement'],
+  [
+    /^create\s+(or\s+replace\s+)?(temp\w*\s+)?table\b/i,
+    'tables are made by POST .../tables/create, which takes this statement',
+  ],
   [/^create\s+(schema|database)\b/i, 'databases are made by POST .../databases'],
   [/^alter\s+table\b/i, 'tables are changed by PATCH .../tables/{table}, and its actions'],
   [/^alter\s+(schema|database)\b/i, 'databases are changed by PATCH .../databases/{database}, and its actions'],
+  [/^(copy|export)\b/i, 'results are fetched by POST .../query, page by page'],
+  [/^comment\b/i, 'comments are changed by PATCH of the object'],
   [/^drop\s+table\b/i, 'tables are deleted by DELETE .../tables/{table}'],
   [/^drop\s+(schema|database)\b/i, 'databases are deleted by DELETE .../databases/{database}'],
   [/^truncate\b/i, 'tables are emptied by POST .../tables/{table}/truncate'],
@@ -103,7 +108,7 @@ function offsetOf(message: string, { sql, linesAbove }: ErrorPlace): number | un
 
 /** First paragraph, without the kind of error in front, and without anything that looks like a file. */
 export function cleaned(message: string): string {
-  const [first = ''] = message.split(/\n\n|\nPossible solutions|\nLINE \d/);
+  const [first = ''] = message.split(/\n\n|\nPossible solutions|\nLINE \d|(?<=\.) Use "SET /);
   return first
     .replace(/^[A-Z][A-Za-z ]* Error: /, '')
     .replace(/(?:\/[\w.@-]+){2,}/g, '<file>')

@@ -1,7 +1,7 @@
 // The engine process: owns the DuckDB instance and one file per catalog, does what the server asks, and dies with it. Started by
 // process.ts; nothing here is imported by the server.
 import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import {
@@ -38,6 +38,10 @@ import { forgetSteps, retryingConflicts } from './steps.ts';
 const lockWaitMs = 10_000;
 const lockPollMs = 100;
 const knownSelectsMax = 5000;
+/** An interrupt reaches only what runs at that instant; what is between two steps is told again. */
+const interruptAgainMs = 50;
+
+type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
 class Worker {
   readonly #instance: DuckDBInstance;
@@ -45,14 +49,17 @@ class Worker {
   readonly #scratch: DuckDBConnection;
   readonly #sessions: Sessions;
   readonly #dataDirectory: string;
+  /** Where the engine may touch files. */
+  readonly #directories: readonly string[];
   readonly #definitions = new Definitions();
   readonly #known = new Map<string, KnownSelect>();
 
-  constructor(instance: DuckDBInstance, scratch: DuckDBConnection, dataDirectory: string) {
+  constructor(instance: DuckDBInstance, scratch: DuckDBConnection, dataDirectory: string, spoolDirectory: string) {
     this.#instance = instance;
     this.#scratch = scratch;
     this.#sessions = new Sessions(instance);
     this.#dataDirectory = dataDirectory;
+    this.#directories = [resolve(catalogsDirectory(dataDirectory)), resolve(spoolDirectory)];
   }
 
   static async open({
@@ -94,7 +101,10 @@ class Worker {
       memory_limit: '1GiB',
       lock_configuration: 'true',
     });
-    return { worker: new Worker(instance, await scratch.connect(), dataDirectory), version: String(row?.[0]) };
+    return {
+      worker: new Worker(instance, await scratch.connect(), dataDirectory, spoolDirectory),
+      version: String(row?.[0]),
+    };
   }
 
   get runningStatements(): number {
@@ -106,11 +116,11 @@ class Worker {
     this.#instance.closeSync();
   }
 
-  /** One operation. `started` is told the connection that an interrupt should reach. */
+  /** One operation. `started` is told the connection that an interrupt should reach, and when none should. */
   async run(
     operation: OperationName,
     argument: unknown,
-    started: (connection: DuckDBConnection) => void,
+    started: Interruptible,
     signal: AbortSignal,
   ): Promise<unknown> {
     const operations: {
@@ -119,11 +129,12 @@ class Worker {
       analyze: (statement) => this.#analyze(statement, started),
       execute: (of) => this.#execute(of, started, signal),
       explain: (statement) => this.#explain(statement, started),
-      cost: (change) => this.#sessions.with(undefined, (session) => costOf(session.connection, change)),
+      cost: (change) => this.#sessions.with(undefined, started, (session) => costOf(session.connection, change)),
       apply: (of) => this.#apply(of, started, signal),
       forget: ({ catalog, steps }) =>
         this.#sessions.with(
           undefined,
+          started,
           async ({ connection }) => void (await forgetSteps(connection, catalog, steps)),
         ) as Promise<undefined>,
       insertRows: (of) => this.#insertRows(of, started, signal),
@@ -133,35 +144,32 @@ class Worker {
         return undefined;
       },
       tableStatistics: (table) =>
-        this.#sessions.with(undefined, (session) => tableStatistics(session.connection, table)),
+        this.#sessions.with(undefined, started, (session) => tableStatistics(session.connection, table)),
     };
     return (operations[operation as 'analyze'] as (argument: unknown) => Promise<unknown>)(argument);
   }
 
-  #analyze(statement: WireStatement, started: (connection: DuckDBConnection) => void): Promise<StatementAnalysis> {
-    return this.#sessions.with(undefined, async (session) => {
-      started(session.connection);
-      await enter(session, statement);
+  #analyze(statement: WireStatement, started: Interruptible): Promise<StatementAnalysis> {
+    return this.#within(statement, undefined, started, async (session) => {
       const epoch = this.#definitions.epoch;
-      const plan = await placed(statement.sql, 0, () => planOf(session.connection, statement.sql));
+      const plan = await placed(statement.sql, 0, () => planOf(session.connection, statement.sql, this.#directories));
       return { ...plan, token: String(epoch) };
     });
   }
 
   #execute(
     { statement, options, writes }: Operations['execute'][0],
-    started: (connection: DuckDBConnection) => void,
+    started: Interruptible,
     signal: AbortSignal,
   ): Promise<StatementResult> {
     const key = writes ? undefined : statement.sql;
-    return this.#sessions.with(key, async (session) => {
-      started(session.connection);
-      const current = () => {
-        if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
-        if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
-      };
+    const current = () => {
+      if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
+      if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
+    };
+    current();
+    return this.#within(statement, key, started, async (session) => {
       current();
-      await enter(session, statement);
       if (!writes) {
         if (this.#known.size > knownSelectsMax) this.#known.clear();
         const result = await placed(statement.sql, linesAbove, () =>
@@ -180,6 +188,7 @@ class Worker {
           await session.connection.run('COMMIT');
           return result;
         } catch (error) {
+          // A ROLLBACK that is interrupted leaves the transaction open; sessions.ts then ends it.
           await session.connection.run('ROLLBACK').catch(() => undefined);
           throw error;
         }
@@ -188,10 +197,8 @@ class Worker {
     });
   }
 
-  #explain(statement: WireStatement, started: (connection: DuckDBConnection) => void): Promise<string> {
-    return this.#sessions.with(undefined, async (session) => {
-      started(session.connection);
-      await enter(session, statement);
+  #explain(statement: WireStatement, started: Interruptible): Promise<string> {
+    return this.#within(statement, undefined, started, async (session) => {
       return placed(statement.sql, 1, async () => {
         const rows = (await session.connection.runAndReadAll(`EXPLAIN\n${statement.sql}`)).getRows();
         return rows.map((row) => String(row[1])).join('\n');
@@ -201,20 +208,21 @@ class Worker {
 
   async #apply(
     { change, step }: Operations['apply'][0],
-    started: (connection: DuckDBConnection) => void,
+    started: Interruptible,
     signal: AbortSignal,
   ): Promise<undefined> {
     this.#changed(change);
-    try {
-      if (change.kind === 'renameCatalog' || change.kind === 'dropCatalog')
-        await this.#sessions.release(change.catalog.name);
-      await this.#sessions.with(undefined, async (session) => {
-        started(session.connection);
+    const apply = () =>
+      this.#sessions.with(undefined, started, async (session) => {
         if (session.catalog !== undefined) await session.leave();
         await placed('', 0, () =>
           applyChange(session.connection, change, { dataDirectory: this.#dataDirectory, step, signal }),
         );
       });
+    try {
+      if (change.kind === 'renameCatalog' || change.kind === 'dropCatalog')
+        await this.#sessions.exclusive(change.catalog.name, apply);
+      else await apply();
     } finally {
       this.#changed(change);
     }
@@ -230,13 +238,35 @@ class Worker {
 
   #insertRows(
     { table, batch, definition }: Operations['insertRows'][0],
-    started: (connection: DuckDBConnection) => void,
+    started: Interruptible,
     signal: AbortSignal,
   ): Promise<number> {
-    return this.#sessions.with(undefined, (session) => {
-      started(session.connection);
-      return placed('', 0, () => insertRows(session.connection, table, batch, definition, signal));
-    });
+    return this.#sessions.with(undefined, started, (session) =>
+      placed('', 0, () => insertRows(session.connection, table, batch, definition, signal)),
+    );
+  }
+
+  /** The work in a session that has the namespace as its default. */
+  async #within<T>(
+    namespace: Namespace,
+    key: string | undefined,
+    started: Interruptible,
+    work: (session: Session) => Promise<T>,
+  ): Promise<T> {
+    const { name } = namespace.catalog;
+    for (;;) {
+      if (this.#sessions.isClosed(name)) await this.#sessions.opened(name);
+      const done = await this.#sessions.with(key, started, async (session) => {
+        // It may have closed while this waited for a session.
+        if (this.#sessions.isClosed(name)) {
+          if (session.catalog === name) await session.leave();
+          return undefined;
+        }
+        await enter(session, namespace);
+        return { value: await work(session) };
+      });
+      if (done) return done.value;
+    }
   }
 }
 
@@ -245,6 +275,8 @@ async function enter(session: Session, namespace: Namespace): Promise<void> {
   try {
     await session.use(namespace);
   } catch (error) {
+    if (error instanceof Error && error.message.startsWith('INTERRUPT'))
+      throw failureOf(error, { sql: '', linesAbove: 0 });
     const name = namespace.database ?? namespace.catalog.name;
     throw new Failure('CHANGE_IN_PROGRESS', `${JSON.stringify(name)} is being changed`, {}, { cause: error });
   }
@@ -286,9 +318,15 @@ function faultOf(error: unknown): WireFault {
   return { kind: 'error', message, stack };
 }
 
+interface Running {
+  readonly abort: AbortController;
+  connection: DuckDBConnection | undefined;
+  again: NodeJS.Timeout | undefined;
+}
+
 function main(): void {
   let worker: Worker | undefined;
-  const running = new Map<number, { abort: AbortController; connection?: DuckDBConnection }>();
+  const running = new Map<number, Running>();
   const send = (message: FromEngine) => {
     if (process.connected) process.send?.(message);
   };
@@ -300,22 +338,25 @@ function main(): void {
     }
     if (!worker) throw new Error('the engine is not open');
     if (operation === 'close') return worker.close();
-    const entry: { abort: AbortController; connection?: DuckDBConnection } = { abort: new AbortController() };
+    const entry: Running = { abort: new AbortController(), connection: undefined, again: undefined };
     running.set(id, entry);
-    const started = (connection: DuckDBConnection) => {
+    const started: Interruptible = (connection) => {
       entry.connection = connection;
     };
     try {
       return await worker.run(operation, argument, started, entry.abort.signal);
     } finally {
+      clearInterval(entry.again);
       running.delete(id);
     }
   };
   process.on('message', (message: ToEngine) => {
     if (message.kind === 'interrupt') {
       const entry = running.get(message.id);
-      entry?.abort.abort();
-      entry?.connection?.interrupt();
+      if (!entry || entry.abort.signal.aborted) return;
+      entry.abort.abort();
+      entry.connection?.interrupt();
+      entry.again = setInterval(() => entry.connection?.interrupt(), interruptAgainMs);
       return;
     }
     const { id, operation, argument } = message;

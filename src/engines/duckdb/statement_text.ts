@@ -1,0 +1,171 @@
+// What is seen in a statement's text before the engine sees it: where it ends, and what may not even be bound, because binding
+// alone reads files, runs other text or takes for ever. What a statement means is its plan's to say (plan.ts).
+import { resolve, sep } from 'node:path';
+import { Failure } from '../../standard/failure.ts';
+import { unboundFunctions } from './functions.ts';
+import { refusedStatement, sqlInvalid } from './sql_errors.ts';
+
+/** The engine binds `a -> b` as JSON and as a lambda: each further arrow of a chain doubles the time (14: 0.15 s, 20: 10 s). */
+const arrowsInChainMax = 10;
+
+// A blank, a comment, a text, a quoted name, a word, a number, an arrow, or one character. The engine takes Unicode's spaces for
+// spaces. Comments that nest and texts between dollars have an end that no regular expression finds.
+const token =
+  /[\s\u0085\u200b-\u200f\u2028-\u202f\u205f-\u206f\ufeff]+|--[^\n\r]*|\/\*|[eE]'(?:\\[\s\S]|''|[^'\\])*'?|'(?:[^']|'')*'?|"(?:[^"]|"")*"?|\$(?:[A-Za-z_\u0080-\u{10ffff}][\w\u0080-\u{10ffff}]*)?\$|[A-Za-z_\u0080-\u{10ffff}][\w$\u0080-\u{10ffff}]*|[\d.][\w.]*|->>?|[\s\S]/uy;
+const blank = /^(?:[\s\u0085\u200b-\u200f\u2028-\u202f\u205f-\u206f\ufeff]|--|\/\*)/u;
+const word = /^[A-Za-z_\u0080-\u{10ffff}]/u;
+
+interface Token {
+  readonly at: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+/** Without blanks and comments. */
+function* tokensOf(sql: string): Generator<Token> {
+  for (let at = 0; at < sql.length; ) {
+    token.lastIndex = at;
+    const text = token.exec(sql)?.[0] ?? (sql[at] as string);
+    let end = at + text.length;
+    if (text === '/*') end = commentEnd(sql, at);
+    else if (text.length > 1 && text.startsWith('$')) {
+      const close = sql.indexOf(text, end);
+      end = close < 0 ? sql.length : close + text.length;
+    }
+    if (!blank.test(text)) yield { at, end, text: sql.slice(at, end) };
+    at = end;
+  }
+}
+
+/** Comments nest. One that does not end reaches to the text's end. */
+function commentEnd(sql: string, start: number): number {
+  const mark = /\/\*|\*\//g;
+  mark.lastIndex = start + 2;
+  for (let depth = 1; ; ) {
+    const found = mark.exec(sql);
+    if (!found) return sql.length;
+    depth += found[0] === '/*' ? 1 : -1;
+    if (depth === 0) return mark.lastIndex;
+  }
+}
+
+/** The text up to its closing semicolon, so that it can stand in brackets. The analysis has shown that nothing follows. */
+export function withoutEnd(sql: string): string {
+  if (!sql.includes(';')) return sql;
+  for (const { at, text } of tokensOf(sql)) if (text === ';') return sql.slice(0, at);
+  return sql;
+}
+
+const refusedFirst =
+  /^(?:create|alter|drop|truncate|use|begin|start|commit|rollback|abort|end|explain|show|describe|desc|attach|detach|copy|export|import|set|reset|pragma|call|install|load|update\s+extensions|checkpoint|force|prepare|execute|deallocate|vacuum|analyze|comment|grant|revoke)\b/i;
+
+/** Throws SQL_NOT_SUPPORTED for a text that begins as no statement that is run does: its binding may do things already. */
+export function refuseOtherStatement(sql: string): void {
+  const { value } = tokensOf(sql).next();
+  const [first] = refusedFirst.exec(value ? sql.slice(value.at, value.at + 100) : '') ?? [];
+  if (first !== undefined) throw refusedStatement(sql, first.toUpperCase());
+}
+
+/** After these a name before a bracket is no call: INSERT INTO query (a), WITH query (a) AS, FROM t AS query (a). */
+const naming = new Set(['INTO', 'AS', 'WITH', 'RECURSIVE']);
+/** Words that end an operand: a chain of arrows does not pass them. */
+const separators = new Set(
+  'SELECT FROM WHERE AND OR AS ON WHEN THEN ELSE END BY HAVING LIMIT IN IS LIKE ILIKE BETWEEN USING UNION VALUES SET QUALIFY'.split(
+    ' ',
+  ),
+);
+
+/**
+ * Throws SQL_INVALID or SQL_FORBIDDEN_FUNCTION for what must not be bound. `directories`: where the engine itself may read and
+ * write files; a table named by a path there would be read while its columns are looked up, and errors would tell of them.
+ */
+export function refuseUnbindable(sql: string, directories: readonly string[]): void {
+  if (!sql.isWellFormed()) throw sqlInvalid('the text is not well-formed Unicode', sql, 0);
+  const nul = sql.indexOf('\0');
+  if (nul >= 0) throw sqlInvalid('a NUL character cannot be in SQL text', sql, nul);
+  const arrows = new Arrows();
+  let before = '';
+  let name: Token | undefined;
+  for (const one of tokensOf(sql)) {
+    const { text, at } = one;
+    if (text === '(' && name) refuseCall(nameIn(name.text));
+    name = undefined;
+    const upper = word.test(text) ? text.toUpperCase() : '';
+    if (/^[$"']|^[eE]'/.test(text)) refuseFile(contentOf(text), directories);
+    if ((upper !== '' && !text.endsWith("'")) || text.startsWith('"')) {
+      if (!naming.has(before)) name = one;
+      if (separators.has(upper)) arrows.operandEnds();
+    } else if (arrows.see(text) > arrowsInChainMax) {
+      throw sqlInvalid(
+        `more than ${arrowsInChainMax} arrows follow one another; use a path: json_extract(x, '$.a.b.c')`,
+        sql,
+        at,
+      );
+    }
+    before = upper;
+  }
+}
+
+const nameIn = (text: string) => (text.startsWith('"') ? contentOf(text) : text).toLowerCase();
+
+function refuseCall(name: string): void {
+  if (!unboundFunctions(name)) return;
+  throw new Failure('SQL_FORBIDDEN_FUNCTION', `the function ${JSON.stringify(name)} is not offered`, {
+    function: name,
+  });
+}
+
+function refuseFile(content: string, directories: readonly string[]): void {
+  const path = content.replace(/^file:(?:\/\/(?:localhost(?=\/))?)?/i, '');
+  if (!path.startsWith('/') && !path.startsWith('\\')) return;
+  const full = resolve(path);
+  if (directories.some((directory) => full === directory || full.startsWith(directory + sep))) {
+    throw new Failure('SQL_NOT_SUPPORTED', 'files are not read or written by SQL');
+  }
+}
+
+/** What a text or quoted name holds, as the engine reads it. */
+function contentOf(text: string): string {
+  if (text.startsWith('$')) {
+    const mark = text.indexOf('$', 1) + 1;
+    return text.slice(mark, Math.max(mark, text.length - mark));
+  }
+  const quote = text.startsWith('"') ? '"' : "'";
+  const inner = text.slice(text.indexOf(quote) + 1, -1).replaceAll(quote + quote, quote);
+  return /^[eE]/.test(text) ? unescaped(inner) : inner;
+}
+
+const simpleEscapes: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
+
+function unescaped(text: string): string {
+  return text.replace(/\\(x[0-9a-f]{1,2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[0-7]{1,3}|[\s\S])/gi, (_, what: string) => {
+    const hex = /^[xu]([0-9a-f]+)$/i.exec(what)?.[1];
+    const code = hex ? Number.parseInt(hex, 16) : /^[0-7]/.test(what) ? Number.parseInt(what, 8) : undefined;
+    if (code === undefined) return simpleEscapes[what] ?? what;
+    return code > 0x10ffff ? '' : String.fromCodePoint(code);
+  });
+}
+
+/** How many arrows stand in one operand, those in its brackets included. */
+class Arrows {
+  readonly #levels: { chain: number; longest: number }[] = [{ chain: 0, longest: 0 }];
+
+  see(text: string): number {
+    const levels = this.#levels;
+    const level = levels.at(-1) as { chain: number; longest: number };
+    if (text === '(' || text === '[' || text === '{') levels.push({ chain: 0, longest: 0 });
+    else if ((text === ')' || text === ']' || text === '}') && levels.length > 1) {
+      levels.pop();
+      const outer = levels.at(-1) as { chain: number; longest: number };
+      outer.chain += Math.max(level.chain, level.longest);
+    } else if (text === ',' || text === ';') this.operandEnds();
+    else if (text === '->') level.chain++;
+    return levels.at(-1)?.chain ?? 0;
+  }
+
+  operandEnds(): void {
+    const level = this.#levels.at(-1) as { chain: number; longest: number };
+    level.longest = Math.max(level.longest, level.chain);
+    level.chain = 0;
+  }
+}

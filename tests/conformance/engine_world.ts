@@ -1,0 +1,163 @@
+// A warehouse of the port on a real engine in a directory of its own, for the suites that test statements and limits.
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
+import {
+  type CatalogRef,
+  type Change,
+  type EngineEvent,
+  type EngineWarehouse,
+  type ExecuteOptions,
+  StaleAnalysis,
+  type Statement,
+  type StatementAnalysis,
+  type StatementParameters,
+  type StatementResult,
+} from '../../src/engines/engine.ts';
+import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../../src/model/records.ts';
+import { parseType } from '../../src/model/types.ts';
+import { Failure } from '../../src/standard/failure.ts';
+
+export const MiB = 1024 * 1024;
+
+export const spec: WarehouseSpec = {
+  engine: 'duckdb',
+  suspended: false,
+  threads: 2,
+  memoryLimitBytes: 512 * MiB,
+  spillLimitBytes: 256 * MiB,
+  autoSuspendSeconds: 0,
+  autoResume: true,
+  queriesMax: 8,
+  queueMax: 8,
+  statementTimeoutSeconds: 60,
+};
+
+export interface RunOptions extends Partial<Omit<ExecuteOptions, 'analysis'>> {
+  readonly parameters?: StatementParameters;
+  readonly analysis?: StatementAnalysis;
+  /** Undefined: the suite's own; null: none. */
+  readonly database?: string | null;
+}
+
+export interface EngineWorld {
+  readonly engine: EngineWarehouse;
+  readonly catalog: CatalogRef;
+  readonly catalogs: CatalogRef[];
+  readonly database: string;
+  readonly directory: string;
+  readonly spool: string;
+  readonly events: EngineEvent[];
+  readonly change: (change: Change) => Promise<void>;
+  readonly table: (
+    name: string,
+    columns: Readonly<Record<string, string>>,
+    keys?: Partial<TableDefinition>,
+  ) => Promise<TableDefinition>;
+  readonly statement: (sql: string, options?: RunOptions) => Statement;
+  /** Analyses and executes, as query/queries.ts does. */
+  readonly run: (sql: string, options?: RunOptions) => Promise<StatementResult>;
+  readonly close: () => Promise<void>;
+}
+
+export async function openEngine(given: Partial<WarehouseSpec> = {}): Promise<EngineWorld> {
+  const directory = mkdtempSync(join(tmpdir(), 'tabularium-éngine '));
+  const spool = join(directory, "spool's 'ü");
+  mkdirSync(spool);
+  const catalog: CatalogRef = { id: randomUUID(), name: 'c "1"' };
+  const catalogs = [catalog];
+  const events: EngineEvent[] = [];
+  const database = 'd é';
+  const engine = duckdbEngine.open({
+    name: 'w',
+    spec: { ...spec, ...given },
+    dataDirectory: directory,
+    spoolDirectory: spool,
+    observe: (event) => events.push(event),
+    catalogs: async () => catalogs,
+  });
+  await engine.start();
+  const change = (one: Change) => engine.apply(one, { step: randomUUID(), signal: new AbortController().signal });
+  await change({ kind: 'createCatalog', catalog });
+  await change({ kind: 'createDatabase', database: { catalog, database } });
+  const statement: EngineWorld['statement'] = (sql, options = {}) => ({
+    sql,
+    parameters: options.parameters,
+    catalog,
+    database: options.database === null ? undefined : (options.database ?? database),
+  });
+  return {
+    engine,
+    catalog,
+    catalogs,
+    database,
+    directory,
+    spool,
+    events,
+    change,
+    statement,
+    async table(name, columns, keys = {}) {
+      const definition = definitionOf(columns, keys);
+      await change({ kind: 'createTable', table: { catalog, database, table: name }, definition });
+      return definition;
+    },
+    async run(sql, options = {}) {
+      const of = statement(sql, options);
+      const { parameters: _, database: __, ...rest } = options;
+      for (let attempt = 0; ; attempt++) {
+        try {
+          return await engine.execute(of, {
+            numbers: 'number',
+            timeoutMs: 20_000,
+            signal: new AbortController().signal,
+            resultPath: join(spool, randomUUID()),
+            pageBytesMax: MiB,
+            ...rest,
+            analysis: options.analysis ?? (await engine.analyze(of)),
+          });
+        } catch (error) {
+          if (!(error instanceof StaleAnalysis) || options.analysis || attempt > 5) throw error;
+        }
+      }
+    },
+    async close() {
+      await engine.stop();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+export function definitionOf(
+  columns: Readonly<Record<string, string>>,
+  keys: Partial<TableDefinition> = {},
+): TableDefinition {
+  const made: ColumnDefinition[] = Object.entries(columns).map(([name, type]) => ({
+    name,
+    type: parseType(type),
+    nullable: !keys.primaryKey?.includes(name),
+  }));
+  return { columns: made, primaryKey: [], uniqueKey: [], ...keys };
+}
+
+/** The failure that the work ends with, as one record to compare. */
+export async function failureOf(
+  work: Promise<unknown>,
+): Promise<{ code: string; message: string; result: Record<string, unknown> }> {
+  try {
+    await work;
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    return { code: error.code, message: error.message, result: { ...error.result } };
+  }
+  return { code: '0', message: 'it succeeded', result: {} };
+}
+
+export async function eventually(what: string, holds: () => boolean, withinMs = 10_000): Promise<void> {
+  const deadline = Date.now() + withinMs;
+  while (!holds()) {
+    if (Date.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
