@@ -1,9 +1,11 @@
 // How an object changes: its spec, its owner, its name. Without an engine: one transaction. With one: an intent, the
 // engine's step, the commit; or, where data has to be rewritten, an intent and a task that does the rest.
 import { isDeepStrictEqual } from 'node:util';
+import type { Change, ChangeCost } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
+import { visible } from '../store/migrations.ts';
 import { HandedBack, RetryableError } from '../tasks/task.ts';
 import { insertTask } from '../tasks/task_rows.ts';
 import {
@@ -56,7 +58,7 @@ export async function updateObject(
     nameKey(object.parentId, object.category, name),
   );
   return inTurn(context, keys, async () => {
-    const rewrites = change && request.task && (await engine?.cost(change)) === 'rewrite';
+    const rewrites = change && engine && request.task && (await costOf(context, engine, change, object)) === 'rewrite';
     const begun = await context.store.transaction((tx) => begin(context, tx, object, request, rewrites === true));
     if (begun.kind === 'done') {
       if (begun.changed) tell(context, begun.row, begun.row.name !== object.name);
@@ -69,6 +71,24 @@ export async function updateObject(
     }
     return { object: await realise(context, engine as CatalogEngine, begun.intent) };
   });
+}
+
+/** Asked before anything is written down, so what the engine is asked about may be called otherwise by now. */
+async function costOf(
+  context: CatalogContext,
+  engine: CatalogEngine,
+  change: Change,
+  object: CatalogObject,
+): Promise<ChangeCost> {
+  try {
+    return await engine.cost(change);
+  } catch (error) {
+    await context.store.transaction(async (tx) => {
+      const row = await freshRow(context, tx, object, undefined);
+      checkChangePath(change, namesOf(await checkedChain(context, tx, { ...object, name: row.name })));
+    });
+    throw error;
+  }
 }
 
 async function begin(
@@ -92,6 +112,7 @@ async function begin(
     };
   }
   checkChangePath(change, namesOf(chain));
+  if (request.children) await checkChildren(tx, row, request.children);
   if (next.name !== undefined) await checkNewName(context, tx, row, next.name);
   const reservationId = next.name === undefined ? undefined : await reserveName(context, tx, row, next.name);
   const task =
@@ -141,6 +162,24 @@ function difference(row: ObjectRow, request: UpdateRequest): NextRow {
     ...(owner === undefined || owner === row.owner ? {} : { owner }),
     ...(name === undefined || name === row.name ? {} : { name }),
   };
+}
+
+async function checkChildren(
+  tx: Tx,
+  row: ObjectRow,
+  { category, seen }: NonNullable<UpdateRequest['children']>,
+): Promise<void> {
+  const children = await tx
+    .selectFrom('objects')
+    .select(['id', 'version'])
+    .where('parent_id', '=', row.id)
+    .where('category', '=', category)
+    .where(visible)
+    .execute();
+  const versions = new Map(children.map(({ id, version }) => [id, version]));
+  if (versions.size !== seen.length || seen.some(({ id, version }) => versions.get(id) !== version)) {
+    throw new ObjectChanged();
+  }
 }
 
 async function checkNewName(context: CatalogContext, tx: Tx, row: ObjectRow, name: string): Promise<void> {

@@ -57,6 +57,8 @@ export interface UpdateRequest<S = unknown> {
   readonly principal: Principal;
   readonly warehouse?: string | undefined;
   readonly change?: Change | undefined;
+  /** The children that `change` was made from: where they are others by now, the object counts as changed. */
+  readonly children?: { readonly category: Category; readonly seen: readonly CatalogObject[] } | undefined;
   /** The task that does the change, should it have to rewrite data. `target` is the object's URI. */
   readonly task?: { readonly type: string; readonly target: string; readonly request: unknown } | undefined;
 }

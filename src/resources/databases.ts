@@ -45,6 +45,7 @@ import {
 } from './fields.ts';
 import { searched } from './search.ts';
 import { sqlActions } from './sql_actions.ts';
+import { definitionOf } from './table_definition.ts';
 
 const DatabaseRecord = Type.Object({
   name: Type.String(),
@@ -74,11 +75,11 @@ async function requireUsableName(name: string, root: CatalogObject<CatalogSpec>,
 }
 
 /** All tables, for an engine that has to move them one by one. */
-async function tablesOf(database: CatalogObject, context: Context) {
-  const tables: { name: string; definition: TableSpec }[] = [];
+async function tablesOf(database: CatalogObject, context: Context): Promise<CatalogObject<TableSpec>[]> {
+  const tables: CatalogObject<TableSpec>[] = [];
   for (let after: string | undefined; ; ) {
     const some = await context.catalog.list(database.id, 'tables', { limit: 1000, ...defined({ after }) });
-    for (const table of some) tables.push({ name: table.name, definition: table.spec as TableSpec });
+    tables.push(...(some as CatalogObject<TableSpec>[]));
     if (some.length < 1000) return tables;
     after = some.at(-1)?.name;
   }
@@ -205,6 +206,7 @@ export const databases: Category<Context> = {
           const chain = (await context.catalog.require(pathOf(path))) as Chain;
           const [root, object] = chain;
           await requireUsableName(body.newName, root, context);
+          const tables = await tablesOf(object, context);
           const changed = await context.catalog.update(object, {
             name: body.newName,
             principal: context.call.principal,
@@ -213,8 +215,9 @@ export const databases: Category<Context> = {
               kind: 'renameDatabase',
               database: ref(chain),
               newName: body.newName,
-              tables: await tablesOf(object, context),
+              tables: tables.map(({ name, spec }) => ({ name, definition: definitionOf(spec) })),
             },
+            children: { category: 'tables', seen: tables },
             task: {
               type: 'rename_database',
               target: ((await render(pathOf(path), chain, context, as)) as { uri: string }).uri,
