@@ -13,17 +13,24 @@ const growthMegabytesMax = 100;
 const database = 'wide';
 const table = 'mixed';
 
+async function build(dataDirectory: string, rows: number): Promise<void> {
+  const server = await TabulariumServer.start({ dataDirectory, pinned: false });
+  try {
+    await server.put(`/api/v2/databases/${database}`);
+    await server.put(`/api/v2/databases/${database}/tables/${table}`, { columns: mixedColumns });
+    await server.query(database, `INSERT INTO ${table} ${mixedRowsSql(rows)}`);
+  } finally {
+    await server.stop();
+  }
+}
+
 export const bench: Bench = {
   name: 'result_pages',
   claim: `1 M rows × 8 columns of mixed types as paged JSON: at least ${ratioMin} of the MB/s of DuckDB's own COPY (FORMAT json) to a file, and the server's memory grows by less than ${growthMegabytesMax} MB.`,
   async run({ quick, workDirectory, say }) {
     const rows = quick ? 100_000 : 1_000_000;
     const dataDirectory = join(workDirectory, 'data');
-    const building = await TabulariumServer.start({ dataDirectory, pinned: false });
-    await building.put(`/api/v2/databases/${database}`);
-    await building.put(`/api/v2/databases/${database}/tables/${table}`, { columns: mixedColumns });
-    await building.query(database, `INSERT INTO ${table} ${mixedRowsSql(rows)}`);
-    await building.stop();
+    await build(dataDirectory, rows);
     const file = await copyCatalogFile(dataDirectory, join(workDirectory, 'direct'));
 
     const server = await TabulariumServer.start({ dataDirectory, pinned: false });

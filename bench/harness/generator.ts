@@ -68,71 +68,90 @@ class Answers {
   }
 }
 
-function load(job: LoadJob): Promise<LoadResult> {
-  const { connections, order, count } = job;
+/** What is counted of the answers to what was sent in one stretch of time. */
+class Tally {
+  readonly #from: number;
+  readonly #samples: Float64Array;
+  #requests = 0;
+  #answered = 0;
+  #bytes = 0;
+  #last: number;
+
+  constructor(from: number, durationMs: number) {
+    this.#from = from;
+    this.#last = from;
+    this.#samples = new Float64Array(Math.min(samplesMax, 200_000 * Math.ceil(durationMs / 1000)));
+  }
+
+  add(sentAt: number, bytes: number): void {
+    const now = performance.now();
+    this.#answered++;
+    // What was sent in the warm-up counts for nothing, even where its answer comes after.
+    if (sentAt < this.#from) return;
+    if (this.#requests < this.#samples.length) this.#samples[this.#requests] = now - sentAt;
+    this.#requests++;
+    this.#bytes += bytes;
+    this.#last = now;
+  }
+
+  result(next: number): LoadResult {
+    const elapsedMs = this.#last - this.#from;
+    const sorted = this.#samples.subarray(0, Math.min(this.#requests, this.#samples.length)).sort();
+    const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+    return {
+      requests: this.#requests,
+      answered: this.#answered,
+      bytes: this.#bytes,
+      elapsedMs,
+      perSecond: (this.#requests / elapsedMs) * 1000,
+      megabytesPerSecond: this.#bytes / elapsedMs / 1000,
+      p50Ms: at(0.5),
+      p99Ms: at(0.99),
+      next,
+    };
+  }
+}
+
+/** Hands out the requests of a job, in its order; undefined when there are no more. */
+function requestsOf(job: LoadJob): { readonly take: () => Buffer | undefined; readonly next: () => number } {
+  const { order, count } = job;
   const made: Buffer[] = [];
   if (order !== 'once') for (let n = 0; n < count; n++) made.push(requestBytes(job, n));
   const random = chance(job.seed ?? 1);
   let next = job.first ?? 0;
-  const nextRequest = (): Buffer | undefined => {
+  const take = (): Buffer | undefined => {
     if (order === 'random') return made[Math.floor(random() * count)];
     if (order === 'cycle') return made[next++ % count];
     return next < count ? requestBytes(job, next++) : undefined;
   };
-  const samples = new Float64Array(Math.min(samplesMax, 200_000 * Math.ceil(job.durationMs / 1000)));
-  let requests = 0;
-  let answered = 0;
-  let bytes = 0;
-  let open = connections;
-  const { promise, resolve, reject } = Promise.withResolvers<LoadResult>();
-  const began = performance.now();
-  const from = began + job.warmupMs;
+  return { take, next: () => next };
+}
+
+function load(job: LoadJob): Promise<LoadResult> {
+  const { take, next } = requestsOf(job);
+  const from = performance.now() + job.warmupMs;
   const until = from + job.durationMs;
-  let last = from;
-  const finish = () => {
-    const elapsedMs = last - from;
-    const sorted = samples.subarray(0, Math.min(requests, samples.length)).sort();
-    const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-    const perSecond = (requests / elapsedMs) * 1000;
-    const megabytesPerSecond = bytes / elapsedMs / 1000;
-    resolve({
-      requests,
-      answered,
-      bytes,
-      elapsedMs,
-      perSecond,
-      megabytesPerSecond,
-      p50Ms: at(0.5),
-      p99Ms: at(0.99),
-      next,
-    });
-  };
+  const tally = new Tally(from, job.durationMs);
+  let open = job.connections;
+  const { promise, resolve, reject } = Promise.withResolvers<LoadResult>();
   const connection = () => {
     const answers = new Answers(job.status);
     let sentAt = 0;
     const send = () => {
-      const bytesToSend = performance.now() < until ? nextRequest() : undefined;
-      if (bytesToSend === undefined) {
+      const request = performance.now() < until ? take() : undefined;
+      if (request === undefined) {
         socket.end();
-        if (--open === 0) finish();
+        if (--open === 0) resolve(tally.result(next()));
         return;
       }
       sentAt = performance.now();
-      socket.write(bytesToSend);
+      socket.write(request);
     };
     const receive = (size: number, buffer: Uint8Array): boolean => {
       try {
-        const whole = answers.take(Buffer.from(buffer.buffer, buffer.byteOffset, size));
-        if (whole === undefined) return true;
-        const now = performance.now();
-        answered++;
-        // What was sent in the warm-up counts for nothing, even where its answer comes after.
-        if (sentAt >= from) {
-          if (requests < samples.length) samples[requests] = now - sentAt;
-          requests++;
-          bytes += whole;
-          last = now;
-        }
+        const bytes = answers.take(Buffer.from(buffer.buffer, buffer.byteOffset, size));
+        if (bytes === undefined) return true;
+        tally.add(sentAt, bytes);
         send();
       } catch (error) {
         socket.destroy();
@@ -140,16 +159,12 @@ function load(job: LoadJob): Promise<LoadResult> {
       }
       return true;
     };
-    const socket: Socket = connect({
-      port: job.port,
-      host: '127.0.0.1',
-      noDelay: true,
-      onread: { buffer: Buffer.alloc(receiveBytes), callback: receive },
-    });
+    const onread = { buffer: Buffer.alloc(receiveBytes), callback: receive };
+    const socket: Socket = connect({ port: job.port, host: '127.0.0.1', noDelay: true, onread });
     socket.on('connect', send);
     socket.on('error', reject);
   };
-  for (let i = 0; i < connections; i++) connection();
+  for (let i = 0; i < job.connections; i++) connection();
   // Never sleeps while it measures: to wake it would cost the slower of two servers more than the faster one.
   const stayAwake = () => {
     if (open > 0) setImmediate(stayAwake);
