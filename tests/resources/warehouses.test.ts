@@ -58,9 +58,12 @@ scenarios(
         tabletCount: 1,
         errorMessage: null,
       },
-      afterwards: async (_, reply) => {
-        for (const field of ['cpuCores', 'memoryLimitBytes', 'diskAvailableBytes', 'diskTotalBytes'])
-          assert.ok(reply.at<number>(field) > 0, field);
+      afterwards: async (on, reply) => {
+        const measured = ['cpuCores', 'memoryUsedBytes', 'memoryLimitBytes', 'diskAvailableBytes', 'diskTotalBytes'];
+        await until('a heartbeat, and a look at the disk', async () => {
+          const { result } = await on.get(backend);
+          return measured.every((field) => (result[field] as number) > 0);
+        });
         assert.match(reply.at('engineVersion'), /\d+\.\d+/);
       },
     },

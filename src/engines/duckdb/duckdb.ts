@@ -5,7 +5,7 @@ import { ownSchema } from './steps.ts';
 import { DuckdbWarehouse } from './warehouse.ts';
 
 const reserved: Readonly<Record<string, readonly string[]>> = {
-  catalogs: ['temp', 'system', 'memory'],
+  catalogs: ['temp', 'system', 'memory', 'main'],
   databases: ['information_schema', 'pg_catalog', ownSchema],
 };
 
