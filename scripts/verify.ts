@@ -14,7 +14,11 @@ const root = resolve(import.meta.dirname, '..');
 const stepTimeoutMs = 25 * 60_000;
 
 const checks: readonly Step[] = [
-  { name: 'format and lint', command: ['biome', 'ci', '--error-on-warnings'], mend: 'npm run format' },
+  {
+    name: 'format and lint',
+    command: ['biome', 'ci', '--error-on-warnings', `--colors=${process.stdout.isTTY ? 'force' : 'off'}`],
+    mend: 'npm run format',
+  },
   { name: 'types', command: ['tsc', '--noEmit', '-p', 'tsconfig.json'], mend: 'what the compiler names' },
   { name: 'house rules', command: ['node', 'scripts/test.ts', 'tests/style'], mend: 'what the test names' },
   { name: 'configuration page', command: ['node', 'scripts/docs.ts', '--check'], mend: 'npm run generate' },
