@@ -5,6 +5,7 @@ import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { Admission } from './admission.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
+import { inTurns } from './table_turns.ts';
 
 export interface WarehouseDescription {
   readonly id: string;
@@ -224,7 +225,7 @@ export class Warehouses {
 
   #open(description: WarehouseDescription): Running {
     const { dataDirectory, spoolDirectory, observe, catalogsOf } = this.#options;
-    const engine = (this.engine(description.spec.engine) as Engine).open({
+    const opened = (this.engine(description.spec.engine) as Engine).open({
       name: description.name,
       spec: description.spec,
       dataDirectory,
@@ -235,7 +236,7 @@ export class Warehouses {
     const admission = new Admission();
     return {
       description,
-      engine,
+      engine: inTurns(opened),
       admission,
       lastUsedAt: Date.now(),
       asleep: false,

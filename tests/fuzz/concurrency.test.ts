@@ -5,6 +5,7 @@ import { Random, seedFrom } from '../faults/random.ts';
 import { start, type TestServer } from '../server.ts';
 import { crowd, levels } from './concurrency.ts';
 import { explain, type Operation } from './linear.ts';
+import { moveRows } from './moving_rows.ts';
 
 const seed = seedFrom('FUZZ_SEED');
 const rounds = Number(process.env.FUZZ_ROUNDS ?? 2);
@@ -25,6 +26,14 @@ describe('clients at once', () => {
       }
     });
   }
+
+  test('on rows, under changes of what they are in', { timeout: 120_000 + rounds * 10_000 }, async (t) => {
+    t.diagnostic(`FUZZ_SEED=${seed}`);
+    for (let round = 0; round < rounds; round++) {
+      const random = new Random(seed).fork(round);
+      t.diagnostic(JSON.stringify(await moveRows(server, { random, inserters: 4, operationsEach: 60 })));
+    }
+  });
 });
 
 test('an order that explains nothing is told from one that does', () => {
