@@ -36,7 +36,7 @@ export const spec: WarehouseSpec = {
 };
 
 export interface RunOptions extends Partial<Omit<ExecuteOptions, 'analysis'>> {
-  readonly parameters?: StatementParameters;
+  readonly parameters?: StatementParameters | undefined;
   readonly analysis?: StatementAnalysis;
   /** Undefined: the suite's own; null: none. */
   readonly database?: string | null;

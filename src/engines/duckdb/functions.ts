@@ -61,7 +61,7 @@ export const allowedTableFunctions: ReadonlySet<string> = new Set(
 const unbound = new Set(
   words(`query query_table sniff_csv summary which_secret sql_auto_complete json_execute_serialized_sql check_peg_parser
 enable_logging disable_logging enable_profiling disable_profiling truncate_duckdb_logs checkpoint force_checkpoint
-enable_peg_parser disable_peg_parser test_all_types test_vector_types seq_scan arrow_scan arrow_scan_dumb
+enable_peg_parser disable_peg_parser pg_timezone_names test_all_types test_vector_types seq_scan arrow_scan arrow_scan_dumb
 getvariable current_setting getenv version nextval currval current_query write_log sleep_ms`),
 );
 const unboundFamilies = /^(?:read|parquet|duckdb|pragma|json_(?:de)?serialize|icu_calendar)_|_scan$/;

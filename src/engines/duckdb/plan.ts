@@ -5,7 +5,7 @@ import { Failure } from '../../standard/failure.ts';
 import type { StatementAnalysis } from '../engine.ts';
 import { numberTooLarge, parseTree } from './default_expression.ts';
 import { allowedFunctions, allowedTableFunctions } from './functions.ts';
-import { refusedStatement, sqlInvalid } from './sql_errors.ts';
+import { offsetOfByte, refusedStatement, sqlInvalid } from './sql_errors.ts';
 import { refuseOtherStatement, refuseUnbindable } from './statement_text.ts';
 import { ownSchema } from './steps.ts';
 
@@ -72,7 +72,7 @@ function planFailure(plan: SerializedPlan, sql: string): Failure {
   }
   if (type === 'not implemented' || type === 'invalid input' || type === 'serialization')
     return refusedStatement(sql, message);
-  return sqlInvalid(message, sql, plan.position === undefined ? undefined : Number(plan.position));
+  return sqlInvalid(message, sql, plan.position === undefined ? undefined : offsetOfByte(sql, Number(plan.position)));
 }
 
 class PlanReader {

@@ -2,12 +2,12 @@
 // the text they point.
 import { Failure } from '../../standard/failure.ts';
 
-/** SQL_INVALID with line and column, both from 1. `offset` counts characters from 0; undefined: the engine did not say. */
+/** SQL_INVALID with line and column, both from 1, in characters. `offset` is one of the text (UTF-16); undefined: not said. */
 export function sqlInvalid(message: string, sql: string, offset: number | undefined): Failure {
   const engineMessage = cleaned(message);
   const before = sql.slice(0, offset ?? 0);
   const line = before.split('\n').length;
-  const column = before.length - before.lastIndexOf('\n');
+  const column = [...before.slice(before.lastIndexOf('\n') + 1)].length + 1;
   const where = offset === undefined ? '' : ` (line ${line}, column ${column})`;
   return new Failure('SQL_INVALID', `${engineMessage}${where}`, { line, column, engineMessage });
 }
@@ -99,11 +99,30 @@ function offsetOf(message: string, { sql, linesAbove }: ErrorPlace): number | un
   if (text === undefined) return undefined;
   const start = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
   const caret = (found[3] as string).length - `LINE ${found[1]}: `.length;
-  if (!shown.startsWith('...')) return start + Math.max(0, Math.min(caret, text.length));
+  if (!shown.startsWith('...')) return start + offsetOfWidth(text, caret);
   // A long line is shown from its middle: find that part again.
   const part = shown.slice(3).replace(/\.\.\.$/, '');
   const at = text.indexOf(part);
-  return at < 0 ? start : start + Math.min(at + Math.max(0, caret - 3), text.length);
+  return at < 0 ? start : start + at + offsetOfWidth(text.slice(at), caret - 3);
+}
+
+const wide =
+  /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
+
+/** The engine puts its caret where a terminal would show the place. */
+function offsetOfWidth(text: string, width: number): number {
+  let offset = 0;
+  for (const character of text) {
+    if (width <= 0) break;
+    width -= wide.test(character) ? 2 : 1;
+    offset += character.length;
+  }
+  return offset;
+}
+
+/** The engine counts bytes of UTF-8. */
+export function offsetOfByte(sql: string, byte: number): number {
+  return Buffer.from(sql, 'utf8').subarray(0, Math.max(0, byte)).toString('utf8').length;
 }
 
 /** First paragraph, without the kind of error in front, and without anything that looks like a file. */

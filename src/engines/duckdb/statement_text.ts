@@ -63,7 +63,7 @@ const refusedFirst =
 export function refuseOtherStatement(sql: string): void {
   const { value } = tokensOf(sql).next();
   const [first] = refusedFirst.exec(value ? sql.slice(value.at, value.at + 100) : '') ?? [];
-  if (first !== undefined) throw refusedStatement(sql, first.toUpperCase());
+  if (first !== undefined) throw refusedStatement(sql.slice(value?.at), first.toUpperCase());
 }
 
 /** After these a name before a bracket is no call: INSERT INTO query (a), WITH query (a) AS, FROM t AS query (a). */
