@@ -95,12 +95,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     limits: settings,
     observe,
   });
-  metrics.gauge('tabularium_queries', 'Statements of a warehouse now.', ['warehouse', 'state'], async () =>
-    (await services.warehouses.load()).flatMap(({ warehouse, running, queued }) => [
-      { labels: { warehouse, state: 'running' }, value: running },
-      { labels: { warehouse, state: 'queued' }, value: queued },
-    ]),
-  );
+  measureLoad(metrics, services.warehouses);
   const stopBackground = await startBackground(parts, observe);
   const port = await http.listen(settings.host, settings.port);
   const host = settings.host.includes(':') ? `[${settings.host}]` : settings.host;
@@ -128,6 +123,16 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
       return closed;
     },
   };
+}
+
+/** How busy each warehouse is, at each scrape. */
+function measureLoad(metrics: Metrics, warehouses: Warehouses): void {
+  metrics.gauge('tabularium_queries', 'Statements of a warehouse now.', ['warehouse', 'state'], async () =>
+    (await warehouses.load()).flatMap(({ warehouse, running, queued }) => [
+      { labels: { warehouse, state: 'running' }, value: running },
+      { labels: { warehouse, state: 'queued' }, value: queued },
+    ]),
+  );
 }
 
 interface Ground {

@@ -19,9 +19,8 @@ export interface GaugeValue {
   readonly value: number;
 }
 
-export function createMetrics(): Metrics {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry, prefix: 'tabularium_' });
+/** What is counted, apart from the process's own figures. */
+function instruments(registry: Registry) {
   const registers = [registry];
   const requests = new RequestSeconds(registry, secondsBuckets);
   const queries = new Histogram({
@@ -74,8 +73,21 @@ export function createMetrics(): Metrics {
     labelNames: ['outcome'],
     registers,
   });
+  return { requests, queries, queued, rows, tasks, engine, errors, broken, recovered };
+}
 
-  const read = (o: Observation): void => {
+function reader({
+  requests,
+  queries,
+  queued,
+  rows,
+  tasks,
+  engine,
+  errors,
+  broken,
+  recovered,
+}: ReturnType<typeof instruments>): Observe {
+  return (o: Observation): void => {
     switch (o.kind) {
       case 'requestEnded':
         requests.observe(o.endpoint, o.code, o.ms / 1000);
@@ -112,6 +124,13 @@ export function createMetrics(): Metrics {
         break;
     }
   };
+}
+
+export function createMetrics(): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry, prefix: 'tabularium_' });
+  const registers = [registry];
+  const read = reader(instruments(registry));
   return {
     read,
     contentType: registry.contentType,

@@ -18,7 +18,10 @@ import type { CatalogSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Segment } from '../standard/paths.ts';
+import { Course, type QueryStatistics } from './course.ts';
 import type { QueryHistory } from './history.ts';
+
+export type { QueryStatistics } from './course.ts';
 
 export interface QueryRequest {
   readonly sql: string;
@@ -34,14 +37,6 @@ export interface QueryRun {
   readonly queryId: string;
   readonly result: StatementResult;
   readonly statistics: QueryStatistics;
-}
-
-export interface QueryStatistics {
-  /** Time in the engine, analysis included. */
-  readonly elapsedMs: number;
-  /** Time in the queue of the warehouse. */
-  readonly queuedMs: number;
-  readonly resultBytes: number;
 }
 
 export interface QueriesOptions {
@@ -86,74 +81,44 @@ export class Queries {
       readonly taskId?: string;
     },
   ): Promise<QueryRun> {
-    const { history, spoolDirectory, pageBytesMax } = this.#options;
+    const { spoolDirectory, pageBytesMax, warehouses } = this.#options;
     const { statement, warehouse } = await this.#place(request);
     const queryId = newId();
     const controller = new AbortController();
     const abort = () => controller.abort();
     caller.signal.addEventListener('abort', abort, { once: true });
     if (caller.signal.aborted) abort();
-    const submittedAt = Date.now();
-    history.begin(newEntry(queryId, request, warehouse, caller, submittedAt), abort);
-    let begun: number | undefined;
-    let queued: number | undefined;
-    let kind: StatementAnalysis['kind'] | undefined;
-    const timings = () => {
-      const elapsedMs = begun === undefined ? 0 : rounded(performance.now() - begun);
-      return { elapsedMs, queuedMs: queued ?? Date.now() - submittedAt };
+    const { sql, catalog, database = null } = request;
+    const submitted = {
+      queryId,
+      sql,
+      warehouse,
+      catalog,
+      database,
+      submittedBy: caller.principal.name,
+      taskId: caller.taskId ?? null,
     };
+    const course = new Course(this.#options, submitted, abort);
     try {
-      const result = await this.#options.warehouses.admit(
-        warehouse,
-        controller.signal,
-        async (engine, queuedMs, spec) => {
-          begun = performance.now();
-          queued = rounded(queuedMs);
-          history.update(queryId, { state: 'running', startedAt: Date.now(), queuedMs: queued });
-          return this.#authorised(engine, statement, warehouse, caller.principal, (analysis) => {
-            kind = analysis.kind;
-            return engine.execute(statement, {
-              analysis,
-              rowsMax: request.rowsMax,
-              numbers: request.numbers,
-              timeoutMs: spec.statementTimeoutSeconds * 1000,
-              signal: controller.signal,
-              resultPath: `${spoolDirectory}/${queryId}`,
-              pageBytesMax,
-              step: analysis.kind === 'select' ? undefined : caller.step,
-            });
+      const result = await warehouses.admit(warehouse, controller.signal, async (engine, queuedMs, spec) => {
+        course.begin(queuedMs);
+        return this.#authorised(engine, statement, warehouse, caller.principal, (analysis) => {
+          course.kind = analysis.kind;
+          return engine.execute(statement, {
+            analysis,
+            rowsMax: request.rowsMax,
+            numbers: request.numbers,
+            timeoutMs: spec.statementTimeoutSeconds * 1000,
+            signal: controller.signal,
+            resultPath: `${spoolDirectory}/${queryId}`,
+            pageBytesMax,
+            step: analysis.kind === 'select' ? undefined : caller.step,
           });
-        },
-      );
-      const { rows, rowCount } = result;
-      const resultBytes = rows.kind === 'text' ? rows.text.length : (rows.offsets.at(-1) ?? 0);
-      const times = timings();
-      history.end(queryId, {
-        state: 'succeeded',
-        kind: kind ?? null,
-        endedAt: Date.now(),
-        ...times,
-        rowCount,
-        resultBytes,
+        });
       });
-      this.#observe(queryId, warehouse, kind, '0', times, rowCount);
-      return { queryId, result, statistics: { ...times, resultBytes } };
+      return { queryId, result, statistics: course.succeeded(result) };
     } catch (error) {
-      const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
-      const message = error instanceof Failure ? error.message : 'an unexpected error of the service';
-      const state = code === 'STATEMENT_CANCELLED' ? 'cancelled' : 'failed';
-      const times = timings();
-      history.end(queryId, {
-        state,
-        kind: kind ?? null,
-        endedAt: Date.now(),
-        ...times,
-        errorCode: code,
-        errorMessage: message,
-      });
-      this.#observe(queryId, warehouse, kind, code, times, 0);
-      if (error instanceof Failure) throw withQueryId(error, queryId);
-      throw error;
+      throw course.failed(error);
     } finally {
       caller.signal.removeEventListener('abort', abort);
     }
@@ -267,64 +232,4 @@ export class Queries {
     const named = [...new Set(tables)];
     throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${named.join(', ')}`, { tables: named });
   }
-
-  #observe(
-    queryId: string,
-    warehouse: string,
-    kind: string | undefined,
-    code: string,
-    times: { elapsedMs: number; queuedMs: number },
-    rowCount: number,
-  ): void {
-    this.#options.observe({
-      kind: 'queryEnded',
-      queryId,
-      warehouse,
-      statement: kind ?? 'unknown',
-      code,
-      ...times,
-      rowCount,
-    });
-  }
 }
-
-function newEntry(
-  queryId: string,
-  request: QueryRequest,
-  warehouse: string,
-  caller: { readonly principal: Principal; readonly taskId?: string },
-  submittedAt: number,
-) {
-  return {
-    queryId,
-    sql: request.sql,
-    kind: null,
-    state: 'queued' as const,
-    warehouse,
-    catalog: request.catalog,
-    database: request.database ?? null,
-    submittedBy: caller.principal.name,
-    submittedAt,
-    startedAt: null,
-    endedAt: null,
-    elapsedMs: null,
-    queuedMs: null,
-    rowCount: null,
-    resultBytes: null,
-    errorCode: null,
-    errorMessage: null,
-    taskId: caller.taskId ?? null,
-  };
-}
-
-function withQueryId(failure: Failure, queryId: string): Failure {
-  const { code, message, result, retryAfterSeconds, cause } = failure;
-  return new Failure(
-    code,
-    message,
-    { ...result, queryId },
-    { cause, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) },
-  );
-}
-
-const rounded = (ms: number) => Math.round(ms * 1000) / 1000;

@@ -20,10 +20,14 @@ export interface ResultPage {
   readonly pageCount: number;
 }
 
+const aheadMs = 2000;
+
 export class ResultStore {
   readonly #directory: string;
   /** The last descriptions read: the pages of one result are asked for one after the other. */
   readonly #known = new Map<string, Description>();
+  #ahead: { readonly taskId: string; readonly page: number; readonly rows: Promise<Buffer> } | undefined;
+  #aheadTimer: NodeJS.Timeout | undefined;
 
   constructor(directory: string) {
     this.#directory = directory;
@@ -57,6 +61,26 @@ export class ResultStore {
         name: String(page),
       });
     }
+    const ahead = this.#ahead;
+    const rows = await (ahead?.taskId === taskId && ahead.page === page ? ahead.rows : this.#read(taskId, start, end));
+    this.#readAhead(taskId, page + 1, end, offsets[page + 2]);
+    return { columns, rows: withoutSeparator(rows), page, pageCount };
+  }
+
+  /** Pages are asked for one after the other: the next is read while this one is sent. Only one is kept so. */
+  #readAhead(taskId: string, page: number, start: number, end: number | undefined): void {
+    clearTimeout(this.#aheadTimer);
+    this.#ahead = undefined;
+    if (end === undefined) return;
+    const rows = this.#read(taskId, start, end);
+    rows.catch(() => undefined);
+    this.#ahead = { taskId, page, rows };
+    this.#aheadTimer = setTimeout(() => {
+      this.#ahead = undefined;
+    }, aheadMs).unref();
+  }
+
+  async #read(taskId: string, start: number, end: number): Promise<Buffer> {
     const rows = Buffer.allocUnsafe(end - start);
     const file = await open(this.#path(taskId, 'rows')).catch(expired);
     try {
@@ -65,11 +89,12 @@ export class ResultStore {
     } finally {
       await file.close();
     }
-    return { columns, rows: withoutSeparator(rows), page, pageCount };
+    return rows;
   }
 
   async remove(taskId: string): Promise<void> {
     this.#known.delete(taskId);
+    if (this.#ahead?.taskId === taskId) this.#ahead = undefined;
     await Promise.all([
       rm(this.#path(taskId, 'rows'), { force: true }),
       rm(this.#path(taskId, 'json'), { force: true }),

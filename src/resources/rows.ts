@@ -7,6 +7,78 @@ import { engineCodes, tablePathOf } from './tables.ts';
 
 export const rowsPerRequestMax = 1_000_000;
 
+const listRows = list({
+  summary: 'Shows rows of a table, a page at a time, in the order of the engine.',
+  description:
+    'A look at the data: rows written while pages are fetched may be missed or shown twice. Use `query` for more.',
+  permission: { privilege: 'read', on: 'parent' },
+  codes: [
+    'OBJECT_NOT_FOUND',
+    'REPLICAS_UNAVAILABLE',
+    'WAREHOUSE_BUSY',
+    'STATEMENT_TIMEOUT',
+    'STATEMENT_CANCELLED',
+    'MEMORY_LIMIT_EXCEEDED',
+    ...engineCodes,
+  ],
+  handle: async ({ path, page }, context) => {
+    const offset = Number(page.after ?? '0');
+    const { principal, signal } = context.call;
+    const { rows, more } = await context.rows.preview(
+      tablePathOf(path),
+      { offset, limit: page.limit },
+      { principal, signal },
+    );
+    return listed(rows, more ? String(offset + page.limit) : undefined);
+  },
+});
+
+/** `bytesMax`: the largest body of an insert. */
+const insertRows = (bytesMax: number) =>
+  create({
+    summary: 'Inserts rows, all or none.',
+    description:
+      'Each row is an object by column name (a column left out gets its default) or an array in the order of the columns.',
+    permission: { privilege: 'write', on: 'parent' },
+    codes: [
+      'OBJECT_NOT_FOUND',
+      'ROWS_INVALID',
+      'CONSTRAINT_VIOLATED',
+      'REPLICAS_UNAVAILABLE',
+      'WAREHOUSE_BUSY',
+      'STATEMENT_CANCELLED',
+      'MEMORY_LIMIT_EXCEEDED',
+      ...engineCodes,
+    ],
+    named: false,
+    bodyRequired: true,
+    bodyBytesMax: bytesMax,
+    body: Type.Object(
+      {
+        rows: Type.Array(Type.Unknown(), {
+          minItems: 1,
+          maxItems: rowsPerRequestMax,
+          description: 'Objects or arrays.',
+        }),
+      },
+      { additionalProperties: false },
+    ),
+    result: Type.Object({
+      rowCount: Type.Integer({ description: 'Rows inserted.' }),
+      uri: Type.String(),
+      created: Type.Boolean(),
+    }),
+    example: {
+      body: { rows: [{ id: 1, placed_at: '2026-01-31T10:00:00' }, [2, null]] },
+      result: { rowCount: 2, uri: '/api/v2/catalogs/default/databases/shop/tables/orders/rows', created: true },
+    },
+    handle: async ({ path, body }, context) => {
+      const rowCount = await context.rows.insert(tablePathOf(path), body.rows, context.call.signal);
+      const uri = `${uriOf(context.call.version, tablePathOf(path))}/rows`;
+      return created({ rowCount, uri }, true, uri);
+    },
+  });
+
 export function rowsCategory(limits: { readonly rowsBodyBytesMax: number }): Category<Context> {
   return {
     name: 'rows',
@@ -17,75 +89,6 @@ export function rowsCategory(limits: { readonly rowsBodyBytesMax: number }): Cat
     parent: 'tables',
     record: Type.Object({}, { additionalProperties: true, description: 'Values by column name.' }),
     example: { id: 1, placed_at: '2026-01-31T10:00:00' },
-    endpoints: [
-      list({
-        summary: 'Shows rows of a table, a page at a time, in the order of the engine.',
-        description:
-          'A look at the data: rows written while pages are fetched may be missed or shown twice. Use `query` for more.',
-        permission: { privilege: 'read', on: 'parent' },
-        codes: [
-          'OBJECT_NOT_FOUND',
-          'REPLICAS_UNAVAILABLE',
-          'WAREHOUSE_BUSY',
-          'STATEMENT_TIMEOUT',
-          'STATEMENT_CANCELLED',
-          'MEMORY_LIMIT_EXCEEDED',
-          ...engineCodes,
-        ],
-        handle: async ({ path, page }, context) => {
-          const offset = Number(page.after ?? '0');
-          const { principal, signal } = context.call;
-          const { rows, more } = await context.rows.preview(
-            tablePathOf(path),
-            { offset, limit: page.limit },
-            { principal, signal },
-          );
-          return listed(rows, more ? String(offset + page.limit) : undefined);
-        },
-      }),
-      create({
-        summary: 'Inserts rows, all or none.',
-        description:
-          'Each row is an object by column name (a column left out gets its default) or an array in the order of the columns.',
-        permission: { privilege: 'write', on: 'parent' },
-        codes: [
-          'OBJECT_NOT_FOUND',
-          'ROWS_INVALID',
-          'CONSTRAINT_VIOLATED',
-          'REPLICAS_UNAVAILABLE',
-          'WAREHOUSE_BUSY',
-          'STATEMENT_CANCELLED',
-          'MEMORY_LIMIT_EXCEEDED',
-          ...engineCodes,
-        ],
-        named: false,
-        bodyRequired: true,
-        bodyBytesMax: limits.rowsBodyBytesMax,
-        body: Type.Object(
-          {
-            rows: Type.Array(Type.Unknown(), {
-              minItems: 1,
-              maxItems: rowsPerRequestMax,
-              description: 'Objects or arrays.',
-            }),
-          },
-          { additionalProperties: false },
-        ),
-        result: Type.Object({
-          rowCount: Type.Integer({ description: 'Rows inserted.' }),
-          uri: Type.String(),
-          created: Type.Boolean(),
-        }),
-        example: {
-          body: { rows: [{ id: 1, placed_at: '2026-01-31T10:00:00' }, [2, null]] },
-          result: { rowCount: 2, uri: '/api/v2/catalogs/default/databases/shop/tables/orders/rows', created: true },
-        },
-        handle: async ({ path, body }, context) => {
-          const rowCount = await context.rows.insert(tablePathOf(path), body.rows, context.call.signal);
-          const uri = `${uriOf(context.call.version, tablePathOf(path))}/rows`;
-          return created({ rowCount, uri }, true, uri);
-        },
-      }),
-    ],
+    endpoints: [listRows, insertRows(limits.rowsBodyBytesMax)],
   };
 }
