@@ -8,7 +8,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startServer } from '../src/main.ts';
+import { categoriesWith } from '../src/resources/index.ts';
 import { readSettings, type Settings } from '../src/settings.ts';
+import type { Code } from '../src/standard/codes.ts';
+import type { Endpoint } from '../src/standard/endpoint.ts';
+import { codesOf } from '../src/standard/openapi.ts';
+import { Routes } from '../src/standard/paths.ts';
 
 /** The statuses that anything under /api/ may have (rest-standard A4). */
 export const statuses: readonly number[] = [200, 201, 202, 400, 401, 403, 404, 405, 406, 415, 500, 503];
@@ -20,6 +25,19 @@ export interface RequestOptions {
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly signal?: AbortSignal;
+}
+
+const routes = new Routes(categoriesWith({ rowsBodyBytesMax: 1 }));
+
+/** A code that the endpoint does not declare is in no document and no client's plan. */
+function requireDeclared(method: string, path: string, reply: Reply): void {
+  if (['0', 'API_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MALFORMED_HTTP'].includes(reply.code)) return;
+  const { endpoint, category } = routes.resolve(method, path.split('?', 1)[0] as string);
+  const declared = codesOf(endpoint as Endpoint).includes(reply.code as Code);
+  assert.ok(
+    declared,
+    `${category.name}.${endpoint.action ?? endpoint.verb} does not declare ${reply.code}: ${reply.text}`,
+  );
 }
 
 /** An answer under /api/, already held to the standard. */
@@ -139,7 +157,9 @@ export class TestServer {
 
   async request(method: string, path: string, options: RequestOptions = {}): Promise<Reply> {
     const { status, headers, text } = await this.send(method, path, options);
-    return new Reply(`${method} ${path.slice(0, 200)}`, status, headers, text);
+    const reply = new Reply(`${method} ${path.slice(0, 200)}`, status, headers, text);
+    requireDeclared(method, path, reply);
+    return reply;
   }
 
   get = (path: string) => this.request('GET', path);

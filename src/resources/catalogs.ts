@@ -30,6 +30,7 @@ import {
   describe,
   describedBody,
   ExpectedVersion,
+  engineCodes,
   exampleFields,
   invalid,
   last,
@@ -107,14 +108,7 @@ export const catalogs: Category<Context> = {
     create({
       summary: 'Creates a catalog.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: [
-        'INVALID_NAME',
-        'OBJECT_ALREADY_EXISTS',
-        'CHANGE_IN_PROGRESS',
-        'WAREHOUSE_SUSPENDED',
-        'WAREHOUSE_FAILED',
-        'STORAGE_FULL',
-      ],
+      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', ...engineCodes],
       body: Type.Object(
         {
           ...describedBody,
@@ -173,7 +167,7 @@ export const catalogs: Category<Context> = {
     remove({
       summary: 'Deletes a catalog; with `cascade=true` all that is in it.',
       permission: { privilege: 'drop', on: 'object' },
-      codes: ['NOT_EMPTY', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', 'WAREHOUSE_SUSPENDED', 'WAREHOUSE_FAILED'],
+      codes: ['NOT_EMPTY', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', ...engineCodes],
       query: Type.Object({ cascade: Type.Optional(Type.Boolean({ default: false })) }, { additionalProperties: false }),
       handle: ({ path, query }, context) =>
         context.catalog.retrying(async () => {
@@ -202,8 +196,7 @@ export const catalogs: Category<Context> = {
         'OBJECT_ALREADY_EXISTS',
         'OBJECT_PROTECTED',
         'CHANGE_IN_PROGRESS',
-        'WAREHOUSE_SUSPENDED',
-        'WAREHOUSE_FAILED',
+        ...engineCodes,
       ],
       body: NewName,
       bodyRequired: true,

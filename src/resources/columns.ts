@@ -160,7 +160,7 @@ export const columns: Category<Context> = {
     create({
       summary: 'Adds a column at the end of a table.',
       permission: { privilege: 'alter', on: 'parent' },
-      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS'],
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CONSTRAINT_VIOLATED'],
       body: Type.Object(
         { ...changeFields, type: Type.String({ description: 'A logical type, such as `BIGINT`.' }) },
         { additionalProperties: false },

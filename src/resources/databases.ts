@@ -33,6 +33,7 @@ import {
   describe,
   describedBody,
   ExpectedVersion,
+  engineCodes,
   exampleFields,
   last,
   NewName,
@@ -85,13 +86,7 @@ async function tablesOf(database: CatalogObject, context: Context): Promise<Cata
   }
 }
 
-const changeCodes = [
-  'OBJECT_NOT_FOUND',
-  'CHANGE_IN_PROGRESS',
-  'WAREHOUSE_SUSPENDED',
-  'WAREHOUSE_FAILED',
-  'STORAGE_FULL',
-] as const;
+const changeCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes] as const;
 
 export const databases: Category<Context> = {
   name: 'databases',
@@ -173,7 +168,7 @@ export const databases: Category<Context> = {
     remove({
       summary: 'Deletes a database; with `cascade=true` its tables too.',
       permission: { privilege: 'drop', on: 'object' },
-      codes: ['NOT_EMPTY', 'CHANGE_IN_PROGRESS', 'WAREHOUSE_SUSPENDED', 'WAREHOUSE_FAILED'],
+      codes: ['NOT_EMPTY', 'CHANGE_IN_PROGRESS', ...engineCodes],
       query: Type.Object({ cascade: Type.Optional(Type.Boolean({ default: false })) }, { additionalProperties: false }),
       handle: ({ path, query }, context) =>
         context.catalog.retrying(async () => {

@@ -10,6 +10,9 @@ export const propertiesMax = 256;
 /** For texts that engines read: one of them would take the first NUL for the end. */
 export const noNul = '^[^\\u0000]*$';
 
+/** What any endpoint can answer that needs an engine. */
+export const engineCodes = ['WAREHOUSE_STARTING', 'WAREHOUSE_SUSPENDED', 'WAREHOUSE_FAILED', 'STORAGE_FULL'] as const;
+
 export const Comment = Type.String({ maxLength: commentCharactersMax, description: 'Free text.' });
 export const PropertiesField = Type.Record(Type.String(), Type.String({ maxLength: 4096 }), {
   maxProperties: propertiesMax,

@@ -32,6 +32,7 @@ import {
   defined,
   describedBody,
   ExpectedVersion,
+  engineCodes,
   exampleFields,
   last,
   NewName,
@@ -97,7 +98,7 @@ const as: Render = async (chain, uri, context) => {
   };
 };
 
-export const engineCodes = ['WAREHOUSE_SUSPENDED', 'WAREHOUSE_FAILED', 'STORAGE_FULL'] as const;
+export { engineCodes };
 
 const definitionFields = {
   primaryKey: Type.Optional(nullable(Names)),
