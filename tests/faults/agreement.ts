@@ -56,10 +56,14 @@ async function fileDisagreements(directory: string, objects: readonly StoredObje
       continue;
     }
     await connection.run(`ATTACH ${quoteLiteral(file)} AS looked_at`);
+    // A file has a schema of this name from the start, whether or not it is a database of ours.
+    const isMainOurs = databases.some(({ name }) => name === 'main');
     const inStore = databases.flatMap((database) => describeDatabase(database, objects));
     const nameOf = (schema: string) =>
       databases.find(({ name }) => foldName(name) === foldName(schema))?.name ?? schema;
-    found.push(...compare(catalog.name, inStore, await describeFile(connection, nameOf)));
+    const inFile = await describeFile(connection, nameOf);
+    const own = isMainOurs ? inFile : inFile.filter((text) => text !== line('database', 'main'));
+    found.push(...compare(catalog.name, inStore, own));
     await connection.run('DETACH looked_at');
   }
   connection.closeSync();
@@ -111,7 +115,7 @@ async function describeFile(connection: DuckDBConnection, nameOf: (schema: strin
     return found.map((row): Record<string, DuckDBValue> => ({ ...row, schema_name: nameOf(String(row.schema_name)) }));
   };
   for (const { schema_name } of await rows('duckdb_schemas()')) {
-    if (schema_name !== 'main') lines.push(line('database', schema_name));
+    lines.push(line('database', schema_name));
   }
   for (const { schema_name, table_name } of await rows('duckdb_tables()')) {
     lines.push(line('table', schema_name, table_name));

@@ -72,7 +72,11 @@ class SqlFuzz {
       };
       const explain = random.chance(0.05);
       const path = `/api/v2/databases/fuzzed/${explain ? 'explain' : 'query'}`;
-      this.#note(sql, await this.#server.post(path, explain ? { sql } : body));
+      const reply = await this.#server.post(path, explain ? { sql } : body).catch((cause: Error) => {
+        throw new Error(`${JSON.stringify(body)}: ${cause.message}`, { cause });
+      });
+      this.#note(sql, reply);
+      if (reply.code === 'WAREHOUSE_FAILED') await this.#lookAtEngine();
     }
   }
 

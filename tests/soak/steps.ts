@@ -65,6 +65,22 @@ async function untilEndOrDeath(server: ServerProcess): Promise<void> {
   }
 }
 
+/** Every step that a change may have, and some beyond; which there are is only known when they are tried. */
+export function allSteps(scenarios: readonly Scenario[]): Step[] {
+  const steps: Step[] = [];
+  for (const scenario of scenarios) {
+    const add = (victim: Step['victim'], point: FaultPoint, last: number, delays: readonly number[]) => {
+      for (let n = 1; n <= last; n++) for (const delayMs of delays) steps.push({ scenario, victim, point, n, delayMs });
+    };
+    add('server', 'store', usualStatements, [0]);
+    add('server', 'before', 2, [0]);
+    add('server', 'after', 2, [0]);
+    add('engine', 'before', 2, [0, 1, 3, 10]);
+    add('engine', 'after', 2, [0]);
+  }
+  return steps;
+}
+
 /** One step among those that changes have. */
 export function randomStep(random: Random, scenarios: readonly Scenario[]): Step {
   const scenario = random.pick(scenarios);

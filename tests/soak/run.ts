@@ -1,0 +1,173 @@
+// `npm run soak -- [--minutes 10] [--seed n]`: kills, random commands, clients at once and random SQL for as long as is asked, then a
+// table of what was done and what was wrong. Each part is replayed by the seed it prints. Exits with 1 where anything was wrong.
+import { parseArgs } from 'node:util';
+import { disagreements } from '../faults/agreement.ts';
+import { Random } from '../faults/random.ts';
+import { scenarios } from '../faults/scenarios.ts';
+import { ServerProcess } from '../faults/server_process.ts';
+import { runCatalogModel } from '../fuzz/catalog_run.ts';
+import { crowd, levels } from '../fuzz/concurrency.ts';
+import { moveRows } from '../fuzz/moving_rows.ts';
+import { fuzzSql } from '../fuzz/sql_fuzz.ts';
+import { start } from '../server.ts';
+import { killRandomly } from './kills.ts';
+import { allSteps, describeStep, killAtStep } from './steps.ts';
+
+interface Outcome {
+  readonly part: string;
+  readonly seconds: number;
+  /** What was done, as text for the table. */
+  readonly done: string;
+  readonly problems: readonly string[];
+}
+
+interface Part {
+  readonly name: string;
+  /** Of the time that there is. */
+  readonly share: number;
+  readonly run: (seed: number, deadline: number, problems: string[]) => Promise<string>;
+}
+
+const roundsEach = 25;
+const stepsEach = 30;
+const statementsEach = 4000;
+
+const parts: readonly Part[] = [
+  { name: 'killed at steps', share: 0.35, run: killedAtSteps },
+  { name: 'killed at random', share: 0.35, run: killedAtRandom },
+  { name: 'catalog against its model', share: 0.1, run: model },
+  { name: 'clients at once', share: 0.1, run: clientsAtOnce },
+  { name: 'random SQL', share: 0.1, run: randomSql },
+];
+
+/** Steps in an order of chance, a new server every so many. */
+async function killedAtSteps(seed: number, deadline: number, problems: string[]): Promise<string> {
+  const random = new Random(seed);
+  const steps = allSteps(scenarios);
+  for (let i = steps.length - 1; i > 0; i--) {
+    const j = random.below(i + 1);
+    [steps[i], steps[j]] = [steps[j] as (typeof steps)[0], steps[i] as (typeof steps)[0]];
+  }
+  const struck = { server: 0, engine: 0 };
+  let tried = 0;
+  while (tried < steps.length && Date.now() < deadline) {
+    const server = await ServerProcess.onEmptyDirectory();
+    try {
+      for (let n = 0; n < stepsEach && tried < steps.length && Date.now() < deadline; n++) {
+        const step = steps[tried++] as (typeof steps)[0];
+        const came = await killAtStep(server, step, String(tried)).catch((error: Error) => {
+          throw new Error(`${describeStep(step)}: ${error.message}`);
+        });
+        if (came) struck[step.victim]++;
+      }
+      await server.stop();
+      const found = await disagreements(server.dataDirectory);
+      problems.push(...found);
+      if (found.length === 0) await server.remove();
+    } catch (error) {
+      problems.push(`${(error as Error).message}; kept for a look: ${server.dataDirectory}`);
+    } finally {
+      await server.kill();
+    }
+  }
+  return `${struck.server} server kills, ${struck.engine} engine kills (${tried} of ${steps.length} steps tried)`;
+}
+
+async function killedAtRandom(seed: number, deadline: number, problems: string[]): Promise<string> {
+  const kills = { server: 0, engine: 0, serverTwice: 0, none: 0 };
+  let [acknowledged, uncertain, tasks, rows, readyMs, queryMs] = [0, 0, 0, 0, 0, 0];
+  for (let n = 0; Date.now() < deadline && problems.length === 0; n++) {
+    const own = new Random(seed).fork(n).seed;
+    const report = await killRandomly({ seed: own, rounds: roundsEach, workers: 4, tablesEach: 4, deadline });
+    problems.push(...report.problems.map((problem) => `seed ${own}: ${problem}`));
+    for (const key of Object.keys(kills) as (keyof typeof kills)[]) kills[key] += report.rounds[key];
+    acknowledged += report.counts.acknowledged;
+    uncertain += report.counts.unanswered + report.counts.failed;
+    tasks += report.counts.tasks;
+    rows += report.counts.rows;
+    readyMs = Math.max(readyMs, report.readyMsMax);
+    queryMs = Math.max(queryMs, report.firstQueryMsMax);
+  }
+  const killed = `${kills.server + 2 * kills.serverTwice} server kills (${kills.serverTwice} in recovery), ${kills.engine} engine kills, ${kills.none} stops`;
+  const changes = `${acknowledged} changes and ${tasks} tasks acknowledged, ${uncertain} left uncertain, ${rows} rows`;
+  return `${killed}; ${changes}; ready in ${Math.round(readyMs)} ms, first query in ${Math.round(queryMs)} ms at most`;
+}
+
+async function model(seed: number, deadline: number): Promise<string> {
+  const server = await start();
+  try {
+    const commands = await runCatalogModel(server, { seed, runs: 100_000, forMs: deadline - Date.now() });
+    return `${commands} commands`;
+  } finally {
+    await server.close();
+  }
+}
+
+async function clientsAtOnce(seed: number, deadline: number): Promise<string> {
+  const server = await start();
+  let [operations, rounds, batches] = [0, 0, 0];
+  try {
+    for (; Date.now() < deadline; rounds++) {
+      const random = new Random(seed).fork(rounds);
+      const level = random.pick(levels);
+      operations += (await crowd(server, { random, level, clients: 8, operationsEach: 60 })).operations;
+      batches += (await moveRows(server, { random, inserters: 4, operationsEach: 60 })).inserted;
+    }
+    return `${rounds} rounds, ${operations} operations in an order, ${batches} batches of rows under changes`;
+  } finally {
+    await server.close();
+  }
+}
+
+async function randomSql(seed: number, deadline: number): Promise<string> {
+  const server = await start();
+  let [statements, restarts] = [0, 0];
+  const codes: Record<string, number> = {};
+  try {
+    for (let n = 0; Date.now() < deadline; n++) {
+      const report = await fuzzSql(server, new Random(seed).fork(n), statementsEach);
+      statements += report.statements;
+      restarts += report.restarts;
+      for (const [code, count] of Object.entries(report.codes)) codes[code] = (codes[code] ?? 0) + count;
+      for (const sql of report.fatal) process.stdout.write(`the engine went down at ${JSON.stringify(sql)}\n`);
+    }
+    return `${statements} statements, ${restarts} engine restarts, ${JSON.stringify(codes)}`;
+  } finally {
+    await server.close();
+  }
+}
+
+async function run(part: Part, seed: number, minutes: number): Promise<Outcome> {
+  const begun = Date.now();
+  const problems: string[] = [];
+  let done = '';
+  try {
+    done = await part.run(seed, begun + part.share * minutes * 60_000, problems);
+  } catch (error) {
+    problems.push(String((error as Error).stack).slice(0, 8000));
+  }
+  const outcome = { part: part.name, seconds: Math.round((Date.now() - begun) / 1000), done, problems };
+  process.stdout.write(`${outcome.part}, ${outcome.seconds} s: ${outcome.done}\n`);
+  for (const problem of problems) process.stdout.write(`  WRONG: ${problem}\n`);
+  return outcome;
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: { minutes: { type: 'string', default: '10' }, seed: { type: 'string' }, only: { type: 'string' } },
+  });
+  const seed = values.seed === undefined ? Date.now() >>> 0 : Number(values.seed) >>> 0;
+  process.stdout.write(`seed ${seed}\n`);
+  const outcomes: Outcome[] = [];
+  for (const part of parts) {
+    if (values.only !== undefined && !part.name.includes(values.only)) continue;
+    outcomes.push(await run(part, seed, Number(values.minutes)));
+  }
+  process.stdout.write('\n| part | seconds | done | wrong |\n|---|---|---|---|\n');
+  for (const { part, seconds, done, problems } of outcomes) {
+    process.stdout.write(`| ${part} | ${seconds} | ${done} | ${problems.length} |\n`);
+  }
+  process.exit(outcomes.some(({ problems }) => problems.length > 0) ? 1 : 0);
+}
+
+await main();
