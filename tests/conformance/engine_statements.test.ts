@@ -151,6 +151,13 @@ test('parameters are bound by place and by name, each as what is expected', asyn
     ],
     ['SELECT $1::DECIMAL(38,10)', [raw('1234567890123456789.5')], '[1234567890123456789.5000000000]'],
     ['SELECT $1::UBIGINT', [raw('18446744073709551615')], '[18446744073709551615]'],
+    ['SELECT $1::DOUBLE', [1e50], '[1e50]'],
+    ['SELECT $1::DOUBLE', [-2.5], '[-2.5]'],
+    ['SELECT $1::BIGINT[]', [[null, 1, 99999999999]], '[[null,1,99999999999]]'],
+    ['SELECT $1::DOUBLE[]', [[1, 2.5, null]], '[[1.0,2.5,null]]'],
+    ['SELECT $1::INT[]', [[]], '[[]]'],
+    ['SELECT $1::INT[]', [[null]], '[[null]]'],
+    ['SELECT $1::VARCHAR[]', [['a', 'b']], '[["a","b"]]'],
     ['SELECT $1::BOOLEAN', [true], '[true]'],
     [`SELECT $1::VARCHAR`, [`'); DROP TABLE t; -- é😀`], `["'); DROP TABLE t; -- é😀"]`],
     ['SELECT 1', [], '[1]'],
@@ -167,7 +174,7 @@ test('parameters are bound by place and by name, each as what is expected', asyn
     ['SELECT $a::INT', { a: 1, b: 1 }],
     ['SELECT $a::INT', [1]],
     ['SELECT $1::DOUBLE', [raw('1e400')]],
-    ['SELECT $1::HUGEINT', [raw(`1${'0'.repeat(50)}`)]],
+    ['SELECT $1::BIGINT[]', [[1, 'a']]],
   ];
   for (const [sql, parameters] of wrong)
     assert.equal(

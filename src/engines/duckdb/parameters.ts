@@ -1,13 +1,20 @@
 // Parameters of a statement: JSON values → the engine's, bound by place or by name, each as the type that the statement expects
 // where it does expect one.
 import {
+  BIGINT,
+  DOUBLE,
   type DuckDBConnection,
   DuckDBDecimalValue,
+  DuckDBListValue,
   type DuckDBPreparedStatement,
+  type DuckDBType,
   DuckDBTypeId,
   type DuckDBValue,
   HUGEINT,
+  INTEGER,
+  LIST,
   listValue,
+  SQLNULL,
   structValue,
 } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
@@ -29,11 +36,40 @@ export async function bindParameters(
   for (const [i, value] of values.entries()) {
     const index = i + 1;
     const converted = await expected(toValue(value, names[i] as string), statement, index, connection);
-    if (converted === null) statement.bindNull(index);
-    else if (typeof converted === 'bigint' && (converted < -(2n ** 63n) || converted >= 2n ** 63n))
-      statement.bindValue(index, converted, HUGEINT);
-    else statement.bindValue(index, converted);
+    try {
+      if (converted === null) statement.bindNull(index);
+      else statement.bindValue(index, converted, typeOf(converted));
+    } catch (error) {
+      const shown = JSON.stringify(names[i]);
+      const message = `the value of the parameter ${shown} has no type of the engine: ${(error as Error).message}`;
+      throw new Failure('PARAMETERS_INVALID', message, { parameters: names }, { cause: error });
+    }
   }
+}
+
+/** Undefined: what the driver makes of it, which looks at no more than a list's first item, and at no number's size. */
+function typeOf(value: DuckDBValue): DuckDBType | undefined {
+  if (typeof value === 'bigint') return value < -(2n ** 63n) || value >= 2n ** 63n ? HUGEINT : BIGINT;
+  if (typeof value === 'number') return isSmall(value) ? INTEGER : DOUBLE;
+  if (!(value instanceof DuckDBListValue)) return undefined;
+  const items = value.items.filter((item) => item !== null);
+  if (items.length === 0) return LIST(SQLNULL);
+  const types = items.map(typeOf);
+  const numeric = types.every((type) => type === DOUBLE || type === HUGEINT || type === BIGINT || type === INTEGER);
+  const widest = [DOUBLE, HUGEINT, BIGINT, INTEGER].find((type) => types.includes(type));
+  return numeric && widest ? LIST(widest) : undefined;
+}
+
+const isSmall = (value: number) => Number.isInteger(value) && Math.abs(value) < 2 ** 31 && !Object.is(value, -0);
+
+/** Numbers of one list have one type: exact where all are whole, else doubles. */
+function listOf(items: readonly DuckDBValue[]): DuckDBValue {
+  const numbers = items.filter((item) => item !== null);
+  const isNumber = (item: DuckDBValue) =>
+    typeof item === 'number' || typeof item === 'bigint' || item instanceof DuckDBDecimalValue;
+  const whole = (item: DuckDBValue) => typeof item === 'bigint' || (typeof item === 'number' && isSmall(item));
+  if (!numbers.every(isNumber) || numbers.every(whole)) return listValue(items);
+  return listValue(items.map((item) => (item === null ? null : Number(String(item)))));
 }
 
 function chosen(
@@ -68,7 +104,7 @@ function toValue(value: unknown, name: string): DuckDBValue {
   if (typeof value === 'number')
     return Number.isSafeInteger(value) && !Object.is(value, -0) ? integer(BigInt(value)) : value;
   if (JSON.isRawJSON(value)) return exactNumber(value.rawJSON, name);
-  if (Array.isArray(value)) return listValue(value.map((one) => toValue(one, name)));
+  if (Array.isArray(value)) return listOf(value.map((one) => toValue(one, name)));
   return structValue(
     Object.fromEntries(Object.entries(value as object).map(([key, one]) => [key, toValue(one, name)])),
   );
