@@ -48,7 +48,9 @@ export class Rows {
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
     return this.#warehouses.admit(warehouse, signal, async (engine) => {
       const started = performance.now();
-      const rowCount = await engine.insertRows(ref, batch, { signal, definition: table.spec });
+      const rowCount = await engine
+        .insertRows(ref, batch, { signal, definition: table.spec })
+        .catch((error) => this.#changedMeanwhile(path, error));
       this.#observe({ kind: 'rowsInserted', warehouse, rowCount, ms: performance.now() - started });
       return rowCount;
     });
@@ -66,21 +68,30 @@ export class Rows {
       CatalogObject,
     ];
     const quoted = [root, database, table].map((one) => `"${one.name.replaceAll('"', '""')}"`).join('.');
-    const { result } = await this.#queries.run(
-      {
-        sql: `SELECT * FROM ${quoted} LIMIT $1 OFFSET $2`,
-        parameters: [page.limit + 1, page.offset],
-        numbers: 'number',
-        catalog: root.name,
-        database: database.name,
-      },
-      caller,
-    );
+    const { result } = await this.#queries
+      .run(
+        {
+          sql: `SELECT * FROM ${quoted} LIMIT $1 OFFSET $2`,
+          parameters: [page.limit + 1, page.offset],
+          numbers: 'number',
+          catalog: root.name,
+          database: database.name,
+        },
+        caller,
+      )
+      .catch((error) => this.#changedMeanwhile(path, error));
     const text = await textOf(result.rows);
     const rows = parseJson(`[${text}]`, Number.POSITIVE_INFINITY) as unknown[][];
     const names = result.columns.map((column) => column.name);
     const objects = rows.slice(0, page.limit).map((row) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
     return { rows: objects, more: rows.length > page.limit };
+  }
+
+  /** The caller sent no SQL: where ours does not fit what the engine has, the table was changed since it was looked up. */
+  async #changedMeanwhile(path: readonly Segment[], error: unknown): Promise<never> {
+    if (!(error instanceof Failure) || error.code !== 'SQL_INVALID') throw error;
+    await this.#catalog.require(path);
+    throw new Failure('CHANGE_IN_PROGRESS', 'the table, or its database, is being changed', {}, { cause: error });
   }
 
   #reader(table: CatalogObject<TableSpec>): RowReader {

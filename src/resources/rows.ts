@@ -14,6 +14,7 @@ const listRows = list({
   permission: { privilege: 'read', on: 'parent' },
   codes: [
     'OBJECT_NOT_FOUND',
+    'CHANGE_IN_PROGRESS',
     'REPLICAS_UNAVAILABLE',
     'WAREHOUSE_BUSY',
     'STATEMENT_TIMEOUT',
@@ -42,6 +43,7 @@ const insertRows = (bytesMax: number) =>
     permission: { privilege: 'write', on: 'parent' },
     codes: [
       'OBJECT_NOT_FOUND',
+      'CHANGE_IN_PROGRESS',
       'ROWS_INVALID',
       'CONSTRAINT_VIOLATED',
       'REPLICAS_UNAVAILABLE',

@@ -1,0 +1,41 @@
+// Three ways in which an answer given early went wrong: a 404 to a request without a body closed the connection; a refusal
+// while the client still sent was lost in a reset; a good request that came with a broken one behind it was answered as broken.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { head, isFailure, Wire } from '../http/wire.ts';
+import { start, type TestServer } from '../server.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await start();
+});
+after(() => server.close());
+
+test('a connection outlives a 404 to a request without a body', async () => {
+  const wire = new Wire(server.port);
+  for (let i = 0; i < 3; i++) {
+    wire.write(head(server.token, 'GET /nothing'));
+    const answer = await wire.answer();
+    assert.deepEqual([answer.status, answer.headers.connection], [404, 'keep-alive']);
+  }
+  wire.close();
+});
+
+test('a client that still sends sees why it is refused', async () => {
+  for (let i = 0; i < 20; i++) {
+    const wire = new Wire(server.port);
+    wire.write(head('wrong', 'POST /api/v2/catalogs', 'Content-Length: 100000000'));
+    const sending = setInterval(() => wire.write(' '.repeat(100_000)), 1);
+    isFailure(await wire.answer(), 401, 'UNAUTHENTICATED');
+    clearInterval(sending);
+    wire.close();
+  }
+});
+
+test('a good request before a broken one is answered as good', async () => {
+  const wire = new Wire(server.port);
+  wire.write(`${head(server.token, 'GET /api/v2/catalogs')}NONSENSE\r\n\r\n`);
+  assert.equal((await wire.answer()).status, 200);
+  isFailure(await wire.answer(), 400, 'MALFORMED_HTTP');
+  assert.equal(await wire.rest(), '');
+});

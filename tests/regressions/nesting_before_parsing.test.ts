@@ -1,0 +1,26 @@
+// A body that nested a hundred thousand deep and held a number with an exponent overflowed the stack of the parser: a 500. The
+// depth is looked at before the text is parsed.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { parseJson } from '../../src/standard/json.ts';
+
+test('deep text with a number that is read exactly is refused, not overflowed', () => {
+  for (const [open, close] of [
+    ['[', ']'],
+    ['{"a":', '}'],
+  ] as const) {
+    const text = open.repeat(200_000) + '1e5' + close.repeat(200_000);
+    assert.throws(() => parseJson(text), { code: 'MALFORMED_JSON' });
+  }
+});
+
+test('the place of a fault behind much white space is told exactly', () => {
+  const fault = (text: string) => {
+    try {
+      return parseJson(text);
+    } catch (error) {
+      return (error as { result: object }).result;
+    }
+  };
+  assert.deepEqual(fault(`[${' '.repeat(100_000)}x`), { line: 1, column: 100_002 });
+});

@@ -1,0 +1,20 @@
+// A statement that was admitted, and met its warehouse being suspended before the engine had it, was told that the warehouse
+// starts: it would have retried at once, and for ever.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { start } from '../server.ts';
+
+test('whenever a warehouse is suspended, what runs or waits is told so', async (t) => {
+  const server = await start();
+  t.after(() => server.close());
+  const sql = 'SELECT count(*) FROM range(30000000) WHERE hash(range) % 7 = 0';
+  for (let round = 0; round < 5; round++) {
+    const asked = Array.from({ length: 6 }, (_, i) =>
+      server.post('/api/v2/catalogs/default/query', { sql: `${sql} -- ${i}` }),
+    );
+    (await server.post('/api/v2/warehouses/default/suspend')).is(200);
+    for (const reply of await Promise.all(asked))
+      assert.ok(['0', 'WAREHOUSE_SUSPENDED'].includes(reply.code), reply.text);
+    (await server.post('/api/v2/warehouses/default/resume')).is(200);
+  }
+});
