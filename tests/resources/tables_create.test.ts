@@ -311,3 +311,24 @@ test('a fault in the SQL is told with its place', async () => {
   const text = await server.post(tables, { sql: 'CREATE TABLE t (\n  a INT\n  b INT\n)' });
   text.is(400, 'SQL_INVALID', { line: 3, column: 3 });
 });
+
+test('search finds tables by pattern and comment, page by page', async () => {
+  (await server.put('/api/v2/databases/found')).is(201);
+  const found = '/api/v2/databases/found/tables';
+  for (const [name, comment] of [
+    ['a_1', 'Alpha'],
+    ['A_2', 'beta'],
+    ['ab3', 'ALPHABET'],
+  ] as const)
+    (await server.post(found, { name, comment, columns: [id] })).is(201);
+  const search = async (body: object) =>
+    (await server.post(`${found}/search`, body))
+      .is(200)
+      .at<{ name: string }[]>('tables')
+      .map((one) => one.name);
+  assert.deepEqual(await search({}), ['A_2', 'a_1', 'ab3']);
+  assert.deepEqual(await search({ namePattern: 'a\\_%' }), ['A_2', 'a_1']);
+  assert.deepEqual(await search({ comment: 'alpha' }), ['a_1', 'ab3']);
+  const page = (await server.post(`${found}/search`, { pageSize: 2 })).is(200);
+  assert.deepEqual(await search({ pageSize: 2, pageToken: page.at('nextPageToken') }), ['ab3']);
+});
