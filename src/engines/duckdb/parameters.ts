@@ -14,6 +14,7 @@ import {
   INTEGER,
   LIST,
   listValue,
+  SMALLINT,
   SQLNULL,
   structValue,
 } from '@duckdb/node-api';
@@ -38,13 +39,36 @@ export async function bindParameters(
     const converted = await expected(toValue(value, names[i] as string), statement, index, connection);
     try {
       if (converted === null) statement.bindNull(index);
-      else statement.bindValue(index, converted, typeOf(converted));
+      else bind(statement, index, converted);
     } catch (error) {
       const shown = JSON.stringify(names[i]);
       const message = `the value of the parameter ${shown} has no type of the engine: ${(error as Error).message}`;
       throw new Failure('PARAMETERS_INVALID', message, { parameters: names }, { cause: error });
     }
   }
+}
+
+const wholeTypes: ReadonlyMap<DuckDBTypeId, readonly [DuckDBType, number]> = new Map([
+  [DuckDBTypeId.SMALLINT, [SMALLINT, 15]],
+  [DuckDBTypeId.INTEGER, [INTEGER, 31]],
+  [DuckDBTypeId.BIGINT, [BIGINT, 63]],
+  [DuckDBTypeId.HUGEINT, [HUGEINT, 127]],
+]);
+
+/** A number that the expected type holds is bound as one: for another type the engine plans the statement anew at each run. */
+function bind(statement: DuckDBPreparedStatement, index: number, value: DuckDBValue): void {
+  const whole = typeof value === 'bigint' || (typeof value === 'number' && isSmall(value));
+  const expectedId = whole || typeof value === 'number' ? statement.parameterTypeId(index) : undefined;
+  const [type, bits] = (whole && expectedId !== undefined && wholeTypes.get(expectedId)) || [];
+  if (type && bits !== undefined) {
+    const exact = BigInt(value as number | bigint);
+    if (exact >= -(2n ** BigInt(bits)) && exact < 2n ** BigInt(bits)) {
+      statement.bindValue(index, bits < 63 ? Number(exact) : exact, type);
+      return;
+    }
+  }
+  const asDouble = expectedId === DuckDBTypeId.DOUBLE && typeof value === 'number';
+  statement.bindValue(index, value, asDouble ? DOUBLE : typeOf(value));
 }
 
 /** Undefined: what the driver makes of it, which looks at no more than a list's first item, and at no number's size. */
