@@ -4,6 +4,7 @@
 import { open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import {
   DuckDBArrayType,
+  type DuckDBConnection,
   DuckDBListType,
   DuckDBMapType,
   type DuckDBMaterializedResult,
@@ -38,11 +39,13 @@ export interface KnownSelect {
   rowCount: number;
 }
 
+/** `epoch`: of the rows that it reads (data_epochs.ts); undefined: they change just now, and no plan may outlive its snapshot. */
 export async function runSelect(
   session: Session,
   statement: WireStatement,
   options: Options,
   known: Map<string, KnownSelect>,
+  epoch: number | undefined,
 ): Promise<StatementResult> {
   const key = JSON.stringify([statement.catalog.name, statement.database, options.numbers, statement.sql]);
   let select = known.get(key);
@@ -54,7 +57,9 @@ export async function runSelect(
     `FROM (\n${select.text}\n) AS q(${select.names})${rowsMax === undefined ? '' : ` LIMIT ${rowsMax + 1}`}`;
   const file = quoteLiteral(rowsFile(options.resultPath));
   const result =
-    (select.rowCount < smallRows ? await fromMemory(session, from, key, statement, select, options) : undefined) ??
+    (select.rowCount < smallRows
+      ? await fromMemory(session, from, key, statement, select, options, epoch)
+      : undefined) ??
     (await fromFile(
       session,
       `COPY (SELECT concat(${select.rowText}, ',') ${from(options.rowsMax)}) TO ${file} ${copyFormat}`,
@@ -103,16 +108,45 @@ async function fromMemory(
   statement: WireStatement,
   select: KnownSelect,
   options: Options,
+  epoch: number | undefined,
 ): Promise<StatementResult | undefined> {
   const { rowsMax = Number.POSITIVE_INFINITY } = options;
   const limit = Math.min(rowsMax, memoryRowsMax);
-  const prepared = await session.prepare(`${key}${limit}`, `SELECT ${select.rowText} ${from(limit)}`);
-  await bindParameters(prepared, statement.parameters, session.connection);
-  const rows = await texts(await prepared.run());
+  const text = `SELECT ${select.rowText} ${from(limit)}`;
+  let rows: string[];
+  if (epoch === undefined) {
+    rows = await preparedOnce(session.connection, text, statement, async (prepared) => texts(await prepared.run()));
+  } else {
+    const prepared = await session.prepare(`${key}${limit} ${epoch}`, text);
+    await bindParameters(prepared, statement.parameters, session.connection);
+    rows = await texts(await prepared.run());
+  }
   const truncated = rows.length > limit;
   if (truncated && limit < rowsMax) return undefined;
   if (truncated) rows.length = limit;
   return finish(rows, select.columns, rows.length, truncated, options);
+}
+
+/** Planned and run in one transaction: what the plan takes for granted of the rows is true of those that it reads. */
+async function preparedOnce<T>(
+  connection: DuckDBConnection,
+  text: string,
+  statement: WireStatement,
+  run: (prepared: DuckDBPreparedStatement) => Promise<T>,
+): Promise<T> {
+  await connection.run('BEGIN TRANSACTION');
+  try {
+    const prepared = await connection.prepare(text);
+    try {
+      await bindParameters(prepared, statement.parameters, connection);
+      return await run(prepared);
+    } finally {
+      prepared.destroySync();
+    }
+  } finally {
+    // It changed nothing, and may have failed; either way it ends.
+    await connection.run('ROLLBACK').catch(() => undefined);
+  }
 }
 
 /** The one column of a result, as texts. */
@@ -154,14 +188,9 @@ async function fromFile(
 ): Promise<StatementResult> {
   const path = rowsFile(options.resultPath);
   try {
-    const prepared = await session.connection.prepare(text);
-    let rowCount: number;
-    try {
-      await bindParameters(prepared, statement.parameters, session.connection);
-      rowCount = Number((await prepared.runAndReadAll()).getRows()[0]?.[0] ?? 0);
-    } finally {
-      prepared.destroySync();
-    }
+    let rowCount = await preparedOnce(session.connection, text, statement, async (prepared) =>
+      Number((await prepared.runAndReadAll()).getRows()[0]?.[0] ?? 0),
+    );
     const truncated = options.rowsMax !== undefined && rowCount > options.rowsMax;
     if (truncated) {
       await dropLastRow(path);

@@ -14,6 +14,7 @@ import {
 import { attachCatalog, catalogsDirectory } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
 import { parseCreateTable } from './create_table.ts';
+import { DataEpochs } from './data_epochs.ts';
 import { checkDefault } from './default_expression.ts';
 import { Definitions } from './definitions.ts';
 import { quoteLiteral } from './identifiers.ts';
@@ -52,6 +53,7 @@ class Worker {
   /** Where the engine may touch files. */
   readonly #directories: readonly string[];
   readonly #definitions = new Definitions();
+  readonly #data = new DataEpochs();
   readonly #known = new Map<string, KnownSelect>();
 
   constructor(instance: DuckDBInstance, scratch: DuckDBConnection, dataDirectory: string, spoolDirectory: string) {
@@ -172,9 +174,12 @@ class Worker {
       current();
       if (!writes) {
         if (this.#known.size > knownSelectsMax) this.#known.clear();
-        const result = await placed(statement.sql, linesAbove, () =>
-          runSelect(session, statement, options, this.#known),
-        );
+        const select = (epoch: number | undefined) =>
+          placed(statement.sql, linesAbove, () => runSelect(session, statement, options, this.#known, epoch));
+        const epoch = this.#data.of(options.tables);
+        let result = await select(epoch);
+        // Rows were written between the plan and its run: what it gave may be wrong.
+        if (epoch !== undefined && this.#data.of(options.tables) !== epoch) result = await select(undefined);
         // A change that came in between may have given a name another meaning: the rows are not handed out then.
         if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
         return result;
@@ -193,7 +198,8 @@ class Worker {
           throw error;
         }
       };
-      return placed(statement.sql, 0, () => retryingConflicts(write, signal));
+      const writing = () => this.#data.writing(options.tables, write);
+      return placed(statement.sql, 0, () => retryingConflicts(writing, signal));
     });
   }
 
@@ -231,6 +237,7 @@ class Worker {
 
   #changed(change: Change): void {
     this.#definitions.note(change);
+    this.#data.changedAll();
     if (change.kind.startsWith('create')) return; // nothing that was bound before means anything else now
     this.#known.clear();
     this.#sessions.forgetAll();
@@ -241,8 +248,11 @@ class Worker {
     started: Interruptible,
     signal: AbortSignal,
   ): Promise<number> {
+    const written = { catalog: table.catalog.name, database: table.database, table: table.table };
     return this.#sessions.with(undefined, started, (session) =>
-      placed('', 0, () => insertRows(session.connection, table, batch, definition, signal)),
+      placed('', 0, () =>
+        this.#data.writing([written], () => insertRows(session.connection, table, batch, definition, signal)),
+      ),
     );
   }
 
