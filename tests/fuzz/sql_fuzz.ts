@@ -45,6 +45,7 @@ class SqlFuzz {
       type: text.split(' ')[1],
     }));
     for (const database of ['fuzzed', 'untouched']) {
+      (await this.#server.delete(`/api/v2/databases/${database}?cascade=true`)).is(200);
       (await this.#server.put(`/api/v2/databases/${database}`)).is(201);
       for (const name of ['t', 'u']) {
         (await this.#server.put(`/api/v2/databases/${database}/tables/${name}`, { columns })).is(201);
