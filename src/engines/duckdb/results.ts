@@ -119,7 +119,7 @@ async function fromMemory(
   } else {
     const prepared = await session.prepare(`${key}${limit} ${epoch}`, text);
     await bindParameters(prepared, statement.parameters, session.connection);
-    rows = await texts(await prepared.run());
+    rows = texts(await prepared.run());
   }
   const truncated = rows.length > limit;
   if (truncated && limit < rowsMax) return undefined;
@@ -149,11 +149,11 @@ async function preparedOnce<T>(
   }
 }
 
-/** The one column of a result, as texts. */
-async function texts(result: DuckDBMaterializedResult): Promise<string[]> {
+/** The one column of a result, as texts. The rows are there already: to fetch them would cost a wait for each chunk. */
+function texts(result: DuckDBMaterializedResult): string[] {
   const rows: string[] = [];
-  for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
-    for (const value of chunk.getColumnValues(0)) rows.push(value as string);
+  for (let i = 0; i < result.chunkCount; i++) {
+    for (const value of result.getChunk(i).getColumnValues(0)) rows.push(value as string);
   }
   return rows;
 }
@@ -302,7 +302,7 @@ async function returned(
       appender.appendDataChunk(chunk);
     appender.closeSync();
     const parts = types.map((type, i) => jsonExpression(type, `c${i}`, options.numbers));
-    const rows = await texts(
+    const rows = texts(
       await connection.run(`SELECT concat('[', ${parts.join(`, ',', `)}, ']') FROM temp.main.${table}`),
     );
     const { rowsMax } = options;
