@@ -32,7 +32,10 @@ export function readBytes(incoming: IncomingMessage, bytesMax: number): Promise<
     });
     incoming.once('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
     incoming.once('error', (cause) => done(new Failure('MALFORMED_HTTP', 'the body broke off', {}, { cause })));
-    incoming.once('close', () => done(new Failure('MALFORMED_HTTP', 'the body broke off')));
+    incoming.once('close', () => {
+      // It comes after every body; a failure, with its stack, is made only where the end did not come.
+      if (!incoming.readableEnded) done(new Failure('MALFORMED_HTTP', 'the body broke off'));
+    });
   });
 }
 
