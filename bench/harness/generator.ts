@@ -1,14 +1,13 @@
 // The load generator's process: raw sockets, requests made beforehand, of the answers only the status and the length are read,
 // so that it outruns the servers it measures. One request at a time on each connection. Asked by load.ts.
-import { request as httpRequest } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import type { Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult } from './load_job.ts';
+import type { Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult, RequestTemplate } from './load_job.ts';
 
 const headEnd = Buffer.from('\r\n\r\n');
 const receiveBytes = 256 * 1024;
 const samplesMax = 4_000_000;
 
-function requestBytes({ template }: LoadJob, n: number): Buffer {
+function requestBytes(template: RequestTemplate, n: number): Buffer {
   const fill = (text: string) => text.replaceAll('{name}', String(n).padStart(6, '0')).replaceAll('{n}', String(n));
   const { bodies } = template;
   const body = bodies === undefined ? '' : fill(bodies[n % bodies.length] as string);
@@ -116,13 +115,13 @@ class Tally {
 function requestsOf(job: LoadJob): { readonly take: () => Buffer | undefined; readonly next: () => number } {
   const { order, count } = job;
   const made: Buffer[] = [];
-  if (order !== 'once') for (let n = 0; n < count; n++) made.push(requestBytes(job, n));
+  if (order !== 'once') for (let n = 0; n < count; n++) made.push(requestBytes(job.template, n));
   const random = chance(job.seed ?? 1);
   let next = job.first ?? 0;
   const take = (): Buffer | undefined => {
     if (order === 'random') return made[Math.floor(random() * count)];
     if (order === 'cycle') return made[next++ % count];
-    return next < count ? requestBytes(job, next++) : undefined;
+    return next < count ? requestBytes(job.template, next++) : undefined;
   };
   return { take, next: () => next };
 }
@@ -173,46 +172,69 @@ function load(job: LoadJob): Promise<LoadResult> {
   return promise;
 }
 
-interface Body {
-  readonly bytes: number;
-  /** The last bytes, where the result says how many pages there are. */
-  readonly tail: string;
+/** One connection, one exchange at a time: bytes of the answer's head and body, and its last ones. */
+class Exchanges {
+  readonly #socket: Socket;
+  readonly #job: PagesJob;
+  #answers = new Answers(200);
+  #tail = '';
+  #done: ((bytes: number) => void) | undefined;
+  #failed: ((error: unknown) => void) | undefined;
+
+  constructor(job: PagesJob) {
+    this.#job = job;
+    const buffer = Buffer.alloc(receiveBytes);
+    const callback = (size: number): boolean => this.#receive(buffer.subarray(0, size));
+    this.#socket = connect({ port: job.port, host: '127.0.0.1', noDelay: true, onread: { buffer, callback } });
+    this.#socket.on('error', (error) => this.#failed?.(error));
+  }
+
+  async run(method: 'GET' | 'POST', path: string, body?: string): Promise<{ bytes: number; tail: string }> {
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    this.#done = resolve;
+    this.#failed = reject;
+    this.#answers = new Answers(200);
+    const headers = { Authorization: `Bearer ${this.#job.token}`, 'Content-Type': 'application/json' };
+    const template = { method, path, headers, ...(body === undefined ? {} : { bodies: [body] }) };
+    this.#socket.write(requestBytes(template, 0));
+    return { bytes: await promise, tail: this.#tail };
+  }
+
+  end(): void {
+    this.#socket.end();
+  }
+
+  #receive(chunk: Buffer): boolean {
+    try {
+      const bytes = this.#answers.take(chunk);
+      if (bytes === undefined) return true;
+      // What the result says of itself stands at its end; where the last chunk cuts it, the answer is not understood.
+      this.#tail = chunk.toString('latin1', Math.max(0, chunk.length - tailBytes));
+      this.#done?.(bytes);
+    } catch (error) {
+      this.#failed?.(error);
+    }
+    return true;
+  }
 }
 
 const tailBytes = 4096;
 
-function exchange(job: PagesJob, method: string, path: string, socketBody?: string): Promise<Body> {
-  const { promise, resolve, reject } = Promise.withResolvers<Body>();
-  const headers: Record<string, string> = { Authorization: `Bearer ${job.token}` };
-  if (socketBody !== undefined) headers['Content-Type'] = 'application/json';
-  const outgoing = httpRequest({ port: job.port, host: '127.0.0.1', method, path, headers }, (answer) => {
-    let bytes = 0;
-    let tail: Buffer = Buffer.alloc(0);
-    answer.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      tail = chunk.length >= tailBytes ? chunk.subarray(-tailBytes) : Buffer.concat([tail, chunk]).subarray(-tailBytes);
-    });
-    answer.on('error', reject);
-    answer.on('end', () => {
-      if (answer.statusCode === 200) resolve({ bytes, tail: tail.toString() });
-      else reject(new Error(`not the wanted answer: ${answer.statusCode} ${tail.toString()}`));
-    });
-  });
-  outgoing.on('error', reject);
-  outgoing.end(socketBody);
-  return promise;
-}
-
 async function pages(job: PagesJob): Promise<PagesResult> {
-  const began = performance.now();
-  const first = await exchange(job, 'POST', job.path, job.body);
-  const firstPageMs = performance.now() - began;
-  const next = /"nextPage":"([^"]+)\/1"/.exec(first.tail)?.[1];
-  const count = Number(/"pageCount":(\d+)/.exec(first.tail)?.[1]);
-  if (!(count >= 1)) throw new Error(`the result does not say how many pages it has: ${first.tail}`);
-  let { bytes } = first;
-  for (let page = 1; page < count; page++) bytes += (await exchange(job, 'GET', `${next}/${page}`)).bytes;
-  return { pages: count, bytes, elapsedMs: performance.now() - began, firstPageMs };
+  const exchanges = new Exchanges(job);
+  try {
+    const began = performance.now();
+    const first = await exchanges.run('POST', job.path, job.body);
+    const firstPageMs = performance.now() - began;
+    const next = /"nextPage":"([^"]+)\/1"/.exec(first.tail)?.[1];
+    const count = Number(/"pageCount":(\d+)/.exec(first.tail)?.[1]);
+    if (!(count >= 1)) throw new Error(`the result does not say how many pages it has: ${first.tail}`);
+    let { bytes } = first;
+    for (let page = 1; page < count; page++) bytes += (await exchanges.run('GET', `${next}/${page}`)).bytes;
+    return { pages: count, bytes, elapsedMs: performance.now() - began, firstPageMs };
+  } finally {
+    exchanges.end();
+  }
 }
 
 process.on('message', (job: Job) => {

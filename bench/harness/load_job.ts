@@ -54,7 +54,7 @@ export interface LoadResult {
 
 export interface PagesResult {
   readonly pages: number;
-  /** Of bodies. */
+  /** Of heads and bodies. */
   readonly bytes: number;
   readonly elapsedMs: number;
   readonly firstPageMs: number;
