@@ -6,6 +6,7 @@ import { start, type TestServer } from '../server.ts';
 import { crowd, levels } from './concurrency.ts';
 import { explain, type Operation } from './linear.ts';
 import { moveRows } from './moving_rows.ts';
+import { readRows } from './reading_rows.ts';
 
 const seed = seedFrom('FUZZ_SEED');
 const rounds = Number(process.env.FUZZ_ROUNDS ?? 2);
@@ -32,6 +33,13 @@ describe('clients at once', () => {
     for (let round = 0; round < rounds; round++) {
       const random = new Random(seed).fork(round);
       t.diagnostic(JSON.stringify(await moveRows(server, { random, inserters: 4, operationsEach: 60 })));
+    }
+  });
+
+  test('on rows, some reading what others insert', { timeout: 120_000 + rounds * 10_000 }, async (t) => {
+    t.diagnostic(`FUZZ_SEED=${seed}`);
+    for (let round = 0; round < rounds; round++) {
+      t.diagnostic(JSON.stringify(await readRows(server, new Random(seed).fork(round), 40)));
     }
   });
 });

@@ -8,6 +8,7 @@ import { ServerProcess } from '../faults/server_process.ts';
 import { runCatalogModel } from '../fuzz/catalog_run.ts';
 import { crowd, levels } from '../fuzz/concurrency.ts';
 import { moveRows } from '../fuzz/moving_rows.ts';
+import { readRows } from '../fuzz/reading_rows.ts';
 import { fuzzSql } from '../fuzz/sql_fuzz.ts';
 import { start } from '../server.ts';
 import { killRandomly } from './kills.ts';
@@ -105,15 +106,16 @@ async function model(seed: number, deadline: number): Promise<string> {
 
 async function clientsAtOnce(seed: number, deadline: number): Promise<string> {
   const server = await start();
-  let [operations, rounds, batches] = [0, 0, 0];
+  let [operations, rounds, batches, reads] = [0, 0, 0, 0];
   try {
     for (; Date.now() < deadline; rounds++) {
       const random = new Random(seed).fork(rounds);
       const level = random.pick(levels);
       operations += (await crowd(server, { random, level, clients: 8, operationsEach: 60 })).operations;
       batches += (await moveRows(server, { random, inserters: 4, operationsEach: 60 })).inserted;
+      reads += (await readRows(server, random, 60)).reads;
     }
-    return `${rounds} rounds, ${operations} operations in an order, ${batches} batches of rows under changes`;
+    return `${rounds} rounds, ${operations} operations in an order, ${batches} batches of rows under changes, ${reads} reads of rows being inserted`;
   } finally {
     await server.close();
   }
