@@ -1,0 +1,28 @@
+// The lock file is whole: npm, when it runs on one platform, may drop the packages of the others from it, and then refuses the
+// file that it wrote (npm ci: "Missing: ... from lock file").
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+interface Locked {
+  readonly version?: string;
+  readonly resolved?: string;
+  readonly hasInstallScript?: boolean;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+const { packages } = JSON.parse(readFileSync(new URL('../../package-lock.json', import.meta.url), 'utf8')) as {
+  packages: Readonly<Record<string, Locked>>;
+};
+
+test('the lock file has every optional package that a locked one names', () => {
+  const missing = Object.values(packages).flatMap(({ optionalDependencies = {} }) =>
+    Object.keys(optionalDependencies).filter((name) => !Object.hasOwn(packages, `node_modules/${name}`)),
+  );
+  assert.deepEqual(missing, [], 'add an entry with version, os, cpu and "optional": true for each');
+});
+
+test('the lock file names no registry and no package with an install script', () => {
+  const named = Object.entries(packages).filter(([, { resolved, hasInstallScript }]) => resolved || hasInstallScript);
+  assert.deepEqual(named, []);
+});
