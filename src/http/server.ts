@@ -168,10 +168,11 @@ export class HttpServer<Context> {
       'MALFORMED_HTTP',
       'this is not an HTTP request that the server reads',
     ];
-    this.#options.observe({ kind: 'requestBroken', code, reason: error.code ?? error.message });
-    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-    else if (!this.#broken.has(socket)) answerLast(socket, refusal(code, message));
+    if (error.code === 'ECONNRESET') socket.destroy();
+    if (this.#broken.has(socket)) return;
     this.#broken.add(socket);
+    this.#options.observe({ kind: 'requestBroken', code, reason: error.code ?? error.message });
+    answerLast(socket, refusal(code, message));
   }
 }
 
