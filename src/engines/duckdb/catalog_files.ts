@@ -6,8 +6,11 @@ import type { CatalogRef } from '../engine.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { ensureSteps, rowsOf } from './steps.ts';
 
-/** With DuckDB's own 256 KiB, 20,000 tables would be a file of 404 MB instead of 26 MB. */
-export const blockSizeBytes = 16_384;
+/**
+ * Measured (docs/decisions/duckdb-node-api.md): five million rows are 141 MB in blocks of 16 KiB and 71 MB in blocks of 64 KiB, as
+ * with DuckDB's own 256 KiB; five hundred small tables are 155, 172 and 269 MB.
+ */
+const blockSizeBytes = 65_536;
 
 export function catalogsDirectory(dataDirectory: string): string {
   return join(dataDirectory, 'catalogs');
