@@ -10,7 +10,7 @@ import { ensureSteps, rowsOf } from './steps.ts';
  * Measured (docs/decisions/duckdb-node-api.md): five million rows are 141 MB in blocks of 16 KiB and 71 MB in blocks of 64 KiB, as
  * with DuckDB's own 256 KiB; five hundred small tables are 155, 172 and 269 MB.
  */
-const blockSizeBytes = 65_536;
+export const blockSizeBytes = 65_536;
 
 export function catalogsDirectory(dataDirectory: string): string {
   return join(dataDirectory, 'catalogs');
