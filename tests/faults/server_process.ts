@@ -1,6 +1,6 @@
 // A server in a process of its own: started, armed, killed, started again on the same data. Watches that no engine outlives it.
 import { type ChildProcess, fork } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -47,10 +47,13 @@ export class ServerProcess implements World {
   async start(): Promise<void> {
     const before = performance.now();
     const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--warehouse-threads', '2'];
-    const child = fork(entry, [...flags, '--log-level', process.env.FAULTS_LOG ?? 'error'], {
-      stdio: ['ignore', 'ignore', process.env.FAULTS_LOG ? 'inherit' : 'ignore', 'ipc'],
+    // Kept beside the data, for a look at what went wrong.
+    const log = openSync(`${this.dataDirectory}.log`, 'a');
+    const child = fork(entry, [...flags, '--log-level', process.env.FAULTS_LOG ?? 'warn'], {
+      stdio: ['ignore', 'ignore', log, 'ipc'],
       execArgv: [],
     });
+    closeSync(log);
     this.#child = child;
     this.#exited = new Promise((resolve) => child.once('exit', () => resolve()));
     child.once('exit', () => this.#gone(child));
@@ -124,6 +127,7 @@ export class ServerProcess implements World {
 
   async remove(): Promise<void> {
     await rm(this.dataDirectory, { recursive: true, force: true });
+    await rm(`${this.dataDirectory}.log`, { force: true });
   }
 
   #hear(report: Report, ready: (at: { url: string; token: string }) => void): void {
