@@ -39,6 +39,7 @@ import {
   recordFields,
   searchFields,
 } from './fields.ts';
+import { likePattern } from './like_pattern.ts';
 import { changeTable, columnMissing, type TableChain } from './table_changes.ts';
 import { DefaultValue } from './table_definition.ts';
 import { engineCodes, tablePathOf } from './tables.ts';
@@ -104,15 +105,6 @@ function pageOf(
     .slice(0, at.limit)
     .map(({ column, index }) => record(column, index, table, tablePathOf(path), context.call.version));
   return listed(shown, columns.length > at.limit ? shown.at(-1)?.name : undefined);
-}
-
-function like(pattern: string): RegExp {
-  const source = pattern.replace(/\\(.)|[%_]|[\s\S]/gu, (match, escaped: string | undefined) => {
-    if (escaped === undefined && match === '%') return '[\\s\\S]*';
-    if (escaped === undefined && match === '_') return '[\\s\\S]';
-    return (escaped ?? match).replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&');
-  });
-  return new RegExp(`^${source}$`, 'iu');
 }
 
 function canonicalType(text: string): string {
@@ -256,7 +248,7 @@ export const columns: Category<Context> = {
       result: Type.Object({ columns: Type.Array(ColumnRecord), nextPageToken: Type.Optional(Type.String()) }),
       example: { body: { namePattern: '%_at', type: 'DATETIME' } },
       handle: async ({ path, body }, context) => {
-        const name = body.namePattern === undefined ? undefined : like(body.namePattern);
+        const name = body.namePattern === undefined ? undefined : likePattern(body.namePattern);
         const type = body.type === undefined ? undefined : canonicalType(body.type);
         const text = body.comment?.toLowerCase();
         const at = {
@@ -269,7 +261,7 @@ export const columns: Category<Context> = {
           path,
           context,
           (column) =>
-            (name === undefined || name.test(column.name)) &&
+            (name === undefined || name(column.name)) &&
             (type === undefined || formatType(column.type) === type) &&
             (text === undefined || (column.comment ?? '').toLowerCase().includes(text)),
         );

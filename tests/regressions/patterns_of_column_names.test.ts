@@ -1,0 +1,45 @@
+// A pattern with a hyphen made the search of columns a 500: it became a regular expression with an escape that is none. And one
+// with many wildcards would have kept the server busy for longer than anybody waits.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { likePattern } from '../../src/resources/like_pattern.ts';
+
+test('what LIKE means', () => {
+  const cases: readonly [pattern: string, text: string, fits: boolean][] = [
+    ['', '', true],
+    ['', 'a', false],
+    ['%', '', true],
+    ['a-b', 'A-B', true],
+    ['a%', 'abc', true],
+    ['%c', 'abc', true],
+    ['%b', 'abc', false],
+    ['a_c', 'abc', true],
+    ['_', '😀', true],
+    ['_', 'ab', false],
+    ['a\\%', 'a%', true],
+    ['a\\%', 'ab', false],
+    ['\\_', '_', true],
+    ['\\\\', '\\', true],
+    ['a\\', 'a\\', true],
+    ['%a%b%', 'xxaxxbxx', true],
+    ['%a%b%', 'xxbxxaxx', false],
+    ['.*', 'anything', false],
+    ['[a]/(b)?', '[a]/(b)?', true],
+  ];
+  for (const [pattern, text, fits] of cases) assert.equal(likePattern(pattern)(text), fits, `${pattern} ~ ${text}`);
+});
+
+test('it agrees with a regular expression, and takes no longer however many wildcards there are', () => {
+  const letters = fc.string({ unit: fc.constantFrom('a', 'b', '%', '_', '-'), maxLength: 8 });
+  const text = fc.string({ unit: fc.constantFrom('a', 'b', '-'), maxLength: 10 });
+  fc.assert(
+    fc.property(letters, text, (pattern, name) => {
+      const same = new RegExp(`^${pattern.replaceAll('%', '.*').replaceAll('_', '.')}$`);
+      assert.equal(likePattern(pattern)(name), same.test(name));
+    }),
+  );
+  const started = performance.now();
+  assert.equal(likePattern(`${'%a'.repeat(200)}b`)('a'.repeat(128)), false);
+  assert.ok(performance.now() - started < 1000);
+});
