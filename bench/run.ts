@@ -1,5 +1,6 @@
 // `npm run bench`: every benchmark, or those named; `--quick` is a small sample that shows that they run. Results are kept in
-// bench/results/ (not those of --quick). Judges nothing: a missed target is shown as one.
+// bench/results/ (not those of --quick). Judges nothing: a missed
+// target is shown as one; only a benchmark that does not run fails.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bench as createTable } from './create_table.ts';
@@ -53,9 +54,15 @@ async function main(args: readonly string[]): Promise<void> {
   }
   for (const bench of benches) {
     if (names.length > 0 && !names.includes(bench.name)) continue;
-    const result = await runOne(bench, quick);
-    process.stdout.write(`\n${page(result)}\n`);
-    if (!quick) await keep(result);
+    try {
+      const result = await runOne(bench, quick);
+      process.stdout.write(`\n${page(result)}\n`);
+      if (!quick) await keep(result);
+    } catch (error) {
+      // The others are measured all the same.
+      process.stderr.write(`${bench.name} failed: ${(error as Error).stack ?? String(error)}\n`);
+      process.exitCode = 1;
+    }
   }
   if (!quick) await keepSummary(benches.map((bench) => bench.name));
 }

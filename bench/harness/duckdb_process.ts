@@ -26,7 +26,7 @@ async function open(job: DuckdbJob & { kind: 'open' }): Promise<DuckdbAnswer> {
     memory_limit: `${Math.floor(totalmem() / 2 / 2 ** 20)}MiB`,
   };
   connection = await (await DuckDBInstance.create(':memory:', config)).connect();
-  await connection.run(`ATTACH '${job.file}' AS "${job.name}" (BLOCK_SIZE 16384)`);
+  await connection.run(`ATTACH '${job.file}' AS "${job.name}"`);
   await connection.run(`CREATE SCHEMA IF NOT EXISTS "${job.name}"."${job.schema}"`);
   await connection.run(`USE "${job.name}"."${job.schema}"`);
   return { kind: 'done' };
