@@ -101,6 +101,7 @@ const example = {
 
 const codes = [
   'OBJECT_NOT_FOUND',
+  'CHANGE_IN_PROGRESS',
   'SQL_INVALID',
   'SQL_NOT_SUPPORTED',
   'SQL_FORBIDDEN_FUNCTION',
