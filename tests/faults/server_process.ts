@@ -11,7 +11,7 @@ import type { Fault } from './fault_plan.ts';
 import type { Order, Report } from './server_entry.ts';
 
 const entry = new URL('./server_entry.ts', import.meta.url);
-const readyMsMax = 20_000;
+const readyMsMax = 60_000;
 const orphanMsMax = 5_000;
 
 export class ServerProcess implements World {
