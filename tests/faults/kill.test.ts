@@ -9,8 +9,8 @@ import { Random, seedFrom } from './random.ts';
 import { scenarios } from './scenarios.ts';
 import { ServerProcess } from './server_process.ts';
 
-const stepsSampled = 16;
-const roundsSampled = 8;
+const stepsSampled = 10;
+const roundsSampled = 6;
 const seed = seedFrom('SOAK_SEED');
 
 describe('a process that is killed', () => {
