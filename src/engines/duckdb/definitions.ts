@@ -7,12 +7,19 @@ const remembered = 100_000;
 const keyOf = (...names: readonly string[]) => JSON.stringify(names);
 
 export class Definitions {
-  #epoch = 1;
-  #floor = 0;
+  /** Begins past every epoch of a former process: what was bound there counts as changed. */
+  #epoch = Date.now() * 1000;
+  #floor = this.#epoch;
   readonly #changedAt = new Map<string, number>();
 
   get epoch(): number {
     return this.#epoch;
+  }
+
+  /** Tells, whenever asked, whether nothing changed since now. */
+  watch(): () => boolean {
+    const since = this.#epoch;
+    return () => this.#epoch === since;
   }
 
   /** To be told before and after each change. */
@@ -27,7 +34,7 @@ export class Definitions {
 
   /** Whether any of the tables, or what holds it, changed after that epoch. */
   changedSince(epoch: number, tables: readonly TableName[]): boolean {
-    if (epoch < this.#floor) return true;
+    if (!(epoch >= this.#floor)) return true;
     const after = (key: string) => (this.#changedAt.get(key) ?? 0) > epoch;
     return tables.some(
       ({ catalog, database, table }) =>

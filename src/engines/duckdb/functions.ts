@@ -3,7 +3,7 @@
 // executes or parses text as SQL, what sleeps, and what shows the engine's own books.
 
 /** Operators and scalar functions. */
-const scalars = `!__postfix !~~ !~~* % & && * ** + - -> ->> / // <-> << <=> <@ >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~ abs acos acosh add age alias
+const scalars = `!__postfix !~~ !~~* % & && * ** + - -> ->> / // <-> << <=> <@ >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~ abs acos acosh add age aggregate alias
 apply array_aggr array_aggregate array_apply array_cat array_concat array_contains array_cosine_distance array_cosine_similarity
 array_cross_product array_distance array_distinct array_dot_product array_extract array_filter array_grade_up array_has array_has_all
 array_has_any array_indexof array_inner_product array_intersect array_length array_negative_dot_product array_negative_inner_product
@@ -27,7 +27,7 @@ list_reverse_sort list_select list_slice list_sort list_transform list_unique li
 ltrim make_date make_time make_timestamp make_timestamp_ms make_timestamp_ns make_timestamptz map map_concat map_contains map_entries
 map_extract map_extract_value map_from_entries map_keys map_values md5 md5_number microsecond millennium millisecond minute mismatches mod
 month monthname multiply nanosecond nextafter nfc_normalize normalized_interval not_ilike_escape not_like_escape now octet_length ord
-parse_formatted_bytes pi position pow power prefix printf quarter radians random range reduce regexp_escape regexp_extract
+parse_dirname parse_dirpath parse_filename parse_formatted_bytes parse_path pi position pow power prefix printf quarter radians random range reduce regexp_escape regexp_extract
 regexp_extract_all regexp_full_match regexp_matches regexp_replace regexp_split_to_array remap_struct repeat replace reverse right
 right_grapheme round row row_to_json rpad rtrim second set_bit sha1 sha256 sign signbit sin sinh split sqrt starts_with str_split
 str_split_regex strftime string_split string_split_regex string_to_array strip_accents strlen strpos strptime struct_concat
@@ -66,5 +66,59 @@ getvariable current_setting getenv version nextval currval current_query write_l
 );
 const unboundFamilies = /^(?:read|parquet|duckdb|pragma|json_(?:de)?serialize|icu_calendar)_|_scan$/;
 
+/** DuckDB's own macros over what is allowed: the plan shows what they are made of. */
+const macros =
+  words(`ago array_append array_pop_back array_pop_front array_prepend array_push_back array_push_front array_reverse array_to_string
+array_to_string_comma_default current_catalog date_add days_in_month fdiv fmod generate_subscripts geomean geometric_mean json
+json_group_array json_group_object json_group_structure list_any_value list_append list_approx_count_distinct list_avg list_bit_and
+list_bit_or list_bit_xor list_bool_and list_bool_or list_count list_entropy list_first list_histogram list_kurtosis list_kurtosis_pop
+list_last list_mad list_max list_median list_min list_mode list_prepend list_product list_reverse list_sem list_skewness list_stddev_pop
+list_stddev_samp list_string_agg list_sum list_var_pop list_var_samp map_contains_entry map_contains_value md5_number_lower
+md5_number_upper nullif pg_size_pretty pg_typeof regexp_split_to_table round_even roundbankers split_part wavg weighted_avg`);
+
+/**
+ * All else that the engine has. Settings and variables, sequences, texts of statements, logs, waiting, the engine's insides, its user,
+ * files, secrets, looks at other objects. Binding can work a call out before there is a plan, so the name alone refuses it.
+ */
+const refused = new Set(
+  words(`__internal_compress_integral_ubigint __internal_compress_integral_uinteger __internal_compress_integral_usmallint
+__internal_compress_integral_utinyint __internal_compress_string_hugeint __internal_compress_string_ubigint
+__internal_compress_string_uhugeint __internal_compress_string_uinteger __internal_compress_string_usmallint
+__internal_compress_string_utinyint __internal_decompress_integral_bigint __internal_decompress_integral_hugeint
+__internal_decompress_integral_integer __internal_decompress_integral_smallint __internal_decompress_integral_ubigint
+__internal_decompress_integral_uhugeint __internal_decompress_integral_uinteger __internal_decompress_integral_usmallint
+__internal_decompress_string cast_to_type col_description combine create_sort_key current_connection_id current_query current_query_id
+current_role current_schemas current_setting current_transaction_id current_user currval finalize format_pg_type format_type
+get_block_size get_type getvariable has_any_column_privilege has_column_privilege has_database_privilege
+has_foreign_data_wrapper_privilege has_function_privilege has_language_privilege has_schema_privilege has_sequence_privilege
+has_server_privilege has_table_privilege has_tablespace_privilege in_search_path inet_client_addr inet_client_port inet_server_addr
+inet_server_port json_deserialize_sql json_serialize_plan json_serialize_sql make_type map_to_pg_oid nextval obj_description
+parse_duckdb_log_message pg_collation_is_visible pg_conf_load_time pg_conversion_is_visible pg_function_is_visible pg_get_constraintdef
+pg_get_expr pg_get_viewdef pg_has_role pg_is_other_temp_schema pg_my_temp_schema pg_opclass_is_visible pg_operator_is_visible
+pg_opfamily_is_visible pg_postmaster_start_time pg_sleep pg_table_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible
+pg_ts_parser_is_visible pg_ts_template_is_visible pg_type_is_visible replace_type session_user setseed shobj_description sleep_ms
+st_asbinary st_astext st_aswkb st_aswkt st_crs st_geomfromwkb st_intersects_extent st_setcrs stats timetz_byte_comparable txid_current
+user variant_bytes_to_variant variant_normalize variant_to_parquet_variant vector_type write_log
+arrow_scan arrow_scan_dumb check_peg_parser checkpoint disable_logging disable_peg_parser disable_profiling duckdb_approx_database_count
+duckdb_columns duckdb_connection_count duckdb_constraints duckdb_coordinate_systems duckdb_databases duckdb_dependencies
+duckdb_extensions duckdb_external_file_cache duckdb_functions duckdb_indexes duckdb_keywords duckdb_log_contexts duckdb_logs
+duckdb_logs_parsed duckdb_memory duckdb_optimizers duckdb_prepared_statements duckdb_profiling_settings duckdb_schemas
+duckdb_secret_types duckdb_secrets duckdb_sequences duckdb_settings duckdb_table_sample duckdb_tables duckdb_temporary_files
+duckdb_types duckdb_variables duckdb_views enable_logging enable_peg_parser enable_profiling force_checkpoint glob histogram
+histogram_values icu_calendar_names json_execute_serialized_sql parquet_bloom_probe parquet_file_metadata parquet_full_metadata
+parquet_kv_metadata parquet_metadata parquet_scan parquet_schema pg_timezone_names pragma_collations pragma_database_size
+pragma_metadata_info pragma_platform pragma_show pragma_storage_info pragma_table_info pragma_user_agent pragma_version query
+query_table read_blob read_csv read_csv_auto read_duckdb read_json read_json_auto read_json_objects read_json_objects_auto read_ndjson
+read_ndjson_auto read_ndjson_objects read_parquet read_text seq_scan sniff_csv sql_auto_complete summary test_all_types
+test_vector_types truncate_duckdb_logs which_secret`),
+);
+
+/** Every name that somebody has looked at, in lower case: a test compares it with what the engine has. */
+export const reviewedFunctions: ReadonlySet<string> = new Set(
+  [...allowedFunctions, ...allowedTableFunctions, ...macros, ...refused].map((name) => name.toLowerCase()),
+);
+const offered = new Set([...allowedFunctions, ...allowedTableFunctions, ...macros].map((name) => name.toLowerCase()));
+
 /** Of a name in lower case. Not `glob`: it is an operator too, which a bracket may follow, and its plan tells. */
-export const unboundFunctions = (name: string): boolean => unbound.has(name) || unboundFamilies.test(name);
+export const unboundFunctions = (name: string): boolean =>
+  name !== 'glob' && (unbound.has(name) || unboundFamilies.test(name) || (refused.has(name) && !offered.has(name)));

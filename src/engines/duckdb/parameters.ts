@@ -20,6 +20,7 @@ import {
 } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
+import { quoteIdentifier } from './identifiers.ts';
 
 /** Throws PARAMETERS_INVALID. `json`: an array or an object, undefined for none. */
 export async function bindParameters(
@@ -31,7 +32,7 @@ export async function bindParameters(
   const given =
     json === undefined ? undefined : (parseJson(json) as readonly unknown[] | Readonly<Record<string, unknown>>);
   if (count === 0 && (given === undefined || Object.keys(given).length === 0)) return;
-  const names = Array.from({ length: count }, (_, i) => statement.parameterName(i + 1));
+  const names = namesOf(statement);
   const values = chosen(names, given);
   statement.clearBindings();
   for (const [i, value] of values.entries()) {
@@ -94,6 +95,45 @@ function listOf(items: readonly DuckDBValue[]): DuckDBValue {
   const whole = (item: DuckDBValue) => typeof item === 'bigint' || (typeof item === 'number' && isSmall(item));
   if (!numbers.every(isNumber) || numbers.every(whole)) return listValue(items);
   return listValue(items.map((item) => (item === null ? null : Number(String(item)))));
+}
+
+function namesOf(statement: DuckDBPreparedStatement): string[] {
+  try {
+    return Array.from({ length: statement.parameterCount }, (_, i) => statement.parameterName(i + 1));
+  } catch (error) {
+    // $2 without $1 is counted, but cannot be reached.
+    throw new Failure(
+      'PARAMETERS_INVALID',
+      'the parameters are not numbered $1, $2, ... without a gap',
+      {},
+      { cause: error },
+    );
+  }
+}
+
+/** The type that a parameter is given where the statement leaves it open, by its mark: `?` in their order, `$1`, `$name`. */
+export function parameterTypes(json: string | undefined): (mark: string) => string {
+  const given = json === undefined ? [] : (parseJson(json) as readonly unknown[] | Readonly<Record<string, unknown>>);
+  let next = 0;
+  return (mark) => {
+    const name = mark === '?' ? String(++next) : mark.slice(1);
+    const value = Array.isArray(given)
+      ? given[Number(name) - 1]
+      : Object.entries(given).find(([key]) => key.toLowerCase() === name.toLowerCase())?.[1];
+    return typeOfValue(value);
+  };
+}
+
+function typeOfValue(value: unknown): string {
+  if (typeof value === 'boolean') return 'BOOLEAN';
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? 'BIGINT' : 'DOUBLE';
+  if (JSON.isRawJSON(value)) return /^-?\d+$/.test(value.rawJSON) ? 'HUGEINT' : 'DOUBLE';
+  if (Array.isArray(value)) return `${typeOfValue(value.find((one) => one !== null))}[]`;
+  if (typeof value === 'object' && value !== null) {
+    const fields = Object.entries(value).map(([key, one]) => `${quoteIdentifier(key)} ${typeOfValue(one)}`);
+    return fields.length === 0 ? 'VARCHAR' : `STRUCT(${fields.join(', ')})`;
+  }
+  return 'VARCHAR';
 }
 
 function chosen(

@@ -6,7 +6,7 @@ import type { StatementAnalysis } from '../engine.ts';
 import { numberTooLarge, parseTree } from './default_expression.ts';
 import { allowedFunctions, allowedTableFunctions } from './functions.ts';
 import { offsetOfByte, refusedStatement, sqlInvalid } from './sql_errors.ts';
-import { refuseOtherStatement, refuseUnbindable } from './statement_text.ts';
+import { refuseOtherStatement, refuseUnbindable, withParameters, writingWord } from './statement_text.ts';
 import { ownSchema } from './steps.ts';
 
 type Table = StatementAnalysis['reads'][number];
@@ -46,19 +46,40 @@ export async function planOf(
   connection: DuckDBConnection,
   sql: string,
   directories: readonly string[],
+  parameterTypes: () => (mark: string) => string = () => () => 'VARCHAR',
 ): Promise<Omit<StatementAnalysis, 'token'>> {
   refuseOtherStatement(sql);
   refuseUnbindable(sql, directories);
-  const text = 'SELECT json_serialize_plan($1::VARCHAR, skip_null := true, skip_empty := true)';
-  const [row] = (await connection.runAndReadAll(text, [sql])).getRows();
-  const plan = parseTree<SerializedPlan>(String(row?.[0]));
-  if (plan === undefined) throw sqlInvalid(numberTooLarge, sql, undefined);
+  let plan = await serialized(connection, sql);
+  // DuckDB cannot serialise a parameter without a type, nor one of a nested type; the plan is the same but for that. A NULL could be
+  // worked out while binding, but the names that are called have been looked at, and tables stay.
+  for (const typed of [
+    (mark: string, type: string) => `CAST(${mark} AS ${type})`,
+    (_: string, type: string) => `CAST(NULL AS ${type})`,
+  ]) {
+    if (!plan.error || plan.error_type !== 'internal') break;
+    const types = parameterTypes();
+    plan = await serialized(
+      connection,
+      withParameters(sql, (mark) => typed(mark, types(mark))),
+    );
+  }
   if (plan.error) throw planFailure(plan, sql);
   const [only, ...more] = plan.plans ?? [];
   if (only === undefined) throw sqlInvalid('the text holds no statement', sql, 0);
   if (more.length > 0)
     throw new Failure('SQL_NOT_SUPPORTED', 'one request runs one statement; this text holds several');
-  return new PlanReader(sql).read(only);
+  const analysis = new PlanReader(sql).read(only);
+  // INSERT ... ON CONFLICT is planned as a merge.
+  return analysis.kind === 'merge' ? { ...analysis, kind: writingWord(sql) ?? 'merge' } : analysis;
+}
+
+async function serialized(connection: DuckDBConnection, sql: string): Promise<SerializedPlan> {
+  const text = 'SELECT json_serialize_plan($1::VARCHAR, skip_null := true, skip_empty := true)';
+  const [row] = (await connection.runAndReadAll(text, [sql])).getRows();
+  const plan = parseTree<SerializedPlan>(String(row?.[0]));
+  if (plan === undefined) throw sqlInvalid(numberTooLarge, sql, undefined);
+  return plan;
 }
 
 function planFailure(plan: SerializedPlan, sql: string): Failure {
@@ -132,7 +153,13 @@ class PlanReader {
   #add(to: Map<string, Table>, named: unknown): void {
     const { catalog, schema, table } = (named ?? {}) as { catalog?: unknown; schema?: unknown; table?: unknown };
     const known = typeof catalog === 'string' && typeof schema === 'string' && typeof table === 'string';
-    if (!known || schema === ownSchema || catalog === 'system' || catalog === 'temp' || catalog === 'memory') {
+    if (
+      !known ||
+      schema.toLowerCase() === ownSchema ||
+      catalog === 'system' ||
+      catalog === 'temp' ||
+      catalog === 'memory'
+    ) {
       throw new Failure(
         'SQL_INVALID',
         `the table ${JSON.stringify(typeof table === 'string' ? table : '')} does not exist`,

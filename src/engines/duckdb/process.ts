@@ -15,6 +15,9 @@ const interruptGraceMs = 2_000;
 const silenceMs = 10_000;
 const watchMs = 500;
 
+/** What a caller's text or rows can make large. */
+const blameable: ReadonlySet<OperationName> = new Set(['analyze', 'execute', 'explain', 'insertRows', 'checkDefault']);
+
 interface Pending {
   readonly operation: OperationName;
   /** Tells it to end, and what it ends with. */
@@ -51,6 +54,7 @@ export class EngineProcess {
   residentBytes = 0;
   runningStatements = 0;
   lastHeartbeatAt = Date.now();
+  #lookedAt = Date.now();
 
   constructor(residentBytesMax: number, events: ProcessEvents) {
     this.#residentBytesMax = residentBytesMax;
@@ -211,8 +215,11 @@ export class EngineProcess {
   /** Too much memory, or no sign of life: the limits that the engine itself keeps are soft. */
   #look(): void {
     if (!this.alive) return;
+    // After a stop of this process itself (a suspended machine, a long collection), what the other said is still unread.
+    if (Date.now() - this.#lookedAt > silenceMs / 2) this.lastHeartbeatAt = Date.now();
+    this.#lookedAt = Date.now();
     if (this.residentBytes > this.#residentBytesMax) {
-      const statements = [...this.#pending.values()].filter((one) => one.operation === 'execute');
+      const statements = [...this.#pending.values()].filter((one) => blameable.has(one.operation));
       const culprit = statements.length === 1 ? statements[0] : undefined;
       // It ends when the process does: whoever asks again at once meets the next one.
       if (culprit)

@@ -11,6 +11,7 @@ import {
   type DuckDBPreparedStatement,
   DuckDBStructType,
   type DuckDBType,
+  DuckDBTypeId,
   ResultReturnType,
 } from '@duckdb/node-api';
 import type { ResultColumn, StatementResult } from '../engine.ts';
@@ -21,6 +22,7 @@ import type { Session } from './sessions.ts';
 import { withoutEnd } from './statement_text.ts';
 import { rememberStep } from './steps.ts';
 import { jsonExpression, resultTypeText } from './types.ts';
+import { plainWriters, writeRows } from './value_text.ts';
 
 /** Lines of ours above the user's text, for the places that errors name. */
 export const linesAbove = 1;
@@ -36,6 +38,8 @@ export interface KnownSelect {
   readonly rowText: string;
   readonly names: string;
   readonly text: string;
+  /** Where all columns are plain, they need no SQL to become text. */
+  readonly plain: ReturnType<typeof plainWriters>;
   rowCount: number;
 }
 
@@ -46,12 +50,16 @@ export async function runSelect(
   options: Options,
   known: Map<string, KnownSelect>,
   epoch: number | undefined,
+  unchanged: () => boolean,
 ): Promise<StatementResult> {
   const key = JSON.stringify([statement.catalog.name, statement.database, options.numbers, statement.sql]);
   let select = known.get(key);
   if (!select) {
-    select = describe(await session.prepare(statement.sql, statement.sql), statement.sql, options.numbers);
-    known.set(key, select);
+    const prepared = await session.prepare(statement.sql, statement.sql);
+    const described = describedBy(prepared);
+    select = rowsOf(described ?? (await describedByRunning(session, statement)), statement.sql, options.numbers);
+    // Not where the types hang on the parameters', nor where a change came in between: it is described anew then.
+    if (described && unchanged()) known.set(key, select);
   }
   const from = (rowsMax: number | undefined) =>
     `FROM (\n${select.text}\n) AS q(${select.names})${rowsMax === undefined ? '' : ` LIMIT ${rowsMax + 1}`}`;
@@ -71,11 +79,38 @@ export async function runSelect(
   return result;
 }
 
-function describe(prepared: DuckDBPreparedStatement, sql: string, numbers: Options['numbers']): KnownSelect {
-  const types = Array.from({ length: prepared.columnCount }, (_, i) => typeText(prepared.columnType(i)));
+interface Described {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** Undefined where the type of a column hangs on a parameter's. */
+function describedBy(prepared: DuckDBPreparedStatement): Described[] | undefined {
+  const described: Described[] = [];
+  for (let i = 0; i < prepared.columnCount; i++) {
+    if (prepared.columnTypeId(i) === DuckDBTypeId.INVALID) return undefined;
+    described.push({ name: prepared.columnName(i), type: typeText(prepared.columnType(i)) });
+  }
+  return described;
+}
+
+async function describedByRunning(session: Session, statement: WireStatement): Promise<Described[]> {
+  const prepared = await session.connection.prepare(`SELECT * FROM (\n${withoutEnd(statement.sql)}\n) AS q LIMIT 0`);
+  try {
+    await bindParameters(prepared, statement.parameters, session.connection);
+    const result = await prepared.run();
+    return result.columnNames().map((name, i) => ({ name, type: typeText(result.columnType(i)) }));
+  } finally {
+    prepared.destroySync();
+  }
+}
+
+function rowsOf(described: readonly Described[], sql: string, numbers: Options['numbers']): KnownSelect {
+  const types = described.map(({ type }) => type);
   const parts = types.map((type, i) => jsonExpression(type, `c${i}`, numbers));
   return {
-    columns: types.map((type, i) => ({ name: prepared.columnName(i), type: resultTypeText(type) })),
+    columns: described.map(({ name, type }) => ({ name, type: resultTypeText(type) })),
+    plain: plainWriters(types, numbers),
     rowText: `concat('[', ${parts.join(`, ',', `)}, ']')`,
     names: types.map((_, i) => `c${i}`).join(', '),
     text: withoutEnd(sql),
@@ -112,17 +147,22 @@ async function fromMemory(
 ): Promise<StatementResult | undefined> {
   const { rowsMax = Number.POSITIVE_INFINITY } = options;
   const limit = Math.min(rowsMax, memoryRowsMax);
-  const text = `SELECT ${select.rowText} ${from(limit)}`;
-  let rows: string[];
+  const { plain, rowText } = select;
+  const text = `SELECT ${plain ? '*' : rowText} ${from(limit)}`;
+  const written = (found: DuckDBMaterializedResult): string[] | undefined => {
+    if (found.rowCount > limit && limit < rowsMax) return undefined;
+    return plain ? writeRows(found, plain) : texts(found);
+  };
+  let rows: string[] | undefined;
   if (epoch === undefined) {
-    rows = await preparedOnce(session.connection, text, statement, async (prepared) => texts(await prepared.run()));
+    rows = await preparedOnce(session.connection, text, statement, async (prepared) => written(await prepared.run()));
   } else {
     const prepared = await session.prepare(`${key}${limit} ${epoch}`, text);
     await bindParameters(prepared, statement.parameters, session.connection);
-    rows = texts(await prepared.run());
+    rows = written(await prepared.run());
   }
+  if (rows === undefined) return undefined;
   const truncated = rows.length > limit;
-  if (truncated && limit < rowsMax) return undefined;
   if (truncated) rows.length = limit;
   return finish(rows, select.columns, rows.length, truncated, options);
 }
@@ -310,5 +350,17 @@ async function returned(
     return await finish(truncated ? rows.slice(0, rowsMax) : rows, columns, rows.length, truncated, options);
   } finally {
     await connection.run(`DROP TABLE IF EXISTS temp.main.${table}`);
+  }
+}
+
+/** The engine's plan as text; `linesAbove` lines of ours stand above the user's. */
+export async function explained(session: Session, statement: WireStatement): Promise<string> {
+  const prepared = await session.connection.prepare(`EXPLAIN\n${statement.sql}`);
+  try {
+    await bindParameters(prepared, statement.parameters, session.connection);
+    const rows = (await prepared.runAndReadAll()).getRows();
+    return rows.map((row) => String(row[1])).join('\n');
+  } finally {
+    prepared.destroySync();
   }
 }

@@ -20,7 +20,7 @@ export class Session {
   /** The catalog that it has as its default; undefined: none of ours. */
   catalog: string | undefined;
   #namespace = '';
-  readonly #prepared = new Map<string, DuckDBPreparedStatement>();
+  readonly #prepared = new Map<string, { readonly text: string; readonly statement: DuckDBPreparedStatement }>();
 
   constructor(connection: DuckDBConnection) {
     this.connection = connection;
@@ -51,14 +51,16 @@ export class Session {
   /** `key` says all that the text depends on; the namespace apart. */
   async prepare(key: string, text: string): Promise<DuckDBPreparedStatement> {
     const known = this.#prepared.get(key);
-    if (known) {
+    // A text made anew, after a table changed, may meet what was prepared before.
+    if (known && known.text !== text) this.#drop(key);
+    else if (known) {
       this.#prepared.delete(key);
       this.#prepared.set(key, known);
-      return known;
+      return known.statement;
     }
     const made = await this.connection.prepare(text);
     if (this.#prepared.size >= preparedPerSessionMax) this.#drop(this.#prepared.keys().next().value as string);
-    this.#prepared.set(key, made);
+    this.#prepared.set(key, { text, statement: made });
     return made;
   }
 
@@ -67,7 +69,7 @@ export class Session {
   }
 
   #drop(key: string): void {
-    this.#prepared.get(key)?.destroySync();
+    this.#prepared.get(key)?.statement.destroySync();
     this.#prepared.delete(key);
   }
 }

@@ -128,10 +128,14 @@ export function offsetOfByte(sql: string, byte: number): number {
 /** First paragraph, without the kind of error in front, and without anything that looks like a file. */
 export function cleaned(message: string): string {
   const [first = ''] = message.split(/\n\n|\nPossible solutions|\nLINE \d|(?<=\.) Use "SET /);
-  return first
-    .replace(/^[A-Z][A-Za-z ]* Error: /, '')
-    .replace(/(?:\/[\w.@-]+){2,}/g, '<file>')
-    .replace(/__tabularium\w*/g, '<engine>')
-    .trim()
-    .slice(0, 2000);
+  return (
+    first
+      .replace(/^[A-Z][A-Za-z ]* Error: /, '')
+      // Guesses at what else there is would tell names that the caller may not see.
+      .replace(/\n*(?:Did you mean|Candidate tables)[^\n]*/g, '')
+      .replace(/(?<![\w/])(?:\/[\w.@-]+){2,}/g, '<file>')
+      .replace(/__tabularium\w*/g, '<engine>')
+      .trim()
+      .slice(0, 2000)
+  );
 }

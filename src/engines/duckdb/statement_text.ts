@@ -10,10 +10,28 @@ const arrowsInChainMax = 10;
 
 // A blank, a comment, a text, a quoted name, a word, a number, an arrow, or one character. The engine takes Unicode's spaces for
 // spaces. Comments that nest and texts between dollars have an end that no regular expression finds.
-const token =
-  /[\s\u0085\u200b-\u200f\u2028-\u202f\u205f-\u206f\ufeff]+|--[^\n\r]*|\/\*|[eE]'(?:\\[\s\S]|''|[^'\\])*'?|'(?:[^']|'')*'?|"(?:[^"]|"")*"?|\$(?:[A-Za-z_\u0080-\u{10ffff}][\w\u0080-\u{10ffff}]*)?\$|[A-Za-z_\u0080-\u{10ffff}][\w$\u0080-\u{10ffff}]*|[\d.][\w.]*|->>?|[\s\S]/uy;
-const blank = /^(?:[\s\u0085\u200b-\u200f\u2028-\u202f\u205f-\u206f\ufeff]|--|\/\*)/u;
-const word = /^[A-Za-z_\u0080-\u{10ffff}]/u;
+const spaces = String.raw`\s\u0085\u200b-\u200f\u2028-\u202f\u205f-\u206f\ufeff`;
+const letter = String.raw`(?:[A-Za-z_]|(?![${spaces}])[\u0080-\u{10ffff}])`;
+const rest = String.raw`(?:[\w$]|(?![${spaces}])[\u0080-\u{10ffff}])`;
+const token = new RegExp(
+  [
+    `[${spaces}]+`,
+    String.raw`--[^\n\r]*`,
+    String.raw`\/\*`,
+    String.raw`[eE]'(?:\\[\s\S]|''|[^'\\])*'?`,
+    `'(?:[^']|'')*'?`,
+    `"(?:[^"]|"")*"?`,
+    String.raw`\$(?:${letter}(?:\w|(?![${spaces}])[\u0080-\u{10ffff}])*)?\$`,
+    String.raw`\$(?:\d+|${letter}${rest}*)`,
+    `${letter}${rest}*`,
+    String.raw`\d+`,
+    '->>?',
+    String.raw`[\s\S]`,
+  ].join('|'),
+  'uy',
+);
+const blank = new RegExp(String.raw`^(?:[${spaces}]|--|\/\*)`, 'u');
+const word = new RegExp(`^${letter}`, 'u');
 
 interface Token {
   readonly at: number;
@@ -28,7 +46,7 @@ function* tokensOf(sql: string): Generator<Token> {
     const text = token.exec(sql)?.[0] ?? (sql[at] as string);
     let end = at + text.length;
     if (text === '/*') end = commentEnd(sql, at);
-    else if (text.length > 1 && text.startsWith('$')) {
+    else if (text.length > 1 && text.startsWith('$') && text.endsWith('$')) {
       const close = sql.indexOf(text, end);
       end = close < 0 ? sql.length : close + text.length;
     }
@@ -54,6 +72,33 @@ export function withoutEnd(sql: string): string {
   if (!sql.includes(';')) return sql;
   for (const { at, text } of tokensOf(sql)) if (text === ';') return sql.slice(0, at);
   return sql;
+}
+
+/** The text with each parameter (`?`, `$1`, `$name`) written in another way. */
+export function withParameters(sql: string, written: (mark: string) => string): string {
+  let made = '';
+  let at = 0;
+  for (const one of tokensOf(sql)) {
+    if (one.text !== '?' && !/^\$[^$]+$/.test(one.text)) continue;
+    made += sql.slice(at, one.at) + written(one.text);
+    at = one.end;
+  }
+  return made + sql.slice(at);
+}
+
+/** The first word outside brackets that says that the statement writes. */
+export function writingWord(sql: string): 'insert' | 'update' | 'delete' | 'merge' | undefined {
+  let depth = 0;
+  for (const { text } of tokensOf(sql)) {
+    if (text === '(') depth++;
+    else if (text === ')') depth--;
+    const found =
+      depth === 0
+        ? (['insert', 'update', 'delete', 'merge'] as const).find((one) => one === text.toLowerCase())
+        : undefined;
+    if (found) return found;
+  }
+  return undefined;
 }
 
 const refusedFirst =
@@ -91,7 +136,7 @@ export function refuseUnbindable(sql: string, directories: readonly string[]): v
     if (text === '(' && name) refuseCall(nameIn(name.text));
     name = undefined;
     const upper = word.test(text) ? text.toUpperCase() : '';
-    if (/^[$"']|^[eE]'/.test(text)) refuseFile(contentOf(text), directories);
+    if (/^["']|^[eE]'|^\$.*\$$/s.test(text)) refuseFile(contentOf(text), directories);
     if ((upper !== '' && !text.endsWith("'")) || text.startsWith('"')) {
       if (!naming.has(before)) name = one;
       if (separators.has(upper)) arrows.operandEnds();

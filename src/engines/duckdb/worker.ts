@@ -1,7 +1,7 @@
 // The engine process: owns the DuckDB instance and one file per catalog, does what the server asks, and dies with it. Started by
 // process.ts; nothing here is imported by the server.
 import { mkdir } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import {
@@ -18,6 +18,7 @@ import { DataEpochs } from './data_epochs.ts';
 import { checkDefault } from './default_expression.ts';
 import { Definitions } from './definitions.ts';
 import { quoteLiteral } from './identifiers.ts';
+import { parameterTypes } from './parameters.ts';
 import { planOf } from './plan.ts';
 import {
   type FromEngine,
@@ -28,9 +29,10 @@ import {
   type WireFault,
   type WireStatement,
 } from './protocol.ts';
-import { type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
+import { explained, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
 import { insertRows } from './rows.ts';
 import { type Namespace, type Session, Sessions } from './sessions.ts';
+import { freshSpill } from './spill.ts';
 import { FatalEngineError, failureOf } from './sql_errors.ts';
 import { tableStatistics } from './statistics.ts';
 import { forgetSteps, retryingConflicts } from './steps.ts';
@@ -85,9 +87,10 @@ class Worker {
     for (const catalog of catalogs) await attachPatiently(connection, dataDirectory, catalog);
     const directories = [catalogsDirectory(dataDirectory), spoolDirectory].map(quoteLiteral).join(', ');
     for (const setting of [
-      `temp_directory = ${quoteLiteral(join(spoolDirectory, 'spill'))}`,
+      `temp_directory = ${quoteLiteral(await freshSpill(spoolDirectory))}`,
       `max_temp_directory_size = '${Math.floor(spec.spillLimitBytes / 1024)}KiB'`,
       `TimeZone = 'UTC'`,
+      'catalog_error_max_schemas = 0', // no guesses at others' names
       `allowed_directories = [${directories}]`,
       'enable_external_access = false',
       'lock_configuration = true',
@@ -154,7 +157,9 @@ class Worker {
   #analyze(statement: WireStatement, started: Interruptible): Promise<StatementAnalysis> {
     return this.#within(statement, undefined, started, async (session) => {
       const epoch = this.#definitions.epoch;
-      const plan = await placed(statement.sql, 0, () => planOf(session.connection, statement.sql, this.#directories));
+      const plan = await placed(statement.sql, 0, () =>
+        planOf(session.connection, statement.sql, this.#directories, () => parameterTypes(statement.parameters)),
+      );
       return { ...plan, token: String(epoch) };
     });
   }
@@ -175,7 +180,9 @@ class Worker {
       if (!writes) {
         if (this.#known.size > knownSelectsMax) this.#known.clear();
         const select = (epoch: number | undefined) =>
-          placed(statement.sql, linesAbove, () => runSelect(session, statement, options, this.#known, epoch));
+          placed(statement.sql, linesAbove, () =>
+            runSelect(session, statement, options, this.#known, epoch, this.#definitions.watch()),
+          );
         const epoch = this.#data.of(options.tables);
         let result = await select(epoch);
         // Rows were written between the plan and its run: what it gave may be wrong.
@@ -204,12 +211,9 @@ class Worker {
   }
 
   #explain(statement: WireStatement, started: Interruptible): Promise<string> {
-    return this.#within(statement, undefined, started, async (session) => {
-      return placed(statement.sql, 1, async () => {
-        const rows = (await session.connection.runAndReadAll(`EXPLAIN\n${statement.sql}`)).getRows();
-        return rows.map((row) => String(row[1])).join('\n');
-      });
-    });
+    return this.#within(statement, undefined, started, (session) =>
+      placed(statement.sql, 1, () => explained(session, statement)),
+    );
   }
 
   async #apply(

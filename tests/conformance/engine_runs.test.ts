@@ -1,0 +1,276 @@
+// Statements on DuckDB through the port: what runs, what comes back, where an error is said to be. What is refused is
+// engine_reach.test.ts'.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { StaleAnalysis, type StatementParameters } from '../../src/engines/engine.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { codeOf, openWarehouse, type TestWarehouse, textOf } from './engine_process.ts';
+
+let w: TestWarehouse;
+before(async () => {
+  w = await openWarehouse();
+  await w.createTable('t', { id: 'INT', name: 'STRING', doc: 'JSON', amount: 'DECIMAL(18,2)' }, ['id']);
+  await w.run(`INSERT INTO t VALUES (1, 'a', '{"x":[1,2]}', 1.50), (2, 'b', NULL, 2)`);
+});
+after(() => w.close());
+
+test('a select gives names, logical types and rows, the same the first time and after', async () => {
+  const columns = [
+    { name: 'id', type: 'INT' },
+    { name: 'name', type: 'STRING' },
+    { name: 'doc', type: 'JSON' },
+    { name: 'amount', type: 'DECIMAL(18,2)' },
+  ];
+  for (let run = 0; run < 3; run++) {
+    const result = await w.run('SELECT * FROM t ORDER BY id');
+    assert.deepEqual(result.columns, columns);
+    assert.equal(textOf(result), '[1,"a",{"x":[1,2]},1.50],\n[2,"b",null,2.00]');
+    assert.equal(result.rowCount, 2);
+    assert.equal(result.truncated, false);
+  }
+});
+
+test('values of every kind are the same text from a file and from memory', async () => {
+  const values = [
+    `true, 1::TINYINT, -2::SMALLINT, 3::INTEGER, 9007199254740993::BIGINT, 170141183460469231731687303715884105727::HUGEINT`,
+    `0.1::FLOAT, 1.0::DOUBLE, -0.0::DOUBLE, 1e16::DOUBLE, 1e300::DOUBLE, 5e-324::DOUBLE, 'nan'::DOUBLE, '-inf'::DOUBLE, 1.50::DECIMAL(38,2)`,
+    `'2026-01-31'::DATE, '0044-03-15 (BC)'::DATE, '2026-01-31 10:00:00.123456'::TIMESTAMP, '1969-12-31 23:59:59.5'::TIMESTAMP`,
+    `'infinity'::TIMESTAMP, '-infinity'::TIMESTAMPTZ, '2026-01-31 10:00:00+02'::TIMESTAMPTZ, uuid '00000000-0000-0000-0000-000000000001'`,
+    `'a"b\\c' || chr(10) || chr(1) || '🦆', 'x'::BLOB, '{"a": 1}'::JSON, [1, NULL], {'a': 1.5, 'b': [true]}, map {'k': 1}`,
+    `'x'::ENUM('x', 'y'), INTERVAL 1 DAY, 7::UTINYINT, TIME '10:00', NULL`,
+  ];
+  for (const list of values) {
+    const sql = `SELECT ${list} FROM range(3)`;
+    const [first, second, third] = [await w.run(sql), await w.run(sql), await w.run(sql)];
+    assert.equal(textOf(second), textOf(first), list);
+    assert.equal(textOf(third), textOf(first), list);
+    assert.deepEqual(second.columns, first.columns);
+    assert.equal(JSON.parse(`[${textOf(first)}]`).length, 3);
+    const asStrings = [await w.run(sql, { numbers: 'string' }), await w.run(sql, { numbers: 'string' })];
+    assert.equal(textOf(asStrings[1]!), textOf(asStrings[0]!), list);
+  }
+  assert.equal(
+    textOf(await w.run('SELECT 9007199254740993, 1.50', { numbers: 'string' })),
+    '["9007199254740993","1.50"]',
+  );
+});
+
+test('the text may end as SQL may end, and columns may share a name', async () => {
+  for (const end of ['', ';', ' ; ', ' -- c', '; -- c', ' /* ; */', ';/* a /* b */ ; */', '\u00a0']) {
+    assert.equal(textOf(await w.run(`SELECT 1 AS a, 2 AS a${end}`)), '[1,2]', JSON.stringify(end));
+  }
+  assert.deepEqual(
+    (await w.run('SELECT 1 AS a, 2 AS a')).columns.map((one) => one.name),
+    ['a', 'a'],
+  );
+  for (const sql of [
+    'FROM t SELECT id ORDER BY id',
+    'VALUES (1), (2)',
+    '(SELECT 1 AS x) UNION ALL (SELECT 2) ORDER BY x',
+    'WITH q AS (SELECT id FROM t) TABLE q ORDER BY 1',
+  ]) {
+    assert.equal(textOf(await w.run(sql)), '[1],\n[2]', sql);
+  }
+  assert.equal(
+    textOf(await w.run(`SELECT $$;--'$$, 'it''s', E'\\'', "id" FROM t WHERE id = 1`)),
+    `[";--'","it's","'",1]`,
+  );
+});
+
+test('parameters are bound by place and by name, exactly', async () => {
+  const raw = (text: string) => JSON.rawJSON(text);
+  const cases: [string, StatementParameters, string][] = [
+    ['SELECT $1', [1], '[1]'],
+    ['SELECT $1, $2, $1', ['x', null], '["x",null,"x"]'],
+    ['SELECT ?, ?', [true, 1.5], '[true,1.5]'],
+    ['SELECT $b, $a', { a: 1, b: 'two' }, '["two",1]'],
+    ['SELECT $1 + 1', [2], '[3]'],
+    ['SELECT $1', [raw('9007199254740993')], '[9007199254740993]'],
+    ['SELECT $1', [raw('170141183460469231731687303715884105727')], '[170141183460469231731687303715884105727]'],
+    [
+      'SELECT $1::DECIMAL(38,20)',
+      [raw('12345678901234567.12345678901234567890')],
+      '[12345678901234567.12345678901234567890]',
+    ],
+    ['SELECT name FROM t WHERE id = $1', [2], '["b"]'],
+    ['SELECT name FROM t WHERE id = $1', [5_000_000_000], ''],
+    ['SELECT $1::DATE + 1', ['2026-01-31'], '["2026-02-01"]'],
+    ['SELECT $1', ["'; DROP TABLE t; --"], `["'; DROP TABLE t; --"]`],
+    ['SELECT len($1::INTEGER[])', [[1, 2, 3]], '[3]'],
+    ['SELECT id FROM t ORDER BY id LIMIT $1', [1], '[1]'],
+  ];
+  for (const [sql, parameters, expected] of cases) {
+    for (let run = 0; run < 2; run++) assert.equal(textOf(await w.run(sql, { parameters })), expected, sql);
+  }
+  // The type of a column may hang on the parameter's.
+  assert.equal(textOf(await w.run('SELECT $1', { parameters: ['now a text'] })), '["now a text"]');
+  for (const parameters of [undefined, [], [1, 2], { a: 1 }, { '1': 1, b: 2 }] as (StatementParameters | undefined)[]) {
+    assert.equal(await codeOf(w.run('SELECT name FROM t WHERE id = $1', { parameters })), 'PARAMETERS_INVALID');
+  }
+  assert.equal(await codeOf(w.run('SELECT $a::INT', { parameters: { b: 1 } })), 'PARAMETERS_INVALID');
+});
+
+test('an analysis names what a statement reads and writes', async () => {
+  const t = { catalog: 'lake', database: 'd', table: 't' };
+  const of = async (sql: string) => {
+    const { kind, reads, writes } = await w.engine.analyze(w.statement(sql));
+    return { kind, reads, writes };
+  };
+  assert.deepEqual(await of('SELECT 1'), { kind: 'select', reads: [], writes: [] });
+  assert.deepEqual(await of('SELECT (SELECT max(id) FROM lake.d.t) WHERE EXISTS (FROM t)'), {
+    kind: 'select',
+    reads: [t],
+    writes: [],
+  });
+  assert.deepEqual(await of('INSERT INTO t (id) VALUES (7)'), { kind: 'insert', reads: [], writes: [t] });
+  const upsert = await of(`INSERT INTO t (id) VALUES (7) ON CONFLICT (id) DO UPDATE SET name = 'x'`);
+  assert.deepEqual([upsert.kind, upsert.writes], ['insert', [t]]);
+  assert.deepEqual(await of('UPDATE t SET name = $1'), { kind: 'update', reads: [t], writes: [t] });
+  assert.deepEqual(await of('WITH x AS (SELECT 1) DELETE FROM t WHERE id IN (FROM x)'), {
+    kind: 'delete',
+    reads: [t],
+    writes: [t],
+  });
+  assert.equal(
+    (await of('MERGE INTO t USING (SELECT 1 AS id) u ON t.id = u.id WHEN MATCHED THEN DELETE')).kind,
+    'merge',
+  );
+});
+
+test('what is written is counted, returned, and done once for a step', async () => {
+  await w.createTable('written', { id: 'INT', doc: 'JSON' }, ['id']);
+  const inserted = await w.run('INSERT INTO written SELECT range, NULL FROM range(5)');
+  assert.deepEqual(inserted.columns, [{ name: 'Count', type: 'BIGINT' }]);
+  assert.deepEqual([inserted.rowCount, textOf(inserted)], [5, '[5]']);
+  const returned = await w.run(`UPDATE written SET doc = '{"a": [1]}' WHERE id = 3 RETURNING id, doc, id * 1.5 AS x`);
+  assert.deepEqual(
+    returned.columns.map((one) => one.type),
+    ['INT', 'JSON', 'DECIMAL(12,1)'],
+  );
+  assert.equal(textOf(returned), '[3,{"a": [1]},4.5]');
+  assert.equal(textOf(await w.run('DELETE FROM written WHERE id > 100 RETURNING id')), '');
+  assert.equal((await w.run('INSERT INTO written (id) VALUES (50)', { step: 's1' })).repeated ?? false, false);
+  assert.equal((await w.run('INSERT INTO written (id) VALUES (51)', { step: 's1' })).repeated, true);
+  assert.deepEqual(await w.rows('SELECT id FROM written WHERE id >= 50'), [[50]]);
+  assert.equal(await codeOf(w.run('INSERT INTO written (id) VALUES (60), (1)', { step: 's2' })), 'CONSTRAINT_VIOLATED');
+  assert.equal((await w.run('INSERT INTO written (id) VALUES (60)', { step: 's2' })).rowCount, 1);
+  const names = w.engine.takeChangedTables().map(({ table }) => table);
+  assert.ok(names.includes('written'), names.join());
+  assert.deepEqual(w.engine.takeChangedTables(), []);
+});
+
+test('writers of the same rows wait for each other', async () => {
+  await w.createTable('counter', { id: 'INT', n: 'INT' }, ['id']);
+  await w.run('INSERT INTO counter VALUES (1, 0)');
+  await Promise.all(Array.from({ length: 8 }, () => w.run('UPDATE counter SET n = n + 1 WHERE id = 1')));
+  assert.deepEqual(await w.rows('SELECT n FROM counter'), [[8]]);
+});
+
+test('pages are cut between rows, and the order is the order', async () => {
+  const pageBytesMax = 100_000;
+  const sql = `SELECT range AS n, repeat('x', (range % 50)::INT) AS s FROM range(30000) ORDER BY range DESC`;
+  for (const rowsMax of [undefined, 20_000]) {
+    const result = await w.run(sql, { pageBytesMax, rowsMax });
+    assert.equal(result.rows.kind, 'file');
+    if (result.rows.kind !== 'file') return;
+    const { path, offsets } = result.rows;
+    const bytes = readFileSync(path);
+    assert.equal(offsets[0], 0);
+    assert.equal(offsets.at(-1), bytes.length);
+    const seen: number[] = [];
+    for (let page = 0; page + 1 < offsets.length; page++) {
+      const text = bytes.toString('utf8', offsets[page], offsets[page + 1]);
+      assert.ok(text.length < pageBytesMax + 200, String(text.length));
+      for (const [n] of JSON.parse(`[${text.replace(/,\n$/, '')}]`)) seen.push(n);
+    }
+    const expected = Array.from({ length: rowsMax ?? 30_000 }, (_, i) => 29_999 - i);
+    assert.deepEqual(seen, expected);
+    assert.equal(result.rowCount, expected.length);
+    assert.equal(result.truncated, rowsMax !== undefined);
+  }
+  const small = 'SELECT range FROM range(10)';
+  for (const rowsMax of [3, 3, 10, 11, 0]) {
+    const result = await w.run(small, { rowsMax });
+    assert.deepEqual([result.rowCount, result.truncated], [Math.min(rowsMax, 10), rowsMax < 10], String(rowsMax));
+  }
+  const failed = await codeOf(w.run(`SELECT 'x'::INT + range FROM range(5)`, { resultPath: `${w.root}/spool/none` }));
+  assert.equal(failed, 'SQL_INVALID');
+  assert.equal(existsSync(`${w.root}/spool/none.rows`), false);
+});
+
+test('errors say where, in characters, and tell nothing of the house', async () => {
+  const cases: [string, number, number][] = [
+    ['selec 1', 1, 1],
+    ['SELECT nosuch FROM t', 1, 8],
+    [`SELECT 'é🦆', nosuch FROM t`, 1, 14],
+    ['SELECT 1,\n  nosuch\nFROM t', 2, 3],
+    [`SELECT 'abc`, 1, 8],
+    [`SELECT id,\n  (name || 'x')::INT FROM t`, 2, 16],
+  ];
+  for (const [sql, line, column] of cases) {
+    const failure = await w.run(sql).then(
+      () => assert.fail(sql),
+      (error: Failure) => error,
+    );
+    assert.ok(failure instanceof Failure, String(failure));
+    assert.deepEqual(
+      [failure.code, failure.result.line, failure.result.column],
+      ['SQL_INVALID', line, column],
+      `${sql}: ${failure.message}`,
+    );
+    assert.doesNotMatch(failure.message, /LINE \d|\/tmp|\.duckdb|Did you mean/);
+  }
+  for (const sql of [
+    `SELECT error('/etc/passwd.csv')`,
+    'SELECT * FROM nosuch',
+    `SELECT * FROM '${w.root}/catalogs/${w.catalog.id}.duckdb'`,
+  ]) {
+    await assert.rejects(
+      w.run(sql),
+      (error: Failure) =>
+        /^SQL_(?:INVALID|NOT_SUPPORTED)$/.test(error.code) && !/etc\/passwd|tmp\/tabularium|"t"/.test(error.message),
+    );
+  }
+  await assert.rejects(w.run(`SELECT '2020/13/45'::DATE`), /2020\/13\/45/);
+});
+
+test('changes of definitions: a select sees new columns, a statement on changed tables is analysed again', async () => {
+  const { signal } = new AbortController();
+  await w.createTable('grows', { a: 'INT' });
+  await w.run('INSERT INTO grows VALUES (1)');
+  const sql = 'SELECT * FROM grows';
+  for (let run = 0; run < 2; run++) assert.equal(textOf(await w.run(sql)), '[1]');
+  const statement = w.statement(sql);
+  const options = {
+    numbers: 'number' as const,
+    timeoutMs: 10_000,
+    signal,
+    resultPath: `${w.root}/spool/g`,
+    pageBytesMax: 1e6,
+  };
+  const analysis = await w.engine.analyze(statement);
+  await w.createTable('another', { a: 'INT' });
+  assert.equal(textOf(await w.engine.execute(statement, { ...options, analysis })), '[1]');
+  const from = {
+    columns: [{ name: 'a', type: { kind: 'INT' as const }, nullable: true }],
+    primaryKey: [],
+    uniqueKey: [],
+  };
+  const to = { ...from, columns: [...from.columns, { name: 'b', type: { kind: 'STRING' as const }, nullable: true }] };
+  await w.apply({
+    kind: 'alterTable',
+    table: { catalog: w.catalog, database: 'd', table: 'grows' },
+    from,
+    to,
+    renamedColumns: {},
+  });
+  await assert.rejects(w.engine.execute(statement, { ...options, analysis }), StaleAnalysis);
+  for (let run = 0; run < 3; run++) assert.equal(textOf(await w.run(sql)), '[1,null]');
+});
+
+test('explain shows the plan and runs nothing', async () => {
+  assert.match(await w.engine.explain(w.statement('SELECT * FROM t WHERE id = $1', [1])), /SCAN/);
+  assert.match(await w.engine.explain(w.statement('DELETE FROM t')), /DELETE/);
+  assert.deepEqual(await w.rows('SELECT count(*) FROM t'), [[2]]);
+});

@@ -1,0 +1,209 @@
+// What DuckDB may not do to the server, and what a statement may not do to others: time, memory, disk, crashes, hostile texts. Each
+// with a real process.
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Failure } from '../../src/standard/failure.ts';
+import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
+
+/** Runs until it is stopped. */
+const endless = 'SELECT count(*) FROM range(10000000000000) a WHERE hash(range) = 42';
+const mebibyte = 1024 * 1024;
+
+let w: TestWarehouse;
+before(async () => {
+  w = await openWarehouse();
+  await w.createTable('t', { id: 'INT', name: 'STRING' }, ['id']);
+  await w.run(`INSERT INTO t SELECT range, 'name ' || range FROM range(1000)`);
+});
+after(() => w.close());
+
+test('a statement ends when its time is over, and when its caller goes', async () => {
+  const before = w.pid();
+  assert.equal(await codeOf(w.run(endless, { timeoutMs: 300 })), 'STATEMENT_TIMEOUT');
+  const controller = new AbortController();
+  const running = codeOf(w.run(endless, { signal: controller.signal }));
+  await sleep(200);
+  controller.abort();
+  assert.equal(await running, 'STATEMENT_CANCELLED');
+  assert.equal(await codeOf(w.run('SELECT 1', { signal: controller.signal })), 'STATEMENT_CANCELLED');
+  const writing = new AbortController();
+  const inserting = codeOf(
+    w.run(`INSERT INTO t SELECT range + 2000, 'x' FROM range(2000000000)`, { signal: writing.signal }),
+  );
+  await sleep(300);
+  writing.abort();
+  assert.equal(await inserting, 'STATEMENT_CANCELLED');
+  assert.deepEqual(await w.rows('SELECT count(*) FROM t'), [[1000]]);
+  assert.equal(w.pid(), before, 'nothing of this needs another process');
+});
+
+test('a heavy statement does not keep small ones from running', async () => {
+  const controller = new AbortController();
+  const heavy = Array.from({ length: 4 }, () => codeOf(w.run(endless, { signal: controller.signal })));
+  await sleep(100);
+  for (let id = 0; id < 5; id++) {
+    assert.equal(
+      textOf(await w.run('SELECT name FROM t WHERE id = $1', { parameters: [id], timeoutMs: 5_000 })),
+      `["name ${id}"]`,
+    );
+  }
+  controller.abort();
+  assert.deepEqual(new Set(await Promise.all(heavy)), new Set(['STATEMENT_CANCELLED']));
+});
+
+test('hostile texts are refused or run; none ends the process', async () => {
+  const before = w.pid();
+  const deep = (open: string, inside: string, close: string, n: number) =>
+    `SELECT ${open.repeat(n)}${inside}${close.repeat(n)}`;
+  const texts = [
+    deep('(', '1', ')', 100_000),
+    deep('[', '1', ']', 3_000),
+    deep('abs(', '1', ')', 3_000),
+    deep('NOT ', 'true', '', 50_000),
+    deep('- ', '1', '', 50_000),
+    deep('(SELECT ', '1', ')', 3_000),
+    deep('CASE WHEN true THEN ', '1', ' END', 3_000),
+    `SELECT 1${'+1'.repeat(20_000)}`,
+    `SELECT 1${'::INT'.repeat(20_000)}`,
+    `SELECT '{}'${"->'a'".repeat(40)}`,
+    `SELECT ((('{}'${"->'a'".repeat(9)})${"->'a'".repeat(9)}))`,
+    `SELECT NULL::INT${'[]'.repeat(2_000)}`,
+    `SELECT '${'x'.repeat(1_000_000)}`,
+    `SELECT length('${'x'.repeat(1_000_000)}')`,
+    `SELECT 1 -- ${'x'.repeat(1_100_000)}`,
+    `SELECT count(*) FROM (VALUES (1)${',(1)'.repeat(20_000)})`,
+    `SELECT 1${',1'.repeat(5_000)}`,
+    `SELECT 1 IN (1${',1'.repeat(20_000)})`,
+    'SELECT "',
+    `SELECT '`,
+    'SELECT /*',
+    'SELECT $$',
+    'SELECT $a$ $b$',
+    'SELECT \0',
+    'SELECT \ud800',
+    'SELECT 1e400',
+    'SELECT $99999999999',
+    'SELECT ?, $1',
+    'SELECT $a, $1',
+    `SELECT repeat('x', 1000000000000)`,
+    'SELECT * FROM range(-1, 9223372036854775807, 0)',
+    `SELECT '\\x'::BLOB, E'\\xff'`,
+    `SELECT format('{:>999999999999}', 1)`,
+    `SELECT regexp_matches('a', '(((((a*)*)*)*)*)$')`,
+    `SELECT 'a' SIMILAR TO '['`,
+    'SELECT t FROM t, t',
+    'SELECT * FROM t AT (VERSION => 1)',
+    `SELECT strptime('x', '%')`,
+    'INSERT INTO t',
+    'UPDATE t SET',
+    'DELETE',
+    'MERGE INTO t',
+    'WITH RECURSIVE r AS (FROM r) FROM r',
+  ];
+  for (const sql of texts) {
+    const code = await codeOf(w.run(sql, { timeoutMs: 10_000, parameters: undefined }));
+    assert.match(code, /^(?:none|SQL_\w+|PARAMETERS_INVALID|MEMORY_LIMIT_EXCEEDED)$/, `${sql.slice(0, 60)}: ${code}`);
+  }
+  assert.equal(w.pid(), before, 'the process is the same');
+});
+
+test('token soup gives clear failures', async () => {
+  const before = w.pid();
+  const words =
+    "SELECT FROM t id name WHERE ( ) , * + - ' \" $1 ? :: INT [ ] { } : -> ->> lambda x AND OR NOT NULL IN VALUES INSERT INTO UPDATE SET DELETE WITH AS GROUP BY ORDER LIMIT 1 'a' 1.5 JOIN ON USING UNION ALL CASE WHEN THEN END OVER PARTITION ; -- /* */ $$ e'\\ \0 é 🦆 struct map unnest range read_csv current_setting sum count exists interval cast filter".split(
+      ' ',
+    );
+  const seed = Number(process.env.SEED ?? Date.now() % 1_000_000);
+  let state = seed;
+  const next = () => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return state >>> 8;
+  };
+  for (let i = 0; i < 400; i++) {
+    const sql = Array.from({ length: 1 + (next() % 14) }, () => words[next() % words.length]).join(
+      next() % 4 === 0 ? '' : ' ',
+    );
+    const text = i % 2 === 0 ? `SELECT ${sql}` : sql;
+    const code = await codeOf(w.run(text, { timeoutMs: 5_000 })).catch((error: unknown) => `${error}`);
+    assert.match(
+      code,
+      /^(?:none|SQL_\w+|PARAMETERS_INVALID|CONSTRAINT_VIOLATED)$/,
+      `seed ${seed}: ${JSON.stringify(text)}: ${code}`,
+    );
+  }
+  assert.equal(w.pid(), before, `seed ${seed}: the process is the same`);
+});
+
+test('a killed process fails what runs, comes back, and has lost nothing that was acknowledged', async () => {
+  const before = w.pid();
+  await w.run(`INSERT INTO t VALUES (5000, 'kept')`);
+  const running = codeOf(w.run(endless));
+  const writing = codeOf(w.run(`INSERT INTO t SELECT range + 10000, 'lost' FROM range(2000000000)`));
+  await sleep(300);
+  process.kill(before, 'SIGKILL');
+  assert.deepEqual([await running, await writing], ['WAREHOUSE_FAILED', 'WAREHOUSE_FAILED']);
+  await w.engine.start();
+  assert.notEqual(w.pid(), before);
+  assert.deepEqual(await w.rows('SELECT count(*), max(id) FROM t'), [[1001, 5000]]);
+  assert.ok(w.events.some((event) => event.kind === 'engineDied'));
+  const left = readdirSync(join(w.root, 'spool'));
+  assert.ok(left.length <= 1, `only the living process has a spool: ${left}`);
+});
+
+test('memory and spill limits end a statement, and the next one runs', async () => {
+  const small = await openWarehouse({ memoryLimitBytes: 64 * mebibyte, spillLimitBytes: 16 * mebibyte });
+  try {
+    const pid = small.pid();
+    assert.equal(await codeOf(small.run('SELECT list(range) FROM range(100000000)')), 'MEMORY_LIMIT_EXCEEDED');
+    assert.equal(
+      await codeOf(small.run('SELECT count(*) FROM (SELECT DISTINCT range % 90000000 FROM range(90000000))')),
+      'SPILL_LIMIT_EXCEEDED',
+    );
+    assert.equal(textOf(await small.run('SELECT 1')), '[1]');
+    assert.equal(small.pid(), pid);
+    // What DuckDB does not count: the process is killed past its limit and a quarter, plus 256 MiB.
+    const code = await codeOf(
+      small.run(
+        `SELECT max(length(x)) FROM (SELECT repeat('x', 900000000 + range::INT) || repeat('y', 900000000) AS x FROM range(4))`,
+      ),
+    );
+    assert.equal(code, 'MEMORY_LIMIT_EXCEEDED');
+    await small.engine.start();
+    assert.equal(textOf(await small.run('SELECT 2')), '[2]');
+  } finally {
+    await small.close();
+  }
+});
+
+test('stopping ends what runs, starting brings all back, both as often as one likes', async () => {
+  const one = await openWarehouse();
+  try {
+    await one.createTable('kept', { a: 'INT' });
+    await one.run('INSERT INTO kept VALUES (1)');
+    const pid = one.pid();
+    const running = codeOf(one.run(endless));
+    await sleep(200);
+    await Promise.all([one.engine.stop(), one.engine.stop()]);
+    assert.equal(await running, 'WAREHOUSE_SUSPENDED');
+    assert.equal(one.engine.running, false);
+    assert.throws(() => process.kill(pid, 0));
+    assert.equal((await one.run('SELECT 1').catch((error: Failure) => error)) instanceof Failure, true);
+    const begun = performance.now();
+    await Promise.all([one.engine.start(), one.engine.start()]);
+    assert.ok(performance.now() - begun < 2_000);
+    assert.deepEqual(await one.rows('FROM kept'), [[1]]);
+    await one.engine.configure({ ...spec, threads: 1, memoryLimitBytes: 512 * mebibyte });
+    await one.engine.start();
+    assert.equal(one.engine.status().memoryLimitBytes, 512 * mebibyte);
+    assert.deepEqual(await one.rows('FROM kept'), [[1]]);
+    const status = one.engine.status();
+    assert.equal(status.alive, true);
+    assert.ok(status.version);
+    assert.equal(existsSync(join(one.root, 'catalogs', `${one.catalog.id}.duckdb`)), true);
+  } finally {
+    await one.close();
+  }
+});
