@@ -55,8 +55,9 @@ export class StatisticsRefresher {
           await catalog.saveStatistics(table.id, { rowCount, dataBytes, asOf: new Date().toISOString() });
         } catch (error) {
           // Dropped or renamed meanwhile, or the engine goes down: the next write asks again.
-          const isThere = engine.running && (await catalog.findFolded(path).catch(() => undefined));
-          if (isThere) observe({ kind: 'backgroundError', what: 'table statistics', error });
+          const there = engine.running ? await catalog.findFolded(path).catch(() => undefined) : undefined;
+          if (there?.every(({ state }) => state === 'ready'))
+            observe({ kind: 'backgroundError', what: 'table statistics', error });
         }
       }
     }
