@@ -215,7 +215,7 @@ export const settings = define({
     section: 'Defaults of warehouses',
     type: 'integer',
     min: 1,
-    max: 1024,
+    max: 30,
     default: 16,
     doc: 'How many statements a warehouse runs at once; more wait in its queue.',
   },

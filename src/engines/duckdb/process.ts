@@ -51,6 +51,8 @@ export class EngineProcess {
   #stopping = false;
   /** Why it was killed; what is pending ends with it. */
   #killReason: Failure | undefined;
+  /** Until then it has the time of a start: on a busy machine loading alone can take longer than a silence may last. */
+  #opened = false;
   residentBytes = 0;
   runningStatements = 0;
   lastHeartbeatAt = Date.now();
@@ -98,7 +100,9 @@ export class EngineProcess {
   }
 
   async open(argument: Operations['open'][0]): Promise<Operations['open'][1]> {
-    return this.call('open', argument, { timeoutMs: startTimeoutMs });
+    const opened = await this.call('open', argument, { timeoutMs: startTimeoutMs });
+    this.#opened = true;
+    return opened;
   }
 
   /** Throws what the engine threw; WAREHOUSE_FAILED where it ended meanwhile; STATEMENT_TIMEOUT; STATEMENT_CANCELLED. */
@@ -228,7 +232,8 @@ export class EngineProcess {
           'the statement needs more memory than the warehouse allows',
         );
       this.kill(`${this.residentBytes} resident bytes are more than ${this.#residentBytesMax}`, gone());
-    } else if (Date.now() - this.lastHeartbeatAt > silenceMs) this.kill(`silent for ${silenceMs} ms`, gone());
+    } else if (this.#opened && Date.now() - this.lastHeartbeatAt > silenceMs)
+      this.kill(`silent for ${silenceMs} ms`, gone());
   }
 
   #ended(how: string): void {
