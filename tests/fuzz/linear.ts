@@ -66,7 +66,9 @@ export function explain<S>(operations: readonly Operation<S>[], initial: S, key:
       continue;
     }
     done[i] = 1;
-    const known = `${at.from} ${windowOf(done, at.from)} ${key(after)}`;
+    let first = at.from;
+    while (done[first]) first++;
+    const known = `${first} ${windowOf(done, first)} ${key(after)}`;
     if (seen.has(known)) {
       done[i] = 0;
       continue;
