@@ -73,7 +73,30 @@ function instruments(registry: Registry) {
     labelNames: ['outcome'],
     registers,
   });
-  return { requests, queries, queued, rows, tasks, engine, errors, broken, recovered };
+  return { requests, queries, queued, rows, tasks, engine, errors, broken, recovered, ...ofTransport(registry) };
+}
+
+function ofTransport(registry: Registry) {
+  const registers = [registry];
+  const refused = new Counter({
+    name: 'tabularium_connections_refused_total',
+    help: 'Connections closed as they came, by the limit that they were over.',
+    labelNames: ['limit'],
+    registers,
+  });
+  const reloads = new Counter({
+    name: 'tabularium_tls_reloads_total',
+    help: 'Changes of the certificate or its key: taken, or refused and the old pair kept.',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const certificateEnd = new Gauge({
+    name: 'tabularium_tls_certificate_end_seconds',
+    help: 'When the certificate in use ends, in seconds since 1970.',
+    labelNames: ['listener'], // without a label there would be a 0 where there is no TLS
+    registers,
+  });
+  return { refused, reloads, certificateEnd };
 }
 
 function reader({
@@ -86,6 +109,9 @@ function reader({
   errors,
   broken,
   recovered,
+  refused,
+  reloads,
+  certificateEnd,
 }: ReturnType<typeof instruments>): Observe {
   return (o: Observation): void => {
     switch (o.kind) {
@@ -94,6 +120,19 @@ function reader({
         break;
       case 'requestBroken':
         broken.labels(o.code).inc();
+        break;
+      case 'connectionRefused':
+        refused.labels(o.limit).inc();
+        break;
+      case 'tlsReloaded':
+        reloads.labels('taken').inc();
+        certificateEnd.labels('https').set(Date.parse(o.notAfter) / 1000);
+        break;
+      case 'tlsLoaded':
+        certificateEnd.labels('https').set(Date.parse(o.notAfter) / 1000);
+        break;
+      case 'tlsReloadFailed':
+        reloads.labels('refused').inc();
         break;
       case 'internalError':
       case 'backgroundError':
@@ -121,6 +160,8 @@ function reader({
       case 'serverStarted':
       case 'serverStopping':
       case 'serverStopped':
+      case 'tlsExpiring':
+      case 'tlsKeyExposed':
         break;
     }
   };

@@ -10,6 +10,7 @@ export type Observation =
       readonly method: string;
       /** `tables.get`; `-` where no endpoint was found. The path itself is not logged above debug: names are users' data. */
       readonly endpoint: string;
+      /** Without the query: tokens get into URLs by mistake. */
       readonly path: string;
       readonly status: number;
       readonly code: string;
@@ -17,6 +18,14 @@ export type Observation =
       readonly ms: number;
     }
   | { readonly kind: 'requestBroken'; readonly code: string; readonly reason: string }
+  /** Closed as it came; `limit` is the setting. */
+  | { readonly kind: 'connectionRefused'; readonly limit: 'connectionsMax' | 'connectionsPerAddressMax' }
+  | { readonly kind: 'tlsLoaded'; readonly subject: string; readonly notAfter: string }
+  | { readonly kind: 'tlsReloaded'; readonly subject: string; readonly notAfter: string }
+  /** The pair in use before is kept. */
+  | { readonly kind: 'tlsReloadFailed'; readonly reason: string }
+  | { readonly kind: 'tlsExpiring'; readonly subject: string; readonly notAfter: string }
+  | { readonly kind: 'tlsKeyExposed'; readonly keyFile: string }
   | { readonly kind: 'internalError'; readonly requestId: string; readonly errorId: string; readonly error: unknown }
   | { readonly kind: 'backgroundError'; readonly what: string; readonly error: unknown }
   | {

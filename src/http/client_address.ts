@@ -1,0 +1,106 @@
+// Where a request comes from: the peer of its connection or, where that is a proxy we trust, the address that the proxy was
+// asked from. What is limited or logged by address is for others.
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIP, SocketAddress } from 'node:net';
+import { TransportError } from './transport_error.ts';
+
+/** Is this a proxy whose X-Forwarded-For is believed? */
+export type Trusts = (address: string) => boolean;
+export type ClientAddressOf = (incoming: IncomingMessage) => string;
+
+/** Of a connection that is gone already. */
+export const unknownAddress = 'unknown';
+/** A client may send a long list; no house has more proxies in a row. */
+const hopsMax = 32;
+const mappedIPv4 = '::ffff:';
+
+/** One text for one address: no zone, no IPv4 inside an IPv6, IPv6 in its short form. Undefined for what is no address. */
+export function plainAddress(text: string): string | undefined {
+  const zone = text.indexOf('%');
+  const address = zone < 0 ? text : text.slice(0, zone);
+  const family = isIP(address);
+  if (family === 0) return undefined;
+  if (family === 4) return address;
+  const short = new SocketAddress({ address, family: 'ipv6' }).address;
+  const inner = short.startsWith(mappedIPv4) ? short.slice(mappedIPv4.length) : '';
+  return isIP(inner) === 4 ? inner : short;
+}
+
+/** An IPv4 address, or the /64 of an IPv6 one: what one client has to itself. Takes a plain address. */
+export function networkOf(address: string): string {
+  if (!address.includes(':')) return address;
+  const [left = '', right] = address.split('::');
+  const groups = left === '' ? [] : left.split(':');
+  const tail = right === undefined || right === '' ? [] : right.split(':');
+  if (right !== undefined) groups.push(...Array<string>(8 - groups.length - tail.length).fill('0'), ...tail);
+  return `${groups.slice(0, 4).join(':')}::/64`;
+}
+
+/** `setting`: addresses and CIDR blocks, separated by commas. Throws TransportError. */
+export function trustsOf(setting: string): Trusts {
+  const entries = setting
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
+  if (entries.length === 0) return () => false;
+  const list = new BlockList();
+  for (const entry of entries) addTo(list, entry);
+  return (address) => {
+    const family = isIP(address);
+    return family !== 0 && list.check(address, family === 6 ? 'ipv6' : 'ipv4');
+  };
+}
+
+function addTo(list: BlockList, entry: string): void {
+  const [written = '', prefix, more] = entry.split('/');
+  const address = plainAddress(written);
+  const family = address === undefined ? 0 : isIP(address);
+  const bitsMax = family === 6 ? 128 : 32;
+  const bits = prefix === undefined ? bitsMax : /^\d{1,3}$/.test(prefix) ? Number(prefix) : Number.NaN;
+  // A prefix of an IPv4 address inside an IPv6 one would count other bits than it says.
+  const isMappedBlock = prefix !== undefined && family === 4 && written.includes(':');
+  if (address === undefined || more !== undefined || !(bits <= bitsMax) || isMappedBlock)
+    throw new TransportError(
+      `trustedProxies must be addresses or CIDR blocks, separated by commas, such as 10.0.0.0/8; one is ${JSON.stringify(entry)}`,
+    );
+  list.addSubnet(address, bits, family === 6 ? 'ipv6' : 'ipv4');
+}
+
+export function clientAddressWith(trusts: Trusts): ClientAddressOf {
+  return (incoming) => {
+    const peer = plainPeer(incoming.socket.remoteAddress);
+    if (!trusts(peer)) return peer;
+    const forwarded = incoming.headers['x-forwarded-for'];
+    return forwarded === undefined ? peer : behind(peer, String(forwarded), trusts);
+  };
+}
+
+/** The plain address of what the system gives, which is in its short form already: this is on the way of every request. */
+export function plainPeer(address: string | undefined): string {
+  if (address === undefined) return unknownAddress;
+  if (!address.includes(':')) return address;
+  if (address.startsWith(mappedIPv4)) return address.slice(mappedIPv4.length);
+  const zone = address.indexOf('%');
+  return zone < 0 ? address : address.slice(0, zone);
+}
+
+/** From the right, where our own proxies wrote: the first that is none of them. What it says of others is its word only. */
+function behind(peer: string, forwarded: string, trusts: Trusts): string {
+  let nearest = peer;
+  let end = forwarded.length;
+  for (let hop = 0; hop < hopsMax && end >= 0; hop++) {
+    const comma = end === 0 ? -1 : forwarded.lastIndexOf(',', end - 1);
+    const address = forwardedAddress(forwarded.slice(comma + 1, end).trim());
+    if (address === undefined) return nearest;
+    nearest = address;
+    if (!trusts(address)) return address;
+    end = comma;
+  }
+  return nearest;
+}
+
+/** Some proxies write the port as well: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+function forwardedAddress(entry: string): string | undefined {
+  const [, bracketed, dotted] = /^(?:\[([^\]]+)\]|(\d+(?:\.\d+){3}))(?::\d{1,5})?$/.exec(entry) ?? [];
+  return plainAddress(bracketed ?? dotted ?? entry);
+}
