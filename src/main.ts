@@ -16,6 +16,7 @@ import type { Engine } from './engines/engine.ts';
 import { type WarehouseDescription, Warehouses } from './engines/warehouses.ts';
 import { Api } from './http/call.ts';
 import { HttpServer, type Operation } from './http/server.ts';
+import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
 import { changeKinds } from './jobs/change_object.ts';
 import { runQueryKind } from './jobs/run_query.ts';
 import type { BackendSpec, CatalogSpec, WarehouseSpec } from './model/records.ts';
@@ -61,6 +62,7 @@ export interface ServerHooks {
 
 export async function startServer(settings: Settings, hooks: ServerHooks = {}): Promise<RunningServer> {
   const started = performance.now();
+  const transport = await transportOf(settings);
   const dataDirectory = resolve(settings.dataDir);
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
@@ -94,12 +96,11 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     authenticate: access.authenticate,
     limits: settings,
     observe,
+    transport,
   });
   measureLoad(metrics, services.warehouses);
   const stopBackground = await startBackground(parts, observe);
-  const port = await http.listen(settings.host, settings.port);
-  const host = settings.host.includes(':') ? `[${settings.host}]` : settings.host;
-  const url = `http://${host}:${port}`;
+  const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
   observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
 
   const closing = async () => {
@@ -123,6 +124,15 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
       return closed;
     },
   };
+}
+
+/** Before anything else is touched: what is wrong with it is for who wrote the settings to mend. */
+async function transportOf(settings: Settings): Promise<Transport> {
+  try {
+    return await openTransport(settings);
+  } catch (error) {
+    throw error instanceof TransportError ? new SettingsError(error.message) : error;
+  }
 }
 
 /** How busy each warehouse is, at each scrape. */

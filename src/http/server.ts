@@ -1,13 +1,18 @@
 // The HTTP server: sockets, their limits, and the raw edges where no request exists yet. Everything under /api/ goes to
-// call.ts; the few paths beside it (rest-standard B8) are given by main as `operations`. Sole user of node:http.
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+// call.ts; the few paths beside it (rest-standard B8) are given by main as `operations`. Sole user of
+// node:http and node:https as a server.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createSecureServer, type Server as SecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import { type Answer, answerOfFailure } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
-import { hasBody } from './body.ts';
+import { AnswerWriter } from './answer_writer.ts';
 import type { Api } from './call.ts';
+import { Connections } from './connections.ts';
+import { headersOfAll, pageHeaders } from './security_headers.ts';
+import type { Transport } from './transport.ts';
 
 export interface HttpLimits {
   readonly connectionsMax: number;
@@ -15,6 +20,13 @@ export interface HttpLimits {
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
+  /** 0 is no limit. */
+  readonly connectionsPerAddressMax: number;
+  readonly requestsPerConnectionMax: number;
+  readonly headersCountMax: number;
+  readonly tlsHandshakeTimeoutMs: number;
+  /** 0 says nothing to browsers. */
+  readonly hstsMaxAgeSeconds: number;
 }
 
 /** Something served beside /api/: its answer, or a Failure thrown. */
@@ -29,16 +41,19 @@ export interface HttpOptions<Context> {
   readonly authenticate: (authorization: string | undefined) => unknown;
   readonly limits: HttpLimits;
   readonly observe: Observe;
+  /** Without it: plain HTTP, and no proxy is believed. */
+  readonly transport?: Transport;
 }
-
-/** How long the rest of a refused body is let in before the connection is cut, so that the client can read the answer. */
-const lingerMs = 500;
 
 export class HttpServer<Context> {
   readonly #server: Server;
   readonly #options: HttpOptions<Context>;
+  readonly #writer: AnswerWriter;
+  readonly #connections: Connections;
   /** Sockets whose fault is answered, or will be: what else comes on them is not read. */
   readonly #broken = new WeakSet<Socket>();
+  /** How many requests have come on a connection; empty where they have no limit. */
+  readonly #requests = new WeakMap<Socket, number>();
   #stopping = false;
   #active = 0;
   #idle: (() => void) | undefined;
@@ -50,31 +65,55 @@ export class HttpServer<Context> {
 
   constructor(options: HttpOptions<Context>) {
     this.#options = options;
-    const { limits } = options;
-    this.#server = createServer(
-      {
-        maxHeaderSize: limits.headersBytesMax,
-        headersTimeout: limits.headersTimeoutMs,
-        requestTimeout: limits.requestTimeoutMs,
-        keepAliveTimeout: limits.keepAliveTimeoutMs,
-        connectionsCheckingInterval: 1000,
-        noDelay: true,
-        requireHostHeader: false, // checked by us, for an answer in the envelope
-      },
-      (incoming, outgoing) => void this.#serve(incoming, outgoing),
-    );
+    const { limits, transport, observe } = options;
+    const tls = transport?.tls;
+    this.#writer = new AnswerWriter(headersOfAll(tls ? limits.hstsMaxAgeSeconds : 0));
+    const serve = (incoming: IncomingMessage, outgoing: ServerResponse) => void this.#serve(incoming, outgoing);
+    const http = {
+      maxHeaderSize: limits.headersBytesMax,
+      headersTimeout: limits.headersTimeoutMs,
+      requestTimeout: limits.requestTimeoutMs,
+      keepAliveTimeout: limits.keepAliveTimeoutMs,
+      connectionsCheckingInterval: 1000,
+      noDelay: true,
+      requireHostHeader: false, // checked by us, for an answer in the envelope
+    };
+    this.#server = tls
+      ? createSecureServer({ ...http, ...tls.pair, handshakeTimeout: limits.tlsHandshakeTimeoutMs }, serve)
+      : createServer(http, serve);
+    this.#server.maxHeadersCount = 0; // counted by us: node would drop those over its limit and say nothing
     this.#server.maxConnections = limits.connectionsMax;
+    this.#server.on('drop', () => observe({ kind: 'connectionRefused', limit: 'connectionsMax' }));
+    this.#connections = new Connections({
+      perAddressMax: limits.connectionsPerAddressMax,
+      trusts: transport?.trusts ?? (() => false),
+    });
+    this.#server.on('connection', (socket: Socket) => {
+      if (!this.#connections.admit(socket)) observe({ kind: 'connectionRefused', limit: 'connectionsPerAddressMax' });
+    });
+    this.#listenToFaults();
+  }
+
+  #listenToFaults(): void {
+    // By itself, node hands these on as 'clientError', where they would be answered; there is nobody yet who could read it.
+    this.#server.removeAllListeners('tlsClientError');
+    this.#server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+      socket.destroy();
+      if (error.code === 'ECONNRESET') return; // who leaves before a word is said has broken nothing
+      const reason = error.code ?? error.message;
+      this.#options.observe({ kind: 'requestBroken', code: 'TLS_HANDSHAKE_FAILED', reason });
+    });
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
       this.#clientError(error, socket as Socket),
     );
     this.#server.on('checkExpectation', (_incoming, outgoing: ServerResponse) => {
-      send(outgoing, refusal('EXPECTATION_FAILED', 'only "Expect: 100-continue" is offered'), undefined);
+      this.#writer.send(outgoing, refusal('EXPECTATION_FAILED', 'only "Expect: 100-continue" is offered'), undefined);
     });
     this.#server.on('connect', (_incoming, socket) => {
       const failure = new Failure('METHOD_NOT_ALLOWED', 'CONNECT is not offered', {
         allow: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
       });
-      rawAnswer(socket as Socket, answerOfFailure(failure));
+      this.#writer.raw(socket as Socket, answerOfFailure(failure));
     });
     // Without a listener of 'upgrade', a request that offers one (Java's client, curl --http2) is answered as it stands.
   }
@@ -85,6 +124,8 @@ export class HttpServer<Context> {
       this.#server.once('error', reject);
       this.#server.listen({ host, port, backlog: 1024 }, () => {
         this.#server.off('error', reject);
+        const { transport, observe } = this.#options;
+        transport?.tls?.watch((pair) => (this.#server as SecureServer).setSecureContext(pair), observe);
         resolve((this.#server.address() as AddressInfo).port);
       });
     });
@@ -93,6 +134,7 @@ export class HttpServer<Context> {
   /** Takes no more connections, lets running requests end for at most `deadlineMs`, then cuts what is left. */
   async close(deadlineMs: number): Promise<void> {
     this.#stopping = true;
+    this.#options.transport?.tls?.stop();
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#server.closeIdleConnections();
     if (this.#active > 0) {
@@ -103,27 +145,34 @@ export class HttpServer<Context> {
       clearTimeout(timer);
     }
     this.#server.closeAllConnections();
+    this.#connections.cut();
     await closed;
   }
 
   async #serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const started = performance.now();
+    const { limits } = this.#options;
+    if (limits.requestsPerConnectionMax > 0) {
+      const left = limits.requestsPerConnectionMax - this.#countRequest(incoming.socket);
+      if (left < 0) return; // the answer before says that the connection ends
+      outgoing.shouldKeepAlive &&= left > 0;
+    }
     this.#active++;
     outgoing.on('close', this.#ended);
     const url = pathOfTarget(incoming.url as string);
     incoming.url = url;
-    if (!url.startsWith('/api/') || this.#stopping || !hostFits(incoming)) {
+    if (!url.startsWith('/api/') || this.#stopping || faultOfHead(incoming, limits.headersCountMax)) {
       await this.#beside(incoming, outgoing);
       return;
     }
     const { answer, requestId, endpoint, code, principal } = await this.#options.api.call(incoming, outgoing);
-    send(outgoing, answer, requestId, this.#stopping);
+    this.#writer.send(outgoing, answer, requestId, this.#stopping);
     this.#options.observe({
       kind: 'requestEnded',
       requestId,
       method: incoming.method as string,
       endpoint,
-      path: url,
+      path: pathOf(url),
       status: answer.status,
       code,
       principal,
@@ -131,10 +180,17 @@ export class HttpServer<Context> {
     });
   }
 
+  #countRequest(socket: Socket): number {
+    const count = (this.#requests.get(socket) ?? 0) + 1;
+    this.#requests.set(socket, count);
+    return count;
+  }
+
   async #beside(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const path = (incoming.url as string).split('?', 1)[0] as string;
+    const path = pathOf(incoming.url as string);
     try {
-      if (!hostFits(incoming)) throw new Failure('MALFORMED_HTTP', 'the request has no single Host header');
+      const fault = faultOfHead(incoming, this.#options.limits.headersCountMax);
+      if (fault) throw new Failure(...fault);
       const operation = Object.hasOwn(this.#options.operations, path) ? this.#options.operations[path] : undefined;
       if (this.#stopping && !operation) throw new Failure('SHUTTING_DOWN', 'the server is shutting down');
       if (!operation)
@@ -145,6 +201,8 @@ export class HttpServer<Context> {
       if (!operation.open) this.#options.authenticate(incoming.headers.authorization);
       const { status, contentType, body } = await operation.run();
       outgoing.writeHead(status, {
+        ...this.#writer.headersOfAll,
+        ...pageHeaders,
         'Content-Type': contentType,
         'Content-Length': Buffer.byteLength(body),
         'Cache-Control': 'no-store',
@@ -154,7 +212,7 @@ export class HttpServer<Context> {
       const failure =
         error instanceof Failure ? error : new Failure('INTERNAL_ERROR', 'an unexpected error of the service');
       if (!(error instanceof Failure)) this.#options.observe({ kind: 'backgroundError', what: path, error });
-      send(outgoing, answerOfFailure(failure), undefined, this.#stopping);
+      this.#writer.send(outgoing, answerOfFailure(failure), undefined, this.#stopping);
     }
   }
 
@@ -172,7 +230,7 @@ export class HttpServer<Context> {
     if (this.#broken.has(socket)) return;
     this.#broken.add(socket);
     this.#options.observe({ kind: 'requestBroken', code, reason: error.code ?? error.message });
-    answerLast(socket, refusal(code, message));
+    this.#writer.last(socket, refusal(code, message));
   }
 }
 
@@ -183,92 +241,26 @@ function pathOfTarget(target: string): string {
   return rest === undefined ? target : rest.startsWith('/') ? rest : `/${rest}`;
 }
 
+function pathOf(url: string): string {
+  const mark = url.indexOf('?');
+  return mark < 0 ? url : url.slice(0, mark);
+}
+
 /** HTTP/1.1 asks for exactly one Host header. Counted in the raw ones: `headersDistinct` would be made of all, each time. */
-function hostFits({ httpVersionMinor, rawHeaders }: IncomingMessage): boolean {
+function faultOfHead(incoming: IncomingMessage, headersCountMax: number): readonly [Code, string] | undefined {
+  const { httpVersionMinor, rawHeaders } = incoming;
+  if (rawHeaders.length > 2 * headersCountMax)
+    return ['HEADERS_TOO_LARGE', `the request has more than ${headersCountMax} headers`];
   let hosts = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;
     if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
   }
-  return httpVersionMinor === 0 || hosts === 1;
+  return httpVersionMinor === 0 || hosts === 1
+    ? undefined
+    : ['MALFORMED_HTTP', 'the request has no single Host header'];
 }
 
 function refusal(code: Code, message: string): Answer {
   return answerOfFailure(new Failure(code, message));
-}
-
-function send(outgoing: ServerResponse, answer: Answer, requestId: string | undefined, closing = false): void {
-  if (outgoing.destroyed || outgoing.headersSent) return;
-  const { req: incoming } = outgoing;
-  const pieces = joined(answer.body);
-  const headers: Record<string, string | number> = { ...answer.headers };
-  if (pieces.length > 0) headers['Content-Type'] = 'application/json';
-  headers['Content-Length'] = answer.bodyBytes ?? pieces.reduce((bytes, piece) => bytes + Buffer.byteLength(piece), 0);
-  headers['Cache-Control'] = 'no-store';
-  if (requestId !== undefined) headers['x-service-request-id'] = requestId;
-  // A request without a body may not be marked as complete yet when it is answered at once.
-  if (hasBody(incoming) && !incoming.complete && answering(incoming.socket) === outgoing) {
-    incoming.resume();
-    sendLast(incoming.socket, answer.status, headers, incoming.method === 'HEAD' ? [] : pieces);
-    return;
-  }
-  if (closing) headers.Connection = 'close';
-  outgoing.writeHead(answer.status, headers);
-  const [only] = pieces;
-  if (pieces.length <= 1) {
-    outgoing.end(only);
-    return;
-  }
-  // Corked, so that all leave together.
-  outgoing.cork();
-  for (const piece of pieces) outgoing.write(piece);
-  outgoing.end();
-  outgoing.uncork();
-}
-
-/** A text leaves with its head in one write; what is bytes already is large, and is not copied again. */
-function joined(body: Answer['body']): Answer['body'] {
-  return body.length <= 1 || body.some((piece) => typeof piece !== 'string') ? body : [body.join('')];
-}
-
-/** Requests that came whole before the fault are answered first. Where an answer to half of one has begun, it is cut. */
-function answerLast(socket: Socket, answer: Answer): void {
-  const running = answering(socket);
-  if (running?.req.complete) running.once('close', () => answerLast(socket, answer));
-  else if (running?.headersSent || !socket.writable) socket.destroy();
-  else rawAnswer(socket, answer);
-}
-
-/** The response that is written to a socket now, or is to be next. */
-function answering(socket: Socket): ServerResponse | undefined {
-  return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined;
-}
-
-function rawAnswer(socket: Socket, answer: Answer): void {
-  const body = answer.body.join('');
-  const headers = {
-    ...answer.headers,
-    'Content-Type': 'application/json',
-    'Content-Length': Buffer.byteLength(body),
-  };
-  sendLast(socket, answer.status, headers, [body]);
-}
-
-/**
- * Answers past node:http, which would cut a connection whose request it has not read whole: the client, still sending, would
- * meet a reset and lose the answer. So it is told that no more comes, and what it sends is let in for a while.
- */
-function sendLast(
-  socket: Socket,
-  status: number,
-  headers: Readonly<Record<string, string | number>>,
-  body: Answer['body'],
-): void {
-  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`];
-  for (const [name, value] of Object.entries(headers)) lines.push(`${name}: ${value}`);
-  socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n`);
-  for (const piece of body) socket.write(piece);
-  socket.end();
-  const timer = setTimeout(() => socket.destroy(), lingerMs);
-  socket.once('close', () => clearTimeout(timer));
 }

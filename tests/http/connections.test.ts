@@ -29,7 +29,11 @@ function open(port: number): Promise<Socket | undefined> {
 }
 
 test('with 10,000 idle connections a request is answered as ever', async (t) => {
-  const server = await startProcess(['--headers-timeout-ms=60000', '--connections-max=20000']);
+  const server = await startProcess([
+    '--headers-timeout-ms=60000',
+    '--connections-max=20000',
+    '--connections-per-address-max=0',
+  ]);
   const sockets: Socket[] = [];
   t.after(async () => {
     for (const socket of sockets) socket.destroy();

@@ -129,6 +129,11 @@ const server = new HttpServer<Shelf>({
     headersTimeoutMs: 5000,
     requestTimeoutMs: 5000,
     keepAliveTimeoutMs: 1000,
+    connectionsPerAddressMax: 0,
+    requestsPerConnectionMax: 0,
+    headersCountMax: 100,
+    tlsHandshakeTimeoutMs: 1000,
+    hstsMaxAgeSeconds: 0,
   },
   observe: () => undefined,
 });
