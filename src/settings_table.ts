@@ -306,6 +306,13 @@ export const settings = define({
     default: 3600,
     doc: 'How long a statement may run.',
   },
+  engineConfinement: {
+    section: 'Queries and tasks',
+    type: 'enum',
+    values: ['auto', 'required', 'off'],
+    default: 'auto',
+    doc: 'Whether engines run in Linux namespaces of their own, without network and with nothing of the machine but their program and data: `auto`, where the platform allows it; `required`, or they do not start; `off`.',
+  },
   help: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints this text and ends.' },
   version: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints the version and ends.' },
 });

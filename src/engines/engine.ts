@@ -215,7 +215,9 @@ export type EngineEvent =
   | { readonly kind: 'engineStarted'; readonly warehouse: string; readonly ms: number; readonly pid: number }
   | { readonly kind: 'engineStopped'; readonly warehouse: string }
   | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
-  | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string };
+  | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string }
+  /** It runs with the rights of the server. Told once, at the first start. */
+  | { readonly kind: 'engineUnconfined'; readonly warehouse: string; readonly reason: string };
 
 export interface Engine {
   /** The value of a warehouse's `engine` field. */

@@ -27,6 +27,7 @@ const levels: Record<Observation['kind'], Level> = {
   engineStopped: 'info',
   engineDied: 'error',
   engineKilled: 'error',
+  engineUnconfined: 'warn',
 };
 
 function levelOf(observation: Observation): Level {

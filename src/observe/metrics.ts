@@ -155,6 +155,7 @@ function reader({
       case 'engineStopped':
       case 'engineDied':
       case 'engineKilled':
+      case 'engineUnconfined':
         engine.labels(o.warehouse, o.kind).inc();
         break;
       case 'serverStarted':

@@ -1,6 +1,7 @@
 // DuckDB as an engine of the port: what it is called, which names and keys it can hold, how a warehouse on it is opened.
 import type { TypeKind } from '../../model/types.ts';
 import type { Engine } from '../engine.ts';
+import { Confinement } from './confinement.ts';
 import { ownSchema } from './steps.ts';
 import { DuckdbWarehouse } from './warehouse.ts';
 
@@ -11,7 +12,8 @@ const reserved: Readonly<Record<string, readonly string[]>> = {
 
 const unkeyable: readonly TypeKind[] = ['ARRAY', 'MAP', 'STRUCT', 'JSON'];
 
-export const duckdbEngine: Engine = {
+/** `confinement`: of the engine process, from the rest of the machine. */
+export const duckdbWith = (confinement: Confinement): Engine => ({
   name: 'duckdb',
   reservedName(category, name) {
     if (!reserved[category]?.includes(name.toLowerCase())) return undefined;
@@ -19,5 +21,7 @@ export const duckdbEngine: Engine = {
   },
   keyable: (type) => !unkeyable.includes(type.kind),
   limits: { columnsMax: 10_000, replicasPerTablet: 1 },
-  open: (options) => new DuckdbWarehouse(options),
-};
+  open: (options) => new DuckdbWarehouse(options, confinement),
+});
+
+export const duckdbEngine: Engine = duckdbWith(new Confinement('auto'));

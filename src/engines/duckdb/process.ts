@@ -1,13 +1,12 @@
 // The engine process as the server sees it: started, called, watched, killed. What it is asked to do is warehouse.ts's; what it
 // does with it is worker.ts's.
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { Failure } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
 import { StaleAnalysis } from '../engine.ts';
+import type { Launch } from './confinement.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
 
-/** Threads of the engine's bindings: more than statements can run at a time, or one would wait for another. */
-const threadPoolSize = 64;
 const startTimeoutMs = 30_000;
 const stopTimeoutMs = 5_000;
 /** How long an interrupted statement may take to end before the process is killed. */
@@ -58,15 +57,13 @@ export class EngineProcess {
   lastHeartbeatAt = Date.now();
   #lookedAt = Date.now();
 
-  constructor(residentBytesMax: number, events: ProcessEvents) {
+  constructor({ command, args, env }: Launch, residentBytesMax: number, events: ProcessEvents) {
     this.#residentBytesMax = residentBytesMax;
     this.#events = events;
-    const file = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url);
-    this.#child = fork(file, [], {
+    this.#child = spawn(command, args, {
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-      execArgv: [],
-      env: { ...process.env, UV_THREADPOOL_SIZE: String(threadPoolSize) },
+      env,
     });
     this.#child.on('message', (message: FromEngine) => this.#receive(message));
     this.exited = new Promise((resolve) => {

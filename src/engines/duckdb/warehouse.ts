@@ -14,6 +14,7 @@ import type {
   TableRef,
 } from '../engine.ts';
 import { catalogsDirectory } from './catalog_files.ts';
+import type { Confinement, Launch } from './confinement.ts';
 import { EngineProcess } from './process.ts';
 import { type OperationName, type Operations, rowsFile, type WireStatement } from './protocol.ts';
 
@@ -30,6 +31,7 @@ const quietMs = 30_000;
 
 export class DuckdbWarehouse implements EngineWarehouse {
   readonly #options: EngineWarehouseOptions;
+  readonly #confinement: Confinement;
   #spec: WarehouseSpec;
   #process: EngineProcess | undefined;
   #starting: Promise<void> | undefined;
@@ -49,8 +51,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
   /** Tables written since somebody asked. */
   readonly #changed = new Map<string, TableName>();
 
-  constructor(options: EngineWarehouseOptions) {
+  constructor(options: EngineWarehouseOptions, confinement: Confinement) {
     this.#options = options;
+    this.#confinement = confinement;
     this.#spec = options.spec;
   }
 
@@ -198,8 +201,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
     if (pause > 0) await this.#pause(pause);
     await this.#gone;
     const catalogs = await this.#options.catalogs();
+    const launch = await this.#launch();
     if (!this.#wanted) throw suspendedMeanwhile();
     const process: EngineProcess = new EngineProcess(
+      launch,
       this.#spec.memoryLimitBytes * residentFactor + residentSlackBytes,
       {
         died: (reason) => this.#died(process, reason),
@@ -213,14 +218,33 @@ export class DuckdbWarehouse implements EngineWarehouse {
       this.#version = version;
     } catch (error) {
       if (!this.#wanted) throw suspendedMeanwhile();
-      this.#error = 'the engine does not start';
       process.kill('it does not open', new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse does not start'));
-      observe({ kind: 'engineDied', warehouse: name, reason: `it does not open: ${(error as Error).message}` });
-      throw new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse does not start', {}, { cause: error });
+      throw this.#startless(`it does not open: ${(error as Error).message}`, error);
     }
     this.#error = null;
     this.#lastStartAt = new Date().toISOString();
     observe({ kind: 'engineStarted', warehouse: name, ms: performance.now() - started, pid: process.pid });
+  }
+
+  async #launch(): Promise<Launch> {
+    const { name, dataDirectory, spoolDirectory, observe } = this.#options;
+    try {
+      const writable = [catalogsDirectory(dataDirectory), spoolDirectory];
+      const launch = await this.#confinement.launch({ data: dataDirectory, writable });
+      const { unconfined } = launch;
+      if (unconfined !== undefined) {
+        this.#confinement.tellOnce(() => observe({ kind: 'engineUnconfined', warehouse: name, reason: unconfined }));
+      }
+      return launch;
+    } catch (error) {
+      throw this.#startless((error as Error).message, error);
+    }
+  }
+
+  #startless(reason: string, cause: unknown): Failure {
+    this.#error = 'the engine does not start';
+    this.#options.observe({ kind: 'engineDied', warehouse: this.#options.name, reason });
+    return new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse does not start', {}, { cause });
   }
 
   async #pause(ms: number): Promise<void> {

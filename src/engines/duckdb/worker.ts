@@ -1,6 +1,5 @@
 // The engine process: owns the DuckDB instance and one file per catalog, does what the server asks, and dies with it. Started by
 // process.ts; nothing here is imported by the server.
-import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
@@ -72,7 +71,6 @@ class Worker {
     spoolDirectory,
     catalogs,
   }: Operations['open'][0]): Promise<{ worker: Worker; version: string }> {
-    await mkdir(catalogsDirectory(dataDirectory), { recursive: true, mode: 0o700 });
     const safe = {
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
