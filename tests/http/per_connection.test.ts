@@ -1,0 +1,83 @@
+// Limits by connection and by address: how many connections one address has, how many requests a connection, how many
+// headers a request.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { start, type TestServer } from '../server.ts';
+import { head, isFailure, Wire } from './wire.ts';
+
+const own = { logLevel: 'silent' } as const;
+
+async function answered(server: TestServer): Promise<Wire> {
+  const wire = new Wire(server.port);
+  wire.write(head(server.token, 'GET /livez'));
+  assert.equal((await wire.answer()).status, 200);
+  return wire;
+}
+
+test('connections of one address over its limit are closed as they come, and counted; others make room', async (t) => {
+  const server = await start({ ...own, connectionsPerAddressMax: 3 });
+  t.after(() => server.close());
+  const wires = [await answered(server), await answered(server), await answered(server)];
+  for (let i = 0; i < 5; i++) {
+    const wire = new Wire(server.port);
+    wire.write(head(server.token, 'GET /livez'));
+    assert.equal(await wire.rest(), '');
+  }
+  wires[1]?.write(head(server.token, 'GET /metrics'));
+  const { body = '' } = (await wires[1]?.answer()) ?? {};
+  assert.match(body, /^tabularium_connections_refused_total\{limit="connectionsPerAddressMax"\} 5$/m);
+  wires[0]?.close();
+  for (const deadline = Date.now() + 10_000; ; await sleep(20)) {
+    const wire = new Wire(server.port);
+    wire.write(head(server.token, 'GET /livez'));
+    const taken = await wire.answer().catch(() => undefined);
+    wire.close();
+    if (taken?.status === 200) break;
+    assert.ok(Date.now() < deadline, 'there is no room again');
+  }
+  for (const wire of wires) wire.close();
+});
+
+test('a trusted proxy has no limit of its own, nor has anyone with 0', async (t) => {
+  for (const settings of [
+    { connectionsPerAddressMax: 1, trustedProxies: '127.0.0.0/8' },
+    { connectionsPerAddressMax: 0 },
+  ]) {
+    const server = await start({ ...own, ...settings });
+    t.after(() => server.close());
+    const wires = await Promise.all(Array.from({ length: 5 }, () => answered(server)));
+    for (const wire of wires) wire.close();
+  }
+});
+
+test('a connection ends with the last request that it may have; what was sent after it is not done', async (t) => {
+  const server = await start({ ...own, requestsPerConnectionMax: 3 });
+  t.after(() => server.close());
+  const create = (name: string) => head(server.token, `PUT /api/v2/databases/${name}`, 'Content-Length: 0');
+  for (const last of ['GET /api/v2/catalogs', 'GET /livez']) {
+    const wire = new Wire(server.port);
+    const two = head(server.token, 'GET /api/v2/catalogs').repeat(2);
+    wire.write(two + head(server.token, last) + create('after'));
+    const closing: (string | undefined)[] = [];
+    for (let i = 0; i < 3; i++) closing.push((await wire.answer()).headers.connection);
+    assert.deepEqual(closing, ['keep-alive', 'keep-alive', 'close'], last);
+    assert.equal(await wire.rest(), '');
+  }
+  (await server.get('/api/v2/databases/after')).is(404, 'OBJECT_NOT_FOUND');
+});
+
+test('more headers than may be: 400 HEADERS_TOO_LARGE, none is left out unseen', async (t) => {
+  const server = await start({ ...own, headersCountMax: 100 });
+  t.after(() => server.close());
+  const wire = new Wire(server.port);
+  const some = (count: number) => Array.from({ length: count }, (_, i) => `a${i}: b`);
+  // `head` has two of its own.
+  wire.write(head(server.token, 'GET /api/v2/catalogs', ...some(98)));
+  assert.equal((await wire.answer()).status, 200);
+  wire.write(head(server.token, 'GET /api/v2/catalogs', ...some(99)));
+  isFailure(await wire.answer(), 400, 'HEADERS_TOO_LARGE');
+  wire.write(head(server.token, 'GET /livez', ...some(2500)));
+  isFailure(await wire.answer(), 400, 'HEADERS_TOO_LARGE');
+  wire.close();
+});

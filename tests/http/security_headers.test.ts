@@ -1,0 +1,132 @@
+// The headers that every answer has, whichever way it leaves; those of what is not an API; and what the log has of a URL.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { connect as connectPlain, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { connect as connectSecurely } from 'node:tls';
+import { fileURLToPath } from 'node:url';
+import { start, type TestServer } from '../server.ts';
+import { directoryOf, makePair } from './certificates.ts';
+import { head } from './wire.ts';
+
+let plain: TestServer;
+before(async () => {
+  plain = await start({ requestBodyBytesMax: 1024, headersTimeoutMs: 500 });
+});
+after(() => plain.close());
+
+/** Sends, and gives all that comes until the connection ends. */
+async function exchange(socket: Socket, bytes: string): Promise<string> {
+  let said = '';
+  socket.on('data', (chunk: Buffer) => (said += chunk));
+  socket.on('error', () => undefined);
+  socket.write(bytes);
+  await new Promise((resolve) => socket.once('close', resolve));
+  return said;
+}
+
+/** Every way out of the server: node's own, past it, and after faults of the parser. */
+function everyKind(token: string): readonly [string, string, number][] {
+  const close = 'Connection: close';
+  const json = 'Content-Type: application/json';
+  return [
+    ['a success', head(token, 'GET /api/v2/catalogs', close), 200],
+    ['HEAD', head(token, 'HEAD /api/v2/catalogs', close), 200],
+    ['OPTIONS', head(token, 'OPTIONS /api/v2/catalogs', close), 200],
+    ['a stranger', head('wrong', 'GET /api/v2/catalogs', close), 401],
+    ['no object', head(token, 'GET /api/v2/catalogs/nothing', close), 404],
+    ['no method', head(token, 'POST /livez', close), 405],
+    ['no path', head(token, 'GET /nothing', close), 404],
+    ['two hosts', head(token, 'GET /api/v2/catalogs', 'Host: other', close), 400],
+    ['a body refused', head(token, 'POST /api/v2/catalogs', json, 'Content-Length: 99999'), 400],
+    ['an expectation', head(token, 'GET /api/v2/catalogs', 'Expect: more', close), 400],
+    ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 405],
+    ['no HTTP', 'nonsense\r\n\r\n', 400],
+    ['too slow', 'GET /api', 400],
+    ['an operation', head(token, 'GET /livez', close), 200],
+    ['a closed one', head(token, 'GET /metrics', close), 200],
+  ];
+}
+
+const nosniff = /\r\nX-Content-Type-Options: nosniff\r\n/;
+const strictTransport = /\r\nStrict-Transport-Security: (.*)\r\n/;
+
+test('every answer forbids browsers to guess its type; without TLS it does not speak of HTTPS', async () => {
+  await Promise.all(
+    everyKind(plain.token).map(async ([what, bytes, status]) => {
+      const said = await exchange(connectPlain(plain.port, '127.0.0.1'), bytes);
+      assert.ok(said.startsWith(`HTTP/1.1 ${status} `), `${what}: ${said}`);
+      assert.match(said, nosniff, what);
+      assert.doesNotMatch(said, strictTransport, what);
+    }),
+  );
+});
+
+test('with TLS, every answer asks for HTTPS for as long as is set', async (t) => {
+  const files = makePair(directoryOf(t), 'strict');
+  const server = await start({ ...files, requestBodyBytesMax: 1024, headersTimeoutMs: 500, hstsMaxAgeSeconds: 86_400 });
+  t.after(() => server.close());
+  const socket = () => connectSecurely({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false });
+  await Promise.all(
+    everyKind(server.token).map(async ([what, bytes, status]) => {
+      const said = await exchange(socket(), bytes);
+      assert.ok(said.startsWith(`HTTP/1.1 ${status} `), `${what}: ${said}`);
+      assert.match(said, nosniff, what);
+      assert.equal(strictTransport.exec(said)?.[1], 'max-age=86400', what);
+    }),
+  );
+});
+
+test('with 0, nothing is said of HTTPS', async (t) => {
+  const server = await start({ ...makePair(directoryOf(t), 'lax'), hstsMaxAgeSeconds: 0 });
+  t.after(() => server.close());
+  const socket = connectSecurely({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false });
+  const said = await exchange(socket, head(server.token, 'GET /livez', 'Connection: close'));
+  assert.match(said, nosniff);
+  assert.doesNotMatch(said, strictTransport);
+});
+
+test('what is not an API has the headers of a page', async () => {
+  for (const path of ['/livez', '/readyz', '/metrics', '/openapi.json']) {
+    const { status, headers } = await plain.send('GET', path);
+    assert.equal(status, 200);
+    assert.match(String(headers['content-security-policy']), /default-src 'self'.*frame-ancestors 'none'/);
+    assert.equal(headers['x-frame-options'], 'DENY');
+    assert.equal(headers['referrer-policy'], 'no-referrer');
+    assert.equal(headers['cross-origin-opener-policy'], 'same-origin');
+    assert.match(String(headers['permissions-policy']), /camera=\(\)/);
+  }
+});
+
+test('the log has the path of a request without its query', async (t) => {
+  const secret = 'tbl_planted_in_a_query';
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  const dataDir = join(directoryOf(t), 'data');
+  const child = spawn(process.execPath, [main, '--port=0', `--data-dir=${dataDir}`, '--log-level=trace'], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  t.after(() => child.kill('SIGKILL'));
+  let log = '';
+  child.stderr.on('data', (chunk: Buffer) => (log += chunk));
+  let said = '';
+  const port = await new Promise<number>((resolve, reject) => {
+    child.stdout.on('data', (chunk: Buffer) => {
+      said += chunk;
+      const found = /URL +http:\S+:(\d+)\n/.exec(said)?.[1];
+      if (found !== undefined) resolve(Number(found));
+    });
+    child.once('exit', () => reject(new Error(`the server ended: ${said}${log}`)));
+  });
+  const token = (await readFile(join(dataDir, 'root.token'), 'utf8')).trim();
+  for (const target of ['/api/v2/catalogs', 'http://test/api/v2/catalogs', '/api/v2/nothing', '/nothing', '/livez']) {
+    const bytes = head(token, `GET ${target}?access_token=${secret}`, 'Connection: close');
+    assert.match(await exchange(connectPlain(port, '127.0.0.1'), bytes), /^HTTP\/1\.1 /);
+  }
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGTERM');
+  await ended;
+  assert.match(log, /"path":"\/api\/v2\/catalogs"/);
+  assert.doesNotMatch(log, new RegExp(`${secret}|access_token`));
+});

@@ -1,0 +1,262 @@
+// TLS as clients meet it: the handshake and what breaks it, files that cannot be used, files that change under way, and no
+// listening in the open unless it was asked for.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { Agent } from 'node:https';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'node:tls';
+import { fileURLToPath } from 'node:url';
+import { TlsFiles } from '../../src/http/tls.ts';
+import type { Observation } from '../../src/observe/observations.ts';
+import { SettingsError } from '../../src/settings.ts';
+import { start } from '../server.ts';
+import { ask, directoryOf, makePair, type PairFiles, shownAt } from './certificates.ts';
+import { Wire } from './wire.ts';
+
+const silent = { logLevel: 'silent' } as const;
+
+async function eventually(look: () => Promise<boolean> | boolean, what: string): Promise<void> {
+  for (const deadline = Date.now() + 10_000; Date.now() < deadline; await sleep(20)) if (await look()) return;
+  assert.fail(`${what}: not within 10 s`);
+}
+
+/** The value of a counter, with its labels, as Prometheus reads it. */
+async function counted(url: string, certFile: string, token: string, line: string): Promise<number> {
+  const { text } = await ask(`${url}/metrics`, certFile, { headers: { authorization: `Bearer ${token}` } });
+  return Number(
+    text
+      .split('\n')
+      .find((one) => one.startsWith(`${line} `))
+      ?.slice(line.length) ?? 0,
+  );
+}
+
+async function refused(overrides: Parameters<typeof start>[0], ...parts: RegExp[]): Promise<void> {
+  await assert.rejects(start(overrides), (error) => {
+    assert.ok(error instanceof SettingsError, String(error));
+    for (const part of parts) assert.match(error.message, part);
+    return true;
+  });
+}
+
+test('with a certificate, the server speaks HTTPS and says so', async (t) => {
+  const files = makePair(directoryOf(t), 'first');
+  const server = await start(files);
+  t.after(() => server.close());
+  assert.match(server.url, /^https:\/\/127\.0\.0\.1:\d+$/);
+  const headers = { authorization: `Bearer ${server.token}` };
+  const reply = await ask(`${server.url}/api/v2/catalogs`, files.tlsCertFile, { headers });
+  assert.deepEqual([reply.status, reply.shown, JSON.parse(reply.text).code], [200, 'first', '0']);
+  assert.equal((await ask(`${server.url}/api/v2/catalogs`, files.tlsCertFile)).status, 401);
+  const end = await counted(server.url, files.tlsCertFile, server.token, certificateEnd);
+  assert.ok(Math.abs(end - Date.now() / 1000 - 30 * 86_400) < 3600, String(end));
+});
+
+const certificateEnd = 'tabularium_tls_certificate_end_seconds{listener="https"}';
+
+function versionSpoken(port: number, maxVersion: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3'): Promise<string> {
+  return new Promise((resolve) => {
+    // Without SECLEVEL=0, the client would not offer the old versions at all.
+    const old = { minVersion: 'TLSv1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
+    const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false, maxVersion, ...old }, () => {
+      resolve(String(socket.getProtocol()));
+      socket.destroy();
+    });
+    socket.once('error', () => resolve('none'));
+  });
+}
+
+test('versions of TLS older than tlsMinVersion are not spoken, also after a reload', async (t) => {
+  const directory = directoryOf(t);
+  const server = await start({ ...makePair(directory, 'both'), ...silent });
+  t.after(() => server.close());
+  assert.equal(await versionSpoken(server.port, 'TLSv1.1'), 'none');
+  assert.equal(await versionSpoken(server.port, 'TLSv1.2'), 'TLSv1.2');
+  assert.equal(await versionSpoken(server.port, 'TLSv1.3'), 'TLSv1.3');
+  const files = makePair(directory, 'new_only');
+  const strict = await start({ ...files, ...silent, tlsMinVersion: 'TLSv1.3' });
+  t.after(() => strict.close());
+  assert.equal(await versionSpoken(strict.port, 'TLSv1.2'), 'none');
+  await replace(files, makePair(directory, 'newer'));
+  await eventually(async () => (await shownAt(strict.port)) === 'newer', 'the new certificate');
+  assert.equal(await versionSpoken(strict.port, 'TLSv1.2'), 'none');
+  assert.equal(await versionSpoken(strict.port, 'TLSv1.3'), 'TLSv1.3');
+});
+
+test('files that cannot be used end the start, before anything is made', async (t) => {
+  const directory = directoryOf(t);
+  const dataDir = join(directory, 'data');
+  const [one, other] = [makePair(directory, 'one'), makePair(directory, 'other')];
+  await refused(
+    { dataDir, tlsCertFile: one.tlsCertFile },
+    /tlsCertFile and tlsKeyFile go together/,
+    /tlsKeyFile is not/,
+  );
+  await refused({ dataDir, tlsKeyFile: one.tlsKeyFile }, /tlsCertFile is not given/);
+  await refused({ dataDir, ...one, tlsKeyFile: other.tlsKeyFile }, /the key in .*other\.key is not that of .*one\.crt/);
+  await refused({ dataDir, ...one, tlsCertFile: join(directory, 'nowhere') }, /nowhere cannot be read: ENOENT/);
+  await refused({ dataDir, ...one, tlsCertFile: one.tlsKeyFile }, /one\.key holds no certificate in PEM/);
+  await refused({ dataDir, ...one, tlsKeyFile: one.tlsCertFile }, /one\.crt holds no private key/);
+  assert.ok(!existsSync(dataDir), 'the data directory was made');
+});
+
+test('beyond loopback without TLS the server does not listen, unless it is told to', async (t) => {
+  const directory = directoryOf(t);
+  const dataDir = join(directory, 'data');
+  for (const host of ['0.0.0.0', '::', '192.0.2.1', 'example.org', '::ffff:192.0.2.1', '127.evil.example'])
+    await refused({ dataDir, host }, /--tls-cert-file/, /--tls-key-file/, /--insecure/);
+  assert.ok(!existsSync(dataDir), 'the data directory was made');
+  for (const more of [{ insecure: true }, makePair(directory, 'open')]) {
+    const server = await start({ host: '0.0.0.0', ...more });
+    assert.match(server.url, /^https?:\/\/0\.0\.0\.0:/);
+    await server.close();
+  }
+  for (const host of ['localhost', '127.0.0.2']) await (await start({ host })).close();
+});
+
+test('the program says why on one line, and ends with 2', (t) => {
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  const flags = ['--host=0.0.0.0', '--port=0', `--data-dir=${join(directoryOf(t), 'data')}`];
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...flags], { encoding: 'utf8' });
+  assert.deepEqual([status, stdout], [2, '']);
+  assert.match(stderr, /^without TLS, the server does not listen on 0\.0\.0\.0.*--insecure\n$/);
+});
+
+/** As most programs do it: written beside, renamed, one after the other. */
+async function replace(files: PairFiles, by: PairFiles): Promise<void> {
+  for (const name of ['tlsCertFile', 'tlsKeyFile'] as const) {
+    await copyFile(by[name], `${files[name]}.new`);
+    await rename(`${files[name]}.new`, files[name]);
+  }
+}
+
+test('a new pair is shown to new connections; an open one goes on; a bad pair changes nothing', async (t) => {
+  const directory = directoryOf(t);
+  const live = makePair(directory, 'old');
+  const oldCert = join(directory, 'old_kept.crt');
+  await copyFile(live.tlsCertFile, oldCert);
+  const [next, last] = [makePair(directory, 'next'), makePair(directory, 'last')];
+  const server = await start({ ...live, ...silent });
+  t.after(() => server.close());
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.after(() => agent.destroy());
+  const onOpenOne = () => ask(`${server.url}/livez`, oldCert, { agent });
+  assert.equal((await onOpenOne()).shown, 'old');
+
+  await replace(live, next);
+  await eventually(async () => (await shownAt(server.port)) === 'next', 'the new certificate');
+  assert.deepEqual(((reply) => [reply.status, reply.shown])(await onOpenOne()), [200, 'old']);
+
+  const reloads = (outcome: string) =>
+    counted(server.url, next.tlsCertFile, server.token, `tabularium_tls_reloads_total{outcome="${outcome}"}`);
+  const bad: [string, () => Promise<void>][] = [
+    ['the key of another', () => copyFile(last.tlsKeyFile, live.tlsKeyFile)],
+    ['no PEM', () => writeFile(live.tlsKeyFile, 'nonsense')],
+    ['nothing', () => rm(live.tlsKeyFile)],
+  ];
+  for (const [what, spoil] of bad) {
+    const before = await reloads('refused');
+    await spoil();
+    await eventually(async () => (await reloads('refused')) > before, what);
+    assert.equal(await shownAt(server.port), 'next', what);
+  }
+  await replace(live, last);
+  await eventually(async () => (await shownAt(server.port)) === 'last', 'the last certificate');
+  assert.equal((await onOpenOne()).status, 200);
+});
+
+test('a symbolic link that is turned to another directory is a change', async (t) => {
+  const directory = directoryOf(t);
+  for (const name of ['one', 'two']) {
+    await mkdir(join(directory, name));
+    const files = makePair(directory, name);
+    await rename(files.tlsCertFile, join(directory, name, 'tls.crt'));
+    await rename(files.tlsKeyFile, join(directory, name, 'tls.key'));
+  }
+  // As Kubernetes mounts a secret: files that are links through a link.
+  await symlink('one', join(directory, '..data'));
+  const files = { tlsCertFile: join(directory, 'tls.crt'), tlsKeyFile: join(directory, 'tls.key') };
+  await symlink('..data/tls.crt', files.tlsCertFile);
+  await symlink('..data/tls.key', files.tlsKeyFile);
+  const server = await start({ ...files, ...silent });
+  t.after(() => server.close());
+  assert.equal(await shownAt(server.port), 'one');
+  await symlink('two', join(directory, '..data_new'));
+  await rename(join(directory, '..data_new'), join(directory, '..data'));
+  await eventually(async () => (await shownAt(server.port)) === 'two', 'the new certificate');
+});
+
+test('what no watch sees is found by looking; each fault is told once; so is an end that is near', async (t) => {
+  const directory = directoryOf(t);
+  const [hidden, links] = [join(directory, 'hidden'), join(directory, 'links')];
+  for (const one of [hidden, links]) await mkdir(one);
+  const real = makePair(hidden, 'first', 3);
+  const files = { certFile: join(links, 'tls.crt'), keyFile: join(links, 'tls.key') };
+  await symlink(real.tlsCertFile, files.certFile);
+  await symlink(real.tlsKeyFile, files.keyFile);
+  await chmod(real.tlsKeyFile, 0o644);
+  const tls = await TlsFiles.open({ ...files, minVersion: 'TLSv1.2', pollMs: 20 });
+  const seen: Observation[] = [];
+  const kinds = () => seen.map(({ kind }) => kind).sort();
+  let used = 0;
+  tls.watch(
+    () => used++,
+    (observation) => seen.push(observation),
+  );
+  t.after(() => tls.stop());
+  await eventually(() => seen.length === 3, 'told at the start');
+  assert.deepEqual(kinds(), ['tlsExpiring', 'tlsKeyExposed', 'tlsLoaded']);
+
+  seen.length = 0;
+  await writeFile(real.tlsKeyFile, 'nonsense');
+  await eventually(() => seen.length > 0, 'the fault');
+  await sleep(200);
+  assert.deepEqual(kinds(), ['tlsReloadFailed']);
+  assert.equal(used, 0);
+
+  seen.length = 0;
+  const next = makePair(directory, 'second');
+  // Two writes in a directory that nobody watches: between them the pair may be seen as a bad one.
+  await copyFile(next.tlsKeyFile, real.tlsKeyFile);
+  await copyFile(next.tlsCertFile, real.tlsCertFile);
+  await eventually(() => kinds().includes('tlsReloaded'), 'the new pair');
+  await sleep(100);
+  assert.equal(used, 1);
+  assert.equal(seen.filter(({ kind }) => kind === 'tlsReloaded' || kind === 'tlsExpiring').length, 1);
+  assert.doesNotMatch(JSON.stringify(seen), /PRIVATE|nonsense/);
+});
+
+test('a handshake that does not come, or not on, is cut; so is plain HTTP; both are counted', async (t) => {
+  const files = makePair(directoryOf(t), 'strict');
+  const server = await start({ ...files, tlsHandshakeTimeoutMs: 300, headersTimeoutMs: 60_000 });
+  t.after(() => server.close());
+  const broken = () =>
+    counted(
+      server.url,
+      files.tlsCertFile,
+      server.token,
+      'tabularium_broken_requests_total{code="TLS_HANDSHAKE_FAILED"}',
+    );
+  const nothing = new Wire(server.port);
+  const half = new Wire(server.port);
+  half.write(Buffer.from('16030100c8010000c4', 'hex')); // the start of a ClientHello, and no more
+  const plain = new Wire(server.port);
+  plain.write('GET /livez HTTP/1.1\r\nHost: a\r\n\r\n');
+  for (const wire of [nothing, half, plain]) {
+    const said = await wire.rest();
+    assert.doesNotMatch(said, /HTTP|alive/);
+  }
+  await eventually(async () => (await broken()) === 3, 'all are counted');
+});
+
+test('a handshake under way does not hold up the end of the server', async (t) => {
+  const server = await start({ ...makePair(directoryOf(t), 'slow'), tlsHandshakeTimeoutMs: 60_000 });
+  const wire = new Wire(server.port);
+  await new Promise((resolve) => wire.socket.once('connect', resolve));
+  await server.close();
+  await wire.rest();
+});
