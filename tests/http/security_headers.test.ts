@@ -13,7 +13,7 @@ import { head } from './wire.ts';
 
 let plain: TestServer;
 before(async () => {
-  plain = await start({ requestBodyBytesMax: 1024, headersTimeoutMs: 500 });
+  plain = await start({ requestBodyBytesMax: 1024, headersTimeoutMs: 1500 });
 });
 after(() => plain.close());
 
@@ -66,7 +66,12 @@ test('every answer forbids browsers to guess its type; without TLS it does not s
 
 test('with TLS, every answer asks for HTTPS for as long as is set', async (t) => {
   const files = makePair(directoryOf(t), 'strict');
-  const server = await start({ ...files, requestBodyBytesMax: 1024, headersTimeoutMs: 500, hstsMaxAgeSeconds: 86_400 });
+  const server = await start({
+    ...files,
+    requestBodyBytesMax: 1024,
+    headersTimeoutMs: 1500,
+    hstsMaxAgeSeconds: 86_400,
+  });
   t.after(() => server.close());
   const socket = () => connectSecurely({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false });
   await Promise.all(

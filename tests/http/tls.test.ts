@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { TlsFiles } from '../../src/http/tls.ts';
+import { isLoopback } from '../../src/http/transport.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { SettingsError } from '../../src/settings.ts';
 import { start } from '../server.ts';
@@ -115,7 +116,9 @@ test('beyond loopback without TLS the server does not listen, unless it is told 
     assert.match(server.url, /^https?:\/\/0\.0\.0\.0:/);
     await server.close();
   }
-  for (const host of ['localhost', '127.0.0.2']) await (await start({ host })).close();
+  for (const host of ['127.0.0.1', '127.9.9.9', '::1', '0:0:0:0:0:0:0:1', '::ffff:127.0.0.1', 'localhost', 'LocalHost'])
+    assert.ok(isLoopback(host), host);
+  await (await start({ host: 'localhost' })).close();
 });
 
 test('the program says why on one line, and ends with 2', (t) => {
@@ -212,7 +215,8 @@ test('what no watch sees is found by looking; each fault is told once; so is an 
   assert.deepEqual(kinds(), ['tlsExpiring', 'tlsKeyExposed', 'tlsLoaded']);
 
   seen.length = 0;
-  await writeFile(real.tlsKeyFile, 'nonsense');
+  await writeFile(join(directory, 'nonsense'), 'nonsense');
+  await rename(join(directory, 'nonsense'), real.tlsKeyFile); // at once, so that no half of it is seen
   await eventually(() => seen.length > 0, 'the fault');
   await sleep(200);
   assert.deepEqual(kinds(), ['tlsReloadFailed']);
@@ -232,7 +236,7 @@ test('what no watch sees is found by looking; each fault is told once; so is an 
 
 test('a handshake that does not come, or not on, is cut; so is plain HTTP; both are counted', async (t) => {
   const files = makePair(directoryOf(t), 'strict');
-  const server = await start({ ...files, tlsHandshakeTimeoutMs: 300, headersTimeoutMs: 60_000 });
+  const server = await start({ ...files, tlsHandshakeTimeoutMs: 1500, headersTimeoutMs: 60_000 });
   t.after(() => server.close());
   const broken = () =>
     counted(
