@@ -5,13 +5,15 @@ import { mkdir, rm } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import { destination } from 'pino';
-import { type Access, rootAccess, rootToken, rootTokenFileName } from './access/root.ts';
+import { type OpenedAccess, openAccess } from './access/open_access.ts';
+import { rootToken, rootTokenFileName } from './access/root.ts';
 import { Catalog } from './catalog/catalog.ts';
 import type { CatalogObject } from './catalog/object.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
 import { runDemo } from './cli/demo.ts';
-import { duckdbEngine } from './engines/duckdb/duckdb.ts';
+import { Confinement } from './engines/duckdb/confinement.ts';
+import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import type { Engine } from './engines/engine.ts';
 import { type WarehouseDescription, Warehouses } from './engines/warehouses.ts';
 import { Api } from './http/call.ts';
@@ -19,11 +21,13 @@ import { HttpServer, type Operation } from './http/server.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
 import { changeKinds } from './jobs/change_object.ts';
 import { runQueryKind } from './jobs/run_query.ts';
+import { systemActor } from './model/principal.ts';
 import type { BackendSpec, CatalogSpec, WarehouseSpec } from './model/records.ts';
 import { logReader } from './observe/log.ts';
 import { createMetrics, type Metrics } from './observe/metrics.ts';
 import { type Observe, observers } from './observe/observations.ts';
 import { QueryHistory } from './query/history.ts';
+import { KnownNames } from './query/known_names.ts';
 import { Queries } from './query/queries.ts';
 import { ResultStore } from './query/result_store.ts';
 import { Rows } from './query/rows.ts';
@@ -34,8 +38,9 @@ import { apiInfo, categoriesWith } from './resources/index.ts';
 import { ensureBackend, warehouseSpec } from './resources/warehouses.ts';
 import { helpText, readSettings, release, type Settings, SettingsError } from './settings.ts';
 import type { Category } from './standard/endpoint.ts';
+import { Failure } from './standard/failure.ts';
 import { openApi } from './standard/openapi.ts';
-import { openStore, type Store } from './store/store.ts';
+import { openStore, type Store, setting } from './store/store.ts';
 import { Tasks } from './tasks/tasks.ts';
 
 export interface RunningServer {
@@ -46,7 +51,6 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-const system = { name: 'system' };
 const maintainEveryMs = 60_000;
 
 export interface ServerHooks {
@@ -76,15 +80,34 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const log = logReader({ level: settings.logLevel, destination: destination({ dest: 2, sync: false }) });
   const observe = observers(log, metrics.read);
 
-  const access = rootAccess(token);
-  const parts = assemble({ settings, store, observe, access, dataDirectory, spoolDirectory, resultsDirectory, hooks });
+  const opened = await openAccess({
+    store,
+    observe,
+    rootToken: token,
+    passwords: { check: async () => false },
+    failedLogins: { before: () => {}, failed: () => {}, succeeded: () => {} },
+    oidc: {
+      cached: () => undefined,
+      verify: () => Promise.reject(new Failure('UNAUTHENTICATED', 'the token is not valid')),
+    },
+    auditKey: Buffer.from(await setting(store, 'audit_key', () => randomBytes(32).toString('base64')), 'base64'),
+    auditRetentionDays: 365,
+    steps: (path) => parts.services.catalog.steps(path),
+    ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
+    makeUser: async () => undefined,
+  });
+  const parts = assemble({ settings, store, observe, opened, dataDirectory, spoolDirectory, resultsDirectory, hooks });
   const { services } = parts;
+  const { access } = opened;
   hooks.assembled?.(services);
   await bootstrap(services);
   const categories = categoriesWith(settings);
   const api = new Api({
     categories,
     access,
+    limits: { charge: () => {}, chargeAddress: () => {} },
+    audit: opened.audit,
+    addressOf: transport.clientAddressOf,
     contextOf: (call) => ({ ...services, call }),
     pageTokenKey: await pageTokenKey(store),
     requestBodyBytesMax: settings.requestBodyBytesMax,
@@ -93,7 +116,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const http = new HttpServer({
     api,
     operations: operations(store, metrics, categories as readonly Category[]),
-    authenticate: access.authenticate,
+    authenticate: (authorization) => access.authenticate(authorization, ''),
     limits: settings,
     observe,
     transport,
@@ -149,7 +172,7 @@ interface Ground {
   readonly settings: Settings;
   readonly store: Store;
   readonly observe: Observe;
-  readonly access: Access;
+  readonly opened: OpenedAccess;
   readonly dataDirectory: string;
   readonly spoolDirectory: string;
   readonly resultsDirectory: string;
@@ -158,9 +181,11 @@ interface Ground {
 
 /** Every part, made and told of the others; nothing runs yet. */
 function assemble(ground: Ground) {
-  const { settings, store, observe, access, dataDirectory, spoolDirectory, resultsDirectory, hooks } = ground;
+  const { settings, store, observe, opened, dataDirectory, spoolDirectory, resultsDirectory, hooks } = ground;
+  const { access, directory, audit: trail } = opened;
+  const engine = duckdbWith(new Confinement(settings.engineConfinement));
   const warehouses = new Warehouses({
-    engines: [hooks.wrapEngine?.(duckdbEngine) ?? duckdbEngine],
+    engines: [hooks.wrapEngine?.(engine) ?? engine],
     load: (name) => describeWarehouse(catalog, name),
     catalogsOf: (warehouse) => catalogsOf(catalog, warehouse),
     dataDirectory,
@@ -173,10 +198,15 @@ function assemble(ground: Ground) {
     observe,
     engineOf: (name) => warehouses.use(name),
     onTask: () => tasks.notify(),
+    trail,
+  });
+  catalog.onChange((event) => {
+    directory.changed(event);
+    if (event.deep) access.decisions.pathsChanged();
   });
   const results = new ResultStore(resultsDirectory);
   const kinds = [
-    runQueryKind({ queries: () => queries, submitter: () => submitter, results }),
+    runQueryKind({ queries: () => queries, submitter: () => submitter, results, directory }),
     ...changeKinds(() => catalog),
   ];
   const { taskRunnersMax: runnersMax, taskRetentionDays: retentionDays } = settings;
@@ -190,10 +220,22 @@ function assemble(ground: Ground) {
   });
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
   const { pageBytesMax } = settings;
-  const queries: Queries = new Queries({ catalog, warehouses, access, history, observe, spoolDirectory, pageBytesMax });
+  const queries: Queries = new Queries({
+    catalog,
+    warehouses,
+    decisions: access.decisions,
+    directory,
+    trail,
+    names: new KnownNames({ catalog, decisions: access.decisions }),
+    history,
+    observe,
+    spoolDirectory,
+    pageBytesMax,
+  });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results });
   const statistics = new StatisticsRefresher({ catalog, warehouses, observe });
   const services: Services = {
+    ...opened,
     catalog,
     records: new RecordCache(catalog, settings.recordCacheBytesMax),
     tasks,
@@ -201,7 +243,7 @@ function assemble(ground: Ground) {
     queries,
     submitter,
     history,
-    rows: new Rows({ catalog, warehouses, queries, observe }),
+    rows: new Rows({ catalog, warehouses, queries, observe, decisions: access.decisions, trail }),
     warehouseDefaults: warehouseDefaults(settings),
   };
   return { services, statistics };
@@ -209,7 +251,7 @@ function assemble(ground: Ground) {
 
 /** Starts what runs by itself; the answer stops it. */
 async function startBackground({ services, statistics }: ReturnType<typeof assemble>, observe: Observe) {
-  const { catalog, tasks, warehouses, history } = services;
+  const { catalog, tasks, warehouses, history, audit, tokens } = services;
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
   };
@@ -217,6 +259,8 @@ async function startBackground({ services, statistics }: ReturnType<typeof assem
   const sweep = guarded('task sweep', () => tasks.sweep());
   warehouses.start();
   history.start();
+  audit.start();
+  tokens.start();
   statistics.start();
   await tasks.start();
   recover();
@@ -231,6 +275,8 @@ async function startBackground({ services, statistics }: ReturnType<typeof assem
     await statistics.stop();
     await history.stop();
     await warehouses.stop();
+    await tokens.stop();
+    await audit.stop();
   };
 }
 
@@ -272,11 +318,11 @@ function warehouseDefaults(settings: Settings) {
 async function bootstrap(services: Services): Promise<void> {
   const { catalog } = services;
   const spec = warehouseSpec(duckdbEngine.name, services);
-  const make = { parent: null, principal: system, owner: 'root', ifExists: 'return' } as const;
+  const make = { parent: null, principal: systemActor, owner: 'root', ifExists: 'return' } as const;
   if ((await catalog.count(null, 'warehouses')) === 0)
     await catalog.create({ ...make, category: 'warehouses', name: defaultWarehouseName, spec });
   for (const warehouse of await catalog.list(null, 'warehouses', { limit: 1000 }))
-    await ensureBackend(warehouse, services, system);
+    await ensureBackend(warehouse, services, systemActor);
   if (await catalog.find([{ category: 'catalogs', name: defaultCatalogName }])) return;
   await catalog.create({
     ...make,

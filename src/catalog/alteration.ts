@@ -26,6 +26,7 @@ import {
 } from './context.ts';
 import { applyStep } from './engine_step.ts';
 import {
+  changedFields,
   changeOf,
   commitUpdate,
   type IntentRow,
@@ -61,7 +62,8 @@ export async function updateObject(
     const rewrites = change && engine && request.task && (await costOf(context, engine, change, object)) === 'rewrite';
     const begun = await context.store.transaction((tx) => begin(context, tx, object, request, rewrites === true));
     if (begun.kind === 'done') {
-      if (begun.changed) tell(context, begun.row, begun.row.name !== object.name);
+      const moved = begun.row.name !== object.name || begun.row.owner !== object.owner;
+      if (begun.changed) tell(context, begun.row, moved);
       return { object: context.specs.object(begun.row) };
     }
     tell(context, begun.row, false);
@@ -103,13 +105,12 @@ async function begin(
   const next = difference(row, request);
   const { change, warehouse } = request;
   if (!change || warehouse === undefined) {
-    if (Object.keys(next).length === 0) return { kind: 'done', row, changed: false };
+    if (Object.keys(next).length === 0 && !request.also) return { kind: 'done', row, changed: false };
     if (next.name !== undefined) await checkNewName(context, tx, row, next.name);
-    return {
-      kind: 'done',
-      changed: true,
-      row: await writeRow(context, tx, row.id, next, request.principal.name),
-    };
+    await request.also?.(tx);
+    const details = changedFields(next);
+    await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id, details });
+    return { kind: 'done', changed: true, row: await writeRow(context, tx, row.id, next, request.principal.name) };
   }
   checkChangePath(change, namesOf(chain));
   if (request.children) await checkChildren(tx, row, request.children);
@@ -117,7 +118,7 @@ async function begin(
   const reservationId = next.name === undefined ? undefined : await reserveName(context, tx, row, next.name);
   const task =
     rewrites && request.task
-      ? await insertTask(tx, { ...request.task, submittedBy: request.principal.name }, context.clock())
+      ? await insertTask(tx, { ...request.task, principal: request.principal }, context.clock())
       : undefined;
   const intent = await insertIntent(context, tx, {
     id: newId(),
@@ -127,7 +128,7 @@ async function begin(
     change,
     next: reservationId === undefined ? next : { ...next, reservationId },
     taskId: task?.task_id,
-    principal: request.principal.name,
+    principal: request.principal,
   });
   await context.statements.setState.run(tx, { id: row.id, state: 'altering' });
   return task ? { kind: 'task', taskId: task.task_id, row } : { kind: 'intent', intent, row };
@@ -210,7 +211,7 @@ async function reserveName(context: CatalogContext, tx: Tx, row: ObjectRow, name
 async function realise(context: CatalogContext, engine: CatalogEngine, intent: IntentRow): Promise<CatalogObject> {
   const outcome = await applyStep(engine, changeOf(intent), intent.id);
   if (outcome.kind === 'refused') {
-    await revert(context, intent);
+    await revert(context, intent, outcome.failure.code);
     throw outcome.failure;
   }
   if (outcome.kind === 'unknown') {
@@ -240,7 +241,7 @@ export async function runIntent(context: CatalogContext, taskId: string, signal:
     const outcome = await applyStep(engine, changeOf(intent), intent.id, signal);
     if (outcome.kind === 'done') return await commitUpdate(context, intent);
     const handedBack = signal.aborted && signal.reason instanceof HandedBack;
-    if (outcome.kind === 'refused' && !handedBack) await revert(context, intent);
+    if (outcome.kind === 'refused' && !handedBack) await revert(context, intent, outcome.failure.code);
     throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
   } catch (error) {
     if (error instanceof Failure) throw error;

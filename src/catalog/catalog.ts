@@ -2,7 +2,9 @@
 // alteration.ts, removal.ts, recovery.ts). Knows no category, and no permission: callers were authorised before.
 import assert from 'node:assert/strict';
 import { sql } from 'kysely';
-import { foldName } from '../model/names.ts';
+import { noTrail, type Trail } from '../access/audit.ts';
+import type { Step } from '../access/decisions.ts';
+import { compareNames, foldName } from '../model/names.ts';
 import type { TableStatistics } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { visible } from '../store/migrations.ts';
@@ -26,7 +28,7 @@ import type {
 import { objectColumns, SpecCache, timeText } from './object_rows.ts';
 import { recoverAll, recoverOne } from './recovery.ts';
 import { dropObject } from './removal.ts';
-import { catalogStatements, pathRow, pathStatement } from './statements.ts';
+import { catalogStatements, pathRow, pathStatement, stepsStatement } from './statements.ts';
 
 /** How often a handler's attempt is made again because the object changed under it. */
 const attemptsMax = 5;
@@ -40,12 +42,14 @@ export interface CatalogOptions {
   readonly observe?: Observe | undefined;
   /** A task row was committed with a change: wakes the runner (`() => tasks.notify()`). */
   readonly onTask?: (() => void) | undefined;
+  readonly trail?: Trail | undefined;
 }
 
 export class Catalog {
   readonly #context: CatalogContext;
   readonly #listeners: ((event: ChangeEvent) => void)[] = [];
   readonly #paths: ReturnType<typeof pathStatement>[] = [];
+  readonly #steps: ReturnType<typeof stepsStatement>[] = [];
   #recovering: Promise<void> | undefined;
 
   constructor(options: CatalogOptions) {
@@ -62,6 +66,7 @@ export class Catalog {
         for (const listener of this.#listeners) listener(event);
       },
       onTask: options.onTask ?? (() => {}),
+      trail: options.trail ?? noTrail,
       applying: new Set(),
     };
   }
@@ -105,6 +110,38 @@ export class Catalog {
     throw new ObjectChanged();
   }
 
+  /** As much of a path as there is, root first: one query, whatever of it is missing. */
+  async steps(path: ObjectPath): Promise<Step[]> {
+    if (path.length === 0) return [];
+    const { store } = this.#context;
+    this.#steps[path.length] ??= stepsStatement(store.db, path.length);
+    const values: Record<string, string> = {};
+    for (const [n, { category, name }] of path.entries()) {
+      values[`category${n}`] = category;
+      values[`name${n}`] = name;
+    }
+    const row = await this.#steps[path.length]?.first(store.db, values);
+    const steps: Step[] = [];
+    for (let n = 0; row && n < path.length; n++) {
+      const id = row[`id${n}`];
+      if (typeof id !== 'string') break;
+      steps.push({ id, owner: row[`owner${n}`] as string });
+    }
+    return steps;
+  }
+
+  /** The objects of a path of ids, root first; those that are gone are left out. */
+  async names(ids: readonly string[]): Promise<CatalogObject[]> {
+    const found = await Promise.all(ids.map((id) => this.byId(id)));
+    return found.filter((one) => one !== undefined);
+  }
+
+  /** Whether a user owns something in an object, two levels down at most: a catalog has no more. */
+  async ownsWithin(owner: string, objectId: string): Promise<boolean> {
+    const { store, statements } = this.#context;
+    return (await statements.ownedWithin.first(store.db, { owner, objectId })) !== undefined;
+  }
+
   async byId(id: string): Promise<CatalogObject | undefined> {
     const { store, statements, specs } = this.#context;
     const row = await statements.byId.first(store.db, { id });
@@ -123,7 +160,7 @@ export class Catalog {
       .orderBy('name')
       .limit(options.limit);
     if (options.after !== undefined) query = query.where('name', '>', options.after);
-    const { namePattern, comment } = options;
+    const { namePattern, comment, only } = options;
     // Both sides are folded here: the dialects' own ideas of case differ.
     if (namePattern !== undefined) {
       query = query.where(sql<boolean>`folded_name like ${foldName(namePattern)} escape '\\'`);
@@ -132,7 +169,21 @@ export class Catalog {
       const pattern = `%${comment.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
       query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
     }
-    return (await query.execute()).map((row) => specs.object(row));
+    if (!only) return (await query.execute()).map((row) => specs.object(row));
+    const { owner, ids, keep = () => true } = only;
+    // Asked for in parts, then put in order; where something is left out afterwards, each part is asked for whole.
+    const part = only.keep ? query.clearLimit() : query;
+    const rows = owner === undefined ? [] : await part.where('owner', '=', owner).execute();
+    const known = new Set(rows.map((row) => row.id));
+    for (let at = 0; at < ids.length; at += idsPerQueryMax) {
+      for (const row of await part.where('id', 'in', ids.slice(at, at + idsPerQueryMax)).execute())
+        if (!known.has(row.id)) rows.push(row);
+    }
+    rows.sort((a, b) => compareNames(a.name, b.name));
+    return rows
+      .filter(keep)
+      .slice(0, options.limit)
+      .map((row) => specs.object(row));
   }
 
   async count(parentId: string | null, category: Category): Promise<number> {

@@ -1,6 +1,7 @@
 // What every change of the catalog works with, and the checks that they share: names, ancestors, turns. The changes
 // themselves are creation.ts, alteration.ts and removal.ts; how an interrupted one ends is recovery.ts.
 import type { Transaction } from 'kysely';
+import type { Trail } from '../access/audit.ts';
 import type { Change, EngineWarehouse } from '../engines/engine.ts';
 import { foldName, nameFault } from '../model/names.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -28,6 +29,7 @@ export interface CatalogContext {
   readonly observe: Observe;
   readonly emit: (event: ChangeEvent) => void;
   readonly onTask: () => void;
+  readonly trail: Trail;
   /** Intents that a task of this process is applying just now. */
   readonly applying: Set<string>;
 }

@@ -69,7 +69,7 @@ function plan(context: CatalogContext, request: CreateRequest): Planned {
   const undo = made(request.undo);
   assert.equal(change === undefined, request.warehouse === undefined, 'a change needs a warehouse to be made in');
   assert.equal(change === undefined, undo === undefined, 'a creation that an engine realises needs its undo');
-  const by = request.principal.name;
+  const { id: userId, name: by } = request.principal;
   return {
     change,
     undo,
@@ -80,7 +80,7 @@ function plan(context: CatalogContext, request: CreateRequest): Planned {
       name: request.name,
       folded_name: foldName(request.name),
       state: change ? 'creating' : 'ready',
-      owner: request.owner ?? by,
+      owner: request.owner ?? userId,
       version: 1,
       created_at: now,
       created_by: by,
@@ -107,7 +107,11 @@ function begin(
       if (!isVisible(existing)) throw new Blocked([existing.id]);
       return { existing };
     }
-    if (!change || request.warehouse === undefined) return { intent: undefined };
+    if (!change || request.warehouse === undefined) {
+      await request.also?.(tx, row.id);
+      await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
+      return { intent: undefined };
+    }
     const intent = await insertIntent(context, tx, {
       id: newId(row.created_at),
       objectId: row.id,
@@ -115,7 +119,7 @@ function begin(
       warehouse: request.warehouse,
       change,
       undo,
-      principal: row.created_by,
+      principal: request.principal,
     });
     return { intent };
   });
@@ -130,7 +134,7 @@ async function realise(
 ): Promise<void> {
   const outcome = await applyStep(engine, change, intent.id);
   if (outcome.kind === 'refused') {
-    await removeObject(context, intent);
+    await removeObject(context, intent, outcome.failure.code);
     throw outcome.failure;
   }
   if (outcome.kind === 'unknown') {

@@ -3,6 +3,8 @@
 import type { Selectable } from 'kysely';
 import type { Change } from '../engines/engine.ts';
 import { foldName } from '../model/names.ts';
+import type { Actor } from '../model/principal.ts';
+import type { Code } from '../standard/codes.ts';
 import type { IntentsTable, IntentVerb } from '../store/schema.ts';
 import { type CatalogContext, changeCatalog, type Tx } from './context.ts';
 import type { CatalogObject } from './object.ts';
@@ -28,7 +30,7 @@ interface NewIntent {
   readonly undo?: Change | undefined;
   readonly next?: NextRow | undefined;
   readonly taskId?: string | undefined;
-  readonly principal: string;
+  readonly principal: Actor;
 }
 
 export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewIntent): Promise<IntentRow> {
@@ -42,12 +44,15 @@ export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewI
     undo: intent.undo === undefined ? null : JSON.stringify(intent.undo),
     next: intent.next === undefined ? null : JSON.stringify(intent.next),
     task_id: intent.taskId ?? null,
-    principal: intent.principal,
+    principal: intent.principal.name,
+    actor: JSON.stringify({ ...intent.principal, told: undefined }),
     created_at: context.clock(),
     attempts: 0,
     last_error: null,
   };
   await context.statements.insertIntent.run(tx, { ...row });
+  // Its end will be told, whoever ends it.
+  intent.principal.told = true;
   return row;
 }
 
@@ -84,13 +89,11 @@ export async function writeRow(
 }
 
 /** Ends a create: the object is there. */
-export async function commitCreate(
-  context: CatalogContext,
-  intent: { readonly id: string; readonly object_id: string },
-) {
+export async function commitCreate(context: CatalogContext, intent: IntentRow) {
   await context.store.transaction(async (tx) => {
     await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
     await context.statements.deleteIntent.run(tx, { id: intent.id });
+    await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id });
   });
 }
 
@@ -111,30 +114,44 @@ export async function commitUpdate(context: CatalogContext, intent: IntentRow): 
         task_id: intent.task_id,
       })
       .execute();
+    const details = changedFields(next);
+    await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
     if (Object.keys(next).length > 0) return writeRow(context, tx, intent.object_id, next, intent.principal);
     await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
     return context.statements.byId.first(tx, { id: intent.object_id });
   });
   if (!row) throw new Error(`intent ${intent.id} has no object`);
-  tell(context, row, next.name !== undefined);
+  tell(context, row, next.name !== undefined || next.owner !== undefined);
   return context.specs.object(row);
 }
 
 /** Ends an update or a drop that did not happen: the object is what it was. */
-export async function revert(context: CatalogContext, intent: IntentRow): Promise<void> {
+export async function revert(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
   const { reservationId } = nextOf(intent);
   const row = await context.store.transaction(async (tx) => {
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
     await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+    await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: intent.object_id });
     return context.statements.byId.first(tx, { id: intent.object_id });
   });
   if (row) tell(context, row, intent.verb === 'drop');
 }
 
 /** Ends a create that did not happen, or a drop: the row goes, and with it its intent and all that is under it. */
-export async function removeObject(context: CatalogContext, intent: { readonly object_id: string }): Promise<void> {
-  await context.statements.deleteObject.run(context.store.db, { id: intent.object_id });
+export async function removeObject(context: CatalogContext, intent: IntentRow, outcome: Code | '0'): Promise<void> {
+  await context.store.transaction(async (tx) => {
+    await context.statements.deleteObject.run(tx, { id: intent.object_id });
+    await context.trail.append(tx, actorOf(intent), { outcome, objectId: intent.object_id });
+  });
+}
+
+/** Which fields a change wrote, for the audit trail: names, no values but the owner and the name. */
+export function changedFields({ spec, owner, name }: NextRow): Readonly<Record<string, unknown>> | undefined {
+  const fields = { ...(spec === undefined ? {} : { changed: true }), ...(owner === undefined ? {} : { owner }) };
+  return Object.keys(fields).length === 0 && name === undefined
+    ? undefined
+    : { ...fields, ...(name === undefined ? {} : { newName: name }) };
 }
 
 /** Keeps why an attempt came to nothing. Best effort: an intent without it is settled all the same. */
@@ -151,10 +168,17 @@ export async function noteAttempt(context: CatalogContext, intent: IntentRow, er
   }
 }
 
-export function tell(
-  context: CatalogContext,
-  row: Pick<ObjectRow, 'id' | 'parent_id' | 'category'>,
-  deep: boolean,
-): void {
-  context.emit({ objectId: row.id, parentId: row.parent_id, category: row.category, deep });
+/** `deep`: paths changed, or whose they are. */
+export function tell(context: CatalogContext, row: ObjectRow, deep: boolean): void {
+  const { id: objectId, parent_id: parentId, category } = row;
+  context.emit({ objectId, parentId, category, deep, object: context.specs.object(row) });
+}
+
+export function tellGone(context: CatalogContext, row: Pick<ObjectRow, 'id' | 'parent_id' | 'category'>): void {
+  context.emit({ objectId: row.id, parentId: row.parent_id, category: row.category, deep: true });
+}
+
+/** Who began an intent; of one that an earlier release wrote only the name is known. */
+export function actorOf(intent: IntentRow): Actor {
+  return intent.actor === null ? { id: intent.principal, name: intent.principal } : (JSON.parse(intent.actor) as Actor);
 }

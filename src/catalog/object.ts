@@ -1,7 +1,9 @@
 // What the catalog hands out and takes in. How it changes is catalog.ts.
+import type { Transaction } from 'kysely';
+import type { Listing } from '../access/decisions.ts';
 import type { Change } from '../engines/engine.ts';
-import type { Principal } from '../model/principal.ts';
-import type { ObjectState } from '../store/schema.ts';
+import type { Actor } from '../model/principal.ts';
+import type { ObjectState, Schema } from '../store/schema.ts';
 
 /** 'catalogs', 'databases', ...: code shared by all categories never names one. */
 export type Category = string;
@@ -14,6 +16,7 @@ export interface CatalogObject<S = unknown> {
   readonly name: string;
   readonly state: ObjectState;
   readonly spec: S;
+  /** Id of a user. */
   readonly owner: string;
   readonly version: number;
   readonly createdAt: string;
@@ -33,6 +36,8 @@ export interface ListOptions {
   readonly namePattern?: string | undefined;
   /** A part of the comment; case does not count. */
   readonly comment?: string | undefined;
+  /** Only these (access/decisions.ts). */
+  readonly only?: Listing | undefined;
 }
 
 export interface CreateRequest<S = unknown> {
@@ -40,13 +45,15 @@ export interface CreateRequest<S = unknown> {
   readonly category: Category;
   readonly name: string;
   readonly spec: S;
-  readonly principal: Principal;
+  readonly principal: Actor;
   readonly owner?: string | undefined;
   /** The warehouse whose engine realises `change`; they come together, with `undo`. */
   readonly warehouse?: string | undefined;
   readonly change?: Change | ((id: string) => Change) | undefined;
   readonly undo?: Change | ((id: string) => Change) | undefined;
   readonly ifExists: 'fail' | 'return';
+  /** What is written in the same transaction; for objects that no engine realises. */
+  readonly also?: ((tx: Transaction<Schema>, id: string) => Promise<void>) | undefined;
 }
 
 export interface UpdateRequest<S = unknown> {
@@ -54,9 +61,11 @@ export interface UpdateRequest<S = unknown> {
   readonly owner?: string | undefined;
   readonly name?: string | undefined;
   readonly expectedVersion?: number | undefined;
-  readonly principal: Principal;
+  readonly principal: Actor;
   readonly warehouse?: string | undefined;
   readonly change?: Change | undefined;
+  /** What is written in the same transaction; for objects that no engine realises. */
+  readonly also?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   /** The children that `change` was made from: where they are others by now, the object counts as changed. */
   readonly children?: { readonly category: Category; readonly seen: readonly CatalogObject[] } | undefined;
   /** The task that does the change, should it have to rewrite data. `target` is the object's URI. */
@@ -68,10 +77,12 @@ export type UpdateOutcome<S = unknown> =
   | { readonly taskId: string; readonly object?: undefined };
 
 export interface DropRequest {
-  readonly principal: Principal;
+  readonly principal: Actor;
   readonly cascade: boolean;
   /** Categories whose objects make the parent non-empty; children of other categories just go with it. */
   readonly childCategories: readonly Category[];
+  /** What is written in the same transaction; for objects that no engine realises. */
+  readonly also?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   readonly warehouse?: string | undefined;
   readonly change?: Change | undefined;
 }
@@ -82,4 +93,6 @@ export interface ChangeEvent {
   readonly parentId: string | null;
   readonly category: Category;
   readonly deep: boolean;
+  /** As it is now; absent: it is gone. */
+  readonly object?: CatalogObject;
 }

@@ -8,7 +8,16 @@ import { Failure } from '../standard/failure.ts';
 import { isTerminal } from '../tasks/task_rows.ts';
 import { Blocked, type CatalogContext, changeInProgress, nameKey, turnWaitMs } from './context.ts';
 import { applyStep } from './engine_step.ts';
-import { changeOf, commitUpdate, type IntentRow, nextOf, noteAttempt, removeObject, revert, tell } from './intents.ts';
+import {
+  changeOf,
+  commitUpdate,
+  type IntentRow,
+  nextOf,
+  noteAttempt,
+  removeObject,
+  revert,
+  tellGone,
+} from './intents.ts';
 import type { ObjectRow } from './object_rows.ts';
 
 /** How often a change clears its way before it gives up. */
@@ -93,20 +102,20 @@ const endings: Record<
     const undo = JSON.parse(intent.undo ?? 'null') as Change;
     const outcome = await applyStep(engine, undo, `${intent.id}/undo`);
     if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
-    await removeObject(context, intent);
+    await removeObject(context, intent, 'TASK_INTERRUPTED');
     return 'undone';
   },
   async update(context, intent) {
     // A task that never began has asked nothing of the engine.
     if (intent.task_id !== null && intent.attempts === 0) {
-      await revert(context, intent);
+      await revert(context, intent, 'TASK_INTERRUPTED');
       return 'undone';
     }
     const engine = await context.engineOf(intent.warehouse);
     const outcome = await applyStep(engine, changeOf(intent), intent.id);
     if (outcome.kind === 'unknown') throw outcome.error;
     if (outcome.kind === 'refused') {
-      await revert(context, intent);
+      await revert(context, intent, outcome.failure.code);
       return 'undone';
     }
     await commitUpdate(context, intent);
@@ -118,8 +127,8 @@ const endings: Record<
     // Readers were told that it is gone: there is no way back.
     if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
     const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
-    await removeObject(context, intent);
-    if (row) tell(context, row, true);
+    await removeObject(context, intent, '0');
+    if (row) tellGone(context, row);
     return 'finished';
   },
 };

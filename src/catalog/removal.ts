@@ -15,7 +15,7 @@ import {
   type Tx,
 } from './context.ts';
 import { applyStep } from './engine_step.ts';
-import { changeOf, type IntentRow, insertIntent, noteAttempt, removeObject, revert, tell } from './intents.ts';
+import { changeOf, type IntentRow, insertIntent, noteAttempt, removeObject, revert, tellGone } from './intents.ts';
 import type { CatalogObject, DropRequest } from './object.ts';
 import type { ObjectRow } from './object_rows.ts';
 import { inTurn } from './recovery.ts';
@@ -35,7 +35,7 @@ export async function dropObject(
   return inTurn(context, [nameKey(object.parentId, object.category, object.name)], async () => {
     const begun = await context.store.transaction((tx) => begin(context, tx, object, request));
     if (begun === 'gone') return false;
-    tell(context, begun.row, true);
+    tellGone(context, begun.row);
     if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent);
     return true;
   });
@@ -61,6 +61,8 @@ async function begin(
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
   if (!change || warehouse === undefined) {
     await context.statements.deleteObject.run(tx, { id: row.id });
+    await request.also?.(tx);
+    await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
     return { row, intent: undefined };
   }
   await context.statements.setState.run(tx, { id: row.id, state: 'dropping' });
@@ -70,7 +72,7 @@ async function begin(
     verb: 'drop',
     warehouse,
     change,
-    principal: request.principal.name,
+    principal: request.principal,
   });
   return { row, intent };
 }
@@ -92,12 +94,12 @@ async function checkEmpty(tx: Tx, row: ObjectRow, categories: readonly string[])
 async function realise(context: CatalogContext, engine: CatalogEngine, intent: IntentRow): Promise<void> {
   const outcome = await applyStep(engine, changeOf(intent), intent.id);
   if (outcome.kind === 'refused') {
-    await revert(context, intent);
+    await revert(context, intent, outcome.failure.code);
     throw outcome.failure;
   }
   if (outcome.kind === 'unknown') {
     await noteAttempt(context, intent, outcome.error);
     throw outcome.error;
   }
-  await removeObject(context, intent);
+  await removeObject(context, intent, '0');
 }

@@ -23,6 +23,15 @@ export function catalogStatements(db: Kysely<Schema>) {
     ...siblingStatements(db),
     ...intentStatements(db),
     ancestors: ancestors(db),
+    ownedWithin: prepareQuery<{ owner: string; objectId: string }>()(db, (q, slot) =>
+      q
+        .selectFrom('objects as child')
+        .leftJoin('objects as grandchild', 'grandchild.parent_id', 'child.id')
+        .select('child.id')
+        .where('child.parent_id', '=', slot('objectId'))
+        .where((e) => e.or([e('child.owner', '=', slot('owner')), e('grandchild.owner', '=', slot('owner'))]))
+        .limit(1),
+    ),
     openBelow: openBelow(db),
     insertObject: prepareQuery<ObjectsTable & Record<string, unknown>>()(db, (q, slot) =>
       q
@@ -105,6 +114,7 @@ function intentStatements(db: Kysely<Schema>) {
         next: slot('next'),
         task_id: slot('task_id'),
         principal: slot('principal'),
+        actor: slot('actor'),
         created_at: slot('created_at'),
         attempts: slot('attempts'),
         last_error: slot('last_error'),
@@ -184,6 +194,28 @@ export function pathStatement(db: Kysely<Schema>, levels: number) {
     const query = sql<
       Record<string, never>
     >`select ${sql.join(columns)} from ${sql.join(tables)} where ${sql.join(conditions, sql` and `)}`;
+    return { compile: () => query.compile(q) };
+  });
+}
+
+/** Ids and owners of as much of a path as there is. */
+export function stepsStatement(db: Kysely<Schema>, levels: number) {
+  const numbers = Array.from({ length: levels }, (_, n) => n);
+  return prepareQuery<Record<string, string>>()(db, (q, slot) => {
+    const columns = numbers.map(
+      (n) => sql`${sql.ref(`o${n}.id`)} as ${sql.ref(`id${n}`)}, ${sql.ref(`o${n}.owner`)} as ${sql.ref(`owner${n}`)}`,
+    );
+    const is = (n: number) =>
+      sql`${sql.ref(`o${n}.category`)} = ${slot(`category${n}`)} and ${sql.ref(`o${n}.name`)} = ${slot(`name${n}`)} and ${sql.ref(`o${n}.state`)} in ('ready', 'altering')`;
+    const joins = numbers
+      .slice(1)
+      .map(
+        (n) =>
+          sql`left join objects as ${sql.table(`o${n}`)} on ${sql.ref(`o${n}.parent_id`)} = ${sql.ref(`o${n - 1}.id`)} and ${is(n)}`,
+      );
+    const query = sql<
+      Record<string, string | null>
+    >`select ${sql.join(columns)} from objects as o0 ${sql.join(joins, sql` `)} where o0.parent_id is null and ${is(0)}`;
     return { compile: () => query.compile(q) };
   });
 }

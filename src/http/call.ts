@@ -1,22 +1,49 @@
-// One call of the REST API, from the head of a request to its answer: route → authenticate → media types → parameters →
-// permission → handler → envelope. Pure of sockets but for reading the body; knows no category.
+// One call of the REST API, from the head of a request to its answer: route → authenticate → limits → media types →
+// permission → parameters → handler → envelope → audit. Pure of sockets but for reading the body; knows no category.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Access } from '../access/root.ts';
-import type { Principal } from '../model/principal.ts';
+import type { Session } from '../access/access.ts';
+import type { AuditTrail } from '../access/audit.ts';
+import type { Decisions, Place, Reach } from '../access/decisions.ts';
+import type { Actor, Principal } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
-import type { ApiVersion, Category, Endpoint, Input } from '../standard/endpoint.ts';
+import type { Code } from '../standard/codes.ts';
+import {
+  type ApiVersion,
+  type Category,
+  changes,
+  costOf,
+  type Endpoint,
+  type Input,
+  type Outcome,
+} from '../standard/endpoint.ts';
 import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { acceptsJson } from '../standard/media.ts';
 import { readPageToken, signPageToken } from '../standard/page_token.ts';
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
-import { type Route, Routes } from '../standard/paths.ts';
+import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
 import { decodeBody, hasBody, readBytes } from './body.ts';
+
+/** What a call asks of access/. */
+export interface Gate {
+  authenticate(authorization: string | undefined, address: string): Session | Promise<Session>;
+  isGood(session: Session): boolean;
+  readonly decisions: Pick<Decisions, 'authorise' | 'require'>;
+}
+
+/** Throws RATE_LIMITED. */
+export interface Limits {
+  charge(principalId: string, address: string, cost: number): void;
+  chargeAddress(address: string, cost: number): void;
+}
 
 export interface ApiOptions<Context> {
   readonly categories: readonly Category<Context>[];
-  readonly access: Access;
+  readonly access: Gate;
+  readonly limits: Limits;
+  readonly audit: Pick<AuditTrail, 'note'>;
+  readonly addressOf: (incoming: IncomingMessage) => string;
   readonly contextOf: (call: Call) => Context;
   readonly pageTokenKey: Uint8Array;
   readonly requestBodyBytesMax: number;
@@ -26,33 +53,48 @@ export interface ApiOptions<Context> {
 /** What a handler's context is made from. */
 export interface Call {
   readonly principal: Principal;
+  readonly session: Session;
+  /** The principal in this request, for what is written down about it. */
+  readonly actor: Actor;
   readonly requestId: string;
   readonly version: ApiVersion;
-  /** Aborted when the client goes away before it has its answer. */
+  /** `within`: the caller may not read all of what the path names, but something in it. */
+  readonly reach: Reach;
+  /** Aborted when the client goes away before it has its answer, or its credentials become void. */
   readonly signal: AbortSignal;
   /** Reads and makes tokens of a `search`, bound to its URI and body. */
   readonly pageTokens: { read(token: string | undefined): string | undefined; scope: string };
+  /** The handler has asked for leave itself: for endpoints whose permission is on a `target`. */
+  permitted: boolean;
 }
 
 /** A class, because an object literal with a getter makes V8 a new hidden class each time, which outlives the request. */
 class RunningCall implements Call {
   readonly principal: Principal;
+  readonly session: Session;
+  readonly actor: Actor;
   readonly requestId: string;
   readonly version: ApiVersion;
+  reach: Reach = 'all';
+  permitted = false;
+  revoked = false;
   readonly #outgoing: ServerResponse;
   readonly #pageTokenKey: Uint8Array;
   readonly #scope: string;
+  #controller: AbortController | undefined;
 
   constructor(
-    principal: Principal,
-    requestId: string,
+    session: Session,
+    actor: Actor,
     version: ApiVersion,
     outgoing: ServerResponse,
     pageTokenKey: Uint8Array,
     scope: string,
   ) {
-    this.principal = principal;
-    this.requestId = requestId;
+    this.principal = session.principal;
+    this.session = session;
+    this.actor = actor;
+    this.requestId = actor.requestId as string;
     this.version = version;
     this.#outgoing = outgoing;
     this.#pageTokenKey = pageTokenKey;
@@ -60,12 +102,38 @@ class RunningCall implements Call {
   }
 
   get signal(): AbortSignal {
-    return disconnectSignal(this.#outgoing);
+    this.#controller ??= disconnection(this.#outgoing);
+    if (this.revoked) this.#controller.abort();
+    return this.#controller.signal;
   }
 
   get pageTokens(): Call['pageTokens'] {
     const scope = this.#scope;
     return { scope, read: (token) => tokenOf(token, this.#pageTokenKey, scope) };
+  }
+
+  /** Its credentials are no longer good: what it waits for is stopped. */
+  revoke(): void {
+    this.revoked = true;
+    this.#controller?.abort();
+  }
+}
+
+/** Who asks and what for, as far as it is known; then a line of the audit trail. */
+class CallActor implements Actor {
+  id = '';
+  name = '';
+  told = false;
+  readonly action: string;
+  readonly requestId: string;
+  readonly address: string;
+  readonly target: string;
+
+  constructor(action: string, requestId: string, address: string, target: string) {
+    this.action = action;
+    this.requestId = requestId;
+    this.address = address;
+    this.target = target;
   }
 }
 
@@ -84,6 +152,7 @@ export class Api<Context> {
   readonly #options: ApiOptions<Context>;
   readonly #routes: Routes<Context>;
   readonly #parameters = new Map<Endpoint<Context>, Parameters>();
+  readonly #running = new Set<RunningCall>();
 
   constructor(options: ApiOptions<Context>) {
     this.#options = options;
@@ -95,9 +164,9 @@ export class Api<Context> {
     const given = incoming.headers[requestIdHeader] as string | undefined;
     const validId = given === undefined || /^[\x21-\x7e]{1,128}$/.test(given);
     const requestId = given !== undefined && validId ? given : randomUUID();
-    const seen: { endpoint: string; principal?: Principal } = { endpoint: '-' };
+    const seen: Seen<Context> = {};
     let answer: Answer;
-    let code = '0';
+    let code: Code | '0' = '0';
     try {
       if (!validId) throw new Failure('INVALID_REQUEST_ID', `${requestIdHeader} is 1 to 128 visible ASCII characters`);
       answer = await this.#answer(incoming, outgoing, requestId, seen);
@@ -106,16 +175,23 @@ export class Api<Context> {
       code = failure.code;
       answer = answerOfFailure(failure);
     }
-    return { answer, requestId, endpoint: seen.endpoint, code, principal: seen.principal?.name };
+    const { endpoint, actor } = seen;
+    if (endpoint && actor) this.#tell(endpoint, actor, code);
+    return { answer, requestId, endpoint: actor?.action ?? '-', code, principal: actor?.name || undefined };
+  }
+
+  /** Looks at the calls that run: those whose credentials became void are ended. To be called every few seconds. */
+  revalidate(): void {
+    for (const call of this.#running) if (!this.#options.access.isGood(call.session)) call.revoke();
   }
 
   async #answer(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     requestId: string,
-    seen: { endpoint: string; principal?: Principal },
+    seen: Seen<Context>,
   ): Promise<Answer> {
-    const { access, contextOf, pageTokenKey } = this.#options;
+    const { access, contextOf, pageTokenKey, limits, addressOf } = this.#options;
     const url = incoming.url as string;
     const mark = url.indexOf('?');
     const path = mark < 0 ? url : url.slice(0, mark);
@@ -123,18 +199,28 @@ export class Api<Context> {
     if (method === 'OPTIONS') return optionsAnswer(this.#routes, path);
     const route = this.#routes.resolve(method, path);
     const { endpoint, category } = route;
-    seen.endpoint = `${category.name}.${endpoint.action ?? endpoint.verb}`;
-    const principal = access.authenticate(incoming.headers.authorization);
-    seen.principal = principal;
+    const actor = new CallActor(nameOfEndpoint(route), requestId, addressOf(incoming), path);
+    seen.endpoint = endpoint;
+    seen.actor = actor;
+    const session = await this.#authenticate(incoming, actor);
+    const { principal } = session;
+    actor.id = principal.id;
+    actor.name = principal.name;
+    limits.charge(principal.id, actor.address, costOf(endpoint));
     if (!acceptsJson(incoming.headers.accept)) {
       throw new Failure('NOT_ACCEPTABLE', 'answers are application/json; the Accept header does not admit it');
     }
     const parameters = this.#parametersOf(endpoint);
     const query = readQuery(mark < 0 ? '' : url.slice(mark + 1), parameters);
-    const body = endpoint.body ? await this.#body(incoming, route, parameters) : noBody(incoming, endpoint.verb);
-    access.authorise(principal, endpoint.permission, permissionSegments(route));
-
     const scope = `${category.name} ${path}`;
+    const call = new RunningCall(session, actor, route.version, outgoing, pageTokenKey, scope);
+    // Before the body is read: who may not do it need not be listened to.
+    if (endpoint.permission.on !== 'target') {
+      const reach = access.decisions.authorise(principal, endpoint.permission, placeOf(route));
+      call.reach = reach instanceof Promise ? await reach : reach;
+      call.permitted = true;
+    }
+    const body = endpoint.body ? await this.#body(incoming, route, parameters) : noBody(incoming, endpoint.verb);
     const after = endpoint.verb === 'list' ? tokenOf(query.pageToken, pageTokenKey, scope) : undefined;
     const input: Input<unknown, unknown> = {
       path: route.path,
@@ -146,13 +232,48 @@ export class Api<Context> {
       },
       ifExists: route.ifExists,
     };
-    const context = contextOf(new RunningCall(principal, requestId, route.version, outgoing, pageTokenKey, scope));
-    const outcome = await endpoint.handle(input as Input<never, never>, context);
+    const outcome = await this.#handle(call, () => endpoint.handle(input as Input<never, never>, contextOf(call)));
+    // What was there before is shown to those who may read it.
+    if (outcome.outcome === 'created' && !outcome.created) {
+      const made = segmentsOfUri(outcome.uri);
+      await access.decisions.require(principal, 'read', { category: made[0]?.category ?? category.name, path: made });
+    }
     return answerOf(
       outcome,
       () => listKeyOf(category),
       (key) => signPageToken(pageTokenKey, scope, key),
     );
+  }
+
+  async #authenticate(incoming: IncomingMessage, actor: CallActor): Promise<Session> {
+    try {
+      return await this.#options.access.authenticate(incoming.headers.authorization, actor.address);
+    } catch (error) {
+      // Where strangers knock too often, that is the answer.
+      this.#options.limits.chargeAddress(actor.address, strangerCost);
+      throw error;
+    }
+  }
+
+  async #handle(call: RunningCall, work: () => Promise<Outcome>): Promise<Outcome> {
+    this.#running.add(call);
+    try {
+      const outcome = await work();
+      if (!call.permitted) throw new Error(`${call.actor.action} asked for no leave`);
+      if (call.revoked) throw revoked();
+      return outcome;
+    } catch (error) {
+      throw call.revoked ? revoked() : error;
+    } finally {
+      this.#running.delete(call);
+    }
+  }
+
+  /** Changes that were made told of themselves; what is left is told here: refusals, and what came to nothing. */
+  #tell(endpoint: Endpoint<Context>, actor: CallActor, code: Code | '0'): void {
+    const refusal = code !== '0' && refusals.has(code);
+    if (refusal || (changes(endpoint) && !actor.told))
+      this.#options.audit.note(actor.id === '' ? strangerOf(actor) : actor, { outcome: code });
   }
 
   async #body(
@@ -201,11 +322,43 @@ function tokenOf(token: unknown, key: Uint8Array, scope: string): string | undef
   return token === undefined ? undefined : readPageToken(key, scope, token as string);
 }
 
+interface Seen<Context> {
+  endpoint?: Endpoint<Context>;
+  actor?: CallActor;
+}
+
+const endpointNames = new WeakMap<object, string>();
+
+/** `tables.create`; kept, because it is made for every request. */
+function nameOfEndpoint<Context>({ endpoint, category }: Route<Context>): string {
+  let name = endpointNames.get(endpoint);
+  if (name === undefined) {
+    name = `${category.name}.${endpoint.action ?? endpoint.verb}`;
+    endpointNames.set(endpoint, name);
+  }
+  return name;
+}
+
+/** What an attempt without good credentials costs its address. */
+const strangerCost = 10;
+const refusals: ReadonlySet<Code> = new Set<Code>(['UNAUTHENTICATED', 'FORBIDDEN', 'RATE_LIMITED']);
+
+const revoked = () => new Failure('UNAUTHENTICATED', 'the credentials are no longer valid');
+const strangerOf = ({ action, requestId, address, target }: CallActor) => ({ action, requestId, address, target });
+
+const places = new WeakMap<object, Place>();
+
 /** What the permission is needed on: the object itself, or the one that holds the collection. */
-function permissionSegments<Context>(route: Route<Context>) {
+function placeOf<Context>(route: Route<Context>): Place {
+  const kept = places.get(route);
+  if (kept) return kept;
   const { endpoint, segments, category } = route;
   const last = segments.at(-1);
-  return endpoint.permission.on === 'parent' && last?.category === category.name ? segments.slice(0, -1) : segments;
+  const path =
+    endpoint.permission.on === 'parent' && last?.category === category.name ? segments.slice(0, -1) : segments;
+  const place = { category: path[0]?.category ?? category.name, path, key: route };
+  places.set(route, place);
+  return place;
 }
 
 /** HEAD and OPTIONS have no body by definition (rest-standard B1). */
@@ -221,11 +374,11 @@ function optionsAnswer<Context>(routes: Routes<Context>, path: string): Answer {
   throw new Error('OPTIONS is no endpoint');
 }
 
-function disconnectSignal(outgoing: ServerResponse): AbortSignal {
+function disconnection(outgoing: ServerResponse): AbortController {
   const controller = new AbortController();
   if (outgoing.destroyed) controller.abort();
   outgoing.once('close', () => {
     if (!outgoing.writableFinished) controller.abort();
   });
-  return controller.signal;
+  return controller;
 }

@@ -1,23 +1,29 @@
 // A SQL statement as a task: run to its end whoever waits, its rows kept as pages. A statement that writes happens once,
 // however often a crash makes it run: the task's id is its step.
+import type { Directory } from '../access/directory.ts';
 import type { Queries, QueryRequest } from '../query/queries.ts';
 import type { ResultStore } from '../query/result_store.ts';
 import { type QuerySubmitter, runQueryTask } from '../query/submit.ts';
+import { Failure } from '../standard/failure.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
 export function runQueryKind(parts: {
   readonly queries: () => Queries;
   readonly submitter: () => QuerySubmitter;
   readonly results: ResultStore;
+  readonly directory: Directory;
 }): TaskKind {
   return {
     type: runQueryTask,
     attemptsMax: 3,
     async run(task, { signal }) {
-      const { taskId, submittedBy } = task;
+      const { taskId, principal, target } = task;
+      // Who was disabled since may not go on.
+      if (!parts.directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
+      const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       const run = await parts
         .queries()
-        .run(task.request as QueryRequest, { principal: { name: submittedBy }, signal, step: taskId, taskId });
+        .run(task.request as QueryRequest, { principal, actor, signal, step: taskId, taskId });
       return parts.submitter().keep(taskId, run, { durable: true });
     },
     removed: (task) => parts.results.remove(task.taskId),

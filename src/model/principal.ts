@@ -1,5 +1,38 @@
-// Who acts. What a principal may do is access/'s business.
+// Who acts, as plain data: a task keeps it, and does later what its submitter may. What that is, access/ works out.
+import type { Privilege } from './privileges.ts';
+
+/** A privilege on an object and all that is in it. */
+export interface Scope {
+  readonly privilege: Privilege;
+  /** Ids of the object and of what it is in, root first. */
+  readonly path: readonly string[];
+}
 
 export interface Principal {
+  /** Of the user; it stays when the user is renamed, and is never used again. */
+  readonly id: string;
   readonly name: string;
+  /** Ids of roles that the issuer of its token vouches for, besides those that it is a member of. */
+  readonly roles?: readonly string[];
+  /** What its token is confined to; absent: all that the user may. */
+  readonly scopes?: readonly Scope[];
 }
+
+/** A principal with the request in which it acts, for the audit trail. */
+export interface Actor {
+  readonly id: string;
+  readonly name: string;
+  /** `tables.create`; absent for what the service does by itself. */
+  readonly action?: string;
+  readonly requestId?: string;
+  readonly address?: string;
+  /** The path of the request. */
+  readonly target?: string;
+  /** Set once the audit trail has, or surely will have, a line about what it does. */
+  told?: boolean;
+}
+
+/** The first user, who may do everything and cannot be taken that from. */
+export const rootPrincipal: Principal = { id: 'root', name: 'root' };
+/** The service itself. */
+export const systemActor: Actor = { id: 'system', name: 'system' };

@@ -15,7 +15,7 @@ export interface QueryStatistics {
 /** What is known of a statement when it is submitted. */
 export type Submitted = Pick<
   QueryEntry,
-  'queryId' | 'sql' | 'warehouse' | 'catalog' | 'database' | 'submittedBy' | 'taskId'
+  'queryId' | 'sql' | 'warehouse' | 'catalog' | 'database' | 'submittedBy' | 'owner' | 'taskId'
 >;
 
 const rounded = (ms: number) => Math.round(ms * 1000) / 1000;

@@ -16,6 +16,8 @@ export interface QueryEntry {
   readonly catalog: string;
   readonly database: string | null;
   readonly submittedBy: string;
+  /** Id of the user who submitted it. */
+  readonly owner: string;
   readonly submittedAt: number;
   readonly startedAt: number | null;
   readonly endedAt: number | null;
@@ -115,17 +117,21 @@ export class QueryHistory {
     readonly state?: QueryState | undefined;
     readonly text?: string | undefined;
     readonly submittedBy?: string | undefined;
+    /** Only those of one user. */
+    readonly owner?: string | undefined;
   }): Promise<QueryEntry[]> {
     await this.flush();
-    const { after, limit, state, text, submittedBy } = options;
+    const { after, limit, state, text, submittedBy, owner } = options;
     const fits = (entry: QueryEntry) =>
       (after === undefined || entry.queryId > after) &&
       (state === undefined || entry.state === state) &&
       (text === undefined || entry.sql.toLowerCase().includes(text.toLowerCase())) &&
-      (submittedBy === undefined || entry.submittedBy === submittedBy);
+      (submittedBy === undefined || entry.submittedBy === submittedBy) &&
+      (owner === undefined || entry.owner === owner);
     let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id').limit(limit);
     if (after !== undefined) query = query.where('query_id', '>', after);
     if (state !== undefined) query = query.where('state', '=', state);
+    if (owner !== undefined) query = query.where('owner', '=', owner);
     if (submittedBy !== undefined) query = query.where('submitted_by', '=', submittedBy);
     if (text !== undefined) {
       const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
@@ -199,6 +205,7 @@ function rowOf(entry: QueryEntry): QueriesTable {
     error_code: entry.errorCode,
     error_message: entry.errorMessage,
     task_id: entry.taskId,
+    owner: entry.owner,
   };
 }
 
@@ -222,5 +229,6 @@ function entryOf(row: QueriesTable): QueryEntry {
     errorCode: row.error_code,
     errorMessage: row.error_message,
     taskId: row.task_id,
+    owner: row.owner,
   };
 }

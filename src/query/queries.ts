@@ -1,6 +1,8 @@
 // SQL in → authorised bound plan → rows out. One path for a call that waits and for a task that does not: admit, analyse,
 // authorise every table of the plan, execute. What is slow to find out is remembered by text and namespace.
-import type { Access } from '../access/root.ts';
+import type { Trail } from '../access/audit.ts';
+import { type Decisions, forbidden } from '../access/decisions.ts';
+import type { Directory } from '../access/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import {
@@ -13,13 +15,15 @@ import {
 } from '../engines/engine.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { newId } from '../model/ids.ts';
-import type { Principal } from '../model/principal.ts';
+import type { Actor, Principal } from '../model/principal.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
+import type { Code } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Segment } from '../standard/paths.ts';
 import { Course, type QueryStatistics } from './course.ts';
 import type { QueryHistory } from './history.ts';
+import type { KnownNames } from './known_names.ts';
 
 export type { QueryStatistics } from './course.ts';
 
@@ -39,10 +43,20 @@ export interface QueryRun {
   readonly statistics: QueryStatistics;
 }
 
+/** Who runs a statement: with which rights, and in which request. */
+export interface Caller {
+  readonly principal: Principal;
+  readonly actor: Actor;
+  readonly signal: AbortSignal;
+}
+
 export interface QueriesOptions {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
-  readonly access: Access;
+  readonly decisions: Decisions;
+  readonly directory: Directory;
+  readonly trail: Trail;
+  readonly names: KnownNames;
   readonly history: QueryHistory;
   readonly observe: Observe;
   /** Absolute; results that do not fit one page are left here, to be taken away by who asked. */
@@ -52,10 +66,16 @@ export interface QueriesOptions {
 
 interface Known {
   readonly analysis: StatementAnalysis;
-  /** The generation of the catalog and the caller for which the tables were last authorised. */
-  authorised: string;
+  /** Of the catalog and the rights, when `authorised` was begun. */
+  version: string;
+  /** Who may run it. */
+  authorised: WeakSet<Principal>;
 }
 
+/** Faults of the text alone, which tell of nothing that exists. */
+const aboutSyntax = /^(?:syntax error|unterminated|the text |a NUL |more than \d+ arrows)/;
+const hidden = () =>
+  new Failure('FORBIDDEN', 'the statement names something that does not exist, or that the caller may not use');
 const knownMax = 2000;
 const staleRetriesMax = 5;
 
@@ -74,15 +94,10 @@ export class Queries {
   /** `step`: makes a writing statement happen once however often it is run with it. */
   async run(
     request: QueryRequest,
-    caller: {
-      readonly principal: Principal;
-      readonly signal: AbortSignal;
-      readonly step?: string;
-      readonly taskId?: string;
-    },
+    caller: Caller & { readonly step?: string; readonly taskId?: string },
   ): Promise<QueryRun> {
     const { spoolDirectory, pageBytesMax, warehouses } = this.#options;
-    const { statement, warehouse } = await this.#place(request);
+    const { statement, warehouse } = await this.#place(request, caller.principal);
     const queryId = newId();
     const controller = new AbortController();
     const abort = () => controller.abort();
@@ -96,14 +111,16 @@ export class Queries {
       catalog,
       database,
       submittedBy: caller.principal.name,
+      owner: caller.principal.id,
       taskId: caller.taskId ?? null,
     };
     const course = new Course(this.#options, submitted, abort);
     try {
       const result = await warehouses.admit(warehouse, controller.signal, async (engine, queuedMs, spec) => {
         course.begin(queuedMs);
-        return this.#authorised(engine, statement, warehouse, caller.principal, (analysis) => {
+        return this.#authorised(engine, statement, warehouse, caller.principal, async (analysis) => {
           course.kind = analysis.kind;
+          await this.#announce(analysis, queryId, caller.actor);
           return engine.execute(statement, {
             analysis,
             rowsMax: request.rowsMax,
@@ -116,8 +133,11 @@ export class Queries {
           });
         });
       });
-      return { queryId, result, statistics: course.succeeded(result) };
+      const statistics = course.succeeded(result);
+      this.#conclude(course.kind, queryId, caller.actor, '0');
+      return { queryId, result, statistics };
     } catch (error) {
+      this.#conclude(course.kind, queryId, caller.actor, error instanceof Failure ? error.code : 'INTERNAL_ERROR');
       throw course.failed(error);
     } finally {
       caller.signal.removeEventListener('abort', abort);
@@ -125,20 +145,29 @@ export class Queries {
   }
 
   /** The engine's plan as text, for a statement that the caller may run. Runs nothing. */
-  async explain(
-    request: QueryRequest,
-    caller: { readonly principal: Principal; readonly signal: AbortSignal },
-  ): Promise<string> {
-    const { statement, warehouse } = await this.#place(request);
+  async explain(request: QueryRequest, caller: Caller): Promise<string> {
+    const { statement, warehouse } = await this.#place(request, caller.principal);
     return this.#options.warehouses.admit(warehouse, caller.signal, (engine) =>
       this.#authorised(engine, statement, warehouse, caller.principal, () => engine.explain(statement)),
     );
   }
 
-  async #place(request: QueryRequest): Promise<{ statement: Statement; warehouse: string }> {
-    const path: Segment[] = [{ category: 'catalogs', name: request.catalog }];
-    if (request.database !== undefined) path.push({ category: 'databases', name: request.database });
-    const [root, database] = (await this.#options.catalog.require(path)) as [
+  /** What an engine is about to change is told before: the store's transactions do not reach it. */
+  async #announce(analysis: StatementAnalysis, queryId: string, actor: Actor): Promise<void> {
+    if (analysis.kind === 'select') return;
+    const tables = analysis.writes.map(({ catalog, database, table }) => `${catalog}.${database}.${table}`);
+    await this.#options.trail.tell(actor, { outcome: 'begun', details: { queryId, kind: analysis.kind, tables } });
+  }
+
+  #conclude(kind: StatementAnalysis['kind'] | undefined, queryId: string, actor: Actor, outcome: Code | '0'): void {
+    if (kind === undefined || kind === 'select') return;
+    this.#options.trail.note(actor, { outcome, details: { queryId, kind } });
+  }
+
+  async #place(request: QueryRequest, principal: Principal): Promise<{ statement: Statement; warehouse: string }> {
+    const namespace: Segment[] = [{ category: 'catalogs', name: request.catalog }];
+    if (request.database !== undefined) namespace.push({ category: 'databases', name: request.database });
+    const [root, database] = (await this.#options.catalog.require(namespace)) as [
       CatalogObject<CatalogSpec>,
       CatalogObject?,
     ];
@@ -149,6 +178,8 @@ export class Queries {
         violations: [{ pointer: '/warehouse', rule: 'warehouse', message }],
       });
     }
+    const path = [{ category: 'warehouses', name: warehouse }];
+    await this.#options.decisions.require(principal, 'use', { category: 'warehouses', path });
     const { sql, parameters } = request;
     return {
       statement: { sql, parameters, catalog: { id: root.id, name: root.name }, database: database?.name },
@@ -175,13 +206,22 @@ export class Queries {
       try {
         let known = this.#known.get(key);
         if (!known) {
-          known = { analysis: await engine.analyze(statement), authorised: '' };
+          known = {
+            analysis: await this.#analysed(engine, statement, principal),
+            version: '',
+            authorised: new WeakSet(),
+          };
           this.#remember(key, known);
         }
-        const authorisation = `${this.#generation} ${principal.name}`;
-        if (known.authorised !== authorisation) {
+        const version = `${this.#generation} ${this.#options.directory.rightsVersion}`;
+        if (known.version !== version) {
+          known.version = version;
+          known.authorised = new WeakSet();
+        }
+        if (!known.authorised.has(principal)) {
+          const { authorised } = known;
           await this.#authorise(known.analysis, warehouse, principal);
-          known.authorised = authorisation;
+          authorised.add(principal);
         } else await this.#requireReplicas(known.analysis, warehouse);
         return await work(known.analysis);
       } catch (error) {
@@ -199,8 +239,19 @@ export class Queries {
     this.#known.set(key, known);
   }
 
+  /** What the engine says of names is told to who may see what it could be about; to others it is one answer. */
+  async #analysed(engine: EngineWarehouse, statement: Statement, principal: Principal): Promise<StatementAnalysis> {
+    try {
+      return await engine.analyze(statement);
+    } catch (error) {
+      if (!(error instanceof Failure) || error.code !== 'SQL_INVALID' || aboutSyntax.test(error.message)) throw error;
+      if (await this.#options.names.areKnownTo(principal, statement)) throw error;
+      throw hidden();
+    }
+  }
+
   async #authorise(analysis: StatementAnalysis, warehouse: string, principal: Principal): Promise<void> {
-    const { catalog, access } = this.#options;
+    const { catalog, decisions } = this.#options;
     const check = async (tables: StatementAnalysis['reads'], privilege: 'read' | 'write') => {
       for (const { catalog: root, database, table } of tables) {
         const path: Segment[] = [
@@ -208,11 +259,16 @@ export class Queries {
           { category: 'databases', name: database },
           { category: 'tables', name: table },
         ];
-        // A table that only the engine knows is half made or not ours: refused as if it were not there.
         const chain = await catalog.findFolded(path);
-        if (!chain) throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
-        const named = chain.map(({ category, name }) => ({ category, name }));
-        access.authorise(principal, { privilege, on: 'object' }, named);
+        if (chain && decisions.mayOn(principal, privilege, 'catalogs', chain)) continue;
+        // Who may read it knows that it is there.
+        if (chain && decisions.mayOn(principal, 'read', 'catalogs', chain))
+          throw forbidden(privilege, { category: 'catalogs', path: chain });
+        if (chain) throw hidden();
+        // A table that only the engine knows is half made or not ours: refused as if it were not there.
+        const holder = (await catalog.findFolded(path.slice(0, 2))) ?? [];
+        if (!decisions.mayOn(principal, 'read', 'catalogs', holder)) throw hidden();
+        throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
       }
     };
     await check(analysis.reads, 'read');

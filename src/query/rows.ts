@@ -1,15 +1,16 @@
 // Rows of one table by REST: inserted all or nothing, and looked at a page at a time.
 import { readFile, rm } from 'node:fs/promises';
+import type { Trail } from '../access/audit.ts';
+import type { Decisions } from '../access/decisions.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
-import type { Principal } from '../model/principal.ts';
 import type { CatalogSpec, TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { parseJson } from '../standard/json.ts';
 import type { Segment } from '../standard/paths.ts';
-import type { Queries } from './queries.ts';
+import type { Caller, Queries } from './queries.ts';
 import { withoutSeparator } from './result_store.ts';
 import { type RowReader, rowReader } from './row_values.ts';
 
@@ -20,6 +21,8 @@ export class Rows {
   readonly #warehouses: Warehouses;
   readonly #queries: Queries;
   readonly #observe: Observe;
+  readonly #decisions: Decisions;
+  readonly #trail: Trail;
   /** Compiled for one version of one table. */
   readonly #readers = new Map<string, RowReader>();
 
@@ -28,26 +31,34 @@ export class Rows {
     readonly warehouses: Warehouses;
     readonly queries: Queries;
     readonly observe: Observe;
+    readonly decisions: Decisions;
+    readonly trail: Trail;
   }) {
     this.#catalog = parts.catalog;
     this.#warehouses = parts.warehouses;
     this.#queries = parts.queries;
     this.#observe = parts.observe;
+    this.#decisions = parts.decisions;
+    this.#trail = parts.trail;
   }
 
   /** Throws ROWS_INVALID or CONSTRAINT_VIOLATED with violations by index; then nothing was inserted. */
-  async insert(path: readonly Segment[], rows: readonly unknown[], signal: AbortSignal): Promise<number> {
+  async insert(path: readonly Segment[], rows: readonly unknown[], caller: Caller): Promise<number> {
+    const { principal, actor, signal } = caller;
     const [root, database, table] = (await this.#catalog.require(path)) as [
       CatalogObject<CatalogSpec>,
       CatalogObject,
       CatalogObject<TableSpec>,
     ];
     const { warehouse } = root.spec;
+    const place = { category: 'warehouses', path: [{ category: 'warehouses', name: warehouse }] };
+    await this.#decisions.require(principal, 'use', place);
     const batch = this.#reader(table).read(rows);
     await this.#requireReplica(warehouse, [root.name, database.name, table.name].join('.'));
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
     return this.#warehouses.admit(warehouse, signal, async (engine) => {
       const started = performance.now();
+      await this.#trail.tell(actor, { outcome: 'begun', objectId: table.id });
       const rowCount = await engine
         .insertRows(ref, batch, { signal, definition: table.spec })
         .catch((error) => this.#changedMeanwhile(path, error));
@@ -60,7 +71,7 @@ export class Rows {
   async preview(
     path: readonly Segment[],
     page: { readonly offset: number; readonly limit: number },
-    caller: { readonly principal: Principal; readonly signal: AbortSignal },
+    caller: Caller,
   ): Promise<{ readonly rows: object[]; readonly more: boolean }> {
     const [root, database, table] = (await this.#catalog.require(path)) as [
       CatalogObject,

@@ -3,7 +3,7 @@
 import { readFile, rm } from 'node:fs/promises';
 import type { ResultColumn } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
-import type { Principal } from '../model/principal.ts';
+import type { Actor, Principal } from '../model/principal.ts';
 import type { TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import type { Queries, QueryRequest, QueryRun, QueryStatistics } from './queries.ts';
@@ -35,6 +35,7 @@ export type QueryAnswer =
 export interface Submission {
   readonly request: QueryRequest;
   readonly principal: Principal;
+  readonly actor: Actor;
   /** Aborted when the caller goes away: a statement that it still waits for is stopped then. */
   readonly signal: AbortSignal;
   readonly waitSeconds: number;
@@ -54,15 +55,15 @@ export class QuerySubmitter {
   }
 
   async submit(submission: Submission): Promise<QueryAnswer> {
-    const { request, principal, signal, waitSeconds, target } = submission;
-    const described = { type: runQueryTask, submittedBy: principal.name, target, request };
+    const { request, principal, actor, signal, waitSeconds, target } = submission;
+    const described = { type: runQueryTask, principal, target, request };
     if (waitSeconds === 0) return { kind: 'task', task: await this.#tasks.submit(described) };
     const startedAt = Date.now();
     const controller = new AbortController();
     const abort = () => controller.abort();
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
-    const work = this.#queries.run(request, { principal, signal: controller.signal });
+    const work = this.#queries.run(request, { principal, actor, signal: controller.signal });
     try {
       const run = await within(work, waitSeconds * 1000);
       if (run) return await this.#rows(run, { ...described, startedAt });
@@ -99,7 +100,7 @@ export class QuerySubmitter {
 
   async #rows(
     run: QueryRun,
-    described: { type: string; submittedBy: string; target: string; request: QueryRequest; startedAt: number },
+    described: { type: string; principal: Principal; target: string; request: QueryRequest; startedAt: number },
   ): Promise<QueryAnswer> {
     const { rows } = run.result;
     if (rows.kind === 'text') return { kind: 'rows', run, rows: rows.text, pages: undefined };

@@ -95,7 +95,7 @@ async function setDisabled(path: PathParameters, disabled: boolean, context: Con
   ];
   const changed = await context.catalog.update(backend, {
     spec: { ...backend.spec, disabled },
-    principal: context.call.principal,
+    principal: context.call.actor,
   });
   await context.warehouses.changed(warehouse.name);
   return done(await render(pathOf(path), [warehouse, changed.object ?? backend], context, as));
@@ -205,7 +205,7 @@ export const backends: Category<Context> = {
         const { comment, ...rest } = backend.spec;
         const changed = await context.catalog.update(backend, {
           spec: { ...rest, ...defined({ comment: patched(comment, body.comment) }) },
-          principal: context.call.principal,
+          principal: context.call.actor,
           ...defined({ expectedVersion: body.expectedVersion }),
         });
         return updated(await render(pathOf(path), [warehouse, changed.object ?? backend], context, as));

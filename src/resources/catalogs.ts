@@ -15,10 +15,14 @@ import {
   found,
   get,
   list,
+  newOwner,
+  ownerId,
+  ownerName,
   page,
   type Render,
   remove,
   render,
+  requirePrivilege,
   segment,
   show,
   update,
@@ -26,7 +30,6 @@ import {
 } from './context.ts';
 import {
   Comment,
-  defined,
   describe,
   describedBody,
   ExpectedVersion,
@@ -58,10 +61,16 @@ const CatalogRecord = Type.Object({
 
 const pathOf = (path: { readonly catalog?: string }) => [segment('catalogs', path.catalog as string)];
 
-const as: Render = async (chain, uri) => {
+const as: Render = async (chain, uri, context) => {
   const object = last(chain) as CatalogObject<CatalogSpec>;
-  const { name, spec, owner } = object;
-  return { name, ...shownDescription(spec), warehouse: spec.warehouse, owner, ...commonFields(object, uri) };
+  const { name, spec } = object;
+  return {
+    name,
+    ...shownDescription(spec),
+    warehouse: spec.warehouse,
+    owner: ownerName(object, context),
+    ...commonFields(object, uri),
+  };
 };
 
 function protect(object: CatalogObject, what: string): void {
@@ -97,7 +106,7 @@ export const catalogs: Category<Context> = {
   endpoints: [
     list({
       summary: 'Lists catalogs by name.',
-      permission: { privilege: 'read', on: 'parent' },
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
       handle: ({ page: at }, context) => page([], 'catalogs', at, context, as),
     }),
     get({
@@ -125,6 +134,7 @@ export const catalogs: Category<Context> = {
         if (!(await context.catalog.find([segment('warehouses', warehouse)]))) {
           throw invalid('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
         }
+        await requirePrivilege('use', [segment('warehouses', warehouse)], context);
         await requireUsableName(name, warehouse, context);
         const spec: CatalogSpec = describe({ warehouse }, body);
         const { object, created: made } = await context.catalog.create({
@@ -132,12 +142,12 @@ export const catalogs: Category<Context> = {
           category: 'catalogs',
           name,
           spec,
-          principal: context.call.principal,
+          principal: context.call.actor,
           ifExists,
           warehouse,
           change: (id) => ({ kind: 'createCatalog', catalog: { id, name } }),
           undo: (id) => ({ kind: 'dropCatalog', catalog: { id, name } }),
-          ...defined({ owner: body.owner }),
+          owner: ownerId(body.owner, context),
         });
         const path = [segment('catalogs', object.name)];
         const record = (await render(path, [object], context, as)) as { uri: string };
@@ -158,8 +168,9 @@ export const catalogs: Category<Context> = {
           const [object] = (await context.catalog.require(pathOf(path))) as [CatalogObject<CatalogSpec>];
           const changed = await context.catalog.update(object, {
             spec: describe(object.spec, body),
-            principal: context.call.principal,
-            ...defined({ owner: body.owner, expectedVersion: body.expectedVersion }),
+            principal: context.call.actor,
+            owner: await newOwner(body.owner, pathOf(path), context),
+            expectedVersion: body.expectedVersion,
           });
           return updated(await render(pathOf(path), [changed.object ?? object], context, as));
         }),
@@ -177,7 +188,7 @@ export const catalogs: Category<Context> = {
           protect(object, 'deleted');
           return deleted(
             await context.catalog.drop(object, {
-              principal: context.call.principal,
+              principal: context.call.actor,
               cascade: query.cascade ?? false,
               childCategories: ['databases'],
               warehouse: object.spec.warehouse,
@@ -209,7 +220,7 @@ export const catalogs: Category<Context> = {
           await requireUsableName(body.newName, object.spec.warehouse, context);
           const changed = await context.catalog.update(object, {
             name: body.newName,
-            principal: context.call.principal,
+            principal: context.call.actor,
             warehouse: object.spec.warehouse,
             change: { kind: 'renameCatalog', catalog: engineChange(object), newName: body.newName },
           });

@@ -1,9 +1,13 @@
 // What every handler is given, and the small vocabulary in which categories are written. No category is named here.
+import type { Listing } from '../access/decisions.ts';
+import type { OpenedAccess } from '../access/open_access.ts';
+import { everywhere } from '../access/places.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject, ObjectPath } from '../catalog/object.ts';
 import { type RecordCache, rootId } from '../catalog/record_cache.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { Call } from '../http/call.ts';
+import type { Privilege } from '../model/privileges.ts';
 import type { QueryHistory } from '../query/history.ts';
 import type { Queries } from '../query/queries.ts';
 import type { Rows } from '../query/rows.ts';
@@ -22,6 +26,7 @@ import { JsonText, ReadyRecord, type RecordBody } from '../standard/envelope.ts'
 import { type Segment, uriOf } from '../standard/paths.ts';
 import type { TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
+import { invalid } from './fields.ts';
 
 /** What a new warehouse has where the request does not say. */
 export interface WarehouseDefaults {
@@ -34,7 +39,7 @@ export interface WarehouseDefaults {
   readonly statementTimeoutSeconds: number;
 }
 
-export interface Services {
+export interface Services extends OpenedAccess {
   readonly catalog: Catalog;
   readonly records: RecordCache;
   readonly tasks: Tasks;
@@ -75,10 +80,11 @@ export function accepted(task: TaskRecord, context: Context): Accepted {
 /** A task as callers see it (rest-standard B5). `firstPage`: where the rows of a query are. */
 export function taskRecord(task: TaskRecord, version: string) {
   const uri = uriOf(version, [{ category: 'tasks', name: task.taskId }]);
-  const { submittedAt, submittedBy, startedAt, endedAt, result } = task;
+  const { principal: _principal, ...shown } = task;
+  const { submittedAt, submittedBy, startedAt, endedAt, result } = shown;
   const paged = typeof result === 'object' && result !== null && 'pageCount' in result;
   return {
-    ...task,
+    ...shown,
     ...(paged ? { firstPage: `${uri}/pages/0` } : {}),
     createdAt: submittedAt,
     createdBy: submittedBy,
@@ -144,6 +150,7 @@ export async function page(
   as: Render,
 ): Promise<Listed> {
   const base = uriOf(context.call.version, parents);
+  if (context.call.reach === 'within') return pageWithin(parents, category, at, context, as);
   const key = `${base}/${category}?${at.limit}&${at.after ?? ''}`;
   const cached = context.records.get(key);
   if (cached instanceof ReadyPage) return listed(cached.items, cached.next);
@@ -162,6 +169,61 @@ export async function page(
     return { value, dependsOn: [parentId ?? rootId, ...objects.map((object) => object.id)] };
   });
   return listed(made.items, made.next);
+}
+
+/** The same for a caller who may read only some of it; not kept. */
+async function pageWithin(
+  parents: ObjectPath,
+  category: string,
+  at: { readonly after?: string; readonly limit: number },
+  context: Context,
+  as: Render,
+): Promise<Listed> {
+  const chain = await context.catalog.require(parents);
+  const only = listing(category, chain, context);
+  const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, { ...at, limit: at.limit + 1, only });
+  const records: object[] = [];
+  for (const object of objects.slice(0, at.limit)) {
+    const path = [...parents, segment(category, object.name)];
+    records.push(await render(path, [...chain, object], context, as));
+  }
+  return listed(records, objects.length > at.limit ? objects[at.limit - 1]?.name : undefined);
+}
+
+/** The user that owns an object, by its name now. */
+export function ownerName(object: CatalogObject, context: Context): string {
+  return context.access.directory.nameOf(object.owner);
+}
+
+/** The id of the user that is to own a new object. Throws INVALID_PARAMETER. */
+export function ownerId(name: string | undefined, context: Context): string | undefined {
+  if (name === undefined) return undefined;
+  const user = context.access.directory.userNamed(name);
+  if (!user) throw invalid('/owner', 'exists', `names no user: ${JSON.stringify(name)}`);
+  return user.id;
+}
+
+/** As `ownerId`, for an object that is there: who gives it away must own it. */
+export async function newOwner(
+  name: string | undefined,
+  path: ObjectPath,
+  context: Context,
+): Promise<string | undefined> {
+  if (name !== undefined) await requirePrivilege('own', path, context);
+  return ownerId(name, context);
+}
+
+/** What a handler needs besides its endpoint's permission. Throws FORBIDDEN. */
+export async function requirePrivilege(privilege: Privilege, path: ObjectPath, context: Context): Promise<void> {
+  const category = path[0]?.category ?? everywhere;
+  await context.access.decisions.require(context.call.principal, privilege, { category, path });
+}
+
+/** What of a collection the caller is shown; undefined: all. `chain`: what holds it. */
+export function listing(category: string, chain: readonly CatalogObject[], context: Context): Listing | undefined {
+  const { reach, principal } = context.call;
+  if (reach === 'all') return undefined;
+  return context.access.decisions.listing(principal, chain[0]?.category ?? category, chain);
 }
 
 export const segment = (category: string, name: string): Segment => ({ category, name });

@@ -18,6 +18,10 @@ import {
   get,
   list,
   listed,
+  listing,
+  newOwner,
+  ownerId,
+  ownerName,
   page,
   type Render,
   remove,
@@ -62,9 +66,15 @@ const pathOf = (path: PathParameters) => [...parentOf(path), segment('databases'
 
 const as: Render = async (chain, uri, context) => {
   const object = last(chain) as CatalogObject<DatabaseSpec>;
-  const { name, spec, owner, id } = object;
+  const { name, spec, id } = object;
   const tableCount = await context.catalog.count(id, 'tables');
-  return { name, ...shownDescription(spec), tableCount, owner, ...commonFields(object, uri) };
+  return {
+    name,
+    ...shownDescription(spec),
+    tableCount,
+    owner: ownerName(object, context),
+    ...commonFields(object, uri),
+  };
 };
 
 type Chain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
@@ -108,7 +118,7 @@ export const databases: Category<Context> = {
   endpoints: [
     list({
       summary: 'Lists the databases of a catalog by name.',
-      permission: { privilege: 'read', on: 'parent' },
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['OBJECT_NOT_FOUND'],
       handle: ({ path, page: at }, context) => page(parentOf(path), 'databases', at, context, as),
     }),
@@ -133,12 +143,12 @@ export const databases: Category<Context> = {
           category: 'databases',
           name,
           spec: describe({}, body),
-          principal: context.call.principal,
+          principal: context.call.actor,
           ifExists,
           warehouse: root.spec.warehouse,
           change: { kind: 'createDatabase', database },
           undo: { kind: 'dropDatabase', database },
-          ...defined({ owner: body.owner }),
+          owner: ownerId(body.owner, context),
         });
         const at = [...parentOf(path), segment('databases', object.name)];
         const record = (await render(at, [root, object], context, as)) as { uri: string };
@@ -159,8 +169,9 @@ export const databases: Category<Context> = {
           const [root, object] = (await context.catalog.require(pathOf(path))) as Chain;
           const changed = await context.catalog.update(object, {
             spec: describe(object.spec, body),
-            principal: context.call.principal,
-            ...defined({ owner: body.owner, expectedVersion: body.expectedVersion }),
+            principal: context.call.actor,
+            owner: await newOwner(body.owner, pathOf(path), context),
+            expectedVersion: body.expectedVersion,
           });
           return updated(await render(pathOf(path), [root, changed.object ?? object], context, as));
         }),
@@ -176,7 +187,7 @@ export const databases: Category<Context> = {
           if (!chain) return deleted(false);
           return deleted(
             await context.catalog.drop(chain[1], {
-              principal: context.call.principal,
+              principal: context.call.actor,
               cascade: query.cascade ?? false,
               childCategories: ['tables'],
               warehouse: chain[0].spec.warehouse,
@@ -204,7 +215,7 @@ export const databases: Category<Context> = {
           const tables = await tablesOf(object, context);
           const changed = await context.catalog.update(object, {
             name: body.newName,
-            principal: context.call.principal,
+            principal: context.call.actor,
             warehouse: root.spec.warehouse,
             change: {
               kind: 'renameDatabase',
@@ -228,7 +239,7 @@ export const databases: Category<Context> = {
     action('search', {
       on: 'collection',
       summary: 'Finds databases by name pattern and comment.',
-      permission: { privilege: 'read', on: 'parent' },
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
       body: Type.Object(searchFields, { additionalProperties: false }),
       result: Type.Object({ databases: Type.Array(DatabaseRecord), nextPageToken: Type.Optional(Type.String()) }),
@@ -242,6 +253,7 @@ export const databases: Category<Context> = {
             const { namePattern, comment } = body;
             return context.catalog.list(last(chain).id, 'databases', {
               limit,
+              only: listing('databases', chain, context),
               ...defined({ after, namePattern, comment }),
             });
           },

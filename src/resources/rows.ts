@@ -24,12 +24,7 @@ const listRows = list({
   ],
   handle: async ({ path, page }, context) => {
     const offset = Number(page.after ?? '0');
-    const { principal, signal } = context.call;
-    const { rows, more } = await context.rows.preview(
-      tablePathOf(path),
-      { offset, limit: page.limit },
-      { principal, signal },
-    );
+    const { rows, more } = await context.rows.preview(tablePathOf(path), { offset, limit: page.limit }, context.call);
     return listed(rows, more ? String(offset + page.limit) : undefined);
   },
 });
@@ -75,7 +70,7 @@ const insertRows = (bytesMax: number) =>
       result: { rowCount: 2, uri: '/api/v2/catalogs/default/databases/shop/tables/orders/rows', created: true },
     },
     handle: async ({ path, body }, context) => {
-      const rowCount = await context.rows.insert(tablePathOf(path), body.rows, context.call.signal);
+      const rowCount = await context.rows.insert(tablePathOf(path), body.rows, context.call);
       const uri = `${uriOf(context.call.version, tablePathOf(path))}/rows`;
       return created({ rowCount, uri }, true, uri);
     },

@@ -9,6 +9,8 @@ import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, done } from './context.ts';
 import { noNul } from './fields.ts';
 
+/** What a statement costs its caller, in GETs. */
+export const queryCost = 20;
 export const sqlCharactersMax = 1_048_576;
 export const waitSecondsDefault = 30;
 export const waitSecondsMax = 300;
@@ -143,17 +145,19 @@ export function sqlActions(what: string, pathOf: (path: PathParameters) => reado
       summary: `Runs one SQL statement with the ${what} as its default namespace.`,
       description:
         'Answers 200 with the rows, or 202 with a task once `waitSeconds` are over. A result larger than one page (8 MiB) is fetched page by page from `nextPage`.',
-      permission: { privilege: 'use', on: 'object' },
+      permission: { privilege: 'read', on: 'object', orWithin: true },
       codes,
       body: QueryBody,
       bodyRequired: true,
       result: QueryResult,
       mayAccept: true,
+      cost: queryCost,
       example,
       handle: async ({ path, body }, context) => {
         const answer = await context.submitter.submit({
           request: requestOf(body, path),
           principal: context.call.principal,
+          actor: context.call.actor,
           signal: context.call.signal,
           waitSeconds: body.waitSeconds ?? waitSecondsDefault,
           target: uriOf(context.call.version, pathOf(path)),
@@ -165,15 +169,14 @@ export function sqlActions(what: string, pathOf: (path: PathParameters) => reado
     action('explain', {
       on: 'object',
       summary: `Shows the plan of a SQL statement without running it.`,
-      permission: { privilege: 'use', on: 'object' },
+      permission: { privilege: 'read', on: 'object', orWithin: true },
       codes: codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'),
       body: Type.Object({ sql: Sql }, { additionalProperties: false }),
       bodyRequired: true,
       result: Type.Object({ plan: Type.String({ description: "The engine's plan as text." }) }),
       example: { body: { sql: 'SELECT count(*) FROM lineorder' }, result: { plan: 'UNGROUPED_AGGREGATE ...' } },
       handle: async ({ path, body }, context) => {
-        const { principal, signal } = context.call;
-        return done({ plan: await context.queries.explain(requestOf(body, path), { principal, signal }) });
+        return done({ plan: await context.queries.explain(requestOf(body, path), context.call) });
       },
     }),
   ];

@@ -8,7 +8,7 @@ import type { CatalogSpec, ColumnSpec, DatabaseSpec, TableSpec } from '../model/
 import { formatType, widens } from '../model/types.ts';
 import { Failure, type Violation } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
-import type { Context } from './context.ts';
+import { type Context, newOwner, ownerId } from './context.ts';
 import { defined, describe, dottedNames, invalid, patched } from './fields.ts';
 import {
   bodyOf,
@@ -131,8 +131,8 @@ async function makeTable(
     category: 'tables',
     name,
     spec,
-    owner,
-    principal: context.call.principal,
+    owner: ownerId(owner, context),
+    principal: context.call.actor,
     ifExists,
     warehouse,
     change: { kind: 'createTable', table, definition: definitionOf(spec) },
@@ -188,10 +188,13 @@ export async function changeTable(path: ObjectPath, change: TableChange, context
   }
   const outcome = await context.catalog.update<TableSpec>(table, {
     spec: next,
-    principal: context.call.principal,
+    principal: context.call.actor,
     ...(change.kind === 'rename' ? { name: change.newName } : {}),
     ...(change.kind === 'patch'
-      ? defined({ owner: change.body.owner, expectedVersion: change.body.expectedVersion })
+      ? {
+          owner: await newOwner(change.body.owner, path, context),
+          expectedVersion: change.body.expectedVersion,
+        }
       : {}),
     ...(engineChange
       ? {

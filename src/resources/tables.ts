@@ -17,10 +17,13 @@ import {
   get,
   list,
   listed,
+  listing,
+  ownerName,
   page,
   type Render,
   remove,
   render,
+  requirePrivilege,
   segment,
   show,
   update,
@@ -79,7 +82,7 @@ export const tablePathOf = (path: PathParameters) => [...parentOf(path), segment
 
 const as: Render = async (chain, uri, context) => {
   const object = last(chain) as CatalogObject<TableSpec>;
-  const { name, spec, owner, state, id } = object;
+  const { name, spec, state, id } = object;
   const statistics = await context.catalog.statistics(id);
   return {
     name,
@@ -92,7 +95,7 @@ const as: Render = async (chain, uri, context) => {
     distribution: spec.distribution,
     replicationNum: spec.replicationNum,
     state,
-    owner,
+    owner: ownerName(object, context),
     statistics: statistics ?? { rowCount: null, dataBytes: null, asOf: null },
     ...commonFields(object, uri),
   };
@@ -163,7 +166,7 @@ export const tables: Category<Context> = {
   endpoints: [
     list({
       summary: 'Lists the tables of a database by name.',
-      permission: { privilege: 'read', on: 'parent' },
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['OBJECT_NOT_FOUND'],
       handle: ({ path, page: at }, context) => page(parentOf(path), 'tables', at, context, as),
     }),
@@ -247,7 +250,7 @@ export const tables: Category<Context> = {
           if (!chain) return deleted(false);
           return deleted(
             await context.catalog.drop(chain[2], {
-              principal: context.call.principal,
+              principal: context.call.actor,
               cascade: true,
               childCategories: [],
               warehouse: chain[0].spec.warehouse,
@@ -316,7 +319,8 @@ export const tables: Category<Context> = {
       creates: true,
       example: { body: { newName: 'orders_staging' } },
       handle: async ({ path, body }, context) => {
-        const to = { ...path, ...defined({ catalog: body.catalog, database: body.database }) };
+        const to: PathParameters = { ...path, ...defined({ catalog: body.catalog, database: body.database }) };
+        await requirePrivilege('create', parentOf(to), context);
         const { chain, made } = await copyTable(tablePathOf(path), parentOf(to), body.newName, context);
         const record = (await render([...parentOf(to), segment('tables', body.newName)], chain, context, as)) as {
           uri: string;
@@ -327,7 +331,7 @@ export const tables: Category<Context> = {
     action('search', {
       on: 'collection',
       summary: 'Finds tables by name pattern and comment.',
-      permission: { privilege: 'read', on: 'parent' },
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
       body: Type.Object(searchFields, { additionalProperties: false }),
       result: Type.Object({ tables: Type.Array(TableRecord), nextPageToken: Type.Optional(Type.String()) }),
@@ -341,6 +345,7 @@ export const tables: Category<Context> = {
             context.catalog.list(last(chain).id, 'tables', {
               after,
               limit,
+              only: listing('tables', chain, context),
               namePattern: body.namePattern,
               comment: body.comment,
             }),

@@ -1,6 +1,7 @@
 // Warehouses: what runs SQL. Their limits are kept here; their processes are engines/warehouses.ts.
 import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
+import type { Actor } from '../model/principal.ts';
 import type { BackendSpec, CatalogSpec, WarehouseSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
@@ -17,6 +18,10 @@ import {
   get,
   list,
   listed,
+  listing,
+  newOwner,
+  ownerId,
+  ownerName,
   type Render,
   remove,
   render,
@@ -116,7 +121,7 @@ const as: Render = async (chain, uri, context) => {
     queuedQueries,
     backendCount: await context.catalog.count(object.id, 'backends'),
     availableBackendCount,
-    owner: object.owner,
+    owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
 };
@@ -130,7 +135,7 @@ export function warehouseSpec(engine: string, context: Pick<Context, 'warehouseD
 export async function ensureBackend(
   warehouse: CatalogObject,
   context: Pick<Context, 'catalog'>,
-  principal: { readonly name: string },
+  principal: Actor,
 ): Promise<void> {
   const spec: BackendSpec = { disabled: false, location: 'embedded' };
   await context.catalog.create({
@@ -147,7 +152,7 @@ async function setSuspended(path: PathParameters, suspended: boolean, context: C
   const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
   const changed = await context.catalog.update(object, {
     spec: { ...object.spec, suspended },
-    principal: context.call.principal,
+    principal: context.call.actor,
   });
   await context.warehouses.changed(object.name);
   if (!suspended) await context.warehouses.resume(object.name);
@@ -198,10 +203,11 @@ export const warehouses: Category<Context> = {
   endpoints: [
     list({
       summary: 'Lists warehouses by name.',
-      permission: { privilege: 'read', on: 'parent' },
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
       handle: async ({ page }, context) => {
         const objects = await context.catalog.list(null, 'warehouses', {
           limit: page.limit + 1,
+          only: listing('warehouses', [], context),
           ...defined({ after: page.after }),
         });
         const records = [];
@@ -238,14 +244,14 @@ export const warehouses: Category<Context> = {
           { ...warehouseSpec(engine, context), ...defined(limits) },
           defined({ comment, properties }),
         );
-        const { principal } = context.call;
+        const { actor: principal } = context.call;
         const { object, created: made } = await context.catalog.create({
           parent: null,
           category: 'warehouses',
           name,
           spec,
           principal,
-          owner,
+          owner: ownerId(owner, context),
           ifExists,
         });
         await ensureBackend(object, context, principal);
@@ -270,8 +276,9 @@ export const warehouses: Category<Context> = {
         const spec = describe({ ...object.spec, ...defined(limits) }, defined({ comment, properties }));
         const changed = await context.catalog.update(object, {
           spec,
-          principal: context.call.principal,
-          ...defined({ owner, expectedVersion }),
+          principal: context.call.actor,
+          owner: await newOwner(owner, pathOf(path), context),
+          expectedVersion,
         });
         await context.warehouses.changed(object.name);
         return updated(await render(pathOf(path), [changed.object ?? object], context, as));
@@ -289,7 +296,7 @@ export const warehouses: Category<Context> = {
         if (living.length > 0)
           throw new Failure('IN_USE', `catalogs live in the warehouse: ${dottedNames(living)}`, { catalogs: living });
         const was = await context.catalog.drop(object, {
-          principal: context.call.principal,
+          principal: context.call.actor,
           cascade: true,
           childCategories: [],
         });

@@ -1,16 +1,22 @@
 // What a category and an endpoint are: data. The router, the validator, the OpenAPI document, the permission check, the
 // client and the tests only read it. Handlers return an outcome and never see a status, a header or the HTTP framework.
 import type { Static, TObject, TSchema } from 'typebox';
+import type { Privilege } from '../model/privileges.ts';
 import type { Code } from './codes.ts';
 import type { RecordBody } from './record_body.ts';
 
-/** Privileges that an endpoint can ask for; what grants them is access/'s business. */
-export type Privilege = 'read' | 'write' | 'alter' | 'create' | 'drop' | 'use' | 'operate' | 'grant' | 'own';
-
 export interface Permission {
+  /** What grants it is access/'s business. */
   readonly privilege: Privilege;
-  /** What the privilege is needed on: the object that the path names, or the one that holds the collection. */
-  readonly on: 'object' | 'parent';
+  /**
+   * What the privilege is needed on: the object that the path names, or the one that holds the collection. `target`: what the
+   * request is about, which the handler finds out; a call whose handler did not ask for leave is an error of ours.
+   */
+  readonly on: 'object' | 'parent' | 'target';
+  /** The privilege on something in it is enough: the handler then shows no more than that. */
+  readonly orWithin?: true;
+  /** To be the user whom the path names, or whose it is, is enough. */
+  readonly orSelf?: true;
 }
 
 /** How an endpoint is reached and answered. All actions are POST. */
@@ -85,6 +91,8 @@ export interface Endpoint<Context = unknown> {
   /** The answer's result, where it is not the category's record. */
   readonly result?: TSchema;
   readonly example?: { readonly body?: unknown; readonly result?: unknown };
+  /** What a call of it costs its caller (limits of rate); a GET costs 1. Without it, what its verb costs. */
+  readonly cost?: number;
   /** `create` only. False: the collection takes POST alone (its members have no names to be idempotent by). */
   readonly named?: boolean;
   /** `create` only: the name may also come from elsewhere in the body, so the body's `name` is not required. */
@@ -94,6 +102,19 @@ export interface Endpoint<Context = unknown> {
   /** An action that makes an object: it answers 201. */
   readonly creates?: boolean;
   handle(input: Input<never, never>, context: Context): Promise<Outcome>;
+}
+
+/** What a call costs its caller, where the endpoint does not say. */
+const costs: Readonly<Record<Verb, number>> = { get: 1, list: 2, create: 10, update: 10, delete: 10, action: 5 };
+
+export function costOf<Context>(endpoint: Endpoint<Context>): number {
+  return endpoint.cost ?? costs[endpoint.verb];
+}
+
+/** Whether a call of it can change something; an action that needs but to read does not, unless it makes an object. */
+export function changes<Context>({ verb, permission, creates }: Endpoint<Context>): boolean {
+  if (verb === 'action') return permission.privilege !== 'read' || creates === true;
+  return verb !== 'get' && verb !== 'list';
 }
 
 export interface Category<Context = unknown> {
@@ -118,7 +139,16 @@ type Common = Pick<Endpoint, 'summary' | 'permission'> &
   Partial<
     Pick<
       Endpoint,
-      'codes' | 'since' | 'until' | 'description' | 'result' | 'example' | 'mayAccept' | 'creates' | 'bodyBytesMax'
+      | 'codes'
+      | 'since'
+      | 'until'
+      | 'description'
+      | 'result'
+      | 'example'
+      | 'mayAccept'
+      | 'creates'
+      | 'bodyBytesMax'
+      | 'cost'
     >
   >;
 

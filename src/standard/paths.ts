@@ -3,6 +3,9 @@
 import type { ApiVersion, Category, Endpoint, PathParameters } from './endpoint.ts';
 import { Failure } from './failure.ts';
 
+/** Empty, `api` and the version come before the names. */
+const namesFrom = 3;
+
 export interface Segment {
   readonly category: string;
   readonly name: string;
@@ -13,6 +16,16 @@ export function uriOf(version: string, path: readonly Segment[]): string {
   let uri = `/api/${version}`;
   for (const { category, name } of path) uri += `/${category}/${encodeURIComponent(name)}`;
   return uri;
+}
+
+/** The other way round: the objects that a URI of ours names; an odd last segment, a collection, is left out. */
+export function segmentsOfUri(uri: string): Segment[] {
+  const names = uri.split('/').slice(namesFrom);
+  const segments: Segment[] = [];
+  for (let i = 0; i + 1 < names.length; i += 2) {
+    segments.push({ category: names[i] as string, name: decodeURIComponent(names[i + 1] as string) });
+  }
+  return segments;
 }
 
 /** How a create was addressed: the name in the body or in the path. */
@@ -51,7 +64,6 @@ interface Ends<Context> {
 }
 
 const noChoices = {};
-const namesFrom = 3;
 const knownMax = 2000;
 const knownCharactersMax = 500;
 
@@ -142,7 +154,6 @@ export class Routes<Context> {
 
   /** Follows categories and objects; `last` is the last segment where it is not simply a collection. */
   #walk(path: string) {
-    // Empty, `api` and the version come before the names.
     const names = path.split('/');
     if (names.length <= namesFrom || names[0] !== '' || names[1] !== 'api') throw notFound();
     // The parser lets raw bytes through as Latin-1: read as they stand, they would be another name than the caller meant.

@@ -1,22 +1,11 @@
 // The tables of the store, as numbered steps that only go forward. A step that was released is never edited; a change is a
 // new step. Written through the schema builder, for every dialect; what differs between dialects is in `ColumnTypes`.
-import { type ColumnDataType, type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
+import { accessMigration } from './access_migration.ts';
+import type { ColumnTypes, Migration } from './migration.ts';
 import type { Schema } from './schema.ts';
 
-export interface ColumnTypes {
-  /** Text that compares and sorts by code points. */
-  readonly name: ColumnDataType | RawBuilder<unknown>;
-  /** At least 53 bits. */
-  readonly integer: ColumnDataType;
-  readonly double: ColumnDataType;
-}
-
 export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer', double: 'real' };
-
-interface Migration {
-  readonly name: string;
-  up(db: Kysely<Schema>, types: ColumnTypes): Promise<void>;
-}
 
 /** What readers see. Written out, not bound, in index and queries alike: only so is the partial index used. */
 export const visible = sql<boolean>`state in ('ready', 'altering')`;
@@ -147,7 +136,7 @@ async function createQueries(db: Kysely<Schema>, types: ColumnTypes): Promise<vo
 }
 
 /** The position in this list is the version. */
-const migrations: readonly Migration[] = [first];
+const migrations: readonly Migration[] = [first, accessMigration];
 export const schemaVersion = migrations.length;
 
 /** Thrown where the store was written by a later release. */

@@ -1,5 +1,5 @@
 // The tables of the metadata store as Kysely sees them. How they are made is migrations.ts; what the rows mean belongs to
-// catalog/, tasks/ and query/. Times are integer milliseconds since 1970, JSON is text, truth is 0 or 1: alike in every dialect.
+// catalog/, tasks/, query/ and access/. Times are integer milliseconds since 1970, JSON is text, truth is 0 or 1: alike in every dialect.
 
 export type ObjectState = 'creating' | 'ready' | 'altering' | 'dropping';
 export type IntentVerb = 'create' | 'update' | 'drop';
@@ -36,6 +36,8 @@ export interface IntentsTable {
   next: string | null;
   task_id: string | null;
   principal: string;
+  /** Who began it, for the audit trail (access/audit.ts), as JSON. */
+  actor: string | null;
   created_at: number;
   attempts: number;
   last_error: string | null;
@@ -68,6 +70,10 @@ export interface TasksTable {
   request: string;
   result: string | null;
   error: string | null;
+  /** Id of the user who submitted it. */
+  owner: string;
+  /** With which rights it runs (model/principal.ts), as JSON. */
+  principal: string;
 }
 
 export interface QueriesTable {
@@ -89,6 +95,8 @@ export interface QueriesTable {
   error_code: string | null;
   error_message: string | null;
   task_id: string | null;
+  /** Id of the user who submitted it. */
+  owner: string;
 }
 
 export interface TableStatisticsTable {
@@ -103,6 +111,86 @@ export interface SettingsTable {
   value: string;
 }
 
+/** Who is in a role. */
+export interface RoleMembersTable {
+  role_id: string;
+  user_id: string;
+}
+
+/** What a user or a role may do on an object and all that is in it. */
+export interface GrantsTable {
+  /** `read-{on_id}`: unique in its grantee. */
+  grant_id: string;
+  /** Of a user or a role. */
+  grantee_id: string;
+  privilege: string;
+  /** The object's id, or the mark of a place that is no object (access/places.ts). */
+  on_id: string;
+  /** The object; with it the grant goes. */
+  object_id: string | null;
+  /** Ids from the root to `on_id`, as JSON: they never change. */
+  path: string;
+  created_at: number;
+  created_by: string;
+}
+
+/** Secrets of users that programs carry; kept as a digest. */
+export interface TokensTable {
+  token_id: string;
+  user_id: string;
+  name: string;
+  folded_name: string;
+  /** SHA-256 of the secret, in hexadecimal. */
+  digest: string;
+  /** What it is confined to, as JSON; null: all that its user may. */
+  scopes: string | null;
+  expires_at: number | null;
+  last_used_at: number | null;
+  created_at: number;
+  created_by: string;
+}
+
+/** What happened, in the order in which it was written; each line holds the digest of the one before. */
+export interface AuditEventsTable {
+  /** Each server has a chain of its own. */
+  server_id: string;
+  sequence: number;
+  event_id: string;
+  at: number;
+  /** `tables.create` */
+  action: string;
+  /** `begun`, or the code of the answer; `0` is success. */
+  outcome: string;
+  principal_id: string | null;
+  principal: string | null;
+  request_id: string | null;
+  address: string | null;
+  /** URI, as it was called. */
+  target: string | null;
+  object_id: string | null;
+  /** Further facts as JSON; no secret, no literal of a statement. */
+  details: string | null;
+  digest: string;
+}
+
+/** Where each chain of audit events begins and ends. */
+export interface AuditChainsTable {
+  server_id: string;
+  /** Events up to here were removed as their time was over. */
+  removed_sequence: number;
+  removed_digest: string;
+  last_sequence: number;
+  last_digest: string;
+}
+
+/** Secrets that the service itself has to read again, encrypted (access/secrets.ts). */
+export interface SecretsTable {
+  name: string;
+  /** Which key it is encrypted with. */
+  key_id: string;
+  sealed: string;
+}
+
 export interface Schema {
   objects: ObjectsTable;
   intents: IntentsTable;
@@ -111,4 +199,10 @@ export interface Schema {
   queries: QueriesTable;
   table_statistics: TableStatisticsTable;
   settings: SettingsTable;
+  role_members: RoleMembersTable;
+  grants: GrantsTable;
+  tokens: TokensTable;
+  audit_events: AuditEventsTable;
+  audit_chains: AuditChainsTable;
+  secrets: SecretsTable;
 }

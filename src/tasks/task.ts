@@ -1,4 +1,5 @@
 // What a task is, to those who submit, run and show them. The queue and the runner are tasks.ts.
+import type { Principal } from '../model/principal.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
@@ -17,6 +18,8 @@ export interface TaskRecord {
   readonly state: TaskState;
   readonly progress: number | null;
   readonly progressText: string | null;
+  /** With which rights it runs. */
+  readonly principal: Principal;
   readonly submittedBy: string;
   readonly submittedAt: string;
   readonly startedAt: string | null;
@@ -49,7 +52,7 @@ export interface TaskKind {
 
 export interface TaskRequest {
   readonly type: string;
-  readonly submittedBy: string;
+  readonly principal: Principal;
   /** URI of the object. */
   readonly target: string;
   readonly request: unknown;

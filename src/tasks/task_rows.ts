@@ -1,6 +1,7 @@
 // Tasks as rows of the store: written, read, moved from state to state. Who runs them and when is tasks.ts.
 import type { Kysely, Selectable } from 'kysely';
 import { newId } from '../model/ids.ts';
+import type { Principal } from '../model/principal.ts';
 import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
 import type { TaskError, TaskRecord, TaskRequest } from './task.ts';
 
@@ -34,7 +35,9 @@ export async function insertTask(
     state: 'pending',
     progress: null,
     progress_text: null,
-    submitted_by: request.submittedBy,
+    submitted_by: request.principal.name,
+    owner: request.principal.id,
+    principal: principalText(request.principal),
     submitted_at: now,
     started_at: null,
     ended_at: null,
@@ -92,6 +95,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     state: row.state,
     progress: row.progress,
     progressText: row.progress_text,
+    principal: JSON.parse(row.principal) as Principal,
     submittedBy: row.submitted_by,
     submittedAt: timeText(row.submitted_at),
     startedAt: row.started_at === null ? null : timeText(row.started_at),
@@ -102,6 +106,11 @@ export function taskRecord(row: TaskRow): TaskRecord {
     result: row.result === null ? null : JSON.parse(row.result),
     error: row.error === null ? null : (JSON.parse(row.error) as TaskError),
   };
+}
+
+/** Of who may come with more about the request, what a later run needs. */
+function principalText({ id, name, roles, scopes }: Principal): string {
+  return JSON.stringify({ id, name, roles, scopes });
 }
 
 function timeText(ms: number): string {

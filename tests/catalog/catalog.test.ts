@@ -79,7 +79,7 @@ test('sixteen at once create one name: one makes it, the others find it', async 
 test('an update changes what differs, and nothing where nothing does', async () => {
   const w = await prepared();
   const [, database] = await w.catalog.require(path('c', 'd'));
-  const first = await w.catalog.update(database!, { spec: { comment: 'Sales' }, principal: { name: 'ann' } });
+  const first = await w.catalog.update(database!, { spec: { comment: 'Sales' }, principal: { id: 'ann', name: 'ann' } });
   assert.equal(first.object?.version, 2);
   assert.equal(first.object?.updatedBy, 'ann');
   assert.deepEqual(first.object?.spec, { comment: 'Sales' });

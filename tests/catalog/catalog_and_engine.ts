@@ -10,7 +10,7 @@ import type { TableDefinition } from '../../src/model/records.ts';
 import { type Inject, openStore, type Store } from '../../src/store/store.ts';
 import { EngineInMemory } from './engine_in_memory.ts';
 
-export const principal = { name: 'root' };
+export const principal = { id: 'root', name: 'root' };
 /** In memory where there is such a place: these tests are about the order of writes, and a busy disk would only slow them. */
 const memoryDirectory = '/dev/shm';
 const root = mkdtempSync(join(existsSync(memoryDirectory) ? memoryDirectory : tmpdir(), 'tabularium-catalog-'));

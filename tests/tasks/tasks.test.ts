@@ -47,7 +47,7 @@ async function prepared(
   return { store, tasks, observed, file };
 }
 
-const request = (more: unknown = {}) => ({ type: 'work', submittedBy: 'root', target: '/api/v2/x', request: more });
+const request = (more: unknown = {}) => ({ type: 'work', principal: { id: 'root', name: 'root' }, target: '/api/v2/x', request: more });
 const ended = (tasks: Tasks, { taskId }: { readonly taskId: string }) => tasks.wait(taskId, 5000);
 const untilAborted = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => {

@@ -1,0 +1,221 @@
+// The audit trail: who changed what and who was refused, with the outcome. A change is told in its own transaction; a refusal,
+// which changes nothing, a moment later. Lines are only added, each with a keyed digest over itself and the line before.
+import { createHmac } from 'node:crypto';
+import type { Selectable, Transaction } from 'kysely';
+import { newId } from '../model/ids.ts';
+import type { Actor } from '../model/principal.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Code } from '../standard/codes.ts';
+import type { AuditEventsTable, Schema } from '../store/schema.ts';
+import type { Store } from '../store/store.ts';
+
+export type AuditEvent = Selectable<AuditEventsTable>;
+
+export interface AuditFacts {
+  /** The code of the answer; `0` is success; `begun`: what an engine is about to do, outside of the store's transaction. */
+  readonly outcome: Code | '0' | 'begun';
+  readonly objectId?: string | undefined;
+  /** No secret and no literal of a statement. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** What writes changes is handed this much of the trail. */
+export interface Trail {
+  append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void>;
+  tell(actor: Actor, facts: AuditFacts): Promise<void>;
+  note(actor: Partial<Actor>, facts: AuditFacts): void;
+}
+
+/** For parts that are tested alone. */
+export const noTrail: Trail = { append: async () => {}, tell: async () => {}, note: () => {} };
+
+export interface AuditOptions {
+  readonly store: Store;
+  /** Of this server's chain. */
+  readonly serverId: string;
+  readonly key: Uint8Array;
+  readonly retentionDays: number;
+  readonly observe: Observe;
+  readonly clock?: (() => number) | undefined;
+}
+
+type Noted = { readonly actor: Partial<Actor>; readonly facts: AuditFacts; readonly at: number };
+type Line = Omit<AuditEvent, 'digest'>;
+
+const flushMs = 250;
+const notedMax = 5_000;
+/** Of refusals of strangers this many are told one by one at a time; the rest as a number. */
+const strangersPerFlushMax = 50;
+const targetCharactersMax = 1024;
+const sweepRows = 5_000;
+const dayMs = 86_400_000;
+export const firstDigest = '0'.repeat(64);
+
+/** Keyed, so that who can write the store but has not the key cannot make a line that fits. */
+export function digestOf(key: Uint8Array, before: string, line: Line): string {
+  const { server_id, sequence, event_id, at, action, outcome, principal_id, principal } = line;
+  const { request_id, address, target, object_id, details } = line;
+  const facts = [server_id, sequence, event_id, at, action, outcome, principal_id, principal];
+  const text = JSON.stringify([before, ...facts, request_id, address, target, object_id, details]);
+  return createHmac('sha256', key).update(text).digest('hex');
+}
+
+export class AuditTrail implements Trail {
+  readonly #options: AuditOptions;
+  readonly #clock: () => number;
+  #noted: Noted[] = [];
+  #lost = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #flushing: Promise<void> = Promise.resolve();
+
+  constructor(options: AuditOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? Date.now;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.flush(), flushMs);
+    this.#timer.unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.flush();
+  }
+
+  /** Part of the change: it is told if and only if the change is made. */
+  async append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void> {
+    await this.#write(tx, [{ actor, facts, at: this.#clock() }]);
+    if (facts.outcome !== 'begun') actor.told = true;
+  }
+
+  /** Durable when it returns: for what an engine is about to do, which has no part in the store's transactions. */
+  async tell(actor: Actor, facts: AuditFacts): Promise<void> {
+    await this.#options.store.transaction((tx) => this.append(tx, actor, facts));
+  }
+
+  /** What changed nothing in the store: written within a quarter of a second, lost if the process is killed before. */
+  note(actor: Partial<Actor>, facts: AuditFacts): void {
+    if (this.#noted.length >= notedMax) this.#lost++;
+    else this.#noted.push({ actor, facts, at: this.#clock() });
+  }
+
+  flush(): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#flush());
+    return this.#flushing;
+  }
+
+  /** Removes what is past its time, from the beginning of the chain on. Returns how many. */
+  async sweep(): Promise<number> {
+    const { store, serverId, retentionDays } = this.#options;
+    const before = this.#clock() - retentionDays * dayMs;
+    for (let removed = 0; ; ) {
+      const some = await store.transaction(async (tx) => {
+        const old = await tx
+          .selectFrom('audit_events')
+          .select(['sequence', 'digest', 'at'])
+          .where('server_id', '=', serverId)
+          .orderBy('sequence')
+          .limit(sweepRows)
+          .execute();
+        const kept = old.findIndex(({ at }) => at >= before);
+        const gone = kept < 0 ? old : old.slice(0, kept);
+        const last = gone.at(-1);
+        if (!last) return 0;
+        await tx
+          .deleteFrom('audit_events')
+          .where('server_id', '=', serverId)
+          .where('sequence', '<=', last.sequence)
+          .execute();
+        await tx
+          .updateTable('audit_chains')
+          .set({ removed_sequence: last.sequence, removed_digest: last.digest })
+          .where('server_id', '=', serverId)
+          .execute();
+        return gone.length;
+      });
+      removed += some;
+      if (some < sweepRows) return removed;
+    }
+  }
+
+  async #flush(): Promise<void> {
+    const noted = this.#noted;
+    const lost = this.#lost;
+    if (noted.length === 0) return;
+    this.#noted = [];
+    this.#lost = 0;
+    try {
+      await this.#options.store.transaction((tx) => this.#write(tx, gathered(noted, lost, this.#clock())));
+    } catch (error) {
+      this.#options.observe({ kind: 'backgroundError', what: 'audit trail', error });
+      this.#noted = [...noted, ...this.#noted].slice(0, notedMax);
+      this.#lost += lost + Math.max(0, noted.length + this.#noted.length - notedMax);
+    }
+  }
+
+  async #write(tx: Transaction<Schema>, noted: readonly Noted[]): Promise<void> {
+    const { serverId, key } = this.#options;
+    const chain = await tx
+      .selectFrom('audit_chains')
+      .select(['last_sequence', 'last_digest'])
+      .where('server_id', '=', serverId)
+      .executeTakeFirst();
+    let sequence = chain?.last_sequence ?? 0;
+    let digest = chain?.last_digest ?? firstDigest;
+    const rows = noted.map(({ actor, facts, at }) => {
+      const line = lineOf(serverId, ++sequence, actor, facts, at);
+      digest = digestOf(key, digest, line);
+      return { ...line, digest };
+    });
+    await tx.insertInto('audit_events').values(rows).execute();
+    const end = { last_sequence: sequence, last_digest: digest };
+    if (chain) await tx.updateTable('audit_chains').set(end).where('server_id', '=', serverId).execute();
+    else {
+      const beginning = { server_id: serverId, removed_sequence: 0, removed_digest: firstDigest };
+      await tx
+        .insertInto('audit_chains')
+        .values({ ...beginning, ...end })
+        .execute();
+    }
+  }
+}
+
+function lineOf(serverId: string, sequence: number, actor: Partial<Actor>, facts: AuditFacts, at: number): Line {
+  const { details } = facts;
+  return {
+    server_id: serverId,
+    sequence,
+    event_id: newId(at),
+    at,
+    action: actor.action ?? 'system',
+    outcome: facts.outcome,
+    principal_id: actor.id ?? null,
+    principal: actor.name ?? null,
+    request_id: actor.requestId ?? null,
+    address: actor.address ?? null,
+    target: actor.target?.slice(0, targetCharactersMax) ?? null,
+    object_id: facts.objectId ?? null,
+    details: details === undefined ? null : JSON.stringify(details),
+  };
+}
+
+/** Strangers who knock without end fill no disk: beyond a number they are counted by address. */
+function gathered(noted: readonly Noted[], lost: number, at: number): Noted[] {
+  const lines: Noted[] = [];
+  const more = new Map<string, number>();
+  let strangers = 0;
+  for (const one of noted) {
+    if (one.actor.id !== undefined || ++strangers <= strangersPerFlushMax) lines.push(one);
+    else more.set(one.actor.address ?? '', (more.get(one.actor.address ?? '') ?? 0) + 1);
+  }
+  for (const [address, count] of more)
+    lines.push({
+      actor: { action: 'refusals', address },
+      facts: { outcome: 'UNAUTHENTICATED', details: { count } },
+      at,
+    });
+  if (lost > 0)
+    lines.push({ actor: { action: 'refusals' }, facts: { outcome: 'RATE_LIMITED', details: { count: lost } }, at });
+  return lines;
+}

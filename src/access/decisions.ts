@@ -1,0 +1,202 @@
+// May this principal do this there? What is granted on a thing holds for all that is in it; who owns a thing may do everything
+// with it; a token's scopes take away and never add. Nothing else is allowed.
+
+import type { Principal } from '../model/principal.ts';
+import { holds, type Privilege } from '../model/privileges.ts';
+import type { Permission } from '../standard/endpoint.ts';
+import { Failure } from '../standard/failure.ts';
+import { type Segment, uriOf } from '../standard/paths.ts';
+import { type Directory, type Rights, rootUserId } from './directory.ts';
+import { everywhere, markOf } from './places.ts';
+
+/** An object of a path: what a decision needs to know of it. */
+export interface Step {
+  readonly id: string;
+  readonly owner: string;
+}
+
+/** `within`: not on the whole, but on something in it. */
+export type Reach = 'all' | 'within';
+
+/** What is asked for: the top category, and the path as far as the privilege is needed on it. */
+export interface Place {
+  readonly category: string;
+  readonly path: readonly Segment[];
+  /** Stays the same for the same path: what is found out about it is kept by this. */
+  readonly key?: object;
+}
+
+/** Children that may be shown: those that `owner` owns and those of `ids`; of them, those that `keep` keeps. */
+export interface Listing {
+  readonly owner?: string;
+  readonly ids: readonly string[];
+  readonly keep?: (child: Step) => boolean;
+}
+
+export interface DecisionOptions {
+  readonly directory: Directory;
+  /** As much of a path as there is; one query, whatever is missing, so that time does not tell. */
+  readonly steps: (path: readonly Segment[]) => Promise<readonly Step[]>;
+  readonly ownsWithin: (userId: string, objectId: string) => Promise<boolean>;
+}
+
+interface Known {
+  readonly version: number;
+  readonly steps: readonly Step[];
+}
+
+/** Parents of what was lately asked for. */
+const parentsMax = 10_000;
+
+export class Decisions {
+  readonly #options: DecisionOptions;
+  readonly #directory: Directory;
+  #known = new WeakMap<object, Known>();
+  readonly #parents = new Map<string, readonly Step[]>();
+  /** Moves when paths mean other objects than before, or objects have other owners. */
+  #version = 0;
+
+  constructor(options: DecisionOptions) {
+    this.#options = options;
+    this.#directory = options.directory;
+  }
+
+  /** Objects were renamed, dropped, or given to others. */
+  pathsChanged(): void {
+    this.#version++;
+    this.#parents.clear();
+  }
+
+  /** Throws FORBIDDEN: the same whether the thing is there or not. */
+  authorise(principal: Principal, permission: Permission, place: Place): Reach | Promise<Reach> {
+    if (permission.orSelf && this.isSelf(principal, place.path)) return 'all';
+    const { privilege } = permission;
+    if (this.#coveredBySteps(principal, privilege, place.category, [])) return 'all';
+    const known = place.key && this.#known.get(place.key);
+    if (known?.version === this.#version && this.#coveredBySteps(principal, privilege, place.category, known.steps))
+      return 'all';
+    return this.#look(principal, permission, place);
+  }
+
+  /** The same as a question; for what handlers and statements need besides their endpoint's permission. */
+  async may(principal: Principal, privilege: Privilege, place: Place): Promise<boolean> {
+    const steps = place.path.length === 0 ? [] : await this.#options.steps(place.path);
+    return this.#coveredBySteps(principal, privilege, place.category, steps);
+  }
+
+  async require(principal: Principal, privilege: Privilege, place: Place): Promise<void> {
+    if (!(await this.may(principal, privilege, place))) throw forbidden(privilege, place);
+  }
+
+  /** For a thing whose path was followed already. */
+  mayOn(principal: Principal, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
+    return this.#coveredBySteps(principal, privilege, category, steps);
+  }
+
+  /** A token that is confined is not its user: it could make one that is not. */
+  isSelf(principal: Principal, path: readonly Segment[]): boolean {
+    const [first] = path;
+    return (
+      principal.scopes === undefined &&
+      first?.category === 'users' &&
+      this.#directory.userNamed(first.name)?.id === principal.id &&
+      this.#directory.isActive(principal)
+    );
+  }
+
+  /** What somebody submitted is theirs; what a confined token submitted also is that token's. */
+  isOwn(principal: Principal, owner: Principal): boolean {
+    if (principal.id !== owner.id || !this.#directory.isActive(principal)) return false;
+    return principal.scopes === undefined || JSON.stringify(principal.scopes) === JSON.stringify(owner.scopes);
+  }
+
+  /** Which children a list shows to somebody who may not read all of what holds them. `steps`: the holder's path. */
+  listing(principal: Principal, category: string, steps: readonly Step[]): Listing {
+    const rights = this.#directory.rightsOf(principal);
+    const { id, scopes } = principal;
+    const granted = readableIn(rights);
+    if (scopes === undefined) return { owner: id, ids: [...granted, id] };
+    const scoped = this.#directory.rightsOfScopes(scopes);
+    if (covers(scoped, 'read', category, steps)) return { owner: id, ids: granted };
+    const ids = readableIn(scoped);
+    const holder = covers(rights, 'read', category, steps) || this.#owns(principal, steps);
+    const own = new Set(granted);
+    return { ids, keep: (child) => holder || child.owner === id || own.has(child.id) };
+  }
+
+  async #look(principal: Principal, permission: Permission, place: Place): Promise<Reach> {
+    const { privilege, orWithin } = permission;
+    const { category, path, key } = place;
+    const parent = path.length > 1 ? path.slice(0, -1) : undefined;
+    const parentKey = parent && keyOf(parent);
+    const above = parentKey === undefined ? undefined : this.#parents.get(parentKey);
+    if (above && this.#coveredBySteps(principal, privilege, category, above)) return 'all';
+    const version = this.#version;
+    const steps = path.length === 0 ? [] : await this.#options.steps(path);
+    const allowed = this.#coveredBySteps(principal, privilege, category, steps);
+    // Kept only where it was allowed: how long a refusal takes does not tell whether the thing is there.
+    if (allowed && version === this.#version && steps.length === path.length) {
+      if (key) this.#known.set(key, { version, steps });
+      if (parentKey !== undefined) {
+        if (this.#parents.size >= parentsMax) this.#parents.clear();
+        this.#parents.set(parentKey, steps.slice(0, -1));
+      }
+    }
+    if (allowed) return 'all';
+    if (orWithin && (await this.#reachesWithin(principal, place, steps))) return 'within';
+    throw forbidden(privilege, place);
+  }
+
+  /** A top-level collection is no secret; any other thing has to hold something that one was granted or owns. */
+  async #reachesWithin(principal: Principal, { category, path }: Place, steps: readonly Step[]): Promise<boolean> {
+    if (!this.#directory.isActive(principal)) return false;
+    if (path.length === 0) return true;
+    const last = steps.at(-1);
+    if (!last || steps.length < path.length) return false;
+    const rights = this.#directory.rightsOf(principal);
+    const { scopes } = principal;
+    if (scopes !== undefined) {
+      const scoped = this.#directory.rightsOfScopes(scopes);
+      if (!scoped.within.has(last.id) && !covers(scoped, 'read', category, steps)) return false;
+    }
+    if (rights.within.has(last.id) || covers(rights, 'read', category, steps) || this.#owns(principal, steps))
+      return true;
+    return this.#options.ownsWithin(principal.id, last.id);
+  }
+
+  #coveredBySteps(principal: Principal, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
+    const rights = this.#directory.rightsOf(principal);
+    const { scopes } = principal;
+    if (scopes !== undefined && !covers(this.#directory.rightsOfScopes(scopes), privilege, category, steps))
+      return false;
+    return covers(rights, privilege, category, steps) || this.#owns(principal, steps);
+  }
+
+  #owns(principal: Principal, steps: readonly Step[]): boolean {
+    for (const { owner } of steps) if (owner === principal.id) return this.#directory.isActive(principal);
+    return false;
+  }
+}
+
+const readableIn = ({ sets }: Rights) => [...sets].filter(([, set]) => holds(set, 'read')).map(([id]) => id);
+
+function covers(rights: Rights, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
+  if (rights.all) return true;
+  const { sets } = rights;
+  if (sets.size === 0) return false;
+  if (holds((sets.get(everywhere) ?? 0) | (sets.get(markOf(category)) ?? 0), privilege)) return true;
+  for (const { id } of steps) if (holds(sets.get(id) ?? 0, privilege)) return true;
+  return false;
+}
+
+const keyOf = (path: readonly Segment[]): string => path.map(({ category, name }) => `${category}/${name}`).join('\0');
+
+export function forbidden(privilege: Privilege, { category, path }: Pick<Place, 'category' | 'path'>): Failure {
+  const on = path.length === 0 ? `/api/v2/${category}` : uriOf('v2', path);
+  return new Failure('FORBIDDEN', `this needs the privilege ${privilege} on ${on}`, { privilege, on });
+}
+
+/** Nobody else may change who root is. */
+export function isRootUser(userId: string): boolean {
+  return userId === rootUserId;
+}
