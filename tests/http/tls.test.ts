@@ -238,13 +238,8 @@ test('a handshake that does not come, or not on, is cut; so is plain HTTP; both 
   const files = makePair(directoryOf(t), 'strict');
   const server = await start({ ...files, tlsHandshakeTimeoutMs: 1500, headersTimeoutMs: 60_000 });
   t.after(() => server.close());
-  const broken = () =>
-    counted(
-      server.url,
-      files.tlsCertFile,
-      server.token,
-      'tabularium_broken_requests_total{code="TLS_HANDSHAKE_FAILED"}',
-    );
+  const broken = (code: string) =>
+    counted(server.url, files.tlsCertFile, server.token, `tabularium_broken_requests_total{code="${code}"}`);
   const nothing = new Wire(server.port);
   const half = new Wire(server.port);
   half.write(Buffer.from('16030100c8010000c4', 'hex')); // the start of a ClientHello, and no more
@@ -254,13 +249,17 @@ test('a handshake that does not come, or not on, is cut; so is plain HTTP; both 
     const said = await wire.rest();
     assert.doesNotMatch(said, /HTTP|alive/);
   }
-  await eventually(async () => (await broken()) === 3, 'all are counted');
+  await eventually(async () => (await broken('TLS_HANDSHAKE_FAILED')) === 3, 'all are counted');
+  assert.equal(await broken('MALFORMED_HTTP'), 0, 'they were no requests');
 });
 
 test('a handshake under way does not hold up the end of the server', async (t) => {
-  const server = await start({ ...makePair(directoryOf(t), 'slow'), tlsHandshakeTimeoutMs: 60_000 });
+  const files = makePair(directoryOf(t), 'slow');
+  const server = await start({ ...files, tlsHandshakeTimeoutMs: 60_000 });
   const wire = new Wire(server.port);
   await new Promise((resolve) => wire.socket.once('connect', resolve));
-  await server.close();
-  await wire.rest();
+  await ask(`${server.url}/livez`, files.tlsCertFile); // taken after it, so that one is taken too
+  const closed = server.close();
+  assert.equal(await wire.rest(), ''); // fails after 15 s
+  await closed;
 });
