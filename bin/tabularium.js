@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /* biome-ignore-all lint/style/useNodejsImportProtocol: Node 12 does not know it */
-// The command `tabularium`, and `npm start`: starts the server in a Node that is new enough (runtime.js finds it), with
-// the same arguments. Plain JavaScript that Node 12 can read; everything else is the server's own business.
+// The command `tabularium`, and `npm start`: runs src/main.ts in a Node that is new enough (runtime.js finds it), with
+// the same arguments. Plain JavaScript that Node 12 can read; which commands there are is src/cli/commands.ts.
 'use strict';
 
 const fs = require('fs');
@@ -10,7 +10,6 @@ const runtime = require('./runtime.js');
 
 // Node's own 4 threads are soon all taken by queries, and then a file's read waits for one.
 const threadPoolSize = '32';
-const commands = ['serve'];
 
 // A clone has src/, which needs no build; a dist/ beside it may be stale. A package has dist/ only.
 function entry() {
@@ -19,8 +18,7 @@ function entry() {
   return fs.existsSync(source) ? source : path.join(root, 'dist', 'main.js');
 }
 
-const args = process.argv.slice(2);
-const command = args[0] === undefined || args[0].charAt(0) === '-' ? 'serve' : args.shift();
-if (commands.indexOf(command) < 0)
-  runtime.fail('"' + command + '" is not a command; there is: ' + commands.join(', ') + ' (see --help)');
-else runtime.run([entry()].concat(args), Object.assign({ UV_THREADPOOL_SIZE: threadPoolSize }, process.env));
+runtime.run(
+  [entry()].concat(process.argv.slice(2)),
+  Object.assign({ UV_THREADPOOL_SIZE: threadPoolSize }, process.env),
+);

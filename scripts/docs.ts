@@ -27,7 +27,8 @@ flag counts before the variable, the variable before the file, the file before t
 
 function row(name: SettingName): string {
   const setting: Setting = settings[name];
-  const sources = [`\`${flagOf(name)}\``];
+  const sources: string[] = [];
+  if (setting.only !== 'variable') sources.push(`\`${flagOf(name)}\``);
   if (setting.only !== 'flag') sources.push(`\`${variableOf(name)}\``);
   if (setting.only === undefined) sources.push(`\`${name}\``);
   const preset = setting.default === '' ? 'none' : `\`${valueText(setting, setting.default)}\``;

@@ -11,7 +11,8 @@ import { Catalog } from './catalog/catalog.ts';
 import type { CatalogObject } from './catalog/object.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
-import { runDemo } from './cli/demo.ts';
+import { commandOf, offlineCommands } from './cli/commands.ts';
+import { type RunningServer, serveCommand } from './cli/serve.ts';
 import { Confinement } from './engines/duckdb/confinement.ts';
 import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import type { Engine } from './engines/engine.ts';
@@ -40,16 +41,12 @@ import { helpText, readSettings, release, type Settings, SettingsError } from '.
 import type { Category } from './standard/endpoint.ts';
 import { Failure } from './standard/failure.ts';
 import { openApi } from './standard/openapi.ts';
+import { StoreTooNew } from './store/migrations.ts';
+import { StoreInUse } from './store/sqlite.ts';
 import { openStore, type Store, setting } from './store/store.ts';
 import { Tasks } from './tasks/tasks.ts';
 
-export interface RunningServer {
-  readonly url: string;
-  readonly token: string;
-  readonly dataDirectory: string;
-  /** Stops taking requests, ends or hands back what runs, closes everything. Idempotent. */
-  close(): Promise<void>;
-}
+export type { RunningServer } from './cli/serve.ts';
 
 const maintainEveryMs = 60_000;
 
@@ -380,49 +377,22 @@ function operations(store: Store, metrics: Metrics, categories: readonly Categor
 }
 
 async function main(): Promise<void> {
-  const settings = readSettings(process.argv.slice(2), process.env);
+  const commands = [serveCommand({ start: startServer, rootTokenFileName }), ...offlineCommands];
+  const { command, flags } = commandOf(process.argv.slice(2), commands);
+  const settings = readSettings(flags, process.env, command.name);
   const say = (line: string) => void process.stdout.write(`${line}\n`);
-  if (settings.help) return say(helpText());
+  if (settings.help) return say(helpText(commands));
   if (settings.version) return say(release);
-  const server = await startServer(
-    settings.demo && settings.logLevel === 'info' ? { ...settings, logLevel: 'warn' } : settings,
-  );
-  say(`Tabularium ${release} is ready.`);
-  say(`  URL    ${server.url}`);
-  say(`  data   ${server.dataDirectory}`);
-  say(`  token  ${join(server.dataDirectory, rootTokenFileName)} (principal root)`);
-  const stopDemo = new AbortController();
-  const stop = (signal: NodeJS.Signals) => {
-    stopDemo.abort();
-    setTimeout(() => process.exit(1), settings.shutdownTimeoutMs).unref();
-    server.close().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        process.stderr.write(`the server did not stop cleanly after ${signal}: ${String(error)}\n`);
-        process.exit(1);
-      },
-    );
-  };
-  process.once('SIGTERM', stop);
-  process.once('SIGINT', stop);
-  if (!settings.demo) return;
-  const { url, token, dataDirectory: dataDir } = server;
-  try {
-    await runDemo({ url, token, scale: settings.scale, dataDir, out: say, signal: stopDemo.signal });
-    say(`The server goes on at ${url}; Ctrl-C stops it.`);
-  } catch (error) {
-    if (stopDemo.signal.aborted) return;
-    process.stderr.write(`${(error as Error).message}\n`);
-    process.exitCode = 1;
-    stop('SIGTERM');
-  }
+  await command.run(settings, say);
 }
+
+/** Told without a stack: who starts the command can mend it. */
+const forPeople = [SettingsError, StoreInUse, StoreTooNew];
 
 if (import.meta.main) {
   main().catch((error: unknown) => {
-    process.stderr.write(
-      `${error instanceof SettingsError ? error.message : ((error as Error).stack ?? String(error))}\n`,
-    );
+    const plain = forPeople.some((kind) => error instanceof kind);
+    process.stderr.write(`${plain ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
     process.exit(error instanceof SettingsError ? 2 : 1);
   });
 }

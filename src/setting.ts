@@ -24,7 +24,9 @@ interface Described {
   /** Markdown; shown by `--help` and in docs/configuration.md. */
   readonly doc: string;
   /** Where it may come from, if not from everywhere. */
-  readonly only?: 'flag' | 'flag and variable';
+  readonly only?: 'flag' | 'variable' | 'flag and variable';
+  /** The command whose flag it is, if not everyone's. */
+  readonly command?: string;
 }
 interface TextSetting extends Described {
   readonly type: 'string' | 'path';

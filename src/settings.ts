@@ -21,7 +21,9 @@ type Values = Partial<Record<SettingName, SettingValue>>;
 
 const names = Object.keys(settings) as SettingName[];
 const settingOf = (name: SettingName): Setting => settings[name];
-const nameOfFlag = new Map(names.map((name) => [flagOf(name), name]));
+const nameOfFlag = new Map(
+  names.filter((name) => settingOf(name).only !== 'variable').map((name) => [flagOf(name), name]),
+);
 const helpWidth = 100;
 
 /** The known name that is nearest to what was written, as a hint for the mistyped. */
@@ -33,7 +35,7 @@ function nearest(written: string, known: readonly string[]): string {
   return found ? `; did you mean ${found}?` : '';
 }
 
-function flagValues(argv: readonly string[]): Values {
+function flagValues(argv: readonly string[], command: string): Values {
   const values: Values = {};
   for (let i = 0; i < argv.length; i++) {
     const argument = argv[i] ?? '';
@@ -47,6 +49,8 @@ function flagValues(argv: readonly string[]): Values {
       throw new SettingsError(
         `${written} is not a flag${nearest(written, [...nameOfFlag.keys()])} (--help lists them)`,
       );
+    const { command: owner = command } = settingOf(name);
+    if (owner !== command) throw new SettingsError(`${flag} is a flag of the command "${owner}" only`);
     if (off && inline !== undefined) throw new SettingsError(`${written} takes no value`);
     if (values[name] !== undefined) throw new SettingsError(`${flag} is given more than once`);
     const given = inline ?? (isBoolean ? !off : argv[++i]);
@@ -102,9 +106,11 @@ function requireConsistent(read: Settings): void {
     );
 }
 
-/** `argv` is without node and script. With `--help` or `--version` nothing but flags is read. Throws SettingsError. */
-export function readSettings(argv: readonly string[], env: Environment): Settings {
-  const flags = flagValues(argv);
+/**
+ * `argv` is without node, script and command. With `--help` or `--version` nothing but flags is read. Throws SettingsError.
+ */
+export function readSettings(argv: readonly string[], env: Environment, command = 'serve'): Settings {
+  const flags = flagValues(argv, command);
   if (flags.help === true || flags.version === true) return { ...defaults(), ...flags } as Settings;
   const above: Values = { ...variableValues(env), ...flags };
   const named = above.config as string | undefined;
@@ -131,21 +137,23 @@ function wrapped(text: string, indent: string): string[] {
   return lines;
 }
 
-export function helpText(): string {
+export function helpText(commands: readonly { readonly name: string; readonly doc: string }[]): string {
   const lines = [
-    'Usage: tabularium [serve] [flags]        in a clone of the source: npm start -- [flags]',
+    'Usage: tabularium [command] [flags]        in a clone of the source: npm start -- [command] [flags]',
     '',
-    'Serves the warehouse over REST. A setting is a flag, an environment variable (--data-dir is TABULARIUM_DATA_DIR)',
-    'or a key of the configuration file (dataDir); the first of them that is there counts.',
+    'A setting is a flag, an environment variable (--data-dir is TABULARIUM_DATA_DIR) or a key of the configuration',
+    'file (dataDir); the first of them that is there counts.',
+    '',
+    'Commands',
+    ...commands.flatMap(({ name, doc }) => [`  ${name}`, ...wrapped(doc.replaceAll('`', ''), '      ')]),
   ];
   for (const section of sections) {
     lines.push('', section);
     for (const name of names.filter((each) => settings[each].section === section)) {
       const setting = settingOf(name);
+      const written = setting.only === 'variable' ? variableOf(name) : flagOf(name);
       const flag =
-        setting.type === 'boolean'
-          ? flagOf(name)
-          : `${flagOf(name)} <${setting.type === 'enum' ? 'word' : setting.type}>`;
+        setting.type === 'boolean' ? written : `${written} <${setting.type === 'enum' ? 'word' : setting.type}>`;
       const worth =
         setting.type === 'boolean' || setting.default === '' ? '' : ` [${valueText(setting, setting.default)}]`;
       lines.push(`  ${flag}${worth}`, ...wrapped(setting.doc.replaceAll('`', ''), '      '));

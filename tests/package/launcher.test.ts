@@ -71,7 +71,7 @@ for (const old of [false, true])
       const { out, code, err } = await result(child);
       assert.equal(code, 0, err);
       const said = JSON.parse(out);
-      assert.deepEqual(said.args, ['--port', '0', 'a b', '--x=*']);
+      assert.deepEqual(said.args, ['serve', '--port', '0', 'a b', '--x=*']);
       assert.ok(Number(said.version.slice(1).split('.')[0]) >= 26, said.version);
       assert.equal(said.threads, '32');
       assert.equal(
@@ -84,11 +84,6 @@ for (const old of [false, true])
     it('leaves a thread pool size alone that is given', async () => {
       const { out } = await result(launch([], { old, env: { UV_THREADPOOL_SIZE: '48' } }));
       assert.equal(JSON.parse(out).threads, '48');
-    });
-
-    it('takes `serve` as said when the first argument is a flag', async () => {
-      const { out } = await result(launch(['--demo'], { old }));
-      assert.deepEqual(JSON.parse(out).args, ['--demo']);
     });
 
     it('ends as the server ends', async () => {
@@ -116,12 +111,6 @@ for (const old of [false, true])
       // A running Node that is new enough was found by whoever started it.
       if (old) assert.match(path, /\/bin:\/usr\/bin:\/bin$/);
       else assert.equal(path, given);
-    });
-
-    it('refuses a command that there is none of', async () => {
-      const { err, code } = await result(launch(['server'], { old }));
-      assert.equal(code, 1);
-      assert.match(err, /^tabularium: "server" is not a command; there is: serve/);
     });
   });
 

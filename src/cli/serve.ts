@@ -1,0 +1,63 @@
+// The command `serve`: starts the server, says where it is, stops it when told to; with `--demo`, shows what it can. How a
+// server is made is handed in by main.ts.
+import { join } from 'node:path';
+import { release, type Settings } from '../settings.ts';
+import { type Command, defaultCommand } from './commands.ts';
+import { runDemo } from './demo.ts';
+
+export interface RunningServer {
+  readonly url: string;
+  readonly token: string;
+  readonly dataDirectory: string;
+  /** Stops taking requests, ends or hands back what runs, closes everything. Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface ServeOptions {
+  readonly start: (settings: Settings) => Promise<RunningServer>;
+  /** In the data directory. */
+  readonly rootTokenFileName: string;
+}
+
+export function serveCommand(options: ServeOptions): Command {
+  return {
+    name: defaultCommand,
+    doc: 'Serves the warehouse over REST; what is done when no command is named.',
+    run: (settings, say) => serve(options, settings, say),
+  };
+}
+
+async function serve({ start, rootTokenFileName }: ServeOptions, settings: Settings, say: (line: string) => void) {
+  const server = await start(
+    settings.demo && settings.logLevel === 'info' ? { ...settings, logLevel: 'warn' } : settings,
+  );
+  say(`Tabularium ${release} is ready.`);
+  say(`  URL    ${server.url}`);
+  say(`  data   ${server.dataDirectory}`);
+  say(`  token  ${join(server.dataDirectory, rootTokenFileName)} (principal root)`);
+  const stopDemo = new AbortController();
+  const stop = (signal: NodeJS.Signals) => {
+    stopDemo.abort();
+    setTimeout(() => process.exit(1), settings.shutdownTimeoutMs).unref();
+    server.close().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        process.stderr.write(`the server did not stop cleanly after ${signal}: ${String(error)}\n`);
+        process.exit(1);
+      },
+    );
+  };
+  process.once('SIGTERM', stop);
+  process.once('SIGINT', stop);
+  if (!settings.demo) return;
+  const { url, token, dataDirectory: dataDir } = server;
+  try {
+    await runDemo({ url, token, scale: settings.scale, dataDir, out: say, signal: stopDemo.signal });
+    say(`The server goes on at ${url}; Ctrl-C stops it.`);
+  } catch (error) {
+    if (stopDemo.signal.aborted) return;
+    process.stderr.write(`${(error as Error).message}\n`);
+    process.exitCode = 1;
+    stop('SIGTERM');
+  }
+}

@@ -1,0 +1,47 @@
+// Which command is meant by what stands before the flags, and what the program says of those that there are.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { type Command, commandOf } from '../../src/cli/commands.ts';
+
+const program = join(import.meta.dirname, '../../src/main.ts');
+const run = (...args: string[]) => spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' });
+const named = (name: string): Command => ({ name, doc: 'Does it.', run: async () => {} });
+const commands = ['serve', 'secrets rotate'].map(named);
+
+describe('the command', () => {
+  const cases: [string[], string, string[]][] = [
+    [[], 'serve', []],
+    [['serve'], 'serve', []],
+    [['--port', '1'], 'serve', ['--port', '1']],
+    [['serve', '-h'], 'serve', ['-h']],
+    [['secrets', 'rotate', '--data-dir', 'x'], 'secrets rotate', ['--data-dir', 'x']],
+  ];
+  for (const [argv, name, flags] of cases)
+    it(`of ${JSON.stringify(argv)} is ${name}`, () => {
+      const found = commandOf(argv, commands);
+      assert.deepEqual([found.command.name, found.flags], [name, flags]);
+    });
+
+  for (const argv of [['server'], ['secrets'], ['rotate', 'secrets'], ['serve', 'now']])
+    it(`of ${JSON.stringify(argv)} is refused`, () =>
+      assert.throws(() => commandOf(argv, commands), {
+        name: 'SettingsError',
+        message: `"${argv.join(' ')}" is not a command; there is: serve, secrets rotate (see --help)`,
+      }));
+});
+
+describe('the program', () => {
+  it('refuses a command that there is none of, and says which there are', () => {
+    const { status, stderr } = run('server');
+    assert.equal(status, 2);
+    assert.match(stderr, /^"server" is not a command; there is: serve\b/);
+  });
+
+  it('lists the commands', () => {
+    const { status, stdout } = run('--help');
+    assert.equal(status, 0);
+    assert.match(stdout, /\nCommands\n {2}serve\n/);
+  });
+});
