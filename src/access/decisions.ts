@@ -6,7 +6,7 @@ import { holds, type Privilege } from '../model/privileges.ts';
 import type { Permission } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
-import { type Directory, type Rights, rootUserId } from './directory.ts';
+import type { Directory, Rights } from './directory.ts';
 import { everywhere, markOf } from './places.ts';
 
 /** An object of a path: what a decision needs to know of it. */
@@ -194,9 +194,4 @@ const keyOf = (path: readonly Segment[]): string => path.map(({ category, name }
 export function forbidden(privilege: Privilege, { category, path }: Pick<Place, 'category' | 'path'>): Failure {
   const on = path.length === 0 ? `/api/v2/${category}` : uriOf('v2', path);
   return new Failure('FORBIDDEN', `this needs the privilege ${privilege} on ${on}`, { privilege, on });
-}
-
-/** Nobody else may change who root is. */
-export function isRootUser(userId: string): boolean {
-  return userId === rootUserId;
 }

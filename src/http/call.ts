@@ -63,7 +63,7 @@ export interface Call {
   /** Aborted when the client goes away before it has its answer, or its credentials become void. */
   readonly signal: AbortSignal;
   /** Reads and makes tokens of a `search`, bound to its URI and body. */
-  readonly pageTokens: { read(token: string | undefined): string | undefined; scope: string };
+  readonly pageTokens: { read(token: string | undefined): string | undefined; make(after: string): string };
   /** The handler has asked for leave itself: for endpoints whose permission is on a `target`. */
   permitted: boolean;
 }
@@ -109,7 +109,8 @@ class RunningCall implements Call {
 
   get pageTokens(): Call['pageTokens'] {
     const scope = this.#scope;
-    return { scope, read: (token) => tokenOf(token, this.#pageTokenKey, scope) };
+    const key = this.#pageTokenKey;
+    return { read: (token) => tokenOf(token, key, scope), make: (after) => signPageToken(key, scope, after) };
   }
 
   /** Its credentials are no longer good: what it waits for is stopped. */

@@ -131,10 +131,10 @@ export const catalogs: Category<Context> = {
       handle: async ({ body, ifExists }, context) => {
         const { name } = body as typeof body & { name: string };
         const warehouse = body.warehouse ?? defaultWarehouseName;
+        await requirePrivilege('use', [segment('warehouses', warehouse)], context);
         if (!(await context.catalog.find([segment('warehouses', warehouse)]))) {
           throw invalid('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
         }
-        await requirePrivilege('use', [segment('warehouses', warehouse)], context);
         await requireUsableName(name, warehouse, context);
         const spec: CatalogSpec = describe({ warehouse }, body);
         const { object, created: made } = await context.catalog.create({

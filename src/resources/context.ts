@@ -150,7 +150,7 @@ export async function page(
   as: Render,
 ): Promise<Listed> {
   const base = uriOf(context.call.version, parents);
-  if (context.call.reach === 'within') return pageWithin(parents, category, at, context, as);
+  if (context.call.reach === 'within') return freshPage(parents, category, at, context, as);
   const key = `${base}/${category}?${at.limit}&${at.after ?? ''}`;
   const cached = context.records.get(key);
   if (cached instanceof ReadyPage) return listed(cached.items, cached.next);
@@ -171,8 +171,8 @@ export async function page(
   return listed(made.items, made.next);
 }
 
-/** The same for a caller who may read only some of it; not kept. */
-async function pageWithin(
+/** The same, not kept: for a caller who may read only some of it, and for records that change with other objects. */
+export async function freshPage(
   parents: ObjectPath,
   category: string,
   at: { readonly after?: string; readonly limit: number },
@@ -195,12 +195,21 @@ export function ownerName(object: CatalogObject, context: Context): string {
   return context.access.directory.nameOf(object.owner);
 }
 
+/** A user that a body names. One that the caller may not see is as one that is not there. */
+export function userNamed(name: string, pointer: string, context: Context): string {
+  const { principal } = context.call;
+  const user = context.directory.userNamed(name);
+  const seen =
+    user &&
+    (user.id === principal.id ||
+      context.access.decisions.mayOn(principal, 'read', 'users', [{ id: user.id, owner: '' }]));
+  if (!seen) throw invalid(pointer, 'exists', `names no user that the caller may see: ${JSON.stringify(name)}`);
+  return user.id;
+}
+
 /** The id of the user that is to own a new object. Throws INVALID_PARAMETER. */
 export function ownerId(name: string | undefined, context: Context): string | undefined {
-  if (name === undefined) return undefined;
-  const user = context.access.directory.userNamed(name);
-  if (!user) throw invalid('/owner', 'exists', `names no user: ${JSON.stringify(name)}`);
-  return user.id;
+  return name === undefined ? undefined : userNamed(name, '/owner', context);
 }
 
 /** As `ownerId`, for an object that is there: who gives it away must own it. */
@@ -217,6 +226,11 @@ export async function newOwner(
 export async function requirePrivilege(privilege: Privilege, path: ObjectPath, context: Context): Promise<void> {
   const category = path[0]?.category ?? everywhere;
   await context.access.decisions.require(context.call.principal, privilege, { category, path });
+}
+
+/** The same on a collection at the top as a whole. */
+export async function requireOnCollection(privilege: Privilege, category: string, context: Context): Promise<void> {
+  await context.access.decisions.require(context.call.principal, privilege, { category, path: [] });
 }
 
 /** What of a collection the caller is shown; undefined: all. `chain`: what holds it. */

@@ -1,18 +1,24 @@
 // Every category there is, in the order in which documents list them.
 import type { Category } from '../standard/endpoint.ts';
 import type { OpenApiInfo } from '../standard/openapi.ts';
+import { auditEvents } from './audit_events.ts';
 import { backends } from './backends.ts';
 import { catalogs } from './catalogs.ts';
 import { columns } from './columns.ts';
 import type { Context } from './context.ts';
 import { databases } from './databases.ts';
+import { grantsIn } from './grants.ts';
+import { identityProviders } from './identity_providers.ts';
 import { pages } from './pages.ts';
 import { queries } from './queries.ts';
 import { replicas } from './replicas.ts';
+import { roles } from './roles.ts';
 import { rowsCategory } from './rows.ts';
 import { tables } from './tables.ts';
 import { tablets } from './tablets.ts';
 import { tasks } from './tasks.ts';
+import { tokens } from './tokens.ts';
+import { users } from './users.ts';
 import { warehouses } from './warehouses.ts';
 
 /** `rowsBodyBytesMax`: the largest body of an insert. */
@@ -30,6 +36,13 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
     queries,
     tasks,
     pages,
+    users,
+    tokens,
+    grantsIn('users'),
+    roles,
+    grantsIn('roles'),
+    identityProviders,
+    auditEvents,
   ];
 }
 

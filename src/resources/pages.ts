@@ -6,7 +6,7 @@ import { JsonText } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Context, found, get } from './context.ts';
 import { ColumnOfResult, pageUri } from './sql_actions.ts';
-import { taskMissing } from './tasks.ts';
+import { permitTask, taskMissing } from './tasks.ts';
 
 export const pages: Category<Context> = {
   name: 'pages',
@@ -34,11 +34,12 @@ export const pages: Category<Context> = {
   endpoints: [
     get({
       summary: 'Shows a page of the result of a query task.',
-      permission: { privilege: 'read', on: 'object' },
+      permission: { privilege: 'read', on: 'target', orSelf: true },
       codes: ['RESULT_EXPIRED'],
       handle: async ({ path }, context) => {
         const taskId = path.taskId as string;
         const text = path.page as string;
+        await permitTask('read', taskId, context);
         const task = await context.tasks.get(taskId);
         if (!task || task.type !== runQueryTask) throw taskMissing(taskId);
         if (task.state !== 'succeeded' || !/^(?:0|[1-9]\d{0,8})$/.test(text)) {

@@ -1,11 +1,25 @@
 // Queries: the history of statements, those that run included.
 import { type Static, Type } from 'typebox';
+import type { Principal } from '../model/principal.ts';
+import type { Privilege } from '../model/privileges.ts';
 import type { QueryEntry } from '../query/history.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { pageSizeDefault } from '../standard/parameters.ts';
 import { uriOf } from '../standard/paths.ts';
-import { action, type Context, deleted, done, found, get, list, listed, remove, segment } from './context.ts';
+import {
+  action,
+  type Context,
+  deleted,
+  done,
+  found,
+  get,
+  list,
+  listed,
+  remove,
+  requireOnCollection,
+  segment,
+} from './context.ts';
 import { defined, nullable } from './fields.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
@@ -100,8 +114,24 @@ function missing(queryId: string): Failure {
   });
 }
 
+/** A statement is its submitter's; others need the privilege on all. Throws FORBIDDEN, whether it is there or not. */
+async function permitQuery(privilege: Privilege, queryId: string, context: Context): Promise<void> {
+  const entry = await context.history.get(queryId);
+  const { call } = context;
+  if (!entry || entry.owner !== ownHistory(call.principal, context))
+    await requireOnCollection(privilege, 'queries', context);
+  call.permitted = true;
+}
+
+/** Whose history the caller may see of its own right. The texts of a user's statements are not for its confined tokens. */
+function ownHistory({ id, scopes }: Principal, context: Context): string {
+  return scopes === undefined && context.directory.users.has(id) ? id : 'nobody';
+}
+
 async function page(context: Context, options: Parameters<Context['history']['list']>[0]) {
-  const entries = await context.history.list({ ...options, limit: options.limit + 1 });
+  const { reach, principal } = context.call;
+  const owner = reach === 'within' ? ownHistory(principal, context) : undefined;
+  const entries = await context.history.list({ ...options, owner, limit: options.limit + 1 });
   const shown = entries.slice(0, options.limit);
   return listed(
     shown.map((entry) => record(entry, context)),
@@ -121,13 +151,14 @@ export const queries: Category<Context> = {
   endpoints: [
     list({
       summary: 'Lists statements in the order of their submission.',
-      permission: { privilege: 'read', on: 'parent' },
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
       handle: ({ page: at }, context) => page(context, { limit: at.limit, after: at.after }),
     }),
     get({
       summary: 'Shows a statement.',
-      permission: { privilege: 'read', on: 'object' },
+      permission: { privilege: 'read', on: 'target', orSelf: true },
       handle: async ({ path }, context) => {
+        await permitQuery('read', path.queryId as string, context);
         const entry = await context.history.get(path.queryId as string);
         if (!entry) throw missing(path.queryId as string);
         return found(record(entry, context));
@@ -135,18 +166,22 @@ export const queries: Category<Context> = {
     }),
     remove({
       summary: 'Forgets a statement; one that runs is cancelled instead.',
-      permission: { privilege: 'drop', on: 'object' },
-      handle: async ({ path }, context) => deleted(await context.history.remove(path.queryId as string)),
+      permission: { privilege: 'drop', on: 'target', orSelf: true },
+      handle: async ({ path }, context) => {
+        await permitQuery('drop', path.queryId as string, context);
+        return deleted(await context.history.remove(path.queryId as string));
+      },
     }),
     action('cancel', {
       on: 'object',
       summary: 'Stops a running statement. One that has ended stays as it is.',
-      permission: { privilege: 'operate', on: 'object' },
+      permission: { privilege: 'operate', on: 'target', orSelf: true },
       codes: ['OBJECT_NOT_FOUND'],
       body: Type.Object({}, { additionalProperties: false }),
       result: QueryRecord,
       handle: async ({ path }, context) => {
         const queryId = path.queryId as string;
+        await permitQuery('operate', queryId, context);
         context.history.cancel(queryId);
         const entry = await context.history.get(queryId);
         if (!entry) throw missing(queryId);
@@ -156,7 +191,7 @@ export const queries: Category<Context> = {
     action('search', {
       on: 'collection',
       summary: 'Finds statements by state, text or caller.',
-      permission: { privilege: 'read', on: 'parent' },
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['INVALID_PAGE_TOKEN'],
       body: Type.Object(
         {

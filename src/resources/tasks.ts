@@ -1,8 +1,21 @@
 // Tasks: work that outlives its request. Made by other endpoints; polled, cancelled and deleted here (rest-standard B5).
 import { Type } from 'typebox';
+import type { Privilege } from '../model/privileges.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
-import { action, type Context, deleted, done, found, get, list, listed, remove, taskRecord } from './context.ts';
+import {
+  action,
+  type Context,
+  deleted,
+  done,
+  found,
+  get,
+  list,
+  listed,
+  remove,
+  requireOnCollection,
+  taskRecord,
+} from './context.ts';
 import { defined, nullable } from './fields.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
@@ -67,6 +80,15 @@ export function taskMissing(taskId: string): Failure {
   });
 }
 
+/** A task is its submitter's; others need the privilege on all tasks. Throws FORBIDDEN, whether it is there or not. */
+export async function permitTask(privilege: Privilege, taskId: string, context: Context): Promise<void> {
+  const task = await context.tasks.get(taskId);
+  const { call, access } = context;
+  if (!task || !access.decisions.isOwn(call.principal, task.principal))
+    await requireOnCollection(privilege, 'tasks', context);
+  call.permitted = true;
+}
+
 export const tasks: Category<Context> = {
   name: 'tasks',
   singular: 'task',
@@ -79,9 +101,12 @@ export const tasks: Category<Context> = {
   endpoints: [
     list({
       summary: 'Lists tasks in the order of their submission.',
-      permission: { privilege: 'read', on: 'parent' },
+      description: 'Those of the caller, or all, to who may read all tasks.',
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
       handle: async ({ page }, context) => {
-        const found = await context.tasks.list({ limit: page.limit + 1, ...defined({ after: page.after }) });
+        const { reach, principal } = context.call;
+        const of = reach === 'within' ? principal : undefined;
+        const found = await context.tasks.list({ limit: page.limit + 1, ...defined({ after: page.after, of }) });
         const shown = found.slice(0, page.limit);
         const next = found.length > page.limit ? shown.at(-1)?.taskId : undefined;
         return listed(
@@ -92,7 +117,7 @@ export const tasks: Category<Context> = {
     }),
     get({
       summary: 'Shows a task; with `waitSeconds` as soon as it has ended, or when the time is over.',
-      permission: { privilege: 'read', on: 'object' },
+      permission: { privilege: 'read', on: 'target', orSelf: true },
       query: Type.Object(
         { waitSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: waitSecondsMax, default: 0 })) },
         { additionalProperties: false },
@@ -100,6 +125,7 @@ export const tasks: Category<Context> = {
       handle: async ({ path, query }, context) => {
         const { waitSeconds = 0 } = query;
         const taskId = path.taskId as string;
+        await permitTask('read', taskId, context);
         const task =
           waitSeconds === 0
             ? await context.tasks.get(taskId)
@@ -110,20 +136,25 @@ export const tasks: Category<Context> = {
     }),
     remove({
       summary: 'Deletes a task, its record and its result; one that has not ended is cancelled first.',
-      permission: { privilege: 'drop', on: 'object' },
+      permission: { privilege: 'drop', on: 'target', orSelf: true },
       codes: ['TASK_NOT_CANCELLABLE'],
-      handle: async ({ path }, context) => deleted(await context.tasks.remove(path.taskId as string)),
+      handle: async ({ path }, context) => {
+        const taskId = path.taskId as string;
+        await permitTask('drop', taskId, context);
+        return deleted(await context.tasks.remove(taskId, context.call.actor));
+      },
     }),
     action('cancel', {
       on: 'object',
       summary: 'Cancels a task. One that has ended stays as it is.',
-      permission: { privilege: 'operate', on: 'object' },
+      permission: { privilege: 'operate', on: 'target', orSelf: true },
       codes: ['OBJECT_NOT_FOUND'],
       body: Type.Object({}, { additionalProperties: false }),
       result: TaskRecordSchema,
       example: { result: { ...example, state: 'cancelling', endedAt: null, result: null } },
       handle: async ({ path }, context) => {
-        const task = await context.tasks.cancel(path.taskId as string);
+        await permitTask('operate', path.taskId as string, context);
+        const task = await context.tasks.cancel(path.taskId as string, context.call.actor);
         if (!task) throw taskMissing(path.taskId as string);
         return done(taskRecord(task, context.call.version));
       },

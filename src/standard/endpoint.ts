@@ -118,7 +118,7 @@ export function changes<Context>({ verb, permission, creates }: Endpoint<Context
 }
 
 export interface Category<Context = unknown> {
-  /** Lower snake_case, last word plural; unique in the whole API. */
+  /** Lower snake_case, last word plural; unique in the whole API, but that leaves may share it under different parents. */
   readonly name: string;
   readonly singular: string;
   readonly title: string;

@@ -32,8 +32,9 @@ const pascal = (name: string) => name.replace(/(?:^|_)([a-z])/g, (_, letter: str
 /** Every way to reach every endpoint of a version. What tests and documents go by. */
 export function operationsOf(categories: readonly Category[], version: ApiVersion): Operation[] {
   const byName = new Map(categories.map((category) => [category.name, category]));
+  const isShared = (name: string) => categories.filter((one) => one.name === name).length > 1;
   return categories.flatMap((category) =>
-    shapesOf(category, byName, version).flatMap(({ base, suffix }) =>
+    shapesOf(category, byName, version, isShared(category.name)).flatMap(({ base, suffix }) =>
       category.endpoints
         .filter((endpoint) => isIn(endpoint, version))
         .flatMap((endpoint) =>
@@ -53,13 +54,14 @@ function shapesOf(
   category: Category,
   byName: ReadonlyMap<string, Category>,
   version: string,
+  shared: boolean,
 ): { base: string; suffix: string }[] {
   const ancestors: Category[] = [];
   for (let at = category.parent; at !== undefined; at = byName.get(at)?.parent)
     ancestors.unshift(byName.get(at) as Category);
   const template = (above: readonly Category[]) =>
     `/api/${version}/${[...above.map((one) => `${one.name}/{${one.parameter}}`), category.name].join('/')}`;
-  const shapes = [{ base: template(ancestors), suffix: '' }];
+  const shapes = [{ base: template(ancestors), suffix: shared ? `Of${pascal(ancestors.at(-1)?.singular ?? '')}` : '' }];
   const chain = [...ancestors, category];
   const from = chain.findIndex((one) => one.parentDefault !== undefined);
   if (from > 0)

@@ -74,21 +74,19 @@ export class Routes<Context> {
   readonly versions: readonly ApiVersion[];
 
   constructor(categories: readonly Category<Context>[]) {
-    const nodes = new Map(
-      categories.map((category) => [
-        category.name,
-        { category, children: new Map(), ends: new Map() } as Node<Context>,
-      ]),
+    const nodes = categories.map(
+      (category) => ({ category, children: new Map(), ends: new Map() }) as Node<Context>,
     );
-    for (const node of nodes.values()) {
+    const byName = new Map(nodes.map((node) => [node.category.name, node]));
+    for (const node of nodes) {
       const { name, parent, parentDefault } = node.category;
       if (parent === undefined) this.#root.set(name, node);
-      else nodes.get(parent)?.children.set(name, node);
+      else byName.get(parent)?.children.set(name, node);
       if (parentDefault !== undefined) this.#root.set(name, node);
     }
     const since = categories.flatMap((category) => category.endpoints.map((endpoint) => endpoint.since));
     this.versions = [...new Set(since)].sort((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
-    for (const { category, ends } of nodes.values()) {
+    for (const { category, ends } of nodes) {
       for (const version of this.versions) {
         ends.set(version, endsOf(category.endpoints.filter((endpoint) => isIn(endpoint, version))));
       }

@@ -109,7 +109,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
 }
 
 /** Of who may come with more about the request, what a later run needs. */
-function principalText({ id, name, roles, scopes }: Principal): string {
+export function principalText({ id, name, roles, scopes }: Principal): string {
   return JSON.stringify({ id, name, roles, scopes });
 }
 

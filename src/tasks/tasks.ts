@@ -2,7 +2,9 @@
 // runs them is runner.ts.
 import assert from 'node:assert/strict';
 import type { Transaction } from 'kysely';
+import { noTrail, type Trail } from '../access/audit.ts';
 import { newId } from '../model/ids.ts';
+import { type Actor, type Principal, systemActor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
@@ -14,6 +16,7 @@ import {
   insertTask,
   isTerminal,
   moveTask,
+  principalText,
   readTask,
   type TaskRow,
   taskRecord,
@@ -35,6 +38,7 @@ export interface TasksOptions {
   readonly clock?: (() => number) | undefined;
   /** The pause before a second attempt; doubles for each further one. */
   readonly retryPauseMs?: number | undefined;
+  readonly trail?: Trail | undefined;
 }
 
 /** `startedAt` and `endedAt` in milliseconds since 1970. */
@@ -55,6 +59,7 @@ export class Tasks {
   readonly #observe: Observe;
   readonly #clock: () => number;
   readonly #runner: TaskRunner;
+  readonly #trail: Trail;
   readonly #waiting = new Map<string, Set<() => void>>();
 
   constructor(options: TasksOptions) {
@@ -62,6 +67,7 @@ export class Tasks {
     this.#kinds = new Map(options.kinds.map((kind) => [kind.type, kind]));
     this.#observe = options.observe ?? (() => {});
     this.#clock = options.clock ?? Date.now;
+    this.#trail = options.trail ?? noTrail;
     this.#retentionMs = options.retentionDays * dayMs;
     this.#runner = new TaskRunner({
       store: this.#store,
@@ -126,9 +132,17 @@ export class Tasks {
   }
 
   /** By id, which is by time of submission. */
-  async list(options: { readonly after?: string | undefined; readonly limit: number }): Promise<TaskRecord[]> {
+  async list(options: {
+    readonly after?: string | undefined;
+    readonly limit: number;
+    /** Only what this principal submitted: a confined token sees its own alone. */
+    readonly of?: Principal | undefined;
+  }): Promise<TaskRecord[]> {
     let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id').limit(options.limit);
     if (options.after !== undefined) query = query.where('task_id', '>', options.after);
+    const { of } = options;
+    if (of) query = query.where('owner', '=', of.id);
+    if (of?.scopes) query = query.where('principal', '=', principalText(of));
     return (await query.execute()).map((row) => this.#runner.live(row));
   }
 
@@ -155,26 +169,30 @@ export class Tasks {
   }
 
   /** Idempotent. A pending task is cancelled at once, a running one is told to stop, an ended one stays as it is. */
-  async cancel(taskId: string): Promise<TaskRecord | undefined> {
+  async cancel(taskId: string, actor: Actor): Promise<TaskRecord | undefined> {
     const now = this.#clock();
-    if (await moveTask(this.#store.db, taskId, ['pending'], ending('cancelled', now, {}))) {
+    const moved = await this.#store.transaction(async (tx) => {
+      const ended = await moveTask(tx, taskId, ['pending'], ending('cancelled', now, {}));
+      const told = !ended && (await moveTask(tx, taskId, ['running'], { state: 'cancelling' }));
+      if (ended || told) await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });
+      return { ended, told };
+    });
+    if (moved.ended) {
       const row = await readTask(this.#store.db, taskId);
       if (row) this.#ended(row, true);
-    } else if (await moveTask(this.#store.db, taskId, ['running'], { state: 'cancelling' })) {
-      this.#runner.cancel(taskId);
-    }
+    } else if (moved.told) this.#runner.cancel(taskId);
     return this.get(taskId);
   }
 
   /** Cancels an unfinished task first. False where there is none. Throws TASK_NOT_CANCELLABLE if it does not end in time. */
-  async remove(taskId: string): Promise<boolean> {
-    let record = await this.cancel(taskId);
+  async remove(taskId: string, actor: Actor): Promise<boolean> {
+    let record = await this.cancel(taskId, actor);
     if (record && !isTerminal(record.state)) record = await this.wait(taskId, removeWaitMs);
     if (!record) return false;
     if (!isTerminal(record.state)) {
       throw new Failure('TASK_NOT_CANCELLABLE', 'The task was told to stop and has not stopped yet.', { taskId });
     }
-    await this.#delete(record);
+    await this.#delete(record, actor);
     return true;
   }
 
@@ -206,7 +224,7 @@ export class Tasks {
       for (const row of page) {
         after = row.task_id;
         try {
-          await this.#delete(taskRecord(row));
+          await this.#delete(taskRecord(row), { ...systemActor, action: 'tasks.expire' });
           removed++;
         } catch (error) {
           this.#observe({ kind: 'backgroundError', what: 'remove a task past its retention', error });
@@ -217,13 +235,17 @@ export class Tasks {
   }
 
   /** Files first: should it stop in between, the record is still there to find them by. */
-  async #delete(record: TaskRecord): Promise<void> {
+  async #delete(record: TaskRecord, actor: Actor): Promise<void> {
+    const { taskId } = record;
     await this.#kinds.get(record.type)?.removed?.(record);
-    await this.#store.db
-      .deleteFrom('tasks')
-      .where('task_id', '=', record.taskId)
-      .where('state', 'in', terminalStates)
-      .execute();
+    await this.#store.transaction(async (tx) => {
+      const gone = await tx
+        .deleteFrom('tasks')
+        .where('task_id', '=', taskId)
+        .where('state', 'in', terminalStates)
+        .executeTakeFirst();
+      if (gone.numDeletedRows > 0n) await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });
+    });
   }
 
   #ended(row: TaskRow, abandoned: boolean): void {

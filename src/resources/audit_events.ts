@@ -1,0 +1,196 @@
+// The audit trail: every change and every refusal. It is read here; nothing writes it but what it tells of.
+import { type Static, Type } from 'typebox';
+import type { AuditEvent } from '../access/audit.ts';
+import type { Category } from '../standard/endpoint.ts';
+import { Failure } from '../standard/failure.ts';
+import { pageSizeDefault } from '../standard/parameters.ts';
+import { uriOf } from '../standard/paths.ts';
+import { action, type Context, done, found, get, list, listed, segment } from './context.ts';
+import { invalid, nullable } from './fields.ts';
+
+const Timestamp = Type.String({ format: 'date-time' });
+const EventRecord = Type.Object({
+  eventId: Type.String(),
+  at: Timestamp,
+  action: Type.String({ description: 'The endpoint, such as `tables.create`.' }),
+  outcome: Type.String({
+    description: '`0` for success, the code of a failure, or `begun` for what an engine was then told to do.',
+  }),
+  principal: nullable(Type.String({ description: 'Name of the user, as it was; null where nobody was known.' })),
+  principalId: nullable(Type.String()),
+  requestId: nullable(Type.String()),
+  address: nullable(Type.String()),
+  target: nullable(Type.String({ description: 'Path of the request.' })),
+  objectId: nullable(Type.String()),
+  details: Type.Unknown(),
+  serverId: Type.String(),
+  sequence: Type.Integer({ description: 'Place in the chain of its server.' }),
+  digest: Type.String({ description: 'Keyed digest of the line and of the one before.' }),
+  createdAt: Timestamp,
+  createdBy: Type.String(),
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+  version: Type.Integer(),
+  uri: Type.String(),
+});
+
+const example = {
+  eventId: '019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69',
+  at: '2026-01-31T10:00:00.000Z',
+  action: 'tables.create',
+  outcome: '0',
+  principal: 'ann',
+  principalId: '019aa0b4-0000-7a11-8c34-1e2d3c4b5a69',
+  requestId: '6a0f2f8e-6a41-4c25-9c5b-0e6b8a7d1c22',
+  address: '10.0.0.7',
+  target: '/api/v2/databases/ssb/tables',
+  objectId: '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  details: null,
+  serverId: '5d0f64f0-2f0a-4d43-b6a4-0c4d3f0c8f11',
+  sequence: 42,
+  digest: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+  createdAt: '2026-01-31T10:00:00.000Z',
+  createdBy: 'ann',
+  updatedAt: '2026-01-31T10:00:00.000Z',
+  updatedBy: 'ann',
+  version: 1,
+  uri: '/api/v2/audit_events/019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69',
+};
+
+function record(event: AuditEvent, context: Context) {
+  const at = new Date(event.at).toISOString();
+  const by = event.principal ?? 'nobody';
+  return {
+    eventId: event.event_id,
+    at,
+    action: event.action,
+    outcome: event.outcome,
+    principal: event.principal,
+    principalId: event.principal_id,
+    requestId: event.request_id,
+    address: event.address,
+    target: event.target,
+    objectId: event.object_id,
+    details: event.details === null ? null : (JSON.parse(event.details) as unknown),
+    serverId: event.server_id,
+    sequence: event.sequence,
+    digest: event.digest,
+    createdAt: at,
+    createdBy: by,
+    updatedAt: at,
+    updatedBy: by,
+    version: 1,
+    uri: uriOf(context.call.version, [segment('audit_events', event.event_id)]),
+  };
+}
+
+async function page(context: Context, filter: Parameters<Context['auditReader']['list']>[0]) {
+  const events = await context.auditReader.list({ ...filter, limit: filter.limit + 1 });
+  const shown = events.slice(0, filter.limit);
+  return listed(
+    shown.map((event) => record(event, context)),
+    events.length > filter.limit ? shown.at(-1)?.event_id : undefined,
+  );
+}
+
+function timeOf(text: string | undefined, pointer: string): number | undefined {
+  if (text === undefined) return undefined;
+  const at = Date.parse(text);
+  if (Number.isNaN(at)) throw invalid(pointer, 'format', 'must be a time such as 2026-01-31T00:00:00Z');
+  return at;
+}
+
+const exact = (description: string) => Type.Optional(Type.String({ maxLength: 256, description }));
+const SearchBody = Type.Object(
+  {
+    principal: exact('Name of a user, as it was.'),
+    action: exact('Such as `tables.create`.'),
+    outcome: exact('`0`, `begun`, or a code.'),
+    objectId: exact('Id of an object, as events have it.'),
+    requestId: exact('Id of a request.'),
+    target: Type.Optional(Type.String({ maxLength: 1024, description: 'A part of the path of the request.' })),
+    from: Type.Optional(Timestamp),
+    to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
+    pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: pageSizeDefault })),
+    pageToken: Type.Optional(Type.String({ maxLength: 4096 })),
+  },
+  { additionalProperties: false },
+);
+
+function filterOf(body: Static<typeof SearchBody>) {
+  const { pageSize: _size, pageToken: _token, from, to, ...rest } = body;
+  return { ...rest, from: timeOf(from, '/from'), to: timeOf(to, '/to') };
+}
+
+export const auditEvents: Category<Context> = {
+  name: 'audit_events',
+  singular: 'audit_event',
+  title: 'Audit events',
+  doc: 'Every change and every refusal, in the order in which they were written down. Read only.',
+  parameter: 'eventId',
+  idField: 'eventId',
+  record: EventRecord,
+  example,
+  endpoints: [
+    list({
+      summary: 'Lists audit events, the oldest first.',
+      permission: { privilege: 'read', on: 'parent' },
+      handle: ({ page: { after, limit } }, context) => page(context, { after, limit }),
+    }),
+    get({
+      summary: 'Shows an audit event.',
+      permission: { privilege: 'read', on: 'object' },
+      handle: async ({ path }, context) => {
+        const eventId = path.eventId as string;
+        const event = await context.auditReader.find(eventId);
+        if (!event) {
+          const result = { category: 'audit_events', name: eventId };
+          throw new Failure('OBJECT_NOT_FOUND', `there is no audit event ${JSON.stringify(eventId)}`, result);
+        }
+        return found(record(event, context));
+      },
+    }),
+    action('search', {
+      on: 'collection',
+      summary: 'Finds audit events by who, what, where, when and how it ended.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: ['INVALID_PAGE_TOKEN'],
+      body: SearchBody,
+      result: Type.Object({ auditEvents: Type.Array(EventRecord), nextPageToken: Type.Optional(Type.String()) }),
+      example: { body: { outcome: 'FORBIDDEN', from: '2026-01-31T00:00:00Z' } },
+      handle: async ({ body }, context) => {
+        const after = context.call.pageTokens.read(body.pageToken);
+        return page(context, { after, limit: body.pageSize ?? pageSizeDefault, ...filterOf(body) });
+      },
+    }),
+    action('verify', {
+      on: 'collection',
+      summary: 'Goes over the whole trail: is every line there, and as it was written?',
+      description: 'The heads are worth keeping elsewhere: with them a cut end is found later.',
+      permission: { privilege: 'read', on: 'parent' },
+      cost: 1000,
+      body: Type.Object({}, { additionalProperties: false }),
+      result: Type.Object({
+        eventCount: Type.Integer(),
+        faults: Type.Array(
+          Type.Object({
+            serverId: Type.String(),
+            sequence: Type.Integer(),
+            fault: Type.String({ description: '`missing`, `changed`, or `end`: it does not end where it should.' }),
+          }),
+          { description: 'The first hundred.' },
+        ),
+        heads: Type.Array(Type.Object({ serverId: Type.String(), sequence: Type.Integer(), digest: Type.String() })),
+      }),
+      example: {
+        body: {},
+        result: {
+          eventCount: 42,
+          faults: [],
+          heads: [{ serverId: example.serverId, sequence: 42, digest: example.digest }],
+        },
+      },
+      handle: async (_input, context) => done(await context.auditReader.verify()),
+    }),
+  ],
+};

@@ -1,0 +1,342 @@
+// Grants: what a user or a role may do, on an object and all that is in it, on a collection, or on everything. They hang on ids,
+// so that they stay through renames.
+import { Type } from 'typebox';
+import type { Grant } from '../access/directory.ts';
+import { grantIdOf } from '../access/grants.ts';
+import { categoryOfMark, everywhere, markOf, objectIdsOf, pathOfIds } from '../access/places.ts';
+import type { CatalogObject } from '../catalog/object.ts';
+import { type Privilege, privilegeDocs, privileges } from '../model/privileges.ts';
+import type { Category, PathParameters } from '../standard/endpoint.ts';
+import { Failure } from '../standard/failure.ts';
+import { type Segment, segmentsOfUri, uriOf } from '../standard/paths.ts';
+import {
+  action,
+  type Context,
+  create,
+  created,
+  deleted,
+  done,
+  found,
+  get,
+  list,
+  listed,
+  remove,
+  segment,
+} from './context.ts';
+import { invalid, last, nullable, recordFields } from './fields.ts';
+
+/** What a grant can be on: objects of the store, and the collections of these at the top. */
+const topCategories = [
+  'catalogs',
+  'warehouses',
+  'users',
+  'roles',
+  'identity_providers',
+  'tasks',
+  'queries',
+  'audit_events',
+];
+const objectCategories = [
+  'catalogs',
+  'databases',
+  'tables',
+  'warehouses',
+  'backends',
+  'users',
+  'roles',
+  'identity_providers',
+];
+const checksMax = 1000;
+
+const PrivilegeField = Type.Union(
+  privileges.map((name) => Type.Literal(name, { description: privilegeDocs[name] })),
+  { description: 'What it allows.' },
+);
+const On = Type.String({
+  minLength: 1,
+  maxLength: 4096,
+  description: 'URI of an object, of a collection at the top (`/api/v2/users`), or `/api/v2` for everything.',
+});
+
+export const GrantFields = {
+  grantId: Type.String({ description: 'The same for the same privilege on the same thing.' }),
+  privilege: PrivilegeField,
+  on: Type.String({ description: 'URI of what it is on, as that is called now.' }),
+};
+const GrantRecord = Type.Object({ ...GrantFields, ...recordFields });
+
+export const grantFields = ({ grantId, privilege }: Grant, on: string) => ({ grantId, privilege, on });
+
+/** The URI of what a path of ids leads to. */
+export async function uriOfIds(path: readonly string[], context: Context): Promise<string> {
+  const { version } = context.call;
+  const objects = await context.catalog.names(objectIdsOf(path));
+  if (objects.length > 0)
+    return uriOf(
+      version,
+      objects.map(({ category, name }) => segment(category, name)),
+    );
+  const mark = path.at(-1) as string;
+  return mark === everywhere ? `/api/${version}` : `/api/${version}/${categoryOfMark(mark)}`;
+}
+
+interface Target {
+  readonly category: string;
+  readonly path: readonly Segment[];
+}
+
+/** What a URI names, as far as its form tells. Throws INVALID_PARAMETER. */
+function targetOf(on: string, pointer: string): Target {
+  const names = on.split('/');
+  const [start, api, version, first] = names;
+  const fault = (message: string) => invalid(pointer, 'uri', message);
+  if (start !== '' || api !== 'api' || !/^v\d+$/.test(version ?? '') || names.slice(3).includes(''))
+    throw fault('is not a URI of this service, such as /api/v2/catalogs/default');
+  if (first === undefined) return { category: everywhere, path: [] };
+  if (names.length === 4) {
+    if (!topCategories.includes(first)) throw fault(`is not a collection at the top: ${topCategories.join(', ')}`);
+    return { category: first, path: [] };
+  }
+  if (names.length % 2 === 0) throw fault('names a collection inside an object; grant on the object');
+  const path = readSegments(on, fault);
+  if (first === 'databases') path.unshift(segment('catalogs', 'default'));
+  const unknown = path.find(({ category }) => !objectCategories.includes(category));
+  if (unknown) throw fault(`has no grants on ${unknown.category}; grant on what holds them`);
+  return { category: path[0]?.category as string, path };
+}
+
+function readSegments(on: string, fault: (message: string) => Failure): Segment[] {
+  try {
+    return segmentsOfUri(on);
+  } catch {
+    throw fault('has a percent-escape that is none');
+  }
+}
+
+/** Ids from the root to what a URI names; undefined where it is not there. */
+async function idsOf({ category, path }: Target, context: Context): Promise<string[] | undefined> {
+  if (path.length === 0) return category === everywhere ? [everywhere] : [everywhere, markOf(category)];
+  const steps = await context.catalog.steps(path);
+  return steps.length < path.length
+    ? undefined
+    : pathOfIds(
+        category,
+        steps.map(({ id }) => id),
+      );
+}
+
+/** Who grants or revokes may grant there, and has the privilege itself. */
+async function requireToGrant(privilege: Privilege, target: Target, context: Context): Promise<void> {
+  const { principal } = context.call;
+  await context.access.decisions.require(principal, 'grant', target);
+  await context.access.decisions.require(principal, privilege, target);
+  context.call.permitted = true;
+}
+
+/** Scopes of a token, as the ids that they hang on. What is not there is refused as what one may not do anything with. */
+export async function scopesOf(scopes: readonly { privilege: Privilege; on: string }[], context: Context) {
+  const found = [];
+  for (const [i, { privilege, on }] of scopes.entries()) {
+    const target = targetOf(on, `/scopes/${i}/on`);
+    const permission = { privilege, on: 'object', orWithin: true } as const;
+    if (target.path.length > 0) await context.access.decisions.authorise(context.call.principal, permission, target);
+    const path = await idsOf(target, context);
+    if (!path) throw invalid(`/scopes/${i}/on`, 'exists', `names nothing: ${JSON.stringify(on)}`);
+    found.push({ privilege, path });
+  }
+  return found;
+}
+
+async function record(grant: Grant, grantee: readonly Segment[], context: Context) {
+  const uri = uriOf(context.call.version, [...grantee, segment('grants', grant.grantId)]);
+  const createdAt = new Date(grant.createdAt).toISOString();
+  const { createdBy } = grant;
+  return {
+    ...grantFields(grant, await uriOfIds(grant.path, context)),
+    createdAt,
+    createdBy,
+    updatedAt: createdAt,
+    updatedBy: createdBy,
+    version: 1,
+    uri,
+  };
+}
+
+function missing(grantId: string): Failure {
+  return new Failure('OBJECT_NOT_FOUND', `there is no grant ${JSON.stringify(grantId)}`, {
+    category: 'grants',
+    name: grantId,
+  });
+}
+
+/** Why somebody may do something: the first reason there is. */
+async function reasonOf(granteeId: string, privilege: Privilege, target: Target, context: Context) {
+  const { directory } = context;
+  const user = directory.users.get(granteeId);
+  const steps = await context.catalog.steps(target.path);
+  const ids = new Set([everywhere, markOf(target.category), ...steps.map(({ id }) => id)]);
+  if (user?.spec.disabled && user.id !== 'root') return null;
+  if (user?.id === 'root') return { kind: 'root', grant: null };
+  const subjects = [granteeId, ...(user ? directory.rolesOf(granteeId) : [])];
+  for (const id of subjects) {
+    for (const grant of directory.grantsOf(id).values()) {
+      const fits = grant.privilege === privilege || grant.privilege === 'own';
+      if (!fits || !ids.has(grant.onId)) continue;
+      const holder = directory.users.has(id)
+        ? segment('users', directory.nameOf(id))
+        : segment('roles', directory.roles.get(id)?.name ?? id);
+      return { kind: 'grant', grant: uriOf(context.call.version, [holder, segment('grants', grant.grantId)]) };
+    }
+  }
+  return steps.some(({ owner }) => owner === granteeId) ? { kind: 'owner', grant: null } : null;
+}
+
+const Check = Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false });
+
+const example = {
+  grantId: 'read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  privilege: 'read',
+  on: '/api/v2/catalogs/default/databases/ssb',
+  createdAt: '2026-01-31T10:00:00.000Z',
+  createdBy: 'root',
+  updatedAt: '2026-01-31T10:00:00.000Z',
+  updatedBy: 'root',
+  version: 1,
+};
+
+/** The same category, in users and in roles. */
+export function grantsIn(parent: 'users' | 'roles'): Category<Context> {
+  const singular = parent === 'users' ? 'user' : 'role';
+  const granteeOf = (path: PathParameters) => [segment(parent, path[singular] as string)];
+  const require = async (path: PathParameters, context: Context) =>
+    last(await context.catalog.require(granteeOf(path))) as CatalogObject;
+  const self = parent === 'users' ? ({ orSelf: true } as const) : {};
+  return {
+    name: 'grants',
+    singular: 'grant',
+    title: `Grants of ${parent}`,
+    doc: `What a ${singular} may do, and on what.`,
+    parameter: 'grantId',
+    idField: 'grantId',
+    parent,
+    record: GrantRecord,
+    example: { ...example, uri: `/api/v2/${parent}/analysts/grants/read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d` },
+    endpoints: [
+      list({
+        summary: `Lists the grants of a ${singular}.`,
+        permission: { privilege: 'read', on: 'parent', ...self },
+        codes: ['OBJECT_NOT_FOUND'],
+        handle: async ({ path, page: { after = '', limit } }, context) => {
+          const grantee = await require(path, context);
+          const all = [...context.directory.grantsOf(grantee.id).values()]
+            .filter(({ grantId }) => grantId > after)
+            .sort((a, b) => (a.grantId < b.grantId ? -1 : 1));
+          const shown = await Promise.all(all.slice(0, limit).map((grant) => record(grant, granteeOf(path), context)));
+          return listed(shown, all.length > limit ? shown.at(-1)?.grantId : undefined);
+        },
+      }),
+      get({
+        summary: 'Shows a grant.',
+        permission: { privilege: 'read', on: 'object', ...self },
+        handle: async ({ path }, context) => {
+          const grantee = await require(path, context);
+          const grant = context.directory.grantsOf(grantee.id).get(path.grantId as string);
+          if (!grant) throw missing(path.grantId as string);
+          return found(await record(grant, granteeOf(path), context));
+        },
+      }),
+      create({
+        summary: `Grants a privilege to a ${singular}.`,
+        description: 'The caller needs `grant` and the privilege itself on what it is on.',
+        permission: { privilege: 'grant', on: 'target' },
+        codes: ['OBJECT_NOT_FOUND', 'OBJECT_ALREADY_EXISTS'],
+        body: Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false }),
+        bodyRequired: true,
+        nameOptional: true,
+        example: { body: { privilege: 'read', on: '/api/v2/catalogs/default/databases/ssb' } },
+        handle: async ({ path, body, ifExists }, context) => {
+          const { privilege, on, name } = body as typeof body & { name?: string };
+          const target = targetOf(on, '/on');
+          await requireToGrant(privilege, target, context);
+          const grantee = await require(path, context);
+          const ids = await idsOf(target, context);
+          if (!ids) throw invalid('/on', 'exists', `names nothing: ${JSON.stringify(on)}`);
+          const grantId = grantIdOf(privilege, ids);
+          if (name !== undefined && name !== grantId)
+            throw invalid('/name', 'grant', `of this grant is ${JSON.stringify(grantId)}; it may be left out`);
+          const outcome = await context.grants.make(grantee.id, privilege, ids, context.call.actor);
+          if (!outcome) throw missing(grantId);
+          if (!outcome.made && ifExists === 'fail')
+            throw new Failure('OBJECT_ALREADY_EXISTS', `the ${singular} has this grant already`, {
+              category: 'grants',
+              name: grantId,
+            });
+          const made = await record(outcome.grant, granteeOf(path), context);
+          return created(made, outcome.made, made.uri);
+        },
+      }),
+      remove({
+        summary: 'Revokes a grant.',
+        description: 'The caller needs `grant` and the privilege itself on what it is on.',
+        permission: { privilege: 'grant', on: 'target' },
+        handle: async ({ path }, context) => {
+          const chain = await context.catalog.find(granteeOf(path));
+          const grant = chain && context.directory.grantsOf(last(chain).id).get(path.grantId as string);
+          const { decisions } = context.access;
+          if (!grant) {
+            // Who may not see the grants of the other is not told that there is none.
+            if (!decisions.isSelf(context.call.principal, granteeOf(path)))
+              await decisions.require(context.call.principal, 'read', { category: parent, path: granteeOf(path) });
+            context.call.permitted = true;
+            return deleted(false);
+          }
+          const on = await uriOfIds(grant.path, context);
+          await requireToGrant(grant.privilege, targetOf(on, '/on'), context);
+          return deleted(await context.grants.remove(grant, context.call.actor));
+        },
+      }),
+      action('check', {
+        on: 'collection',
+        summary: `Tells what a ${singular} may do, and by which grant.`,
+        description: 'Scopes of tokens, and roles that an identity provider vouches for, are not counted.',
+        permission: { privilege: 'read', on: 'parent', ...self },
+        codes: ['OBJECT_NOT_FOUND'],
+        body: Type.Object(
+          { checks: Type.Array(Check, { minItems: 1, maxItems: checksMax }) },
+          { additionalProperties: false },
+        ),
+        bodyRequired: true,
+        result: Type.Object({
+          results: Type.Array(
+            Type.Object({
+              privilege: PrivilegeField,
+              on: Type.String(),
+              allowed: Type.Boolean(),
+              by: nullable(
+                Type.Object({
+                  kind: Type.String({ description: '`grant`, `owner` or `root`.' }),
+                  grant: nullable(Type.String({ description: 'URI of the grant.' })),
+                }),
+              ),
+            }),
+          ),
+        }),
+        example: {
+          body: { checks: [{ privilege: 'read', on: '/api/v2/catalogs/default' }] },
+          result: {
+            results: [{ privilege: 'read', on: '/api/v2/catalogs/default', allowed: false, by: null }],
+          },
+        },
+        handle: async ({ path, body }, context) => {
+          const grantee = await require(path, context);
+          const results = [];
+          for (const [i, { privilege, on }] of body.checks.entries()) {
+            const by = await reasonOf(grantee.id, privilege, targetOf(on, `/checks/${i}/on`), context);
+            results.push({ privilege, on, allowed: by !== null, by });
+          }
+          return done({ results });
+        },
+      }),
+    ],
+  };
+}
