@@ -6,6 +6,7 @@ import { availableParallelism, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import { destination } from 'pino';
 import { type OpenedAccess, openAccess } from './access/open_access.ts';
+import { Passwords } from './access/passwords.ts';
 import { rootToken, rootTokenFileName } from './access/root.ts';
 import { Catalog } from './catalog/catalog.ts';
 import type { CatalogObject } from './catalog/object.ts';
@@ -81,7 +82,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     store,
     observe,
     rootToken: token,
-    passwords: { check: async () => false, fault: () => undefined, hash: async () => '' } as never,
+    passwords: new Passwords(),
     secrets: { get: async () => undefined, put: async () => {}, remove: async () => {} } as never,
     failedLogins: { before: () => {}, failed: () => {}, succeeded: () => {} },
     oidc: {

@@ -27,7 +27,7 @@ export interface Session {
 export interface AccessOptions extends Omit<DecisionOptions, 'directory'> {
   readonly rootToken: string;
   readonly directory: Directory;
-  readonly passwords: Pick<Passwords, 'check'>;
+  readonly passwords: Passwords;
   readonly failedLogins: Pick<FailedLogins, 'before' | 'failed' | 'succeeded'>;
   readonly oidc: OidcUsers;
   readonly clock?: () => number;
@@ -147,11 +147,9 @@ export class Access {
   ): Promise<Session> {
     const { passwords, failedLogins } = this.#options;
     const hash = this.directory.userNamed(name)?.spec.passwordHash;
-    const cached = passwords.check(hash, secret);
-    if (cached instanceof Promise) {
-      failedLogins.before(address, name);
-    }
-    const fits = await cached;
+    // Before the work: who is slowed down shall not have it done. Who was found good lately is not asked.
+    if (!passwords.isVerified(hash, secret)) failedLogins.before(address, name);
+    const fits = await passwords.check(hash, secret);
     // Looked up again: it may have changed while the password was worked out.
     const user = this.directory.userNamed(name);
     if (!fits || !user || user.spec.passwordHash !== hash || !this.directory.isActive(this.#principalOf(user))) {
