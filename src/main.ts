@@ -9,22 +9,21 @@ import { type OpenedAccess, openAccess } from './access/open_access.ts';
 import { Passwords } from './access/passwords.ts';
 import { rootToken, rootTokenFileName } from './access/root.ts';
 import { Catalog } from './catalog/catalog.ts';
-import type { CatalogObject } from './catalog/object.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
+import { catalogsOf, describeWarehouse } from './catalog/warehouse_objects.ts';
 import { commandOf, offlineCommands } from './cli/commands.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
 import { Confinement } from './engines/duckdb/confinement.ts';
 import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import type { Engine } from './engines/engine.ts';
-import { type WarehouseDescription, Warehouses } from './engines/warehouses.ts';
+import { Warehouses } from './engines/warehouses.ts';
 import { Api } from './http/call.ts';
-import { HttpServer, type Operation } from './http/server.ts';
+import { operationsOf } from './http/operations.ts';
+import { HttpServer } from './http/server.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
 import { changeKinds } from './jobs/change_object.ts';
 import { runQueryKind } from './jobs/run_query.ts';
-import { systemActor } from './model/principal.ts';
-import type { BackendSpec, CatalogSpec, WarehouseSpec } from './model/records.ts';
 import { logReader } from './observe/log.ts';
 import { createMetrics, type Metrics } from './observe/metrics.ts';
 import { type Observe, observers } from './observe/observations.ts';
@@ -34,10 +33,9 @@ import { Queries } from './query/queries.ts';
 import { ResultStore } from './query/result_store.ts';
 import { Rows } from './query/rows.ts';
 import { QuerySubmitter } from './query/submit.ts';
-import { defaultCatalogName, defaultWarehouseName } from './resources/catalogs.ts';
+import { bootstrap, userOfVisitor } from './resources/bootstrap.ts';
 import type { Services } from './resources/context.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
-import { ensureBackend, warehouseSpec } from './resources/warehouses.ts';
 import { helpText, readSettings, release, type Settings, SettingsError } from './settings.ts';
 import type { Category } from './standard/endpoint.ts';
 import { Failure } from './standard/failure.ts';
@@ -50,6 +48,8 @@ import { Tasks } from './tasks/tasks.ts';
 export type { RunningServer } from './cli/serve.ts';
 
 const maintainEveryMs = 60_000;
+/** How long credentials that became void may go on in a request that runs. */
+const revalidateEveryMs = 2_000;
 
 export interface ServerHooks {
   /** Fault tests: called before every statement of the store. */
@@ -91,17 +91,17 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
       cached: () => undefined,
       verify: () => Promise.reject(new Failure('UNAUTHENTICATED', 'the token is not valid')),
     } as never,
-    auditKey: Buffer.from(await setting(store, 'audit_key', () => randomBytes(32).toString('base64')), 'base64'),
+    auditKey: await secretKey(store, 'audit_key'),
     auditRetentionDays: 365,
     steps: (path) => parts.services.catalog.steps(path),
     ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
-    makeUser: async () => undefined,
+    makeUser: (token) => userOfVisitor(token, parts.services),
   });
   const parts = assemble({ settings, store, observe, opened, dataDirectory, spoolDirectory, resultsDirectory, hooks });
   const { services } = parts;
   const { access } = opened;
   hooks.assembled?.(services);
-  await bootstrap(services);
+  await bootstrap(services, duckdbEngine.name);
   const categories = categoriesWith(settings);
   const api = new Api({
     categories,
@@ -110,26 +110,32 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     audit: opened.audit,
     addressOf: transport.clientAddressOf,
     contextOf: (call) => ({ ...services, call }),
-    pageTokenKey: await pageTokenKey(store),
+    pageTokenKey: await secretKey(store, 'page_token_key'),
     requestBodyBytesMax: settings.requestBodyBytesMax,
     observe,
   });
   const http = new HttpServer({
     api,
-    operations: operations(store, metrics, categories as readonly Category[]),
-    authenticate: (authorization) => access.authenticate(authorization, ''),
+    operations: operationsOf({
+      ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
+      metrics,
+      document: () => JSON.stringify(openApi(categories as readonly Category[], apiInfo(release))),
+    }),
     limits: settings,
     observe,
     transport,
   });
   measureLoad(metrics, services.warehouses);
   const stopBackground = await startBackground(parts, observe);
+  const revalidation = setInterval(() => api.revalidate(), revalidateEveryMs);
+  revalidation.unref();
   const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
   observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
 
   const closing = async () => {
     const since = performance.now();
     const share = (part: number) => settings.shutdownTimeoutMs * part;
+    clearInterval(revalidation);
     const cancelLate = setTimeout(() => services.history.cancelAll(), share(0.4));
     await http.close(share(0.6));
     clearTimeout(cancelLate);
@@ -218,6 +224,7 @@ function assemble(ground: Ground) {
     retentionDays,
     retryPauseMs: hooks.taskRetryPauseMs,
     observe,
+    trail,
   });
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
   const { pageBytesMax } = settings;
@@ -281,28 +288,6 @@ async function startBackground({ services, statistics }: ReturnType<typeof assem
   };
 }
 
-async function describeWarehouse(catalog: Catalog, name: string): Promise<WarehouseDescription | undefined> {
-  const [object] = (await catalog.find([{ category: 'warehouses', name }])) ?? [];
-  if (!object) return undefined;
-  const backends = (await catalog.list(object.id, 'backends', { limit: 1000 })) as CatalogObject<BackendSpec>[];
-  return {
-    id: object.id,
-    name,
-    spec: object.spec as WarehouseSpec,
-    backends: backends.map((backend) => ({ name: backend.name, disabled: backend.spec.disabled })),
-  };
-}
-
-async function catalogsOf(catalog: Catalog, warehouse: string) {
-  const found: { id: string; name: string }[] = [];
-  for (let after: string | undefined; ; ) {
-    const some = await catalog.list(null, 'catalogs', { after, limit: 1000 });
-    for (const { id, name, spec } of some) if ((spec as CatalogSpec).warehouse === warehouse) found.push({ id, name });
-    if (some.length < 1000) return found;
-    after = some.at(-1)?.name;
-  }
-}
-
 function warehouseDefaults(settings: Settings) {
   return {
     threads: settings.warehouseThreads || availableParallelism(),
@@ -315,69 +300,8 @@ function warehouseDefaults(settings: Settings) {
   };
 }
 
-/** What paths without a catalog, and catalogs without a warehouse, mean. Made at the first start, without waking an engine. */
-async function bootstrap(services: Services): Promise<void> {
-  const { catalog } = services;
-  const spec = warehouseSpec(duckdbEngine.name, services);
-  const make = { parent: null, principal: systemActor, owner: 'root', ifExists: 'return' } as const;
-  if ((await catalog.count(null, 'warehouses')) === 0)
-    await catalog.create({ ...make, category: 'warehouses', name: defaultWarehouseName, spec });
-  for (const warehouse of await catalog.list(null, 'warehouses', { limit: 1000 }))
-    await ensureBackend(warehouse, services, systemActor);
-  if (await catalog.find([{ category: 'catalogs', name: defaultCatalogName }])) return;
-  await catalog.create({
-    ...make,
-    category: 'catalogs',
-    name: defaultCatalogName,
-    spec: { warehouse: defaultWarehouseName } satisfies CatalogSpec,
-  });
-}
-
-/** Kept in the store, so that a page token outlives a restart and is good on every server. */
-async function pageTokenKey(store: Store): Promise<Uint8Array> {
-  const fresh = randomBytes(32).toString('base64');
-  await store.db
-    .insertInto('settings')
-    .values({ key: 'page_token_key', value: fresh })
-    .onConflict((of) => of.column('key').doNothing())
-    .execute();
-  const { value } = await store.db
-    .selectFrom('settings')
-    .select('value')
-    .where('key', '=', 'page_token_key')
-    .executeTakeFirstOrThrow();
-  return Buffer.from(value, 'base64');
-}
-
-/** What is served beside the API (rest-standard B8). */
-function operations(store: Store, metrics: Metrics, categories: readonly Category[]): Record<string, Operation> {
-  let document: string | undefined;
-  const text = 'text/plain; charset=utf-8';
-  return {
-    '/livez': { open: true, run: async () => ({ status: 200, contentType: text, body: 'alive\n' }) },
-    '/readyz': {
-      open: true,
-      run: async () => {
-        try {
-          await store.db.selectFrom('settings').select('key').limit(1).execute();
-          return { status: 200, contentType: text, body: 'ready\n' };
-        } catch {
-          return { status: 503, contentType: text, body: 'the metadata store does not answer\n' };
-        }
-      },
-    },
-    '/metrics': {
-      open: false,
-      run: async () => ({ status: 200, contentType: metrics.contentType, body: await metrics.text() }),
-    },
-    '/openapi.json': {
-      open: false,
-      run: async () => {
-        document ??= JSON.stringify(openApi(categories, apiInfo(release)));
-        return { status: 200, contentType: 'application/json', body: document };
-      },
-    },
-  };
+function secretKey(store: Store, name: string): Promise<Buffer> {
+  return setting(store, name, () => randomBytes(32).toString('base64')).then((text) => Buffer.from(text, 'base64'));
 }
 
 async function main(): Promise<void> {

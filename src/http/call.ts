@@ -4,26 +4,21 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Session } from '../access/access.ts';
 import type { AuditTrail } from '../access/audit.ts';
-import type { Decisions, Place, Reach } from '../access/decisions.ts';
-import type { Actor, Principal } from '../model/principal.ts';
+import type { Decisions, Place } from '../access/decisions.ts';
+import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
-import {
-  type ApiVersion,
-  type Category,
-  changes,
-  costOf,
-  type Endpoint,
-  type Input,
-  type Outcome,
-} from '../standard/endpoint.ts';
+import { type Category, changes, costOf, type Endpoint, type Input, type Outcome } from '../standard/endpoint.ts';
 import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { acceptsJson } from '../standard/media.ts';
-import { readPageToken, signPageToken } from '../standard/page_token.ts';
+import { signPageToken } from '../standard/page_token.ts';
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
 import { decodeBody, hasBody, readBytes } from './body.ts';
+import { type Call, CallActor, RunningCall, tokenOf } from './running_call.ts';
+
+export type { Call } from './running_call.ts';
 
 /** What a call asks of access/. */
 export interface Gate {
@@ -50,94 +45,6 @@ export interface ApiOptions<Context> {
   readonly observe: Observe;
 }
 
-/** What a handler's context is made from. */
-export interface Call {
-  readonly principal: Principal;
-  readonly session: Session;
-  /** The principal in this request, for what is written down about it. */
-  readonly actor: Actor;
-  readonly requestId: string;
-  readonly version: ApiVersion;
-  /** `within`: the caller may not read all of what the path names, but something in it. */
-  readonly reach: Reach;
-  /** Aborted when the client goes away before it has its answer, or its credentials become void. */
-  readonly signal: AbortSignal;
-  /** Reads and makes tokens of a `search`, bound to its URI and body. */
-  readonly pageTokens: { read(token: string | undefined): string | undefined; make(after: string): string };
-  /** The handler has asked for leave itself: for endpoints whose permission is on a `target`. */
-  permitted: boolean;
-}
-
-/** A class, because an object literal with a getter makes V8 a new hidden class each time, which outlives the request. */
-class RunningCall implements Call {
-  readonly principal: Principal;
-  readonly session: Session;
-  readonly actor: Actor;
-  readonly requestId: string;
-  readonly version: ApiVersion;
-  reach: Reach = 'all';
-  permitted = false;
-  revoked = false;
-  readonly #outgoing: ServerResponse;
-  readonly #pageTokenKey: Uint8Array;
-  readonly #scope: string;
-  #controller: AbortController | undefined;
-
-  constructor(
-    session: Session,
-    actor: Actor,
-    version: ApiVersion,
-    outgoing: ServerResponse,
-    pageTokenKey: Uint8Array,
-    scope: string,
-  ) {
-    this.principal = session.principal;
-    this.session = session;
-    this.actor = actor;
-    this.requestId = actor.requestId as string;
-    this.version = version;
-    this.#outgoing = outgoing;
-    this.#pageTokenKey = pageTokenKey;
-    this.#scope = scope;
-  }
-
-  get signal(): AbortSignal {
-    this.#controller ??= disconnection(this.#outgoing);
-    if (this.revoked) this.#controller.abort();
-    return this.#controller.signal;
-  }
-
-  get pageTokens(): Call['pageTokens'] {
-    const scope = this.#scope;
-    const key = this.#pageTokenKey;
-    return { read: (token) => tokenOf(token, key, scope), make: (after) => signPageToken(key, scope, after) };
-  }
-
-  /** Its credentials are no longer good: what it waits for is stopped. */
-  revoke(): void {
-    this.revoked = true;
-    this.#controller?.abort();
-  }
-}
-
-/** Who asks and what for, as far as it is known; then a line of the audit trail. */
-class CallActor implements Actor {
-  id = '';
-  name = '';
-  told = false;
-  readonly action: string;
-  readonly requestId: string;
-  readonly address: string;
-  readonly target: string;
-
-  constructor(action: string, requestId: string, address: string, target: string) {
-    this.action = action;
-    this.requestId = requestId;
-    this.address = address;
-    this.target = target;
-  }
-}
-
 /** What is known of a call when it has ended, for the log. */
 export interface CallEnd {
   readonly answer: Answer;
@@ -145,6 +52,7 @@ export interface CallEnd {
   readonly endpoint: string;
   readonly code: string;
   readonly principal: string | undefined;
+  readonly session: Session | undefined;
 }
 
 const requestIdHeader = 'x-service-request-id';
@@ -154,6 +62,7 @@ export class Api<Context> {
   readonly #routes: Routes<Context>;
   readonly #parameters = new Map<Endpoint<Context>, Parameters>();
   readonly #running = new Set<RunningCall>();
+  readonly #sending = new Map<ServerResponse, Session>();
 
   constructor(options: ApiOptions<Context>) {
     this.#options = options;
@@ -178,12 +87,50 @@ export class Api<Context> {
     }
     const { endpoint, actor } = seen;
     if (endpoint && actor) this.#tell(endpoint, actor, code);
-    return { answer, requestId, endpoint: actor?.action ?? '-', code, principal: actor?.name || undefined };
+    return {
+      answer,
+      requestId,
+      endpoint: actor?.action ?? '-',
+      code,
+      principal: actor?.name || undefined,
+      session: seen.session,
+    };
   }
 
   /** Looks at the calls that run: those whose credentials became void are ended. To be called every few seconds. */
   revalidate(): void {
-    for (const call of this.#running) if (!this.#options.access.isGood(call.session)) call.revoke();
+    const { access } = this.#options;
+    for (const call of this.#running) if (!access.isGood(call.session)) call.revoke();
+    for (const [outgoing, session] of this.#sending) if (!access.isGood(session)) outgoing.destroy();
+  }
+
+  /** An answer that takes long to send is looked at too. */
+  watch(outgoing: ServerResponse, session: Session): void {
+    this.#sending.set(outgoing, session);
+    outgoing.once('close', () => this.#sending.delete(outgoing));
+  }
+
+  /** For what is served beside the API. Throws as a call would. */
+  async admit(
+    incoming: IncomingMessage,
+    path: string,
+    needs: 'credentials' | { readonly privilege: Privilege; readonly category: string },
+  ): Promise<void> {
+    const { access, audit, limits, addressOf } = this.#options;
+    const actor = new CallActor(path.slice(1), randomUUID(), addressOf(incoming), path);
+    try {
+      const { principal } = await this.#authenticate(incoming, actor);
+      actor.id = principal.id;
+      actor.name = principal.name;
+      limits.charge(principal.id, actor.address, costBeside);
+      if (needs !== 'credentials') {
+        const { privilege, category } = needs;
+        await access.decisions.require(principal, privilege, { category, path: [] });
+      }
+    } catch (error) {
+      if (error instanceof Failure) audit.note(actor.id === '' ? strangerOf(actor) : actor, { outcome: error.code });
+      throw error;
+    }
   }
 
   async #answer(
@@ -204,6 +151,7 @@ export class Api<Context> {
     seen.endpoint = endpoint;
     seen.actor = actor;
     const session = await this.#authenticate(incoming, actor);
+    seen.session = session;
     const { principal } = session;
     actor.id = principal.id;
     actor.name = principal.name;
@@ -319,13 +267,10 @@ function noBody(incoming: IncomingMessage, verb: string): undefined {
   throw new Failure('BODY_NOT_ALLOWED', `a ${verb === 'delete' ? 'DELETE' : 'GET'} takes no body`);
 }
 
-function tokenOf(token: unknown, key: Uint8Array, scope: string): string | undefined {
-  return token === undefined ? undefined : readPageToken(key, scope, token as string);
-}
-
 interface Seen<Context> {
   endpoint?: Endpoint<Context>;
   actor?: CallActor;
+  session?: Session;
 }
 
 const endpointNames = new WeakMap<object, string>();
@@ -340,6 +285,8 @@ function nameOfEndpoint<Context>({ endpoint, category }: Route<Context>): string
   return name;
 }
 
+/** What a call beside the API costs. */
+const costBeside = 5;
 /** What an attempt without good credentials costs its address. */
 const strangerCost = 10;
 const refusals: ReadonlySet<Code> = new Set<Code>(['UNAUTHENTICATED', 'FORBIDDEN', 'RATE_LIMITED']);
@@ -373,13 +320,4 @@ function optionsAnswer<Context>(routes: Routes<Context>, path: string): Answer {
     throw error;
   }
   throw new Error('OPTIONS is no endpoint');
-}
-
-function disconnection(outgoing: ServerResponse): AbortController {
-  const controller = new AbortController();
-  if (outgoing.destroyed) controller.abort();
-  outgoing.once('close', () => {
-    if (!outgoing.writableFinished) controller.abort();
-  });
-  return controller;
 }

@@ -4,6 +4,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import { type Answer, answerOfFailure } from '../standard/envelope.ts';
@@ -31,19 +32,21 @@ export interface HttpLimits {
 
 /** Something served beside /api/: its answer, or a Failure thrown. */
 export interface Operation {
-  readonly open: boolean;
+  readonly needs: 'nothing' | 'credentials' | { readonly privilege: Privilege; readonly category: string };
   run(): Promise<{ readonly status: number; readonly contentType: string; readonly body: string }>;
 }
 
 export interface HttpOptions<Context> {
   readonly api: Api<Context>;
   readonly operations: Readonly<Record<string, Operation>>;
-  readonly authenticate: (authorization: string | undefined) => unknown;
   readonly limits: HttpLimits;
   readonly observe: Observe;
   /** Without it: plain HTTP, and no proxy is believed. */
   readonly transport?: Transport;
 }
+
+/** Answers of which so much is still unsent are cut when the credentials that they were asked for with become void. */
+const slowAnswerBytesMin = 256 * 1024;
 
 export class HttpServer<Context> {
   readonly #server: Server;
@@ -165,8 +168,9 @@ export class HttpServer<Context> {
       await this.#beside(incoming, outgoing);
       return;
     }
-    const { answer, requestId, endpoint, code, principal } = await this.#options.api.call(incoming, outgoing);
+    const { answer, requestId, endpoint, code, principal, session } = await this.#options.api.call(incoming, outgoing);
     this.#writer.send(outgoing, answer, requestId, this.#stopping);
+    if (session && outgoing.writableLength > slowAnswerBytesMin) this.#options.api.watch(outgoing, session);
     this.#options.observe({
       kind: 'requestEnded',
       requestId,
@@ -198,7 +202,7 @@ export class HttpServer<Context> {
       if (incoming.method !== 'GET' && incoming.method !== 'HEAD') {
         throw new Failure('METHOD_NOT_ALLOWED', 'this URI has GET only', { allow: ['GET', 'HEAD'] });
       }
-      if (!operation.open) this.#options.authenticate(incoming.headers.authorization);
+      if (operation.needs !== 'nothing') await this.#options.api.admit(incoming, path, operation.needs);
       const { status, contentType, body } = await operation.run();
       outgoing.writeHead(status, {
         ...this.#writer.headersOfAll,

@@ -1,8 +1,9 @@
 // Warehouses: what runs SQL. Their limits are kept here; their processes are engines/warehouses.ts.
 import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
+import { catalogsOf } from '../catalog/warehouse_objects.ts';
 import type { Actor } from '../model/principal.ts';
-import type { BackendSpec, CatalogSpec, WarehouseSpec } from '../model/records.ts';
+import type { BackendSpec, WarehouseSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { embeddedBackendName } from './backends.ts';
@@ -159,16 +160,6 @@ async function setSuspended(path: PathParameters, suspended: boolean, context: C
   return done(await render(pathOf(path), [changed.object ?? object], context, as));
 }
 
-async function catalogsIn(warehouse: string, context: Context): Promise<string[]> {
-  const names: string[] = [];
-  for (let after: string | undefined; ; ) {
-    const some = await context.catalog.list(null, 'catalogs', { limit: 1000, ...defined({ after }) });
-    for (const one of some) if ((one.spec as CatalogSpec).warehouse === warehouse) names.push(one.name);
-    if (some.length < 1000) return names;
-    after = some.at(-1)?.name;
-  }
-}
-
 const none = Type.Object({}, { additionalProperties: false });
 
 export const warehouses: Category<Context> = {
@@ -292,7 +283,7 @@ export const warehouses: Category<Context> = {
         const chain = (await context.catalog.find(pathOf(path))) as [Warehouse] | undefined;
         if (!chain) return deleted(false);
         const [object] = chain;
-        const living = await catalogsIn(object.name, context);
+        const living = (await catalogsOf(context.catalog, object.name)).map(({ name }) => name);
         if (living.length > 0)
           throw new Failure('IN_USE', `catalogs live in the warehouse: ${dottedNames(living)}`, { catalogs: living });
         const was = await context.catalog.drop(object, {

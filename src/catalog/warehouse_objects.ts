@@ -1,0 +1,30 @@
+// What the catalog knows of a warehouse, for who starts its processes.
+import type { WarehouseDescription } from '../engines/warehouses.ts';
+import type { BackendSpec, CatalogSpec, WarehouseSpec } from '../model/records.ts';
+import type { Catalog } from './catalog.ts';
+import type { CatalogObject } from './object.ts';
+
+const pageSize = 1000;
+
+export async function describeWarehouse(catalog: Catalog, name: string): Promise<WarehouseDescription | undefined> {
+  const [object] = (await catalog.find([{ category: 'warehouses', name }])) ?? [];
+  if (!object) return undefined;
+  const backends = (await catalog.list(object.id, 'backends', { limit: pageSize })) as CatalogObject<BackendSpec>[];
+  return {
+    id: object.id,
+    name,
+    spec: object.spec as WarehouseSpec,
+    backends: backends.map((backend) => ({ name: backend.name, disabled: backend.spec.disabled })),
+  };
+}
+
+/** The catalogs that live in a warehouse. */
+export async function catalogsOf(catalog: Catalog, warehouse: string): Promise<{ id: string; name: string }[]> {
+  const found: { id: string; name: string }[] = [];
+  for (let after: string | undefined; ; ) {
+    const some = await catalog.list(null, 'catalogs', { after, limit: pageSize });
+    for (const { id, name, spec } of some) if ((spec as CatalogSpec).warehouse === warehouse) found.push({ id, name });
+    if (some.length < pageSize) return found;
+    after = some.at(-1)?.name;
+  }
+}

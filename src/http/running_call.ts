@@ -1,0 +1,108 @@
+// A call while it runs: what its handler is given, and by whom and for what it was made, as the audit trail wants it.
+import type { ServerResponse } from 'node:http';
+import type { Session } from '../access/access.ts';
+import type { Reach } from '../access/decisions.ts';
+import type { Actor, Principal } from '../model/principal.ts';
+import type { ApiVersion } from '../standard/endpoint.ts';
+import { readPageToken, signPageToken } from '../standard/page_token.ts';
+
+/** What a handler's context is made from. */
+export interface Call {
+  readonly principal: Principal;
+  readonly session: Session;
+  /** The principal in this request, for what is written down about it. */
+  readonly actor: Actor;
+  readonly requestId: string;
+  readonly version: ApiVersion;
+  /** `within`: the caller may not read all of what the path names, but something in it. */
+  readonly reach: Reach;
+  /** Aborted when the client goes away before it has its answer, or its credentials become void. */
+  readonly signal: AbortSignal;
+  /** Reads and makes tokens of a `search`, bound to its URI and body. */
+  readonly pageTokens: { read(token: string | undefined): string | undefined; make(after: string): string };
+  /** The handler has asked for leave itself: for endpoints whose permission is on a `target`. */
+  permitted: boolean;
+}
+
+/** A class, because an object literal with a getter makes V8 a new hidden class each time, which outlives the request. */
+export class RunningCall implements Call {
+  readonly principal: Principal;
+  readonly session: Session;
+  readonly actor: Actor;
+  readonly requestId: string;
+  readonly version: ApiVersion;
+  reach: Reach = 'all';
+  permitted = false;
+  revoked = false;
+  readonly #outgoing: ServerResponse;
+  readonly #pageTokenKey: Uint8Array;
+  readonly #scope: string;
+  #controller: AbortController | undefined;
+
+  constructor(
+    session: Session,
+    actor: Actor,
+    version: ApiVersion,
+    outgoing: ServerResponse,
+    pageTokenKey: Uint8Array,
+    scope: string,
+  ) {
+    this.principal = session.principal;
+    this.session = session;
+    this.actor = actor;
+    this.requestId = actor.requestId as string;
+    this.version = version;
+    this.#outgoing = outgoing;
+    this.#pageTokenKey = pageTokenKey;
+    this.#scope = scope;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= disconnection(this.#outgoing);
+    if (this.revoked) this.#controller.abort();
+    return this.#controller.signal;
+  }
+
+  get pageTokens(): Call['pageTokens'] {
+    const scope = this.#scope;
+    const key = this.#pageTokenKey;
+    return { read: (token) => tokenOf(token, key, scope), make: (after) => signPageToken(key, scope, after) };
+  }
+
+  /** Its credentials are no longer good: what it waits for is stopped. */
+  revoke(): void {
+    this.revoked = true;
+    this.#controller?.abort();
+  }
+}
+
+/** Who asks and what for, as far as it is known; then a line of the audit trail. */
+export class CallActor implements Actor {
+  id = '';
+  name = '';
+  told = false;
+  readonly action: string;
+  readonly requestId: string;
+  readonly address: string;
+  readonly target: string;
+
+  constructor(action: string, requestId: string, address: string, target: string) {
+    this.action = action;
+    this.requestId = requestId;
+    this.address = address;
+    this.target = target;
+  }
+}
+
+export function tokenOf(token: unknown, key: Uint8Array, scope: string): string | undefined {
+  return token === undefined ? undefined : readPageToken(key, scope, token as string);
+}
+
+function disconnection(outgoing: ServerResponse): AbortController {
+  const controller = new AbortController();
+  if (outgoing.destroyed) controller.abort();
+  outgoing.once('close', () => {
+    if (!outgoing.writableFinished) controller.abort();
+  });
+  return controller;
+}
