@@ -1,0 +1,193 @@
+// Passwords: the hash others can read, the same work for nobody, how many at once, what is remembered and for how long.
+import assert from 'node:assert/strict';
+import { argon2Sync } from 'node:crypto';
+import { describe, it } from 'node:test';
+import { needsRehash, Passwords, passwordFault } from '../../src/access/passwords.ts';
+
+const password = 'correct horse battery staple';
+const phcForm = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/;
+const limited = { name: 'Failure', code: 'RATE_LIMITED', retryAfterSeconds: 1 };
+
+describe('a hash', () => {
+  const passwords = new Passwords();
+
+  it('is argon2id as a PHC string, and another each time', async () => {
+    const [one, two] = [await passwords.hash(password), await passwords.hash(password)];
+    assert.match(one, phcForm);
+    assert.notEqual(one, two);
+    const [, , , , salt = '', tag = ''] = one.split('$');
+    const nonce = Buffer.from(salt, 'base64');
+    const again = argon2Sync('argon2id', {
+      message: password,
+      nonce,
+      memory: 19_456,
+      passes: 2,
+      parallelism: 1,
+      tagLength: 32,
+    });
+    assert.equal(again.toString('base64').replace(/=+$/, ''), tag);
+  });
+
+  it('fits its password only', async () => {
+    const phc = await passwords.hash(password);
+    assert.equal(await passwords.check(phc, password), true);
+    for (const wrong of ['', `${password} `, password.toUpperCase(), `${password}\0`])
+      assert.equal(await passwords.check(phc, wrong), false, JSON.stringify(wrong));
+  });
+
+  it('fits however the letters were composed', async () => {
+    const phc = await passwords.hash('Z\u00fcrich Stra\u00dfe');
+    assert.equal(await passwords.check(phc, 'Zu\u0308rich Stra\u00dfe'), true);
+  });
+
+  it('of other parameters is still good, and is to be made anew', async () => {
+    const salt = Buffer.alloc(16, 1);
+    const tag = argon2Sync('argon2id', {
+      message: password,
+      nonce: salt,
+      memory: 1024,
+      passes: 3,
+      parallelism: 2,
+      tagLength: 16,
+    });
+    const text = (bytes: Buffer) => bytes.toString('base64').replace(/=+$/, '');
+    const phc = `$argon2id$v=19$m=1024,t=3,p=2$${text(salt)}$${text(tag)}`;
+    assert.equal(await passwords.check(phc, password), true);
+    assert.equal(needsRehash(phc), true);
+    assert.equal(needsRehash(await passwords.hash(password)), false);
+  });
+
+  const salt = 'A'.repeat(22);
+  const tag = 'A'.repeat(43);
+  for (const broken of [
+    '',
+    password,
+    `$argon2i$v=19$m=19456,t=2,p=1$${salt}$${tag}`,
+    `$argon2id$v=16$m=19456,t=2,p=1$${salt}$${tag}`,
+    `$argon2id$v=19$m=999999,t=2,p=1$${salt}$${tag}`,
+    `$argon2id$v=19$m=19456,t=99,p=1$${salt}$${tag}`,
+    `$argon2id$v=19$m=7,t=2,p=1$${salt}$${tag}`,
+    `$argon2id$v=19$m=19456,t=0,p=1$${salt}$${tag}`,
+    `$argon2id$v=19$m=19456,t=2,p=1$${salt}$`,
+    `$argon2id$v=19$m=19456,t=2,p=1$${salt}$${tag}\n`,
+  ])
+    it(`that is none, or asks for too much, fits nothing: ${JSON.stringify(broken)}`, async () => {
+      assert.equal(await passwords.check(broken, password), false);
+      assert.equal(needsRehash(broken), true);
+    });
+});
+
+describe('no hash', () => {
+  it('fits nothing, and takes a turn like a wrong password', async () => {
+    const passwords = new Passwords({ runningMax: 1, waitingMax: 0 });
+    for (const check of [() => passwords.check(undefined, password), () => passwords.verifyNothing(password)]) {
+      const running = check();
+      // No further one has a place: the work is really done.
+      await assert.rejects(async () => passwords.check(undefined, 'another'), limited);
+      assert.equal(await running, false);
+      assert.equal(passwords.isVerified(undefined, password), false);
+    }
+  });
+});
+
+describe('what is verified', () => {
+  it('is known at once, until its time is over', async () => {
+    let now = 1_000_000;
+    const passwords = new Passwords({ clock: () => now, verifiedMs: 1000 });
+    const phc = await passwords.hash(password);
+    assert.equal(passwords.isVerified(phc, password), false);
+    assert.equal(await passwords.check(phc, password), true);
+    now += 999;
+    assert.equal(passwords.check(phc, password), true);
+    assert.equal(passwords.isVerified(phc, password), true);
+    now += 1;
+    assert.equal(passwords.isVerified(phc, password), false, 'asking did not make it longer');
+    const again = passwords.check(phc, password);
+    assert.ok(again instanceof Promise);
+    assert.equal(await again, true);
+  });
+
+  it('is not known with another password or another hash', async () => {
+    const passwords = new Passwords();
+    const phc = await passwords.hash(password);
+    assert.equal(await passwords.check(phc, password), true);
+    assert.ok(passwords.check(phc, `${password}x`) instanceof Promise);
+    const changed = await passwords.hash('a new password');
+    const old = passwords.check(changed, password);
+    assert.ok(old instanceof Promise);
+    assert.equal(await old, false);
+  });
+
+  it('does not grow without bound; the oldest goes first', async () => {
+    const passwords = new Passwords({ verifiedMax: 2 });
+    const hashes = await Promise.all([1, 2, 3].map(() => passwords.hash(password)));
+    for (const phc of hashes) assert.equal(await passwords.check(phc, password), true);
+    assert.deepEqual(
+      hashes.map((phc) => passwords.isVerified(phc, password)),
+      [false, true, true],
+    );
+  });
+});
+
+describe('many at once', () => {
+  it('run a few at a time, wait in order, and are refused beyond', async () => {
+    const passwords = new Passwords({ runningMax: 2, waitingMax: 3 });
+    const ended: number[] = [];
+    const all = [0, 1, 2, 3, 4].map((i) => passwords.hash(password).then(() => ended.push(i)));
+    await assert.rejects(passwords.hash(password), limited);
+    await assert.rejects(async () => passwords.check(undefined, password), limited);
+    await Promise.all(all);
+    assert.deepEqual(ended.toSorted(), [0, 1, 2, 3, 4]);
+    assert.equal(ended.indexOf(4) > ended.indexOf(2), true);
+    assert.match(await passwords.hash(password), phcForm, 'places are free again');
+  });
+
+  it('of the same pair are one piece of work', async () => {
+    const passwords = new Passwords({ runningMax: 1, waitingMax: 0 });
+    const phc = await passwords.hash(password);
+    const answers = await Promise.all(Array.from({ length: 100 }, () => passwords.check(phc, password)));
+    assert.ok(answers.every((answer) => answer === true));
+  });
+
+  it('do not wait for ever', async () => {
+    const passwords = new Passwords({ runningMax: 1, waitMsMax: 0 });
+    const running = Promise.all([passwords.hash(password)]);
+    // Ten before it: its time is over long before its turn.
+    const waiting = Array.from({ length: 10 }, () => passwords.hash(password));
+    const outcomes = await Promise.allSettled(waiting);
+    await running;
+    const refused = outcomes.filter((one) => one.status === 'rejected');
+    assert.ok(refused.length >= 9, `${refused.length} refused`);
+    for (const { reason } of refused) assert.equal(reason.code, 'RATE_LIMITED');
+    assert.match(await passwords.hash(password), phcForm);
+  });
+
+  it('that nobody waits for any more end quietly', async () => {
+    const passwords = new Passwords({ runningMax: 1, waitingMax: 0 });
+    const running = passwords.hash(password);
+    void passwords.check(undefined, password);
+    await running;
+  });
+});
+
+describe('a new password', () => {
+  const cases: [string, string, RegExp | undefined][] = [
+    ['seven characters', '1234567', /at least 8/],
+    ['eight characters', '12345678', undefined],
+    ['four characters of two units each', '😀😀😀😀', /at least 8/],
+    ['1024 characters', 'x'.repeat(1024), undefined],
+    ['1025 characters', 'x'.repeat(1025), /at most 1024/],
+    ['half a character', 'password\ud83d', /well-formed/],
+    ['a NUL', 'pass\0word', /NUL/],
+    ['the name of the user', 'Ada.Lovelace', /name of the user/],
+    ['a space at its ends', ' 12345678 ', undefined],
+    ['no digit', 'nothing else', undefined],
+  ];
+  for (const [what, text, fault] of cases)
+    it(`with ${what} is ${fault ? 'refused' : 'taken'}`, () => {
+      const found = passwordFault(text, 'ada.lovelace');
+      if (fault) assert.match(found ?? '', fault);
+      else assert.equal(found, undefined);
+      assert.equal(new Passwords().fault(text, 'ada.lovelace'), found);
+    });
+});
