@@ -182,10 +182,11 @@ export class Api<Context> {
       ifExists: route.ifExists,
     };
     const outcome = await this.#handle(call, () => endpoint.handle(input as Input<never, never>, contextOf(call)));
-    // What was there before is shown to those who may read it.
-    if (outcome.outcome === 'created' && !outcome.created) {
+    // What was there before is shown to those who may read it; what a handler gave leave for is what its caller said.
+    if (outcome.outcome === 'created' && !outcome.created && endpoint.permission.on !== 'target') {
       const made = segmentsOfUri(outcome.uri);
-      await access.decisions.require(principal, 'read', { category: made[0]?.category ?? category.name, path: made });
+      const place = { category: made[0]?.category ?? category.name, path: made };
+      await access.decisions.authorise(principal, toSee, place);
     }
     return answerOf(
       outcome,
@@ -285,6 +286,7 @@ function nameOfEndpoint<Context>({ endpoint, category }: Route<Context>): string
   return name;
 }
 
+const toSee = { privilege: 'read', on: 'object', orSelf: true } as const;
 /** What a call beside the API costs. */
 const costBeside = 5;
 /** What an attempt without good credentials costs its address. */
