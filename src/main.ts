@@ -127,7 +127,12 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   });
   measureLoad(metrics, services.warehouses);
   const stopBackground = await startBackground(parts, observe);
-  const revalidation = setInterval(() => api.revalidate(), revalidateEveryMs);
+  const revalidation = setInterval(() => {
+    api.revalidate();
+    services.tasks
+      .revalidate((principal) => opened.directory.isActive(principal))
+      .catch((error: unknown) => observe({ kind: 'backgroundError', what: 'tasks of disabled users', error }));
+  }, revalidateEveryMs);
   revalidation.unref();
   const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
   observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });

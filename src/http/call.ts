@@ -150,6 +150,7 @@ export class Api<Context> {
     const actor = new CallActor(nameOfEndpoint(route), requestId, addressOf(incoming), path);
     seen.endpoint = endpoint;
     seen.actor = actor;
+    refuseOtherSites(incoming);
     const session = await this.#authenticate(incoming, actor);
     seen.session = session;
     const { principal } = session;
@@ -266,6 +267,16 @@ export class Api<Context> {
 function noBody(incoming: IncomingMessage, verb: string): undefined {
   if (!hasBody(incoming)) return undefined;
   throw new Failure('BODY_NOT_ALLOWED', `a ${verb === 'delete' ? 'DELETE' : 'GET'} takes no body`);
+}
+
+/**
+ * Browsers say which page a request comes from, and send along credentials that they remember: another site's page must not use
+ * them. Other clients send no such header.
+ */
+function refuseOtherSites({ headers }: IncomingMessage): void {
+  const site = headers['sec-fetch-site'];
+  if (site === undefined || site === 'same-origin' || site === 'none') return;
+  throw new Failure('FORBIDDEN', 'requests from pages of other sites are refused');
 }
 
 interface Seen<Context> {

@@ -16,6 +16,7 @@ export function runQueryKind(parts: {
   return {
     type: runQueryTask,
     attemptsMax: 3,
+    actsAsPrincipal: true,
     async run(task, { signal }) {
       const { taskId, principal, target } = task;
       // Who was disabled since may not go on.

@@ -99,6 +99,11 @@ export class TaskRunner {
     }
   }
 
+  /** What runs. */
+  records(): TaskRecord[] {
+    return [...this.#running.values()].map(({ record }) => record);
+  }
+
   /** The record with the progress that is not in the store yet. */
   live(row: TaskRow): TaskRecord {
     const task = this.#running.get(row.task_id);

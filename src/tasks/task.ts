@@ -42,6 +42,8 @@ export interface TaskKind {
   readonly type: string;
   /** How often a task is begun before it fails for good. */
   readonly attemptsMax: number;
+  /** It does what its principal may: it is stopped when that may no longer act. */
+  readonly actsAsPrincipal?: boolean;
   /** Absent: tasks of this type are only adopted or recorded, and end TASK_INTERRUPTED when their process dies. */
   run?(task: TaskRecord, context: TaskContext): Promise<unknown>;
   /** Called when a task ended without `run` having seen it end: cancelled while pending, or given up at a start. May be lost in a crash. */

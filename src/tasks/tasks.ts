@@ -184,6 +184,13 @@ export class Tasks {
     return this.get(taskId);
   }
 
+  /** Cancels what runs as a principal that may no longer act. To be called every few seconds. */
+  async revalidate(isActive: (principal: Principal) => boolean): Promise<void> {
+    for (const { taskId, type, principal } of this.#runner.records())
+      if (this.#kinds.get(type)?.actsAsPrincipal && !isActive(principal))
+        await this.cancel(taskId, { ...systemActor, action: 'tasks.revalidate' });
+  }
+
   /** Cancels an unfinished task first. False where there is none. Throws TASK_NOT_CANCELLABLE if it does not end in time. */
   async remove(taskId: string, actor: Actor): Promise<boolean> {
     let record = await this.cancel(taskId, actor);
