@@ -261,9 +261,11 @@ export class Queries {
         ];
         const chain = await catalog.findFolded(path);
         if (chain && decisions.mayOn(principal, privilege, 'catalogs', chain)) continue;
-        // Who may read it knows that it is there.
-        if (chain && decisions.mayOn(principal, 'read', 'catalogs', chain))
-          throw forbidden(privilege, { category: 'catalogs', path: chain });
+        // Who may read or write it knows that it is there.
+        const knows = (['read', 'write'] as const).some(
+          (one) => chain && decisions.mayOn(principal, one, 'catalogs', chain),
+        );
+        if (chain && knows) throw forbidden(privilege, { category: 'catalogs', path: chain });
         if (chain) throw hidden();
         // A table that only the engine knows is half made or not ours: refused as if it were not there.
         const holder = (await catalog.findFolded(path.slice(0, 2))) ?? [];
