@@ -8,11 +8,13 @@ import { destination } from 'pino';
 import { type OpenedAccess, openAccess } from './access/open_access.ts';
 import { Passwords } from './access/passwords.ts';
 import { rootToken, rootTokenFileName } from './access/root.ts';
+import { SecretKeyError } from './access/secrets.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
 import { catalogsOf, describeWarehouse } from './catalog/warehouse_objects.ts';
-import { commandOf, offlineCommands } from './cli/commands.ts';
+import { commandOf } from './cli/command.ts';
+import { offlineCommands } from './cli/commands.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
 import { Confinement } from './engines/duckdb/confinement.ts';
 import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
@@ -42,7 +44,7 @@ import { Failure } from './standard/failure.ts';
 import { openApi } from './standard/openapi.ts';
 import { StoreTooNew } from './store/migrations.ts';
 import { StoreInUse } from './store/sqlite.ts';
-import { openStore, type Store, setting } from './store/store.ts';
+import { openStore, type Store, setting, storeFileName } from './store/store.ts';
 import { Tasks } from './tasks/tasks.ts';
 
 export type { RunningServer } from './cli/serve.ts';
@@ -69,7 +71,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
   await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
-  const store = await openStore({ file: join(dataDirectory, 'metadata.sqlite'), inject: hooks.injectStore });
+  const store = await openStore({ file: join(dataDirectory, storeFileName), inject: hooks.injectStore });
   // Only who holds the store may touch what is beside it.
   await rm(spoolDirectory, { recursive: true, force: true });
   for (const directory of [spoolDirectory, resultsDirectory]) await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -320,7 +322,7 @@ async function main(): Promise<void> {
 }
 
 /** Told without a stack: who starts the command can mend it. */
-const forPeople = [SettingsError, StoreInUse, StoreTooNew];
+const forPeople = [SettingsError, SecretKeyError, StoreInUse, StoreTooNew];
 
 if (import.meta.main) {
   main().catch((error: unknown) => {

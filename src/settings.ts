@@ -104,6 +104,8 @@ function requireConsistent(read: Settings): void {
     throw new SettingsError(
       `headersTimeoutMs (${read.headersTimeoutMs}) must not be larger than requestTimeoutMs (${read.requestTimeoutMs})`,
     );
+  if (read.secretKey !== '' && read.secretKeyFile !== '')
+    throw new SettingsError(`${variableOf('secretKey')} and secretKeyFile both give the key: give one of them`);
 }
 
 /**

@@ -8,6 +8,7 @@ export const sections = [
   'Limits of HTTP',
   'Queries and tasks',
   'Defaults of warehouses',
+  'Commands',
   'Other',
 ] as const;
 
@@ -99,6 +100,19 @@ export const settings = define({
     type: 'string',
     default: '',
     doc: 'Addresses or CIDR blocks, separated by commas, of proxies whose `X-Forwarded-For` is believed.',
+  },
+  secretKeyFile: {
+    section: 'Server',
+    type: 'path',
+    default: '',
+    doc: 'The file with the key that encrypts the secrets in the store: 32 random bytes in base64 or hexadecimal. Without it and `TABULARIUM_SECRET_KEY`, `secret.key` in the data directory, which the first start makes.',
+  },
+  secretKey: {
+    section: 'Server',
+    type: 'string',
+    only: 'variable',
+    default: '',
+    doc: 'The key itself, in place of `secretKeyFile`.',
   },
   demo: {
     section: 'Demo',
@@ -312,6 +326,21 @@ export const settings = define({
     values: ['auto', 'required', 'off'],
     default: 'auto',
     doc: 'Whether engines run in Linux namespaces of their own, without network and with nothing of the machine but their program and data: `auto`, where the platform allows it; `required`, or they do not start; `off`.',
+  },
+  newKeyFile: {
+    section: 'Commands',
+    type: 'path',
+    only: 'flag',
+    command: 'secrets rotate',
+    default: '',
+    doc: 'For `secrets rotate`: the file that holds the new key. It is used from there, and the old file is left alone.',
+  },
+  secretKeyNew: {
+    section: 'Commands',
+    type: 'string',
+    only: 'variable',
+    default: '',
+    doc: 'For `secrets rotate`: the new key itself. A server that has it too opens a store that is encrypted with either.',
   },
   help: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints this text and ends.' },
   version: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints the version and ends.' },

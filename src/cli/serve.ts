@@ -2,7 +2,7 @@
 // server is made is handed in by main.ts.
 import { join } from 'node:path';
 import { release, type Settings } from '../settings.ts';
-import { type Command, defaultCommand } from './commands.ts';
+import { type Command, defaultCommand } from './command.ts';
 import { runDemo } from './demo.ts';
 
 export interface RunningServer {

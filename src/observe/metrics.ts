@@ -163,6 +163,9 @@ function reader({
       case 'serverStopped':
       case 'tlsExpiring':
       case 'tlsKeyExposed':
+      case 'secretKeyExposed':
+      case 'identityKeysFetched':
+      case 'identityKeysFailed':
         break;
     }
   };

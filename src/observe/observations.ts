@@ -26,6 +26,11 @@ export type Observation =
   | { readonly kind: 'tlsReloadFailed'; readonly reason: string }
   | { readonly kind: 'tlsExpiring'; readonly subject: string; readonly notAfter: string }
   | { readonly kind: 'tlsKeyExposed'; readonly keyFile: string }
+  /** The key of the secrets (access/secrets.ts) can be read by others than the owner of its file. */
+  | { readonly kind: 'secretKeyExposed'; readonly keyFile: string }
+  | { readonly kind: 'identityKeysFetched'; readonly provider: string; readonly keys: number }
+  /** Those fetched before are used on, if there are any. */
+  | { readonly kind: 'identityKeysFailed'; readonly provider: string; readonly reason: string }
   | { readonly kind: 'internalError'; readonly requestId: string; readonly errorId: string; readonly error: unknown }
   | { readonly kind: 'backgroundError'; readonly what: string; readonly error: unknown }
   | {

@@ -6,6 +6,9 @@ import { type Inject, sqliteDialect } from './sqlite.ts';
 
 export type { Inject } from './sqlite.ts';
 
+/** In the data directory. */
+export const storeFileName = 'metadata.sqlite';
+
 export interface StoreOptions {
   /** Path of the SQLite file; its directory exists. */
   readonly file: string;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { type Command, commandOf } from '../../src/cli/commands.ts';
+import { type Command, commandOf } from '../../src/cli/command.ts';
 
 const program = join(import.meta.dirname, '../../src/main.ts');
 const run = (...args: string[]) => spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' });
@@ -36,12 +36,12 @@ describe('the program', () => {
   it('refuses a command that there is none of, and says which there are', () => {
     const { status, stderr } = run('server');
     assert.equal(status, 2);
-    assert.match(stderr, /^"server" is not a command; there is: serve\b/);
+    assert.match(stderr, /^"server" is not a command; there is: serve, secrets rotate\b/);
   });
 
   it('lists the commands', () => {
     const { status, stdout } = run('--help');
     assert.equal(status, 0);
-    assert.match(stdout, /\nCommands\n {2}serve\n/);
+    assert.match(stdout, /\nCommands\n {2}serve\n(.*\n)+ {2}secrets rotate\n/);
   });
 });

@@ -15,7 +15,7 @@ const levels = [
 const levelOf = new Map(levels.flatMap((rooms, level) => rooms.map((room) => [room, level] as const)));
 /** What stands beside the levels. `main` may import everything. */
 const beside: Readonly<Record<string, readonly string[]>> = {
-  cli: ['client', 'standard', 'model', 'observe', 'settings'],
+  cli: ['access', 'store', 'client', 'standard', 'model', 'observe', 'settings'],
   settings: [],
 };
 const settingsFiles = ['src/setting.ts', 'src/settings.ts', 'src/settings_table.ts'];

@@ -1,0 +1,123 @@
+// The key that secrets of the store are sealed with: 32 bytes that are kept outside the store, in a file or an environment variable.
+// Seals and opens with it, reads and writes its file. Which secrets there are is secrets.ts; changing the key is secret_rotation.ts.
+import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
+import { link, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
+
+const keyBytes = 32;
+const cipher = 'aes-256-gcm';
+const nonceBytes = 12;
+const tagBytes = 16;
+const keyIdCharacters = 16;
+const modeOfOthers = 0o077;
+const fileBytesMax = 4096;
+
+/** The key is not there, is none, or is another one. The message is for who starts the server. */
+export class SecretKeyError extends Error {
+  override name = 'SecretKeyError';
+}
+
+export interface SecretKey {
+  /** Says which key it is, and nothing about it. */
+  readonly id: string;
+  /** Bound to its name: a secret that is moved to another row does not open. */
+  seal(name: string, text: string): string;
+  /** Throws where it was not sealed with this key and under this name. */
+  open(name: string, sealed: string): string;
+}
+
+function keyOf(bytes: Buffer): SecretKey {
+  const additional = (name: string) => Buffer.from(`tabularium secret 1\0${name}`);
+  return {
+    id: createHmac('sha256', bytes).update('tabularium key id 1').digest('hex').slice(0, keyIdCharacters),
+    seal(name, text) {
+      const nonce = randomBytes(nonceBytes);
+      const sealing = createCipheriv(cipher, bytes, nonce).setAAD(additional(name));
+      const body = [sealing.update(text, 'utf8'), sealing.final()];
+      return Buffer.concat([nonce, ...body, sealing.getAuthTag()]).toString('base64');
+    },
+    open(name, sealed) {
+      const all = Buffer.from(sealed, 'base64');
+      if (all.length < nonceBytes + tagBytes) throw new Error('a sealed secret is too short');
+      const end = all.length - tagBytes;
+      const opening = createDecipheriv(cipher, bytes, all.subarray(0, nonceBytes), { authTagLength: tagBytes });
+      opening.setAAD(additional(name)).setAuthTag(all.subarray(end));
+      return opening.update(all.subarray(nonceBytes, end), undefined, 'utf8') + opening.final('utf8');
+    },
+  };
+}
+
+/** `where` names the variable or the file; the text itself is never told. */
+export function readKey(text: string, where: string): SecretKey {
+  const written = text.trim();
+  const isHex = /^[0-9a-fA-F]{64}$/.test(written);
+  const isBase64 = /^(?:[A-Za-z0-9+/]{43}|[A-Za-z0-9_-]{43})=?$/.test(written);
+  const bytes = isHex || isBase64 ? Buffer.from(written, isHex ? 'hex' : 'base64') : Buffer.alloc(0);
+  if (bytes.length !== keyBytes)
+    throw new SecretKeyError(
+      `${where} must hold a key: ${keyBytes} random bytes in base64 or hexadecimal, as \`openssl rand -base64 ${keyBytes}\` makes them`,
+    );
+  return keyOf(bytes);
+}
+
+const isMissing = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ENOENT';
+
+/** Undefined where there is no such file. */
+export async function readKeyFile(path: string): Promise<SecretKey | undefined> {
+  let text: string;
+  try {
+    const { size } = await stat(path);
+    text = size > fileBytesMax ? '' : await readFile(path, 'utf8');
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw new SecretKeyError(`${path} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
+  return readKey(text, path);
+}
+
+/** Makes a key and its file, mode 0600; the file is whole or not there, and is on the disk when this ends. It must not exist. */
+export async function makeKeyFile(path: string): Promise<SecretKey> {
+  const text = randomBytes(keyBytes).toString('base64');
+  const draft = `${path}.draft`;
+  try {
+    await rm(draft, { force: true });
+    const file = await open(draft, 'wx', 0o600);
+    try {
+      await file.writeFile(`${text}\n`);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await link(draft, path);
+    await rm(draft);
+    await syncDirectory(path);
+  } catch (error) {
+    throw new SecretKeyError(`the key file ${path} cannot be made: ${(error as NodeJS.ErrnoException).code}`);
+  }
+  return readKey(text, path);
+}
+
+/** At once: there is the one or the other at every moment. */
+export async function replaceKeyFile(path: string, by: string): Promise<void> {
+  try {
+    await rename(by, path);
+    await syncDirectory(path);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    throw new SecretKeyError(`${basename(by)} holds the key and cannot take the place of ${path}: ${code}`);
+  }
+}
+
+/** Whether somebody beside the owner may read it. */
+export async function isExposed(path: string): Promise<boolean> {
+  return ((await stat(path)).mode & modeOfOthers) !== 0;
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(dirname(path), 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
