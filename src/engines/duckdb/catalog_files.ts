@@ -12,12 +12,15 @@ import { ensureSteps, rowsOf } from './steps.ts';
  */
 export const blockSizeBytes = 65_536;
 
+/** Of the names of catalogs' files. */
+export const catalogFileEnding = '.duckdb';
+
 export function catalogsDirectory(dataDirectory: string): string {
   return join(dataDirectory, 'catalogs');
 }
 
 export function catalogFile(dataDirectory: string, catalog: CatalogRef): string {
-  return join(catalogsDirectory(dataDirectory), `${catalog.id}.duckdb`);
+  return join(catalogsDirectory(dataDirectory), `${catalog.id}${catalogFileEnding}`);
 }
 
 /** Makes the file where there is none. The directory must exist. Idempotent. */

@@ -40,7 +40,8 @@ cd /
 
 # A namespace may not take away the flags that a mount came with: they are said again.
 while read -r _ _ _ _ point options _; do
-  point=$(printf '%b' "$point")
+  # A blank is written \\040, which printf wants as \\0040: a digit may follow it.
+  case $point in *\\\\*) point=$(printf '%b' "$(printf '%s' "$point" | sed 's/\\\\\\([0-7]\\)/\\\\0\\1/g')") ;; esac
   for path do
     if [ "$path" = -- ]; then
       case $options in rw*) mount -o "remount,bind,ro\${options#rw}" "$point" ;; esac

@@ -1,6 +1,7 @@
 // Which functions a statement may use: a list, not a filter, so that what a new version of the engine brings is refused until
-// somebody has looked at it. Reviewed for DuckDB 1.5.6: left out is what reads files, settings, logs or other statements, what
+// somebody has looked at it. Left out is what reads files, settings, logs or other statements, what
 // executes or parses text as SQL, what sleeps, and what shows the engine's own books.
+import type { DuckDBConnection } from '@duckdb/node-api';
 
 /** Operators and scalar functions. */
 const scalars = `!__postfix !~~ !~~* % & && * ** + - -> ->> / // <-> << <=> <@ >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~ abs acos acosh add age aggregate alias
@@ -64,7 +65,7 @@ enable_logging disable_logging enable_profiling disable_profiling truncate_duckd
 enable_peg_parser disable_peg_parser pg_timezone_names test_all_types test_vector_types seq_scan arrow_scan arrow_scan_dumb
 getvariable current_setting getenv version nextval currval current_query write_log sleep_ms`),
 );
-const unboundFamilies = /^(?:read|parquet|duckdb|pragma|json_(?:de)?serialize|icu_calendar)_|_scan$/;
+const unboundFamilies = /^(?:read|parquet|duckdb|pragma|json_(?:de)?serialize|icu_calendar|icu_collate)_|_scan$/;
 
 /** DuckDB's own macros over what is allowed: the plan shows what they are made of. */
 const macros =
@@ -122,3 +123,13 @@ const offered = new Set([...allowedFunctions, ...allowedTableFunctions, ...macro
 /** Of a name in lower case. Not `glob`: it is an operator too, which a bracket may follow, and its plan tells. */
 export const unboundFunctions = (name: string): boolean =>
   name !== 'glob' && (unbound.has(name) || unboundFamilies.test(name) || (refused.has(name) && !offered.has(name)));
+
+const reviewedVersion = 'v1.5.6';
+
+/** What another version of the engine has besides. Binding alone can call a function: these are refused before. */
+export async function unreviewedFunctions(connection: DuckDBConnection, version: string): Promise<ReadonlySet<string>> {
+  if (version === reviewedVersion) return new Set();
+  const sql = `SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type <> 'pragma'`;
+  const names = (await connection.runAndReadAll(sql)).getRows().map(([name]) => String(name));
+  return new Set(names.filter((name) => !reviewedFunctions.has(name) && !unboundFunctions(name)));
+}

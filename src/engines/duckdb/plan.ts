@@ -4,8 +4,8 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import type { StatementAnalysis } from '../engine.ts';
 import { numberTooLarge, parseTree } from './default_expression.ts';
-import { allowedFunctions, allowedTableFunctions } from './functions.ts';
-import { offsetOfByte, refusedStatement, sqlInvalid } from './sql_errors.ts';
+import { allowedFunctions, allowedTableFunctions, unboundFunctions } from './functions.ts';
+import { filesRefused, isAboutFiles, offsetOfByte, refusedStatement, sqlInvalid } from './sql_errors.ts';
 import { refuseOtherStatement, refuseUnbindable, withParameters, writingWord } from './statement_text.ts';
 import { ownSchema } from './steps.ts';
 
@@ -39,17 +39,17 @@ const writers: Readonly<Record<string, Kind>> = {
 const depthMax = 20_000;
 
 /**
- * Throws SQL_INVALID, SQL_NOT_SUPPORTED or SQL_FORBIDDEN_FUNCTION. The connection has the statement's namespace. `directories`:
- * where the engine may touch files.
+ * Throws SQL_INVALID, SQL_NOT_SUPPORTED or SQL_FORBIDDEN_FUNCTION. The connection has the statement's namespace. `unreviewed`:
+ * functions of the engine that nobody has looked at.
  */
 export async function planOf(
   connection: DuckDBConnection,
   sql: string,
-  directories: readonly string[],
+  unreviewed: ReadonlySet<string>,
   parameterTypes: () => (mark: string) => string = () => () => 'VARCHAR',
 ): Promise<Omit<StatementAnalysis, 'token'>> {
   refuseOtherStatement(sql);
-  refuseUnbindable(sql, directories);
+  refuseUnbindable(sql, (name) => unboundFunctions(name) || unreviewed.has(name));
   let plan = await serialized(connection, sql);
   // DuckDB cannot serialise a parameter without a type, nor one of a nested type; the plan is the same but for that. A NULL could be
   // worked out while binding, but the names that are called have been looked at, and tables stay.
@@ -85,6 +85,7 @@ async function serialized(connection: DuckDBConnection, sql: string): Promise<Se
 function planFailure(plan: SerializedPlan, sql: string): Failure {
   const message = plan.error_message ?? 'the statement is not understood';
   const type = plan.error_type ?? '';
+  if (isAboutFiles(message)) return filesRefused();
   if (type === 'internal') {
     return new Failure(
       'SQL_NOT_SUPPORTED',

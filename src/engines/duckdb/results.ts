@@ -1,7 +1,7 @@
 // A statement run to its result: rows as JSON text made by the engine itself. A result that was small the last time is taken
 // from memory; any other is written to a file and cut into pages afterwards, without reading it. Both are always right; only
 // their speed differs.
-import { open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { open, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import {
   DuckDBArrayType,
   type DuckDBConnection,
@@ -43,11 +43,15 @@ export interface KnownSelect {
   rowCount: number;
 }
 
-/** `epoch`: of the rows that it reads (data_epochs.ts); undefined: they change just now, and no plan may outlive its snapshot. */
+/**
+ * `engineFile`: where the engine may write the rows. `epoch`: of the rows that it reads (data_epochs.ts); undefined: they change
+ * just now, and no plan may outlive its snapshot.
+ */
 export async function runSelect(
   session: Session,
   statement: WireStatement,
   options: Options,
+  engineFile: string,
   known: Map<string, KnownSelect>,
   epoch: number | undefined,
   unchanged: () => boolean,
@@ -63,17 +67,17 @@ export async function runSelect(
   }
   const from = (rowsMax: number | undefined) =>
     `FROM (\n${select.text}\n) AS q(${select.names})${rowsMax === undefined ? '' : ` LIMIT ${rowsMax + 1}`}`;
-  const file = quoteLiteral(rowsFile(options.resultPath));
   const result =
     (select.rowCount < smallRows
       ? await fromMemory(session, from, key, statement, select, options, epoch)
       : undefined) ??
     (await fromFile(
       session,
-      `COPY (SELECT concat(${select.rowText}, ',') ${from(options.rowsMax)}) TO ${file} ${copyFormat}`,
+      `COPY (SELECT concat(${select.rowText}, ',') ${from(options.rowsMax)}) TO ${quoteLiteral(engineFile)} ${copyFormat}`,
       statement,
       select,
       options,
+      engineFile,
     ));
   select.rowCount = result.rowCount;
   return result;
@@ -225,12 +229,14 @@ async function fromFile(
   statement: WireStatement,
   select: KnownSelect,
   options: Options,
+  engineFile: string,
 ): Promise<StatementResult> {
   const path = rowsFile(options.resultPath);
   try {
     let rowCount = await preparedOnce(session.connection, text, statement, async (prepared) =>
       Number((await prepared.runAndReadAll()).getRows()[0]?.[0] ?? 0),
     );
+    await rename(engineFile, path);
     const truncated = options.rowsMax !== undefined && rowCount > options.rowsMax;
     if (truncated) {
       await dropLastRow(path);
@@ -249,7 +255,7 @@ async function fromFile(
       truncated,
     };
   } catch (error) {
-    await rm(path, { force: true });
+    for (const file of [engineFile, path]) await rm(file, { force: true });
     throw error;
   }
 }

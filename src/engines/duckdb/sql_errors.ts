@@ -45,6 +45,14 @@ function withoutLeadingComments(sql: string): string {
   return sql.replace(/^(?:\s+|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)+/, '');
 }
 
+/** The engine was asked for a file that it may not open. Its words name the file. */
+export const isAboutFiles = (message: string): boolean =>
+  /file system operations are disabled by configuration|^(?:Permission Error: )?File system .* has been disabled/.test(
+    message,
+  );
+
+export const filesRefused = (): Failure => new Failure('SQL_NOT_SUPPORTED', 'files are not read or written by SQL');
+
 /** The engine can no longer be trusted. */
 export class FatalEngineError extends Error {
   override name = 'FatalEngineError';
@@ -62,6 +70,7 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
   if (!(error instanceof Error)) return new Error(String(error));
   if (error instanceof Failure || !/^[A-Z][A-Za-z ]* Error: |^INTERRUPT/.test(error.message)) return error;
   const { message } = error;
+  if (isAboutFiles(message)) return filesRefused();
   if (/^FATAL Error|database has been invalidated/i.test(message)) return new FatalEngineError(message);
   if (/^INTERNAL Error/.test(message)) return new FatalEngineError(message);
   if (/^INTERRUPT/.test(message)) return new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');

@@ -1,9 +1,8 @@
 // What is seen in a statement's text before the engine sees it: where it ends, and what may not even be bound, because binding
 // alone reads files, runs other text or takes for ever. What a statement means is its plan's to say (plan.ts).
-import { resolve, sep } from 'node:path';
 import { Failure } from '../../standard/failure.ts';
-import { unboundFunctions } from './functions.ts';
-import { refusedStatement, sqlInvalid } from './sql_errors.ts';
+import { catalogFileEnding } from './catalog_files.ts';
+import { filesRefused, refusedStatement, sqlInvalid } from './sql_errors.ts';
 
 /** The engine binds `a -> b` as JSON and as a lambda: each further arrow of a chain doubles the time (14: 0.15 s, 20: 10 s). */
 const arrowsInChainMax = 10;
@@ -120,23 +119,21 @@ const separators = new Set(
   ),
 );
 
-/**
- * Throws SQL_INVALID or SQL_FORBIDDEN_FUNCTION for what must not be bound. `directories`: where the engine itself may read and
- * write files; a table named by a path there would be read while its columns are looked up, and errors would tell of them.
- */
-export function refuseUnbindable(sql: string, directories: readonly string[]): void {
+/** Throws SQL_INVALID or SQL_FORBIDDEN_FUNCTION for what must not be bound. `refused`: of a function's name in lower case. */
+export function refuseUnbindable(sql: string, refused: (name: string) => boolean): void {
   if (!sql.isWellFormed()) throw sqlInvalid('the text is not well-formed Unicode', sql, 0);
   const nul = sql.indexOf('\0');
   if (nul >= 0) throw sqlInvalid('a NUL character cannot be in SQL text', sql, nul);
   const arrows = new Arrows();
+  const paths = new Paths();
   let before = '';
   let name: Token | undefined;
   for (const one of tokensOf(sql)) {
     const { text, at } = one;
-    if (text === '(' && name) refuseCall(nameIn(name.text));
+    paths.see(text);
+    if (text === '(' && name) refuseCall(nameIn(name.text), refused);
     name = undefined;
     const upper = word.test(text) ? text.toUpperCase() : '';
-    if (/^["']|^[eE]'|^\$.*\$$/s.test(text)) refuseFile(contentOf(text), directories);
     if ((upper !== '' && !text.endsWith("'")) || text.startsWith('"')) {
       if (!naming.has(before)) name = one;
       if (separators.has(upper)) arrows.operandEnds();
@@ -153,29 +150,21 @@ export function refuseUnbindable(sql: string, directories: readonly string[]): v
 
 const nameIn = (text: string) => (text.startsWith('"') ? contentOf(text) : text).toLowerCase();
 
-function refuseCall(name: string): void {
-  if (!unboundFunctions(name)) return;
+function refuseCall(name: string, refused: (name: string) => boolean): void {
+  if (!refused(name)) return;
   throw new Failure('SQL_FORBIDDEN_FUNCTION', `the function ${JSON.stringify(name)} is not offered`, {
     function: name,
   });
 }
 
-function refuseFile(content: string, directories: readonly string[]): void {
-  const path = content.replace(/^file:(?:\/\/(?:localhost(?=\/))?)?/i, '');
-  if (!path.startsWith('/') && !path.startsWith('\\')) return;
-  const full = resolve(path);
-  if (directories.some((directory) => full === directory || full.startsWith(directory + sep))) {
-    throw new Failure('SQL_NOT_SUPPORTED', 'files are not read or written by SQL');
-  }
-}
-
-/** What a text or quoted name holds, as the engine reads it. */
+/** What a text or name holds, as the engine reads it. */
 function contentOf(text: string): string {
-  if (text.startsWith('$')) {
+  if (text.length > 1 && text.startsWith('$') && text.endsWith('$')) {
     const mark = text.indexOf('$', 1) + 1;
     return text.slice(mark, Math.max(mark, text.length - mark));
   }
-  const quote = text.startsWith('"') ? '"' : "'";
+  const [quote] = /["']/.exec(text) ?? [];
+  if (quote === undefined) return text;
   const inner = text.slice(text.indexOf(quote) + 1, -1).replaceAll(quote + quote, quote);
   return /^[eE]/.test(text) ? unescaped(inner) : inner;
 }
@@ -189,6 +178,44 @@ function unescaped(text: string): string {
     if (code === undefined) return simpleEscapes[what] ?? what;
     return code > 0x10ffff ? '' : String.fromCodePoint(code);
   });
+}
+
+/**
+ * Texts and names as the engine joins them: one text goes on in the next, names are joined by their dots. The engine may open the
+ * files of catalogs, and looks into one for its columns where a table is called as the file is: an error would tell of them.
+ */
+class Paths {
+  #joined: 'text' | 'escaped text' | 'name' | undefined;
+  #afterDot = false;
+  #hasSlash = false;
+  #tail = '';
+
+  /** Throws SQL_NOT_SUPPORTED for what may be the path of a catalog's file. */
+  see(text: string): void {
+    const kind = kindOf(text);
+    const goesOn = text.startsWith("'")
+      ? this.#joined?.endsWith('text')
+      : kind === 'name' && this.#joined === 'name' && this.#afterDot;
+    this.#afterDot = text === '.';
+    if (this.#afterDot) return;
+    if (!goesOn) {
+      this.#joined = kind;
+      this.#hasSlash = false;
+      this.#tail = '';
+    }
+    if (kind === undefined) return;
+    const content = this.#joined === 'escaped text' && goesOn ? contentOf(`E${text}`) : contentOf(text);
+    this.#hasSlash ||= /[/\\]/.test(content);
+    const near = `${this.#tail}${kind === 'name' ? '.' : ''}${content}`;
+    if (this.#hasSlash && near.toLowerCase().includes(catalogFileEnding)) throw filesRefused();
+    this.#tail = near.slice(-catalogFileEnding.length);
+  }
+}
+
+function kindOf(text: string): 'text' | 'escaped text' | 'name' | undefined {
+  if (/^[eE]'/.test(text)) return 'escaped text';
+  if (/^(?:'|\$.*\$$)/s.test(text)) return 'text';
+  return text.startsWith('"') || word.test(text) ? 'name' : undefined;
 }
 
 /** How many arrows stand in one operand, those in its brackets included. */

@@ -1,7 +1,7 @@
 // The engine process: owns the DuckDB instance and one file per catalog, does what the server asks, and dies with it. Started by
 // process.ts; nothing here is imported by the server.
-import { resolve } from 'node:path';
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { basename, join } from 'node:path';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import {
   type CatalogRef,
@@ -10,13 +10,14 @@ import {
   type StatementAnalysis,
   type StatementResult,
 } from '../engine.ts';
-import { attachCatalog, catalogsDirectory } from './catalog_files.ts';
+import { attachCatalog } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
 import { parseCreateTable } from './create_table.ts';
 import { DataEpochs } from './data_epochs.ts';
 import { checkDefault } from './default_expression.ts';
 import { Definitions } from './definitions.ts';
-import { quoteLiteral } from './identifiers.ts';
+import { unreviewedFunctions } from './functions.ts';
+import { closeData, openData, openScratch } from './instances.ts';
 import { parameterTypes } from './parameters.ts';
 import { planOf } from './plan.ts';
 import {
@@ -24,14 +25,15 @@ import {
   heartbeatMs,
   type OperationName,
   type Operations,
+  rowsFile,
   type ToEngine,
   type WireFault,
   type WireStatement,
 } from './protocol.ts';
+import { ownReach, type Reach } from './reach.ts';
 import { explained, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
 import { insertRows } from './rows.ts';
 import { type Namespace, type Session, Sessions } from './sessions.ts';
-import { freshSpill } from './spill.ts';
 import { FatalEngineError, failureOf } from './sql_errors.ts';
 import { tableStatistics } from './statistics.ts';
 import { forgetSteps, retryingConflicts } from './steps.ts';
@@ -50,19 +52,18 @@ class Worker {
   /** Where texts are tried that only say what somebody wants: nothing of ours is in it. */
   readonly #scratch: DuckDBConnection;
   readonly #sessions: Sessions;
-  readonly #dataDirectory: string;
-  /** Where the engine may touch files. */
-  readonly #directories: readonly string[];
+  readonly #reach: Reach;
+  readonly #unreviewed: ReadonlySet<string>;
   readonly #definitions = new Definitions();
   readonly #data = new DataEpochs();
   readonly #known = new Map<string, KnownSelect>();
 
-  constructor(instance: DuckDBInstance, scratch: DuckDBConnection, dataDirectory: string, spoolDirectory: string) {
+  constructor(instance: DuckDBInstance, scratch: DuckDBConnection, reach: Reach, unreviewed: ReadonlySet<string>) {
     this.#instance = instance;
     this.#scratch = scratch;
     this.#sessions = new Sessions(instance);
-    this.#dataDirectory = dataDirectory;
-    this.#directories = [resolve(catalogsDirectory(dataDirectory)), resolve(spoolDirectory)];
+    this.#reach = reach;
+    this.#unreviewed = unreviewed;
   }
 
   static async open({
@@ -71,43 +72,18 @@ class Worker {
     spoolDirectory,
     catalogs,
   }: Operations['open'][0]): Promise<{ worker: Worker; version: string }> {
-    const safe = {
-      autoinstall_known_extensions: 'false',
-      autoload_known_extensions: 'false',
-      allow_community_extensions: 'false',
-    };
-    const instance = await DuckDBInstance.create(':memory:', {
-      ...safe,
-      threads: String(spec.threads),
-      memory_limit: `${Math.floor(spec.memoryLimitBytes / 1024)}KiB`,
-    });
+    const instance = await openData(spec);
     const connection = await instance.connect();
+    const reach = await ownReach(dataDirectory, spoolDirectory);
     for (const catalog of catalogs) await attachPatiently(connection, dataDirectory, catalog);
-    const directories = [catalogsDirectory(dataDirectory), spoolDirectory].map(quoteLiteral).join(', ');
-    for (const setting of [
-      `temp_directory = ${quoteLiteral(await freshSpill(spoolDirectory))}`,
-      `max_temp_directory_size = '${Math.floor(spec.spillLimitBytes / 1024)}KiB'`,
-      `TimeZone = 'UTC'`,
-      'catalog_error_max_schemas = 0', // no guesses at others' names
-      `allowed_directories = [${directories}]`,
-      'enable_external_access = false',
-      'lock_configuration = true',
-    ]) {
-      await connection.run(`SET GLOBAL ${setting}`);
-    }
+    await closeData(connection, spec, reach);
     const [row] = (await connection.runAndReadAll('SELECT library_version FROM pragma_version()')).getRows();
+    const version = String(row?.[0]);
+    const unreviewed = await unreviewedFunctions(connection, version);
     connection.closeSync();
-    const scratch = await DuckDBInstance.create(':memory:', {
-      ...safe,
-      enable_external_access: 'false',
-      threads: '1',
-      memory_limit: '1GiB',
-      lock_configuration: 'true',
-    });
-    return {
-      worker: new Worker(instance, await scratch.connect(), dataDirectory, spoolDirectory),
-      version: String(row?.[0]),
-    };
+    const scratch = await openScratch(spec);
+    const worker = new Worker(instance, await scratch.connect(), reach, unreviewed);
+    return { worker, version };
   }
 
   get runningStatements(): number {
@@ -156,7 +132,7 @@ class Worker {
     return this.#within(statement, undefined, started, async (session) => {
       const epoch = this.#definitions.epoch;
       const plan = await placed(statement.sql, 0, () =>
-        planOf(session.connection, statement.sql, this.#directories, () => parameterTypes(statement.parameters)),
+        planOf(session.connection, statement.sql, this.#unreviewed, () => parameterTypes(statement.parameters)),
       );
       return { ...plan, token: String(epoch) };
     });
@@ -168,6 +144,7 @@ class Worker {
     signal: AbortSignal,
   ): Promise<StatementResult> {
     const key = writes ? undefined : statement.sql;
+    const file = join(this.#reach.own, basename(rowsFile(options.resultPath)));
     const current = () => {
       if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
       if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
@@ -179,7 +156,7 @@ class Worker {
         if (this.#known.size > knownSelectsMax) this.#known.clear();
         const select = (epoch: number | undefined) =>
           placed(statement.sql, linesAbove, () =>
-            runSelect(session, statement, options, this.#known, epoch, this.#definitions.watch()),
+            runSelect(session, statement, options, file, this.#known, epoch, this.#definitions.watch()),
           );
         const epoch = this.#data.of(options.tables);
         let result = await select(epoch);
@@ -224,7 +201,7 @@ class Worker {
       this.#sessions.with(undefined, started, async (session) => {
         if (session.catalog !== undefined) await session.leave();
         await placed('', 0, () =>
-          applyChange(session.connection, change, { dataDirectory: this.#dataDirectory, step, signal }),
+          applyChange(session.connection, change, { dataDirectory: this.#reach.dataDirectory, step, signal }),
         );
       });
     try {

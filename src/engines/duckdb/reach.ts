@@ -1,0 +1,34 @@
+// Where an engine process writes what is no catalog: results on their way, and what does not fit its memory. A directory of its own
+// that nobody can guess, so that no path in a statement, however it is written, leads there.
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** Where the engine may open files. */
+export interface Reach {
+  /** Of this, the catalogs. */
+  readonly dataDirectory: string;
+  /** Of this process alone: two that spill into one directory would write over each other. */
+  readonly own: string;
+}
+
+/** What the dead left is removed. */
+export async function ownReach(dataDirectory: string, spoolDirectory: string): Promise<Reach> {
+  const all = join(spoolDirectory, 'spill');
+  await mkdir(all, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(all)) {
+    if (!isAlive(Number.parseInt(name, 10))) await rm(join(all, name), { recursive: true, force: true });
+  }
+  const own = join(all, `${process.pid}-${randomBytes(16).toString('hex')}`);
+  await mkdir(own, { mode: 0o700 });
+  return { dataDirectory, own };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
