@@ -1,0 +1,246 @@
+// Failed attempts to log in, on a clock that the test sets: what slows down, and whom it must not.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import {
+  attemptsAtOnceMax,
+  type FailedLoginSettings,
+  FailedLogins,
+  loginKeysMax,
+} from '../../src/access/failed_logins.ts';
+import { networkOf } from '../../src/http/client_address.ts';
+import { Failure } from '../../src/standard/failure.ts';
+
+const usual: FailedLoginSettings = {
+  failedLoginsPerAddressMax: 30,
+  failedLoginsPerUserAndAddressMax: 5,
+  failedLoginsPerUserMax: 50,
+  failedLoginsWindowSeconds: 900,
+  failedLoginWaitSecondsMax: 60,
+  unknownAddressLoginsPerMinuteMax: 30,
+  knownAddressHours: 24,
+};
+
+class House {
+  readonly logins: FailedLogins;
+  ms = 5_000_000;
+
+  constructor(settings: Partial<FailedLoginSettings> = {}) {
+    this.logins = new FailedLogins({ settings: { ...usual, ...settings }, networkOf, clock: () => this.ms });
+  }
+
+  /** The seconds that it has to wait; 0 where the attempt was made and ended as it does. */
+  attempt(address: string, user: string | undefined, isGood: boolean): number {
+    try {
+      this.logins.before(address, user);
+    } catch (error) {
+      assert.ok(error instanceof Failure && error.code === 'RATE_LIMITED', String(error));
+      const seconds = error.retryAfterSeconds as number;
+      assert.ok(Number.isInteger(seconds) && seconds >= 1, String(seconds));
+      assert.deepEqual(error.result, { limit: 'failed logins', retryAfterSeconds: seconds });
+      return seconds;
+    }
+    if (isGood) this.logins.succeeded(address, user as string);
+    else this.logins.failed(address, user);
+    return 0;
+  }
+
+  guess = (address: string, user?: string) => this.attempt(address, user, false);
+  login = (address: string, user: string) => this.attempt(address, user, true);
+  pass(seconds: number): void {
+    this.ms += seconds * 1000;
+  }
+}
+
+const stranger = (i: number) => `198.${18 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`;
+
+describe('failed logins', () => {
+  it('slow a pair of user and address down: 1, 2, 4 and so on to a minute', () => {
+    const house = new House();
+    for (let i = 0; i < 6; i++) assert.equal(house.guess('192.0.2.1', 'ann'), 0);
+    const waits: number[] = [];
+    for (let i = 0; i < 8; i++) {
+      const seconds = house.guess('192.0.2.1', 'ann');
+      waits.push(seconds);
+      house.pass(seconds - 0.001);
+      assert.equal(house.guess('192.0.2.1', 'ann'), 1, 'not before its time');
+      house.pass(0.001);
+      assert.equal(house.guess('192.0.2.1', 'ann'), 0, `after ${seconds} s`);
+    }
+    assert.deepEqual(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+    assert.equal(house.login('192.0.2.2', 'ann'), 0, 'from elsewhere');
+    assert.equal(house.login('192.0.2.1', 'bob'), 0, 'as somebody else');
+  });
+
+  it('are forgiven by success, and forgotten in time', () => {
+    const house = new House();
+    for (let i = 0; i < 5; i++) house.guess('192.0.2.1', 'ann');
+    assert.equal(house.login('192.0.2.1', 'ann'), 0);
+    for (let i = 0; i < 6; i++) assert.equal(house.guess('192.0.2.1', 'ann'), 0, 'anew');
+    assert.notEqual(house.guess('192.0.2.1', 'ann'), 0);
+    house.pass(usual.failedLoginsWindowSeconds * 1.3);
+    for (let i = 0; i < 6; i++) assert.equal(house.guess('192.0.2.1', 'ann'), 0);
+  });
+
+  it('slow an address down that tries many users or tokens, and not for a success of its own', () => {
+    for (const named of [true, false]) {
+      const house = new House();
+      let made = 0;
+      for (let second = 0; second < 3600; second++, house.pass(1))
+        for (let i = 0; i < 10; i++) {
+          if (house.guess('192.0.2.1', named ? `user${second * 10 + i}` : undefined) === 0) made++;
+          // The attacker has a user too.
+          if (named) house.login('192.0.2.1', 'mallory');
+        }
+      assert.ok(made >= 31 && made < 31 + 4 * 35, `${made} attempts in an hour`);
+      assert.equal(house.guess('192.0.2.2', 'ann'), 0, 'others are not slowed down');
+    }
+  });
+
+  it('count IPv6 by /64', () => {
+    const house = new House();
+    for (let i = 0; i < 40; i++) house.guess(`2001:db8::${i.toString(16)}`);
+    assert.notEqual(house.guess('2001:db8::ffff'), 0);
+    assert.equal(house.guess('2001:db8:0:1::1'), 0);
+  });
+
+  it('of many clients of one network do not touch who has logged in from there', () => {
+    const house = new House();
+    assert.equal(house.login('192.0.2.1', 'ann'), 0);
+    for (let i = 0; i < 500; i++) house.guess('192.0.2.1', `user${i}`);
+    assert.notEqual(house.login('192.0.2.1', 'bob'), 0, 'a user never seen there waits');
+    assert.equal(house.login('192.0.2.1', 'ann'), 0);
+  });
+
+  it('let many clients of one network log in at the same moment, but do not let guesses in while one is under way', () => {
+    const house = new House();
+    for (let i = 0; i < attemptsAtOnceMax; i++) house.logins.before('192.0.2.1', 'ann');
+    assert.throws(() => house.logins.before('192.0.2.1', 'ann'), { code: 'RATE_LIMITED' });
+    for (let i = 0; i < attemptsAtOnceMax; i++) house.logins.succeeded('192.0.2.1', 'ann');
+    house.logins.before('192.0.2.1', 'ann');
+    // With failures behind it, only as many at once as are still free.
+    for (let i = 0; i < 3; i++) house.guess('192.0.2.7', 'bob');
+    house.logins.before('192.0.2.7', 'bob');
+    house.logins.before('192.0.2.7', 'bob');
+    assert.throws(() => house.logins.before('192.0.2.7', 'bob'), { code: 'RATE_LIMITED', retryAfterSeconds: 1 });
+    // An attempt that ended neither way is not under way for ever.
+    house.pass(31);
+    assert.equal(house.login('192.0.2.7', 'bob'), 0);
+  });
+});
+
+describe('an attack on one user from 1,000 addresses', () => {
+  /** Each stranger tries again as soon as it may; returns how many guesses were made. */
+  function attack(house: House, seconds: number, from: Map<string, number>, each?: (second: number) => void): number {
+    let made = 0;
+    for (let second = 0; second < seconds; second++, house.pass(1)) {
+      each?.(second);
+      for (const [address, at] of from) {
+        if (at > house.ms) continue;
+        const wait = house.guess(address, 'ann');
+        if (wait === 0) made++;
+        from.set(address, house.ms + wait * 1000);
+      }
+    }
+    return made;
+  }
+  const strangers = () => new Map(Array.from({ length: 1000 }, (_, i) => [stranger(i), 0]));
+
+  it('leaves the user alone where the address is known', () => {
+    const house = new House();
+    house.login('192.0.2.1', 'ann');
+    let logins = 0;
+    attack(house, 600, strangers(), (second) => {
+      if (second % 10 > 0) return;
+      assert.equal(house.login('192.0.2.1', 'ann'), 0);
+      logins++;
+    });
+    assert.equal(logins, 60);
+  });
+
+  it('has few guesses', () => {
+    const house = new House();
+    const made = attack(house, 3600, strangers());
+    assert.ok(
+      made <= usual.failedLoginsPerUserMax + 1 + 61 * usual.unknownAddressLoginsPerMinuteMax,
+      `${made} guesses`,
+    );
+  });
+
+  it('lets the user in from an unknown address after a wait that has a bound', () => {
+    const house = new House();
+    const from = strangers();
+    const arrive = (address: string) => {
+      let waited = 0;
+      let at = 0;
+      let isIn = false;
+      attack(house, 4000, from, () => {
+        if (isIn || at > house.ms) return;
+        const wait = house.login(address, 'ann');
+        waited += wait;
+        isIn = wait === 0;
+        at = house.ms + wait * 1000;
+      });
+      assert.ok(isIn);
+      return waited;
+    };
+    attack(house, 60, from);
+    // All strangers may be in the line of newcomers before it, at 15 a minute, but no more than an hour of them.
+    const first = arrive('192.0.2.1');
+    assert.ok(first <= 3700 + 60, `${first} s`);
+    // By now they are all known for their failures, and the line of newcomers is free.
+    attack(house, 600, from);
+    const later = arrive('192.0.2.2');
+    assert.ok(later <= 60, `${later} s`);
+  });
+
+  it('goes unseen by other users, and is over when it ends', () => {
+    const house = new House();
+    attack(house, 300, strangers());
+    assert.equal(house.login('192.0.2.1', 'bob'), 0);
+    house.pass(4000);
+    assert.equal(house.login('192.0.2.3', 'ann'), 0);
+  });
+
+  it('makes no difference between users that are there and those that are not', () => {
+    // The module is told nothing but names: the same attack on any two names is answered alike.
+    const answers = ['ann', 'nobody'].map((user) => {
+      const house = new House();
+      return Array.from({ length: 200 }, (_, i) => house.guess(stranger(i % 150), user));
+    });
+    assert.deepEqual(answers[0], answers[1]);
+  });
+});
+
+describe('the memory of failed logins', () => {
+  it('is bounded, and keeps what is worst', () => {
+    const house = new House();
+    for (let i = 0; i < 20; i++) house.guess('192.0.2.1', 'ann');
+    for (let i = 0; i < 2 * loginKeysMax; i++) house.guess(stranger(i), `user${i}`);
+    assert.ok(house.logins.size <= 3 * loginKeysMax);
+    assert.notEqual(house.guess('192.0.2.1', 'ann'), 0);
+  });
+
+  it('lets nobody wait longer when the clock is set back', () => {
+    const house = new House();
+    for (let i = 0; i < 8; i++) house.guess('192.0.2.1', 'ann');
+    house.login('192.0.2.5', 'ann');
+    house.pass(-86_400);
+    assert.equal(house.guess('192.0.2.1', 'ann'), 1);
+    house.pass(1);
+    assert.equal(house.login('192.0.2.1', 'ann'), 0);
+    assert.equal(house.login('192.0.2.5', 'ann'), 0);
+  });
+
+  it('knows an address for a day', () => {
+    for (const [hours, wait] of [
+      [23.9, 0],
+      [24, 1],
+    ] as const) {
+      const late = new House({ failedLoginsPerAddressMax: 1 });
+      late.login('192.0.2.1', 'ann');
+      late.pass(hours * 3600);
+      for (let i = 0; i < 2; i++) late.guess('192.0.2.1', `user${i}`);
+      assert.equal(late.login('192.0.2.1', 'ann'), wait, `${hours} h`);
+    }
+  });
+});
