@@ -39,7 +39,7 @@ interface Token {
 }
 
 /** Without blanks and comments. */
-function* tokensOf(sql: string): Generator<Token> {
+export function* tokensOf(sql: string): Generator<Token> {
   for (let at = 0; at < sql.length; ) {
     token.lastIndex = at;
     const text = token.exec(sql)?.[0] ?? (sql[at] as string);
@@ -158,7 +158,7 @@ function refuseCall(name: string, refused: (name: string) => boolean): void {
 }
 
 /** What a text or name holds, as the engine reads it. */
-function contentOf(text: string): string {
+export function contentOf(text: string): string {
   if (text.length > 1 && text.startsWith('$') && text.endsWith('$')) {
     const mark = text.indexOf('$', 1) + 1;
     return text.slice(mark, Math.max(mark, text.length - mark));
