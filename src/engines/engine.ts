@@ -172,6 +172,11 @@ export interface EngineWarehouse {
   forget(catalog: CatalogRef, steps: readonly string[]): Promise<void>;
 
   analyze(statement: Statement): Promise<StatementAnalysis>;
+  /**
+   * Names in a text that stand where a table can be named, each in its parts as written (`c.d.t`, `d.t`, `t`): more than there are
+   * tables, never fewer. For a statement that could not be analysed.
+   */
+  tableNamesIn(sql: string): readonly (readonly string[])[];
   execute(statement: Statement, options: ExecuteOptions): Promise<StatementResult>;
   /** The engine's plan as text. Does not run the statement. */
   explain(statement: Statement): Promise<string>;

@@ -116,6 +116,7 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     cost: (change) => engine.cost(change),
     forget: (catalog, steps) => engine.forget(catalog, steps),
     analyze: (statement) => engine.analyze(statement),
+    tableNamesIn: (sql) => engine.tableNamesIn(sql),
     explain: (statement) => engine.explain(statement),
     parseCreateTable: (sql) => engine.parseCreateTable(sql),
     checkDefault: (expression, type) => engine.checkDefault(expression, type),

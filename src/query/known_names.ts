@@ -1,13 +1,14 @@
-// Whether an engine's complaint about a statement may be shown: it can tell which tables and columns exist. Decided by the names
-// that the text holds, because a statement that cannot be bound has no plan; on the safe side where that is not clear.
+// Whether an engine's complaint about a statement may be shown: it can tell which tables and columns exist. It may where each
+// name that can be a table's is of a database, or a table, that the caller may read; never by what the caller may not read, or
+// the difference would tell of that.
 import type { Decisions } from '../access/decisions.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Statement } from '../engines/engine.ts';
-import { foldName } from '../model/names.ts';
 import type { Principal } from '../model/principal.ts';
+import type { Segment } from '../standard/paths.ts';
 
-/** With more catalogs or databases than this nobody is told but who may read all. */
-const namesMax = 1000;
+/** More names than these are looked up for nobody. */
+const namesMax = 100;
 
 export class KnownNames {
   readonly #catalog: Catalog;
@@ -18,23 +19,36 @@ export class KnownNames {
     this.#decisions = parts.decisions;
   }
 
-  /** Whether all that the statement can be about is the caller's to read. */
-  async areKnownTo(principal: Principal, { sql, catalog, database }: Statement): Promise<boolean> {
-    const mayRead = (steps: Parameters<Decisions['mayOn']>[3]) =>
-      this.#decisions.mayOn(principal, 'read', 'catalogs', steps);
-    if (mayRead([])) return true;
-    const catalogs = await this.#catalog.list(null, 'catalogs', { limit: namesMax + 1 });
-    const home = catalogs.find(({ id }) => id === catalog.id);
-    if (!home || catalogs.length > namesMax) return false;
-    const unread = catalogs.filter((one) => one !== home && !mayRead([one])).map(({ name }) => name);
-    if (!mayRead([home])) {
-      const databases = await this.#catalog.list(home.id, 'databases', { limit: namesMax + 1 });
-      if (databases.length > namesMax) return false;
-      const own = databases.find(({ name }) => name === database);
-      if (!own || !mayRead([home, own])) return false;
-      for (const one of databases) if (!mayRead([home, one])) unread.push(one.name);
+  /** `names`: of all that can be a table in the statement (engine.tableNamesIn). */
+  async areKnownTo(
+    principal: Principal,
+    { catalog, database }: Statement,
+    names: readonly (readonly string[])[],
+  ): Promise<boolean> {
+    if (this.#decisions.mayOn(principal, 'read', 'catalogs', [])) return true;
+    const whole = new Map<string, readonly string[]>();
+    for (const name of names) {
+      // Without a database, a name alone is the name of nothing.
+      if (name.length === 1 && database === undefined) continue;
+      const path = [...[catalog.name, database ?? ''].slice(0, Math.max(0, 3 - name.length)), ...name];
+      if (path.length > 3) return false;
+      whole.set(JSON.stringify(path), path);
     }
-    const text = foldName(sql.replaceAll('""', '"'));
-    return !unread.some((name) => text.includes(foldName(name)));
+    if (whole.size > namesMax) return false;
+    for (const path of whole.values()) if (!(await this.#isKnown(principal, path))) return false;
+    return true;
+  }
+
+  async #isKnown(principal: Principal, [root = '', database = '', table = '']: readonly string[]): Promise<boolean> {
+    const path: Segment[] = [
+      { category: 'catalogs', name: root },
+      { category: 'databases', name: database },
+      { category: 'tables', name: table },
+    ];
+    for (const part of [path.slice(0, 2), path]) {
+      const chain = await this.#catalog.findFolded(part);
+      if (chain && this.#decisions.mayOn(principal, 'read', 'catalogs', chain)) return true;
+    }
+    return false;
   }
 }

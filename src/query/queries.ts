@@ -72,6 +72,13 @@ interface Known {
   authorised: WeakSet<Principal>;
 }
 
+/** What an engine says of a statement that it has bound, or could not: it may tell what exists. */
+const ofBinding: ReadonlySet<Code> = new Set<Code>([
+  'SQL_INVALID',
+  'SQL_NOT_SUPPORTED',
+  'SQL_FORBIDDEN_FUNCTION',
+  'PARAMETERS_INVALID',
+]);
 /** Faults of the text alone, which tell of nothing that exists. */
 const aboutSyntax = /^(?:syntax error|unterminated|the text |a NUL |more than \d+ arrows)/;
 const hidden = () =>
@@ -205,6 +212,7 @@ export class Queries {
     for (let attempt = 0; ; attempt++) {
       try {
         let known = this.#known.get(key);
+        const isKnown = known !== undefined;
         if (!known) {
           known = {
             analysis: await this.#analysed(engine, statement, principal),
@@ -220,7 +228,13 @@ export class Queries {
         }
         if (!known.authorised.has(principal)) {
           const { authorised } = known;
-          await this.#authorise(known.analysis, warehouse, principal);
+          try {
+            await this.#authorise(known.analysis, warehouse, principal);
+          } catch (error) {
+            // It takes as long as for what is not there, of which nothing is remembered.
+            if (isKnown) await engine.analyze(statement).catch(() => undefined);
+            throw error;
+          }
           authorised.add(principal);
         } else await this.#requireReplicas(known.analysis, warehouse);
         return await work(known.analysis);
@@ -244,8 +258,8 @@ export class Queries {
     try {
       return await engine.analyze(statement);
     } catch (error) {
-      if (!(error instanceof Failure) || error.code !== 'SQL_INVALID' || aboutSyntax.test(error.message)) throw error;
-      if (await this.#options.names.areKnownTo(principal, statement)) throw error;
+      if (!(error instanceof Failure) || !ofBinding.has(error.code) || aboutSyntax.test(error.message)) throw error;
+      if (await this.#options.names.areKnownTo(principal, statement, engine.tableNamesIn(statement.sql))) throw error;
       throw hidden();
     }
   }

@@ -17,6 +17,7 @@ import { catalogsDirectory } from './catalog_files.ts';
 import type { Confinement, Launch } from './confinement.ts';
 import { EngineProcess } from './process.ts';
 import { type OperationName, type Operations, rowsFile, type WireStatement } from './protocol.ts';
+import { tableNamesIn } from './table_names.ts';
 
 /** The binder heeds no interrupt: what it cannot do by then costs the process. */
 const analysisTimeoutMs = 10_000;
@@ -117,6 +118,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     await this.#call('checkDefault', { expression, type }, analysisTimeoutMs);
   };
   tableStatistics = (table: TableRef) => this.#call('tableStatistics', table, shortTimeoutMs);
+  tableNamesIn = (sql: string) => tableNamesIn(sql);
   analyze = (statement: Statement) => this.#call('analyze', wire(statement), analysisTimeoutMs);
   explain = (statement: Statement) => this.#call('explain', wire(statement), analysisTimeoutMs);
 

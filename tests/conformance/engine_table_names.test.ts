@@ -1,0 +1,105 @@
+// Names in a text where a table can be named: none that a plan reads or writes is left out, whatever the text looks like, and
+// names of columns are left alone where statements are as people write them. FUZZ_SEED replays the random ones.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { Failure } from '../../src/standard/failure.ts';
+import { Random, seedFrom } from '../faults/random.ts';
+import { sqlText } from '../fuzz/sql_texts.ts';
+import { type EngineWorld, openEngine } from './engine_world.ts';
+
+const seed = seedFrom('FUZZ_SEED');
+const textsMax = 1500;
+
+let w: EngineWorld;
+before(async () => {
+  w = await openEngine();
+  for (const name of ['t', 'u']) await w.table(name, { id: 'BIGINT', k: 'INT', d: 'DOUBLE', v: 'STRING' });
+  await w.change({ kind: 'createDatabase', database: { catalog: w.catalog, database: 's' } });
+  await w.change({
+    kind: 'createTable',
+    table: { catalog: w.catalog, database: 's', table: 'p' },
+    definition: await w.table('p', { id: 'BIGINT', k: 'INT' }),
+  });
+});
+after(() => w.close());
+
+const namesIn = (sql: string) => w.engine.tableNamesIn(sql).map((parts) => parts.join('.'));
+
+describe('all that is bound is named', () => {
+  for (const sql of [
+    'SELECT * FROM t, s.p',
+    'SELECT * FROM t AS x, "s"."p" AS y',
+    'SELECT * FROM t x JOIN u y ON x.id = y.id, s.p',
+    'SELECT * FROM t x JOIN u y ON CASE WHEN x.id = 1 THEN true ELSE false END, s.p',
+    'SELECT * FROM t x JOIN u y ON x.id IN (y.id, y.k), s.p',
+    'SELECT * FROM t x JOIN u y ON x.id::INT = y.id, s.p',
+    'SELECT * FROM t x JOIN u y USING (id, k), s.p',
+    'SELECT * FROM (t CROSS JOIN s.p)',
+    'SELECT * FROM ((t CROSS JOIN (u CROSS JOIN s.p)))',
+    'SELECT * FROM q : s . /* a */ p',
+    'SELECT * FROM range(3), s.p',
+    'SELECT * FROM range(3) AS g(i), s.p',
+    'SELECT * FROM (VALUES (1)) v(a), s.p',
+    'SELECT * FROM t, LATERAL (SELECT * FROM s.p WHERE p.id = t.id)',
+    'SELECT * FROM t TABLESAMPLE 10%, s.p',
+    'SELECT (SELECT max(id) FROM s.p) FROM t ORDER BY (SELECT min(k) FROM s.p) LIMIT (SELECT count(*) FROM s.p)',
+    "SELECT extract(year FROM (SELECT DATE '2026-01-01' FROM s.p LIMIT 1))",
+    'SELECT 1 WHERE EXISTS (FROM s.p)',
+    'FROM s.p SELECT id, k',
+    'TABLE s.p',
+    'SELECT id FROM t UNION ALL (SELECT id FROM s.p)',
+    'WITH q AS MATERIALIZED (SELECT * FROM s.p) SELECT a.id FROM q a, q b',
+    'WITH RECURSIVE q AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM q, s.p) SELECT * FROM q',
+    'SELECT * FROM (PIVOT s.p ON k IN (1, 2) USING sum(id))',
+    'SELECT * FROM s.p PIVOT (sum(id) FOR k IN (1, 2))',
+    'SELECT * FROM (UNPIVOT s.p ON id, k INTO NAME n VALUE v)',
+    'INSERT INTO s.p SELECT id, k FROM t',
+    'INSERT INTO s.p BY NAME SELECT id FROM t',
+    'UPDATE s.p SET k = 1',
+    'UPDATE t SET k = x.k FROM u, s.p AS x WHERE t.id = x.id',
+    'DELETE FROM s.p',
+    'DELETE FROM t USING u, s.p WHERE t.id = p.id',
+    'MERGE INTO t USING s.p AS x ON t.id = x.id WHEN MATCHED THEN UPDATE SET k = x.k',
+    'MERGE INTO s.p USING t ON t.id = p.id WHEN NOT MATCHED THEN INSERT VALUES (t.id, t.k)',
+    "SELECT * FROM t WINDOW w AS (ORDER BY id) UNION ALL SELECT id, k, 1, '' FROM s.p",
+    'SELECT 1 AS "where" FROM t, s.p',
+  ])
+    test(sql, async () => {
+      const analysis = await w.engine.analyze(w.statement(sql));
+      const bound = [...analysis.reads, ...analysis.writes].map(({ database, table }) => `${database}.${table}`);
+      assert.ok(bound.includes('s.p'), 'the text does what the test is about');
+      assert.ok(namesIn(sql).includes('s.p'), JSON.stringify(namesIn(sql)));
+    });
+
+  test('of random texts', async (t) => {
+    t.diagnostic(`FUZZ_SEED=${seed}`);
+    const random = new Random(seed);
+    let bound = 0;
+    for (let n = 0; n < textsMax; n++) {
+      const sql = sqlText(random);
+      const analysis = await w.engine.analyze(w.statement(sql)).catch((error: unknown) => {
+        if (error instanceof Failure) return undefined;
+        throw error;
+      });
+      const last = w.engine.tableNamesIn(sql).map((parts) => parts.at(-1)?.toLowerCase());
+      for (const { table } of [...(analysis?.reads ?? []), ...(analysis?.writes ?? [])]) {
+        bound++;
+        assert.ok(last.includes(table.toLowerCase()), `${table} in ${JSON.stringify(sql)}`);
+      }
+    }
+    t.diagnostic(`${bound} tables`);
+    assert.ok(bound > 100);
+  });
+});
+
+describe('columns are no tables', () => {
+  for (const sql of [
+    'SELECT o.a, lower(o.b, o.c) FROM t o WHERE o.d IN (o.e, o.f) GROUP BY o.a, o.b HAVING o.x ORDER BY o.a, o.b LIMIT 1',
+    'SELECT o.a FROM t o JOIN t p ON o.x = p.y AND (o.z = p.z) WHERE o.x = 1',
+    'SELECT extract(year FROM o.a), trim(BOTH FROM o.b) FROM t o',
+    'UPDATE t AS o SET a = o.x, b = o.y WHERE o.z = 1',
+    'INSERT INTO t (a, b) SELECT o.x, o.y FROM t o',
+    'FROM t o SELECT o.x, o.y',
+  ])
+    test(sql, () => assert.deepEqual([...new Set(namesIn(sql))], ['t']));
+});
