@@ -73,7 +73,14 @@ function instruments(registry: Registry) {
     labelNames: ['outcome'],
     registers,
   });
-  return { requests, queries, queued, rows, tasks, engine, errors, broken, recovered, ...ofTransport(registry) };
+  const identityKeys = new Counter({
+    name: 'tabularium_identity_keys_total',
+    help: 'Fetches of the keys of identity providers, by outcome.',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const counted = { requests, queries, queued, rows, tasks, engine, errors, broken, recovered, identityKeys };
+  return { ...counted, ...ofTransport(registry) };
 }
 
 function ofTransport(registry: Registry) {
@@ -112,6 +119,7 @@ function reader({
   refused,
   reloads,
   certificateEnd,
+  identityKeys,
 }: ReturnType<typeof instruments>): Observe {
   return (o: Observation): void => {
     switch (o.kind) {
@@ -158,15 +166,12 @@ function reader({
       case 'engineUnconfined':
         engine.labels(o.warehouse, o.kind).inc();
         break;
-      case 'serverStarted':
-      case 'serverStopping':
-      case 'serverStopped':
-      case 'tlsExpiring':
-      case 'tlsKeyExposed':
-      case 'secretKeyExposed':
       case 'identityKeysFetched':
       case 'identityKeysFailed':
+        identityKeys.labels(o.kind === 'identityKeysFetched' ? 'fetched' : 'failed').inc();
         break;
+      default:
+      // The log alone tells of the others.
     }
   };
 }

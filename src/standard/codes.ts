@@ -279,6 +279,12 @@ export const codes = define({
     client: 'Free space, then retry.',
     retryAfterSeconds: 60,
   },
+  IDENTITY_PROVIDER_UNAVAILABLE: {
+    status: 503,
+    meaning: 'The keys of the identity provider that issued the token are not to be had, so that it cannot be verified.',
+    client: 'Retry after the given time.',
+    retryAfterSeconds: 5,
+  },
   RATE_LIMITED: {
     status: 503,
     meaning: 'The caller reached a rate limit.',
