@@ -1,11 +1,13 @@
 // Every setting of the server, in one table: flags, environment variables, keys of the configuration file, `--help` and
 // docs/configuration.md all come from it. settings.ts reads it; what a setting does is up to whom main.ts hands it to.
 import { GiB, KiB, MiB, type Setting, TiB } from './setting.ts';
+import { callerSettings } from './settings_of_callers.ts';
 
 export const sections = [
   'Server',
   'Demo',
   'Limits of HTTP',
+  'Limits of callers',
   'Queries and tasks',
   'Defaults of warehouses',
   'Commands',
@@ -216,6 +218,7 @@ export const settings = define({
     default: 10_000,
     doc: 'How long a client may take for the TLS handshake.',
   },
+  ...callerSettings,
   queueWaitMs: {
     section: 'Queries and tasks',
     type: 'integer',

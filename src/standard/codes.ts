@@ -190,8 +190,13 @@ export const codes = define({
   },
   SPILL_LIMIT_EXCEEDED: {
     status: 400,
-    meaning: 'The statement needs more temporary disk than the warehouse allows.',
-    client: 'Make it cheaper, or raise `spillLimitBytes`.',
+    meaning: 'The statement needs more temporary disk than the warehouse, or one principal, is allowed.',
+    client: 'Make it cheaper, or raise `spillLimitBytes` or `principalSpillBytesMax`.',
+  },
+  RESULT_QUOTA_EXCEEDED: {
+    status: 400,
+    meaning: 'The results stored for the caller are as large as they may be; this one is not kept.',
+    client: 'Delete tasks whose results are no longer needed, or ask for fewer rows; `result` has the sizes.',
   },
   RESULT_EXPIRED: {
     status: 400,
@@ -281,7 +286,8 @@ export const codes = define({
   },
   IDENTITY_PROVIDER_UNAVAILABLE: {
     status: 503,
-    meaning: 'The keys of the identity provider that issued the token are not to be had, so that it cannot be verified.',
+    meaning:
+      'The keys of the identity provider that issued the token are not to be had, so that it cannot be verified.',
     client: 'Retry after the given time.',
     retryAfterSeconds: 5,
   },
@@ -290,6 +296,18 @@ export const codes = define({
     meaning: 'The caller reached a rate limit.',
     client: 'Retry after the given time.',
     retryAfterSeconds: 1,
+  },
+  TOO_MANY_QUERIES: {
+    status: 503,
+    meaning: 'As many statements of the caller run, or wait for their warehouse, as one principal may have.',
+    client: 'Retry when one of them has ended, or submit it as a task, which waits.',
+    retryAfterSeconds: 1,
+  },
+  TOO_MANY_TASKS: {
+    status: 503,
+    meaning: 'As many tasks of the caller have not ended as one principal may have.',
+    client: 'Retry when some of them have ended, or cancel those that are not wanted.',
+    retryAfterSeconds: 5,
   },
   SHUTTING_DOWN: {
     status: 503,
