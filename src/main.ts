@@ -1,14 +1,10 @@
-// The only file that knows everything: settings → store → engines → catalog → tasks → http, up in that order and down in the
-// other.
-import { randomBytes } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import { destination } from 'pino';
 import { type OpenedAccess, openAccess } from './access/open_access.ts';
-import { Passwords } from './access/passwords.ts';
 import { rootToken, rootTokenFileName } from './access/root.ts';
-import { SecretKeyError } from './access/secrets.ts';
+import { openSecrets, SecretKeyError } from './access/secrets.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
@@ -40,11 +36,10 @@ import type { Services } from './resources/context.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
 import { helpText, readSettings, release, type Settings, SettingsError } from './settings.ts';
 import type { Category } from './standard/endpoint.ts';
-import { Failure } from './standard/failure.ts';
 import { openApi } from './standard/openapi.ts';
 import { StoreTooNew } from './store/migrations.ts';
 import { StoreInUse } from './store/sqlite.ts';
-import { openStore, type Store, setting, storeFileName } from './store/store.ts';
+import { openStore, type Store, storeFileName } from './store/store.ts';
 import { Tasks } from './tasks/tasks.ts';
 
 export type { RunningServer } from './cli/serve.ts';
@@ -80,24 +75,25 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const log = logReader({ level: settings.logLevel, destination: destination({ dest: 2, sync: false }) });
   const observe = observers(log, metrics.read);
 
+  const { secretKey, secretKeyFile, secretKeyNew } = settings;
+  const secrets = await openSecrets({
+    store,
+    observe,
+    dataDirectory,
+    key: secretKey || undefined,
+    keyFile: secretKeyFile || undefined,
+    nextKey: secretKeyNew || undefined,
+  });
   const opened = await openAccess({
     store,
     observe,
+    secrets,
     rootToken: token,
-    passwords: new Passwords(),
-    secrets: { get: async () => undefined, put: async () => {}, remove: async () => {} } as never,
     failedLogins: { before: () => {}, failed: () => {}, succeeded: () => {} },
-    oidc: {
-      setProviders: () => {},
-      status: () => ({}),
-      cached: () => undefined,
-      verify: () => Promise.reject(new Failure('UNAUTHENTICATED', 'the token is not valid')),
-    } as never,
-    auditKey: await secretKey(store, 'audit_key'),
     auditRetentionDays: 365,
     steps: (path) => parts.services.catalog.steps(path),
     ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
-    makeUser: (token) => userOfVisitor(token, parts.services),
+    makeUser: (visitor) => userOfVisitor(visitor, parts.services),
   });
   const parts = assemble({ settings, store, observe, opened, dataDirectory, spoolDirectory, resultsDirectory, hooks });
   const { services } = parts;
@@ -112,7 +108,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     audit: opened.audit,
     addressOf: transport.clientAddressOf,
     contextOf: (call) => ({ ...services, call }),
-    pageTokenKey: await secretKey(store, 'page_token_key'),
+    pageTokenKey: secrets.derive('page tokens'),
     requestBodyBytesMax: settings.requestBodyBytesMax,
     observe,
   });
@@ -266,7 +262,7 @@ function assemble(ground: Ground) {
 
 /** Starts what runs by itself; the answer stops it. */
 async function startBackground({ services, statistics }: ReturnType<typeof assemble>, observe: Observe) {
-  const { catalog, tasks, warehouses, history, audit, tokens } = services;
+  const { catalog, tasks, warehouses, history, audit, tokens, oidc } = services;
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
   };
@@ -292,6 +288,7 @@ async function startBackground({ services, statistics }: ReturnType<typeof assem
     await warehouses.stop();
     await tokens.stop();
     await audit.stop();
+    oidc.close();
   };
 }
 
@@ -305,10 +302,6 @@ function warehouseDefaults(settings: Settings) {
     queueMax: settings.warehouseQueueMax,
     statementTimeoutSeconds: settings.warehouseStatementTimeoutSeconds,
   };
-}
-
-function secretKey(store: Store, name: string): Promise<Buffer> {
-  return setting(store, name, () => randomBytes(32).toString('base64')).then((text) => Buffer.from(text, 'base64'));
 }
 
 async function main(): Promise<void> {

@@ -197,6 +197,11 @@ export class Directory {
     this.#rightsChanged();
   }
 
+  /** Something else than users and tokens made credentials void. */
+  credentialsChanged(): void {
+    this.credentialsVersion++;
+  }
+
   tokenMade(token: Token): void {
     this.tokens.set(token.digest, token);
   }
@@ -244,6 +249,8 @@ export class Directory {
   #roleChanged(id: string, object: Changed['object']): void {
     const before = this.roles.get(id);
     if (before && this.#roleNames.get(before.name) === before) this.#roleNames.delete(before.name);
+    // Tokens of identity providers name roles.
+    this.credentialsVersion++;
     if (object) {
       const role = { id, name: object.name };
       this.roles.set(id, role);

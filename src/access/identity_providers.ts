@@ -70,7 +70,7 @@ export class IdentityProviders {
       });
     }
     oidc.setProviders(providers);
-    directory.credentialsVersion++;
+    directory.credentialsChanged();
   }
 
   specOf(id: string): ProviderSpec | undefined {

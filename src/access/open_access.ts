@@ -8,51 +8,55 @@ import { findAudit, listAudit, verifyAudit } from './audit_reading.ts';
 import { Directory } from './directory.ts';
 import { Grants } from './grants.ts';
 import { IdentityProviders } from './identity_providers.ts';
-import type { Oidc } from './oidc.ts';
+import { Oidc } from './oidc.ts';
 import { OidcUsers, type OidcUsersOptions } from './oidc_users.ts';
+import { Passwords } from './passwords.ts';
 import type { Secrets } from './secrets.ts';
 import { Tokens } from './tokens.ts';
 
 export interface OpenAccessOptions
-  extends Pick<AccessOptions, 'rootToken' | 'passwords' | 'failedLogins' | 'steps' | 'ownsWithin'>,
+  extends Pick<AccessOptions, 'rootToken' | 'failedLogins' | 'steps' | 'ownsWithin'>,
     Pick<OidcUsersOptions, 'makeUser'> {
-  readonly oidc: Oidc;
-  readonly secrets: Secrets;
   readonly store: Store;
   readonly observe: Observe;
-  readonly auditKey: Uint8Array;
+  readonly secrets: Secrets;
   readonly auditRetentionDays: number;
 }
 
+/** What the lines of the audit trail are signed with. */
+export const auditKeyOf = (secrets: Secrets): Buffer => secrets.derive('audit');
+
 export async function openAccess(options: OpenAccessOptions) {
-  const { store, observe, oidc, makeUser, auditKey: key, auditRetentionDays: retentionDays } = options;
+  const { store, observe, secrets, makeUser, failedLogins, auditRetentionDays: retentionDays } = options;
   const directory = new Directory();
   await directory.load(store);
   const serverId = await setting(store, 'server_id', randomUUID);
+  const key = auditKeyOf(secrets);
   const audit = new AuditTrail({ store, observe, key, retentionDays, serverId });
   const parts = { store, directory, trail: audit, observe };
-  const access = new Access({ ...options, directory, oidc: new OidcUsers({ oidc, directory, makeUser }) });
-  const auditReader = {
-    list: async (filter: Parameters<typeof listAudit>[1]) => {
-      await audit.flush();
-      return listAudit(store, filter);
-    },
-    find: (eventId: string) => findAudit(store, eventId),
-    verify: () => verifyAudit(store, key),
-  };
-  const identityProviders = new IdentityProviders({ store, directory, oidc, secrets: options.secrets });
+  const passwords = new Passwords();
+  const oidc = new Oidc({ observe, changed: () => directory.credentialsChanged() });
+  const identityProviders = new IdentityProviders({ store, directory, oidc, secrets });
   await identityProviders.changed();
-  const { passwords, failedLogins } = options;
+  const oidcUsers = new OidcUsers({ oidc, directory, makeUser });
   return {
-    access,
+    access: new Access({ ...options, directory, passwords, oidc: oidcUsers }),
     directory,
     audit,
-    auditReader,
+    auditReader: {
+      list: async (filter: Parameters<typeof listAudit>[1]) => {
+        await audit.flush();
+        return listAudit(store, filter);
+      },
+      find: (eventId: string) => findAudit(store, eventId),
+      verify: () => verifyAudit(store, key),
+    },
     grants: new Grants(parts),
     tokens: new Tokens(parts),
     identityProviders,
     passwords,
     failedLogins,
+    oidc,
   };
 }
 
