@@ -1,0 +1,305 @@
+// Tokens of identity providers: which are good and what they say, and every way to a token that must not be. Keys and issuers that
+// come and go are oidc_keys.test.ts.
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { exportSPKI, importJWK, type JWTPayload, SignJWT } from 'jose';
+import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/oidc.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { type IssuerKey, makeKey, TokenIssuer } from './token_issuer.ts';
+
+const issuer = new TokenIssuer();
+const clientSecret = 'a secret of at least sixty-four characters, so that HS512 takes it too';
+const keys = new Map<string, IssuerKey>();
+const key = (alg: string): IssuerKey => keys.get(alg) as IssuerKey;
+const open = new Set<Oidc>();
+
+before(async () => {
+  await issuer.start();
+  for (const alg of ['RS256', 'PS384', 'ES256', 'ES512', 'EdDSA']) keys.set(alg, await makeKey(alg, `of ${alg}`));
+  issuer.keys = [...keys.values()].map((one) => one.jwk);
+});
+after(async () => {
+  for (const oidc of open) oidc.close();
+  await issuer.stop();
+});
+
+const provider = (rest: Partial<IdentityProvider> = {}): IdentityProvider => ({
+  id: 'p1',
+  name: 'company',
+  issuer: issuer.url,
+  audiences: ['other', 'tabularium'],
+  algorithms: ['RS256', 'PS384', 'ES256', 'ES512', 'EdDSA'],
+  userClaim: 'sub',
+  disabled: false,
+  ...rest,
+});
+
+function oidcWith(rest: Partial<IdentityProvider> = {}, options: Partial<OidcOptions> = {}): Oidc {
+  const oidc = new Oidc({ observe: () => {}, ...options });
+  open.add(oidc);
+  oidc.setProviders([provider(rest)]);
+  return oidc;
+}
+
+const refusal = (message = 'the token is not valid') => ({
+  name: 'Failure',
+  code: 'UNAUTHENTICATED',
+  message,
+  result: {},
+});
+const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+const nowSeconds = () => Math.floor(Date.now() / 1000);
+
+describe('a good token', () => {
+  for (const alg of ['RS256', 'PS384', 'ES256', 'ES512', 'EdDSA'])
+    it(`of ${alg} says who it is, and until when`, async () => {
+      const exp = nowSeconds() + 300;
+      const token = await issuer.token(key(alg), { exp, jti: 'id-1' });
+      assert.deepEqual(await oidcWith().verify(token), {
+        providerId: 'p1',
+        issuer: issuer.url,
+        subject: 'subject-1',
+        userName: 'subject-1',
+        roles: [],
+        expiresAt: (exp + 30) * 1000,
+        tokenId: 'id-1',
+      });
+    });
+
+  for (const alg of ['HS256', 'HS512'])
+    it(`of ${alg} needs the client secret`, async () => {
+      const secret = new TextEncoder().encode(clientSecret);
+      const claims = { iss: issuer.url, aud: 'tabularium', sub: 'x', exp: nowSeconds() + 60 };
+      const token = await new SignJWT(claims).setProtectedHeader({ alg }).sign(secret);
+      const before = issuer.keyRequests;
+      assert.equal((await oidcWith({ algorithms: [alg], clientSecret }).verify(token)).subject, 'x');
+      assert.equal(issuer.keyRequests, before, 'no keys are needed');
+      await assert.rejects(oidcWith({ algorithms: [alg] }).verify(token), refusal());
+      await assert.rejects(oidcWith({ algorithms: ['RS256'], clientSecret }).verify(token), refusal());
+      await assert.rejects(oidcWith({ algorithms: [alg], clientSecret: `${clientSecret}x` }).verify(token), refusal());
+    });
+
+  it('may have several audiences, any type, and no time of issue', async () => {
+    const token = await issuer.token(
+      key('ES256'),
+      { aud: ['a', 'tabularium'], iat: undefined as never },
+      {
+        typ: 'at+jwt',
+      },
+    );
+    assert.equal((await oidcWith().verify(token)).subject, 'subject-1');
+  });
+
+  it('need not name its key', async () => {
+    const second = await makeKey('ES256', 'a second');
+    const before = issuer.keys;
+    issuer.keys = [second.jwk, ...before];
+    try {
+      const oidc = oidcWith();
+      for (const one of [second, key('ES256')])
+        assert.ok(await oidc.verify(await issuer.token(one, {}, { kid: undefined })));
+      const stranger = await makeKey('ES256', 'a stranger');
+      await assert.rejects(oidc.verify(await issuer.token(stranger, {}, { kid: undefined })), refusal());
+      const late = await issuer.token(second, { exp: nowSeconds() - 60 }, { kid: undefined });
+      await assert.rejects(oidc.verify(late), refusal('the token is not valid: it has expired'));
+    } finally {
+      issuer.keys = before;
+    }
+  });
+
+  it('is known at once from then on, until it expires or providers change', async () => {
+    let now = Date.now();
+    const oidc = oidcWith({}, { clock: () => now });
+    const exp = Math.floor(now / 1000) + 100;
+    const token = await issuer.token(key('RS256'), { exp });
+    assert.equal(oidc.cached(token), undefined);
+    const found = await oidc.verify(token);
+    assert.equal(oidc.cached(token), found);
+    assert.equal(oidc.cached(`${token}x`), undefined);
+    oidc.setProviders([provider({ disabled: true })]);
+    assert.equal(oidc.cached(token), undefined);
+    await assert.rejects(oidc.verify(token), refusal('the token is not valid: its issuer is not known'));
+    oidc.setProviders([provider()]);
+    assert.ok(await oidc.verify(token));
+    now = (exp + 30) * 1000 - 1;
+    assert.ok(oidc.cached(token));
+    assert.ok(await oidc.verify(token));
+    now++;
+    assert.equal(oidc.cached(token), undefined);
+    await assert.rejects(oidc.verify(token), refusal('the token is not valid: it has expired'));
+  });
+});
+
+describe('claims', () => {
+  const rolesClaim = 'realm_access.roles';
+  const roleMapping = { finance: 'analysts', sales: 'readers', trade: 'readers' };
+  const rolesOf = async (claims: JWTPayload, rest: Partial<IdentityProvider> = {}) =>
+    (await oidcWith({ rolesClaim, roleMapping, ...rest }).verify(await issuer.token(key('ES256'), claims))).roles;
+
+  it('give the roles that they are mapped to, each once, and no other', async () => {
+    const roles = ['sales', 'trade', 'root', 'finance', '__proto__', 'constructor', 7, null, ['finance']];
+    assert.deepEqual(await rolesOf({ realm_access: { roles } }), ['readers', 'analysts']);
+    assert.deepEqual(await rolesOf({ realm_access: { roles: 'finance' } }), ['analysts']);
+    assert.deepEqual(await rolesOf({ realm_access: { roles: ['nothing'] } }), []);
+  });
+
+  it('may be named with dots', async () => {
+    const name = 'https://example.com/roles';
+    assert.deepEqual(await rolesOf({ [name]: ['sales'] }, { rolesClaim: name }), ['readers']);
+  });
+
+  it('that are not there or are something else give no roles', async () => {
+    for (const claims of [{}, { realm_access: null }, { realm_access: 'roles' }, { realm_access: { roles: {} } }])
+      assert.deepEqual(await rolesOf(claims as JWTPayload), []);
+    assert.deepEqual(await rolesOf({ toString: 'finance' } as JWTPayload, { rolesClaim: 'toString.name' }), []);
+  });
+
+  it('name the user', async () => {
+    const named = async (claims: JWTPayload, userClaim: string) =>
+      (await oidcWith({ userClaim }).verify(await issuer.token(key('ES256'), claims))).userName;
+    assert.equal(await named({ email: 'ada@example.com' }, 'email'), 'ada@example.com');
+    assert.equal(await named({ user: { name: 'ada' } }, 'user.name'), 'ada');
+    for (const email of [undefined, '', '  ', 7, null, ['a'], 'x'.repeat(513), 'a\ud800'])
+      await assert.rejects(named({ email } as JWTPayload, 'email'), refusal(), JSON.stringify(email));
+  });
+});
+
+describe('a token is refused', () => {
+  const expired = 'the token is not valid: it has expired';
+  const unknown = 'the token is not valid: its issuer is not known';
+  const now = nowSeconds();
+  const cases: [string, Record<string, unknown>, string?][] = [
+    ['that has expired', { exp: now - 31 }, expired],
+    ['that does not expire', { exp: undefined }],
+    ['whose end is no number', { exp: '2100-01-01' }],
+    ['that is not valid yet', { nbf: now + 60 }],
+    ['that was issued in the future', { iat: now + 60 }],
+    ['whose time of issue is no number', { iat: 'now' }],
+    ['for somebody else', { aud: 'another' }],
+    ['for nobody', { aud: undefined }],
+    ['of an issuer that is not known', { iss: 'https://elsewhere.example.com' }, unknown],
+    ['of an issuer with a slash more', { iss: 'SLASH' }, unknown],
+    ['of no issuer', { iss: undefined }, unknown],
+    ['of several issuers', { iss: ['a'] }, unknown],
+    ['without a subject', { sub: undefined }],
+    ['with an empty subject', { sub: '' }],
+    ['with a subject that is no text', { sub: 7 }],
+  ];
+  for (const [what, claims, message] of cases)
+    it(what, async () => {
+      const told = claims.iss === 'SLASH' ? { iss: `${issuer.url}/` } : claims;
+      const token = await issuer.token(key('ES256'), told as JWTPayload);
+      await assert.rejects(oidcWith().verify(token), refusal(message));
+    });
+
+  it('not for a clock that is half a minute off', async () => {
+    for (const claims of [{ exp: nowSeconds() - 20 }, { nbf: nowSeconds() + 20 }, { iat: nowSeconds() + 20 }])
+      assert.ok(await oidcWith().verify(await issuer.token(key('ES256'), claims)));
+  });
+
+  it('that is older than its provider allows', async () => {
+    const oidc = oidcWith({ maxTokenAgeSeconds: 100 });
+    assert.ok(await oidc.verify(await issuer.token(key('ES256'), { iat: nowSeconds() - 90 })));
+    for (const iat of [nowSeconds() - 140, undefined])
+      await assert.rejects(oidc.verify(await issuer.token(key('ES256'), { iat } as JWTPayload)), {
+        code: 'UNAUTHENTICATED',
+      });
+  });
+
+  it('whose algorithm is not pinned', async () => {
+    const token = await issuer.token(key('RS256'));
+    await assert.rejects(oidcWith({ algorithms: ['ES256', 'PS256'] }).verify(token), refusal());
+    for (const algorithms of [[], ['none'], ['toString']])
+      await assert.rejects(oidcWith({ algorithms }).verify(token), refusal());
+  });
+
+  it('that is not signed', async () => {
+    const claims = base64url({ iss: issuer.url, aud: 'tabularium', sub: 'x', exp: nowSeconds() + 60 });
+    for (const alg of ['none', 'None', 'NONE', '', undefined, 'RS256', 'HS256']) {
+      const token = `${base64url({ alg, kid: 'of RS256' })}.${claims}.`;
+      await assert.rejects(oidcWith({ algorithms: ['none', 'RS256', 'HS256'] }).verify(token), refusal(), String(alg));
+    }
+  });
+
+  it('that takes the public key for a secret', async () => {
+    const head = `${base64url({ alg: 'HS256', kid: 'of RS256' })}.${base64url({ iss: issuer.url, aud: 'tabularium', sub: 'x', exp: nowSeconds() + 60 })}`;
+    const rsa = await importJWK(key('RS256').jwk, 'RS256', { extractable: true });
+    const pem = await exportSPKI(rsa as CryptoKey);
+    for (const secret of [pem, pem.trim(), JSON.stringify(key('RS256').jwk), key('RS256').jwk.n ?? '', '', 'undefined'])
+      for (const given of [{}, { clientSecret }, { clientSecret: 'short' }]) {
+        const token = `${head}.${createHmac('sha256', secret).update(head).digest('base64url')}`;
+        await assert.rejects(oidcWith({ algorithms: ['RS256', 'HS256'], ...given }).verify(token), refusal());
+      }
+  });
+
+  it('that brings its key along', async () => {
+    const own = await makeKey('ES256', 'of ES256');
+    const headers = [
+      { jwk: own.jwk },
+      { jwk: own.jwk, kid: undefined },
+      { jku: 'http://127.0.0.1:1/keys' },
+      { x5u: 'http://127.0.0.1:1/chain' },
+      { x5c: ['MIIB'] },
+    ];
+    for (const header of headers)
+      await assert.rejects(oidcWith().verify(await issuer.token(own, {}, header)), refusal(), JSON.stringify(header));
+  });
+
+  it('that asks for something critical', async () => {
+    const [head = '', claims, signature] = (await issuer.token(key('ES256'))).split('.');
+    const header = JSON.parse(Buffer.from(head, 'base64url').toString());
+    for (const crit of [['b64'], ['exp'], [], 'exp', null])
+      await assert.rejects(
+        oidcWith().verify(`${base64url({ ...header, crit, b64: true, exp: 1 })}.${claims}.${signature}`),
+        refusal(),
+      );
+    const signed = await new SignJWT({ iss: issuer.url, aud: 'tabularium', sub: 'x', exp: nowSeconds() + 60 })
+      .setProtectedHeader({ alg: 'ES256', kid: 'of ES256', crit: ['b64'], b64: true })
+      .sign(key('ES256').privateKey);
+    await assert.rejects(oidcWith().verify(signed), refusal());
+  });
+
+  it('of which a bit was changed', async () => {
+    const oidc = oidcWith();
+    const token = await issuer.token(key('ES256'));
+    const signature = Buffer.from(token.split('.')[2] ?? '', 'base64url');
+    for (let at = 0; at < signature.length; at++) {
+      const changed = Buffer.from(signature);
+      changed[at] = (changed[at] ?? 0) ^ 1;
+      const forged = [...token.split('.').slice(0, 2), changed.toString('base64url')].join('.');
+      await assert.rejects(oidc.verify(forged), refusal());
+    }
+    const [head, , tail] = token.split('.');
+    const other = base64url({ iss: issuer.url, aud: 'tabularium', sub: 'root', exp: nowSeconds() + 600 });
+    await assert.rejects(oidc.verify(`${head}.${other}.${tail}`), refusal());
+  });
+
+  it('that is huge', async () => {
+    const token = await issuer.token(key('ES256'), { more: 'x'.repeat(16_384) });
+    const oidc = oidcWith();
+    await assert.rejects(oidc.verify(token), refusal());
+    assert.equal(oidc.cached(token), undefined);
+  });
+
+  it('that is garbage', async () => {
+    const oidc = oidcWith();
+    const deep = base64url('[').repeat(10);
+    const head = base64url({ alg: 'ES256', kid: 'of ES256' });
+    const garbage = ['', '.', '..', '...', 'a.b', 'a.b.c', 'a.b.c.d', `${head}..`, `${head}.${deep}.AA`, '\0.\0.\0'];
+    const wrong = [null, 7, 'x', [], {}].map((one) => `${head}.${base64url(one)}.AAAA`);
+    const heads = [null, 7, [], {}, { alg: 7 }, { alg: ['ES256'] }].map(
+      (one) => `${base64url(one)}.${base64url({})}.AA`,
+    );
+    for (const token of [...garbage, ...wrong, ...heads, '😀.😀.😀', `${head}.${head}.${'A'.repeat(16_000)}`])
+      await assert.rejects(
+        oidc.verify(token),
+        (error: unknown) => {
+          assert.ok(error instanceof Failure && error.code === 'UNAUTHENTICATED', String(error));
+          assert.match(error.message, /^the token is not valid(: its issuer is not known)?$/);
+          return true;
+        },
+        token,
+      );
+  });
+});

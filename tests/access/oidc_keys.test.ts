@@ -1,0 +1,336 @@
+// The keys of issuers: fetched ahead, fetched anew when they change, not fetched at a stranger's will, kept while an issuer is down;
+// and issuers that answer with something else than their keys.
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { afterEach, before, beforeEach, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { exportJWK } from 'jose';
+import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/oidc.ts';
+import { secureUrl } from '../../src/access/oidc_keys.ts';
+import type { Observation } from '../../src/observe/observations.ts';
+import { type IssuerKey, makeKey, TokenIssuer } from './token_issuer.ts';
+
+const waitMsMax = 10_000;
+const notValid = { name: 'Failure', code: 'UNAUTHENTICATED', message: 'the token is not valid' };
+const unavailable = { name: 'Failure', code: 'IDENTITY_PROVIDER_UNAVAILABLE' };
+const hour = 3_600_000;
+
+/** Another for each test: connections to the one before may be kept. */
+let issuer: TokenIssuer;
+let one: IssuerKey;
+let two: IssuerKey;
+let now = 0;
+const open = new Set<Oidc>();
+
+before(async () => {
+  one = await makeKey('ES256', 'one');
+  two = await makeKey('ES256', 'two');
+});
+beforeEach(async () => {
+  issuer = await new TokenIssuer().start();
+  issuer.keys = [one.jwk];
+  now = Date.now();
+});
+afterEach(async () => {
+  for (const oidc of open) oidc.close();
+  open.clear();
+  await issuer.stop();
+});
+
+const provider = (rest: Partial<IdentityProvider> = {}): IdentityProvider => ({
+  id: 'p1',
+  name: 'company',
+  issuer: issuer.url,
+  audiences: ['tabularium'],
+  algorithms: ['ES256'],
+  userClaim: 'sub',
+  disabled: false,
+  ...rest,
+});
+
+function oidcWith(rest: Partial<IdentityProvider> = {}, options: Partial<OidcOptions> = {}): Oidc {
+  const oidc = new Oidc({ observe: () => {}, clock: () => now, ...options });
+  open.add(oidc);
+  oidc.setProviders([provider(rest)]);
+  return oidc;
+}
+
+const token = (key: IssuerKey, claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}) =>
+  issuer.token(key, claims, header, now);
+
+async function until(what: string, holds: () => boolean): Promise<void> {
+  const deadline = performance.now() + waitMsMax;
+  while (!holds()) {
+    if (performance.now() > deadline) assert.fail(`it did not come to this: ${what}`);
+    await sleep(5);
+  }
+}
+const fetched = (oidc: Oidc) =>
+  until('keys', () => oidc.status('p1').keysFetchedAt !== undefined || oidc.status('p1').error !== undefined);
+
+describe('keys', () => {
+  it('are fetched before a token comes, and once', async () => {
+    const oidc = oidcWith();
+    await fetched(oidc);
+    assert.deepEqual(oidc.status('p1'), { keysFetchedAt: now, error: undefined });
+    const tokens = await Promise.all(Array.from({ length: 20 }, (_, i) => token(one, { sub: `user ${i}` })));
+    await Promise.all(tokens.map((each) => oidc.verify(each)));
+    assert.deepEqual([issuer.discoveryRequests, issuer.keyRequests], [1, 1]);
+    assert.deepEqual(oidc.status('another'), { keysFetchedAt: undefined, error: undefined });
+  });
+
+  it('are where the provider says, without discovery', async () => {
+    const oidc = oidcWith({ issuer: 'https://login.invalid/realm', jwksUri: issuer.jwksUri });
+    assert.ok(await oidc.verify(await token(one, { iss: 'https://login.invalid/realm' })));
+    assert.deepEqual([issuer.discoveryRequests, issuer.keyRequests], [0, 1]);
+  });
+
+  it('stay where the provider is changed otherwise, and go with it', async () => {
+    const oidc = oidcWith();
+    await fetched(oidc);
+    oidc.setProviders([provider({ audiences: ['another'] })]);
+    await assert.rejects(oidc.verify(await token(one)), notValid);
+    assert.ok(await oidc.verify(await token(one, { aud: 'another' })));
+    assert.equal(issuer.keyRequests, 1);
+    oidc.setProviders([]);
+    assert.deepEqual(oidc.status('p1'), { keysFetchedAt: undefined, error: undefined });
+  });
+
+  it('are fetched again by themselves, also after a failure', async () => {
+    const changes: number[] = [];
+    const oidc = oidcWith(
+      {},
+      { limits: { refreshMs: 5, backgroundRetryMs: 5 }, changed: () => void changes.push(issuer.keyRequests) },
+    );
+    await until('three fetches', () => issuer.keyRequests >= 3);
+    assert.deepEqual(changes, []);
+    issuer.answerKeys = (response) => response.writeHead(500).end();
+    await until('a failure', () => oidc.status('p1').error !== undefined);
+    assert.equal(oidc.status('p1').error, 'it answers with status 500');
+    issuer.answerKeys = undefined;
+    await until('an end of it', () => oidc.status('p1').error === undefined);
+    const good = await token(one);
+    assert.ok(await oidc.verify(good));
+    assert.ok(oidc.cached(good));
+    issuer.keys = [two.jwk];
+    await until('a change', () => changes.length > 0);
+    assert.equal(oidc.cached(good), undefined, 'a token of a key that was withdrawn is not good for long');
+    await assert.rejects(oidc.verify(good), notValid);
+    oidc.close();
+    const requests = issuer.keyRequests;
+    await sleep(50);
+    assert.ok(issuer.keyRequests <= requests + 1);
+  });
+});
+
+describe('a key that is not known', () => {
+  it('is asked for at once, where the issuer has changed its keys', async () => {
+    let changes = 0;
+    const oidc = oidcWith({}, { changed: () => void changes++ });
+    await fetched(oidc);
+    issuer.keys = [one.jwk, two.jwk];
+    assert.ok(await oidc.verify(await token(two)));
+    assert.ok(await oidc.verify(await token(one)));
+    assert.deepEqual([issuer.keyRequests, changes], [2, 1]);
+  });
+
+  it('is not asked for at the will of strangers', async () => {
+    const oidc = oidcWith();
+    await fetched(oidc);
+    const flood = async () => {
+      const strangers = await Promise.all(
+        Array.from({ length: 100 }, (_, i) => token(two, {}, { kid: `made up ${i}` })),
+      );
+      for (const each of strangers.slice(0, 50)) await assert.rejects(oidc.verify(each), notValid);
+      await Promise.all(strangers.slice(50).map((each) => assert.rejects(oidc.verify(each), notValid)));
+    };
+    await flood();
+    assert.equal(issuer.keyRequests, 2);
+    now += 29_999;
+    await flood();
+    assert.equal(issuer.keyRequests, 2);
+    now += 1;
+    await flood();
+    assert.equal(issuer.keyRequests, 3);
+    assert.ok(await oidc.verify(await token(one)));
+  });
+
+  it('is not valid while the issuer is down', async () => {
+    const oidc = oidcWith();
+    await fetched(oidc);
+    await issuer.stop();
+    await assert.rejects(oidc.verify(await token(two)), notValid);
+    assert.ok(await oidc.verify(await token(one)));
+  });
+});
+
+describe('an issuer that is down', () => {
+  it('from the start makes its tokens wait for it, and not every one asks', async () => {
+    await issuer.stop();
+    let asked = 0;
+    const counting: typeof fetch = (...given) => {
+      asked++;
+      return fetch(...given);
+    };
+    const oidc = oidcWith({}, { fetch: counting });
+    await fetched(oidc);
+    const good = await token(one);
+    for (let i = 0; i < 20; i++) await assert.rejects(oidc.verify(good), unavailable);
+    assert.equal(asked, 1);
+    assert.deepEqual(oidc.status('p1'), { keysFetchedAt: undefined, error: 'it is not reachable' });
+    await issuer.start();
+    await assert.rejects(oidc.verify(good), unavailable);
+    now += 5000;
+    assert.ok(await oidc.verify(good));
+    assert.deepEqual(oidc.status('p1'), { keysFetchedAt: now, error: undefined });
+  });
+
+  it('later leaves its keys good for a day', async () => {
+    const seen: Observation[] = [];
+    const oidc = oidcWith({}, { observe: (o) => void seen.push(o) });
+    await fetched(oidc);
+    const since = now;
+    await issuer.stop();
+    now = since + 24 * hour - 1;
+    assert.ok(await oidc.verify(await token(one)));
+    now++;
+    await assert.rejects(oidc.verify(await token(one)), unavailable);
+    assert.equal(oidc.status('p1').error, 'it is not reachable');
+    assert.deepEqual(seen, [
+      { kind: 'identityKeysFetched', provider: 'company', keys: 1 },
+      { kind: 'identityKeysFailed', provider: 'company', reason: 'it is not reachable' },
+    ]);
+    await issuer.start();
+    now += 5000;
+    assert.ok(await oidc.verify(await token(one)));
+  });
+});
+
+describe('an issuer that answers with', () => {
+  const send =
+    (body: string | Buffer, status = 200) =>
+    (response: ServerResponse) =>
+      void response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+  const cases: [string, (response: ServerResponse) => void, string][] = [
+    ['an error', send('no', 503), 'it answers with status 503'],
+    ['no content', send('', 204), 'it answers with status 204'],
+    ['a page', send('<html>'), 'it answers with no JSON object'],
+    ['null', send('null'), 'it answers with no JSON object'],
+    ['no keys', send('{}'), 'what it serves is no set of keys'],
+    ['keys that are no list', send('{"keys": {"0": {}}}'), 'what it serves is no set of keys'],
+    ['too many keys', send(JSON.stringify({ keys: Array(101).fill({ kty: 'EC' }) })), 'it has more than 100 keys'],
+    ['too much', send(Buffer.alloc(1024 * 1024 + 1, ' ')), 'its answer is larger than 1048576 bytes'],
+  ];
+  for (const [what, answer, error] of cases)
+    it(`${what} has no keys`, async () => {
+      issuer.answerKeys = answer;
+      const oidc = oidcWith();
+      await fetched(oidc);
+      assert.deepEqual(oidc.status('p1'), { keysFetchedAt: undefined, error });
+      await assert.rejects(oidc.verify(await token(one)), unavailable);
+    });
+
+  it('another place is not followed', async () => {
+    const other = await new TokenIssuer().start();
+    other.keys = [one.jwk];
+    try {
+      for (const status of [301, 302, 307, 308]) {
+        issuer.answerKeys = (response) => response.writeHead(status, { location: other.jwksUri }).end();
+        const oidc = oidcWith();
+        await fetched(oidc);
+        assert.equal(oidc.status('p1').error, 'it redirects');
+        await assert.rejects(oidc.verify(await token(one)), unavailable);
+      }
+      assert.equal(other.keyRequests, 0);
+    } finally {
+      await other.stop();
+    }
+  });
+
+  it('nothing, or with an endless answer, is not waited for', async () => {
+    for (const answer of [() => {}, (response: ServerResponse) => void response.writeHead(200).write('{')]) {
+      issuer.answerKeys = answer;
+      const oidc = oidcWith({}, { limits: { fetchMs: 50 } });
+      await fetched(oidc);
+      assert.equal(oidc.status('p1').error, 'it does not answer in time');
+      await assert.rejects(oidc.verify(await token(one)), unavailable);
+    }
+  });
+
+  it('keys that are not public, or none that we know, has none of those', async () => {
+    const secret = { kty: 'oct', kid: 'secret', k: 'AAAA', alg: 'HS256' };
+    const shown = { ...(await exportJWK(two.privateKey)), kid: 'two', alg: 'ES256' };
+    const strange = [{}, { kty: 7 }, { kty: 'XX', kid: 'one' }, null, 'key'];
+    issuer.answerKeys = send(JSON.stringify({ keys: [...strange, secret, shown, one.jwk] }));
+    const oidc = oidcWith();
+    await fetched(oidc);
+    assert.equal(oidc.status('p1').error, undefined);
+    assert.ok(await oidc.verify(await token(one)));
+    await assert.rejects(oidc.verify(await token(two)), notValid);
+  });
+
+  const documents: [string, Record<string, unknown>, string][] = [
+    [
+      'the document of another issuer',
+      { issuer: 'https://elsewhere.example.com' },
+      'its discovery document is of another issuer',
+    ],
+    ['the document of no issuer', { issuer: null }, 'its discovery document is of another issuer'],
+    ['a document without keys', { jwks_uri: 7 }, 'its discovery document names no keys'],
+    ['keys over plain HTTP', { jwks_uri: 'http://keys.example.com/' }, 'its URL is not one of https'],
+    ['keys in a file', { jwks_uri: 'file:///etc/passwd' }, 'its URL is not one of https'],
+  ];
+  for (const [what, discovery, error] of documents)
+    it(`${what} is not believed`, async () => {
+      issuer.discovery = discovery;
+      const oidc = oidcWith();
+      await fetched(oidc);
+      assert.equal(oidc.status('p1').error, error);
+      assert.equal(issuer.keyRequests, 0);
+      await assert.rejects(oidc.verify(await token(one)), unavailable);
+    });
+
+  it('keys on this machine, from elsewhere, is not believed', async () => {
+    const asked: string[] = [];
+    const elsewhere: typeof fetch = async (url) => {
+      asked.push(String(url));
+      return Response.json({ issuer: 'https://login.example.com/', jwks_uri: issuer.jwksUri });
+    };
+    const oidc = oidcWith({ issuer: 'https://login.example.com/' }, { fetch: elsewhere });
+    await fetched(oidc);
+    assert.equal(oidc.status('p1').error, 'its URL is not one of https');
+    assert.deepEqual(asked, ['https://login.example.com/.well-known/openid-configuration']);
+  });
+});
+
+describe('an address', () => {
+  for (const good of [
+    'https://login.example.com/a?b=c',
+    'http://localhost:1/',
+    'http://127.1.2.3/',
+    'http://[::1]:8/x',
+  ])
+    it(`is taken: ${good}`, () => assert.equal(secureUrl(good)?.href, good));
+  for (const bad of [
+    '',
+    'login.example.com',
+    'http://login.example.com/',
+    'http://localhost.example.com/',
+    'http://127.0.0.1.example.com/',
+    'http://10.0.0.1/',
+    'ftp://localhost/',
+    'https://user@login.example.com/',
+    'https://:word@login.example.com/',
+    'https://login.example.com/#a',
+  ])
+    it(`is refused: ${bad}`, () => assert.equal(secureUrl(bad), undefined));
+
+  it('without TLS elsewhere is never asked', async () => {
+    let asked = 0;
+    const oidc = oidcWith({ issuer: 'http://login.example.com' }, { fetch: () => Promise.reject(asked++) });
+    await assert.rejects(oidc.verify(await token(one, { iss: 'http://login.example.com' })), notValid);
+    const named = oidcWith({ jwksUri: 'http://login.example.com/keys' }, { fetch: () => Promise.reject(asked++) });
+    await assert.rejects(named.verify(await token(one)), unavailable);
+    assert.equal(asked, 0);
+  });
+});
