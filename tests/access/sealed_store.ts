@@ -1,0 +1,50 @@
+// A store with secrets, for tests: opened as a server opens it, given another key as the command does, and removed at the end.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { type RotationOptions, rotateSecrets } from '../../src/access/secret_rotation.ts';
+import { openSecrets, type Secrets } from '../../src/access/secrets.ts';
+import { type Inject, openStore, type Store, storeFileName } from '../../src/store/store.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'tabularium-secrets-'));
+after(() => rmSync(root, { recursive: true }));
+
+export const newDirectory = () => mkdtempSync(join(root, 'data-'));
+export const newKey = () => randomBytes(32).toString('base64');
+export const keyPath = (directory: string) => join(directory, 'secret.key');
+export type Place = Omit<RotationOptions, 'store' | 'dataDirectory'>;
+
+export async function withStore<T>(directory: string, work: (store: Store) => Promise<T>, inject?: Inject): Promise<T> {
+  const store = await openStore({ file: join(directory, storeFileName), inject });
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+/** As a server does it. */
+export const withSecrets = <T>(directory: string, place: Place, work: (secrets: Secrets, store: Store) => Promise<T>) =>
+  withStore(directory, async (store) => work(await openSecrets({ store, dataDirectory: directory, ...place }), store));
+export const rotate = (directory: string, place: Place = {}, inject?: Inject) =>
+  withStore(directory, (store) => rotateSecrets({ store, dataDirectory: directory, ...place }), inject);
+export const rowsOf = (store: Store) => store.db.selectFrom('secrets').selectAll().orderBy('name').execute();
+
+/** A store with two secrets, and what is to be read from it ever after. */
+export async function prepared(place: Place = {}) {
+  const directory = newDirectory();
+  const derived = await withSecrets(directory, place, async (secrets) => {
+    await secrets.put('one', 'the first');
+    await secrets.put('two', 'the second');
+    return secrets.derive('audit').toString('hex');
+  });
+  const requireWhole = (now: Place = {}) =>
+    withSecrets(directory, now, async (secrets) => {
+      assert.equal(await secrets.get('one'), 'the first');
+      assert.equal(await secrets.get('two'), 'the second');
+      assert.equal(secrets.derive('audit').toString('hex'), derived);
+    });
+  return { directory, requireWhole };
+}
