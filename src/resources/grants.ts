@@ -1,6 +1,7 @@
 // Grants: what a user or a role may do, on an object and all that is in it, on a collection, or on everything. They hang on ids,
 // so that they stay through renames.
 import { Type } from 'typebox';
+import { forbidden } from '../access/decisions.ts';
 import type { Grant } from '../access/directory.ts';
 import { grantIdOf } from '../access/grants.ts';
 import { categoryOfMark, everywhere, markOf, objectIdsOf, pathOfIds } from '../access/places.ts';
@@ -126,11 +127,10 @@ async function idsOf({ category, path }: Target, context: Context): Promise<stri
 }
 
 /** Who grants or revokes may grant there, and has the privilege itself. */
-async function requireToGrant(privilege: Privilege, target: Target, context: Context): Promise<void> {
+async function mayGrant(privilege: Privilege, target: Target, context: Context): Promise<boolean> {
   const { principal } = context.call;
-  await context.access.decisions.require(principal, 'grant', target);
-  await context.access.decisions.require(principal, privilege, target);
-  context.call.permitted = true;
+  const { decisions } = context.access;
+  return (await decisions.may(principal, 'grant', target)) && (await decisions.may(principal, privilege, target));
 }
 
 /** Scopes of a token, as the ids that they hang on. What is not there is refused as what one may not do anything with. */
@@ -204,139 +204,164 @@ const example = {
   version: 1,
 };
 
+/** Of whom the grants are. */
+interface Grantees {
+  readonly parent: 'users' | 'roles';
+  readonly singular: 'user' | 'role';
+  /** Users may see their own. */
+  readonly self: { readonly orSelf?: true };
+  pathOf(path: PathParameters): Segment[];
+  require(path: PathParameters, context: Context): Promise<CatalogObject>;
+}
+
+function granteesOf(parent: 'users' | 'roles'): Grantees {
+  const singular = parent === 'users' ? 'user' : 'role';
+  const pathOf = (path: PathParameters) => [segment(parent, path[singular] as string)];
+  return {
+    parent,
+    singular,
+    self: parent === 'users' ? { orSelf: true } : {},
+    pathOf,
+    require: async (path, context) => last(await context.catalog.require(pathOf(path))),
+  };
+}
+
+const readers = ({ singular, self, pathOf, require }: Grantees) => [
+  list({
+    summary: `Lists the grants of a ${singular}.`,
+    permission: { privilege: 'read', on: 'parent', ...self },
+    codes: ['OBJECT_NOT_FOUND'],
+    handle: async ({ path, page: { after = '', limit } }, context) => {
+      const grantee = await require(path, context);
+      const all = [...context.directory.grantsOf(grantee.id).values()]
+        .filter(({ grantId }) => grantId > after)
+        .sort((a, b) => (a.grantId < b.grantId ? -1 : 1));
+      const shown = await Promise.all(all.slice(0, limit).map((grant) => record(grant, pathOf(path), context)));
+      return listed(shown, all.length > limit ? shown.at(-1)?.grantId : undefined);
+    },
+  }),
+  get({
+    summary: 'Shows a grant.',
+    permission: { privilege: 'read', on: 'object', ...self },
+    handle: async ({ path }, context) => {
+      const grantee = await require(path, context);
+      const grant = context.directory.grantsOf(grantee.id).get(path.grantId as string);
+      if (!grant) throw missing(path.grantId as string);
+      return found(await record(grant, pathOf(path), context));
+    },
+  }),
+];
+
+const makeGrant = ({ singular, pathOf, require }: Grantees) =>
+  create({
+    summary: `Grants a privilege to a ${singular}.`,
+    description: 'The caller needs `grant` and the privilege itself on what it is on.',
+    permission: { privilege: 'grant', on: 'target' },
+    codes: ['OBJECT_NOT_FOUND', 'OBJECT_ALREADY_EXISTS'],
+    body: Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false }),
+    bodyRequired: true,
+    nameOptional: true,
+    example: { body: { privilege: 'read', on: '/api/v2/catalogs/default/databases/ssb' } },
+    handle: async ({ path, body, ifExists }, context) => {
+      const { privilege, on, name } = body as typeof body & { name?: string };
+      const target = targetOf(on, '/on');
+      if (!(await mayGrant(privilege, target, context))) throw forbidden('grant', target);
+      context.call.permitted = true;
+      const grantee = await require(path, context);
+      const ids = await idsOf(target, context);
+      if (!ids) throw invalid('/on', 'exists', `names nothing: ${JSON.stringify(on)}`);
+      const grantId = grantIdOf(privilege, ids);
+      if (name !== undefined && name !== grantId)
+        throw invalid('/name', 'grant', `of this grant is ${JSON.stringify(grantId)}; it may be left out`);
+      const outcome = await context.grants.make(grantee.id, privilege, ids, context.call.actor);
+      if (!outcome) throw missing(grantId);
+      if (!outcome.made && ifExists === 'fail')
+        throw new Failure('OBJECT_ALREADY_EXISTS', `the ${singular} has this grant already`, {
+          category: 'grants',
+          name: grantId,
+        });
+      const made = await record(outcome.grant, pathOf(path), context);
+      return created(made, outcome.made, made.uri);
+    },
+  });
+
+const revoke = ({ parent, pathOf }: Grantees) =>
+  remove({
+    summary: 'Revokes a grant.',
+    description: 'The caller needs `grant` and the privilege itself on what it is on.',
+    permission: { privilege: 'grant', on: 'target' },
+    handle: async ({ path }, context) => {
+      const chain = await context.catalog.find(pathOf(path));
+      const grant = chain && context.directory.grantsOf(last(chain).id).get(path.grantId as string);
+      const target = grant && targetOf(await uriOfIds(grant.path, context), '/on');
+      if (!grant || !target || !(await mayGrant(grant.privilege, target, context))) {
+        // Who may not see the grants of the other is not told which there are, nor what they are on.
+        const { decisions } = context.access;
+        const { principal } = context.call;
+        const place = { category: parent, path: pathOf(path) };
+        await decisions.authorise(principal, { privilege: 'read', on: 'object', orSelf: true }, place);
+        if (grant && target) throw forbidden('grant', target);
+        context.call.permitted = true;
+        return deleted(false);
+      }
+      context.call.permitted = true;
+      return deleted(await context.grants.remove(grant, context.call.actor));
+    },
+  });
+
+const CheckResult = Type.Object({
+  privilege: PrivilegeField,
+  on: Type.String(),
+  allowed: Type.Boolean(),
+  by: nullable(
+    Type.Object({
+      kind: Type.String({ description: '`grant`, `owner` or `root`.' }),
+      grant: nullable(Type.String({ description: 'URI of the grant.' })),
+    }),
+  ),
+});
+
+const check = ({ singular, self, require }: Grantees) =>
+  action('check', {
+    on: 'collection',
+    summary: `Tells what a ${singular} may do, and by which grant.`,
+    description: 'Scopes of tokens, and roles that an identity provider vouches for, are not counted.',
+    permission: { privilege: 'read', on: 'parent', ...self },
+    codes: ['OBJECT_NOT_FOUND'],
+    body: Type.Object(
+      { checks: Type.Array(Check, { minItems: 1, maxItems: checksMax }) },
+      { additionalProperties: false },
+    ),
+    bodyRequired: true,
+    result: Type.Object({ results: Type.Array(CheckResult) }),
+    example: {
+      body: { checks: [{ privilege: 'read', on: '/api/v2/catalogs/default' }] },
+      result: { results: [{ privilege: 'read', on: '/api/v2/catalogs/default', allowed: false, by: null }] },
+    },
+    handle: async ({ path, body }, context) => {
+      const grantee = await require(path, context);
+      const results = [];
+      for (const [i, { privilege, on }] of body.checks.entries()) {
+        const by = await reasonOf(grantee.id, privilege, targetOf(on, `/checks/${i}/on`), context);
+        results.push({ privilege, on, allowed: by !== null, by });
+      }
+      return done({ results });
+    },
+  });
+
 /** The same category, in users and in roles. */
 export function grantsIn(parent: 'users' | 'roles'): Category<Context> {
-  const singular = parent === 'users' ? 'user' : 'role';
-  const granteeOf = (path: PathParameters) => [segment(parent, path[singular] as string)];
-  const require = async (path: PathParameters, context: Context) =>
-    last(await context.catalog.require(granteeOf(path))) as CatalogObject;
-  const self = parent === 'users' ? ({ orSelf: true } as const) : {};
+  const grantees = granteesOf(parent);
   return {
     name: 'grants',
     singular: 'grant',
     title: `Grants of ${parent}`,
-    doc: `What a ${singular} may do, and on what.`,
+    doc: `What a ${grantees.singular} may do, and on what.`,
     parameter: 'grantId',
     idField: 'grantId',
     parent,
     record: GrantRecord,
     example: { ...example, uri: `/api/v2/${parent}/analysts/grants/read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d` },
-    endpoints: [
-      list({
-        summary: `Lists the grants of a ${singular}.`,
-        permission: { privilege: 'read', on: 'parent', ...self },
-        codes: ['OBJECT_NOT_FOUND'],
-        handle: async ({ path, page: { after = '', limit } }, context) => {
-          const grantee = await require(path, context);
-          const all = [...context.directory.grantsOf(grantee.id).values()]
-            .filter(({ grantId }) => grantId > after)
-            .sort((a, b) => (a.grantId < b.grantId ? -1 : 1));
-          const shown = await Promise.all(all.slice(0, limit).map((grant) => record(grant, granteeOf(path), context)));
-          return listed(shown, all.length > limit ? shown.at(-1)?.grantId : undefined);
-        },
-      }),
-      get({
-        summary: 'Shows a grant.',
-        permission: { privilege: 'read', on: 'object', ...self },
-        handle: async ({ path }, context) => {
-          const grantee = await require(path, context);
-          const grant = context.directory.grantsOf(grantee.id).get(path.grantId as string);
-          if (!grant) throw missing(path.grantId as string);
-          return found(await record(grant, granteeOf(path), context));
-        },
-      }),
-      create({
-        summary: `Grants a privilege to a ${singular}.`,
-        description: 'The caller needs `grant` and the privilege itself on what it is on.',
-        permission: { privilege: 'grant', on: 'target' },
-        codes: ['OBJECT_NOT_FOUND', 'OBJECT_ALREADY_EXISTS'],
-        body: Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false }),
-        bodyRequired: true,
-        nameOptional: true,
-        example: { body: { privilege: 'read', on: '/api/v2/catalogs/default/databases/ssb' } },
-        handle: async ({ path, body, ifExists }, context) => {
-          const { privilege, on, name } = body as typeof body & { name?: string };
-          const target = targetOf(on, '/on');
-          await requireToGrant(privilege, target, context);
-          const grantee = await require(path, context);
-          const ids = await idsOf(target, context);
-          if (!ids) throw invalid('/on', 'exists', `names nothing: ${JSON.stringify(on)}`);
-          const grantId = grantIdOf(privilege, ids);
-          if (name !== undefined && name !== grantId)
-            throw invalid('/name', 'grant', `of this grant is ${JSON.stringify(grantId)}; it may be left out`);
-          const outcome = await context.grants.make(grantee.id, privilege, ids, context.call.actor);
-          if (!outcome) throw missing(grantId);
-          if (!outcome.made && ifExists === 'fail')
-            throw new Failure('OBJECT_ALREADY_EXISTS', `the ${singular} has this grant already`, {
-              category: 'grants',
-              name: grantId,
-            });
-          const made = await record(outcome.grant, granteeOf(path), context);
-          return created(made, outcome.made, made.uri);
-        },
-      }),
-      remove({
-        summary: 'Revokes a grant.',
-        description: 'The caller needs `grant` and the privilege itself on what it is on.',
-        permission: { privilege: 'grant', on: 'target' },
-        handle: async ({ path }, context) => {
-          const chain = await context.catalog.find(granteeOf(path));
-          const grant = chain && context.directory.grantsOf(last(chain).id).get(path.grantId as string);
-          const { decisions } = context.access;
-          if (!grant) {
-            // Who may not see the grants of the other is not told that there is none.
-            if (!decisions.isSelf(context.call.principal, granteeOf(path)))
-              await decisions.require(context.call.principal, 'read', { category: parent, path: granteeOf(path) });
-            context.call.permitted = true;
-            return deleted(false);
-          }
-          const on = await uriOfIds(grant.path, context);
-          await requireToGrant(grant.privilege, targetOf(on, '/on'), context);
-          return deleted(await context.grants.remove(grant, context.call.actor));
-        },
-      }),
-      action('check', {
-        on: 'collection',
-        summary: `Tells what a ${singular} may do, and by which grant.`,
-        description: 'Scopes of tokens, and roles that an identity provider vouches for, are not counted.',
-        permission: { privilege: 'read', on: 'parent', ...self },
-        codes: ['OBJECT_NOT_FOUND'],
-        body: Type.Object(
-          { checks: Type.Array(Check, { minItems: 1, maxItems: checksMax }) },
-          { additionalProperties: false },
-        ),
-        bodyRequired: true,
-        result: Type.Object({
-          results: Type.Array(
-            Type.Object({
-              privilege: PrivilegeField,
-              on: Type.String(),
-              allowed: Type.Boolean(),
-              by: nullable(
-                Type.Object({
-                  kind: Type.String({ description: '`grant`, `owner` or `root`.' }),
-                  grant: nullable(Type.String({ description: 'URI of the grant.' })),
-                }),
-              ),
-            }),
-          ),
-        }),
-        example: {
-          body: { checks: [{ privilege: 'read', on: '/api/v2/catalogs/default' }] },
-          result: {
-            results: [{ privilege: 'read', on: '/api/v2/catalogs/default', allowed: false, by: null }],
-          },
-        },
-        handle: async ({ path, body }, context) => {
-          const grantee = await require(path, context);
-          const results = [];
-          for (const [i, { privilege, on }] of body.checks.entries()) {
-            const by = await reasonOf(grantee.id, privilege, targetOf(on, `/checks/${i}/on`), context);
-            results.push({ privilege, on, allowed: by !== null, by });
-          }
-          return done({ results });
-        },
-      }),
-    ],
+    endpoints: [...readers(grantees), makeGrant(grantees), revoke(grantees), check(grantees)],
   };
 }
