@@ -2,9 +2,12 @@ import { mkdir, rm } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import { destination } from 'pino';
+import { FailedLogins } from './access/failed_logins.ts';
 import { type OpenedAccess, openAccess } from './access/open_access.ts';
+import { RateLimits } from './access/rate_limits.ts';
 import { rootToken, rootTokenFileName } from './access/root.ts';
 import { openSecrets, SecretKeyError } from './access/secrets.ts';
+import { UsageCaps } from './access/usage_caps.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
@@ -17,6 +20,7 @@ import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import type { Engine } from './engines/engine.ts';
 import { Warehouses } from './engines/warehouses.ts';
 import { Api } from './http/call.ts';
+import { networkOf } from './http/client_address.ts';
 import { operationsOf } from './http/operations.ts';
 import { HttpServer } from './http/server.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
@@ -30,6 +34,7 @@ import { KnownNames } from './query/known_names.ts';
 import { Queries } from './query/queries.ts';
 import { ResultStore } from './query/result_store.ts';
 import { Rows } from './query/rows.ts';
+import { storedResults } from './query/stored_results.ts';
 import { QuerySubmitter } from './query/submit.ts';
 import { bootstrap, userOfVisitor } from './resources/bootstrap.ts';
 import type { Services } from './resources/context.ts';
@@ -89,7 +94,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     observe,
     secrets,
     rootToken: token,
-    failedLogins: { before: () => {}, failed: () => {}, succeeded: () => {} },
+    failedLogins: new FailedLogins({ settings, networkOf }),
     auditRetentionDays: 365,
     steps: (path) => parts.services.catalog.steps(path),
     ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
@@ -104,7 +109,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const api = new Api({
     categories,
     access,
-    limits: { charge: () => {}, chargeAddress: () => {} },
+    limits: new RateLimits({ settings, networkOf }),
     audit: opened.audit,
     addressOf: transport.clientAddressOf,
     contextOf: (call) => ({ ...services, call }),
@@ -208,29 +213,28 @@ function assemble(ground: Ground) {
     observe,
     engineOf: (name) => warehouses.use(name),
     onTask: () => tasks.notify(),
+    requireTaskRoom: (tx, principalId) => caps.requireTaskRoom(tx, principalId),
     trail,
   });
-  catalog.onChange((event) => {
-    directory.changed(event);
-    if (event.deep) access.decisions.pathsChanged();
-  });
+  tellAccess(catalog, opened);
   const results = new ResultStore(resultsDirectory);
+  const caps = usageCaps(ground, results, warehouses);
   const kinds = [
-    runQueryKind({ queries: () => queries, submitter: () => submitter, results, directory }),
+    runQueryKind({ queries: () => queries, submitter: () => submitter, directory }),
     ...changeKinds(() => catalog),
   ];
-  const { taskRunnersMax: runnersMax, taskRetentionDays: retentionDays } = settings;
+  const { taskRunnersMax: runnersMax, taskRetentionDays: retentionDays, pageBytesMax } = settings;
   const tasks: Tasks = new Tasks({
     store,
     kinds,
     runnersMax,
     retentionDays,
     retryPauseMs: hooks.taskRetryPauseMs,
+    requireRoom: (on, principalId) => caps.requireTaskRoom(on, principalId),
     observe,
     trail,
   });
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
-  const { pageBytesMax } = settings;
   const queries: Queries = new Queries({
     catalog,
     warehouses,
@@ -238,12 +242,13 @@ function assemble(ground: Ground) {
     directory,
     trail,
     names: new KnownNames({ catalog, decisions: access.decisions }),
+    caps,
     history,
     observe,
     spoolDirectory,
     pageBytesMax,
   });
-  const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results });
+  const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps });
   const statistics = new StatisticsRefresher({ catalog, warehouses, observe });
   const services: Services = {
     ...opened,
@@ -258,6 +263,21 @@ function assemble(ground: Ground) {
     warehouseDefaults: warehouseDefaults(settings),
   };
   return { services, statistics };
+}
+
+function tellAccess(catalog: Catalog, { access, directory }: OpenedAccess): void {
+  catalog.onChange((event) => {
+    directory.changed(event);
+    if (event.deep) access.decisions.pathsChanged();
+  });
+}
+
+function usageCaps({ settings, store }: Ground, results: ResultStore, warehouses: Warehouses): UsageCaps {
+  return new UsageCaps({
+    settings,
+    storedResults: (principalId) => storedResults(store, results, principalId),
+    spilledBytes: async (warehouse) => (await warehouses.condition(warehouse)).backend.spilledBytes,
+  });
 }
 
 /** Starts what runs by itself; the answer stops it. */

@@ -116,6 +116,7 @@ async function begin(
   if (request.children) await checkChildren(tx, row, request.children);
   if (next.name !== undefined) await checkNewName(context, tx, row, next.name);
   const reservationId = next.name === undefined ? undefined : await reserveName(context, tx, row, next.name);
+  if (rewrites && request.task) await context.requireTaskRoom(tx, request.principal.id);
   const task =
     rewrites && request.task
       ? await insertTask(tx, { ...request.task, principal: request.principal }, context.clock())

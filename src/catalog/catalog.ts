@@ -42,6 +42,8 @@ export interface CatalogOptions {
   readonly observe?: Observe | undefined;
   /** A task row was committed with a change: wakes the runner (`() => tasks.notify()`). */
   readonly onTask?: (() => void) | undefined;
+  /** Throws where the principal may have no further unfinished task. */
+  readonly requireTaskRoom?: CatalogContext['requireTaskRoom'] | undefined;
   readonly trail?: Trail | undefined;
 }
 
@@ -66,6 +68,7 @@ export class Catalog {
         for (const listener of this.#listeners) listener(event);
       },
       onTask: options.onTask ?? (() => {}),
+      requireTaskRoom: options.requireTaskRoom ?? (async () => {}),
       trail: options.trail ?? noTrail,
       applying: new Set(),
     };

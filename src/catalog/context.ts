@@ -29,6 +29,7 @@ export interface CatalogContext {
   readonly observe: Observe;
   readonly emit: (event: ChangeEvent) => void;
   readonly onTask: () => void;
+  readonly requireTaskRoom: (tx: Tx, principalId: string) => Promise<void>;
   readonly trail: Trail;
   /** Intents that a task of this process is applying just now. */
   readonly applying: Set<string>;

@@ -149,6 +149,8 @@ export interface BackendStatus {
   readonly dataUsedBytes: number;
   readonly diskAvailableBytes: number;
   readonly diskTotalBytes: number;
+  /** Of what does not fit the memory, on disk now. */
+  readonly spilledBytes: number;
   readonly runningQueries: number;
   readonly lastStartAt: string | null;
   readonly lastHeartbeatAt: string | null;

@@ -2,7 +2,6 @@
 // however often a crash makes it run: the task's id is its step.
 import type { Directory } from '../access/directory.ts';
 import type { Queries, QueryRequest } from '../query/queries.ts';
-import type { ResultStore } from '../query/result_store.ts';
 import { type QuerySubmitter, runQueryTask } from '../query/submit.ts';
 import { Failure } from '../standard/failure.ts';
 import type { TaskKind } from '../tasks/task.ts';
@@ -10,7 +9,6 @@ import type { TaskKind } from '../tasks/task.ts';
 export function runQueryKind(parts: {
   readonly queries: () => Queries;
   readonly submitter: () => QuerySubmitter;
-  readonly results: ResultStore;
   readonly directory: Directory;
 }): TaskKind {
   return {
@@ -25,8 +23,8 @@ export function runQueryKind(parts: {
       const run = await parts
         .queries()
         .run(task.request as QueryRequest, { principal, actor, signal, step: taskId, taskId });
-      return parts.submitter().keep(taskId, run, { durable: true });
+      return parts.submitter().keep(task, run, { durable: true });
     },
-    removed: (task) => parts.results.remove(task.taskId),
+    removed: (task) => parts.submitter().forget(task),
   };
 }

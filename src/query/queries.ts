@@ -3,6 +3,7 @@
 import type { Trail } from '../access/audit.ts';
 import { type Decisions, forbidden } from '../access/decisions.ts';
 import type { Directory } from '../access/directory.ts';
+import type { UsageCaps } from '../access/usage_caps.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import {
@@ -39,6 +40,7 @@ export interface QueryRequest {
 
 export interface QueryRun {
   readonly queryId: string;
+  readonly kind: StatementAnalysis['kind'];
   readonly result: StatementResult;
   readonly statistics: QueryStatistics;
 }
@@ -50,6 +52,8 @@ export interface Caller {
   readonly signal: AbortSignal;
 }
 
+type RunCaller = Caller & { readonly step?: string; readonly taskId?: string };
+
 export interface QueriesOptions {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
@@ -57,6 +61,7 @@ export interface QueriesOptions {
   readonly directory: Directory;
   readonly trail: Trail;
   readonly names: KnownNames;
+  readonly caps: Pick<UsageCaps, 'queryBegins' | 'queryTurn' | 'statementRuns'>;
   readonly history: QueryHistory;
   readonly observe: Observe;
   /** Absolute; results that do not fit one page are left here, to be taken away by who asked. */
@@ -98,12 +103,20 @@ export class Queries {
     });
   }
 
-  /** `step`: makes a writing statement happen once however often it is run with it. */
-  async run(
-    request: QueryRequest,
-    caller: Caller & { readonly step?: string; readonly taskId?: string },
-  ): Promise<QueryRun> {
-    const { spoolDirectory, pageBytesMax, warehouses } = this.#options;
+  /** `step`: makes a writing statement happen once however often it is run with it. A task's waits for room, others are refused. */
+  async run(request: QueryRequest, caller: RunCaller): Promise<QueryRun> {
+    const { caps } = this.#options;
+    const { id } = caller.principal;
+    const end = caller.taskId === undefined ? caps.queryBegins(id) : await caps.queryTurn(id, caller.signal);
+    try {
+      return await this.#run(request, caller);
+    } finally {
+      end();
+    }
+  }
+
+  async #run(request: QueryRequest, caller: RunCaller): Promise<QueryRun> {
+    const { spoolDirectory, pageBytesMax, warehouses, caps } = this.#options;
     const { statement, warehouse } = await this.#place(request, caller.principal);
     const queryId = newId();
     const controller = new AbortController();
@@ -128,7 +141,8 @@ export class Queries {
         return this.#authorised(engine, statement, warehouse, caller.principal, async (analysis) => {
           course.kind = analysis.kind;
           await this.#announce(analysis, queryId, caller.actor);
-          return engine.execute(statement, {
+          const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
+          const executing = engine.execute(statement, {
             analysis,
             rowsMax: request.rowsMax,
             numbers: request.numbers,
@@ -138,12 +152,14 @@ export class Queries {
             pageBytesMax,
             step: analysis.kind === 'select' ? undefined : caller.step,
           });
+          return executing.finally(end);
         });
       });
       const statistics = course.succeeded(result);
       this.#conclude(course.kind, queryId, caller.actor, '0');
-      return { queryId, result, statistics };
-    } catch (error) {
+      return { queryId, kind: course.kind ?? 'select', result, statistics };
+    } catch (thrown) {
+      const error = whyStopped(thrown, controller.signal);
       this.#conclude(course.kind, queryId, caller.actor, error instanceof Failure ? error.code : 'INTERNAL_ERROR');
       throw course.failed(error);
     } finally {
@@ -154,9 +170,12 @@ export class Queries {
   /** The engine's plan as text, for a statement that the caller may run. Runs nothing. */
   async explain(request: QueryRequest, caller: Caller): Promise<string> {
     const { statement, warehouse } = await this.#place(request, caller.principal);
-    return this.#options.warehouses.admit(warehouse, caller.signal, (engine) =>
-      this.#authorised(engine, statement, warehouse, caller.principal, () => engine.explain(statement)),
-    );
+    const end = this.#options.caps.queryBegins(caller.principal.id);
+    return this.#options.warehouses
+      .admit(warehouse, caller.signal, (engine) =>
+        this.#authorised(engine, statement, warehouse, caller.principal, () => engine.explain(statement)),
+      )
+      .finally(end);
   }
 
   /** What an engine is about to change is told before: the store's transactions do not reach it. */
@@ -304,4 +323,9 @@ export class Queries {
     const named = [...new Set(tables)];
     throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${named.join(', ')}`, { tables: named });
   }
+}
+
+/** What was cancelled because it took too much did not end because its caller wanted it to. */
+function whyStopped(error: unknown, { reason }: AbortSignal): unknown {
+  return error instanceof Failure && error.code === 'STATEMENT_CANCELLED' && reason instanceof Failure ? reason : error;
 }

@@ -1,6 +1,7 @@
 // A statement as a caller meets it: an answer in time, or a task to come back to. A result of more than one page always
 // belongs to a task, because its pages are fetched there.
 import { readFile, rm } from 'node:fs/promises';
+import type { UsageCaps } from '../access/usage_caps.ts';
 import type { ResultColumn } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Principal } from '../model/principal.ts';
@@ -43,21 +44,34 @@ export interface Submission {
   readonly target: string;
 }
 
+type SubmitterCaps = Pick<UsageCaps, 'requireResultRoom' | 'storeResult' | 'resultRemoved'>;
+
 export class QuerySubmitter {
   readonly #queries: Queries;
   readonly #tasks: Tasks;
   readonly #results: ResultStore;
+  readonly #caps: SubmitterCaps;
 
-  constructor(parts: { readonly queries: Queries; readonly tasks: Tasks; readonly results: ResultStore }) {
+  constructor(parts: {
+    readonly queries: Queries;
+    readonly tasks: Tasks;
+    readonly results: ResultStore;
+    readonly caps: SubmitterCaps;
+  }) {
     this.#queries = parts.queries;
     this.#tasks = parts.tasks;
     this.#results = parts.results;
+    this.#caps = parts.caps;
   }
 
   async submit(submission: Submission): Promise<QueryAnswer> {
     const { request, principal, actor, signal, waitSeconds, target } = submission;
     const described = { type: runQueryTask, principal, target, request };
-    if (waitSeconds === 0) return { kind: 'task', task: await this.#tasks.submit(described) };
+    if (waitSeconds === 0) {
+      // What a task answers is stored: better to say now that it cannot be.
+      await this.#caps.requireResultRoom(principal.id);
+      return { kind: 'task', task: await this.#tasks.submit(described) };
+    }
     const startedAt = Date.now();
     const controller = new AbortController();
     const abort = () => controller.abort();
@@ -75,7 +89,7 @@ export class QuerySubmitter {
         taskId,
         running: (taskSignal) => {
           taskSignal.addEventListener('abort', abort, { once: true });
-          return work.then((done) => this.keep(taskId, done, { durable: true }));
+          return work.then((done) => this.keep({ taskId, principal }, done, { durable: true }));
         },
       });
       return { kind: 'task', task };
@@ -89,9 +103,27 @@ export class QuerySubmitter {
   }
 
   /** Keeps a result under its task. */
-  async keep(taskId: string, run: QueryRun, options: { readonly durable: boolean }): Promise<QueryTaskResult> {
+  async keep(
+    { taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>,
+    run: QueryRun,
+    options: { readonly durable: boolean },
+  ): Promise<QueryTaskResult> {
+    const { rows } = run.result;
+    try {
+      const isDone = run.kind !== 'select';
+      await this.#caps.storeResult(principal.id, taskId, run.statistics.resultBytes, isDone);
+    } catch (error) {
+      if (rows.kind === 'file') await rm(rows.path, { force: true });
+      throw error;
+    }
     const { pageCount } = await this.#results.save(taskId, run.result, options);
     return taskResult(run, pageCount);
+  }
+
+  /** Deletes what is kept under a task. Idempotent. */
+  async forget({ taskId, principal }: TaskRecord): Promise<void> {
+    await this.#results.remove(taskId);
+    await this.#caps.resultRemoved(principal.id, taskId);
   }
 
   page(taskId: string, page: number): Promise<ResultPage> {
@@ -111,8 +143,7 @@ export class QuerySubmitter {
       return { kind: 'rows', run, rows: withoutSeparator(bytes), pages: undefined };
     }
     const taskId = newId();
-    await this.#results.save(taskId, run.result, { durable: false });
-    const result = taskResult(run, pageCount);
+    const result = await this.keep({ taskId, principal: described.principal }, run, { durable: false });
     await this.#tasks.record({ ...described, taskId, state: 'succeeded', endedAt: Date.now(), result });
     const first = await this.#results.page(taskId, 0);
     return { kind: 'rows', run, rows: first.rows, pages: { taskId, pageCount } };

@@ -143,6 +143,7 @@ export function codesOf(endpoint: Endpoint): Code[] {
   if (parametersOf(endpoint).query) all.add('INVALID_PARAMETER');
   if (endpoint.verb === 'list') all.add('INVALID_PAGE_TOKEN');
   if (endpoint.bodyRequired) all.add('EMPTY_BODY');
+  if (endpoint.mayAccept) all.add('TOO_MANY_TASKS');
   if (endpoint.on === 'object' && endpoint.verb !== 'delete') all.add('OBJECT_NOT_FOUND');
   return [...all].sort();
 }

@@ -4,6 +4,7 @@ import { type Kysely, sql } from 'kysely';
 import { accessMigration } from './access_migration.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
 import type { Schema } from './schema.ts';
+import { unfinishedTasksMigration } from './unfinished_tasks_migration.ts';
 
 export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer', double: 'real' };
 
@@ -136,7 +137,7 @@ async function createQueries(db: Kysely<Schema>, types: ColumnTypes): Promise<vo
 }
 
 /** The position in this list is the version. */
-const migrations: readonly Migration[] = [first, accessMigration];
+const migrations: readonly Migration[] = [first, accessMigration, unfinishedTasksMigration];
 export const schemaVersion = migrations.length;
 
 /** Thrown where the store was written by a later release. */

@@ -1,7 +1,7 @@
 // The durable queue of tasks: submitted, shown, waited for, cancelled, removed. Knows no kind: kinds are handed to it. What
 // runs them is runner.ts.
 import assert from 'node:assert/strict';
-import type { Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import { noTrail, type Trail } from '../access/audit.ts';
 import { newId } from '../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../model/principal.ts';
@@ -34,6 +34,8 @@ export interface TasksOptions {
   readonly kinds: readonly TaskKind[];
   readonly runnersMax: number;
   readonly retentionDays: number;
+  /** Throws where the principal may have no further unfinished task; asked in the transaction that adds it. */
+  readonly requireRoom?: ((on: Kysely<Schema>, principalId: string) => Promise<void>) | undefined;
   readonly observe?: Observe | undefined;
   readonly clock?: (() => number) | undefined;
   /** The pause before a second attempt; doubles for each further one. */
@@ -56,6 +58,7 @@ export class Tasks {
   readonly #store: Store;
   readonly #kinds: ReadonlyMap<string, TaskKind>;
   readonly #retentionMs: number;
+  readonly #requireRoom: TasksOptions['requireRoom'];
   readonly #observe: Observe;
   readonly #clock: () => number;
   readonly #runner: TaskRunner;
@@ -69,6 +72,7 @@ export class Tasks {
     this.#clock = options.clock ?? Date.now;
     this.#trail = options.trail ?? noTrail;
     this.#retentionMs = options.retentionDays * dayMs;
+    this.#requireRoom = options.requireRoom;
     this.#runner = new TaskRunner({
       store: this.#store,
       kinds: this.#kinds,
@@ -83,7 +87,7 @@ export class Tasks {
   /** Durable before it returns; inside the caller's transaction if given, who then calls `notify` after its commit. */
   async submit(request: TaskRequest, tx?: Transaction<Schema>): Promise<TaskRecord> {
     assert(this.#kinds.get(request.type)?.run, `nothing runs tasks of type ${request.type}`);
-    const row = await insertTask(tx ?? this.#store.db, request, this.#clock());
+    const row = await this.#insert(request, this.#clock(), {}, tx);
     if (!tx) this.notify();
     return taskRecord(row);
   }
@@ -102,7 +106,7 @@ export class Tasks {
   ): Promise<TaskRecord> {
     if (this.#runner.stopping) throw new Failure('SHUTTING_DOWN', 'The server is shutting down.');
     const now = this.#clock();
-    const row = await insertTask(this.#store.db, request, now, {
+    const row = await this.#insert(request, now, {
       task_id: request.taskId ?? newId(now),
       state: 'running',
       started_at: now,
@@ -110,6 +114,16 @@ export class Tasks {
     });
     this.#runner.adopt(row, request.running);
     return taskRecord(row);
+  }
+
+  async #insert(request: TaskRequest, now: number, columns: Partial<TaskRow>, tx?: Transaction<Schema>) {
+    const requireRoom = this.#requireRoom;
+    if (!requireRoom) return insertTask(tx ?? this.#store.db, request, now, columns);
+    const insert = async (on: Transaction<Schema>) => {
+      await requireRoom(on, request.principal.id);
+      return insertTask(on, request, now, columns);
+    };
+    return tx ? insert(tx) : this.#store.transaction(insert);
   }
 
   /** A task that is done when it is written. */

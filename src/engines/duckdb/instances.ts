@@ -1,11 +1,10 @@
 // The two DuckDB instances of an engine process, closed off before a text of a stranger reaches them: no file but their own, no
 // network, no extension, no secret store, and no setting that could open one of these again.
-import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { WarehouseSpec } from '../../model/records.ts';
 import { catalogsDirectory } from './catalog_files.ts';
 import { quoteLiteral } from './identifiers.ts';
-import type { Reach } from './reach.ts';
+import { type Reach, spillDirectory } from './reach.ts';
 
 const closed = {
   autoinstall_known_extensions: 'false',
@@ -26,7 +25,7 @@ export function openData(spec: WarehouseSpec): Promise<DuckDBInstance> {
 /** What is attached by now stays; files are opened in the directories of the engine only. */
 export function closeData(connection: DuckDBConnection, spec: WarehouseSpec, reach: Reach): Promise<void> {
   return set(connection, [
-    `temp_directory = ${quoteLiteral(join(reach.own, 'spill'))}`,
+    `temp_directory = ${quoteLiteral(spillDirectory(reach))}`,
     `max_temp_directory_size = '${kibibytes(spec.spillLimitBytes)}'`,
     `TimeZone = 'UTC'`,
     'catalog_error_max_schemas = 0', // no guesses at others' names

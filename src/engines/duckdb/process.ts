@@ -53,6 +53,7 @@ export class EngineProcess {
   /** Until then it has the time of a start: on a busy machine loading alone can take longer than a silence may last. */
   #opened = false;
   residentBytes = 0;
+  spilledBytes = 0;
   runningStatements = 0;
   lastHeartbeatAt = Date.now();
   #lookedAt = Date.now();
@@ -182,6 +183,7 @@ export class EngineProcess {
     this.lastHeartbeatAt = Date.now();
     if (message.kind === 'heartbeat') {
       this.residentBytes = message.residentBytes;
+      this.spilledBytes = message.spilledBytes;
       this.runningStatements = message.runningStatements;
       this.#look();
       return;

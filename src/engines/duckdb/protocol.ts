@@ -66,7 +66,12 @@ export type ToEngine =
 export type FromEngine =
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'fault'; readonly id: number; readonly fault: WireFault }
-  | { readonly kind: 'heartbeat'; readonly residentBytes: number; readonly runningStatements: number };
+  | {
+      readonly kind: 'heartbeat';
+      readonly residentBytes: number;
+      readonly spilledBytes: number;
+      readonly runningStatements: number;
+    };
 
 export type WireFault =
   | {

@@ -1,7 +1,7 @@
 // Where an engine process writes what is no catalog: results on their way, and what does not fit its memory. A directory of its own
 // that nobody can guess, so that no path in a statement, however it is written, leads there.
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** Where the engine may open files. */
@@ -22,6 +22,19 @@ export async function ownReach(dataDirectory: string, spoolDirectory: string): P
   const own = join(all, `${process.pid}-${randomBytes(16).toString('hex')}`);
   await mkdir(own, { mode: 0o700 });
   return { dataDirectory, own };
+}
+
+/** Where the engine puts what does not fit its memory. */
+export function spillDirectory({ own }: Reach): string {
+  return join(own, 'spill');
+}
+
+/** What is there now. The engine makes the directory when it first spills, and its files come and go. */
+export async function spilledBytes(reach: Reach): Promise<number> {
+  const directory = spillDirectory(reach);
+  const names = await readdir(directory).catch(() => []);
+  const sizes = await Promise.all(names.map((name) => stat(join(directory, name)).catch(() => undefined)));
+  return sizes.reduce((sum, found) => sum + (found?.size ?? 0), 0);
 }
 
 function isAlive(pid: number): boolean {

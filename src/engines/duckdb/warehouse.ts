@@ -102,6 +102,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
       memoryUsedBytes: process?.residentBytes ?? 0,
       memoryLimitBytes: this.#spec.memoryLimitBytes,
       ...this.#disk,
+      spilledBytes: process?.spilledBytes ?? 0,
       runningQueries: process?.runningStatements ?? 0,
       lastStartAt: this.#lastStartAt,
       lastHeartbeatAt: process ? new Date(process.lastHeartbeatAt).toISOString() : null,

@@ -30,7 +30,7 @@ import {
   type WireFault,
   type WireStatement,
 } from './protocol.ts';
-import { ownReach, type Reach } from './reach.ts';
+import { ownReach, type Reach, spilledBytes } from './reach.ts';
 import { explained, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
 import { insertRows } from './rows.ts';
 import { type Namespace, type Session, Sessions } from './sessions.ts';
@@ -85,6 +85,8 @@ class Worker {
     const worker = new Worker(instance, await scratch.connect(), reach, unreviewed);
     return { worker, version };
   }
+
+  spilledBytes = (): Promise<number> => spilledBytes(this.#reach);
 
   get runningStatements(): number {
     return this.#sessions.busy;
@@ -362,10 +364,16 @@ function main(): void {
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
   // A Ctrl-C at the terminal reaches the whole process group; the server decides.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+  let spilled = 0;
   setInterval(() => {
+    // Of the look before: a slow disk must not hold the sign of life up.
+    worker?.spilledBytes().then((bytes) => {
+      spilled = bytes;
+    });
     send({
       kind: 'heartbeat',
       residentBytes: process.memoryUsage.rss(),
+      spilledBytes: spilled,
       runningStatements: worker?.runningStatements ?? 0,
     });
   }, heartbeatMs).unref();

@@ -1,0 +1,277 @@
+// The caps of one principal: the counting on its own, then each cap through REST on servers with small settings.
+import assert from 'node:assert/strict';
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { type UsageCapSettings, UsageCaps } from '../../src/access/usage_caps.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { start, type TestServer, uri } from '../server.ts';
+
+const none: UsageCapSettings = {
+  principalQueriesMax: 0,
+  principalTasksMax: 0,
+  principalResultBytesMax: 0,
+  principalSpillBytesMax: 0,
+};
+const goesOn = () => new AbortController().signal;
+
+function capsWith(settings: Partial<UsageCapSettings>, more: { stored?: Map<string, number> } = {}) {
+  const spill = new Map<string, number>();
+  const caps = new UsageCaps({
+    settings: { ...none, ...settings },
+    storedResults: async () => new Map(more.stored),
+    spilledBytes: async (warehouse) => spill.get(warehouse) ?? 0,
+    // The tests look by themselves.
+    spillLookMs: 3_600_000,
+  });
+  return { caps, spill };
+}
+
+describe('the cap on statements', () => {
+  it('refuses who waits for an answer, and is free again when one ends', () => {
+    const { caps } = capsWith({ principalQueriesMax: 2 });
+    const [end] = [caps.queryBegins('u1'), caps.queryBegins('u1')];
+    assert.throws(() => caps.queryBegins('u1'), { code: 'TOO_MANY_QUERIES', result: { principalQueriesMax: 2 } });
+    caps.queryBegins('u2');
+    end?.();
+    end?.();
+    caps.queryBegins('u1');
+    assert.throws(() => caps.queryBegins('u1'), { code: 'TOO_MANY_QUERIES' }, 'an end counts once');
+  });
+
+  it('lets tasks wait for their turn, in the order in which they came', async () => {
+    const { caps } = capsWith({ principalQueriesMax: 1 });
+    const end = caps.queryBegins('u1');
+    const order: number[] = [];
+    const turns = [0, 1, 2].map(async (i) => {
+      const over = await caps.queryTurn('u1', goesOn());
+      order.push(i);
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.throws(() => caps.queryBegins('u1'), { code: 'TOO_MANY_QUERIES' }, 'never two at once');
+      over();
+    });
+    end();
+    await Promise.all(turns);
+    assert.deepEqual(order, [0, 1, 2]);
+    caps.queryBegins('u1')();
+  });
+
+  it('forgets who went away while it waited', async () => {
+    const { caps } = capsWith({ principalQueriesMax: 1 });
+    const end = caps.queryBegins('u1');
+    const gone = new AbortController();
+    const waiting = caps.queryTurn('u1', gone.signal);
+    const next = caps.queryTurn('u1', goesOn());
+    gone.abort();
+    // In the same moment: the turn must not be lost with who went.
+    end();
+    await assert.rejects(waiting, { code: 'STATEMENT_CANCELLED' });
+    (await next)();
+    caps.queryBegins('u1')();
+    const aborted = AbortSignal.abort();
+    const held = caps.queryBegins('u1');
+    await assert.rejects(caps.queryTurn('u1', aborted), { code: 'STATEMENT_CANCELLED' });
+    held();
+    caps.queryBegins('u1');
+  });
+});
+
+describe('the cap on stored results', () => {
+  it('counts what was there before, what is stored and what is removed', async () => {
+    const { caps } = capsWith({ principalResultBytesMax: 100 }, { stored: new Map([['old', 60]]) });
+    await caps.storeResult('u1', 't1', 30, false);
+    await assert.rejects(caps.storeResult('u1', 't2', 20, false), {
+      code: 'RESULT_QUOTA_EXCEEDED',
+      result: { principalResultBytesMax: 100, storedBytes: 90, resultBytes: 20 },
+    });
+    await caps.storeResult('u1', 't1', 40, false);
+    await assert.rejects(caps.requireResultRoom('u1'), { code: 'RESULT_QUOTA_EXCEEDED' });
+    await caps.storeResult('u1', 't3', 20, true);
+    await caps.resultRemoved('u1', 'old');
+    await caps.requireResultRoom('u1');
+    await caps.storeResult('u1', 't4', 40, false);
+    await assert.rejects(caps.requireResultRoom('u1'), { code: 'RESULT_QUOTA_EXCEEDED' });
+  });
+
+  it('is not passed by two results at the same moment', async () => {
+    const { caps } = capsWith({ principalResultBytesMax: 100 });
+    const all = await Promise.allSettled(
+      Array.from({ length: 10 }, (_, i) => caps.storeResult('u1', `t${i}`, 30, false)),
+    );
+    assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 3);
+  });
+});
+
+describe('the cap on spill', () => {
+  function watched() {
+    const { caps, spill } = capsWith({ principalSpillBytesMax: 100 });
+    const stopped: string[] = [];
+    const run = (principal: string, name: string, warehouse = 'w1') =>
+      caps.statementRuns(principal, warehouse, (why) => {
+        assert.ok(why instanceof Failure && why.code === 'SPILL_LIMIT_EXCEEDED');
+        stopped.push(name);
+      });
+    const look = async (bytes: number, warehouse = 'w1') => {
+      spill.set(warehouse, bytes);
+      await caps.lookAtSpill();
+      return stopped.splice(0);
+    };
+    return { run, look };
+  }
+
+  it('stops the statements of a principal that is alone in the warehouse', async () => {
+    const { run, look } = watched();
+    const ends = [run('u1', 'a'), run('u1', 'b'), run('u2', 'elsewhere', 'w2')];
+    assert.deepEqual(await look(50), []);
+    assert.deepEqual(await look(150), []);
+    assert.deepEqual(await look(151), ['a', 'b']);
+    for (const end of ends) end();
+  });
+
+  it('counts what grows while it is alone, and no one else’s', async () => {
+    const { run, look } = watched();
+    const end = run('u1', 'a');
+    await look(0);
+    await look(90);
+    const endOther = run('u2', 'b');
+    assert.deepEqual(await look(1000), [], 'nobody knows whose it is');
+    endOther();
+    assert.deepEqual(await look(1000), []);
+    assert.deepEqual(await look(400), []);
+    assert.deepEqual(await look(500), []);
+    assert.deepEqual(await look(501), ['a'], 'from the least that there was');
+    end();
+  });
+
+  it('takes no growth of one for that of the next', async () => {
+    const { run, look } = watched();
+    const end = run('u1', 'a');
+    await look(10);
+    const other = run('u2', 'b');
+    other();
+    assert.deepEqual(await look(500), [], 'another ran since the last look');
+    end();
+  });
+});
+
+const slow = 'SELECT count(*) FROM range(20000000) a, range(100000) b WHERE (a.range * b.range) % 7 = 3';
+const wide = (rows: number) => `SELECT repeat('x', 1000) || range AS text FROM range(${rows})`;
+
+describe('caps through REST', () => {
+  let server: TestServer;
+  before(async () => {
+    server = await start({
+      principalQueriesMax: 2,
+      principalTasksMax: 3,
+      principalResultBytesMax: 3_000_000,
+      pageBytesMax: 64 * 1024,
+    });
+    (await server.post('/api/v2/databases', { name: 'd' })).is(201);
+  });
+  after(() => server.close());
+
+  const query = (sql: string, more: object = {}) => server.query('d', sql, more);
+  const submit = (sql: string) => query(sql, { waitSeconds: 0 });
+  const remove = async (accepted: { at<T>(...path: string[]): T }) =>
+    (await server.delete(accepted.at<string>('uri'))).is(200);
+  const state = async (accepted: { at<T>(...path: string[]): T }) =>
+    (await server.get(accepted.at<string>('uri'))).is(200).at('state');
+  const until = async (what: () => Promise<boolean>) => {
+    while (!(await what())) await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+
+  it('statements: a call is refused, a task waits, and both go on when there is room', async () => {
+    const first = (await submit(slow)).is(202);
+    const second = (await submit(slow)).is(202);
+    await until(async () => (await state(first)) === 'running' && (await state(second)) === 'running');
+    await until(async () => (await query('SELECT 1')).status === 503);
+    const refused = (await query('SELECT 1')).is(503, 'TOO_MANY_QUERIES', { principalQueriesMax: 2 });
+    assert.equal(refused.headers['retry-after'], '1');
+    (await server.post(uri`/databases/${'d'}/explain`, { sql: 'SELECT 1' })).is(503, 'TOO_MANY_QUERIES');
+    const third = (await submit('SELECT 42 AS answer')).is(202);
+    await remove(first);
+    (await server.ended(third)).is(200, '0', { state: 'succeeded', attempt: 1 });
+    (await query('SELECT 1')).is(200);
+    await remove(second);
+    await remove(third);
+  });
+
+  it('tasks: no more than may be unfinished, however they come', async () => {
+    const tasks = await Promise.all(Array.from({ length: 8 }, () => submit(slow)));
+    const accepted = tasks.filter(({ status }) => status === 202);
+    assert.equal(accepted.length, 3);
+    for (const reply of tasks.filter(({ status }) => status !== 202))
+      reply.is(503, 'TOO_MANY_TASKS', { principalTasksMax: 3 });
+    for (const task of accepted) await remove(task);
+    const after = (await submit('SELECT 1')).is(202);
+    (await server.ended(after)).is(200, '0', { state: 'succeeded' });
+    await remove(after);
+  });
+
+  it('tasks: a call that would become one too many ends, and its statement with it', async () => {
+    const small = await start({ principalTasksMax: 1 });
+    try {
+      (await small.post('/api/v2/databases', { name: 'd' })).is(201);
+      const only = (await small.query('d', slow, { waitSeconds: 0 })).is(202);
+      (await small.query('d', slow, { waitSeconds: 1 })).is(503, 'TOO_MANY_TASKS');
+      (await small.delete(only.at('uri'))).is(200);
+      const became = (await small.query('d', slow, { waitSeconds: 1 })).is(202);
+      (await small.delete(became.at('uri'))).is(200);
+    } finally {
+      await small.close();
+    }
+  });
+
+  it('results: what does not fit is not stored, in a call as in a task; deleting tasks makes room', async () => {
+    const files = async () => (await readdir(join(server.dataDirectory, 'results'))).length;
+    const first = (await submit(wide(2000))).is(202);
+    (await server.ended(first)).is(200, '0', { state: 'succeeded' });
+    const before = await files();
+    (await query(wide(2000))).is(400, 'RESULT_QUOTA_EXCEEDED', { principalResultBytesMax: 3_000_000 });
+    const second = (await submit(wide(2000))).is(202);
+    const ended = (await server.ended(second)).is(200, '0', { state: 'failed' });
+    assert.equal(ended.at('error', 'code'), 'RESULT_QUOTA_EXCEEDED');
+    assert.equal(await files(), before);
+    (await query(wide(10))).is(200);
+    await remove(first);
+    (await query(wide(2000))).is(200);
+  });
+
+  it('results: what a former process stored counts', async () => {
+    const dataDir = `${server.dataDirectory}-again`;
+    const settings = { dataDir, principalResultBytesMax: 1_500_000, pageBytesMax: 64 * 1024 };
+    const before = await start(settings);
+    (await before.post('/api/v2/databases', { name: 'd' })).is(201);
+    const kept = (await before.query('d', wide(1400), { waitSeconds: 0 })).is(202);
+    (await before.ended(kept)).is(200, '0', { state: 'succeeded' });
+    await before.close();
+    const later = await start(settings);
+    try {
+      (await later.query('d', wide(1000))).is(400, 'RESULT_QUOTA_EXCEEDED');
+      (await later.delete(kept.at('uri'))).is(200);
+      (await later.query('d', wide(1000))).is(200);
+    } finally {
+      await later.close();
+      await rm(dataDir, { recursive: true, force: true });
+    }
+  });
+
+  it('spill: a statement that takes more than one principal may is stopped; others go on', async () => {
+    const small = await start({
+      principalSpillBytesMax: 64 * 1024 * 1024,
+      warehouseMemoryBytes: 256 * 1024 * 1024,
+      warehouseSpillBytes: 8 * 1024 ** 3,
+    });
+    try {
+      (await small.post('/api/v2/databases', { name: 'd' })).is(201);
+      const sql =
+        "SELECT a FROM (SELECT range AS a, repeat('y', 100) || hash(range) AS b FROM range(40000000)) ORDER BY b LIMIT 30000000";
+      (await small.query('d', `SELECT count(*) FROM (${sql})`, { waitSeconds: 60 })).is(400, 'SPILL_LIMIT_EXCEEDED', {
+        principalSpillBytesMax: 64 * 1024 * 1024,
+      });
+      (await small.query('d', 'SELECT 1')).is(200);
+    } finally {
+      await small.close();
+    }
+  });
+});
