@@ -12,7 +12,7 @@ export const callerSettings = {
     min: 0,
     max: 1_000_000_000,
     default: perSecond,
-    doc: 'The cost of requests that one principal may cause in a second; a read costs 1, a list 2, an action 5, a change 10, a query 20 (`docs/security.md`). More is answered with 503 `RATE_LIMITED`; 0 is no limit. The default is above what one server answers, so it limits nobody until it is set lower.',
+    doc: 'The cost of requests that one principal may cause in a second; a read costs 1, a list 2, an action 5, a change 10, a query 20, what takes more says so itself. More is answered with 503 `RATE_LIMITED`; 0 is no limit. The default is above what one server answers, so it limits nobody until it is set lower.',
   },
   principalCostBurstMax: {
     section,
