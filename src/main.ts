@@ -1,3 +1,5 @@
+// The only file that knows everything: settings → store → access → engines → catalog → tasks → http, up in that order and down
+// in the other.
 import { mkdir, rm } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -37,14 +39,14 @@ import { Rows } from './query/rows.ts';
 import { storedResults } from './query/stored_results.ts';
 import { QuerySubmitter } from './query/submit.ts';
 import { bootstrap, userOfVisitor } from './resources/bootstrap.ts';
-import type { Services } from './resources/context.ts';
+import type { Context, Services } from './resources/context.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
 import { helpText, readSettings, release, type Settings, SettingsError } from './settings.ts';
 import type { Category } from './standard/endpoint.ts';
 import { openApi } from './standard/openapi.ts';
 import { StoreTooNew } from './store/migrations.ts';
 import { StoreInUse } from './store/sqlite.ts';
-import { openStore, type Store, storeFileName } from './store/store.ts';
+import { openStore, storeFileName } from './store/store.ts';
 import { Tasks } from './tasks/tasks.ts';
 
 export type { RunningServer } from './cli/serve.ts';
@@ -67,6 +69,54 @@ export interface ServerHooks {
 export async function startServer(settings: Settings, hooks: ServerHooks = {}): Promise<RunningServer> {
   const started = performance.now();
   const transport = await transportOf(settings);
+  const ground = await openGround(settings, hooks);
+  const { store, metrics, observe, dataDirectory } = ground;
+  const opened = await openAccess({
+    store,
+    observe,
+    secrets: ground.secrets,
+    rootToken: ground.token,
+    failedLogins: new FailedLogins({ settings, networkOf }),
+    auditRetentionDays: 365,
+    steps: (path) => parts.services.catalog.steps(path),
+    ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
+    makeUser: (visitor) => userOfVisitor(visitor, parts.services),
+  });
+  const parts = assemble(ground, opened);
+  const { services } = parts;
+  hooks.assembled?.(services);
+  await bootstrap(services, duckdbEngine.name);
+  const { api, http } = front(ground, services, transport);
+  measureLoad(metrics, services.warehouses);
+  const stopBackground = await startBackground(parts, api, observe);
+  const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
+  observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
+
+  const closing = async () => {
+    const since = performance.now();
+    const share = (part: number) => settings.shutdownTimeoutMs * part;
+    const cancelLate = setTimeout(() => services.history.cancelAll(), share(0.4));
+    await http.close(share(0.6));
+    clearTimeout(cancelLate);
+    services.history.cancelAll();
+    await stopBackground(share(0.2));
+    await store.close();
+    observe({ kind: 'serverStopped', ms: performance.now() - since });
+  };
+  let closed: Promise<void> | undefined;
+  return {
+    url,
+    token: ground.token,
+    dataDirectory,
+    close: () => {
+      closed ??= closing();
+      return closed;
+    },
+  };
+}
+
+/** What all parts stand on: the directories, the store, the secrets, who is told of what happens. */
+async function openGround(settings: Settings, hooks: ServerHooks) {
   const dataDirectory = resolve(settings.dataDir);
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
@@ -79,89 +129,39 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const metrics = createMetrics();
   const log = logReader({ level: settings.logLevel, destination: destination({ dest: 2, sync: false }) });
   const observe = observers(log, metrics.read);
-
-  const { secretKey, secretKeyFile, secretKeyNew } = settings;
   const secrets = await openSecrets({
     store,
     observe,
     dataDirectory,
-    key: secretKey || undefined,
-    keyFile: secretKeyFile || undefined,
-    nextKey: secretKeyNew || undefined,
+    key: settings.secretKey || undefined,
+    keyFile: settings.secretKeyFile || undefined,
+    nextKey: settings.secretKeyNew || undefined,
   });
-  const opened = await openAccess({
-    store,
-    observe,
-    secrets,
-    rootToken: token,
-    failedLogins: new FailedLogins({ settings, networkOf }),
-    auditRetentionDays: 365,
-    steps: (path) => parts.services.catalog.steps(path),
-    ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
-    makeUser: (visitor) => userOfVisitor(visitor, parts.services),
-  });
-  const parts = assemble({ settings, store, observe, opened, dataDirectory, spoolDirectory, resultsDirectory, hooks });
-  const { services } = parts;
-  const { access } = opened;
-  hooks.assembled?.(services);
-  await bootstrap(services, duckdbEngine.name);
+  return { settings, hooks, store, secrets, token, metrics, observe, dataDirectory, spoolDirectory, resultsDirectory };
+}
+
+type Ground = Awaited<ReturnType<typeof openGround>>;
+
+/** What callers meet. */
+function front({ settings, store, secrets, metrics, observe }: Ground, services: Services, transport: Transport) {
   const categories = categoriesWith(settings);
   const api = new Api({
     categories,
-    access,
+    access: services.access,
     limits: new RateLimits({ settings, networkOf }),
-    audit: opened.audit,
+    audit: services.audit,
     addressOf: transport.clientAddressOf,
     contextOf: (call) => ({ ...services, call }),
     pageTokenKey: secrets.derive('page tokens'),
     requestBodyBytesMax: settings.requestBodyBytesMax,
     observe,
   });
-  const http = new HttpServer({
-    api,
-    operations: operationsOf({
-      ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
-      metrics,
-      document: () => JSON.stringify(openApi(categories as readonly Category[], apiInfo(release))),
-    }),
-    limits: settings,
-    observe,
-    transport,
+  const operations = operationsOf({
+    ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
+    metrics,
+    document: () => JSON.stringify(openApi(categories as readonly Category[], apiInfo(release))),
   });
-  measureLoad(metrics, services.warehouses);
-  const stopBackground = await startBackground(parts, observe);
-  const revalidation = setInterval(() => {
-    api.revalidate();
-    services.tasks
-      .revalidate((principal) => opened.directory.isActive(principal))
-      .catch((error: unknown) => observe({ kind: 'backgroundError', what: 'tasks of disabled users', error }));
-  }, revalidateEveryMs);
-  revalidation.unref();
-  const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
-  observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
-
-  const closing = async () => {
-    const since = performance.now();
-    const share = (part: number) => settings.shutdownTimeoutMs * part;
-    clearInterval(revalidation);
-    const cancelLate = setTimeout(() => services.history.cancelAll(), share(0.4));
-    await http.close(share(0.6));
-    clearTimeout(cancelLate);
-    services.history.cancelAll();
-    await stopBackground(share(0.2));
-    await store.close();
-    observe({ kind: 'serverStopped', ms: performance.now() - since });
-  };
-  let closed: Promise<void> | undefined;
-  return {
-    url,
-    token,
-    dataDirectory,
-    close: () => {
-      closed ??= closing();
-      return closed;
-    },
-  };
+  return { api, http: new HttpServer({ api, operations, limits: settings, observe, transport }) };
 }
 
 /** Before anything else is touched: what is wrong with it is for who wrote the settings to mend. */
@@ -183,20 +183,9 @@ function measureLoad(metrics: Metrics, warehouses: Warehouses): void {
   );
 }
 
-interface Ground {
-  readonly settings: Settings;
-  readonly store: Store;
-  readonly observe: Observe;
-  readonly opened: OpenedAccess;
-  readonly dataDirectory: string;
-  readonly spoolDirectory: string;
-  readonly resultsDirectory: string;
-  readonly hooks: ServerHooks;
-}
-
 /** Every part, made and told of the others; nothing runs yet. */
-function assemble(ground: Ground) {
-  const { settings, store, observe, opened, dataDirectory, spoolDirectory, resultsDirectory, hooks } = ground;
+function assemble(ground: Ground, opened: OpenedAccess) {
+  const { settings, store, observe, dataDirectory, spoolDirectory, resultsDirectory, hooks } = ground;
   const { access, directory, audit: trail } = opened;
   const engine = duckdbWith(new Confinement(settings.engineConfinement));
   const warehouses = new Warehouses({
@@ -219,37 +208,26 @@ function assemble(ground: Ground) {
   tellAccess(catalog, opened);
   const results = new ResultStore(resultsDirectory);
   const caps = usageCaps(ground, results, warehouses);
-  const kinds = [
-    runQueryKind({ queries: () => queries, submitter: () => submitter, directory }),
-    ...changeKinds(() => catalog),
-  ];
-  const { taskRunnersMax: runnersMax, taskRetentionDays: retentionDays, pageBytesMax } = settings;
   const tasks: Tasks = new Tasks({
     store,
-    kinds,
-    runnersMax,
-    retentionDays,
+    kinds: [
+      runQueryKind({ queries: () => queries, submitter: () => submitter, directory }),
+      ...changeKinds(() => catalog),
+    ],
+    runnersMax: settings.taskRunnersMax,
+    retentionDays: settings.taskRetentionDays,
     retryPauseMs: hooks.taskRetryPauseMs,
     requireRoom: (on, principalId) => caps.requireTaskRoom(on, principalId),
     observe,
     trail,
   });
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
-  const queries: Queries = new Queries({
-    catalog,
-    warehouses,
-    decisions: access.decisions,
-    directory,
-    trail,
-    names: new KnownNames({ catalog, decisions: access.decisions }),
-    caps,
-    history,
-    observe,
-    spoolDirectory,
-    pageBytesMax,
-  });
+  const { decisions } = access;
+  const names = new KnownNames({ catalog, decisions });
+  const { pageBytesMax } = settings;
+  const shared = { catalog, warehouses, decisions, trail, observe };
+  const queries: Queries = new Queries({ ...shared, directory, names, caps, history, spoolDirectory, pageBytesMax });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps });
-  const statistics = new StatisticsRefresher({ catalog, warehouses, observe });
   const services: Services = {
     ...opened,
     catalog,
@@ -259,10 +237,10 @@ function assemble(ground: Ground) {
     queries,
     submitter,
     history,
-    rows: new Rows({ catalog, warehouses, queries, observe, decisions: access.decisions, trail }),
+    rows: new Rows({ ...shared, queries }),
     warehouseDefaults: warehouseDefaults(settings),
   };
-  return { services, statistics };
+  return { services, statistics: new StatisticsRefresher({ catalog, warehouses, observe }) };
 }
 
 function tellAccess(catalog: Catalog, { access, directory }: OpenedAccess): void {
@@ -281,13 +259,20 @@ function usageCaps({ settings, store }: Ground, results: ResultStore, warehouses
 }
 
 /** Starts what runs by itself; the answer stops it. */
-async function startBackground({ services, statistics }: ReturnType<typeof assemble>, observe: Observe) {
-  const { catalog, tasks, warehouses, history, audit, tokens, oidc } = services;
+async function startBackground(
+  { services, statistics }: ReturnType<typeof assemble>,
+  api: Pick<Api<Context>, 'revalidate'>,
+  observe: Observe,
+) {
+  const { catalog, tasks, warehouses, history, audit, tokens, oidc, directory } = services;
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
   };
   const recover = guarded('recovery', () => catalog.recover());
   const sweep = guarded('task sweep', () => tasks.sweep());
+  const stopDisabled = guarded('tasks of disabled users', () =>
+    tasks.revalidate((principal) => directory.isActive(principal)),
+  );
   warehouses.start();
   history.start();
   audit.start();
@@ -300,8 +285,14 @@ async function startBackground({ services, statistics }: ReturnType<typeof assem
     sweep();
   }, maintainEveryMs);
   timer.unref();
+  const revalidation = setInterval(() => {
+    api.revalidate();
+    stopDisabled();
+  }, revalidateEveryMs);
+  revalidation.unref();
   return async (deadlineMs: number) => {
     clearInterval(timer);
+    clearInterval(revalidation);
     await tasks.stop(deadlineMs);
     await statistics.stop();
     await history.stop();

@@ -45,6 +45,8 @@ export class Access {
   readonly #rootToken: Buffer;
   /** By the header as it came. */
   readonly #sessions = new Map<string, Session>();
+  /** Passwords that are being worked out. */
+  readonly #attempts = new Map<string, Promise<Session>>();
   /** One for each set of credentials, so that what is worked out of it is found again. */
   readonly #principals = new WeakMap<User | Token, Principal>();
 
@@ -136,7 +138,13 @@ export class Access {
       const session = this.#ofSecret(secret);
       if (session?.principal.name === name) return keep(session);
     }
-    return this.#password(name, secret, address, keep);
+    // Many first requests of one client come at once: they are one attempt.
+    const key = `${address} ${value}`;
+    const running = this.#attempts.get(key);
+    if (running) return running;
+    const attempt = this.#password(name, secret, address, keep).finally(() => this.#attempts.delete(key));
+    this.#attempts.set(key, attempt);
+    return attempt;
   }
 
   async #password(

@@ -74,9 +74,7 @@ export class Routes<Context> {
   readonly versions: readonly ApiVersion[];
 
   constructor(categories: readonly Category<Context>[]) {
-    const nodes = categories.map(
-      (category) => ({ category, children: new Map(), ends: new Map() }) as Node<Context>,
-    );
+    const nodes = categories.map((category) => ({ category, children: new Map(), ends: new Map() }) as Node<Context>);
     const byName = new Map(nodes.map((node) => [node.category.name, node]));
     for (const node of nodes) {
       const { name, parent, parentDefault } = node.category;
