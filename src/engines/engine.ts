@@ -175,8 +175,8 @@ export interface EngineWarehouse {
 
   analyze(statement: Statement): Promise<StatementAnalysis>;
   /**
-   * Names in a text that stand where a table can be named, each in its parts as written (`c.d.t`, `d.t`, `t`): more than there are
-   * tables, never fewer. For a statement that could not be analysed.
+   * Names in a text where tables are named, each in its parts as written (`c.d.t`, `d.t`, `t`), none left out: for what an analysis
+   * does not show, because it failed or because the engine made a constant of a part.
    */
   tableNamesIn(sql: string): readonly (readonly string[])[];
   execute(statement: Statement, options: ExecuteOptions): Promise<StatementResult>;

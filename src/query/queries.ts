@@ -13,10 +13,12 @@ import {
   type StatementAnalysis,
   type StatementParameters,
   type StatementResult,
+  type TableName,
 } from '../engines/engine.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Principal } from '../model/principal.ts';
+import type { Privilege } from '../model/privileges.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
@@ -248,14 +250,15 @@ export class Queries {
         if (!known.authorised.has(principal)) {
           const { authorised } = known;
           try {
-            await this.#authorise(known.analysis, warehouse, principal);
+            await this.#authorise(known.analysis, principal, statement, () => engine.tableNamesIn(statement.sql));
           } catch (error) {
             // It takes as long as for what is not there, of which nothing is remembered.
             if (isKnown) await engine.analyze(statement).catch(() => undefined);
             throw error;
           }
           authorised.add(principal);
-        } else await this.#requireReplicas(known.analysis, warehouse);
+        }
+        await this.#requireReplicas(known.analysis, warehouse);
         return await work(known.analysis);
       } catch (error) {
         if (!(error instanceof StaleAnalysis)) throw error;
@@ -278,37 +281,48 @@ export class Queries {
       return await engine.analyze(statement);
     } catch (error) {
       if (!(error instanceof Failure) || !ofBinding.has(error.code) || aboutSyntax.test(error.message)) throw error;
-      if (await this.#options.names.areKnownTo(principal, statement, engine.tableNamesIn(statement.sql))) throw error;
+      const names = () => engine.tableNamesIn(statement.sql);
+      if (await this.#options.names.areKnownTo(principal, statement, names)) throw error;
       throw hidden();
     }
   }
 
-  async #authorise(analysis: StatementAnalysis, warehouse: string, principal: Principal): Promise<void> {
+  /** What may not be known of comes first: which of two faults is told must not hang on it. */
+  async #authorise(
+    { reads, writes }: StatementAnalysis,
+    principal: Principal,
+    statement: Statement,
+    names: () => readonly (readonly string[])[],
+  ): Promise<void> {
+    const { decisions } = this.#options;
+    const may = (privilege: Privilege, chain: readonly CatalogObject[]) =>
+      decisions.mayOn(principal, privilege, 'catalogs', chain);
+    const needed: (readonly [Privilege, readonly CatalogObject[]])[] = [];
+    for (const [privilege, tables] of [
+      ['read', reads],
+      ['write', writes],
+    ] as const)
+      for (const table of tables) needed.push([privilege, await this.#chainOf(table, principal)]);
+    // Who may read or write it knows that it is there.
+    if (!needed.every(([, chain]) => may('read', chain) || may('write', chain))) throw hidden();
+    if (!(await this.#options.names.areKnownTo(principal, statement, names, [...reads, ...writes]))) throw hidden();
+    for (const [privilege, chain] of needed)
+      if (!may(privilege, chain)) throw forbidden(privilege, { category: 'catalogs', path: chain });
+  }
+
+  async #chainOf({ catalog: root, database, table }: TableName, principal: Principal): Promise<CatalogObject[]> {
     const { catalog, decisions } = this.#options;
-    const check = async (tables: StatementAnalysis['reads'], privilege: 'read' | 'write') => {
-      for (const { catalog: root, database, table } of tables) {
-        const path: Segment[] = [
-          { category: 'catalogs', name: root },
-          { category: 'databases', name: database },
-          { category: 'tables', name: table },
-        ];
-        const chain = await catalog.findFolded(path);
-        if (chain && decisions.mayOn(principal, privilege, 'catalogs', chain)) continue;
-        // Who may read or write it knows that it is there.
-        const knows = (['read', 'write'] as const).some(
-          (one) => chain && decisions.mayOn(principal, one, 'catalogs', chain),
-        );
-        if (chain && knows) throw forbidden(privilege, { category: 'catalogs', path: chain });
-        if (chain) throw hidden();
-        // A table that only the engine knows is half made or not ours: refused as if it were not there.
-        const holder = (await catalog.findFolded(path.slice(0, 2))) ?? [];
-        if (!decisions.mayOn(principal, 'read', 'catalogs', holder)) throw hidden();
-        throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
-      }
-    };
-    await check(analysis.reads, 'read');
-    await check(analysis.writes, 'write');
-    await this.#requireReplicas(analysis, warehouse);
+    const path: Segment[] = [
+      { category: 'catalogs', name: root },
+      { category: 'databases', name: database },
+      { category: 'tables', name: table },
+    ];
+    const chain = await catalog.findFolded(path);
+    if (chain) return chain;
+    // A table that only the engine knows is half made or not ours: refused as if it were not there.
+    const holder = (await catalog.findFolded(path.slice(0, 2))) ?? [];
+    if (!decisions.mayOn(principal, 'read', 'catalogs', holder)) throw hidden();
+    throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
   }
 
   async #requireReplicas(analysis: StatementAnalysis, warehouse: string): Promise<void> {

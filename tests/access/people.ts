@@ -1,0 +1,62 @@
+// People for tests: users with a token of their own, who ask a server as themselves.
+import { type Reply, type TestServer, uri } from '../server.ts';
+
+/** A privilege, and the path under /api/v2 that it is on. */
+export type Given = readonly [privilege: string, on: string];
+
+export class Person {
+  readonly name: string;
+  readonly token: string;
+  readonly #server: TestServer;
+
+  constructor(server: TestServer, name: string, token: string) {
+    this.name = name;
+    this.token = token;
+    this.#server = server;
+  }
+
+  request(method: string, path: string, body?: unknown, headers: Readonly<Record<string, string>> = {}) {
+    const authorization = `Bearer ${this.token}`;
+    return this.#server.request(method, path, {
+      headers: { authorization, ...headers },
+      ...(body === undefined ? {} : { body }),
+    });
+  }
+
+  get = (path: string) => this.request('GET', path);
+  post = (path: string, body: unknown = {}) => this.request('POST', path, body);
+
+  query(database: string, sql: string, more: object = {}): Promise<Reply> {
+    return this.post(uri`/databases/${database}/query`, { sql, ...more });
+  }
+}
+
+export async function grant(server: TestServer, grantee: string, given: readonly Given[]): Promise<void> {
+  for (const [privilege, on] of given) {
+    const reply = await server.post(`/api/v2/${grantee}/grants`, { privilege, on: `/api/v2${on}` });
+    if (reply.code !== 'OBJECT_ALREADY_EXISTS') reply.is(201);
+  }
+}
+
+/** A new user with a token. `scopes`: of the token. */
+export async function newPerson(
+  server: TestServer,
+  name: string,
+  given: readonly Given[] = [],
+  scopes?: readonly Given[],
+): Promise<Person> {
+  (await server.put(uri`/users/${name}`)).is(201);
+  await grant(server, `users/${encodeURIComponent(name)}`, given);
+  return new Person(server, name, await newToken(server, name, 'test', scopes));
+}
+
+/** The secret of a new token. */
+export async function newToken(
+  server: TestServer,
+  user: string,
+  name: string,
+  scopes?: readonly Given[],
+): Promise<string> {
+  const scoped = scopes && { scopes: scopes.map(([privilege, on]) => ({ privilege, on: `/api/v2${on}` })) };
+  return (await server.post(uri`/users/${user}/tokens`, { name, ...scoped })).is(201).at('secret');
+}

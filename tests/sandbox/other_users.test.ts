@@ -1,0 +1,380 @@
+// What a caller without rights can learn of others' things, or do to them: nothing. Each attempt is made twice, on what is there
+// and on what is not, and both answers must be the same refusal, names apart.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { grant, newPerson, type Person } from '../access/people.ts';
+import { type Reply, start, type TestServer, uri } from '../server.ts';
+import { type Call, calls, elsewhere, spellings, statements } from './other_users_attempts.ts';
+
+/** What is in the hidden tables, and nowhere else. */
+const marks = ['s3cretnote', '918273', 'c0mment0f', '2718281'];
+/** Of each pair, the first is there. As long as one another, so that places in a text are the same. */
+const pairs = [
+  ['hidden.pay', 'hiddex.pay'],
+  ['hidden.pay', 'hidden.paz'],
+  ['vault.v.gold', 'vaulx.v.gold'],
+  ['shared.closed', 'shared.closex'],
+] as const;
+
+let server: TestServer;
+let eve: Person;
+let others: Record<(typeof elsewhere)[number]['of'], readonly [string, string]>;
+
+before(async () => {
+  server = await start();
+  const columns = [
+    { name: 'id', type: 'BIGINT' },
+    { name: 'salary', type: 'INT', comment: 'c0mment0f' },
+    { name: 'note', type: 'STRING' },
+    { name: 'mail', type: 'STRING' },
+  ];
+  const body = { columns, primaryKey: ['id'], unique_key_constraints: ['mail'], comment: 'c0mment0f' };
+  for (const database of ['mine', 'hidden', 'shared']) (await server.put(uri`/databases/${database}`)).is(201);
+  (await server.put('/api/v2/catalogs/vault')).is(201);
+  (await server.put('/api/v2/catalogs/vault/databases/v')).is(201);
+  (await server.put('/api/v2/catalogs/vault/databases/v/tables/gold', body)).is(201);
+  for (const [database, table] of [
+    ['hidden', 'pay'],
+    ['shared', 'closed'],
+    ['shared', 'open'],
+  ] as const)
+    (await server.put(uri`/databases/${database}/tables/${table}`, body)).is(201);
+  for (const table of ['hidden.pay', 'shared.closed', 'vault.v.gold']) {
+    const sql = `INSERT INTO ${table} SELECT i, 918273, 's3cretnote', 'm' || i FROM range(1000) r(i)`;
+    (await server.query('mine', sql)).is(200);
+  }
+  eve = await newPerson(server, 'eve', [
+    ['own', '/catalogs/default/databases/mine'],
+    ['read', '/catalogs/default/databases/shared/tables/open'],
+    ['use', '/warehouses/default'],
+  ]);
+  const mine = [
+    { name: 'id', type: 'BIGINT' },
+    { name: 'k', type: 'INT' },
+    { name: 'note', type: 'STRING' },
+  ];
+  (await eve.request('PUT', '/api/v2/databases/mine/tables/t', { columns: mine, primaryKey: ['id'] })).is(201);
+  (await eve.query('mine', "INSERT INTO t VALUES (1, 1, 'x')")).is(200);
+  others = await makeOthers();
+});
+after(() => server.close());
+
+async function makeOthers() {
+  const alice = await newPerson(
+    server,
+    'alice',
+    [['own', '/']].map(() => ['own', ''] as const),
+  );
+  (await server.put('/api/v2/roles/bosses', { members: ['alice'] })).is(201);
+  (await server.put('/api/v2/warehouses/private')).is(201);
+  const accepted = await alice.query('hidden', "SELECT note, 2718281 FROM pay WHERE note = 's3cretnote'", {
+    waitSeconds: 0,
+  });
+  const task = accepted.is(202).at<string>('taskId');
+  (await alice.get(`/api/v2/tasks/${task}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+  const query = (await alice.query('hidden', 'SELECT 2718281')).is(200).at<string>('queryId');
+  const no = '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d';
+  return {
+    user: ['alice', 'alicx'],
+    role: ['bosses', 'bossex'],
+    warehouse: ['private', 'privatx'],
+    task: [task, no],
+    query: [query, no],
+    catalog: ['vault', 'vaulx'],
+  } as const;
+}
+
+/** All that a client sees of it, with what it named itself taken out. */
+function seen(reply: Reply, named: readonly string[]): string {
+  const { 'x-service-request-id': _, date: __, 'content-length': ___, ...headers } = reply.headers;
+  let text = JSON.stringify([reply.status, headers, reply.text]).replaceAll('\\"', '"');
+  text = text.replace(/"queryId":"[\w-]{36}"/, '"queryId":"its own"');
+  for (const name of named) {
+    for (const one of [name, name.toUpperCase(), encodeURIComponent(name)]) text = text.replaceAll(one, '#');
+  }
+  return text;
+}
+
+function requireRefused(reply: Reply, what: string): void {
+  assert.ok(reply.status >= 400, `${what} succeeds: ${reply.text.slice(0, 500)}`);
+  for (const mark of [...marks, 'salary INTEGER'])
+    assert.ok(!reply.text.includes(mark), `${what} tells ${mark}: ${reply.text.slice(0, 500)}`);
+}
+
+async function requireAlike(
+  what: string,
+  make: (name: string) => Promise<Reply>,
+  [there, missing]: readonly [string, string],
+  named = (name: string): string[] => [name],
+): Promise<void> {
+  const [one, other] = [await make(there), await make(missing)];
+  requireRefused(one, what);
+  assert.equal(seen(one, named(there)), seen(other, named(missing)), `${what}: ${there} and ${missing} differ`);
+}
+
+const parts = (name: string) => name.split('.');
+const quoted = (name: string) =>
+  parts(name)
+    .map((part) => `"${part}"`)
+    .join('.');
+
+describe('a statement on the table of another', () => {
+  for (const sql of statements)
+    test(sql, async () => {
+      for (const pair of pairs)
+        for (const written of [(name: string) => name, quoted])
+          await requireAlike(
+            sql,
+            (name) => eve.query('mine', sql.replaceAll('#', written(name))),
+            pair,
+            (name) => [written(name), name],
+          );
+      for (const written of ['closed', 'main.closed', '"closed"'])
+        await requireAlike(
+          `${sql} among the tables of a database`,
+          (name) => eve.query('shared', sql.replaceAll('#', written.replace('closed', name))),
+          ['closed', 'closex'],
+          (name) => [written.replace('closed', name), name],
+        );
+    });
+});
+
+describe('a name written in another way', () => {
+  for (const spelling of spellings)
+    test(JSON.stringify(spelling), async () => {
+      const written = (name: string, pattern: string) =>
+        pattern.replaceAll('#', parts(name)[0] as string).replaceAll('@', parts(name)[1] as string);
+      for (const text of [spelling, spelling.toUpperCase()])
+        for (const form of [
+          'SELECT * FROM ',
+          'SELECT nosuch FROM ',
+          'INSERT INTO t (id) SELECT id FROM ',
+          'DELETE FROM ',
+        ])
+          for (const pair of pairs.slice(0, 2))
+            await requireAlike(
+              form + text,
+              (name) => eve.query('mine', form + written(name, text)),
+              pair,
+              (name) => [written(name, text), ...parts(name)],
+            );
+    });
+});
+
+const replaced = <T>(value: T, changes: Readonly<Record<string, string>>): T => {
+  let text = JSON.stringify(value) ?? 'null';
+  for (const [from, to] of Object.entries(changes)) text = text.replaceAll(from, to);
+  return JSON.parse(text) as T;
+};
+
+function requested({ method, path, body }: Call, changes: Readonly<Record<string, string>>): Promise<Reply> {
+  return eve.request(
+    method,
+    `/api/v2${replaced(path, changes)}`,
+    body === undefined ? undefined : replaced(body, changes),
+  );
+}
+
+/** `grants/check` answers who asks about itself: no is the refusal. */
+const refusal = async (reply: Promise<Reply>) => {
+  const got = await reply;
+  return got.code === '0' && got.text.includes('"allowed":false')
+    ? ({ ...got, status: 403, headers: {} } as Reply)
+    : got;
+};
+
+describe('a request for a table of another', () => {
+  for (const call of calls)
+    test(`${call.method} ${call.path} ${JSON.stringify(call.body ?? '')}`, async () => {
+      for (const pair of [pairs[0], pairs[1], pairs[3]]) {
+        if (pair !== pairs[0] && !JSON.stringify(call).includes('@')) continue;
+        const changes = (name: string) => ({ '#': parts(name)[0] as string, '@': parts(name)[1] as string });
+        await requireAlike(
+          call.path,
+          (name) => refusal(requested(call, changes(name))),
+          pair,
+          (name) => parts(name),
+        );
+      }
+    });
+});
+
+describe('a request for another thing of others', () => {
+  for (const { of, ...call } of elsewhere)
+    test(`${call.method} ${call.path} ${JSON.stringify(call.body ?? '')}: ${of}`, () =>
+      requireAlike(call.path, (name) => requested(call, { '#': name }), others[of]));
+});
+
+test('a task that runs a refused statement tells no more, nor does the history', async () => {
+  for (const sql of ['SELECT nosuch FROM #', 'SELECT * FROM #', 'INSERT INTO t SELECT id, salary, note FROM #'])
+    for (const pair of pairs) {
+      const told = [];
+      for (const name of pair) {
+        const task = (await eve.query('mine', sql.replace('#', name), { waitSeconds: 0 })).is(202).at<string>('taskId');
+        const ended = (await eve.get(`/api/v2/tasks/${task}?waitSeconds=30`)).is(200, '0', { state: 'failed' });
+        (await eve.get(`/api/v2/tasks/${task}/pages/0`)).is(404, 'OBJECT_NOT_FOUND');
+        const { queryId, ...error } = ended.at<{ result: { queryId: string } }>('error').result;
+        assert.match(queryId, /^[\w-]{36}$/);
+        told.push(
+          JSON.stringify([ended.at('error', 'code'), ended.at('error', 'message'), error, ended.at('attempt')]),
+        );
+      }
+      assert.equal(told[0], told[1]);
+    }
+  const history = (await eve.get('/api/v2/queries?pageSize=1000')).is(200);
+  for (const { sql, createdBy, error } of history.at<{ sql: string; createdBy: string; error: object }[]>('queries')) {
+    assert.equal(createdBy, 'eve', sql);
+    for (const mark of marks) assert.ok(!JSON.stringify(error).includes(mark), sql);
+  }
+});
+
+describe('lists show what is one’s own', () => {
+  const shown: readonly (readonly [path: string, key: string, names: readonly string[]])[] = [
+    ['/catalogs', 'catalogs', []],
+    ['/databases', 'databases', ['mine']],
+    ['/databases/shared/tables', 'tables', ['open']],
+    ['/users', 'users', ['eve']],
+    ['/roles', 'roles', []],
+    ['/warehouses', 'warehouses', []],
+    ['/identity_providers', 'identityProviders', []],
+  ];
+  for (const [path, key, names] of shown)
+    test(path, async () => {
+      const reply = (await eve.get(`/api/v2${path}`)).is(200);
+      const listed = reply.at<{ name: string }[]>(key).map(({ name }) => name);
+      assert.deepEqual(listed, names);
+      if (path === '/warehouses' || path === '/catalogs' || path === '/identity_providers') return;
+      const found = (await eve.post(`/api/v2${path}/search`, { namePattern: '%', pageSize: 1 })).is(200);
+      assert.deepEqual(
+        found.at<{ name: string }[]>(key).map(({ name }) => name),
+        names,
+      );
+      assert.equal(found.at('nextPageToken'), undefined);
+    });
+
+  test('with a page token of another too', async () => {
+    const token = (await server.get('/api/v2/databases?pageSize=1')).is(200).at<string>('nextPageToken');
+    const reply = (await eve.get(`/api/v2/databases?pageToken=${encodeURIComponent(token)}`)).is(200);
+    assert.deepEqual(
+      reply.at<{ name: string }[]>('databases').map(({ name }) => name),
+      ['mine'],
+    );
+  });
+
+  test('tasks and queries', async () => {
+    for (const key of ['tasks', 'queries']) {
+      const all = (await eve.get(`/api/v2/${key}?pageSize=1000`)).is(200).at<{ createdBy: string }[]>(key);
+      assert.deepEqual([...new Set(all.map(({ createdBy }) => createdBy))], ['eve']);
+    }
+    const found = (await eve.post('/api/v2/queries/search', { text: '2718281' })).is(200);
+    assert.deepEqual(found.at('queries'), []);
+    assert.deepEqual((await eve.post('/api/v2/queries/search', { submittedBy: 'alice' })).at('queries'), []);
+  });
+
+  for (const path of ['/api/v2/audit_events', '/metrics'])
+    test(`${path} is refused`, async () => {
+      const { status, text } = await server.send('GET', path, { headers: { authorization: `Bearer ${eve.token}` } });
+      assert.equal(status, 403);
+      for (const mark of [...marks, 'alice', 'hidden']) assert.ok(!text.includes(mark), text);
+    });
+});
+
+describe('what the engine says of itself', () => {
+  for (const from of [
+    'information_schema.tables',
+    'information_schema.columns',
+    'information_schema.schemata',
+    'pg_catalog.pg_tables',
+    'pg_catalog.pg_class',
+    'pg_tables',
+    'pg_views',
+    'sqlite_master',
+    'sqlite_schema',
+    'duckdb_tables',
+    'duckdb_columns',
+    'duckdb_databases',
+    'duckdb_schemas',
+    'duckdb_constraints',
+    'duckdb_indexes',
+    'duckdb_logs',
+    'duckdb_tables()',
+    'duckdb_columns()',
+    'duckdb_databases()',
+    'duckdb_schemas()',
+    'duckdb_settings()',
+    'duckdb_temporary_files()',
+    'duckdb_memory()',
+    'duckdb_prepared_statements()',
+    'pragma_database_size()',
+    'pragma_database_list',
+    'pragma_collations()',
+    '(SHOW TABLES)',
+    '(SHOW ALL TABLES)',
+    '(SHOW DATABASES)',
+    '(SHOW TABLES FROM hidden)',
+    'default.information_schema.tables',
+    'system.main.duckdb_tables',
+    'hidden.duckdb_tables',
+  ])
+    test(from, async () => {
+      for (const action of ['query', 'explain']) {
+        const reply = await eve.post(`/api/v2/databases/mine/${action}`, { sql: `SELECT * FROM ${from}` });
+        requireRefused(reply, from);
+        assert.ok(!/pay|gold|alice/.test(reply.text), reply.text);
+      }
+    });
+
+  test('each function answers alike whether or not there is such a table', async () => {
+    const connection = await (await DuckDBInstance.create(':memory:')).connect();
+    const sql = "SELECT DISTINCT function_name, function_type LIKE '%table%' FROM duckdb_functions() ORDER BY ALL";
+    const functions = (await connection.runAndReadAll(sql)).getRows() as [string, boolean][];
+    connection.closeSync();
+    assert.ok(functions.length > 500);
+    for (const [name, isTable] of functions) {
+      if (!/^\w+$/.test(name)) continue;
+      const call = isTable ? `SELECT * FROM "${name}"('#')` : `SELECT "${name}"('#')`;
+      const [there, missing] = await Promise.all(pairs[0].map((table) => eve.query('mine', call.replace('#', table))));
+      assert.equal(`${there?.status} ${there?.code}`, `${missing?.status} ${missing?.code}`, call);
+      for (const mark of marks) assert.ok(!there?.text.includes(mark), call);
+    }
+  });
+});
+
+test('to write is not to read', async () => {
+  const writer = await newPerson(server, 'writer', [
+    ['write', '/catalogs/default/databases/hidden/tables/pay'],
+    ['own', '/catalogs/default/databases/mine'],
+    ['use', '/warehouses/default'],
+  ]);
+  const inserted = await writer.query('mine', "INSERT INTO hidden.pay VALUES (5000, 1, 'x', 'own') RETURNING id, mail");
+  assert.deepEqual(inserted.is(200).at('rows'), [[5000, 'own']]);
+  for (const sql of [
+    'SELECT id FROM hidden.pay',
+    'UPDATE hidden.pay SET salary = 1',
+    'UPDATE hidden.pay SET salary = 1 RETURNING note',
+    'DELETE FROM hidden.pay',
+    'DELETE FROM hidden.pay RETURNING *',
+    "INSERT INTO hidden.pay VALUES (1, 1, '', '') ON CONFLICT (id) DO UPDATE SET note = pay.note || 'x' RETURNING note",
+    "INSERT INTO hidden.pay VALUES (1, 1, '', '') ON CONFLICT (id) DO UPDATE SET salary = pay.salary",
+    'INSERT INTO hidden.pay SELECT id + 9000, salary, note, mail || 1 FROM hidden.pay RETURNING *',
+    'MERGE INTO hidden.pay p USING (SELECT 1 AS id) s ON p.id = s.id WHEN MATCHED THEN UPDATE SET salary = 1 RETURNING *',
+    'INSERT INTO hidden.pay (id) VALUES ((SELECT max(id) + 1 FROM hidden.pay))',
+    'INSERT INTO hidden.pay (nosuch) VALUES (1)',
+  ])
+    requireRefused(await writer.query('mine', sql), sql);
+  requireRefused(await writer.get('/api/v2/databases/hidden/tables/pay/rows'), 'rows');
+  requireRefused(await writer.get('/api/v2/databases/hidden/tables/pay'), 'record');
+  const broken = await writer.query('mine', "INSERT INTO hidden.pay VALUES (1, 1, '', 'm7')");
+  requireRefused(broken.is(400, 'CONSTRAINT_VIOLATED'), 'a key that is there');
+});
+
+test('nothing came of it all', async () => {
+  for (const table of ['shared.closed', 'vault.v.gold'])
+    assert.deepEqual(await server.rows('mine', `SELECT count(*), max(salary) FROM ${table}`), [[1000, 918273]]);
+  assert.deepEqual(await server.rows('mine', 'SELECT count(*), min(salary) FROM hidden.pay'), [[1001, 1]]);
+  assert.deepEqual(await server.rows('mine', 'SELECT * FROM t'), [[1, 1, 'x']]);
+  assert.equal((await server.get('/api/v2/databases/mine')).at('owner'), 'root');
+  await grant(server, 'users/eve', [['read', '/catalogs/default/databases/hidden']]);
+  assert.equal((await eve.query('mine', 'SELECT count(*) FROM hidden.pay')).is(200).at('rows', 0, 0), 1001);
+});
