@@ -21,7 +21,7 @@ import { Confinement } from './engines/duckdb/confinement.ts';
 import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import type { Engine } from './engines/engine.ts';
 import { Warehouses } from './engines/warehouses.ts';
-import { Api } from './http/call.ts';
+import { Api, type Gate } from './http/call.ts';
 import { networkOf } from './http/client_address.ts';
 import { operationsOf } from './http/operations.ts';
 import { HttpServer } from './http/server.ts';
@@ -60,6 +60,8 @@ export interface ServerHooks {
   readonly injectStore?: Parameters<typeof openStore>[0]['inject'];
   /** Fault tests: puts something between the server and its engine. */
   readonly wrapEngine?: (engine: Engine) => Engine;
+  /** Benchmarks: puts something else in the place of who asks whether a call is allowed, to see what asking costs. */
+  readonly wrapGate?: (gate: Gate) => Gate;
   /** Fault tests: told the parts, so that recovery need not be waited for. */
   readonly assembled?: (services: Services) => void;
   /** Fault tests: the pause before a task's second attempt. */
@@ -143,11 +145,12 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
 type Ground = Awaited<ReturnType<typeof openGround>>;
 
 /** What callers meet. */
-function front({ settings, store, secrets, metrics, observe }: Ground, services: Services, transport: Transport) {
+function front(ground: Ground, services: Services, transport: Transport) {
+  const { settings, store, secrets, metrics, observe, hooks } = ground;
   const categories = categoriesWith(settings);
   const api = new Api({
     categories,
-    access: services.access,
+    access: hooks.wrapGate?.(services.access) ?? services.access,
     limits: new RateLimits({ settings, networkOf }),
     audit: services.audit,
     addressOf: transport.clientAddressOf,

@@ -1,0 +1,24 @@
+// The server without a gate: every caller is root, nothing is looked up and nothing decided. What it does more in a second than
+// the real one is what authentication and authorisation cost. Only benchmarks can start it.
+import type { Session } from '../../src/access/access.ts';
+import type { Gate } from '../../src/http/call.ts';
+import { startServer } from '../../src/main.ts';
+import { rootPrincipal } from '../../src/model/principal.ts';
+import { readSettings } from '../../src/settings.ts';
+
+const session: Session = {
+  principal: rootPrincipal,
+  credential: 'root token',
+  expiresAt: Number.MAX_SAFE_INTEGER,
+  version: 0,
+};
+
+const open: Gate = {
+  authenticate: () => session,
+  isGood: () => true,
+  decisions: { authorise: () => 'all', require: async () => {} },
+};
+
+const server = await startServer(readSettings(process.argv.slice(2), process.env), { wrapGate: () => open });
+process.stdout.write(`  URL    ${server.url}\n`);
+process.once('SIGTERM', () => void server.close().then(() => process.exit(0)));
