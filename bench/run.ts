@@ -3,6 +3,7 @@
 // target is shown as one; only a benchmark that does not run fails.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { bench as access } from './access.ts';
 import { bench as createTable } from './create_table.ts';
 import { bench as getTable } from './get_table.ts';
 import { killAll } from './harness/processes.ts';
@@ -16,6 +17,7 @@ import { bench as ssb } from './ssb.ts';
 
 export const benches: readonly Bench[] = [
   getTable,
+  access,
   listTables,
   createTable,
   pointQuery,

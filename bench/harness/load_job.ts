@@ -2,7 +2,7 @@
 
 export interface RequestTemplate {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** `{n}` stands for the number of the request, here and in `body`; `{name}` for the number padded to six digits. */
+  /** `{n}` stands for the number of the request, here, in `bodies` and in `headers`; `{name}` for the number padded to six digits. */
   readonly path: string;
   /** Several: the n-th request sends the (n modulo how many)-th. */
   readonly bodies?: readonly string[];

@@ -1,0 +1,299 @@
+// What authentication and authorisation cost: GETs beside those of the same server without its gate, by few and by many users;
+// lists that are filtered; and what a start, the memory and a change of a grant cost where there are very many grants.
+import { cp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Crowd, fillAccess, secretOf, userName } from './harness/filled_access.ts';
+import { filledDatabase, fillStore, tableName, tablesPath } from './harness/filled_store.ts';
+import { Generator } from './harness/load.ts';
+import { computedMicroseconds, residentBytes } from './harness/processes.ts';
+import { type Bench, type BenchOptions, type Measure, median, type Target } from './harness/report.ts';
+import { TabulariumServer } from './harness/server.ts';
+import { besides, type Contender, inTurns, type Turn } from './harness/turns.ts';
+
+const connections = 32;
+const lostMax = 0.08;
+const spreadMax = 0.1;
+const startMsMax = 1000;
+/** Of the many: so many send requests. */
+const callers = 1000;
+const password = 'correct horse battery staple';
+const passwordUser = 'bench_password';
+const listed = 1000;
+const hot = `${tablesPath}/${tableName(0)}`;
+const openScript = join(import.meta.dirname, 'harness', 'open_server.ts');
+
+const none = { users: 1, roles: 1, rolesPerUser: 1, grantsPerUser: 0, grantsPerRole: 0, onDatabase: 'none' } as const;
+/** One user with one role; one with a hundred; one who may read some tables alone. */
+const few: readonly Crowd[] = [
+  { ...none, name: 'one', onDatabase: 'first role' },
+  { ...none, name: 'hundred', roles: 100, rolesPerUser: 100, grantsPerRole: 10, onDatabase: 'first role' },
+];
+/** 50,000 grants of users and 50,000 of roles. */
+const many = (quick: boolean): Crowd => ({
+  name: 'many',
+  users: quick ? 1000 : 10_000,
+  roles: quick ? 100 : 1000,
+  rolesPerUser: 10,
+  grantsPerUser: 5,
+  grantsPerRole: 49,
+  onDatabase: 'all roles',
+});
+
+/** Names of the contenders, as the page shows them. */
+const says = {
+  open: 'no gate, hot table',
+  openRandom: 'no gate, tables at random',
+  openList: 'no gate, the same list',
+  root: 'root token, hot table',
+  one: "a user's token, granted through a role, hot table",
+  oneRandom: 'the same user, tables at random',
+  hundred: 'a user with 100 roles and 1,001 grants, hot table',
+  password: 'Basic with a password, hot table',
+  many: 'very many grants: 1,000 users in turn, hot table',
+  manyOne: 'very many grants: one user, hot table',
+  manyRandom: 'very many grants: 1,000 users in turn, tables at random',
+  all: `list of ${listed} tables, all of them readable`,
+  filtered: `the same list for who may read just these, one grant each`,
+} as const;
+type Name = keyof typeof says;
+
+interface Servers {
+  readonly open: TabulariumServer;
+  readonly few: TabulariumServer;
+  readonly many: TabulariumServer;
+}
+
+const bearer = (secret: string) => ({ Authorization: `Bearer ${secret}` });
+const basic = `Basic ${Buffer.from(`${passwordUser}:${password}`).toString('base64')}`;
+
+/** Data directories with the same tables: with few grants and with many. */
+async function fill({ quick, workDirectory }: BenchOptions) {
+  const [first, second, third] = ['open', 'few', 'many'].map((name) => join(workDirectory, name)) as [
+    string,
+    string,
+    string,
+  ];
+  await fillStore(first, quick ? 1000 : 20_000, { inEngine: false });
+  for (const directory of [second, third]) await cp(first, directory, { recursive: true });
+  await fillAccess(second, few);
+  await fillAccess(second, [{ ...none, name: 'list', grantsPerUser: listed }]);
+  await fillAccess(third, [many(quick)]);
+  return { open: first, few: second, many: third };
+}
+
+/** The one user whose hash only the server can make. */
+async function addPasswordUser(server: TabulariumServer): Promise<void> {
+  await server.put(`/api/v2/users/${passwordUser}`, { password });
+  const body = { privilege: 'read', on: `/api/v2/catalogs/default/databases/${filledDatabase}` };
+  await post(server, `/api/v2/users/${passwordUser}/grants`, body);
+}
+
+async function post(server: TabulariumServer, path: string, body: object): Promise<void> {
+  await server.send({ method: 'POST', path, mediaType: 'application/json', body: JSON.stringify(body) });
+}
+
+interface Load {
+  readonly of: TabulariumServer;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly path?: string;
+  readonly count?: number;
+  readonly order?: 'cycle' | 'random';
+  readonly connections?: number;
+}
+
+function turner(generator: Generator, quick: boolean) {
+  const job = { status: 200, awake: true, warmupMs: quick ? 100 : 300, durationMs: quick ? 300 : 1700 };
+  return async (load: Load, round: number): Promise<Turn> => {
+    const { of, headers, path = hot, count = 1, order = 'cycle' } = load;
+    const before = computedMicroseconds(of.pid) ?? Number.NaN;
+    const template = { method: 'GET', path, headers } as const;
+    const seed = round + 1;
+    const shared = { ...job, port: of.port, connections: load.connections ?? connections };
+    const { perSecond, answered } = await generator.load({ ...shared, template, count, order, seed });
+    return { perSecond, microseconds: ((computedMicroseconds(of.pid) ?? Number.NaN) - before) / answered };
+  };
+}
+
+function loads(servers: Servers, tables: number): Readonly<Record<Name, Load>> {
+  const random = { path: `${tablesPath}/table_{name}`, count: tables, order: 'random' } as const;
+  const list = { path: `${tablesPath}?pageSize=${listed}`, connections: 8 } as const;
+  const open = { of: servers.open, headers: servers.open.authorization };
+  const user = (name: string) => ({ of: servers.few, headers: bearer(secretOf(name, '000000')) });
+  const crowd = { of: servers.many, headers: bearer(secretOf('many')), count: callers };
+  return {
+    open,
+    openRandom: { ...open, ...random },
+    openList: { ...open, ...list },
+    root: { of: servers.few, headers: servers.few.authorization },
+    one: user('one'),
+    oneRandom: { ...user('one'), ...random },
+    hundred: user('hundred'),
+    password: { of: servers.few, headers: { Authorization: basic } },
+    many: crowd,
+    manyOne: { ...crowd, count: 1 },
+    manyRandom: { ...crowd, path: `${tablesPath}/table_{name}`, order: 'random' },
+    all: { ...user('one'), ...list },
+    filtered: { ...user('list'), ...list },
+  };
+}
+
+const costs = (ratio: number): Target => ({ text: `≥ ${1 - lostMax}`, met: ratio >= 1 - lostMax });
+const same = (ratio: number): Target => ({
+  text: `${1 - spreadMax} to ${1 + spreadMax}`,
+  met: Math.abs(ratio - 1) <= spreadMax,
+});
+
+async function gets(servers: Servers, options: BenchOptions): Promise<Measure[]> {
+  const { quick, say } = options;
+  const generator = new Generator({ pinned: true });
+  const turn = turner(generator, quick);
+  const all = Object.entries(loads(servers, quick ? 1000 : 20_000)) as [Name, Load][];
+  const contenders: Contender[] = all.map(([name, load]) => ({
+    name: says[name],
+    run: (round) => turn(load, round),
+  }));
+  try {
+    for (const { run } of contenders) await run(0);
+    const turns = await inTurns(quick ? 2 : 7, contenders);
+    const measures: Measure[] = [];
+    const add = (name: Name, against: Name, target?: (ratio: number) => Target) => {
+      const pair = besides(turns, [says[name], says[against]], target);
+      say(`  ${says[name]}: ${pair[0].ratio?.toFixed(3)}`);
+      measures.push(...pair);
+    };
+    add('root', 'open', costs);
+    add('one', 'open', costs);
+    add('oneRandom', 'openRandom', costs);
+    add('hundred', 'open', costs);
+    add('password', 'open', costs);
+    add('many', 'open', costs);
+    add('many', 'one', same);
+    add('manyOne', 'one', same);
+    add('manyRandom', 'oneRandom');
+    add('all', 'openList', costs);
+    add('filtered', 'all');
+    return measures;
+  } finally {
+    await generator.stop();
+  }
+}
+
+/** Grants and revokes by turns, one after the other; the median of each in milliseconds. */
+async function changeMs(server: TabulariumServer, user: string, times: number): Promise<number> {
+  const ms: number[] = [];
+  const grants = `/api/v2/users/${user}/grants`;
+  for (let i = 0; i < times; i++) {
+    const body = JSON.stringify({ privilege: 'write', on: `${tablesPath}/${tableName(i)}` });
+    const { wallMs } = await server.send({ method: 'POST', path: grants, mediaType: 'application/json', body });
+    ms.push(wallMs);
+  }
+  return median(ms);
+}
+
+/** Requests a second of many users while grants of one role that all of them have come at some rate. */
+async function whileGranting(servers: Servers, { quick, say }: BenchOptions): Promise<Measure[]> {
+  const generator = new Generator({ pinned: true });
+  const turn = turner(generator, quick);
+  const load = loads(servers, 1).many;
+  const [still, changing] = ['nothing changes', 'while 10 grants a second are made'];
+  let made = 0;
+  const granting = async (round: number): Promise<Turn> => {
+    let on = true;
+    const changes = (async () => {
+      for (; on; made++) {
+        const body = { privilege: 'write', on: `${tablesPath}/${tableName(made)}` };
+        await post(servers.many, `/api/v2/roles/many_role_${made % 10}/grants`, body);
+        await sleep(100);
+      }
+    })();
+    const result = await turn(load, round);
+    on = false;
+    await changes;
+    return result;
+  };
+  try {
+    const turns = await inTurns(quick ? 2 : 5, [
+      { name: still, run: (round) => turn(load, round) },
+      { name: changing, run: granting },
+    ]);
+    const [rate, time] = besides(turns, [changing, still]);
+    say(`  ${changing}: ${rate.ratio?.toFixed(3)}`);
+    return [{ ...rate, what: `${says.many}, ${changing}` }, time];
+  } finally {
+    await generator.stop();
+  }
+}
+
+async function starts(directories: Readonly<Record<'few' | 'many', string>>, times: number): Promise<Measure[]> {
+  const ms: Record<'few' | 'many', number[]> = { few: [], many: [] };
+  const bytes: Record<'few' | 'many', number[]> = { few: [], many: [] };
+  for (let time = 0; time < times; time++) {
+    for (const name of ['few', 'many'] as const) {
+      const server = await TabulariumServer.start({ dataDirectory: directories[name], pinned: false });
+      ms[name].push(server.readyMs);
+      await sleep(300);
+      bytes[name].push(residentBytes(server.pid) ?? Number.NaN);
+      await server.stop();
+    }
+  }
+  const pair = (of: Record<'few' | 'many', number[]>, by = 1) => [median(of.few) / by, median(of.many) / by] as const;
+  const [fewMs, manyMs] = pair(ms);
+  const [fewMB, manyMB] = pair(bytes, 1e6);
+  const against = (value: number) => ({ baseline: { what: 'few grants', value } });
+  const target = { text: `≤ ${startMsMax} more`, met: manyMs - fewMs <= startMsMax };
+  return [
+    { what: 'ready, very many grants', value: manyMs, unit: 'ms', ...against(fewMs), target },
+    { what: 'resident memory after the start, very many grants', value: manyMB, unit: 'MB', ...against(fewMB) },
+  ];
+}
+
+async function measure(options: BenchOptions): Promise<Measure[]> {
+  const { quick, say } = options;
+  const directories = await fill(options);
+  const measures = await starts(directories, quick ? 1 : 5);
+  for (const { what, value, baseline } of measures)
+    say(`  ${what}: ${value.toFixed(0)} against ${baseline?.value.toFixed(0)}`);
+  const start = (dataDirectory: string, script?: string) =>
+    TabulariumServer.start({ dataDirectory, pinned: true, ...(script ? { script } : {}) });
+  const servers = {
+    open: await start(directories.open, openScript),
+    few: await start(directories.few),
+    many: await start(directories.many),
+  };
+  try {
+    await addPasswordUser(servers.few);
+    const requests = await gets(servers, options);
+    measures.unshift(...requests);
+    const megabytes = (server: TabulariumServer) => (residentBytes(server.pid) ?? Number.NaN) / 1e6;
+    measures.push({
+      what: 'resident memory after these requests, very many grants',
+      value: megabytes(servers.many),
+      unit: 'MB',
+      baseline: { what: 'few grants', value: megabytes(servers.few) },
+    });
+    const times = quick ? 20 : 200;
+    const value = await changeMs(servers.many, userName('many', 0), times);
+    const baseline = { what: 'few grants', value: await changeMs(servers.few, passwordUser, times) };
+    say(`  a grant: ${value.toFixed(2)} ms against ${baseline.value.toFixed(2)} ms`);
+    measures.push({ what: 'a grant, durable, very many grants', value, unit: 'ms', baseline });
+    measures.push(...(await whileGranting(servers, options)));
+    return measures;
+  } finally {
+    await Promise.all(Object.values(servers).map((server) => server.stop()));
+  }
+}
+
+export const bench: Bench = {
+  name: 'access',
+  claim: `Authentication and authorisation together cost at most ${lostMax * 100} % of the requests a second of a GET; and with 10,000 users, 1,000 roles and 100,000 grants as many are answered within ${spreadMax * 100} %.`,
+  run: async (options) => ({
+    measures: await measure(options),
+    notes: [
+      'The baseline is the same server with a gate that lets everybody in as root and asks nothing (`bench/harness/open_server.ts`).',
+      `Servers on one core, turn by turn; the load generator on another, where it polls. ${connections} connections, 8 for lists; 20,000 tables of 17 columns in each store.`,
+      'Few grants: three users and 101 roles. Very many: 10,000 users with a token and 5 grants each, in 10 of 1,000 roles with 50 grants each.',
+      'The processor time counts all threads of the server, the warm-up included.',
+    ],
+  }),
+};
