@@ -38,6 +38,7 @@ import { ResultStore } from './query/result_store.ts';
 import { Rows } from './query/rows.ts';
 import { storedResults } from './query/stored_results.ts';
 import { QuerySubmitter } from './query/submit.ts';
+import { recordOf } from './resources/again.ts';
 import { bootstrap, userOfVisitor } from './resources/bootstrap.ts';
 import type { Context, Services } from './resources/context.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
@@ -154,6 +155,8 @@ function front(ground: Ground, services: Services, transport: Transport) {
     limits: new RateLimits({ settings, networkOf }),
     audit: services.audit,
     addressOf: transport.clientAddressOf,
+    idempotencyKeys: services.idempotencyKeys,
+    recordOf: (id, category, context) => recordOf(id, category, categories, context),
     contextOf: (call) => ({ ...services, call }),
     pageTokenKey: secrets.derive('page tokens'),
     requestBodyBytesMax: settings.requestBodyBytesMax,
@@ -228,7 +231,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   const { decisions } = access;
   const names = new KnownNames({ catalog, decisions });
   const { pageBytesMax } = settings;
-  const shared = { catalog, warehouses, decisions, trail, observe };
+  const shared = { catalog, warehouses, decisions, trail, observe, keys: opened.idempotencyKeys };
   const queries: Queries = new Queries({ ...shared, directory, names, caps, history, spoolDirectory, pageBytesMax });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps });
   const services: Services = {
@@ -267,12 +270,12 @@ async function startBackground(
   api: Pick<Api<Context>, 'revalidate'>,
   observe: Observe,
 ) {
-  const { catalog, tasks, warehouses, history, audit, tokens, oidc, directory } = services;
+  const { catalog, tasks, warehouses, history, audit, tokens, oidc, directory, idempotencyKeys } = services;
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
   };
   const recover = guarded('recovery', () => catalog.recover());
-  const sweep = guarded('task sweep', () => tasks.sweep());
+  const sweep = guarded('sweep', () => Promise.all([tasks.sweep(), idempotencyKeys.sweep()]));
   const stopDisabled = guarded('tasks of disabled users', () =>
     tasks.revalidate((principal) => directory.isActive(principal)),
   );

@@ -3,7 +3,7 @@
 import { createHmac } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
-import type { Actor } from '../model/principal.ts';
+import type { Actor, Guard } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import type { AuditEventsTable, Schema } from '../store/schema.ts';
@@ -24,10 +24,11 @@ export interface Trail {
   append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void>;
   tell(actor: Actor, facts: AuditFacts): Promise<void>;
   note(actor: Partial<Actor>, facts: AuditFacts): void;
+  mark(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void>;
 }
 
 /** For parts that are tested alone. */
-export const noTrail: Trail = { append: async () => {}, tell: async () => {}, note: () => {} };
+export const noTrail: Trail = { append: async () => {}, tell: async () => {}, note: () => {}, mark: async () => {} };
 
 export interface AuditOptions {
   readonly store: Store;
@@ -87,6 +88,20 @@ export class AuditTrail implements Trail {
   async append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void> {
     await this.#write(tx, [{ actor, facts, at: this.#clock() }]);
     if (facts.outcome !== 'begun') actor.told = true;
+    if (facts.outcome === '0') await this.mark(tx, actor.guard, facts.objectId);
+  }
+
+  /** That the change of a keyed request was made is noted with the change. */
+  async mark(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void> {
+    if (!guard) return;
+    await tx
+      .updateTable('idempotency_keys')
+      .set({ state: 'done', object_id: objectId ?? null })
+      .where('owner', '=', guard.owner)
+      .where('key', '=', guard.key)
+      .where('key_id', '=', guard.keyId)
+      .where('state', '=', 'begun')
+      .execute();
   }
 
   /** Durable when it returns: for what an engine is about to do, which has no part in the store's transactions. */

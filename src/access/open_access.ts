@@ -7,6 +7,7 @@ import { AuditTrail } from './audit.ts';
 import { findAudit, listAudit, verifyAudit } from './audit_reading.ts';
 import { Directory } from './directory.ts';
 import { Grants } from './grants.ts';
+import { IdempotencyKeys } from './idempotency_keys.ts';
 import { IdentityProviders } from './identity_providers.ts';
 import { Oidc } from './oidc.ts';
 import { OidcUsers, type OidcUsersOptions } from './oidc_users.ts';
@@ -53,6 +54,7 @@ export async function openAccess(options: OpenAccessOptions) {
     },
     grants: new Grants(parts),
     tokens: new Tokens(parts),
+    idempotencyKeys: new IdempotencyKeys(store),
     identityProviders,
     passwords,
     failedLogins,

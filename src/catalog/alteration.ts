@@ -121,6 +121,8 @@ async function begin(
     rewrites && request.task
       ? await insertTask(tx, { ...request.task, principal: request.principal }, context.clock())
       : undefined;
+  // Asked again before it is done, the request is answered with its task.
+  if (task) await context.trail.mark(tx, request.principal.guard, task.task_id);
   const intent = await insertIntent(context, tx, {
     id: newId(),
     objectId: row.id,

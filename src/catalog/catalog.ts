@@ -139,6 +139,14 @@ export class Catalog {
     return found.filter((one) => one !== undefined);
   }
 
+  /** An object with what it is in, root first; empty where it is gone. */
+  async chainOf(id: string): Promise<CatalogObject[]> {
+    const { store, statements } = this.#context;
+    const chain = await statements.ancestors.all(store.db, { id });
+    if (chain.some((row) => !isVisible(row))) return [];
+    return this.names(chain.map((row) => row.id).reverse());
+  }
+
   /** Whether a user owns something in an object, two levels down at most: a catalog has no more. */
   async ownsWithin(owner: string, objectId: string): Promise<boolean> {
     const { store, statements } = this.#context;

@@ -112,6 +112,7 @@ export async function commitUpdate(context: CatalogContext, intent: IntentRow): 
         catalog_id: catalog.id,
         object_id: intent.object_id,
         task_id: intent.task_id,
+        not_before: null,
       })
       .execute();
     const details = changedFields(next);

@@ -158,6 +158,7 @@ async function forgetSpent(context: CatalogContext): Promise<void> {
     .selectFrom('spent_steps')
     .leftJoin('tasks', 'tasks.task_id', 'spent_steps.task_id')
     .select(['step', 'warehouse', 'catalog_id'])
+    .where((e) => e.or([e('spent_steps.not_before', 'is', null), e('spent_steps.not_before', '<', context.clock())]))
     .where((e) => e.or([e('tasks.state', 'is', null), e('tasks.state', 'in', ['succeeded', 'failed', 'cancelled'])]))
     .limit(forgetMax)
     .execute();

@@ -186,7 +186,12 @@ export interface EngineWarehouse {
   insertRows(
     table: TableRef,
     batch: RowsBatch,
-    options: { readonly signal: AbortSignal; readonly definition: TableDefinition },
+    options: {
+      readonly signal: AbortSignal;
+      readonly definition: TableDefinition;
+      /** Unique; a second run with the same step does nothing, and answers as the first. */
+      readonly step?: string | undefined;
+    },
   ): Promise<number>;
   /** The engine reads a CREATE TABLE statement in a scratch database; Failure SQL_INVALID or SQL_NOT_SUPPORTED otherwise. */
   parseCreateTable(sql: string): Promise<ParsedCreateTable>;

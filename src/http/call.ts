@@ -4,11 +4,21 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Session } from '../access/access.ts';
 import type { AuditTrail } from '../access/audit.ts';
-import type { Decisions, Place } from '../access/decisions.ts';
+import type { Decisions } from '../access/decisions.ts';
+import { type IdempotencyKeys, idempotencyKeyForm } from '../access/idempotency_keys.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
-import { type Category, changes, costOf, type Endpoint, type Input, type Outcome } from '../standard/endpoint.ts';
+import {
+  type Accepted,
+  type Category,
+  changes,
+  costOf,
+  type Endpoint,
+  type Input,
+  type Outcome,
+  takesKey,
+} from '../standard/endpoint.ts';
 import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { acceptsJson } from '../standard/media.ts';
@@ -16,6 +26,8 @@ import { signPageToken } from '../standard/page_token.ts';
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
 import { decodeBody, hasBody, readBytes } from './body.ts';
+import { fingerprintOf, Replays } from './replay.ts';
+import { nameOfEndpoint, optionsAnswer, placeOf } from './route_facts.ts';
 import { type Call, CallActor, RunningCall, tokenOf } from './running_call.ts';
 
 export type { Call } from './running_call.ts';
@@ -33,12 +45,17 @@ export interface Limits {
   chargeAddress(address: string, cost: number): void;
 }
 
+export type Shown = Accepted | { readonly outcome: 'found'; readonly record: object; readonly uri: string };
+
 export interface ApiOptions<Context> {
   readonly categories: readonly Category<Context>[];
   readonly access: Gate;
   readonly limits: Limits;
   readonly audit: Pick<AuditTrail, 'note'>;
   readonly addressOf: (incoming: IncomingMessage) => string;
+  readonly idempotencyKeys: IdempotencyKeys;
+  /** What is to be shown of an object or a task, by its id. */
+  readonly recordOf: (id: string, category: string, context: Context) => Promise<Shown | undefined>;
   readonly contextOf: (call: Call) => Context;
   readonly pageTokenKey: Uint8Array;
   readonly requestBodyBytesMax: number;
@@ -56,17 +73,20 @@ export interface CallEnd {
 }
 
 const requestIdHeader = 'x-service-request-id';
+const idempotencyKeyHeader = 'x-service-idempotency-key';
 
 export class Api<Context> {
   readonly #options: ApiOptions<Context>;
   readonly #routes: Routes<Context>;
   readonly #parameters = new Map<Endpoint<Context>, Parameters>();
   readonly #running = new Set<RunningCall>();
+  readonly #replays: Replays;
   readonly #sending = new Map<ServerResponse, Session>();
 
   constructor(options: ApiOptions<Context>) {
     this.#options = options;
     this.#routes = new Routes(options.categories);
+    this.#replays = new Replays(options.idempotencyKeys);
     // Compiling a check takes 0.2 ms: at first use, so that a start does not wait for a hundred of them.
   }
 
@@ -139,7 +159,7 @@ export class Api<Context> {
     requestId: string,
     seen: Seen<Context>,
   ): Promise<Answer> {
-    const { access, contextOf, pageTokenKey, limits, addressOf } = this.#options;
+    const { access, pageTokenKey, limits, addressOf } = this.#options;
     const url = incoming.url as string;
     const mark = url.indexOf('?');
     const path = mark < 0 ? url : url.slice(0, mark);
@@ -164,13 +184,21 @@ export class Api<Context> {
     const query = readQuery(mark < 0 ? '' : url.slice(mark + 1), parameters);
     const scope = `${category.name} ${path}`;
     const call = new RunningCall(session, actor, route.version, outgoing, pageTokenKey, scope);
+    const key = keyOf(incoming, method, endpoint);
     // Before the body is read: who may not do it need not be listened to.
     if (endpoint.permission.on !== 'target') {
-      const reach = access.decisions.authorise(principal, endpoint.permission, placeOf(route));
-      call.reach = reach instanceof Promise ? await reach : reach;
+      try {
+        const reach = access.decisions.authorise(principal, endpoint.permission, placeOf(route));
+        call.reach = reach instanceof Promise ? await reach : reach;
+      } catch (error) {
+        const answer = key === undefined ? undefined : await this.#answeredBefore(principal.id, key, incoming, route);
+        if (answer) return answer;
+        throw error;
+      }
       call.permitted = true;
     }
-    const body = endpoint.body ? await this.#body(incoming, route, parameters) : noBody(incoming, endpoint.verb);
+    const sent: Sent = {};
+    const body = endpoint.body ? await this.#body(incoming, route, parameters, sent) : noBody(incoming, endpoint.verb);
     const after = endpoint.verb === 'list' ? tokenOf(query.pageToken, pageTokenKey, scope) : undefined;
     const input: Input<unknown, unknown> = {
       path: route.path,
@@ -182,13 +210,63 @@ export class Api<Context> {
       },
       ifExists: route.ifExists,
     };
+    const run = () => this.#run(route, call, input, scope);
+    if (key === undefined) return run();
+    return this.#replays.answer({
+      owner: principal.id,
+      key,
+      fingerprint: fingerprintOf(method, path, sent.bytes),
+      secretFields: endpoint.secretFields ?? [],
+      run: (guard) => {
+        actor.guard = guard;
+        return run();
+      },
+      again: (guard, objectId) => {
+        actor.guard = guard;
+        return this.#again(route, call, scope, objectId);
+      },
+    });
+  }
+
+  async #answeredBefore(owner: string, key: string, incoming: IncomingMessage, route: Route<Context>) {
+    const bytesMax = route.endpoint.bodyBytesMax ?? this.#options.requestBodyBytesMax;
+    return this.#replays.known(owner, key, async () => {
+      const bytes = hasBody(incoming) ? await readBytes(incoming, bytesMax) : undefined;
+      const [path = ''] = (incoming.url as string).split('?', 1);
+      return fingerprintOf(incoming.method as string, path, bytes);
+    });
+  }
+
+  async #run(route: Route<Context>, call: RunningCall, input: Input<unknown, unknown>, scope: string): Promise<Answer> {
+    const { endpoint, category } = route;
+    const { contextOf, access } = this.#options;
     const outcome = await this.#handle(call, () => endpoint.handle(input as Input<never, never>, contextOf(call)));
     // What was there before is shown to those who may read it; what a handler gave leave for is what its caller said.
     if (outcome.outcome === 'created' && !outcome.created && endpoint.permission.on !== 'target') {
       const made = segmentsOfUri(outcome.uri);
       const place = { category: made[0]?.category ?? category.name, path: made };
-      await access.decisions.authorise(principal, toSee, place);
+      await access.decisions.authorise(call.principal, toSee, place);
     }
+    return this.#answerOf(outcome, category, scope);
+  }
+
+  /** The change was made before, and its answer is lost: as far as it can be told from what is there now. */
+  async #again(route: Route<Context>, call: RunningCall, scope: string, objectId: string | undefined): Promise<Answer> {
+    const { endpoint, category } = route;
+    const { contextOf, recordOf } = this.#options;
+    const shown = objectId === undefined ? undefined : await recordOf(objectId, category.name, contextOf(call));
+    if (!shown)
+      throw new Failure('OBJECT_NOT_FOUND', 'the change was made before; what it made or changed is gone since', {
+        category: category.name,
+      });
+    const { outcome } = shown;
+    const isNew = outcome === 'found' && (endpoint.verb === 'create' || endpoint.creates);
+    const again: Outcome = isNew ? { outcome: 'created', record: shown.record, created: true, uri: shown.uri } : shown;
+    return this.#answerOf(again, category, scope);
+  }
+
+  #answerOf(outcome: Outcome, category: Category<Context>, scope: string): Answer {
+    const { pageTokenKey } = this.#options;
     return answerOf(
       outcome,
       () => listKeyOf(category),
@@ -231,11 +309,13 @@ export class Api<Context> {
     incoming: IncomingMessage,
     route: Route<Context>,
     parameters: Parameters,
+    sent: Sent,
   ): Promise<Record<string, unknown>> {
     const { endpoint, nameInPath } = route;
     let body: Record<string, unknown> = {};
     if (hasBody(incoming)) {
       const bytes = await readBytes(incoming, endpoint.bodyBytesMax ?? this.#options.requestBodyBytesMax);
+      sent.bytes = bytes;
       if (bytes.length > 0) body = decodeBody(bytes, incoming.headers, parameters, endpoint.textBodies);
     }
     if (endpoint.bodyRequired && Object.keys(body).length === 0) {
@@ -279,22 +359,23 @@ function refuseOtherSites({ headers }: IncomingMessage): void {
   throw new Failure('FORBIDDEN', 'requests from pages of other sites are refused');
 }
 
+/** Throws INVALID_IDEMPOTENCY_KEY. */
+function keyOf<Context>(incoming: IncomingMessage, method: string, endpoint: Endpoint<Context>): string | undefined {
+  const key = incoming.headers[idempotencyKeyHeader] as string | undefined;
+  if (key === undefined || (method !== 'POST' && method !== 'PATCH') || !takesKey(endpoint)) return undefined;
+  if (idempotencyKeyForm.test(key)) return key;
+  throw new Failure('INVALID_IDEMPOTENCY_KEY', `${idempotencyKeyHeader} is 1 to 255 visible ASCII characters`);
+}
+
+/** The body as it came. */
+interface Sent {
+  bytes?: Uint8Array;
+}
+
 interface Seen<Context> {
   endpoint?: Endpoint<Context>;
   actor?: CallActor;
   session?: Session;
-}
-
-const endpointNames = new WeakMap<object, string>();
-
-/** `tables.create`; kept, because it is made for every request. */
-function nameOfEndpoint<Context>({ endpoint, category }: Route<Context>): string {
-  let name = endpointNames.get(endpoint);
-  if (name === undefined) {
-    name = `${category.name}.${endpoint.action ?? endpoint.verb}`;
-    endpointNames.set(endpoint, name);
-  }
-  return name;
 }
 
 const toSee = { privilege: 'read', on: 'object', orSelf: true } as const;
@@ -306,31 +387,3 @@ const refusals: ReadonlySet<Code> = new Set<Code>(['UNAUTHENTICATED', 'FORBIDDEN
 
 const revoked = () => new Failure('UNAUTHENTICATED', 'the credentials are no longer valid');
 const strangerOf = ({ action, requestId, address, target }: CallActor) => ({ action, requestId, address, target });
-
-const places = new WeakMap<object, Place>();
-
-/** What the permission is needed on: the object itself, or the one that holds the collection. */
-function placeOf<Context>(route: Route<Context>): Place {
-  const kept = places.get(route);
-  if (kept) return kept;
-  const { endpoint, segments, category } = route;
-  const last = segments.at(-1);
-  const path =
-    endpoint.permission.on === 'parent' && last?.category === category.name ? segments.slice(0, -1) : segments;
-  const place = { category: path[0]?.category ?? category.name, path, key: route };
-  places.set(route, place);
-  return place;
-}
-
-/** HEAD and OPTIONS have no body by definition (rest-standard B1). */
-function optionsAnswer<Context>(routes: Routes<Context>, path: string): Answer {
-  try {
-    routes.resolve('OPTIONS', path);
-  } catch (error) {
-    if (error instanceof Failure && error.code === 'METHOD_NOT_ALLOWED') {
-      return { status: 200, headers: { Allow: (error.result.allow as string[]).join(', ') }, body: [] };
-    }
-    throw error;
-  }
-  throw new Error('OPTIONS is no endpoint');
-}

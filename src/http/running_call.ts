@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Session } from '../access/access.ts';
 import type { Reach } from '../access/decisions.ts';
-import type { Actor, Principal } from '../model/principal.ts';
+import type { Actor, Guard, Principal } from '../model/principal.ts';
 import type { ApiVersion } from '../standard/endpoint.ts';
 import { readPageToken, signPageToken } from '../standard/page_token.ts';
 
@@ -81,6 +81,7 @@ export class CallActor implements Actor {
   id = '';
   name = '';
   told = false;
+  guard: Guard | undefined = undefined;
   readonly action: string;
   readonly requestId: string;
   readonly address: string;

@@ -18,6 +18,14 @@ export interface Principal {
   readonly scopes?: readonly Scope[];
 }
 
+/** A request that is done once however often it is sent (rest-standard B6). */
+export interface Guard {
+  readonly owner: string;
+  readonly key: string;
+  /** Of this use of the key: the key may be used again a day later. */
+  readonly keyId: string;
+}
+
 /** A principal with the request in which it acts, for the audit trail. */
 export interface Actor {
   readonly id: string;
@@ -28,6 +36,7 @@ export interface Actor {
   readonly address?: string;
   /** The path of the request. */
   readonly target?: string;
+  readonly guard?: Guard | undefined;
   /** Set once the audit trail has, or surely will have, a line about what it does. */
   told?: boolean;
 }

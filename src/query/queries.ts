@@ -3,6 +3,7 @@
 import type { Trail } from '../access/audit.ts';
 import { type Decisions, forbidden } from '../access/decisions.ts';
 import type { Directory } from '../access/directory.ts';
+import { type IdempotencyKeys, stepOf } from '../access/idempotency_keys.ts';
 import type { UsageCaps } from '../access/usage_caps.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
@@ -63,6 +64,7 @@ export interface QueriesOptions {
   readonly directory: Directory;
   readonly trail: Trail;
   readonly names: KnownNames;
+  readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
   readonly caps: Pick<UsageCaps, 'queryBegins' | 'queryTurn' | 'statementRuns'>;
   readonly history: QueryHistory;
   readonly observe: Observe;
@@ -152,7 +154,10 @@ export class Queries {
             signal: controller.signal,
             resultPath: `${spoolDirectory}/${queryId}`,
             pageBytesMax,
-            step: analysis.kind === 'select' ? undefined : caller.step,
+            step:
+              analysis.kind === 'select'
+                ? undefined
+                : (caller.step ?? (await this.#stepOf(statement, warehouse, caller.actor))),
           });
           return executing.finally(end);
         });
@@ -185,6 +190,13 @@ export class Queries {
     if (analysis.kind === 'select') return;
     const tables = analysis.writes.map(({ catalog, database, table }) => `${catalog}.${database}.${table}`);
     await this.#options.trail.tell(actor, { outcome: 'begun', details: { queryId, kind: analysis.kind, tables } });
+  }
+
+  /** By what the engine knows a keyed request again, if it is one. */
+  async #stepOf(statement: Statement, warehouse: string, { guard }: Actor): Promise<string | undefined> {
+    const step = stepOf(guard);
+    if (step !== undefined) await this.#options.keys.keepStep(step, { warehouse, catalogId: statement.catalog.id });
+    return step;
   }
 
   #conclude(kind: StatementAnalysis['kind'] | undefined, queryId: string, actor: Actor, outcome: Code | '0'): void {

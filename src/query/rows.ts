@@ -2,6 +2,7 @@
 import { readFile, rm } from 'node:fs/promises';
 import type { Trail } from '../access/audit.ts';
 import type { Decisions } from '../access/decisions.ts';
+import { type IdempotencyKeys, stepOf } from '../access/idempotency_keys.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
@@ -23,6 +24,7 @@ export class Rows {
   readonly #observe: Observe;
   readonly #decisions: Decisions;
   readonly #trail: Trail;
+  readonly #keys: Pick<IdempotencyKeys, 'keepStep'>;
   /** Compiled for one version of one table. */
   readonly #readers = new Map<string, RowReader>();
 
@@ -33,6 +35,7 @@ export class Rows {
     readonly observe: Observe;
     readonly decisions: Decisions;
     readonly trail: Trail;
+    readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
   }) {
     this.#catalog = parts.catalog;
     this.#warehouses = parts.warehouses;
@@ -40,6 +43,7 @@ export class Rows {
     this.#observe = parts.observe;
     this.#decisions = parts.decisions;
     this.#trail = parts.trail;
+    this.#keys = parts.keys;
   }
 
   /** Throws ROWS_INVALID or CONSTRAINT_VIOLATED with violations by index; then nothing was inserted. */
@@ -58,9 +62,11 @@ export class Rows {
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
     return this.#warehouses.admit(warehouse, signal, async (engine) => {
       const started = performance.now();
+      const step = stepOf(actor.guard);
+      if (step !== undefined) await this.#keys.keepStep(step, { warehouse, catalogId: root.id });
       await this.#trail.tell(actor, { outcome: 'begun', objectId: table.id });
       const rowCount = await engine
-        .insertRows(ref, batch, { signal, definition: table.spec })
+        .insertRows(ref, batch, { signal, definition: table.spec, step })
         .catch((error) => this.#changedMeanwhile(path, error));
       this.#observe({ kind: 'rowsInserted', warehouse, rowCount, ms: performance.now() - started });
       return rowCount;

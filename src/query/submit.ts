@@ -70,7 +70,7 @@ export class QuerySubmitter {
     if (waitSeconds === 0) {
       // What a task answers is stored: better to say now that it cannot be.
       await this.#caps.requireResultRoom(principal.id);
-      return { kind: 'task', task: await this.#tasks.submit(described) };
+      return { kind: 'task', task: await this.#tasks.submit({ ...described, guard: actor.guard }) };
     }
     const startedAt = Date.now();
     const controller = new AbortController();

@@ -130,6 +130,7 @@ export const tokens: Category<Context> = {
         'Without `expiresAt` it ends after 90 days; null: never. A token that is confined by scopes makes no tokens.',
       permission: { ...own, on: 'parent' },
       codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED'],
+      secretFields: ['secret'],
       body: Type.Object(
         { scopes: Type.Optional(Scopes), expiresAt: Type.Optional(nullable(Timestamp)) },
         { additionalProperties: false },

@@ -67,6 +67,16 @@ export const codes = define({
     meaning: 'The page token is not one that this list handed out.',
     client: 'Start the list again without a token.',
   },
+  INVALID_IDEMPOTENCY_KEY: {
+    status: 400,
+    meaning: 'x-service-idempotency-key is not 1 to 255 visible ASCII characters.',
+    client: 'Send another, or none.',
+  },
+  IDEMPOTENCY_KEY_REUSED: {
+    status: 400,
+    meaning: 'The idempotency key came with another request within a day.',
+    client: 'Make a new key for each request, and send the same only with the same request.',
+  },
   INVALID_REQUEST_ID: {
     status: 400,
     meaning: 'x-service-request-id is not 1 to 128 visible ASCII characters.',

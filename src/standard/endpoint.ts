@@ -93,6 +93,8 @@ export interface Endpoint<Context = unknown> {
   readonly example?: { readonly body?: unknown; readonly result?: unknown };
   /** What a call of it costs its caller (limits of rate); a GET costs 1. Without it, what its verb costs. */
   readonly cost?: number;
+  /** Fields of its answer's result that are not kept for who sends the request again. */
+  readonly secretFields?: readonly string[];
   /** `create` only. False: the collection takes POST alone (its members have no names to be idempotent by). */
   readonly named?: boolean;
   /** `create` only: the name may also come from elsewhere in the body, so the body's `name` is not required. */
@@ -109,6 +111,11 @@ const costs: Readonly<Record<Verb, number>> = { get: 1, list: 2, create: 10, upd
 
 export function costOf<Context>(endpoint: Endpoint<Context>): number {
   return endpoint.cost ?? costs[endpoint.verb];
+}
+
+/** Whether an idempotency key counts: POST, PATCH and actions (rest-standard B6). */
+export function takesKey<Context>({ verb, body }: Endpoint<Context>): boolean {
+  return body !== undefined && (verb === 'create' || verb === 'update' || verb === 'action');
 }
 
 /** Whether a call of it can change something; an action that needs but to read does not, unless it makes an object. */
@@ -149,6 +156,7 @@ type Common = Pick<Endpoint, 'summary' | 'permission'> &
       | 'creates'
       | 'bodyBytesMax'
       | 'cost'
+      | 'secretFields'
     >
   >;
 

@@ -2,7 +2,7 @@
 // come back. Nothing is said here that the declarations do not say.
 import { type TObject, type TSchema, Type } from 'typebox';
 import { type Code, codes } from './codes.ts';
-import type { ApiVersion, Category, Endpoint } from './endpoint.ts';
+import { type ApiVersion, type Category, type Endpoint, takesKey } from './endpoint.ts';
 import { createBody, listKeyOf, parametersOf } from './parameters.ts';
 import { isIn } from './paths.ts';
 
@@ -127,6 +127,7 @@ const always: readonly Code[] = [
   'EXPECTATION_FAILED',
   'REPEATED_QUERY_PARAMETER',
 ];
+const withKey: readonly Code[] = ['INVALID_IDEMPOTENCY_KEY', 'IDEMPOTENCY_KEY_REUSED'];
 const withBody: readonly Code[] = [
   'INVALID_PARAMETER',
   'UNKNOWN_FIELD',
@@ -140,6 +141,7 @@ const withoutBody: readonly Code[] = ['UNKNOWN_QUERY_PARAMETER', 'BODY_NOT_ALLOW
 /** Every code that an endpoint can answer: those of its shape, and its own. */
 export function codesOf(endpoint: Endpoint): Code[] {
   const all = new Set<Code>([...always, ...(endpoint.body ? withBody : withoutBody), ...endpoint.codes]);
+  if (takesKey(endpoint)) for (const code of withKey) all.add(code);
   if (parametersOf(endpoint).query) all.add('INVALID_PARAMETER');
   if (endpoint.verb === 'list') all.add('INVALID_PAGE_TOKEN');
   if (endpoint.bodyRequired) all.add('EMPTY_BODY');
@@ -170,7 +172,7 @@ export function openApi(categories: readonly Category[], info: OpenApiInfo): Jso
     paths,
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' }, basic: { type: 'http', scheme: 'basic' } },
-      parameters: { requestId },
+      parameters: { requestId, idempotencyKey },
       responses,
       schemas: {
         Failure: failure,
@@ -187,6 +189,14 @@ const requestId = {
   required: false,
   description: 'Echoed in the answer and written to the log; made up where it is absent.',
   schema: { type: 'string', minLength: 1, maxLength: 128 },
+};
+
+const idempotencyKey = {
+  name: 'x-service-idempotency-key',
+  in: 'header',
+  required: false,
+  description: 'The same key with the same request within 24 hours has the first answer, and does nothing again.',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
 };
 
 const failure = Type.Object({
@@ -217,6 +227,7 @@ function describeOperation(operation: Operation, shared: Shared): Json {
       ...pathParameters(operation),
       ...queryParameters(endpoint),
       { $ref: '#/components/parameters/requestId' },
+      ...(takesKey(endpoint) && method !== 'put' ? [{ $ref: '#/components/parameters/idempotencyKey' }] : []),
     ],
     ...(body && method !== 'get' && method !== 'delete' ? { requestBody: body } : {}),
     responses: { ...successes(operation), ...failures(endpoint, shared) },

@@ -2,6 +2,7 @@
 // new step. Written through the schema builder, for every dialect; what differs between dialects is in `ColumnTypes`.
 import { type Kysely, sql } from 'kysely';
 import { accessMigration } from './access_migration.ts';
+import { idempotencyMigration } from './idempotency_migration.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
 import type { Schema } from './schema.ts';
 import { unfinishedTasksMigration } from './unfinished_tasks_migration.ts';
@@ -137,7 +138,7 @@ async function createQueries(db: Kysely<Schema>, types: ColumnTypes): Promise<vo
 }
 
 /** The position in this list is the version. */
-const migrations: readonly Migration[] = [first, accessMigration, unfinishedTasksMigration];
+const migrations: readonly Migration[] = [first, accessMigration, unfinishedTasksMigration, idempotencyMigration];
 export const schemaVersion = migrations.length;
 
 /** Thrown where the store was written by a later release. */

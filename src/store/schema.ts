@@ -51,6 +51,8 @@ export interface SpentStepsTable {
   /** Whose change it was: a task that is run again after a crash finds here that its work is done. */
   object_id: string;
   task_id: string | null;
+  /** Kept until then: a keyed request may come again. */
+  not_before: number | null;
 }
 
 export interface TasksTable {
@@ -191,6 +193,22 @@ export interface SecretsTable {
   sealed: string;
 }
 
+/** Keys by which a request that is sent again is known. */
+export interface IdempotencyKeysTable {
+  owner: string;
+  key: string;
+  key_id: string;
+  fingerprint: string;
+  /** `begun`, or `done` once its change was made. */
+  state: string;
+  object_id: string | null;
+  /** The answer, where it is kept. */
+  status: number | null;
+  location: string | null;
+  body: string | null;
+  created_at: number;
+}
+
 export interface Schema {
   objects: ObjectsTable;
   intents: IntentsTable;
@@ -205,4 +223,5 @@ export interface Schema {
   audit_events: AuditEventsTable;
   audit_chains: AuditChainsTable;
   secrets: SecretsTable;
+  idempotency_keys: IdempotencyKeysTable;
 }

@@ -1,5 +1,5 @@
 // What a task is, to those who submit, run and show them. The queue and the runner are tasks.ts.
-import type { Principal } from '../model/principal.ts';
+import type { Guard, Principal } from '../model/principal.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
@@ -55,6 +55,7 @@ export interface TaskKind {
 export interface TaskRequest {
   readonly type: string;
   readonly principal: Principal;
+  readonly guard?: Guard | undefined;
   /** URI of the object. */
   readonly target: string;
   readonly request: unknown;

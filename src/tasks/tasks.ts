@@ -87,7 +87,12 @@ export class Tasks {
   /** Durable before it returns; inside the caller's transaction if given, who then calls `notify` after its commit. */
   async submit(request: TaskRequest, tx?: Transaction<Schema>): Promise<TaskRecord> {
     assert(this.#kinds.get(request.type)?.run, `nothing runs tasks of type ${request.type}`);
-    const row = await this.#insert(request, this.#clock(), {}, tx);
+    const insert = async (on: Transaction<Schema>) => {
+      const row = await this.#insert(request, this.#clock(), {}, on);
+      await this.#trail.mark(on, request.guard, row.task_id);
+      return row;
+    };
+    const row = tx ? await insert(tx) : await this.#store.transaction(insert);
     if (!tx) this.notify();
     return taskRecord(row);
   }

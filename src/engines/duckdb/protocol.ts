@@ -51,7 +51,15 @@ export interface Operations {
   cost: [Change, ChangeCost];
   apply: [{ readonly change: Change; readonly step: string }, undefined];
   forget: [{ readonly catalog: CatalogRef; readonly steps: readonly string[] }, undefined];
-  insertRows: [{ readonly table: TableRef; readonly batch: RowsBatch; readonly definition: TableDefinition }, number];
+  insertRows: [
+    {
+      readonly table: TableRef;
+      readonly batch: RowsBatch;
+      readonly definition: TableDefinition;
+      readonly step?: string | undefined;
+    },
+    number,
+  ];
   parseCreateTable: [string, ParsedCreateTable];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];
   tableStatistics: [TableRef, { readonly rowCount: number; readonly dataBytes: number }];

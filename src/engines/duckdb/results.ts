@@ -20,7 +20,7 @@ import { bindParameters } from './parameters.ts';
 import { type WireOptions as Options, rowsFile, type WireStatement } from './protocol.ts';
 import type { Session } from './sessions.ts';
 import { withoutEnd } from './statement_text.ts';
-import { rememberStep } from './steps.ts';
+import { noteRows, rememberStep, rowsOfStep } from './steps.ts';
 import { jsonExpression, resultTypeText } from './types.ts';
 import { plainWriters, writeRows } from './value_text.ts';
 
@@ -312,7 +312,14 @@ export async function runWrite(session: Session, statement: WireStatement, optio
   const { connection } = session;
   const counted = [{ name: 'Count', type: 'BIGINT' }];
   if (options.step !== undefined && !(await rememberStep(connection, statement.catalog.name, options.step))) {
-    return { columns: counted, rowCount: 0, rows: { kind: 'text', text: '' }, truncated: false, repeated: true };
+    const rowCount = await rowsOfStep(connection, statement.catalog.name, options.step);
+    return {
+      columns: counted,
+      rowCount,
+      rows: { kind: 'text', text: `[${rowCount}]` },
+      truncated: false,
+      repeated: true,
+    };
   }
   const prepared = await connection.prepare(statement.sql);
   try {
@@ -320,6 +327,7 @@ export async function runWrite(session: Session, statement: WireStatement, optio
     const result = await prepared.run();
     if (result.returnType === ResultReturnType.CHANGED_ROWS) {
       const rowCount = result.rowsChanged;
+      if (options.step !== undefined) await noteRows(connection, statement.catalog.name, options.step, rowCount);
       return { columns: counted, rowCount, rows: { kind: 'text', text: `[${rowCount}]` }, truncated: false };
     }
     return await returned(session, result, options);

@@ -7,7 +7,7 @@ import { Failure, type Violation, violated } from '../../standard/failure.ts';
 import type { RowsBatch, TableRef } from '../engine.ts';
 import { isConstraintError, objectExpression } from './broken_constraints.ts';
 import { qualifiedTable, quoteIdentifier, quoteLiteral } from './identifiers.ts';
-import { retryingConflicts, rowsOf } from './steps.ts';
+import { inTransaction, rememberStep, retryingConflicts, rowsOf } from './steps.ts';
 import { nameList } from './table_text.ts';
 import { duckdbType } from './types.ts';
 
@@ -20,7 +20,7 @@ export async function insertRows(
   table: TableRef,
   batch: RowsBatch,
   definition: TableDefinition,
-  signal?: AbortSignal,
+  { signal, step }: { readonly signal?: AbortSignal | undefined; readonly step?: string | undefined } = {},
 ): Promise<number> {
   if (batch.rowCount === 0) return 0;
   const interrupt = (): void => connection.interrupt();
@@ -28,7 +28,8 @@ export async function insertRows(
   signal?.addEventListener('abort', interrupt);
   try {
     const { text, parameters } = insertStatement(table, batch);
-    await retryingConflicts(() => runPrepared(connection, text, parameters), signal);
+    const run = () => runPrepared(connection, text, parameters);
+    await retryingConflicts(step === undefined ? run : () => once(connection, table, step, run), signal);
     return batch.rowCount;
   } catch (error) {
     if (signal?.aborted) throw cancelled();
@@ -37,6 +38,13 @@ export async function insertRows(
   } finally {
     signal?.removeEventListener('abort', interrupt);
   }
+}
+
+/** What a keyed request inserts commits together with the memory of it. */
+function once(connection: DuckDBConnection, table: TableRef, step: string, run: () => Promise<unknown>): Promise<void> {
+  return inTransaction(connection, async () => {
+    if (await rememberStep(connection, table.catalog.name, step)) await run();
+  });
 }
 
 const cancelled = (): Failure => new Failure('STATEMENT_CANCELLED', 'the insert was cancelled; nothing was inserted');

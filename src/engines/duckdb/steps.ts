@@ -14,17 +14,37 @@ const stepsTable = (catalogName: string): string =>
 export async function ensureSteps(connection: DuckDBConnection, catalogName: string): Promise<void> {
   await connection.run(
     `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(catalogName)}.${quoteIdentifier(ownSchema)};` +
-      `CREATE TABLE IF NOT EXISTS ${stepsTable(catalogName)} (step VARCHAR PRIMARY KEY, done_at TIMESTAMP NOT NULL)`,
+      `CREATE TABLE IF NOT EXISTS ${stepsTable(catalogName)} (step VARCHAR PRIMARY KEY, done_at TIMESTAMP NOT NULL, rows_changed BIGINT);` +
+      `ALTER TABLE ${stepsTable(catalogName)} ADD COLUMN IF NOT EXISTS rows_changed BIGINT`,
   );
 }
 
 /** To be called inside the transaction of the work. @returns false where the step was done before. */
 export async function rememberStep(connection: DuckDBConnection, catalogName: string, step: string): Promise<boolean> {
   const result = await connection.run(
-    `INSERT INTO ${stepsTable(catalogName)} VALUES ($1, $2::TIMESTAMP) ON CONFLICT DO NOTHING`,
+    `INSERT INTO ${stepsTable(catalogName)} (step, done_at) VALUES ($1, $2::TIMESTAMP) ON CONFLICT DO NOTHING`,
     [step, new Date().toISOString().slice(0, -1)],
   );
   return result.rowsChanged > 0;
+}
+
+/** What the work of a step changed, for who asks again. In the same transaction. */
+export async function noteRows(
+  connection: DuckDBConnection,
+  catalogName: string,
+  step: string,
+  rowCount: number,
+): Promise<void> {
+  await connection.run(`UPDATE ${stepsTable(catalogName)} SET rows_changed = $2::BIGINT WHERE step = $1`, [
+    step,
+    BigInt(rowCount),
+  ]);
+}
+
+/** As `noteRows` noted; 0 for what it did not. */
+export async function rowsOfStep(connection: DuckDBConnection, catalogName: string, step: string): Promise<number> {
+  const [row] = await rowsOf(connection, `SELECT rows_changed FROM ${stepsTable(catalogName)} WHERE step = $1`, [step]);
+  return Number(row?.[0] ?? 0);
 }
 
 export async function forgetSteps(

@@ -157,7 +157,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   ): Promise<number> {
     const count = await this.#call(
       'insertRows',
-      { table, batch, definition: options.definition },
+      { table, batch, definition: options.definition, step: options.step },
       changeTimeoutMs,
       options.signal,
     );

@@ -225,14 +225,14 @@ class Worker {
   }
 
   #insertRows(
-    { table, batch, definition }: Operations['insertRows'][0],
+    { table, batch, definition, step }: Operations['insertRows'][0],
     started: Interruptible,
     signal: AbortSignal,
   ): Promise<number> {
     const written = { catalog: table.catalog.name, database: table.database, table: table.table };
     return this.#sessions.with(undefined, started, (session) =>
       placed('', 0, () =>
-        this.#data.writing([written], () => insertRows(session.connection, table, batch, definition, signal)),
+        this.#data.writing([written], () => insertRows(session.connection, table, batch, definition, { signal, step })),
       ),
     );
   }

@@ -1,0 +1,33 @@
+// What is shown of an object or a task that a request made or changed before: for a request that is sent again, whose first answer
+// was lost in a crash.
+import type { Shown } from '../http/call.ts';
+import type { Category, Found, Input } from '../standard/endpoint.ts';
+import { ReadyRecord } from '../standard/envelope.ts';
+import { parseJson } from '../standard/json.ts';
+import { uriOf } from '../standard/paths.ts';
+import { accepted, type Context, segment } from './context.ts';
+
+/** Undefined where there is no such thing in the category, or not any more. */
+export async function recordOf(
+  id: string,
+  wanted: string,
+  categories: readonly Category<Context>[],
+  context: Context,
+): Promise<Shown | undefined> {
+  const task = await context.tasks.get(id);
+  if (task) return accepted(task, context);
+  const chain = await context.catalog.chainOf(id);
+  if (chain.at(-1)?.category !== wanted) return undefined;
+  const categoryOf = (name: string) => categories.find((one) => one.name === name);
+  const get = categoryOf(wanted)?.endpoints.find(({ verb }) => verb === 'get');
+  if (!get) return undefined;
+  const named = chain.map(
+    (object) => [categoryOf(object.category)?.parameter ?? object.category, object.name] as const,
+  );
+  const path = Object.fromEntries(named);
+  const input: Input<unknown, unknown> = { path, body: undefined, query: {}, page: { limit: 1 }, ifExists: 'fail' };
+  const { record } = (await get.handle(input as Input<never, never>, context)) as Found;
+  const shown = record instanceof ReadyRecord ? (parseJson(record.recordText) as object) : (record as object);
+  const at = chain.map((object) => segment(object.category, object.name));
+  return { outcome: 'found', record: shown, uri: uriOf(context.call.version, at) };
+}

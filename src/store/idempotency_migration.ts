@@ -1,0 +1,24 @@
+// Keys by which a request that is sent again is known (rest-standard B6).
+import type { Migration } from './migration.ts';
+
+export const idempotencyMigration: Migration = {
+  name: 'idempotency keys',
+  async up(db, types) {
+    await db.schema
+      .createTable('idempotency_keys')
+      .addColumn('owner', types.name, (c) => c.notNull())
+      .addColumn('key', types.name, (c) => c.notNull())
+      .addColumn('key_id', types.name, (c) => c.notNull())
+      .addColumn('fingerprint', types.name, (c) => c.notNull())
+      .addColumn('state', types.name, (c) => c.notNull())
+      .addColumn('object_id', types.name)
+      .addColumn('status', types.integer)
+      .addColumn('location', 'text')
+      .addColumn('body', 'text')
+      .addColumn('created_at', types.integer, (c) => c.notNull())
+      .addPrimaryKeyConstraint('idempotency_keys_key', ['owner', 'key'])
+      .execute();
+    await db.schema.alterTable('spent_steps').addColumn('not_before', types.integer).execute();
+    await db.schema.createIndex('idempotency_keys_time').on('idempotency_keys').column('created_at').execute();
+  },
+};
