@@ -118,11 +118,15 @@ test_vector_types truncate_duckdb_logs which_secret`),
 export const reviewedFunctions: ReadonlySet<string> = new Set(
   [...allowedFunctions, ...allowedTableFunctions, ...macros, ...refused].map((name) => name.toLowerCase()),
 );
-const offered = new Set([...allowedFunctions, ...allowedTableFunctions, ...macros].map((name) => name.toLowerCase()));
+/** What a statement may name; in lower case. */
+export const offeredFunctions: ReadonlySet<string> = new Set(
+  [...allowedFunctions, ...allowedTableFunctions, ...macros].map((name) => name.toLowerCase()),
+);
 
 /** Of a name in lower case. Not `glob`: it is an operator too, which a bracket may follow, and its plan tells. */
 export const unboundFunctions = (name: string): boolean =>
-  name !== 'glob' && (unbound.has(name) || unboundFamilies.test(name) || (refused.has(name) && !offered.has(name)));
+  name !== 'glob' &&
+  (unbound.has(name) || unboundFamilies.test(name) || (refused.has(name) && !offeredFunctions.has(name)));
 
 const reviewedVersion = 'v1.5.6';
 

@@ -29,7 +29,8 @@ interface Pending {
 
 export interface ProcessEvents {
   died(reason: string): void;
-  killed(reason: string): void;
+  /** `byStatement`: not the engine is at fault but what it was asked for. */
+  killed(reason: string, byStatement: boolean): void;
 }
 
 export interface CallOptions {
@@ -122,7 +123,7 @@ export class EngineProcess {
         grace = setTimeout(() => {
           end();
           reject(why);
-          this.kill('a statement did not end when it was told to', gone());
+          this.kill('a statement did not end when it was told to', gone(), true);
         }, interruptGraceMs);
       };
       const timeout = setTimeout(() => interrupt(timedOut(timeoutMs)), timeoutMs);
@@ -168,10 +169,10 @@ export class EngineProcess {
   }
 
   /** `reason`: what the statements that run end with. */
-  kill(why: string, reason: Failure): void {
+  kill(why: string, reason: Failure, byStatement = false): void {
     if (!this.alive) return;
     this.#killReason = reason;
-    this.#events.killed(why);
+    this.#events.killed(why, byStatement);
     this.#child.kill('SIGKILL');
   }
 
@@ -230,7 +231,7 @@ export class EngineProcess {
           'MEMORY_LIMIT_EXCEEDED',
           'the statement needs more memory than the warehouse allows',
         );
-      this.kill(`${this.residentBytes} resident bytes are more than ${this.#residentBytesMax}`, gone());
+      this.kill(`${this.residentBytes} resident bytes are more than ${this.#residentBytesMax}`, gone(), statements.length > 0);
     } else if (this.#opened && Date.now() - this.lastHeartbeatAt > silenceMs)
       this.kill(`silent for ${silenceMs} ms`, gone());
   }

@@ -42,6 +42,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #wanted = false;
   #deaths = 0;
   #lastDeathAt = 0;
+  #isKilledByStatement = false;
   #restartWhenIdle = false;
   /** Ends the pause before a start, because nobody wants it any more. */
   #hurry: (() => void) | undefined;
@@ -211,7 +212,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
       this.#spec.memoryLimitBytes * residentFactor + residentSlackBytes,
       {
         died: (reason) => this.#died(process, reason),
-        killed: (reason) => observe({ kind: 'engineKilled', warehouse: name, reason }),
+        killed: (reason, byStatement) => {
+          this.#isKilledByStatement = byStatement;
+          observe({ kind: 'engineKilled', warehouse: name, reason });
+        },
       },
     );
     this.#process = process;
@@ -264,9 +268,13 @@ export class DuckdbWarehouse implements EngineWarehouse {
 
   #died(process: EngineProcess, reason: string): void {
     if (this.#process !== process) return;
-    this.#deaths = Date.now() - this.#lastDeathAt > quietMs ? 1 : this.#deaths + 1;
-    this.#lastDeathAt = Date.now();
-    this.#error = `the engine stopped and is being started again (${this.#deaths} times lately)`;
+    // A statement that costs the process is not sent again by itself: others need not wait longer for the next start.
+    if (!this.#isKilledByStatement) {
+      this.#deaths = Date.now() - this.#lastDeathAt > quietMs ? 1 : this.#deaths + 1;
+      this.#lastDeathAt = Date.now();
+    }
+    this.#isKilledByStatement = false;
+    this.#error = 'the engine stopped and is being started again';
     this.#options.observe({ kind: 'engineDied', warehouse: this.#options.name, reason });
     if (this.#wanted && !this.#starting) this.start().catch(() => undefined);
   }
