@@ -165,7 +165,7 @@ export const auditEvents: Category<Context> = {
     }),
     action('verify', {
       on: 'collection',
-      summary: 'Goes over the whole trail: is every line there, and as it was written?',
+      summary: 'Goes over the whole trail, to see whether every line is there and as it was written.',
       description: 'The heads are worth keeping elsewhere: with them a cut end is found later.',
       permission: { privilege: 'read', on: 'parent' },
       cost: 1000,

@@ -92,7 +92,12 @@ export class Tasks {
       await this.#trail.mark(on, request.guard, row.task_id);
       return row;
     };
-    const row = tx ? await insert(tx) : await this.#store.transaction(insert);
+    const alone = request.guard === undefined;
+    const row = tx
+      ? await insert(tx)
+      : alone
+        ? await this.#insert(request, this.#clock(), {})
+        : await this.#store.transaction(insert);
     if (!tx) this.notify();
     return taskRecord(row);
   }

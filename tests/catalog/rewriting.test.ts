@@ -7,7 +7,7 @@ import type { Catalog } from '../../src/catalog/catalog.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import type { Store } from '../../src/store/store.ts';
 import { Tasks } from '../../src/tasks/tasks.ts';
-import { copyStore, definition, path, WarehouseInTest } from './catalog_and_engine.ts';
+import { copyStore, definition, path, principal, WarehouseInTest } from './catalog_and_engine.ts';
 
 function tasksOf(store: Store, catalog: () => Catalog): Tasks {
   const kind = {
@@ -83,7 +83,7 @@ test('cancelled before it began, the table is ready again at once', async () => 
   const { warehouse, tasks } = await prepared();
   const { calls } = warehouse.engine;
   const taskId = await alter(warehouse);
-  assert.equal((await tasks.cancel(taskId))?.state, 'cancelled');
+  assert.equal((await tasks.cancel(taskId, principal))?.state, 'cancelled');
   await pause(5);
   assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
   assert.equal(warehouse.engine.calls, calls);
@@ -99,7 +99,7 @@ test('cancelled while the engine works, the engine stops and the table is what i
   const taskId = await alter(warehouse);
   await tasks.start();
   await pause(5);
-  await tasks.cancel(taskId);
+  await tasks.cancel(taskId, principal);
   assert.equal((await tasks.wait(taskId, 5000))?.state, 'cancelled');
   assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
   await settled(warehouse);

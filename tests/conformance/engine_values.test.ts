@@ -256,7 +256,9 @@ test('a default that breaks a constraint is told as one', async () => {
 
 test('a cancelled insert inserts nothing', async () => {
   const { table, definition } = await makeTable([column('a', 'INT')]);
-  const work = insertRows(connection, table, prepareRows(definition.columns, [[1]]), definition, AbortSignal.abort());
+  const work = insertRows(connection, table, prepareRows(definition.columns, [[1]]), definition, {
+    signal: AbortSignal.abort(),
+  });
   await assert.rejects(work, (error) => error instanceof Failure && error.code === 'STATEMENT_CANCELLED');
 });
 

@@ -7,6 +7,7 @@ import { scenarios } from './scenario.ts';
 let server: TestServer;
 before(async () => {
   server = await start();
+  (await server.put('/api/v2/users/ann')).is(201);
 });
 after(() => server.close());
 

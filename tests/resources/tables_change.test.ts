@@ -10,6 +10,7 @@ const tables = '/api/v2/databases/shop/tables';
 const orders = `${tables}/orders`;
 before(async () => {
   server = await start();
+  (await server.put('/api/v2/users/ann')).is(201);
   (await server.put('/api/v2/databases/shop')).is(201);
   const columns = [
     { name: 'id', type: 'INT' },

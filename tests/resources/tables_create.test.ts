@@ -8,6 +8,7 @@ import { type Scenario, scenarios } from './scenario.ts';
 let server: TestServer;
 before(async () => {
   server = await start();
+  (await server.put('/api/v2/users/ann')).is(201);
   (await server.put('/api/v2/databases/shop')).is(201);
 });
 after(() => server.close());

@@ -108,12 +108,23 @@ const api = new Api<Shelf>({
   access: {
     authenticate: (authorization) => {
       if (authorization === undefined) throw new Failure('UNAUTHENTICATED', 'who are you');
-      return { name: authorization };
+      const principal = { id: authorization, name: authorization };
+      return { principal, credential: 'token', expiresAt: Number.MAX_SAFE_INTEGER, version: 0 };
     },
-    authorise: (principal, { privilege }) => {
-      if (principal.name === 'stranger') throw new Failure('FORBIDDEN', `this needs ${privilege}`);
+    isGood: () => true,
+    decisions: {
+      authorise: (principal, { privilege }) => {
+        if (principal.name === 'stranger') throw new Failure('FORBIDDEN', `this needs ${privilege}`);
+        return 'all';
+      },
+      require: async () => {},
     },
   },
+  limits: { charge: () => {}, chargeAddress: () => {} },
+  audit: { note: () => {} },
+  addressOf: () => '127.0.0.1',
+  idempotencyKeys: undefined as never,
+  recordOf: async () => undefined,
   contextOf: ({ version }) => ({ version, notes }),
   pageTokenKey: randomBytes(32),
   requestBodyBytesMax: 4096,
@@ -122,7 +133,6 @@ const api = new Api<Shelf>({
 const server = new HttpServer<Shelf>({
   api,
   operations: {},
-  authenticate: () => undefined,
   limits: {
     connectionsMax: 100,
     headersBytesMax: 8192,
@@ -203,9 +213,9 @@ test('an error that nobody foresaw is a 500 with an id, and its text stays in th
   assert.match(String(logged?.error), /secret/);
 });
 
-test('who is known and may not gets 403; the body is looked at first, the object only afterwards', async () => {
+test('who is known and may not gets 403, before the body and the object are looked at', async () => {
   assert.deepEqual((await call('GET', '/api/v2/side_notes/nowhere', undefined, 'stranger')).code, 'FORBIDDEN');
-  assert.deepEqual((await call('PATCH', '/api/v2/side_notes/a', { no: 1 }, 'stranger')).code, 'UNKNOWN_FIELD');
+  assert.deepEqual((await call('PATCH', '/api/v2/side_notes/a', { no: 1 }, 'stranger')).code, 'FORBIDDEN');
 });
 
 test('documents of both versions come from the same declarations', () => {

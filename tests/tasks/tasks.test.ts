@@ -47,7 +47,13 @@ async function prepared(
   return { store, tasks, observed, file };
 }
 
-const request = (more: unknown = {}) => ({ type: 'work', principal: { id: 'root', name: 'root' }, target: '/api/v2/x', request: more });
+const by = { id: 'root', name: 'root' };
+const request = (more: unknown = {}) => ({
+  type: 'work',
+  principal: { id: 'root', name: 'root' },
+  target: '/api/v2/x',
+  request: more,
+});
 const ended = (tasks: Tasks, { taskId }: { readonly taskId: string }) => tasks.wait(taskId, 5000);
 const untilAborted = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => {
@@ -171,16 +177,16 @@ test('cancelling: pending at once, running when it lets go, ended not at all', a
   });
   const running = await tasks.submit(request());
   const pending = await tasks.submit(request());
-  assert.equal((await tasks.cancel(pending.taskId))?.state, 'cancelled');
+  assert.equal((await tasks.cancel(pending.taskId, by))?.state, 'cancelled');
   assert.deepEqual(abandoned, [pending.taskId]);
   await pause(5);
   assert.equal((await tasks.get(running.taskId))?.state, 'running');
-  const answer = await tasks.cancel(running.taskId);
+  const answer = await tasks.cancel(running.taskId, by);
   assert(answer?.state === 'cancelling' || answer?.state === 'cancelled');
   const done = await ended(tasks, running);
   assert.deepEqual([done?.state, done?.error], ['cancelled', null]);
-  assert.deepEqual(await tasks.cancel(running.taskId), done);
-  assert.equal(await tasks.cancel('none'), undefined);
+  assert.deepEqual(await tasks.cancel(running.taskId, by), done);
+  assert.equal(await tasks.cancel('none', by), undefined);
 });
 
 test('a task that ends well in spite of being cancelled has succeeded', async () => {
@@ -190,7 +196,7 @@ test('a task that ends well in spite of being cancelled has succeeded', async ()
   });
   const task = await tasks.submit(request());
   await pause(5);
-  await tasks.cancel(task.taskId);
+  await tasks.cancel(task.taskId, by);
   assert.equal((await ended(tasks, task))?.state, 'succeeded');
 });
 
@@ -201,10 +207,10 @@ test('removing cancels first, deletes the files, then the record', async () => {
   });
   const task = await tasks.submit(request());
   await pause(5);
-  assert.equal(await tasks.remove(task.taskId), true);
+  assert.equal(await tasks.remove(task.taskId, by), true);
   assert.deepEqual(removed, ['cancelled']);
   assert.equal(await tasks.get(task.taskId), undefined);
-  assert.equal(await tasks.remove(task.taskId), false);
+  assert.equal(await tasks.remove(task.taskId, by), false);
 });
 
 test('progress is shown at once and saved at most once a second', async () => {
@@ -238,7 +244,7 @@ test('work that runs already becomes a task, and can be cancelled', async () => 
   assert.deepEqual((await ended(tasks, adopted))?.result, { rows: 3 });
   const other = await tasks.adopt({ ...request(), taskId: 'chosen', running: untilAborted });
   assert.equal(other.taskId, 'chosen');
-  await tasks.cancel('chosen');
+  await tasks.cancel('chosen', by);
   assert.equal((await ended(tasks, other))?.state, 'cancelled');
 });
 
@@ -296,7 +302,7 @@ test('after a crash: what ran runs again until its attempts are used up; what wa
   const cancelled = await current.tasks.submit(request());
   const adopted = await current.tasks.adopt({ ...request(), type: 'query', running: () => new Promise(() => {}) });
   await pause(5);
-  await current.tasks.cancel(cancelled.taskId);
+  await current.tasks.cancel(cancelled.taskId, by);
   for (const attempt of [1, 2]) {
     const record = await current.tasks.get(task.taskId);
     assert.deepEqual([record?.state, record?.attempt], ['running', attempt]);
