@@ -7,6 +7,7 @@ import { scenarios } from '../faults/scenarios.ts';
 import { ServerProcess } from '../faults/server_process.ts';
 import { runCatalogModel } from '../fuzz/catalog_run.ts';
 import { crowd, levels } from '../fuzz/concurrency.ts';
+import { runGrantsModel } from '../fuzz/grants_run.ts';
 import { moveRows } from '../fuzz/moving_rows.ts';
 import { readRows } from '../fuzz/reading_rows.ts';
 import { fuzzSql } from '../fuzz/sql_fuzz.ts';
@@ -34,9 +35,10 @@ const stepsEach = 30;
 const statementsEach = 4000;
 
 const parts: readonly Part[] = [
-  { name: 'killed at steps', share: 0.35, run: killedAtSteps },
-  { name: 'killed at random', share: 0.35, run: killedAtRandom },
+  { name: 'killed at steps', share: 0.3, run: killedAtSteps },
+  { name: 'killed at random', share: 0.3, run: killedAtRandom },
   { name: 'catalog against its model', share: 0.1, run: model },
+  { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
   { name: 'random SQL', share: 0.1, run: randomSql },
 ];
@@ -99,6 +101,16 @@ async function model(seed: number, deadline: number): Promise<string> {
   try {
     const commands = await runCatalogModel(server, { seed, runs: 100_000, forMs: deadline - Date.now() });
     return `${commands} commands`;
+  } finally {
+    await server.close();
+  }
+}
+
+async function rights(seed: number, deadline: number): Promise<string> {
+  const server = await start({ failedLoginsPerAddressMax: 1_000_000 });
+  try {
+    const questions = await runGrantsModel(server, { seed, runs: 100_000, forMs: deadline - Date.now() });
+    return `${questions} questions`;
   } finally {
     await server.close();
   }

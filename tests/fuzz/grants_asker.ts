@@ -1,0 +1,156 @@
+// What the fuzz run over grants asks: by requests, by statements, by lists, and by the service's own account of who may do what.
+import assert from 'node:assert/strict';
+import { above, type Place, type Thing } from './grants_model.ts';
+import { privileges, type Question, statementForms } from './grants_questions.ts';
+import { type GrantsWorld, type Holder, pick, uriOfPlace, uriOfThing } from './grants_world.ts';
+
+export class GrantsAsker {
+  readonly #world: GrantsWorld;
+
+  constructor(world: GrantsWorld) {
+    this.#world = world;
+  }
+
+  /** False where there is nothing to ask about. */
+  async ask(question: Question): Promise<boolean> {
+    // Root is asked for seldom: it may do everything.
+    const [root, ...others] = this.#world.holders;
+    const holder = (pick(others, question.who) ?? root) as Holder;
+    const table = pick(this.#world.of('tables'), question.what);
+    const on = pick([...this.#world.model.things], question.what) as Thing;
+    const may = (privilege: string, place: Place = on) => this.#world.model.may(holder, privilege, place);
+    const usable = () => may('use', this.#world.warehouse);
+    const ask = async (what: string, allowed: boolean, method: string, path: string, body?: unknown) => {
+      await this.#world.attempt(holder, what, allowed, () => this.#world.request(holder, method, path, body));
+      return true;
+    };
+    switch (question.ask) {
+      case 'sql':
+        return this.#askSql(holder, question);
+      case 'get':
+        return ask(`reads ${uriOfThing(on)}`, this.#world.model.sees(holder, on), 'GET', uriOfThing(on));
+      case 'patch':
+        if (on === this.#world.model.root) return false;
+        return ask(`alters ${uriOfThing(on)}`, may('alter'), 'PATCH', uriOfThing(on), { comment: `${question.form}` });
+      case 'list':
+        return this.#askList(holder, on);
+      case 'missing':
+        return this.#askMissing(holder, on);
+      case 'check':
+        return this.#askCheck(on, question);
+      case 'effective':
+        return this.#askEffective(on);
+      case 'resume':
+        return ask(
+          'resumes',
+          may('operate', this.#world.warehouse),
+          'POST',
+          `${uriOfThing(this.#world.warehouse)}/resume`,
+        );
+      default: {
+        if (!table) return false;
+        const path = uriOfThing(table);
+        if (question.ask === 'truncate')
+          return ask(`truncates ${path}`, may('write', table), 'POST', `${path}/truncate`);
+        if (question.ask === 'rows')
+          return ask(`reads rows of ${path}`, may('read', table) && usable(), 'GET', `${path}/rows`);
+        return ask(`inserts rows into ${path}`, may('write', table) && usable(), 'POST', `${path}/rows`, {
+          rows: [[1, 2]],
+        });
+      }
+    }
+  }
+
+  async #askSql(holder: Holder, { form: n, what, tables: chosen, short, ask: _ask }: Question): Promise<boolean> {
+    const form = pick(statementForms, n);
+    const at = pick(this.#world.of('databases'), what);
+    const tables = chosen.map((one) => pick(this.#world.of('tables'), one));
+    if (!form || !at || tables.some((one) => one === undefined)) return false;
+    const written = (table: Thing) => {
+      const parts = above(table)
+        .flatMap((one) => (typeof one === 'object' ? [one] : []))
+        .reverse();
+      const from = short && table.parent === at ? 2 : short && at.parent === parts[0] ? 1 : 0;
+      return parts
+        .slice(from)
+        .map(({ name }) => `"${name.replaceAll('"', '""')}"`)
+        .join('.');
+    };
+    const sql = form.sql.replaceAll(/#(\d)/g, (_, i: string) => written(tables[Number(i)] as Thing));
+    const those = (some: readonly number[]) => some.map((i) => tables[i] as Thing);
+    const allowed = this.#world.model.mayRun(holder, at, this.#world.warehouse, those(form.reads), those(form.writes));
+    const action = what % 8 === 0 ? 'explain' : 'query';
+    const path = `${uriOfThing(at)}/${action}`;
+    await this.#world.attempt(holder, `${path} ${sql}`, allowed, () =>
+      this.#world.request(holder, 'POST', path, { sql }),
+    );
+    return true;
+  }
+
+  async #askList(holder: Holder, on: Thing): Promise<boolean> {
+    const inner = { catalogs: 'databases', databases: 'tables' }[on.category];
+    const category = inner ?? on.category;
+    const holds = inner === undefined ? undefined : on;
+    const path = `${holds ? uriOfThing(holds) : '/api/v2'}/${category}`;
+    if (on.category === 'tables') return false;
+    const allowed = holds === undefined || this.#world.model.reaches(holder, holds);
+    const send = () => this.#world.request(holder, 'GET', `${path}?pageSize=1000`);
+    const reply = await this.#world.attempt(holder, `lists ${path}`, allowed, send);
+    const children = this.#world.of(category).filter(({ parent }) => parent === holds);
+    const wanted = children.filter((one) => this.#world.model.sees(holder, one)).map(({ name }) => name);
+    const shown = reply?.at<{ name: string; owner: string }[]>(category) ?? [];
+    if (reply)
+      assert.deepEqual(
+        shown.map(({ name }) => name),
+        wanted.sort(),
+        `${this.#world.told(holder)}: ${path}\n${this.#world.text()}`,
+      );
+    for (const { name, owner } of shown)
+      assert.equal(owner, children.find((one) => one.name === name)?.owner?.name, `the owner of ${path}/${name}`);
+    return true;
+  }
+
+  /** What is not there is told to who may read what would hold it. */
+  async #askMissing(holder: Holder, on: Thing): Promise<boolean> {
+    const missing = { ...on, name: 'never there' };
+    const reply = await this.#world.request(holder, 'GET', uriOfThing(missing));
+    const knows = this.#world.model.may(holder, 'read', on.parent ?? `/${on.category}`);
+    const wanted = !this.#world.model.isActive(holder.user) ? '401' : knows ? '404' : '403';
+    assert.equal(
+      String(reply.status),
+      wanted,
+      `${this.#world.told(holder)}: ${uriOfThing(missing)}\n${this.#world.text()}`,
+    );
+    return true;
+  }
+
+  async #askCheck(on: Thing, { form, tables }: Question): Promise<boolean> {
+    const to = pick([...this.#world.of('users'), ...this.#world.of('roles')], form) as Thing;
+    const places = [on, ...tables.map((n) => pick(this.#world.places(), n) as Place)];
+    const checks = places.flatMap((place) => privileges.map((privilege) => ({ privilege, on: uriOfPlace(place) })));
+    const reply = (await this.#world.server.post(`${uriOfThing(to)}/grants/check`, { checks })).is(200);
+    const allowed = reply.at<{ allowed: boolean }[]>('results').map((one) => one.allowed);
+    const wanted = places.flatMap((place) =>
+      privileges.map((privilege) =>
+        to.category === 'roles'
+          ? this.#world.model.covers(this.#world.model.given(to), privilege, place)
+          : this.#world.model.may({ user: to }, privilege, place),
+      ),
+    );
+    assert.deepEqual(allowed, wanted, `check of ${uriOfThing(to)}: ${JSON.stringify(checks)}\n${this.#world.text()}`);
+    return true;
+  }
+
+  async #askEffective(on: Thing): Promise<boolean> {
+    if (on.category !== 'users') return false;
+    const reply = await this.#world.server.post(`${uriOfThing(on)}/effective_grants`, { pageSize: 1000 });
+    const shown = reply.is(200).at<{ privilege: string; on: string }[]>('grants');
+    const texts = (some: readonly { privilege: string; on: string }[]) =>
+      some.map((one) => `${one.privilege} ${one.on}`).sort();
+    const wanted = this.#world.model
+      .given(on)
+      .map(({ privilege, on: place }) => ({ privilege, on: uriOfPlace(place) }));
+    assert.deepEqual(texts(shown), texts(wanted), `effective grants of ${on.name}\n${this.#world.text()}`);
+    return true;
+  }
+}

@@ -1,0 +1,40 @@
+// Random worlds of users, roles, grants and things, made step by step on a server and in the model; after each step the answers of
+// the service to random questions must be the model's.
+import fc from 'fast-check';
+import type { TestServer } from '../server.ts';
+import { GrantsAsker } from './grants_asker.ts';
+import { stories } from './grants_questions.ts';
+import { GrantsSteps } from './grants_steps.ts';
+import { GrantsWorld } from './grants_world.ts';
+
+export interface GrantsRunOptions {
+  readonly seed: number;
+  readonly runs: number;
+  /** Of a failure, as fast-check prints it. */
+  readonly path?: string | undefined;
+  /** No new run is begun after so long. */
+  readonly forMs?: number | undefined;
+}
+
+const stepsMax = 60;
+
+/** Throws with the shortest story in which an answer differs; else says how many questions were asked. */
+export async function runGrantsModel(server: TestServer, options: GrantsRunOptions): Promise<number> {
+  const { seed, runs, path, forMs } = options;
+  let asked = 0;
+  const property = fc.asyncProperty(stories(stepsMax), async (steps) => {
+    const world = await GrantsWorld.begin(server);
+    const [taker, asker] = [new GrantsSteps(world), new GrantsAsker(world)];
+    for (const step of steps) {
+      await taker.take(step);
+      for (const question of step.asked) if (await asker.ask(question)) asked++;
+    }
+  });
+  await fc.assert(property, {
+    seed,
+    numRuns: runs,
+    ...(path ? { path } : {}),
+    ...(forMs === undefined ? {} : { interruptAfterTimeLimit: forMs }),
+  });
+  return asked;
+}

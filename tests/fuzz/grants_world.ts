@@ -1,0 +1,113 @@
+// A world of the fuzz run over grants: the same on a server and in the model, and who can ask about it with which token.
+import assert from 'node:assert/strict';
+import type { Reply, TestServer } from '../server.ts';
+import { type Caller, GrantsModel, type Place, type Thing } from './grants_model.ts';
+import { marks } from './grants_questions.ts';
+
+export interface Holder extends Caller {
+  readonly tokenName: string;
+  readonly secret: string;
+}
+
+/** Few, so that things come back under the names of others. */
+const names = ['alpha', 'B b', 'ç/"d', 'delta'];
+
+export const pick = <T>(from: readonly T[], n: number): T | undefined => from[n % Math.max(1, from.length)];
+
+export function uriOfThing(thing: Thing): string {
+  const parent = thing.parent ? uriOfThing(thing.parent) : '/api/v2';
+  return `${parent}/${thing.category}/${encodeURIComponent(thing.name)}`;
+}
+export const uriOfPlace = (place: Place) =>
+  typeof place === 'object' ? uriOfThing(place) : `/api/v2${place === '/' ? '' : place}`;
+
+export class GrantsWorld {
+  readonly server: TestServer;
+  readonly model = new GrantsModel();
+  readonly warehouse: Thing;
+  /** The first is root. */
+  readonly holders: Holder[] = [];
+  tokens = 0;
+
+  private constructor(server: TestServer) {
+    this.server = server;
+    const { root } = this.model;
+    this.warehouse = { category: 'warehouses', name: 'default', owner: root };
+    root.owner = root;
+    this.model.things.add(this.warehouse).add({ category: 'catalogs', name: 'default', owner: root });
+    this.holders.push({ user: root, tokenName: '', secret: server.token });
+  }
+
+  /** Everything goes but what is always there. */
+  static async begin(server: TestServer): Promise<GrantsWorld> {
+    for (const key of ['catalogs', 'users', 'roles', 'databases'])
+      for (const { name } of (await server.get(`/api/v2/${key}?pageSize=1000`)).at<{ name: string }[]>(key)) {
+        if (['default', 'root'].includes(name)) continue;
+        const cascade = ['catalogs', 'databases'].includes(key) ? '?cascade=true' : '';
+        (await server.delete(`/api/v2/${key}/${encodeURIComponent(name)}${cascade}`)).is(200);
+      }
+    for (const { uri } of (await server.get('/api/v2/users/root/tokens')).at<{ uri: string }[]>('tokens'))
+      (await server.delete(uri)).is(200);
+    return new GrantsWorld(server);
+  }
+
+  of(category: string): Thing[] {
+    return [...this.model.things].filter((one) => one.category === category);
+  }
+
+  request(holder: Holder, method: string, path: string, body?: unknown): Promise<Reply> {
+    const headers = { authorization: `Bearer ${holder.secret}` };
+    return this.server.request(method, path, { headers, ...(body === undefined ? {} : { body }) });
+  }
+
+  free(category: string, parent: Thing | undefined, n: number): string | undefined {
+    const taken = new Set(
+      this.of(category)
+        .filter((one) => one.parent === parent)
+        .map(({ name }) => name),
+    );
+    return pick(
+      names.map((name) => (category === 'catalogs' ? `cat ${name}` : name)).filter((name) => !taken.has(name)),
+      n,
+    );
+  }
+
+  /** Does it as `holder` and holds the answer to the rule; `allowed`: that somebody who is active may do it. */
+  async attempt(
+    holder: Holder,
+    what: string,
+    allowed: boolean,
+    send: () => Promise<Reply>,
+  ): Promise<Reply | undefined> {
+    const reply = await send();
+    const active = this.model.isActive(holder.user) && this.holders.includes(holder);
+    const wanted = !active ? '401 UNAUTHENTICATED' : allowed ? 'success' : '403 FORBIDDEN';
+    const got = reply.status < 300 ? 'success' : `${reply.status} ${reply.code}`;
+    assert.equal(got, wanted, `${this.told(holder)}: ${what}: ${reply.text.slice(0, 400)}\n${this.text()}`);
+    return got === 'success' ? reply : undefined;
+  }
+
+  told({ user, scopes }: Caller): string {
+    const scoped = scopes?.map(({ privilege, on }) => `${privilege} ${uriOfPlace(on)}`);
+    return user.name + (scoped ? ` with a token for ${scoped.join(', ')}` : '');
+  }
+
+  text(): string {
+    const { things, grants, members, disabled } = this.model;
+    return [
+      ...[...things].map((one) => `${uriOfThing(one)} of ${one.owner?.name}${disabled.has(one) ? ', disabled' : ''}`),
+      ...members.map(({ role, user }) => `${user.name} in ${role.name}`),
+      ...grants.map(({ to, privilege, on }) => `${to.category} ${to.name}: ${privilege} ${uriOfPlace(on)}`),
+    ].join('\n');
+  }
+
+  places(): Place[] {
+    return [...this.model.things, ...marks];
+  }
+
+  /** Things with rows in them more often. */
+  grantable(): Place[] {
+    const rich = ['catalogs', 'databases', 'tables'].flatMap((category) => this.of(category));
+    return [...rich, '/catalogs', ...rich, ...this.places()];
+  }
+}
