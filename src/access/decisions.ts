@@ -6,8 +6,8 @@ import { holds, type Privilege } from '../model/privileges.ts';
 import type { Permission } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
-import type { Directory, Rights } from './directory.ts';
-import { everywhere, markOf } from './places.ts';
+import type { Directory } from './directory.ts';
+import type { Rights } from './rights.ts';
 
 /** An object of a path: what a decision needs to know of it. */
 export interface Step {
@@ -114,11 +114,11 @@ export class Decisions {
   listing(principal: Principal, category: string, steps: readonly Step[]): Listing {
     const rights = this.#directory.rightsOf(principal);
     const { id, scopes } = principal;
-    const granted = readableIn(rights);
+    const granted = rights.readable();
     if (scopes === undefined) return { owner: id, ids: [...granted, id] };
     const scoped = this.#directory.rightsOfScopes(scopes);
     if (covers(scoped, 'read', category, steps)) return { owner: id, ids: granted };
-    const ids = readableIn(scoped);
+    const ids = scoped.readable();
     const holder = covers(rights, 'read', category, steps) || this.#owns(principal, steps);
     const own = new Set(granted);
     return { ids, keep: (child) => holder || child.owner === id || own.has(child.id) };
@@ -157,9 +157,9 @@ export class Decisions {
     const { scopes } = principal;
     if (scopes !== undefined) {
       const scoped = this.#directory.rightsOfScopes(scopes);
-      if (!scoped.within.has(last.id) && !covers(scoped, 'read', category, steps)) return false;
+      if (!scoped.reachInto(last.id) && !covers(scoped, 'read', category, steps)) return false;
     }
-    if (rights.within.has(last.id) || covers(rights, 'read', category, steps) || this.#owns(principal, steps))
+    if (rights.reachInto(last.id) || covers(rights, 'read', category, steps) || this.#owns(principal, steps))
       return true;
     return this.#options.ownsWithin(principal.id, last.id);
   }
@@ -178,14 +178,10 @@ export class Decisions {
   }
 }
 
-const readableIn = ({ sets }: Rights) => [...sets].filter(([, set]) => holds(set, 'read')).map(([id]) => id);
-
 function covers(rights: Rights, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
   if (rights.all) return true;
-  const { sets } = rights;
-  if (sets.size === 0) return false;
-  if (holds((sets.get(everywhere) ?? 0) | (sets.get(markOf(category)) ?? 0), privilege)) return true;
-  for (const { id } of steps) if (holds(sets.get(id) ?? 0, privilege)) return true;
+  if (holds(rights.onCollection(category), privilege)) return true;
+  for (const { id } of steps) if (holds(rights.on(id), privilege)) return true;
   return false;
 }
 

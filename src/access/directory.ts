@@ -3,8 +3,11 @@
 // store will have to tell one another.
 
 import type { Principal, Scope } from '../model/principal.ts';
-import { bitOf, type Privilege } from '../model/privileges.ts';
+import type { Privilege } from '../model/privileges.ts';
 import type { Store } from '../store/store.ts';
+import { DirectoryRows } from './directory_rows.ts';
+import { GrantsByPlace } from './grants_by_place.ts';
+import { Granted, Rights } from './rights.ts';
 
 export interface UserSpec {
   readonly comment?: string;
@@ -48,16 +51,6 @@ export interface Token {
   lastUsedAt: number | undefined;
 }
 
-/** What is granted to one principal, all of it together. */
-export interface Rights {
-  /** Everything: `root` without a scope. */
-  readonly all: boolean;
-  /** By id of an object or mark of a place: a set of privileges (model/privileges.ts). */
-  readonly sets: ReadonlyMap<string, number>;
-  /** Ids above something that is granted. */
-  readonly within: ReadonlySet<string>;
-}
-
 /** What has to be known of an object that changed. */
 interface Changed {
   readonly category: string;
@@ -65,7 +58,6 @@ interface Changed {
   readonly object?: { readonly id: string; readonly name: string; readonly spec: unknown };
 }
 
-const none: Rights = { all: false, sets: new Map(), within: new Set() };
 export const rootUserId = 'root';
 
 export class Directory {
@@ -78,39 +70,30 @@ export class Directory {
   readonly #rolesOfUser = new Map<string, Set<string>>();
   readonly #membersOfRole = new Map<string, Set<string>>();
   readonly #grants = new Map<string, Map<string, Grant>>();
-  /** How many grants are on an id or in it. */
-  readonly #grantsIn = new Map<string, number>();
-  #rights = new WeakMap<Principal, Rights>();
-  #scopes = new WeakMap<readonly Scope[], Rights>();
+  readonly #grantsByPlace = new GrantsByPlace();
+  /** By the user or role that has it; worked out when it is asked for. */
+  readonly #granted = new Map<string, Granted>();
+  readonly #rights = new WeakMap<Principal, Rights>();
+  readonly #scopes = new WeakMap<readonly Scope[], Rights>();
   /** Moves with every change of what somebody may. */
   rightsVersion = 0;
   /** Moves with every change that can make credentials void. */
   credentialsVersion = 0;
 
-  async load({ db }: Store): Promise<void> {
-    const objects = await db
+  async load(store: Store): Promise<void> {
+    const objects = await store.db
       .selectFrom('objects')
       .select(['id', 'category', 'name', 'spec'])
       .where('category', 'in', ['users', 'roles'])
       .where('parent_id', 'is', null)
       .where('state', 'in', ['ready', 'altering'])
       .execute();
+    const rows = new DirectoryRows(store);
     for (const { id, category, name, spec } of objects)
-      this.changed({ category, objectId: id, object: { id, name, spec: JSON.parse(spec) } });
-    for (const { role_id, user_id } of await db.selectFrom('role_members').selectAll().execute())
-      this.#join(role_id, user_id);
-    for (const row of await db.selectFrom('grants').selectAll().execute()) this.#enter(grantOf(row));
-    for (const row of await db.selectFrom('tokens').selectAll().execute()) {
-      this.tokens.set(row.digest, {
-        tokenId: row.token_id,
-        userId: row.user_id,
-        name: row.name,
-        digest: row.digest,
-        scopes: row.scopes === null ? undefined : (JSON.parse(row.scopes) as Scope[]),
-        expiresAt: row.expires_at ?? undefined,
-        lastUsedAt: row.last_used_at ?? undefined,
-      });
-    }
+      this.changed({ category, objectId: rows.same(id), object: { id: rows.same(id), name, spec: JSON.parse(spec) } });
+    await rows.members((roleId, userId) => this.#join(roleId, userId));
+    await rows.grants((grant) => this.#enter(grant));
+    await rows.tokens((token) => this.tokens.set(token.digest, token));
     this.#rightsChanged();
   }
 
@@ -156,11 +139,10 @@ export class Directory {
 
   /** Its scopes apart. */
   rightsOf(principal: Principal): Rights {
-    let rights = this.#rights.get(principal);
-    if (!rights) {
-      rights = this.#isRoot(principal) ? { ...none, all: true } : this.#gathered(principal);
-      this.#rights.set(principal, rights);
-    }
+    const known = this.#rights.get(principal);
+    if (known?.version === this.rightsVersion) return known;
+    const rights = new Rights(this.rightsVersion, this.#grantedTo(principal), this.#isRoot(principal));
+    this.#rights.set(principal, rights);
     return rights;
   }
 
@@ -168,7 +150,7 @@ export class Directory {
   rightsOfScopes(scopes: readonly Scope[]): Rights {
     let rights = this.#scopes.get(scopes);
     if (!rights) {
-      rights = rightsFrom(scopes);
+      rights = new Rights(0, [new Granted(scopes)]);
       this.#scopes.set(scopes, rights);
     }
     return rights;
@@ -215,10 +197,20 @@ export class Directory {
     return id === rootUserId;
   }
 
-  #gathered(principal: Principal): Rights {
-    if (!this.isActive(principal)) return none;
-    const grants = this.subjectsOf(principal).flatMap((subject) => [...this.grantsOf(subject).values()]);
-    return rightsFrom(grants);
+  #grantedTo(principal: Principal): Granted[] {
+    if (this.#isRoot(principal) || !this.isActive(principal)) return [];
+    const all: Granted[] = [];
+    for (const subject of this.subjectsOf(principal)) {
+      const grants = this.#grants.get(subject);
+      if (!grants || grants.size === 0) continue;
+      let granted = this.#granted.get(subject);
+      if (!granted) {
+        granted = new Granted(grants.values());
+        this.#granted.set(subject, granted);
+      }
+      all.push(granted);
+    }
+    return all;
   }
 
   #userChanged(id: string, object: Changed['object']): void {
@@ -267,29 +259,26 @@ export class Directory {
 
   /** The store let go of the grants on it; an id is never used again, so this is about memory alone. */
   #objectGone(objectId: string): void {
-    if (!this.#grantsIn.has(objectId)) return;
-    for (const [granteeId, grants] of this.#grants)
-      for (const grant of [...grants.values()])
-        if (grant.path.includes(objectId)) this.#remove(granteeId, grant.grantId);
+    for (const { granteeId, grantId } of this.#grantsByPlace.within(objectId)) this.#remove(granteeId, grantId);
   }
 
   #remove(granteeId: string, grantId: string): void {
-    const grant = this.#grants.get(granteeId)?.get(grantId);
-    if (!grant) return;
-    this.#grants.get(granteeId)?.delete(grantId);
-    for (const id of grant.path) {
-      const count = (this.#grantsIn.get(id) ?? 0) - 1;
-      if (count > 0) this.#grantsIn.set(id, count);
-      else this.#grantsIn.delete(id);
-    }
+    const grants = this.#grants.get(granteeId);
+    const grant = grants?.get(grantId);
+    if (!grants || !grant) return;
+    grants.delete(grantId);
+    this.#granted.delete(granteeId);
+    this.#grantsByPlace.remove(grant);
   }
 
   #enter(grant: Grant): void {
-    const grants = this.#grants.get(grant.granteeId);
-    if (grants?.has(grant.grantId)) return;
-    for (const id of grant.path) this.#grantsIn.set(id, (this.#grantsIn.get(id) ?? 0) + 1);
-    if (grants) grants.set(grant.grantId, grant);
-    else this.#grants.set(grant.granteeId, new Map([[grant.grantId, grant]]));
+    const { granteeId, grantId } = grant;
+    const grants = this.#grants.get(granteeId);
+    if (grants?.has(grantId)) return;
+    this.#granted.delete(granteeId);
+    this.#grantsByPlace.add(grant);
+    if (grants) grants.set(grantId, grant);
+    else this.#grants.set(granteeId, new Map([[grantId, grant]]));
   }
 
   #join(roleId: string, userId: string): void {
@@ -304,7 +293,6 @@ export class Directory {
 
   #rightsChanged(): void {
     this.rightsVersion++;
-    this.#rights = new WeakMap();
   }
 }
 
@@ -315,17 +303,6 @@ function addTo(sets: Map<string, Set<string>>, key: string, value: string): void
 }
 
 const identityKey = (providerId: string, subject: string) => JSON.stringify([providerId, subject]);
-
-function rightsFrom(granted: Iterable<Scope>): Rights {
-  const sets = new Map<string, number>();
-  const within = new Set<string>();
-  for (const { privilege, path } of granted) {
-    const id = path.at(-1) as string;
-    sets.set(id, (sets.get(id) ?? 0) | bitOf(privilege));
-    for (const above of path) within.add(above);
-  }
-  return { all: false, sets, within };
-}
 
 export function grantOf(row: {
   readonly grant_id: string;
