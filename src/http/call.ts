@@ -159,7 +159,7 @@ export class Api<Context> {
     requestId: string,
     seen: Seen<Context>,
   ): Promise<Answer> {
-    const { access, pageTokenKey, limits, addressOf } = this.#options;
+    const { pageTokenKey, limits, addressOf } = this.#options;
     const url = incoming.url as string;
     const mark = url.indexOf('?');
     const path = mark < 0 ? url : url.slice(0, mark);
@@ -186,30 +186,18 @@ export class Api<Context> {
     const call = new RunningCall(session, actor, route.version, outgoing, pageTokenKey, scope);
     const key = keyOf(incoming, method, endpoint);
     // Before the body is read: who may not do it need not be listened to.
-    if (endpoint.permission.on !== 'target') {
-      try {
-        const reach = access.decisions.authorise(principal, endpoint.permission, placeOf(route));
-        call.reach = reach instanceof Promise ? await reach : reach;
-      } catch (error) {
-        const answer = key === undefined ? undefined : await this.#answeredBefore(principal.id, key, incoming, route);
-        if (answer) return answer;
-        throw error;
-      }
-      call.permitted = true;
+    try {
+      const asked = this.#authorise(route, call);
+      if (asked) await asked;
+    } catch (error) {
+      const answer = key === undefined ? undefined : await this.#answeredBefore(principal.id, key, incoming, route);
+      if (answer) return answer;
+      throw error;
     }
     const sent: Sent = {};
     const body = endpoint.body ? await this.#body(incoming, route, parameters, sent) : noBody(incoming, endpoint.verb);
     const after = endpoint.verb === 'list' ? tokenOf(query.pageToken, pageTokenKey, scope) : undefined;
-    const input: Input<unknown, unknown> = {
-      path: route.path,
-      body,
-      query,
-      page: {
-        limit: (query.pageSize as number | undefined) ?? pageSizeDefault,
-        ...(after === undefined ? {} : { after }),
-      },
-      ifExists: route.ifExists,
-    };
+    const input = inputOf(route, body, query, after);
     const run = () => this.#run(route, call, input, scope);
     if (key === undefined) return run();
     return this.#replays.answer({
@@ -226,6 +214,20 @@ export class Api<Context> {
         return this.#again(route, call, scope, objectId);
       },
     });
+  }
+
+  /** A promise only where the store has to be asked. */
+  #authorise(route: Route<Context>, call: RunningCall): Promise<void> | undefined {
+    const { permission } = route.endpoint;
+    if (permission.on === 'target') return undefined;
+    const reach = this.#options.access.decisions.authorise(call.principal, permission, placeOf(route));
+    const permit = (to: Reach) => {
+      call.reach = to;
+      call.permitted = true;
+    };
+    if (reach instanceof Promise) return reach.then(permit);
+    permit(reach);
+    return undefined;
   }
 
   async #answeredBefore(owner: string, key: string, incoming: IncomingMessage, route: Route<Context>) {
@@ -365,6 +367,16 @@ function keyOf<Context>(incoming: IncomingMessage, method: string, endpoint: End
   if (key === undefined || (method !== 'POST' && method !== 'PATCH') || !takesKey(endpoint)) return undefined;
   if (idempotencyKeyForm.test(key)) return key;
   throw new Failure('INVALID_IDEMPOTENCY_KEY', `${idempotencyKeyHeader} is 1 to 255 visible ASCII characters`);
+}
+
+function inputOf<Context>(
+  { path, ifExists }: Route<Context>,
+  body: unknown,
+  query: Readonly<Record<string, unknown>>,
+  after: string | undefined,
+): Input<unknown, unknown> {
+  const limit = (query.pageSize as number | undefined) ?? pageSizeDefault;
+  return { path, body, query, page: { limit, ...(after === undefined ? {} : { after }) }, ifExists };
 }
 
 /** The body as it came. */

@@ -15,7 +15,6 @@ import {
   freshPage,
   get,
   list,
-  listing,
   newOwner,
   ownerId,
   ownerName,
@@ -41,10 +40,9 @@ import {
   Owner,
   PropertiesField,
   recordFields,
-  searchFields,
   shownDescription,
 } from './fields.ts';
-import { searched } from './search.ts';
+import { searchOf } from './search.ts';
 
 const membersMax = 20_000;
 const Members = Type.Array(Type.String(), { maxItems: membersMax, description: 'Names of users.' });
@@ -248,25 +246,6 @@ export const roles: Category<Context> = {
         return done(await setMembers(path, (members) => members.difference(fewer), context));
       },
     }),
-    action('search', {
-      on: 'collection',
-      summary: 'Finds roles by name pattern and comment.',
-      permission: { privilege: 'read', on: 'parent', orWithin: true },
-      codes: ['INVALID_PAGE_TOKEN'],
-      body: Type.Object(searchFields, { additionalProperties: false }),
-      result: Type.Object({ roles: Type.Array(RoleRecord), nextPageToken: Type.Optional(Type.String()) }),
-      example: { body: { namePattern: 'an%' } },
-      handle: async ({ body }, context) => {
-        const { namePattern, comment } = body;
-        const only = listing('roles', [], context);
-        const { records, next } = await searched(
-          context,
-          body,
-          (after, limit) => context.catalog.list(null, 'roles', { after, limit, namePattern, comment, only }),
-          (object) => render([segment('roles', object.name)], [object], context, as),
-        );
-        return { outcome: 'listed', items: records, next };
-      },
-    }),
+    searchOf('roles', RoleRecord, as),
   ],
 };

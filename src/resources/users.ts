@@ -14,7 +14,6 @@ import {
   freshPage,
   get,
   list,
-  listing,
   newOwner,
   ownerId,
   remove,
@@ -23,8 +22,8 @@ import {
   update,
   updated,
 } from './context.ts';
-import { describedBody, ExpectedVersion, exampleFields, NewName, nullable, searchFields } from './fields.ts';
-import { searched } from './search.ts';
+import { describedBody, ExpectedVersion, exampleFields, NewName, nullable } from './fields.ts';
+import { searchOf } from './search.ts';
 import { userActions } from './user_actions.ts';
 import {
   Identity,
@@ -166,25 +165,6 @@ export const users: Category<Context> = {
       },
     }),
     ...userActions,
-    action('search', {
-      on: 'collection',
-      summary: 'Finds users by name pattern and comment.',
-      permission: { privilege: 'read', on: 'parent', orWithin: true },
-      codes: ['INVALID_PAGE_TOKEN'],
-      body: Type.Object(searchFields, { additionalProperties: false }),
-      result: Type.Object({ users: Type.Array(UserRecord), nextPageToken: Type.Optional(Type.String()) }),
-      example: { body: { namePattern: 'a%' } },
-      handle: async ({ body }, context) => {
-        const { namePattern, comment } = body;
-        const only = listing('users', [], context);
-        const { records, next } = await searched(
-          context,
-          body,
-          (after, limit) => context.catalog.list(null, 'users', { after, limit, namePattern, comment, only }),
-          (object) => render([segment('users', object.name)], [object], context, shownUser),
-        );
-        return { outcome: 'listed', items: records, next };
-      },
-    }),
+    searchOf('users', UserRecord, shownUser),
   ],
 };
