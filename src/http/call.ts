@@ -4,8 +4,8 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Session } from '../access/access.ts';
 import type { AuditTrail } from '../access/audit.ts';
-import type { Decisions } from '../access/decisions.ts';
-import { type IdempotencyKeys, idempotencyKeyForm } from '../access/idempotency_keys.ts';
+import type { Decisions, Reach } from '../access/decisions.ts';
+import type { IdempotencyKeys } from '../access/idempotency_keys.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
@@ -17,7 +17,6 @@ import {
   type Endpoint,
   type Input,
   type Outcome,
-  takesKey,
 } from '../standard/endpoint.ts';
 import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
@@ -26,7 +25,7 @@ import { signPageToken } from '../standard/page_token.ts';
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
 import { decodeBody, hasBody, readBytes } from './body.ts';
-import { fingerprintOf, Replays } from './replay.ts';
+import { fingerprintOf, keyOf, Replays } from './replay.ts';
 import { nameOfEndpoint, optionsAnswer, placeOf } from './route_facts.ts';
 import { type Call, CallActor, RunningCall, tokenOf } from './running_call.ts';
 
@@ -73,7 +72,6 @@ export interface CallEnd {
 }
 
 const requestIdHeader = 'x-service-request-id';
-const idempotencyKeyHeader = 'x-service-idempotency-key';
 
 export class Api<Context> {
   readonly #options: ApiOptions<Context>;
@@ -359,14 +357,6 @@ function refuseOtherSites({ headers }: IncomingMessage): void {
   const site = headers['sec-fetch-site'];
   if (site === undefined || site === 'same-origin' || site === 'none') return;
   throw new Failure('FORBIDDEN', 'requests from pages of other sites are refused');
-}
-
-/** Throws INVALID_IDEMPOTENCY_KEY. */
-function keyOf<Context>(incoming: IncomingMessage, method: string, endpoint: Endpoint<Context>): string | undefined {
-  const key = incoming.headers[idempotencyKeyHeader] as string | undefined;
-  if (key === undefined || (method !== 'POST' && method !== 'PATCH') || !takesKey(endpoint)) return undefined;
-  if (idempotencyKeyForm.test(key)) return key;
-  throw new Failure('INVALID_IDEMPOTENCY_KEY', `${idempotencyKeyHeader} is 1 to 255 visible ASCII characters`);
 }
 
 function inputOf<Context>(

@@ -1,9 +1,11 @@
 // A request with an idempotency key: done once, answered as often as it is sent (rest-standard B6). What is kept of it is
 // access/idempotency_keys.ts.
 import { createHash } from 'node:crypto';
-import type { Begun, IdempotencyKeys, KeptAnswer } from '../access/idempotency_keys.ts';
+import type { IncomingMessage } from 'node:http';
+import { type Begun, type IdempotencyKeys, idempotencyKeyForm, type KeptAnswer } from '../access/idempotency_keys.ts';
 import type { Guard } from '../model/principal.ts';
 import { codes, type SuccessStatus } from '../standard/codes.ts';
+import { type Endpoint, takesKey } from '../standard/endpoint.ts';
 import type { Answer } from '../standard/envelope.ts';
 import { answerOfFailure } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
@@ -20,7 +22,20 @@ export interface Keyed {
   readonly again: (guard: Guard, objectId: string | undefined) => Promise<Answer>;
 }
 
+const idempotencyKeyHeader = 'x-service-idempotency-key';
 const replayHeader = { 'x-service-idempotent-replay': 'true' };
+
+/** Throws INVALID_IDEMPOTENCY_KEY. */
+export function keyOf<Context>(
+  incoming: IncomingMessage,
+  method: string,
+  endpoint: Endpoint<Context>,
+): string | undefined {
+  const key = incoming.headers[idempotencyKeyHeader] as string | undefined;
+  if (key === undefined || (method !== 'POST' && method !== 'PATCH') || !takesKey(endpoint)) return undefined;
+  if (idempotencyKeyForm.test(key)) return key;
+  throw new Failure('INVALID_IDEMPOTENCY_KEY', `${idempotencyKeyHeader} is 1 to 255 visible ASCII characters`);
+}
 
 export function fingerprintOf(method: string, path: string, body: Uint8Array | undefined): string {
   const hash = createHash('sha256').update(`${method} ${path}\n`);
