@@ -10,6 +10,7 @@ const session: Session = {
   principal: rootPrincipal,
   credential: 'root token',
   expiresAt: Number.MAX_SAFE_INTEGER,
+  token: undefined,
   version: 0,
 };
 

@@ -19,9 +19,9 @@ export interface Session {
   readonly expiresAt: number;
   /** How they were given. */
   readonly credential: 'root token' | 'token' | 'password' | 'identity provider';
-  readonly token?: Token;
+  readonly token: Token | undefined;
   /** Of the directory, when they were looked at. */
-  readonly version: number;
+  version: number;
 }
 
 export interface AccessOptions extends Omit<DecisionOptions, 'directory'> {
@@ -65,9 +65,12 @@ export class Access {
   authenticate(authorization: string | undefined, address: string): Session | Promise<Session> {
     if (authorization === undefined || authorization === '') throw unauthenticated('credentials are missing');
     const known = this.#sessions.get(authorization);
-    if (known && this.isGood(known)) {
-      if (known.token) known.token.lastUsedAt = this.#clock();
-      return known;
+    if (known) {
+      const now = this.#clock();
+      if (this.#isGoodAt(known, now)) {
+        if (known.token) known.token.lastUsedAt = now;
+        return known;
+      }
     }
     if (authorization.length > authorizationCharactersMax)
       throw unauthenticated('the Authorization header is too long');
@@ -85,8 +88,16 @@ export class Access {
 
   /** Whether credentials that were good still are. */
   isGood(session: Session): boolean {
-    if (session.expiresAt <= this.#clock()) return false;
-    return session.version === this.directory.credentialsVersion || this.#isStillGood(session);
+    return this.#isGoodAt(session, this.#clock());
+  }
+
+  #isGoodAt(session: Session, now: number): boolean {
+    if (session.expiresAt <= now) return false;
+    const { credentialsVersion } = this.directory;
+    if (session.version === credentialsVersion) return true;
+    if (!this.#isStillGood(session)) return false;
+    session.version = credentialsVersion;
+    return true;
   }
 
   /** Something that makes credentials void changed since; it need not have been these. */
@@ -181,7 +192,7 @@ export class Access {
     const principal = this.#principalOf(user, token);
     if (expiresAt <= this.#clock() || !this.directory.isActive(principal)) return undefined;
     token.lastUsedAt = this.#clock();
-    return { ...this.#session(principal, 'token', expiresAt), token };
+    return this.#session(principal, 'token', expiresAt, token);
   }
 
   #principalOf(user: User, token?: Token): Principal {
@@ -197,8 +208,8 @@ export class Access {
     return made;
   }
 
-  #session(principal: Principal, credential: Session['credential'], expiresAt: number): Session {
-    return { principal, credential, expiresAt, version: this.directory.credentialsVersion };
+  #session(principal: Principal, credential: Session['credential'], expiresAt: number, token?: Token): Session {
+    return { principal, credential, expiresAt, token, version: this.directory.credentialsVersion };
   }
 }
 

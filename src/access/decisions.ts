@@ -22,8 +22,13 @@ export type Reach = 'all' | 'within';
 export interface Place {
   readonly category: string;
   readonly path: readonly Segment[];
-  /** Stays the same for the same path: what is found out about it is kept by this. */
-  readonly key?: object;
+  /** Of a place that is asked about again: what was found out about it. */
+  found?: Found | undefined;
+}
+
+interface Found {
+  readonly version: number;
+  readonly steps: readonly Step[];
 }
 
 /** Children that may be shown: those that `owner` owns and those of `ids`; of them, those that `keep` keeps. */
@@ -40,18 +45,13 @@ export interface DecisionOptions {
   readonly ownsWithin: (userId: string, objectId: string) => Promise<boolean>;
 }
 
-interface Known {
-  readonly version: number;
-  readonly steps: readonly Step[];
-}
-
+const nowhere: readonly Step[] = [];
 /** Parents of what was lately asked for. */
 const parentsMax = 10_000;
 
 export class Decisions {
   readonly #options: DecisionOptions;
   readonly #directory: Directory;
-  #known = new WeakMap<object, Known>();
   readonly #parents = new Map<string, readonly Step[]>();
   /** Moves when paths mean other objects than before, or objects have other owners. */
   #version = 0;
@@ -71,11 +71,13 @@ export class Decisions {
   authorise(principal: Principal, permission: Permission, place: Place): Reach | Promise<Reach> {
     if (permission.orSelf && this.isSelf(principal, place.path)) return 'all';
     const { privilege } = permission;
-    if (this.#coveredBySteps(principal, privilege, place.category, [])) return 'all';
-    const known = place.key && this.#known.get(place.key);
-    if (known?.version === this.#version && this.#coveredBySteps(principal, privilege, place.category, known.steps))
-      return 'all';
-    return this.#look(principal, permission, place);
+    const { category, path, found } = place;
+    const steps = found?.version === this.#version ? found.steps : nowhere;
+    if (this.#coveredBySteps(principal, privilege, category, steps)) return 'all';
+    const parentKey = path.length > 1 ? keyOf(path, path.length - 1) : '';
+    const above = this.#parents.get(parentKey);
+    if (above && this.#coveredBySteps(principal, privilege, category, above)) return 'all';
+    return this.#look(principal, permission, place, parentKey);
   }
 
   /** The same as a question; for what handlers and statements need besides their endpoint's permission. */
@@ -124,20 +126,16 @@ export class Decisions {
     return { ids, keep: (child) => holder || child.owner === id || own.has(child.id) };
   }
 
-  async #look(principal: Principal, permission: Permission, place: Place): Promise<Reach> {
+  async #look(principal: Principal, permission: Permission, place: Place, parentKey: string): Promise<Reach> {
     const { privilege, orWithin } = permission;
-    const { category, path, key } = place;
-    const parent = path.length > 1 ? path.slice(0, -1) : undefined;
-    const parentKey = parent && keyOf(parent);
-    const above = parentKey === undefined ? undefined : this.#parents.get(parentKey);
-    if (above && this.#coveredBySteps(principal, privilege, category, above)) return 'all';
+    const { category, path } = place;
     const version = this.#version;
     const steps = path.length === 0 ? [] : await this.#options.steps(path);
     const allowed = this.#coveredBySteps(principal, privilege, category, steps);
     // Kept only where it was allowed: how long a refusal takes does not tell whether the thing is there.
     if (allowed && version === this.#version && steps.length === path.length) {
-      if (key) this.#known.set(key, { version, steps });
-      if (parentKey !== undefined) {
+      place.found = { version, steps };
+      if (parentKey !== '') {
         if (this.#parents.size >= parentsMax) this.#parents.clear();
         this.#parents.set(parentKey, steps.slice(0, -1));
       }
@@ -185,7 +183,15 @@ function covers(rights: Rights, privilege: Privilege, category: string, steps: r
   return false;
 }
 
-const keyOf = (path: readonly Segment[]): string => path.map(({ category, name }) => `${category}/${name}`).join('\0');
+/** Of the first `length` objects of a path; different paths have different ones, whatever is in the names. */
+function keyOf(path: readonly Segment[], length: number): string {
+  let key = '';
+  for (let i = 0; i < length; i++) {
+    const { category, name } = path[i] as Segment;
+    key += `${category}/${name.length}/${name}`;
+  }
+  return key;
+}
 
 export function forbidden(privilege: Privilege, { category, path }: Pick<Place, 'category' | 'path'>): Failure {
   const on = path.length === 0 ? `/api/v2/${category}` : uriOf('v2', path);

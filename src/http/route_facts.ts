@@ -26,7 +26,7 @@ export function placeOf<Context>(route: Route<Context>): Place {
   const last = segments.at(-1);
   const path =
     endpoint.permission.on === 'parent' && last?.category === category.name ? segments.slice(0, -1) : segments;
-  const place = { category: path[0]?.category ?? category.name, path, key: route };
+  const place: Place = { category: path[0]?.category ?? category.name, path, found: undefined };
   places.set(route, place);
   return place;
 }
