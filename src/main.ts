@@ -80,7 +80,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     secrets: ground.secrets,
     rootToken: ground.token,
     failedLogins: new FailedLogins({ settings, networkOf }),
-    auditRetentionDays: 365,
+    auditRetentionDays: settings.auditRetentionDays,
     steps: (path) => parts.services.catalog.steps(path),
     ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
     makeUser: (visitor) => userOfVisitor(visitor, parts.services),
@@ -275,7 +275,7 @@ async function startBackground(
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
   };
   const recover = guarded('recovery', () => catalog.recover());
-  const sweep = guarded('sweep', () => Promise.all([tasks.sweep(), idempotencyKeys.sweep()]));
+  const sweep = guarded('sweep', () => Promise.all([tasks.sweep(), idempotencyKeys.sweep(), audit.sweep()]));
   const stopDisabled = guarded('tasks of disabled users', () =>
     tasks.revalidate((principal) => directory.isActive(principal)),
   );

@@ -116,6 +116,14 @@ export const settings = define({
     default: '',
     doc: 'The key itself, in place of `secretKeyFile`.',
   },
+  auditRetentionDays: {
+    section: 'Server',
+    type: 'integer',
+    min: 1,
+    max: 36_500,
+    default: 365,
+    doc: 'How long lines of the audit trail are kept.',
+  },
   demo: {
     section: 'Demo',
     type: 'boolean',

@@ -6,10 +6,12 @@ import { newId } from '../model/ids.ts';
 import type { Actor, Guard } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
-import type { AuditEventsTable, Schema } from '../store/schema.ts';
+import type { AuditChainsTable, AuditEventsTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import { type Counted, RefusalCounts } from './refusal_counts.ts';
 
 export type AuditEvent = Selectable<AuditEventsTable>;
+export type AuditChain = Selectable<AuditChainsTable>;
 
 export interface AuditFacts {
   /** The code of the answer; `0` is success; `begun`: what an engine is about to do, outside of the store's transaction. */
@@ -45,8 +47,8 @@ type Line = Omit<AuditEvent, 'digest'>;
 
 const flushMs = 250;
 const notedMax = 5_000;
-/** Of refusals of strangers this many are told one by one at a time; the rest as a number. */
-const strangersPerFlushMax = 50;
+/** Of one INSERT: a store binds only so many values. */
+const rowsPerInsertMax = 500;
 const targetCharactersMax = 1024;
 const sweepRows = 5_000;
 const dayMs = 86_400_000;
@@ -61,9 +63,17 @@ export function digestOf(key: Uint8Array, before: string, line: Line): string {
   return createHmac('sha256', key).update(text).digest('hex');
 }
 
+/** Over where a chain begins and ends, so that it cannot be cut unless an older store is put in its place. */
+export function sealOf(key: Uint8Array, chain: Omit<AuditChain, 'seal'>): string {
+  const { server_id, removed_sequence, removed_digest, last_sequence, last_digest } = chain;
+  const text = JSON.stringify(['chain', server_id, removed_sequence, removed_digest, last_sequence, last_digest]);
+  return createHmac('sha256', key).update(text).digest('hex');
+}
+
 export class AuditTrail implements Trail {
   readonly #options: AuditOptions;
   readonly #clock: () => number;
+  readonly #refusals = new RefusalCounts();
   #noted: Noted[] = [];
   #lost = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -81,6 +91,7 @@ export class AuditTrail implements Trail {
 
   async stop(): Promise<void> {
     clearInterval(this.#timer);
+    this.#noted.push(...this.#refusals.take(this.#clock(), true).map(notedOf));
     await this.flush();
   }
 
@@ -109,10 +120,18 @@ export class AuditTrail implements Trail {
     await this.#options.store.transaction((tx) => this.append(tx, actor, facts));
   }
 
-  /** What changed nothing in the store: written within a quarter of a second, lost if the process is killed before. */
+  /**
+   * What changed nothing in the store: written within a quarter of a second, of a flood the number within a minute; lost if the process
+   * is killed before.
+   */
   note(actor: Partial<Actor>, facts: AuditFacts): void {
+    const at = this.#clock();
+    const { id, name, address } = actor;
+    const { outcome, details } = facts;
+    const isRefusal = outcome !== '0' && outcome !== 'begun' && details === undefined;
+    if (isRefusal && !this.#refusals.isTold({ id, name, address, outcome }, at)) return;
     if (this.#noted.length >= notedMax) this.#lost++;
-    else this.#noted.push({ actor, facts, at: this.#clock() });
+    else this.#noted.push({ actor, facts, at });
   }
 
   flush(): Promise<void> {
@@ -142,11 +161,12 @@ export class AuditTrail implements Trail {
           .where('server_id', '=', serverId)
           .where('sequence', '<=', last.sequence)
           .execute();
-        await tx
-          .updateTable('audit_chains')
-          .set({ removed_sequence: last.sequence, removed_digest: last.digest })
+        const chain = await tx
+          .selectFrom('audit_chains')
+          .selectAll()
           .where('server_id', '=', serverId)
-          .execute();
+          .executeTakeFirstOrThrow();
+        await this.#seal(tx, { ...chain, removed_sequence: last.sequence, removed_digest: last.digest });
         return gone.length;
       });
       removed += some;
@@ -155,44 +175,56 @@ export class AuditTrail implements Trail {
   }
 
   async #flush(): Promise<void> {
-    const noted = this.#noted;
-    const lost = this.#lost;
+    const at = this.#clock();
+    const noted = [...this.#noted, ...this.#refusals.take(at).map(notedOf)];
+    if (this.#lost > 0) noted.push(notedOf({ outcome: 'RATE_LIMITED', count: this.#lost, at }));
     if (noted.length === 0) return;
     this.#noted = [];
     this.#lost = 0;
     try {
-      await this.#options.store.transaction((tx) => this.#write(tx, gathered(noted, lost, this.#clock())));
+      await this.#options.store.transaction((tx) => this.#write(tx, noted));
     } catch (error) {
       this.#options.observe({ kind: 'backgroundError', what: 'audit trail', error });
-      this.#noted = [...noted, ...this.#noted].slice(0, notedMax);
-      this.#lost += lost + Math.max(0, noted.length + this.#noted.length - notedMax);
+      const all = [...noted, ...this.#noted];
+      this.#noted = all.slice(0, notedMax);
+      this.#lost += all.length - this.#noted.length;
     }
   }
 
   async #write(tx: Transaction<Schema>, noted: readonly Noted[]): Promise<void> {
     const { serverId, key } = this.#options;
-    const chain = await tx
+    const chain = (await tx
       .selectFrom('audit_chains')
-      .select(['last_sequence', 'last_digest'])
+      .selectAll()
       .where('server_id', '=', serverId)
-      .executeTakeFirst();
-    let sequence = chain?.last_sequence ?? 0;
-    let digest = chain?.last_digest ?? firstDigest;
+      .executeTakeFirst()) ?? {
+      server_id: serverId,
+      removed_sequence: 0,
+      removed_digest: firstDigest,
+      last_sequence: 0,
+      last_digest: firstDigest,
+    };
+    let { last_sequence: sequence, last_digest: digest } = chain;
     const rows = noted.map(({ actor, facts, at }) => {
       const line = lineOf(serverId, ++sequence, actor, facts, at);
       digest = digestOf(key, digest, line);
       return { ...line, digest };
     });
-    await tx.insertInto('audit_events').values(rows).execute();
-    const end = { last_sequence: sequence, last_digest: digest };
-    if (chain) await tx.updateTable('audit_chains').set(end).where('server_id', '=', serverId).execute();
-    else {
-      const beginning = { server_id: serverId, removed_sequence: 0, removed_digest: firstDigest };
+    for (let i = 0; i < rows.length; i += rowsPerInsertMax)
       await tx
-        .insertInto('audit_chains')
-        .values({ ...beginning, ...end })
+        .insertInto('audit_events')
+        .values(rows.slice(i, i + rowsPerInsertMax))
         .execute();
-    }
+    await this.#seal(tx, { ...chain, last_sequence: sequence, last_digest: digest });
+  }
+
+  async #seal(tx: Transaction<Schema>, chain: Omit<AuditChain, 'seal'>): Promise<void> {
+    const row = { ...chain, seal: sealOf(this.#options.key, chain) };
+    await tx
+      .insertInto('audit_chains')
+      .values(row)
+      .onConflict((of) => of.column('server_id').doUpdateSet(row))
+      .execute();
   }
 }
 
@@ -215,22 +247,8 @@ function lineOf(serverId: string, sequence: number, actor: Partial<Actor>, facts
   };
 }
 
-/** Strangers who knock without end fill no disk: beyond a number they are counted by address. */
-function gathered(noted: readonly Noted[], lost: number, at: number): Noted[] {
-  const lines: Noted[] = [];
-  const more = new Map<string, number>();
-  let strangers = 0;
-  for (const one of noted) {
-    if (one.actor.id !== undefined || ++strangers <= strangersPerFlushMax) lines.push(one);
-    else more.set(one.actor.address ?? '', (more.get(one.actor.address ?? '') ?? 0) + 1);
-  }
-  for (const [address, count] of more)
-    lines.push({
-      actor: { action: 'refusals', address },
-      facts: { outcome: 'UNAUTHENTICATED', details: { count } },
-      at,
-    });
-  if (lost > 0)
-    lines.push({ actor: { action: 'refusals' }, facts: { outcome: 'RATE_LIMITED', details: { count: lost } }, at });
-  return lines;
+/** A number of refusals in the place of their lines. */
+function notedOf({ id, name, address, outcome, count, at }: Counted): Noted {
+  const actor = { action: 'refusals', ...(id === undefined ? { address } : { id, name }) };
+  return { actor: actor as Partial<Actor>, facts: { outcome: outcome as Code, details: { count } }, at };
 }

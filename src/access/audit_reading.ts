@@ -1,6 +1,6 @@
 // The audit trail as it is read: shown, searched, verified. Written by audit.ts alone.
 import type { Store } from '../store/store.ts';
-import { type AuditEvent, digestOf, firstDigest } from './audit.ts';
+import { type AuditChain, type AuditEvent, digestOf, firstDigest, sealOf } from './audit.ts';
 
 export interface AuditFilter {
   readonly principal?: string | undefined;
@@ -54,43 +54,98 @@ export interface AuditVerdict {
 
 const pageRows = 5_000;
 const faultsMax = 100;
+/** The setting that says whose chain a store's own server writes. */
+export const serverIdSetting = 'server_id';
 
-/** Goes over every line: is it there, is it as it was written, and does the chain end where it should. */
+/** Goes over every line: is it there, is it as it was written, and does the chain begin and end where it should. */
 export async function verifyAudit({ db }: Store, key: Uint8Array): Promise<AuditVerdict> {
+  const chains = await db.selectFrom('audit_chains').select('server_id').orderBy('server_id').execute();
+  const known = new Set(chains.map(({ server_id: serverId }) => serverId));
   const faults: AuditFault[] = [];
-  const heads: { serverId: string; sequence: number; digest: string }[] = [];
+  const heads = [];
   let eventCount = 0;
-  for (const chain of await db.selectFrom('audit_chains').selectAll().orderBy('server_id').execute()) {
-    const { server_id: serverId } = chain;
-    const tell = (sequence: number, fault: AuditFault['fault']) => {
-      if (faults.length < faultsMax) faults.push({ serverId, sequence, fault });
-    };
-    let digest = chain.removed_sequence === 0 ? firstDigest : chain.removed_digest;
-    let sequence = chain.removed_sequence;
-    for (;;) {
-      const rows = await db
-        .selectFrom('audit_events')
-        .selectAll()
-        .where('server_id', '=', serverId)
-        .where('sequence', '>', sequence)
-        .orderBy('sequence')
-        .limit(pageRows)
-        .execute();
-      for (const row of rows) {
-        if (row.sequence !== sequence + 1) tell(sequence + 1, 'missing');
-        else if (digestOf(key, digest, row) !== row.digest) tell(row.sequence, 'changed');
-        // What follows is compared with what is written here: one fault is told once.
-        ({ sequence, digest } = row);
-        eventCount++;
-      }
-      if (rows.length < pageRows) break;
-    }
-    if (sequence !== chain.last_sequence || digest !== chain.last_digest) tell(sequence, 'end');
-    heads.push({ serverId, sequence, digest });
+  for (const serverId of known) {
+    const verdict = await verifyChain(db, key, serverId);
+    eventCount += verdict.eventCount;
+    faults.push(...verdict.faults);
+    heads.push(verdict.head);
   }
-  const known = heads.map(({ serverId }) => serverId);
-  const stray = await db.selectFrom('audit_events').select('server_id').distinct().execute();
-  for (const { server_id: serverId } of stray)
-    if (!known.includes(serverId)) faults.push({ serverId, sequence: 0, fault: 'end' });
-  return { eventCount, faults, heads };
+  const written = await db.selectFrom('audit_events').select('server_id').distinct().execute();
+  const own = await db.selectFrom('settings').select('value').where('key', '=', serverIdSetting).execute();
+  const expected = new Set([...written.map((row) => row.server_id), ...own.map(({ value }) => value)]);
+  for (const serverId of expected.difference(known)) faults.push({ serverId, sequence: 0, fault: 'end' });
+  return { eventCount, faults: faults.slice(0, faultsMax), heads };
+}
+
+type Db = Store['db'];
+
+interface Ends extends AuditChain {
+  readonly oldest: number | null;
+  readonly newest: number | null;
+}
+
+/** With the first and the last line that there is, read at once: the server may be writing meanwhile. */
+function chainOf(db: Db, serverId: string): Promise<Ends> {
+  const end = (which: 'min' | 'max') =>
+    db
+      .selectFrom('audit_events')
+      .select((of) => of.fn[which]<number | null>('sequence').as('sequence'))
+      .where('server_id', '=', serverId);
+  return db
+    .selectFrom('audit_chains')
+    .selectAll()
+    .select([end('min').as('oldest'), end('max').as('newest')])
+    .where('server_id', '=', serverId)
+    .executeTakeFirstOrThrow();
+}
+
+/** Again where lines were removed meanwhile because their time was over. */
+async function verifyChain(db: Db, key: Uint8Array, serverId: string): Promise<ChainVerdict> {
+  for (;;) {
+    const before = await chainOf(db, serverId);
+    const verdict = await verifyLines(db, key, before);
+    const { removed_sequence: removed } = await chainOf(db, serverId);
+    if (verdict.faults.length === 0 || removed === before.removed_sequence) return verdict;
+  }
+}
+
+interface ChainVerdict {
+  readonly eventCount: number;
+  readonly faults: readonly AuditFault[];
+  readonly head: AuditVerdict['heads'][number];
+}
+
+async function verifyLines(db: Db, key: Uint8Array, chain: Awaited<ReturnType<typeof chainOf>>): Promise<ChainVerdict> {
+  const { server_id: serverId, last_sequence: last } = chain;
+  const faults: AuditFault[] = [];
+  let { removed_sequence: sequence, removed_digest: digest } = chain;
+  let eventCount = 0;
+  const tell = (at: number, fault: AuditFault['fault']) => {
+    if (faults.length < faultsMax) faults.push({ serverId, sequence: at, fault });
+  };
+  for (let more = true; more; ) {
+    const rows = await db
+      .selectFrom('audit_events')
+      .selectAll()
+      .where('server_id', '=', serverId)
+      .where('sequence', '>', sequence)
+      .where('sequence', '<=', Math.max(last, sequence))
+      .orderBy('sequence')
+      .limit(pageRows)
+      .execute();
+    for (const row of rows) {
+      if (row.sequence !== sequence + 1) tell(sequence + 1, 'missing');
+      else if (digestOf(key, digest, row) !== row.digest) tell(row.sequence, 'changed');
+      // What follows is compared with what is written here: one fault is told once.
+      ({ sequence, digest } = row);
+      eventCount++;
+    }
+    more = rows.length === pageRows;
+  }
+  const isWhole = sequence === last && digest === chain.last_digest && (chain.newest ?? last) <= last;
+  const isFirst =
+    (chain.oldest ?? last + 1) > chain.removed_sequence &&
+    (chain.removed_sequence > 0 || chain.removed_digest === firstDigest);
+  if (!isWhole || !isFirst || sealOf(key, chain) !== chain.seal) tell(sequence, 'end');
+  return { eventCount, faults, head: { serverId, sequence, digest } };
 }

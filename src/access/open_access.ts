@@ -4,7 +4,7 @@ import type { Observe } from '../observe/observations.ts';
 import { type Store, setting } from '../store/store.ts';
 import { Access, type AccessOptions } from './access.ts';
 import { AuditTrail } from './audit.ts';
-import { findAudit, listAudit, verifyAudit } from './audit_reading.ts';
+import { findAudit, listAudit, serverIdSetting, verifyAudit } from './audit_reading.ts';
 import { Directory } from './directory.ts';
 import { Grants } from './grants.ts';
 import { IdempotencyKeys } from './idempotency_keys.ts';
@@ -31,7 +31,7 @@ export async function openAccess(options: OpenAccessOptions) {
   const { store, observe, secrets, makeUser, failedLogins, auditRetentionDays: retentionDays } = options;
   const directory = new Directory();
   await directory.load(store);
-  const serverId = await setting(store, 'server_id', randomUUID);
+  const serverId = await setting(store, serverIdSetting, randomUUID);
   const key = auditKeyOf(secrets);
   const audit = new AuditTrail({ store, observe, key, retentionDays, serverId });
   const parts = { store, directory, trail: audit, observe };

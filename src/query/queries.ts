@@ -167,7 +167,11 @@ export class Queries {
       return { queryId, kind: course.kind ?? 'select', result, statistics };
     } catch (thrown) {
       const error = whyStopped(thrown, controller.signal);
-      this.#conclude(course.kind, queryId, caller.actor, error instanceof Failure ? error.code : 'INTERNAL_ERROR');
+      const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
+      this.#conclude(course.kind, queryId, caller.actor, code);
+      // The request that asked for the task was not refused: nobody else tells of it.
+      if (code === 'FORBIDDEN' && caller.taskId !== undefined)
+        this.#options.trail.note(caller.actor, { outcome: code, objectId: caller.taskId });
       throw course.failed(error);
     } finally {
       caller.signal.removeEventListener('abort', abort);

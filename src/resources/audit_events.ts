@@ -176,7 +176,9 @@ export const auditEvents: Category<Context> = {
           Type.Object({
             serverId: Type.String(),
             sequence: Type.Integer(),
-            fault: Type.String({ description: '`missing`, `changed`, or `end`: it does not end where it should.' }),
+            fault: Type.String({
+              description: '`missing`, `changed`, or `end`: it does not begin and end where it should.',
+            }),
           }),
           { description: 'The first hundred.' },
         ),

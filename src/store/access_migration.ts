@@ -86,6 +86,7 @@ async function createAudit(db: Kysely<Schema>, types: ColumnTypes): Promise<void
     .addColumn('removed_digest', types.name, (c) => c.notNull())
     .addColumn('last_sequence', types.integer, (c) => c.notNull())
     .addColumn('last_digest', types.name, (c) => c.notNull())
+    .addColumn('seal', types.name, (c) => c.notNull())
     .execute();
 }
 

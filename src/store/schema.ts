@@ -183,6 +183,8 @@ export interface AuditChainsTable {
   removed_digest: string;
   last_sequence: number;
   last_digest: string;
+  /** Keyed digest over the others. */
+  seal: string;
 }
 
 /** Secrets that the service itself has to read again, encrypted (access/secrets.ts). */
