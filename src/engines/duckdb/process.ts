@@ -231,7 +231,11 @@ export class EngineProcess {
           'MEMORY_LIMIT_EXCEEDED',
           'the statement needs more memory than the warehouse allows',
         );
-      this.kill(`${this.residentBytes} resident bytes are more than ${this.#residentBytesMax}`, gone(), statements.length > 0);
+      this.kill(
+        `${this.residentBytes} resident bytes are more than ${this.#residentBytesMax}`,
+        gone(),
+        statements.length > 0,
+      );
     } else if (this.#opened && Date.now() - this.lastHeartbeatAt > silenceMs)
       this.kill(`silent for ${silenceMs} ms`, gone());
   }

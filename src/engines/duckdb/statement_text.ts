@@ -6,6 +6,8 @@ import { filesRefused, refusedStatement, sqlInvalid } from './sql_errors.ts';
 
 /** The engine binds `a -> b` as JSON and as a lambda: each further arrow of a chain doubles the time (14: 0.15 s, 20: 10 s). */
 const arrowsInChainMax = 10;
+/** It looks for the end of a comment in a comment again and again (10,000: 5 s). */
+const commentDepthMax = 100;
 
 // A blank, a comment, a text, a quoted name, a word, a number, an arrow, or one character. The engine takes Unicode's spaces for
 // spaces. Comments that nest and texts between dollars have an end that no regular expression finds.
@@ -54,7 +56,10 @@ export function* tokensOf(sql: string): Generator<Token> {
   }
 }
 
-/** Comments nest. One that does not end reaches to the text's end. */
+/**
+ * Comments nest. One that does not end reaches to the text's end. Throws SQL_INVALID where they are deeper than anybody writes: the
+ * engine's time grows with the square of the depth.
+ */
 function commentEnd(sql: string, start: number): number {
   const mark = /\/\*|\*\//g;
   mark.lastIndex = start + 2;
@@ -63,6 +68,8 @@ function commentEnd(sql: string, start: number): number {
     if (!found) return sql.length;
     depth += found[0] === '/*' ? 1 : -1;
     if (depth === 0) return mark.lastIndex;
+    if (depth > commentDepthMax)
+      throw sqlInvalid(`comments are nested deeper than ${commentDepthMax}`, sql, found.index);
   }
 }
 

@@ -1,0 +1,160 @@
+// A server with something to steal: canaries in files, variables and tables, and a listener that nobody may call. Hostile
+// statements go in through REST; what came of them, and what they left behind, is looked at here.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import {
+  copyFileSync,
+  globSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import type { Settings } from '../../src/settings.ts';
+import { type Reply, start, type TestServer, uri } from '../server.ts';
+
+/** What a statement may be answered with that is refused for what it is. */
+export const refusals =
+  /^(?:SQL_INVALID|SQL_NOT_SUPPORTED|SQL_FORBIDDEN_FUNCTION|PARAMETERS_INVALID|INVALID_PARAMETER)$/;
+const secretFiles = ['secret.csv', 'secret.json', 'secret.txt', 'secret.parquet', 'secret.duckdb'] as const;
+/** Under the data directory. Of the files there, `catalogs` has databases only: here that of a warehouse that sleeps. */
+const holders = { results: secretFiles, spool: secretFiles, catalogs: ['secret.duckdb'] } as const;
+const answersWithinMs = 15_000;
+
+export class Sandbox {
+  readonly server: TestServer;
+  /** In every secret, and in nothing else. */
+  readonly canary: string;
+  /** Outside the data directory, with the secret files. */
+  readonly outside: string;
+  readonly #listener: Server;
+  readonly port: number;
+  #callers = 0;
+  readonly #before: ReadonlyMap<string, string>;
+
+  constructor(server: TestServer, canary: string, outside: string, listener: Server) {
+    this.server = server;
+    this.canary = canary;
+    this.outside = outside;
+    this.#listener = listener;
+    this.port = (listener.address() as { port: number }).port;
+    listener.on('connection', (socket) => {
+      this.#callers++;
+      socket.destroy();
+    });
+    this.#before = this.#files();
+  }
+
+  /** Every secret file. */
+  get secrets(): string[] {
+    const inside = Object.entries(holders).flatMap(([where, names]) =>
+      names.map((name) => join(this.server.dataDirectory, where, name)),
+    );
+    return [...secretFiles.map((name) => join(this.outside, name)), ...inside];
+  }
+
+  /** Any answer; it must not tell what its reader may not know. */
+  async send(sql: string, more: object = {}): Promise<Reply> {
+    const reply = await this.server.query('d', sql, more);
+    this.#tellsNothing(reply, `${sql} ${JSON.stringify(more)}`);
+    return reply;
+  }
+
+  /** The code that it is refused with. */
+  async refuses(sql: string, more: object = {}): Promise<string> {
+    const reply = await this.send(sql, more);
+    assert.ok(reply.status >= 400 && reply.status < 500, `${sql.slice(0, 500)}: ${reply.text.slice(0, 500)}`);
+    assert.match(reply.code, refusals, `${sql.slice(0, 500)}: ${reply.text.slice(0, 500)}`);
+    return reply.code;
+  }
+
+  #tellsNothing({ text }: Reply, asked: string): void {
+    const shown = `${asked.slice(0, 500)}: ${text.slice(0, 500)}`;
+    for (const secret of [this.canary, 'hidden_', '__tabularium', 'node_modules', '.ts:', '\\n    at '])
+      assert.ok(!text.includes(secret) || asked.includes(secret), `${secret} is in the answer to ${shown}`);
+    for (const place of [this.server.dataDirectory, this.outside, process.cwd()])
+      assert.ok(!text.includes(place) || asked.includes(place), `a path is in the answer to ${shown}`);
+  }
+
+  /** The server works, nobody was called, and no file came, went or changed. */
+  async isUnharmed(): Promise<void> {
+    const began = performance.now();
+    assert.deepEqual(await this.server.rows('d', 'SELECT count(*), min(v) FROM t'), [[3, 'a']]);
+    assert.ok(performance.now() - began < answersWithinMs, 'the server is slow to answer');
+    assert.equal(this.#callers, 0, 'somebody called the listener');
+    assert.deepEqual(this.#files(), this.#before);
+    // Where a path without a root would lead, and where everybody may write.
+    const escaped = [process.cwd(), tmpdir(), homedir(), '/'].flatMap((directory) => readdirSync(directory));
+    assert.deepEqual(
+      escaped.filter((name) => name.includes('escaped')),
+      [],
+    );
+  }
+
+  /** Path → what it holds; of what the server writes itself, which files there are. */
+  #files(): ReadonlyMap<string, string> {
+    const found = new Map<string, string>();
+    for (const directory of [this.outside, this.server.dataDirectory]) {
+      for (const path of globSync('**', { cwd: directory }).sort()) {
+        if (/^spool\/spill|\.wal$|-wal$|-shm$/.test(path)) continue;
+        const whole = join(directory, path);
+        const isWritten = /^(?:catalogs\/.*|metadata\.sqlite)$/.test(path) && !path.includes('secret');
+        const isFile = statSync(whole).isFile() && !isWritten;
+        found.set(whole, isFile ? readFileSync(whole, 'latin1') : '');
+      }
+    }
+    return found;
+  }
+
+  async close(): Promise<void> {
+    await this.server.close();
+    this.#listener.close();
+    rmSync(this.outside, { recursive: true, force: true });
+  }
+}
+
+export async function openSandbox(settings: Partial<Settings> = {}): Promise<Sandbox> {
+  const canary = `c4n4ry${randomBytes(8).toString('hex')}`;
+  process.env.TABULARIUM_CANARY = canary;
+  const outside = mkdtempSync(join(tmpdir(), 'sandbox-outside-'));
+  await writeSecrets(outside, canary);
+  const server = await start(settings);
+  (await server.put('/api/v2/databases/d')).is(201);
+  for (const [name, column] of [
+    ['t', 'v'],
+    ['hidden_table', 'hidden_column'],
+  ] as const) {
+    const columns = [
+      { name: 'id', type: 'INT' },
+      { name: column, type: 'STRING' },
+    ];
+    (await server.post('/api/v2/databases/d/tables', { name, columns, primaryKey: ['id'] })).is(201);
+  }
+  (await server.query('d', "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")).is(200);
+  (await server.query('d', `INSERT INTO hidden_table VALUES (1, '${canary}')`)).is(200);
+  (await server.put('/api/v2/catalogs/hidden_catalog')).is(201);
+  (await server.put(uri`/catalogs/${'hidden_catalog'}/databases/${'hidden_database'}`)).is(201);
+  for (const [where, names] of Object.entries(holders))
+    for (const name of names) copyFileSync(join(outside, name), join(server.dataDirectory, where, name));
+  const listener = createServer();
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+  return new Sandbox(server, canary, outside, listener);
+}
+
+async function writeSecrets(directory: string, canary: string): Promise<void> {
+  writeFileSync(join(directory, 'secret.csv'), `id,${canary}\n1,${canary}\n`);
+  writeFileSync(join(directory, 'secret.json'), JSON.stringify([{ id: 1, [canary]: canary }]));
+  writeFileSync(join(directory, 'secret.txt'), canary);
+  const instance = await DuckDBInstance.create(join(directory, 'secret.duckdb'));
+  const connection = await instance.connect();
+  await connection.run(`CREATE TABLE hidden_table AS SELECT 1 AS id, '${canary}' AS ${canary}`);
+  await connection.run(`COPY hidden_table TO '${join(directory, 'secret.parquet')}' (FORMAT parquet)`);
+  connection.closeSync();
+  instance.closeSync();
+}

@@ -1,0 +1,22 @@
+// A platform without the programs that confine: the engine starts all the same, which is told, and does not where it is required.
+// In a file of its own, because a process asks its platform once.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { start } from '../server.ts';
+
+const path = process.env.PATH;
+after(() => {
+  process.env.PATH = path;
+});
+
+test('without the programs, an engine starts unless confinement is required', async () => {
+  process.env.PATH = '/nonexistent';
+  const server = await start();
+  (await server.put('/api/v2/databases/d')).is(201);
+  assert.deepEqual(await server.rows('d', 'SELECT 1'), [[1]]);
+  await server.close();
+
+  const strict = await start({ engineConfinement: 'required', logLevel: 'silent' });
+  (await strict.put('/api/v2/databases/d')).is(503, 'WAREHOUSE_FAILED');
+  await strict.close();
+});
