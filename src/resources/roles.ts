@@ -228,8 +228,8 @@ export const roles: Category<Context> = {
       result: RoleRecord,
       example: { body: { members: ['bob'] } },
       handle: async ({ path, body }, context) => {
-        const more = idsOfMembers(body.members, '/members', context);
-        return done(await setMembers(path, (members) => members.union(more), context));
+        const more = () => idsOfMembers(body.members, '/members', context);
+        return done(await setMembers(path, (members) => members.union(more()), context));
       },
     }),
     action('remove_members', {

@@ -9,10 +9,14 @@ import type { Params } from './operation_call.ts';
 export interface Fixture {
   /** Path parameters of an object that is there, its own and its parents'; a new object where one can be made. */
   make(server: TestServer): Promise<Params>;
+  /** For endpoints that need another object than `make` makes, by action or verb. */
+  readonly makeFor?: Readonly<Record<string, Fixture['make']>>;
   /** The body of each endpoint that takes one, by action or verb; a create's without the name. */
   readonly bodies: Readonly<Record<string, (params: Params) => object>>;
   /** Endpoints that are refused by design on the object: their code. */
   readonly refused?: Readonly<Record<string, Code>>;
+  /** What its `create` makes is called, where it cannot be called as one likes. */
+  readonly nameOfNew?: string;
 }
 
 let made = 0;
@@ -63,6 +67,23 @@ async function task(server: TestServer): Promise<Params> {
   (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
   return { taskId: accepted.at('taskId') };
 }
+
+const password = 'correct horse battery';
+
+async function user(server: TestServer): Promise<Params> {
+  const name = freshName();
+  (await server.put(uri`/users/${name}`)).is(201);
+  return { user: name };
+}
+
+async function role(server: TestServer): Promise<Params> {
+  const name = freshName();
+  (await server.put(uri`/roles/${name}`)).is(201);
+  return { role: name };
+}
+
+/** Disabled, so that no keys are fetched; one issuer is one provider's. */
+const provider = () => ({ issuer: `https://issuer-${++made}.invalid`, audiences: ['tests'], disabled: true });
 
 const fixtures: Readonly<Record<string, Fixture>> = {
   catalogs: {
@@ -129,6 +150,75 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     bodies: { cancel: none, search: none },
   },
   tasks: { make: task, bodies: { cancel: none } },
+  users: {
+    make: user,
+    bodies: {
+      create: described,
+      update: described,
+      rename: renamed,
+      change_password: () => ({ currentPassword: password, newPassword: 'another staple of words' }),
+      effective_grants: none,
+      identify: none,
+      search: none,
+    },
+    makeFor: {
+      change_password: async (server) => {
+        const params = await user(server);
+        (await server.patch(uri`/users/${params.user as string}`, { password })).is(200);
+        return params;
+      },
+    },
+  },
+  tokens: {
+    make: async (server) => {
+      const params = await user(server);
+      const token = freshName();
+      (await server.put(uri`/users/${params.user as string}/tokens/${token}`)).is(201);
+      return { ...params, token };
+    },
+    bodies: { create: () => ({ scopes: [{ privilege: 'use', on: '/api/v2/warehouses/default' }] }) },
+  },
+  /** In users and in roles: what it is called in one it is called in the other. */
+  grants: {
+    make: async (server) => {
+      const params = { ...(await user(server)), ...(await role(server)) };
+      const body = { privilege: 'use', on: '/api/v2/warehouses' };
+      const made = await server.post(uri`/users/${params.user as string}/grants`, body);
+      (await server.post(uri`/roles/${params.role as string}/grants`, body)).is(201);
+      return { ...params, grantId: made.is(201).at('grantId') };
+    },
+    bodies: {
+      create: () => ({ privilege: 'read', on: '/api/v2/warehouses' }),
+      check: () => ({ checks: [{ privilege: 'read', on: '/api/v2/catalogs/default' }] }),
+    },
+    nameOfNew: 'read-all-warehouses',
+  },
+  roles: {
+    make: role,
+    bodies: {
+      create: described,
+      update: () => ({ ...described(), members: ['root'] }),
+      rename: renamed,
+      add_members: () => ({ members: ['root'] }),
+      remove_members: () => ({ members: ['root'] }),
+      search: none,
+    },
+  },
+  identity_providers: {
+    make: async (server) => {
+      const identityProvider = freshName();
+      (await server.put(uri`/identity_providers/${identityProvider}`, provider())).is(201);
+      return { identityProvider };
+    },
+    bodies: { create: provider, update: () => ({ ...described(), userClaim: 'email' }) },
+  },
+  audit_events: {
+    make: async (server) => {
+      const { eventId } = (await server.get('/api/v2/audit_events?pageSize=1')).at<Params>('auditEvents', 0);
+      return { eventId: eventId as string };
+    },
+    bodies: { search: none, verify: none },
+  },
   pages: { make: async (server) => ({ ...(await task(server)), page: '0' }), bodies: {} },
 };
 
@@ -139,6 +229,12 @@ export function fixtureOf(category: Category): Fixture {
     `the category "${category.name}" has no fixture: add one to tests/every_endpoint/fixtures.ts, with a make() that ` +
       `returns its path parameters (${category.parameter} and its parents') and a body for each endpoint that takes one`,
   );
+}
+
+/** An object to call an endpoint on. */
+export function makeFor(category: Category, endpoint: string, server: TestServer): Promise<Params> {
+  const { makeFor, make } = fixtureOf(category);
+  return (makeFor?.[endpoint] ?? make)(server);
 }
 
 export function bodyOf(category: Category, endpoint: string, params: Params): object {

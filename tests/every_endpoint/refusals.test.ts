@@ -5,12 +5,12 @@ import type { TSchema } from 'typebox';
 import type { Operation } from '../../src/standard/openapi.ts';
 import { createBody, parametersOf } from '../../src/standard/parameters.ts';
 import { type RequestOptions, start, type TestServer } from '../server.ts';
-import { call, exampleBody, limits, operations, pathOf, takesBody, titleOf } from './operation_call.ts';
+import { call, exampleBody, limits, operations, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
 import { wrongValues } from './wrong_values.ts';
 
 let server: TestServer;
 before(async () => {
-  server = await start(limits);
+  server = await start({ ...limits, ...patient });
 });
 after(() => server.close());
 
