@@ -176,18 +176,19 @@ export class AuditTrail implements Trail {
 
   async #flush(): Promise<void> {
     const at = this.#clock();
-    const noted = [...this.#noted, ...this.#refusals.take(at).map(notedOf)];
-    if (this.#lost > 0) noted.push(notedOf({ outcome: 'RATE_LIMITED', count: this.#lost, at }));
-    if (noted.length === 0) return;
+    const noted = [...this.#refusals.take(at).map(notedOf), ...this.#noted];
+    const lost = this.#lost;
+    const lines = lost > 0 ? [...noted, notedOf({ outcome: 'RATE_LIMITED', count: lost, at })] : noted;
+    if (lines.length === 0) return;
     this.#noted = [];
     this.#lost = 0;
     try {
-      await this.#options.store.transaction((tx) => this.#write(tx, noted));
+      await this.#options.store.transaction((tx) => this.#write(tx, lines));
     } catch (error) {
       this.#options.observe({ kind: 'backgroundError', what: 'audit trail', error });
       const all = [...noted, ...this.#noted];
       this.#noted = all.slice(0, notedMax);
-      this.#lost += all.length - this.#noted.length;
+      this.#lost += lost + all.length - this.#noted.length;
     }
   }
 

@@ -1,0 +1,372 @@
+// The audit trail on a store of its own: what is done to the file is found, what is past its time goes, floods stay small, and what
+// could not be written is written later.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, describe, test } from 'node:test';
+import { AuditTrail, digestOf, firstDigest, sealOf } from '../../src/access/audit.ts';
+import { listAudit, verifyAudit } from '../../src/access/audit_reading.ts';
+import type { Actor } from '../../src/model/principal.ts';
+import { openStore, type Store } from '../../src/store/store.ts';
+
+const key = Buffer.alloc(32, 7);
+const serverId = 'server-1';
+const dayMs = 86_400_000;
+const linesMade = 12;
+const directory = mkdtempSync(join(tmpdir(), 'tabularium-audit-'));
+after(() => rmSync(directory, { recursive: true, force: true }));
+
+let files = 0;
+const newFile = () => join(directory, `${++files}.sqlite`);
+const ann: Actor = { id: 'a1', name: 'ann', action: 'tables.create', requestId: 'r', address: '::1', target: '/t' };
+
+interface Trailed {
+  readonly store: Store;
+  readonly trail: AuditTrail;
+  /** Milliseconds since 1970, as the trail sees it. */
+  readonly time: { now: number };
+  readonly errors: unknown[];
+}
+
+async function openTrail(file: string, inject?: () => void): Promise<Trailed> {
+  const store = await openStore({ file, inject });
+  const time = { now: Date.UTC(2026, 0, 1) };
+  const errors: unknown[] = [];
+  const trail = new AuditTrail({
+    store,
+    serverId,
+    key,
+    retentionDays: 10,
+    clock: () => time.now,
+    observe: (observation) => errors.push(observation),
+  });
+  return { store, trail, time, errors };
+}
+
+const verify = (store: Store) => verifyAudit(store, key);
+const faultsOf = async (store: Store) =>
+  (await verify(store)).faults.map(({ sequence, fault }) => `${sequence} ${fault}`);
+const count = async ({ db }: Store) =>
+  Number(
+    (
+      await db
+        .selectFrom('audit_events')
+        .select((e) => e.fn.countAll().as('n'))
+        .executeTakeFirstOrThrow()
+    ).n,
+  );
+
+/** A file with lines in it, of which the first are removed already where `removed` says so. */
+async function fileWithLines(removed = false): Promise<string> {
+  const file = newFile();
+  const { store, trail, time } = await openTrail(file);
+  for (let i = 0; i < linesMade; i++) {
+    await trail.tell(ann, { outcome: '0', objectId: `o${i}`, details: { i } });
+    time.now += dayMs;
+  }
+  if (removed) assert.equal(await trail.sweep(), 2);
+  await store.close();
+  return file;
+}
+
+type Row = Record<string, string | number | null>;
+
+describe('what is done to the file is found:', () => {
+  const last = linesMade;
+  const chainAt = (db: DatabaseSync, which: 'removed' | 'last', sequence: number) => {
+    const { digest } = db.prepare('SELECT digest FROM audit_events WHERE sequence = ?').get(sequence) as {
+      digest: string;
+    };
+    db.prepare(`UPDATE audit_chains SET ${which}_sequence = ?, ${which}_digest = ?`).run(sequence, digest);
+  };
+  const changed = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `${from + i} changed`);
+  const copy = (db: DatabaseSync, from: number, to: number) => {
+    const row = db.prepare('SELECT * FROM audit_events WHERE sequence = ?').get(from) as Row;
+    const made = { ...row, sequence: to, event_id: 'copied' };
+    const columns = Object.keys(made);
+    db.prepare(`INSERT INTO audit_events (${columns}) VALUES (${columns.map(() => '?')})`).run(...Object.values(made));
+  };
+  const cases: readonly (readonly [what: string, found: readonly string[], change: (db: DatabaseSync) => void])[] = [
+    ...[
+      'event_id',
+      'at',
+      'action',
+      'outcome',
+      'principal_id',
+      'principal',
+      'request_id',
+      'address',
+      'target',
+      'object_id',
+      'details',
+      'digest',
+    ].map(
+      (column) =>
+        [
+          `another ${column}`,
+          column === 'digest' ? ['5 changed', '6 changed'] : ['5 changed'],
+          (db: DatabaseSync) => db.exec(`UPDATE audit_events SET ${column} = '9' WHERE sequence = 5`),
+        ] as const,
+    ),
+    [
+      'nobody in the place of somebody',
+      ['5 changed'],
+      (db) => db.exec('UPDATE audit_events SET principal = NULL WHERE sequence = 5'),
+    ],
+    ['a line that is gone', ['5 missing'], (db) => db.exec('DELETE FROM audit_events WHERE sequence = 5')],
+    [
+      'a line that is gone, and the others moved up',
+      [...changed(5, last - 1), `${last - 1} end`],
+      (db) => {
+        db.exec('DELETE FROM audit_events WHERE sequence = 5');
+        for (let i = 6; i <= last; i++) db.exec(`UPDATE audit_events SET sequence = ${i - 1} WHERE sequence = ${i}`);
+      },
+    ],
+    [
+      'two lines that changed places',
+      ['5 changed', '6 changed', '7 changed'],
+      (db) => {
+        for (const [from, to] of [
+          [5, 99],
+          [6, 5],
+          [99, 6],
+        ])
+          db.exec(`UPDATE audit_events SET sequence = ${to} WHERE sequence = ${from}`);
+      },
+    ],
+    [
+      'a line put in between',
+      [...changed(6, last + 1), `${last + 1} end`],
+      (db) => {
+        for (let i = last; i > 5; i--) db.exec(`UPDATE audit_events SET sequence = ${i + 1} WHERE sequence = ${i}`);
+        copy(db, 5, 6);
+        db.exec(`UPDATE audit_chains SET last_sequence = last_sequence + 1`);
+      },
+    ],
+    ['a line put at the end', [`${last} end`], (db) => copy(db, 5, last + 1)],
+    ['a line put before the beginning', [`${last} end`], (db) => copy(db, 5, 0)],
+    ['a cut end', [`${last - 3} end`], (db) => db.exec(`DELETE FROM audit_events WHERE sequence > ${last - 3}`)],
+    [
+      'a cut end, and the chain told so',
+      [`${last - 3} end`],
+      (db) => {
+        chainAt(db, 'last', last - 3);
+        db.exec(`DELETE FROM audit_events WHERE sequence > ${last - 3}`);
+      },
+    ],
+    ['a cut beginning', ['1 missing'], (db) => db.exec('DELETE FROM audit_events WHERE sequence <= 3')],
+    [
+      'a cut beginning, and the chain told so',
+      [`${last} end`],
+      (db) => {
+        chainAt(db, 'removed', 3);
+        db.exec('DELETE FROM audit_events WHERE sequence <= 3');
+      },
+    ],
+    ['every line', ['0 end'], (db) => db.exec('DELETE FROM audit_events')],
+    [
+      'every line, and the chain told so',
+      ['0 end'],
+      (db) => {
+        db.exec('DELETE FROM audit_events');
+        db.exec(`UPDATE audit_chains SET last_sequence = 0, last_digest = '${firstDigest}'`);
+      },
+    ],
+    ['the chain', ['0 end'], (db) => db.exec('DELETE FROM audit_chains')],
+    [
+      'all of it',
+      ['0 end'],
+      (db) => {
+        db.exec('DELETE FROM audit_events');
+        db.exec('DELETE FROM audit_chains');
+      },
+    ],
+    [
+      'a trail by somebody who has another key',
+      [...changed(1, last), `${last} end`],
+      (db) => {
+        const other = Buffer.alloc(32, 8);
+        let digest = firstDigest;
+        for (const row of db.prepare('SELECT * FROM audit_events ORDER BY sequence').all() as never[]) {
+          digest = digestOf(other, digest, row);
+          db.prepare('UPDATE audit_events SET digest = ? WHERE sequence = ?').run(
+            digest,
+            (row as Row).sequence as number,
+          );
+        }
+        chainAt(db, 'last', last);
+        const chain = db.prepare('SELECT * FROM audit_chains').get() as never;
+        db.prepare('UPDATE audit_chains SET seal = ?').run(sealOf(other, chain));
+      },
+    ],
+  ];
+  for (const [what, found, change] of cases)
+    test(what, async () => {
+      const file = await fileWithLines();
+      const db = new DatabaseSync(file);
+      db.prepare('INSERT INTO settings (key, value) VALUES (?, ?)').run('server_id', serverId);
+      change(db);
+      db.close();
+      const store = await openStore({ file });
+      try {
+        assert.deepEqual(await faultsOf(store), found);
+      } finally {
+        await store.close();
+      }
+    });
+
+  test('nothing, where nothing was done', async () => {
+    for (const removed of [false, true]) {
+      const store = await openStore({ file: await fileWithLines(removed) });
+      const { eventCount, faults, heads } = await verify(store);
+      assert.deepEqual([eventCount, faults, heads.length], [removed ? linesMade - 2 : linesMade, [], 1]);
+      await store.close();
+    }
+  });
+
+  test('a cut of what was kept after a sweep', async () => {
+    const file = await fileWithLines(true);
+    const db = new DatabaseSync(file);
+    db.exec('DELETE FROM audit_events WHERE sequence <= 4');
+    db.close();
+    const store = await openStore({ file });
+    assert.deepEqual(await faultsOf(store), ['3 missing']);
+    await store.close();
+  });
+});
+
+describe('lines past their time', () => {
+  test('go, and the chain goes on', async () => {
+    const { store, trail, time } = await openTrail(newFile());
+    for (let round = 0; round < 3; round++) {
+      for (let i = 0; i < 30; i++) await trail.tell(ann, { outcome: '0', objectId: `${round} ${i}` });
+      time.now += 8 * dayMs;
+      await trail.sweep();
+      assert.deepEqual(await faultsOf(store), [], `round ${round}`);
+    }
+    assert.equal(await count(store), 30);
+    time.now += 100 * dayMs;
+    assert.equal(await trail.sweep(), 30);
+    assert.equal(await trail.sweep(), 0);
+    assert.deepEqual([await count(store), await faultsOf(store)], [0, []]);
+    await trail.tell(ann, { outcome: '0' });
+    const { eventCount, faults, heads } = await verify(store);
+    assert.deepEqual([eventCount, faults, heads[0]?.sequence], [1, [], 91]);
+    await store.close();
+  });
+
+  test('go in parts where they are many', async () => {
+    const { store, trail, time } = await openTrail(newFile());
+    const all = 12_345;
+    for (let made = 0; made < all; made += 1500) {
+      for (let i = made; i < Math.min(all, made + 1500); i++) trail.note(ann, { outcome: '0' });
+      await trail.flush();
+    }
+    time.now += 11 * dayMs;
+    await trail.tell(ann, { outcome: '0' });
+    assert.equal(await trail.sweep(), all);
+    const { eventCount, faults } = await verify(store);
+    assert.deepEqual([eventCount, faults], [1, []]);
+    await store.close();
+  });
+
+  test('may go while the trail is gone over, and others come', async () => {
+    const { store, trail, time } = await openTrail(newFile());
+    for (let i = 0; i < 3000; i++) trail.note(ann, { outcome: '0' });
+    await trail.flush();
+    time.now += 11 * dayMs;
+    let isOver = false;
+    const writing = (async () => {
+      for (let i = 0; !isOver; i++) {
+        await trail.tell(ann, { outcome: '0' });
+        if (i === 3) await trail.sweep();
+      }
+    })();
+    for (let i = 0; i < 10; i++) assert.deepEqual((await verify(store)).faults, []);
+    isOver = true;
+    await writing;
+    await store.close();
+  });
+});
+
+describe('a flood', () => {
+  const refused = { outcome: 'UNAUTHENTICATED' } as const;
+  const counted = async (store: Store) =>
+    (await listAudit(store, { limit: 100_000 }))
+      .map(({ details }) => (details === null ? 1 : (JSON.parse(details) as { count: number }).count))
+      .reduce((sum, n) => sum + n, 0);
+
+  test('of strangers is counted, by address and outcome', async () => {
+    const { store, trail, time } = await openTrail(newFile());
+    for (let i = 0; i < 10_000; i++) {
+      trail.note({ action: 'tables.get', address: `10.0.0.${i % 4}` }, refused);
+      time.now += 12;
+      if (i % 20 === 0) await trail.flush();
+    }
+    await trail.stop();
+    const lines = await count(store);
+    assert.ok(lines < 250, `${lines} lines for two minutes`);
+    assert.equal(await counted(store), 10_000);
+    assert.deepEqual(await faultsOf(store), []);
+    const events = await listAudit(store, { limit: 1000, action: 'refusals' });
+    assert.deepEqual(new Set(events.map(({ address }) => address)).size, 4);
+    await store.close();
+  });
+
+  test('from everywhere is counted too', async () => {
+    const { store, trail } = await openTrail(newFile());
+    for (let i = 0; i < 20_000; i++)
+      trail.note({ action: 'tables.get', address: `10.1.${i >> 8}.${i & 255}` }, refused);
+    await trail.stop();
+    assert.ok((await count(store)) < 250, `${await count(store)} lines`);
+    assert.equal(await counted(store), 20_000);
+    await store.close();
+  });
+
+  test('of one user does not hide what others are refused', async () => {
+    const { store, trail } = await openTrail(newFile());
+    for (let i = 0; i < 4000; i++) trail.note(ann, { outcome: 'FORBIDDEN' });
+    trail.note({ ...ann, id: 'b1', name: 'bob' }, { outcome: 'FORBIDDEN' });
+    await trail.stop();
+    assert.equal((await listAudit(store, { limit: 10, principal: 'bob' })).length, 1);
+    const [number] = await listAudit(store, { limit: 10, action: 'refusals' });
+    assert.deepEqual([number?.principal, number?.outcome, number?.details], ['ann', 'FORBIDDEN', '{"count":3000}']);
+    await store.close();
+  });
+
+  test('of changes is told one by one, whatever comes at once', async () => {
+    const { store, trail } = await openTrail(newFile());
+    for (let i = 0; i < 4500; i++) trail.note(ann, { outcome: '0', details: { i } });
+    await trail.flush();
+    assert.equal(await count(store), 4500);
+    assert.deepEqual(await faultsOf(store), []);
+    await store.close();
+  });
+});
+
+test('what could not be written is written later, and what was too much is counted', async () => {
+  let isBroken = false;
+  const { store, trail, errors } = await openTrail(newFile(), () => {
+    if (isBroken) throw new Error('the disk is full');
+  });
+  isBroken = true;
+  for (let i = 0; i < 3000; i++) trail.note(ann, { outcome: '0', objectId: `${i}` });
+  await trail.flush();
+  for (let i = 3000; i < 6000; i++) trail.note(ann, { outcome: '0', objectId: `${i}` });
+  await trail.flush();
+  assert.equal(errors.length, 2);
+  isBroken = false;
+  await trail.flush();
+  await trail.flush();
+  const events = await listAudit(store, { limit: 10_000 });
+  const lost = events.filter(({ action }) => action === 'refusals').map(({ details }) => details);
+  assert.deepEqual([events.length - lost.length, lost], [5000, ['{"count":1000}']]);
+  assert.deepEqual(
+    events.slice(0, 3).map((event) => event.object_id),
+    ['0', '1', '2'],
+  );
+  assert.deepEqual(await faultsOf(store), []);
+  await store.close();
+});
