@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Session } from '../access/access.ts';
 import type { AuditTrail } from '../access/audit.ts';
-import type { Decisions, Reach } from '../access/decisions.ts';
+import type { Decisions } from '../access/decisions.ts';
 import type { IdempotencyKeys } from '../access/idempotency_keys.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -27,7 +27,7 @@ import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
 import { decodeBody, hasBody, readBytes } from './body.ts';
 import { fingerprintOf, keyOf, Replays } from './replay.ts';
 import { nameOfEndpoint, optionsAnswer, placeOf } from './route_facts.ts';
-import { type Call, CallActor, RunningCall, tokenOf } from './running_call.ts';
+import { type Call, CallActor, RunningCall, RunningCalls, tokenOf } from './running_call.ts';
 
 export type { Call } from './running_call.ts';
 
@@ -77,7 +77,7 @@ export class Api<Context> {
   readonly #options: ApiOptions<Context>;
   readonly #routes: Routes<Context>;
   readonly #parameters = new Map<Endpoint<Context>, Parameters>();
-  readonly #running = new Set<RunningCall>();
+  readonly #running = new RunningCalls();
   readonly #replays: Replays;
   readonly #sending = new Map<ServerResponse, Session>();
 
@@ -118,7 +118,7 @@ export class Api<Context> {
   /** Looks at the calls that run: those whose credentials became void are ended. To be called every few seconds. */
   revalidate(): void {
     const { access } = this.#options;
-    for (const call of this.#running) if (!access.isGood(call.session)) call.revoke();
+    for (const call of this.#running.all) if (!access.isGood(call.session)) call.revoke();
     for (const [outgoing, session] of this.#sending) if (!access.isGood(session)) outgoing.destroy();
   }
 
@@ -169,7 +169,8 @@ export class Api<Context> {
     seen.endpoint = endpoint;
     seen.actor = actor;
     refuseOtherSites(incoming);
-    const session = await this.#authenticate(incoming, actor);
+    const known = this.#authenticate(incoming, actor);
+    const session = known instanceof Promise ? await known : known;
     seen.session = session;
     const { principal } = session;
     actor.id = principal.id;
@@ -196,8 +197,8 @@ export class Api<Context> {
     const body = endpoint.body ? await this.#body(incoming, route, parameters, sent) : noBody(incoming, endpoint.verb);
     const after = endpoint.verb === 'list' ? tokenOf(query.pageToken, pageTokenKey, scope) : undefined;
     const input = inputOf(route, body, query, after);
-    const run = () => this.#run(route, call, input, scope);
-    if (key === undefined) return run();
+    // To wait for it here is sooner than to hand on the promise.
+    if (key === undefined) return await this.#run(route, call, input, scope);
     return this.#replays.answer({
       owner: principal.id,
       key,
@@ -205,7 +206,7 @@ export class Api<Context> {
       secretFields: endpoint.secretFields ?? [],
       run: (guard) => {
         actor.guard = guard;
-        return run();
+        return this.#run(route, call, input, scope);
       },
       again: (guard, objectId) => {
         actor.guard = guard;
@@ -219,12 +220,8 @@ export class Api<Context> {
     const { permission } = route.endpoint;
     if (permission.on === 'target') return undefined;
     const reach = this.#options.access.decisions.authorise(call.principal, permission, placeOf(route));
-    const permit = (to: Reach) => {
-      call.reach = to;
-      call.permitted = true;
-    };
-    if (reach instanceof Promise) return reach.then(permit);
-    permit(reach);
+    if (reach instanceof Promise) return reach.then((to) => call.permit(to));
+    call.permit(reach);
     return undefined;
   }
 
@@ -240,7 +237,17 @@ export class Api<Context> {
   async #run(route: Route<Context>, call: RunningCall, input: Input<unknown, unknown>, scope: string): Promise<Answer> {
     const { endpoint, category } = route;
     const { contextOf, access } = this.#options;
-    const outcome = await this.#handle(call, () => endpoint.handle(input as Input<never, never>, contextOf(call)));
+    let outcome: Outcome;
+    this.#running.add(call);
+    try {
+      outcome = await endpoint.handle(input as Input<never, never>, contextOf(call));
+      if (!call.permitted) throw new Error(`${call.actor.action} asked for no leave`);
+      if (call.revoked) throw revoked();
+    } catch (error) {
+      throw call.revoked ? revoked() : error;
+    } finally {
+      this.#running.remove(call);
+    }
     // What was there before is shown to those who may read it; what a handler gave leave for is what its caller said.
     if (outcome.outcome === 'created' && !outcome.created && endpoint.permission.on !== 'target') {
       const made = segmentsOfUri(outcome.uri);
@@ -274,28 +281,20 @@ export class Api<Context> {
     );
   }
 
-  async #authenticate(incoming: IncomingMessage, actor: CallActor): Promise<Session> {
+  /** A promise only where a password or a signature has to be worked out. */
+  #authenticate(incoming: IncomingMessage, actor: CallActor): Session | Promise<Session> {
     try {
-      return await this.#options.access.authenticate(incoming.headers.authorization, actor.address);
+      const session = this.#options.access.authenticate(incoming.headers.authorization, actor.address);
+      return session instanceof Promise ? session.catch((error: unknown) => this.#refused(actor, error)) : session;
     } catch (error) {
-      // Where strangers knock too often, that is the answer.
-      this.#options.limits.chargeAddress(actor.address, strangerCost);
-      throw error;
+      return this.#refused(actor, error);
     }
   }
 
-  async #handle(call: RunningCall, work: () => Promise<Outcome>): Promise<Outcome> {
-    this.#running.add(call);
-    try {
-      const outcome = await work();
-      if (!call.permitted) throw new Error(`${call.actor.action} asked for no leave`);
-      if (call.revoked) throw revoked();
-      return outcome;
-    } catch (error) {
-      throw call.revoked ? revoked() : error;
-    } finally {
-      this.#running.delete(call);
-    }
+  /** Where strangers knock too often, that is the answer. */
+  #refused(actor: CallActor, error: unknown): never {
+    this.#options.limits.chargeAddress(actor.address, strangerCost);
+    throw error;
   }
 
   /** Changes that were made told of themselves; what is left is told here: refusals, and what came to nothing. */

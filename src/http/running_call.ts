@@ -34,6 +34,8 @@ export class RunningCall implements Call {
   reach: Reach = 'all';
   permitted = false;
   revoked = false;
+  /** Where it is among those that run. */
+  at = -1;
   readonly #outgoing: ServerResponse;
   readonly #pageTokenKey: Uint8Array;
   readonly #scope: string;
@@ -69,10 +71,32 @@ export class RunningCall implements Call {
     return { read: (token) => tokenOf(token, key, scope), make: (after) => signPageToken(key, scope, after) };
   }
 
+  permit(reach: Reach): void {
+    this.reach = reach;
+    this.permitted = true;
+  }
+
   /** Its credentials are no longer good: what it waits for is stopped. */
   revoke(): void {
     this.revoked = true;
     this.#controller?.abort();
+  }
+}
+
+/** Those that run. A list in which the last takes the room of one that ends: a set would be made anew all the time. */
+export class RunningCalls {
+  readonly all: RunningCall[] = [];
+
+  add(call: RunningCall): void {
+    call.at = this.all.length;
+    this.all.push(call);
+  }
+
+  remove(call: RunningCall): void {
+    const last = this.all.pop();
+    if (last === undefined || last === call) return;
+    this.all[call.at] = last;
+    last.at = call.at;
   }
 }
 
