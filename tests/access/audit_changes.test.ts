@@ -1,0 +1,258 @@
+// Every endpoint that changes something leaves one line in the audit trail for each call: when it changed it, when it was refused,
+// when it failed. Read off the declarations, so that a new endpoint is held to it too; statements and tasks apart.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { changes } from '../../src/standard/endpoint.ts';
+import type { Operation } from '../../src/standard/openapi.ts';
+import { bodyOf, fixtureOf, freshName, makeFor } from '../every_endpoint/fixtures.ts';
+import {
+  call,
+  exampleBody,
+  nameOf,
+  operations,
+  type Params,
+  pathOf,
+  titleOf,
+} from '../every_endpoint/operation_call.ts';
+import { type Reply, start, type TestServer, uri } from '../server.ts';
+import { grant, newPerson, type Person } from './people.ts';
+
+interface Event {
+  readonly action: string;
+  readonly outcome: string;
+  readonly principal: string | null;
+  readonly principalId: string | null;
+  readonly address: string | null;
+  readonly target: string | null;
+  readonly objectId: string | null;
+  readonly details: Readonly<Record<string, unknown>> | null;
+}
+
+let server: TestServer;
+let nobody: Person;
+before(async () => {
+  server = await start({ failedLoginsPerAddressMax: 1_000_000 });
+  nobody = await newPerson(server, 'nobody');
+});
+after(() => server.close());
+
+async function eventsOf(requestId: string): Promise<Event[]> {
+  return (await server.post('/api/v2/audit_events/search', { requestId })).is(200).at('auditEvents');
+}
+
+const keyOf = ({ endpoint }: Operation) => endpoint.action ?? endpoint.verb;
+const changing = operations.filter(({ endpoint }) => changes(endpoint));
+/** What an engine does is told before, too. */
+const isBegun = ({ outcome }: Event) => outcome === 'begun';
+
+/** A call of the operation as its fixture has it, on something new. */
+async function prepared(operation: Operation): Promise<{ readonly path: string; readonly body: object | undefined }> {
+  const { category, endpoint, nameInPath } = operation;
+  const fixture = fixtureOf(category);
+  const params: Params = await makeFor(category, keyOf(operation), server);
+  const name = fixture.nameOfNew ?? freshName();
+  const isCreate = endpoint.verb === 'create';
+  const path = pathOf(operation.path, isCreate ? { ...params, [category.parameter]: name } : params);
+  if (!endpoint.body) return { path, body: undefined };
+  if (fixture.refused?.[keyOf(operation)]) return { path, body: exampleBody(operation) };
+  const given = bodyOf(category, keyOf(operation), params);
+  return { path, body: isCreate && !nameInPath && endpoint.named !== false ? { name, ...given } : given };
+}
+
+function ask(operation: Operation, path: string, body: object | undefined, authorization?: string | null) {
+  const requestId = randomUUID();
+  const headers = {
+    'x-service-request-id': requestId,
+    ...(authorization === undefined ? {} : { authorization: authorization ?? undefined }),
+  };
+  return { requestId, reply: call(server, operation, path, { headers, ...(body ? { body } : {}) }) };
+}
+
+/** One for each object that a call made, of which one is mostly all. */
+function requireOne(events: readonly Event[], wanted: Partial<Event>, what: string): void {
+  const told = events.filter((one) => !isBegun(one));
+  assert.ok(told.length > 0, `${what} leaves no line`);
+  const objects = told.map(({ objectId }) => objectId);
+  assert.equal(new Set(objects).size, objects.length, `${what} leaves more than one line: ${JSON.stringify(told)}`);
+  for (const event of told) assert.partialDeepStrictEqual(event, wanted, what);
+}
+
+describe('a change leaves one line', () => {
+  for (const operation of changing)
+    test(titleOf(operation), async () => {
+      const { path, body } = await prepared(operation);
+      const refused = fixtureOf(operation.category).refused?.[keyOf(operation)];
+      const { requestId, reply } = ask(operation, path, body);
+      const got = await reply;
+      if (got.status === 202) (await server.ended(got)).is(200, '0', { state: 'succeeded' });
+      assert.equal(got.code, refused ?? '0', got.text);
+      const events = await eventsOf(requestId);
+      requireOne(
+        events,
+        {
+          action: nameOf(operation),
+          outcome: refused ?? '0',
+          principal: 'root',
+          principalId: 'root',
+          address: '127.0.0.1',
+          target: path.split('?')[0] as string,
+        },
+        titleOf(operation),
+      );
+      const objects = events.map(({ objectId }) => objectId);
+      if (refused === undefined && !nothingChanges.has(nameOf(operation)))
+        assert.ok(
+          objects.some((one) => one !== null),
+          `${titleOf(operation)} names no object`,
+        );
+    });
+});
+
+/** Those that find on what they are called all as they would make it, or forget what is no object. */
+const nothingChanges = new Set([
+  'queries.delete',
+  'queries.cancel',
+  'tasks.cancel',
+  'warehouses.resume',
+  'backends.enable',
+]);
+
+describe('a refusal leaves one line', () => {
+  for (const operation of changing)
+    test(titleOf(operation), async () => {
+      const { path, body } = await prepared(operation);
+      const target = path.split('?')[0] as string;
+      const stranger = ask(operation, path, body, null);
+      (await stranger.reply).is(401, 'UNAUTHENTICATED');
+      const wanted = {
+        action: nameOf(operation),
+        outcome: 'UNAUTHENTICATED',
+        target,
+      };
+      // Strangers are counted when they are many; what is told of each of the first is told in audit_chain.test.ts.
+      const told = await eventsOf(stranger.requestId);
+      if (told.length > 0)
+        requireOne(
+          told,
+          { ...wanted, principal: null, principalId: null, address: '127.0.0.1' },
+          'without credentials',
+        );
+      const forbidden = ask(operation, path, body, `Bearer ${nobody.token}`);
+      (await forbidden.reply).is(403, 'FORBIDDEN');
+      requireOne(
+        await eventsOf(forbidden.requestId),
+        { ...wanted, outcome: 'FORBIDDEN', principal: 'nobody', address: '127.0.0.1' },
+        'without a grant',
+      );
+    });
+});
+
+describe('a change that failed leaves its code, and no 0', () => {
+  for (const operation of changing.filter(({ endpoint }) => endpoint.body))
+    test(titleOf(operation), async () => {
+      const { path } = await prepared(operation);
+      const { requestId, reply } = ask(operation, path, { 'no such field': 1 });
+      const { code } = await reply;
+      assert.notEqual(code, '0');
+      requireOne(await eventsOf(requestId), { outcome: code, principal: 'root' }, titleOf(operation));
+    });
+
+  for (const operation of changing.filter(({ endpoint, method }) => endpoint.verb === 'create' && method === 'post'))
+    test(`${titleOf(operation)}, which is there`, async () => {
+      if (operation.endpoint.named === false || fixtureOf(operation.category).refused?.create) return;
+      const { path, body } = await prepared(operation);
+      (await ask(operation, path, body).reply).is(201);
+      const { requestId, reply } = ask(operation, path, body);
+      (await reply).is(400, 'OBJECT_ALREADY_EXISTS');
+      requireOne(await eventsOf(requestId), { outcome: 'OBJECT_ALREADY_EXISTS', objectId: null }, titleOf(operation));
+    });
+});
+
+describe('a statement', () => {
+  const database = 'audited';
+  let requestId = '';
+  before(async () => {
+    (await server.put(uri`/databases/${database}`)).is(201);
+    const columns = [{ name: 'id', type: 'INT' }];
+    (await server.put(uri`/databases/${database}/tables/t`, { columns, primaryKey: ['id'] })).is(201);
+  });
+  const send = (sql: string, more: object = {}, token = server.token): Promise<Reply> => {
+    requestId = randomUUID();
+    const headers = { 'x-service-request-id': requestId, authorization: `Bearer ${token}` };
+    return server.request('POST', uri`/databases/${database}/query`, { headers, body: { sql, ...more } });
+  };
+  const outcomes = async () => (await eventsOf(requestId)).map(({ outcome }) => outcome);
+
+  test('that writes is told before and after, without its literals', async () => {
+    (await send('INSERT INTO t VALUES (7654321)')).is(200);
+    const events = await eventsOf(requestId);
+    assert.deepEqual(
+      events.map(({ outcome }) => outcome),
+      ['begun', '0'],
+    );
+    assert.deepEqual(events[0]?.details?.tables, ['default.audited.t']);
+    assert.ok(!JSON.stringify(events).includes('7654321'));
+    assert.deepEqual(
+      events.map(({ action, principal }) => `${action} ${principal}`),
+      Array(2).fill('databases.query root'),
+    );
+  });
+
+  test('that fails while it writes leaves its code', async () => {
+    (await send('INSERT INTO t VALUES (7654321)')).is(400, 'CONSTRAINT_VIOLATED');
+    assert.deepEqual(await outcomes(), ['begun', 'CONSTRAINT_VIOLATED']);
+  });
+
+  test('that reads leaves none', async () => {
+    (await send('SELECT * FROM t')).is(200);
+    assert.deepEqual(await outcomes(), []);
+  });
+
+  test('that is refused leaves one', async () => {
+    (await send('INSERT INTO t VALUES (2)', {}, nobody.token)).is(403, 'FORBIDDEN');
+    assert.deepEqual(await outcomes(), ['FORBIDDEN']);
+  });
+
+  test('that a task runs is told of by the task, and so is its refusal', async () => {
+    await grant(server, 'users/nobody', [
+      ['use', '/warehouses/default'],
+      ['own', '/catalogs/default/databases/audited'],
+    ]);
+    const about = async (task: string) => {
+      const found = await server.post('/api/v2/audit_events/search', { action: 'tasks.run', principal: 'nobody' });
+      return found.at<Event[]>('auditEvents').filter((one) => JSON.stringify(one).includes(task));
+    };
+    const written = await send('INSERT INTO t VALUES (3)', { waitSeconds: 0 }, nobody.token);
+    (await server.ended(written)).is(200, '0', { state: 'succeeded' });
+    const { queryId } = (await server.get(written.at('uri'))).at<{ queryId: string }>('result');
+    assert.deepEqual(
+      (await about(queryId)).map(({ outcome }) => outcome),
+      ['begun', '0'],
+    );
+    const refused = await send('INSERT INTO t SELECT count(*) FROM elsewhere.t', { waitSeconds: 0 }, nobody.token);
+    const ended = await server.ended(refused);
+    assert.equal(ended.at('error', 'code'), 'FORBIDDEN');
+    assert.deepEqual(
+      (await about(refused.at('taskId'))).map(({ outcome }) => outcome),
+      ['FORBIDDEN'],
+    );
+  });
+});
+
+test('what a wrong path asks for leaves nothing, and what is beside the API is told when it is refused', async () => {
+  const count = async () => (await server.post('/api/v2/audit_events/verify')).is(200).at<number>('eventCount');
+  await server.post('/api/v2/audit_events/search');
+  const before = await count();
+  await server.send('GET', '/api/v2/nothing');
+  await server.send('GET', '/metrics', { headers: { authorization: `Bearer ${nobody.token}` } });
+  const events = (await server.post('/api/v2/audit_events/search', { action: 'metrics' })).at<Event[]>('auditEvents');
+  assert.partialDeepStrictEqual(events, [{ outcome: 'FORBIDDEN', principal: 'nobody', target: '/metrics' }]);
+  assert.equal(await count(), before + 1);
+});
+
+test('the trail is whole after all this', async () => {
+  const verdict = (await server.post('/api/v2/audit_events/verify')).is(200);
+  assert.deepEqual(verdict.at('faults'), []);
+  assert.equal(verdict.at<unknown[]>('heads').length, 1);
+});
