@@ -133,6 +133,12 @@ async function mayGrant(privilege: Privilege, target: Target, context: Context):
   return (await decisions.may(principal, 'grant', target)) && (await decisions.may(principal, privilege, target));
 }
 
+/** Who may not see a user or a role is not told whether it is there, nor what it was granted. */
+async function requireSeen(category: string, path: readonly Segment[], context: Context): Promise<void> {
+  const permission = { privilege: 'read', on: 'object', orSelf: true } as const;
+  await context.access.decisions.authorise(context.call.principal, permission, { category, path });
+}
+
 /** Scopes of a token, as the ids that they hang on. What is not there is refused as what one may not do anything with. */
 export async function scopesOf(scopes: readonly { privilege: Privilege; on: string }[], context: Context) {
   const found = [];
@@ -252,10 +258,10 @@ const readers = ({ singular, self, pathOf, require }: Grantees) => [
   }),
 ];
 
-const makeGrant = ({ singular, pathOf, require }: Grantees) =>
+const makeGrant = ({ parent, singular, pathOf, require }: Grantees) =>
   create({
     summary: `Grants a privilege to a ${singular}.`,
-    description: 'The caller needs `grant` and the privilege itself on what it is on.',
+    description: `The caller needs \`grant\` and the privilege itself on what it is on, and \`read\` on the ${singular}.`,
     permission: { privilege: 'grant', on: 'target' },
     codes: ['OBJECT_NOT_FOUND', 'OBJECT_ALREADY_EXISTS'],
     body: Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false }),
@@ -266,6 +272,7 @@ const makeGrant = ({ singular, pathOf, require }: Grantees) =>
       const { privilege, on, name } = body as typeof body & { name?: string };
       const target = targetOf(on, '/on');
       if (!(await mayGrant(privilege, target, context))) throw forbidden('grant', target);
+      await requireSeen(parent, pathOf(path), context);
       context.call.permitted = true;
       const grantee = await require(path, context);
       const ids = await idsOf(target, context);
@@ -285,26 +292,19 @@ const makeGrant = ({ singular, pathOf, require }: Grantees) =>
     },
   });
 
-const revoke = ({ parent, pathOf }: Grantees) =>
+const revoke = ({ parent, singular, pathOf }: Grantees) =>
   remove({
     summary: 'Revokes a grant.',
-    description: 'The caller needs `grant` and the privilege itself on what it is on.',
+    description: `The caller needs \`grant\` and the privilege itself on what it is on, and \`read\` on the ${singular}.`,
     permission: { privilege: 'grant', on: 'target' },
     handle: async ({ path }, context) => {
+      await requireSeen(parent, pathOf(path), context);
       const chain = await context.catalog.find(pathOf(path));
       const grant = chain && context.directory.grantsOf(last(chain).id).get(path.grantId as string);
       const target = grant && targetOf(await uriOfIds(grant.path, context), '/on');
-      if (!grant || !target || !(await mayGrant(grant.privilege, target, context))) {
-        // Who may not see the grants of the other is not told which there are, nor what they are on.
-        const { decisions } = context.access;
-        const { principal } = context.call;
-        const place = { category: parent, path: pathOf(path) };
-        await decisions.authorise(principal, { privilege: 'read', on: 'object', orSelf: true }, place);
-        if (grant && target) throw forbidden('grant', target);
-        context.call.permitted = true;
-        return deleted(false);
-      }
+      if (target && !(await mayGrant(grant.privilege, target, context))) throw forbidden('grant', target);
       context.call.permitted = true;
+      if (!grant) return deleted(false);
       return deleted(await context.grants.remove(grant, context.call.actor));
     },
   });
