@@ -1,0 +1,170 @@
+// Who may call every endpoint, by what was granted: nothing, on something beside, all but what is needed; exactly that, on what
+// is above, by a role, by ownership. All driven by the declarations: an endpoint that is new is tested as its declaration says.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { privileges } from '../../src/model/privileges.ts';
+import type { Operation } from '../../src/standard/openapi.ts';
+import type { Given } from '../access/people.ts';
+import { type Reply, type TestServer, uri } from '../server.ts';
+import { also, openToAll, submitted } from './access_needs.ts';
+import {
+  above,
+  as,
+  attempt,
+  besides,
+  fresh,
+  granted,
+  keyOf,
+  onPlace,
+  type Place,
+  placeOf,
+  privilegeOf,
+  type Somebody,
+  somebody,
+  startWorld,
+  type World,
+  wasAllowed,
+} from './access_world.ts';
+import { nameOf, operations, type Params, titleOf } from './operation_call.ts';
+
+let world: World;
+let server: TestServer;
+/** By what they have: `nothing`, `all but <privilege>`, `role` (only what that role has), and what a test gives them. */
+const people = new Map<string, Somebody>();
+const who = (what: string) => people.get(what) as Somebody;
+
+before(async () => {
+  world = await startWorld();
+  server = world.server;
+  for (const what of ['nothing', 'beside', 'exactly', 'above', 'role', 'owner'])
+    people.set(what, await somebody(server));
+  (await server.put('/api/v2/roles/readers', { members: [who('role').name] })).is(201);
+  for (const lacking of privileges) {
+    const person = await somebody(server);
+    people.set(`all but ${lacking}`, person);
+    for (const privilege of privileges.filter((one) => one !== lacking && one !== 'own'))
+      (await server.post(`${person.path}/grants`, { privilege, on: '/api/v2' })).is(201);
+  }
+});
+after(() => server.close());
+
+const isFirst = (operation: Operation) =>
+  operations.find(({ endpoint }) => endpoint === operation.endpoint) === operation;
+/** What it leaves as it was can be tried again on the same object. */
+const isReading = ({ endpoint }: Operation) => endpoint.permission.privilege === 'read' && endpoint.creates !== true;
+const extrasOf = (operation: Operation, params: Params): Given[] =>
+  (also[nameOf(operation)] ?? []).map(({ given }) => given(params, operation));
+
+function refused(reply: Reply, what: string): void {
+  assert.equal(`${reply.status} ${reply.code}`, '403 FORBIDDEN', `${what}: ${reply.request}: ${reply.text}`);
+}
+function allowed(operation: Operation, reply: Reply, what: string): void {
+  assert.ok(wasAllowed(operation, reply), `${what}: ${reply.request}: ${reply.text.slice(0, 500)}`);
+}
+
+/** What a list or a search showed. */
+const itemsOf = (reply: Reply) => Object.values(reply.result).find(Array.isArray) as { name?: string }[] | undefined;
+
+async function nothingIsGranted(operation: Operation, params: Params): Promise<void> {
+  const nobody = who('nothing');
+  const reply = await attempt(nobody, operation, params);
+  if (openToAll[nameOf(operation)] === undefined) return refused(reply, 'nothing granted');
+  reply.is(200);
+  const others = itemsOf(reply)?.filter(({ name }) => name !== nobody.name) ?? [];
+  if (keyOf(operation) !== 'identify') assert.deepEqual(others, [], `shown without a grant: ${reply.text}`);
+}
+
+async function tooLittleIsGranted(operation: Operation, params: Params, place: Place): Promise<void> {
+  if (openToAll[nameOf(operation)] !== undefined) return;
+  const privilege = privilegeOf(operation);
+  const beside = await besides(server, place);
+  const extras = extrasOf(operation, params);
+  await who('beside').with([['own', beside], ...extras], async () =>
+    refused(await attempt(who('beside'), operation, params), `own on ${beside}`),
+  );
+  const lacking = who(`all but ${privilege}`);
+  refused(await attempt(lacking, operation, params), `everything but ${privilege}`);
+  for (const extra of extras) {
+    const rest: Given[] = [[privilege, onPlace(place)], ...extras.filter((one) => one !== extra)];
+    const reply = await who('exactly').with(rest, () => attempt(who('exactly'), operation, params));
+    assert.ok(
+      !wasAllowed(operation, reply),
+      `${nameOf(operation)} does not need ${extra}: take it from access_needs.ts`,
+    );
+  }
+}
+
+/** Who has what is needed, in each of the ways to have it. */
+async function enoughIsGranted(operation: Operation, params: Params, onlyExactly: boolean): Promise<void> {
+  const privilege = privilegeOf(operation);
+  const kept = isReading(operation) ? params : undefined;
+  const trial = async (what: string, on: (place: Place) => string) => {
+    const person = who(what);
+    const grantee = what === 'role' ? uri`/roles/readers` : person.path;
+    const object = kept ?? (await fresh(server, operation));
+    const given: Given[] = [[privilege, on(placeOf(operation, object))], ...extrasOf(operation, object)];
+    await granted(server, grantee, given, async () =>
+      allowed(operation, await attempt(person, operation, object), `${what}: ${given}`),
+    );
+  };
+  await trial('exactly', onPlace);
+  if (onlyExactly) return;
+  await trial('above', above);
+  await trial('above', () => '');
+  await trial('role', onPlace);
+}
+
+async function ownershipIsEnough(operation: Operation, params: Params): Promise<void> {
+  const owner = who('owner');
+  if (submitted.includes(operation.category.name)) {
+    if (operation.endpoint.on === 'collection') return;
+    const toSubmit: Given[] = [
+      ['use', '/warehouses/default'],
+      ['read', '/catalogs/default'],
+    ];
+    const own = await owner.with(toSubmit, () => fresh(owner, operation));
+    return allowed(operation, await attempt(owner, operation, own), 'who submitted it');
+  }
+  const object = isReading(operation) ? params : await fresh(server, operation);
+  const { top, path } = placeOf(operation, object);
+  const owned = path.findLastIndex(({ category }) => 'owner' in category.record.properties);
+  if (owned < 0) return;
+  const on = `/api/v2${onPlace({ top, path: path.slice(0, owned + 1) })}`;
+  (await server.patch(on, { owner: owner.name })).is(200);
+  await owner.with(extrasOf(operation, object), async () =>
+    allowed(operation, await attempt(owner, operation, object), `owner of ${on}`),
+  );
+}
+
+/** To be the user that the path names, and not by a token that is confined. */
+async function beingItIsEnough(operation: Operation): Promise<void> {
+  if (operation.endpoint.permission.orSelf !== true || !operation.path.includes('/users/{user}')) return;
+  const params = await fresh(server, operation);
+  const extras = extrasOf(operation, params);
+  const token = async (name: string, scopes?: object) =>
+    as(server, (await server.post(uri`/users/${params.user as string}/tokens`, { name, ...scopes })).at('secret'));
+  const confined = await token('confined', { scopes: [{ privilege: 'own', on: '/api/v2' }] });
+  const self = await token('whole');
+  await granted(server, uri`/users/${params.user as string}`, extras, async () => {
+    refused(await attempt(confined, operation, params), 'the user by a confined token');
+    allowed(operation, await attempt(self, operation, params), 'the user');
+  });
+}
+
+test('the tables of access_needs.ts name endpoints that there are', () => {
+  const names = new Set(operations.map(nameOf));
+  for (const name of Object.keys({ ...also, ...openToAll })) assert.ok(names.has(name), `there is no ${name}`);
+});
+
+for (const operation of operations) {
+  test(`${nameOf(operation)}: ${titleOf(operation)}`, async () => {
+    const params = await fresh(server, operation);
+    await nothingIsGranted(operation, params);
+    const first = isFirst(operation);
+    if (first) await tooLittleIsGranted(operation, params, placeOf(operation, params));
+    await enoughIsGranted(operation, params, !first);
+    if (!first) return;
+    await beingItIsEnough(operation);
+    await ownershipIsEnough(operation, params);
+  });
+}

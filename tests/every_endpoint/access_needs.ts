@@ -1,0 +1,90 @@
+// What the tests of access know of endpoints beyond their declarations, each entry with its reason: what they need besides the
+// declared permission, what a permission on a `target` is on, and which of them answer everybody.
+import type { Operation } from '../../src/standard/openapi.ts';
+import type { Given } from '../access/people.ts';
+import type { Params } from './operation_call.ts';
+
+export interface Extra {
+  readonly why: string;
+  readonly given: (params: Params, operation: Operation) => Given;
+}
+
+const warehouse: Extra = { why: 'it runs in that warehouse', given: () => ['use', '/warehouses/default'] };
+const seesRoot: Extra = { why: 'the body names that user', given: () => ['read', '/users/root'] };
+const seesGrantee: Extra = {
+  why: 'who may not see the grantee is not told whether it is there',
+  given: (params, { category }) => {
+    const name = params[category.parent === 'users' ? 'user' : 'role'] as string;
+    return ['read', `/${category.parent}/${encodeURIComponent(name)}`];
+  },
+};
+
+/** By endpoint. Each is tested to be needed. */
+export const also: Readonly<Record<string, readonly Extra[]>> = {
+  'catalogs.create': [{ ...warehouse, why: 'its data is kept there' }],
+  'catalogs.query': [warehouse],
+  'catalogs.explain': [warehouse],
+  'databases.query': [warehouse],
+  'databases.explain': [warehouse],
+  'rows.list': [warehouse],
+  'rows.create': [warehouse],
+  'tables.copy_definition': [
+    {
+      why: 'it makes a table there',
+      given: ({ catalog, database }) => [
+        'create',
+        `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
+      ],
+    },
+  ],
+  'tokens.create': [{ ...warehouse, why: 'nobody confines a token to what he may not do himself' }],
+  'grants.create': [{ why: 'one grants what one has', given: () => ['read', '/warehouses'] }, seesGrantee],
+  'grants.delete': [{ why: 'one revokes what one has', given: () => ['use', '/warehouses'] }, seesGrantee],
+  'roles.update': [
+    {
+      why: 'with members: they may do what the role may',
+      given: ({ role }) => ['grant', `/roles/${encodeURIComponent(role as string)}`],
+    },
+    seesRoot,
+  ],
+  'roles.add_members': [seesRoot],
+};
+
+/** What the permission of endpoints with a `target` is on, by category. */
+export const targets: Readonly<Record<string, string>> = {
+  tasks: 'tasks',
+  pages: 'tasks',
+  queries: 'queries',
+  grants: 'warehouses',
+};
+
+/** Categories of what belongs to who submitted it: nothing needs to be granted on one's own. */
+export const submitted: readonly string[] = ['tasks', 'pages', 'queries'];
+
+const listsOwn = 'a collection at the top is no secret; it shows what the caller may read';
+/** Endpoints that answer who was granted nothing, and why. */
+export const openToAll: Readonly<Record<string, string>> = {
+  'catalogs.list': listsOwn,
+  'warehouses.list': listsOwn,
+  'queries.list': listsOwn,
+  'queries.search': listsOwn,
+  'tasks.list': listsOwn,
+  'users.list': listsOwn,
+  'users.search': listsOwn,
+  'users.identify': 'everybody may know who they are',
+  'roles.list': listsOwn,
+  'roles.search': listsOwn,
+  'identity_providers.list': listsOwn,
+};
+
+/** What grants can be on; in what is not, the grant is on what holds it. */
+export const grantable: readonly string[] = [
+  'catalogs',
+  'databases',
+  'tables',
+  'warehouses',
+  'backends',
+  'users',
+  'roles',
+  'identity_providers',
+];

@@ -1,0 +1,171 @@
+// A server and people with nothing, something, or nearly everything granted; and how they try an endpoint.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startServer } from '../../src/main.ts';
+import type { Privilege } from '../../src/model/privileges.ts';
+import { readSettings, type Settings } from '../../src/settings.ts';
+import type { Category } from '../../src/standard/endpoint.ts';
+import type { Operation } from '../../src/standard/openapi.ts';
+import { type Given, newToken } from '../access/people.ts';
+import { type Reply, TestServer, uri } from '../server.ts';
+import { grantable, targets } from './access_needs.ts';
+import { bodyOf, fixtureOf, freshName, makeFor } from './fixtures.ts';
+import { call, categories, exampleBody, limits, type Params, pathOf, patient } from './operation_call.ts';
+
+const settings: Partial<Settings> = {
+  port: 0,
+  logLevel: 'error',
+  warehouseThreads: 2,
+  warehouseMemoryBytes: 512 * 1024 * 1024,
+  ...limits,
+  ...patient,
+};
+
+export interface World {
+  /** As root. */
+  readonly server: TestServer;
+  /** How many statements the store was given meanwhile, those of the background included. */
+  statementsOf(work: () => Promise<unknown>): Promise<number>;
+}
+
+export async function startWorld(): Promise<World> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'tabularium-access-'));
+  let statements = 0;
+  const injectStore = () => void statements++;
+  const running = await startServer(
+    { ...readSettings(['--data-dir', dataDir], {}), ...settings, dataDir },
+    { injectStore },
+  );
+  const server = new TestServer(running, async () => {
+    await running.close();
+    await rm(dataDir, { recursive: true, force: true });
+  });
+  return {
+    server,
+    statementsOf: async (work) => {
+      const before = statements;
+      await work();
+      return statements - before;
+    },
+  };
+}
+
+/** The same server with other credentials. */
+export function as(server: TestServer, token: string): TestServer {
+  return new TestServer({ url: server.url, token, dataDirectory: server.dataDirectory }, async () => {});
+}
+
+export class Somebody extends TestServer {
+  readonly name: string;
+  readonly #root: TestServer;
+  constructor(root: TestServer, name: string, token: string) {
+    super({ url: root.url, token, dataDirectory: root.dataDirectory }, async () => {});
+    this.name = name;
+    this.#root = root;
+  }
+
+  get path(): string {
+    return uri`/users/${this.name}`;
+  }
+
+  /** Granted for the time of the work. */
+  async with<T>(given: readonly Given[], work: () => Promise<T>): Promise<T> {
+    return granted(this.#root, this.path, given, work);
+  }
+
+  async tokenFor(name: string, scopes?: readonly Given[]): Promise<TestServer> {
+    return as(this.#root, await newToken(this.#root, this.name, name, scopes));
+  }
+}
+
+/** A user with a token, and nothing granted. */
+export async function somebody(server: TestServer, name = freshName(), scopes?: readonly Given[]): Promise<Somebody> {
+  (await server.put(uri`/users/${name}`)).is(201);
+  return new Somebody(server, name, await newToken(server, name, 'test', scopes));
+}
+
+export async function granted<T>(
+  server: TestServer,
+  grantee: string,
+  given: readonly Given[],
+  work: () => Promise<T>,
+): Promise<T> {
+  const made: string[] = [];
+  for (const [privilege, on] of given) {
+    const reply = await server.put(`${grantee}/grants`, { privilege, on: `/api/v2${on}` });
+    made.push(reply.is(201).at('uri'));
+  }
+  const result = await work();
+  for (const grant of made) (await server.delete(grant)).is(200);
+  return result;
+}
+
+/** Where a privilege is needed: under a collection at the top, on an object or, with no path, on all of it. */
+export interface Place {
+  readonly top: string;
+  readonly path: readonly { readonly category: Category; readonly name: string }[];
+}
+
+const parentOf = (category: Category) => categories.find(({ name }) => name === category.parent);
+
+/** The declared permission of an operation, as far up as something can be granted. */
+export function placeOf({ category, endpoint }: Operation, params: Params): Place {
+  const { permission, on } = endpoint;
+  if (permission.on === 'target') return { top: targets[category.name] as string, path: [] };
+  const chain: Category[] = [];
+  for (let at: Category | undefined = category; at; at = parentOf(at)) chain.unshift(at);
+  if (permission.on === 'parent' || on === 'collection') chain.pop();
+  while (chain.length > 0 && !grantable.includes(chain.at(-1)?.name as string)) chain.pop();
+  return {
+    top: (chain[0] ?? rootOf(category)).name,
+    path: chain.map((one) => ({ category: one, name: params[one.parameter] as string })),
+  };
+}
+
+function rootOf(category: Category): Category {
+  const parent = parentOf(category);
+  return parent ? rootOf(parent) : category;
+}
+
+/** Under /api/v2, as a grant names it. */
+export function onPlace({ top, path }: Place): string {
+  if (path.length === 0) return `/${top}`;
+  return path.map(({ category, name }) => `/${category.name}/${encodeURIComponent(name)}`).join('');
+}
+
+/** What holds a place: an object, the collection, or everything. */
+export function above({ top, path }: Place): string {
+  return path.length === 0 ? '' : onPlace({ top, path: path.slice(0, -1) });
+}
+
+/** Something of the same kind beside it. */
+export async function besides(server: TestServer, { top, path }: Place): Promise<string> {
+  const last = path.at(-1);
+  if (!last) return top === 'roles' ? '/identity_providers' : '/roles';
+  const params = await fixtureOf(last.category).make(server);
+  return onPlace({ top, path: path.map(({ category }) => ({ category, name: params[category.parameter] as string })) });
+}
+
+export const keyOf = ({ endpoint }: Operation) => endpoint.action ?? endpoint.verb;
+export const privilegeOf = ({ endpoint }: Operation): Privilege => endpoint.permission.privilege;
+
+export const fresh = (server: TestServer, operation: Operation) =>
+  makeFor(operation.category, keyOf(operation), server);
+
+/** Calls an endpoint with everything right. */
+export function attempt(who: TestServer, operation: Operation, params: Params): Promise<Reply> {
+  const { category, endpoint, nameInPath } = operation;
+  const { nameOfNew = freshName(), refused } = fixtureOf(category);
+  const isNew = endpoint.verb === 'create' && endpoint.named !== false;
+  const path = pathOf(operation.path, isNew ? { ...params, [category.parameter]: nameOfNew } : params);
+  if (!endpoint.body) return call(who, operation, path);
+  if (refused?.[keyOf(operation)]) return call(who, operation, path, { body: exampleBody(operation) });
+  const given = bodyOf(category, keyOf(operation), params);
+  return call(who, operation, path, { body: isNew && !nameInPath ? { name: nameOfNew, ...given } : given });
+}
+
+/** Whether it was done, or refused for another reason than who asked. */
+export function wasAllowed(operation: Operation, { status, code }: Reply): boolean {
+  return status < 300 || code === fixtureOf(operation.category).refused?.[keyOf(operation)];
+}
