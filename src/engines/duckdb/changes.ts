@@ -6,7 +6,7 @@ import type { CatalogRef, Change, ChangeCost, DatabaseRef, TableRef } from '../e
 import { planAlteration, type Work } from './alter_table.ts';
 import { brokenByAlteration, isConstraintError } from './broken_constraints.ts';
 import { attachCatalog, detachCatalog, removeCatalog } from './catalog_files.ts';
-import { qualifiedSchema, qualifiedTable, quoteIdentifier } from './identifiers.ts';
+import { qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from './identifiers.ts';
 import { inTransaction, isConflict, rememberStep, retryingConflicts, rowsOf } from './steps.ts';
 import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from './table_text.ts';
 
@@ -142,7 +142,7 @@ async function renameTable(
     `ALTER TABLE ${qualifiedTable(from)} RENAME TO ${quoteIdentifier(to)}`;
   await onceIn(connection, table.catalog, step, async () => {
     for (const index of await indexesOf(connection, table)) await connection.run(dropIndexText(table, index));
-    if (newName.toLowerCase() === table.table.toLowerCase()) {
+    if (sameName(newName, table.table)) {
       const between: TableRef = { ...table, table: `__tabularium_${step}` };
       await connection.run(rename(table, between.table));
       await connection.run(rename(between, newName));
@@ -178,7 +178,7 @@ async function costOfRenamedDatabase(
   connection: DuckDBConnection,
   { database, newName, tables }: ChangeOf<'renameDatabase'>,
 ): Promise<ChangeCost> {
-  if (database.database.toLowerCase() === newName.toLowerCase()) return 'instant';
+  if (sameName(database.database, newName)) return 'instant';
   if (tables.length >= movedTablesMin) return 'rewrite';
   let rows = 0;
   for (const table of tables) rows += await countRows(connection, { ...database, table: table.name });
@@ -191,8 +191,8 @@ async function renameDatabase(
   { database, newName, tables }: ChangeOf<'renameDatabase'>,
   { step, signal }: ApplyOptions,
 ): Promise<void> {
-  // To DuckDB names that differ in case only are one; and the catalog alone tells callers how the name is written.
-  if (database.database.toLowerCase() === newName.toLowerCase()) return;
+  // What is one name to DuckDB needs no change of it; the catalog alone tells callers how the name is written.
+  if (sameName(database.database, newName)) return;
   const renamed: DatabaseRef = { ...database, database: newName };
   await onceIn(connection, database.catalog, step, async () => {
     // Where it is there, it is DuckDB's own `main`: the catalog has seen to it that no other is.

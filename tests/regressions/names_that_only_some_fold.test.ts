@@ -1,0 +1,27 @@
+// A database is renamed in the case of a letter beyond ASCII. The engine folds ASCII alone, so that to it this is another name;
+// it was taken for the same, and tables could not be made in the database any more.
+import { after, before, test } from 'node:test';
+import { start, type TestServer, uri } from '../server.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await start();
+});
+after(() => server.close());
+
+for (const [from, to] of [
+  ['naïve', 'NAÏVE'],
+  ['ωmega', 'Ωmega'],
+  ['plain', 'PLAIN'],
+] as const)
+  test(`${from} → ${to}`, async () => {
+    const columns = [{ name: 'n', type: 'INT' }];
+    (await server.post('/api/v2/databases', { name: from })).is(201);
+    (await server.post(uri`/databases/${from}/tables`, { name: 'ä', columns })).is(201);
+    (await server.post(uri`/databases/${from}/tables/${'ä'}/rows`, { rows: [[1]] })).is(201);
+    (await server.post(uri`/databases/${from}/rename`, { newName: to })).is(200);
+    (await server.post(uri`/databases/${to}/tables`, { name: 'u', columns })).is(201);
+    (await server.post(uri`/databases/${to}/tables/${'ä'}/rename`, { newName: 'Ä' })).is(200);
+    (await server.query(to, 'SELECT * FROM "Ä"')).is(200, '0', { rowCount: 1 });
+    (await server.delete(uri`/databases/${to}?cascade=true`)).is(200);
+  });
