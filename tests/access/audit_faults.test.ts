@@ -1,0 +1,152 @@
+// Changes that are broken off, by an error or by the death of the server: the audit trail says that a change was made if and only if
+// it was, once; and the trail is whole. The machinery is that of tests/faults.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Answer, Api } from '../faults/api.ts';
+import { differences, type World } from '../faults/expectation.ts';
+import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
+import { FaultyServer } from '../faults/faulty_server.ts';
+import { type Scenario, scenarios } from '../faults/scenarios.ts';
+import { ServerProcess } from '../faults/server_process.ts';
+
+interface Event {
+  readonly sequence: number;
+  readonly action: string;
+  readonly outcome: string;
+  readonly principal: string | null;
+  readonly requestId: string | null;
+  readonly address: string | null;
+  readonly objectId: string | null;
+}
+
+const broken = [
+  'create a catalog',
+  'create a database',
+  'create a table with keys and a default',
+  'rename a table with a unique key',
+  'add a column',
+  'drop a table',
+].map((name) => {
+  const scenario = scenarios.find((one) => one.name === name);
+  assert.ok(scenario, name);
+  return scenario;
+});
+const stepsMax = 100;
+const taskWaitMs = 20_000;
+let ids = 0;
+
+const events = async (api: Api) => (await api.all('/api/v2/audit_events', 'auditEvents')) as unknown as Event[];
+
+/** Whether the change was made; it must have been, or not, as a whole. */
+async function isMade(world: World, { before: was, after: is, name }: Scenario, id: string): Promise<boolean> {
+  if ((await differences(world, is(id))).length === 0) return true;
+  assert.deepEqual(await differences(world, was(id)), [], `${name} is half made`);
+  return false;
+}
+
+/** The lines since `since`, held to what came of the change. Returns their outcomes. */
+async function lines(world: World, scenario: Scenario, id: string, since: number, what: string): Promise<string[]> {
+  const made = await isMade(world, scenario, id);
+  const told = (await events(world.api)).filter(({ sequence, action }) => sequence > since && action !== 'refusals');
+  const successes = told.filter(({ outcome }) => outcome === '0');
+  assert.equal(successes.length, made ? 1 : 0, `${what}, made: ${made}: ${JSON.stringify(told)}`);
+  for (const { principal, requestId, address } of told)
+    assert.deepEqual([principal, typeof requestId, address], ['root', 'string', '127.0.0.1'], what);
+  if (made) assert.notEqual(successes[0]?.objectId, null);
+  assert.equal(new Set(told.map(({ requestId }) => requestId)).size <= 1, true, `${what}: of one request`);
+  return told.map(({ outcome }) => outcome);
+}
+
+async function requireWhole(api: Api): Promise<void> {
+  const verdict = await api.post('/api/v2/audit_events/verify');
+  assert.deepEqual([verdict.status, verdict.result.faults], [200, []]);
+}
+
+describe('a change that is broken off by an error', () => {
+  let server: FaultyServer;
+  const all = new Set<string>();
+  before(async () => {
+    server = await FaultyServer.start();
+  });
+  after(async () => {
+    await server.stop();
+    await server.remove();
+  });
+
+  for (const scenario of broken)
+    test(scenario.name, { timeout: 120_000 }, async (t) => {
+      const seen: string[] = [];
+      for (const [point, lasting] of [
+        ['store', false],
+        ['store', true],
+        ['before', false],
+        ['after', false],
+      ] as const)
+        for (let n = 1; ; n++) {
+          assert.ok(n < stepsMax, 'the change comes to no end');
+          const outcome = await breakOff(server, scenario, { point, n, lasting });
+          if (outcome === 'unharmed') break;
+          seen.push(...outcome);
+        }
+      t.diagnostic([...new Set(seen)].join(', '));
+      for (const outcome of seen) all.add(outcome);
+    });
+
+  test('leaves the trail whole, and is finished or undone', async () => {
+    await requireWhole(server.api);
+    assert.ok(all.has('0') && all.size > 1, [...all].join());
+  });
+});
+
+async function breakOff(server: FaultyServer, scenario: Scenario, fault: Fault): Promise<'unharmed' | string[]> {
+  const id = `a${++ids}`;
+  await scenario.prepare(server.api, id);
+  const since = (await events(server.api)).at(-1)?.sequence ?? 0;
+  server.plan.arm(fault);
+  const answer: Answer = await server.api.send(scenario.request(id));
+  const struck = server.plan.disarm();
+  await server.services.catalog.recover();
+  await server.api.endOfTasks(taskWaitMs);
+  const what = `${scenario.name}, ${JSON.stringify(fault)}, answered ${answer.code}`;
+  const outcomes = await lines(server, scenario, id, since, what);
+  if (struck === undefined) assert.deepEqual([answer.code, outcomes], ['0', ['0']], what);
+  // It was heard of, unless what could not write a line was all that happened.
+  assert.ok(outcomes.length > 0 || answer.status >= 500, what);
+  return struck === undefined ? 'unharmed' : outcomes;
+}
+
+test('a change during which the server is killed', { timeout: 240_000 }, async (t) => {
+  const server = await ServerProcess.onEmptyDirectory();
+  const came = { finished: 0, undone: 0, untold: 0 };
+  try {
+    for (const scenario of broken.slice(1, 4))
+      for (const [point, n] of [
+        ['before', 1],
+        ['after', 1],
+        ['store', 8],
+        ['store', 11],
+      ] as readonly (readonly [FaultPoint, number])[]) {
+        const id = `k${++ids}`;
+        await scenario.prepare(server.api, id);
+        const since = (await events(server.api)).at(-1)?.sequence ?? 0;
+        await server.arm('server', { point, n, lasting: false });
+        const answer = await server.api.send(scenario.request(id));
+        if (answer.status === 0) await server.exited(5000);
+        else await server.disarm();
+        if (!server.runs) await server.start();
+        await server.recover();
+        await server.api.endOfTasks(taskWaitMs);
+        const outcomes = await lines(server, scenario, id, since, `${scenario.name}, killed at ${point} ${n}`);
+        if (outcomes.includes('0')) came.finished++;
+        else if (outcomes.length > 0) came.undone++;
+        else came.untold++;
+      }
+    t.diagnostic(JSON.stringify(came));
+    await requireWhole(server.api);
+    assert.ok(came.finished > 0 && came.undone > 0, JSON.stringify(came));
+    await server.stop();
+    await server.remove();
+  } finally {
+    await server.kill();
+  }
+});
