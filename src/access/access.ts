@@ -36,6 +36,8 @@ export interface AccessOptions extends Omit<DecisionOptions, 'directory'> {
 const authorizationCharactersMax = 16_384;
 const sessionsMax = 20_000;
 const neverMs = Number.MAX_SAFE_INTEGER;
+/** A number written at each request is a new object each time, and one that outlives it. */
+const useNotedEveryMs = 1000;
 
 export class Access {
   readonly decisions: Decisions;
@@ -68,7 +70,7 @@ export class Access {
     if (known) {
       const now = this.#clock();
       if (this.#isGoodAt(known, now)) {
-        if (known.token) known.token.lastUsedAt = now;
+        if (known.token) noteUse(known.token, now);
         return known;
       }
     }
@@ -216,6 +218,11 @@ export class Access {
 /** SHA-256 in hexadecimal: the secrets are random and long, so that a slow hash would add nothing. */
 export function digestOfToken(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
+}
+
+function noteUse(token: Token, now: number): void {
+  const { lastUsedAt } = token;
+  if (lastUsedAt === undefined || now - lastUsedAt >= useNotedEveryMs || now < lastUsedAt) token.lastUsedAt = now;
 }
 
 function unauthenticated(message: string): Failure {
