@@ -149,17 +149,23 @@ export class Decisions {
   async #reachesWithin(principal: Principal, { category, path }: Place, steps: readonly Step[]): Promise<boolean> {
     if (!this.#directory.isActive(principal)) return false;
     if (path.length === 0) return true;
-    const last = steps.at(-1);
-    if (!last || steps.length < path.length) return false;
+    const last = steps.length === path.length ? (steps.at(-1) as Step) : undefined;
     const rights = this.#directory.rightsOf(principal);
-    const { scopes } = principal;
-    if (scopes !== undefined) {
-      const scoped = this.#directory.rightsOfScopes(scopes);
-      if (!scoped.reachInto(last.id) && !covers(scoped, 'read', category, steps)) return false;
-    }
-    if (rights.reachInto(last.id) || covers(rights, 'read', category, steps) || this.#owns(principal, steps))
+    const inScope = last !== undefined && this.#scopesReachInto(principal, category, steps, last);
+    if (
+      inScope &&
+      (rights.reachInto(last.id) || covers(rights, 'read', category, steps) || this.#owns(principal, steps))
+    )
       return true;
-    return this.#options.ownsWithin(principal.id, last.id);
+    // Asked of nothing too: how long a refusal takes does not tell whether the thing is there.
+    const owns = await this.#options.ownsWithin(principal.id, last?.id ?? '');
+    return inScope && owns;
+  }
+
+  #scopesReachInto({ scopes }: Principal, category: string, steps: readonly Step[], last: Step): boolean {
+    if (scopes === undefined) return true;
+    const scoped = this.#directory.rightsOfScopes(scopes);
+    return scoped.reachInto(last.id) || covers(scoped, 'read', category, steps);
   }
 
   #coveredBySteps(principal: Principal, privilege: Privilege, category: string, steps: readonly Step[]): boolean {

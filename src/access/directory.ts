@@ -5,51 +5,10 @@
 import type { Principal, Scope } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Store } from '../store/store.ts';
+import { type Grant, type Role, rootUserId, type Token, type User, type UserSpec } from './directory_entries.ts';
 import { DirectoryRows } from './directory_rows.ts';
 import { GrantsByPlace } from './grants_by_place.ts';
 import { Granted, Rights } from './rights.ts';
-
-export interface UserSpec {
-  readonly comment?: string;
-  readonly properties?: Readonly<Record<string, string>>;
-  readonly disabled?: boolean;
-  /** PHC string. */
-  readonly passwordHash?: string;
-  /** Who it is at an identity provider. */
-  readonly identity?: { readonly providerId: string; readonly subject: string };
-}
-
-export interface User {
-  readonly id: string;
-  readonly name: string;
-  readonly spec: UserSpec;
-}
-
-export interface Role {
-  readonly id: string;
-  readonly name: string;
-}
-
-export interface Grant {
-  readonly grantId: string;
-  readonly granteeId: string;
-  readonly privilege: Privilege;
-  readonly onId: string;
-  /** Ids from the root to `onId`. */
-  readonly path: readonly string[];
-  readonly createdAt: number;
-  readonly createdBy: string;
-}
-
-export interface Token {
-  readonly tokenId: string;
-  readonly userId: string;
-  readonly name: string;
-  readonly digest: string;
-  readonly scopes: readonly Scope[] | undefined;
-  readonly expiresAt: number | undefined;
-  lastUsedAt: number | undefined;
-}
 
 /** What has to be known of an object that changed. */
 interface Changed {
@@ -57,8 +16,6 @@ interface Changed {
   readonly objectId: string;
   readonly object?: { readonly id: string; readonly name: string; readonly spec: unknown };
 }
-
-export const rootUserId = 'root';
 
 export class Directory {
   readonly users = new Map<string, User>();

@@ -3,7 +3,7 @@
 import type { Scope } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Store } from '../store/store.ts';
-import type { Grant, Token } from './directory.ts';
+import type { Grant, Token } from './directory_entries.ts';
 
 const rowsPerPage = 5000;
 

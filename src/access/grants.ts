@@ -4,7 +4,8 @@ import type { Actor } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Store } from '../store/store.ts';
 import type { Trail } from './audit.ts';
-import { type Directory, type Grant, grantOf } from './directory.ts';
+import { type Directory, grantOf } from './directory.ts';
+import type { Grant } from './directory_entries.ts';
 import { objectIdsOf } from './places.ts';
 
 export interface GrantsOptions {

@@ -1,5 +1,5 @@
 // Grants by what they are on: when an object is dropped, those on it and on what was in it are found without a look at all.
-import type { Grant } from './directory.ts';
+import type { Grant } from './directory_entries.ts';
 
 interface Place {
   readonly parent: string | undefined;

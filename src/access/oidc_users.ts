@@ -2,7 +2,8 @@
 // make users; with the roles that the token vouches for.
 import type { Principal } from '../model/principal.ts';
 import { Failure } from '../standard/failure.ts';
-import type { Directory, User } from './directory.ts';
+import type { Directory } from './directory.ts';
+import type { User } from './directory_entries.ts';
 import type { Oidc, VerifiedToken } from './oidc.ts';
 
 export interface OidcUsersOptions {

@@ -1,6 +1,6 @@
 // What is there from the first start on: the warehouse and the catalog that requests without one mean; and the users that an
 // identity provider brings.
-import type { User as KnownUser } from '../access/directory.ts';
+import type { User as KnownUser } from '../access/directory_entries.ts';
 import type { VerifiedToken } from '../access/oidc.ts';
 import { nameFault } from '../model/names.ts';
 import { systemActor } from '../model/principal.ts';

@@ -2,7 +2,7 @@
 // so that they stay through renames.
 import { Type } from 'typebox';
 import { forbidden } from '../access/decisions.ts';
-import type { Grant } from '../access/directory.ts';
+import type { Grant } from '../access/directory_entries.ts';
 import { grantIdOf } from '../access/grants.ts';
 import { categoryOfMark, everywhere, markOf, objectIdsOf, pathOfIds } from '../access/places.ts';
 import type { CatalogObject } from '../catalog/object.ts';

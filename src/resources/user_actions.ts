@@ -1,6 +1,6 @@
 // What is done with a user besides creating and changing it: a new password by the old one, what was granted, who is calling.
 import { Type } from 'typebox';
-import { type Grant, rootUserId } from '../access/directory.ts';
+import { type Grant, rootUserId } from '../access/directory_entries.ts';
 import { pageSizeDefault } from '../standard/parameters.ts';
 import { uriOf } from '../standard/paths.ts';
 import { action, type Context, done, render, segment } from './context.ts';

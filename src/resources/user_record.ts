@@ -1,6 +1,6 @@
 // What a user is: its record, what a request makes of its spec, and who may change whom. The endpoints are users.ts.
 import { type Static, Type } from 'typebox';
-import { rootUserId, type UserSpec } from '../access/directory.ts';
+import { rootUserId, type UserSpec } from '../access/directory_entries.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';

@@ -1,6 +1,6 @@
 // Users: who may call, by a password, by tokens (tokens.ts), or by an identity provider. What they may do is grants.ts.
 import { Type } from 'typebox';
-import { rootUserId } from '../access/directory.ts';
+import { rootUserId } from '../access/directory_entries.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import {

@@ -147,7 +147,7 @@ export class GrantsSteps {
     const privilege = step.do === 'use' ? 'use' : pick(grantedPrivileges, step.privilege);
     if (!to || on === undefined || privilege === undefined) return;
     if (grants.some((one) => one.to === to && one.privilege === privilege && one.on === on)) return;
-    if (holder.user !== this.#world.model.root && !this.#world.model.sees(holder, to)) return;
+    if (!this.#world.model.sees(holder, to)) return;
     const body = { privilege, on: uriOfPlace(on) };
     const send = () => this.#world.request(holder, 'POST', `${uriOfThing(to)}/grants`, body);
     if (await this.#world.attempt(holder, `grants ${to.name} ${privilege} on ${body.on}`, may(privilege, on), send))
