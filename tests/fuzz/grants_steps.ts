@@ -135,8 +135,8 @@ export class GrantsSteps {
       const uri = listed.find((one) => one.privilege === privilege && one.on === uriOfPlace(on))?.uri;
       assert.ok(uri, `${uriOfThing(to)} does not show the grant of ${privilege} on ${uriOfPlace(on)}`);
       const revoke = () => this.#world.request(holder, 'DELETE', uri);
-      if (await this.#world.attempt(holder, `revokes ${uri}`, may(privilege, on), revoke))
-        keepOnly(grants, (one) => one !== gone);
+      const allowed = may(privilege, on) && this.#world.model.sees(holder, to);
+      if (await this.#world.attempt(holder, `revokes ${uri}`, allowed, revoke)) keepOnly(grants, (one) => one !== gone);
       return;
     }
     const to = pick(

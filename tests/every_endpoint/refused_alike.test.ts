@@ -1,0 +1,150 @@
+// What may not be seen is as what is not there: the same answer, headers and number of statements of the store, for every
+// endpoint and every name of its path; and a refusal comes before the body is read.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Operation } from '../../src/standard/openapi.ts';
+import type { RequestOptions, TestServer } from '../server.ts';
+import { openToAll } from './access_needs.ts';
+import {
+  attempt,
+  besides,
+  fresh,
+  onPlace,
+  placeOf,
+  type Somebody,
+  somebody,
+  startWorld,
+  type World,
+} from './access_world.ts';
+import {
+  call,
+  exampleBody,
+  limits,
+  nameOf,
+  operations,
+  type Params,
+  parametersIn,
+  pathOf,
+  takesBody,
+  titleOf,
+} from './operation_call.ts';
+
+let world: World;
+let server: TestServer;
+/** Has nothing, but for what a test gives. */
+let nobody: Somebody;
+
+before(async () => {
+  world = await startWorld();
+  server = world.server;
+  nobody = await somebody(server, 'nobody');
+});
+after(() => server.close());
+
+const secret = operations.filter((operation) => openToAll[nameOf(operation)] === undefined);
+
+/** Of the same length, so that nothing but the name differs. */
+function absent(name: string): string {
+  const other = (character: string) =>
+    character === '0' ? '1' : character === 'x' ? 'y' : /\d/.test(character) ? '0' : 'x';
+  return name.slice(0, -1) + other(name.at(-1) as string);
+}
+
+/** All of an answer that a name may not change: without the name, the id of the request and the time. */
+async function shown(who: TestServer, operation: Operation, params: Params, name: string): Promise<object> {
+  const { status, headers, text } = await attempt(who, operation, params);
+  const { date: _date, 'x-service-request-id': _id, 'content-length': length, ...rest } = headers;
+  const known = JSON.stringify(`/${encodeURIComponent(name)}`).slice(1, -1);
+  const unnamed = text.split(known).join('/*');
+  return { status, text: unnamed, headers: rest, length: Number(length) - Buffer.byteLength(text) };
+}
+
+/** The fewest of several times: work in the background, such as the noting of refusals, can only add to it. */
+async function assertAsManyStatements(one: () => Promise<unknown>, other: () => Promise<unknown>, what: string) {
+  let [ofOne, ofOther] = [Infinity, Infinity];
+  for (let i = 0; i < 3 || (i < 20 && ofOne !== ofOther); i++) {
+    ofOne = Math.min(ofOne, await world.statementsOf(one));
+    ofOther = Math.min(ofOther, await world.statementsOf(other));
+  }
+  assert.equal(ofOther, ofOne, `${what}: statements`);
+}
+
+const hostile = ['..', 'a\u0000b', '😀'.repeat(200), '%%', '""', "' OR 1=1 --", 'ROOT', 'default\n'];
+
+/** Both as somebody with nothing, and as the owner of something beside it. */
+async function assertAlike(operation: Operation, params: Params, parameter: string, many: boolean): Promise<void> {
+  const there = params[parameter] as string;
+  const what = `${titleOf(operation)}: ${parameter}`;
+  const refusal = await shown(nobody, operation, params, there);
+  assert.equal((refusal as { status: number }).status, 403, what);
+  const names = [absent(there), ...(many ? hostile : [])];
+  for (const name of names)
+    assert.deepEqual(
+      await shown(nobody, operation, { ...params, [parameter]: name }, name),
+      refusal,
+      `${what}: ${name}`,
+    );
+  const missing = { ...params, [parameter]: absent(there) };
+  await assertAsManyStatements(
+    () => attempt(nobody, operation, params),
+    () => attempt(nobody, operation, missing),
+    what,
+  );
+}
+
+for (const operation of secret) {
+  test(`there or not: ${nameOf(operation)}: ${titleOf(operation)}`, async () => {
+    const params = await fresh(server, operation);
+    const isFirst = operations.find(({ endpoint }) => endpoint === operation.endpoint) === operation;
+    const { nameInPath } = operation;
+    const names = parametersIn(operation.path).slice(0, nameInPath ? -1 : undefined);
+    for (const parameter of names) await assertAlike(operation, params, parameter, isFirst);
+    const place = placeOf(operation, params);
+    const last = place.path.at(-1);
+    if (!last || !isFirst) return;
+    const parameter = last.category.parameter;
+    await nobody.with([['own', await besides(server, place)]], () => assertAlike(operation, params, parameter, false));
+    // Whose is granted something above it, but not this, is told no more.
+    if (place.path.length > 1)
+      await nobody.with([['use', onPlace({ ...place, path: place.path.slice(0, -1) })]], () =>
+        assertAlike(operation, params, parameter, false),
+      );
+  });
+}
+
+const overLong = 'x'.repeat(limits.rowsBodyBytesMax);
+const bodies: readonly RequestOptions[] = [
+  { body: `{"a":"${overLong}"}` },
+  { body: `{"a":"${overLong}"}`, headers: { 'transfer-encoding': 'chunked', 'content-length': undefined } },
+  { body: '{"a":' },
+  { body: '[' },
+  { body: '{"surprise":1}' },
+  { body: '<xml/>', headers: { 'content-type': 'text/xml' } },
+  { body: new Uint8Array([0xff, 0xfe]), headers: { 'content-encoding': 'gzip' } },
+  { body: '' },
+];
+
+test('a refusal comes before the body is read', async () => {
+  for (const operation of secret.filter(takesBody)) {
+    // The handler asks: what is to be granted is in the body, and whose a task is it finds out itself.
+    if (operation.endpoint.permission.on === 'target') continue;
+    const path = pathOf(operation.path, await fresh(server, operation));
+    const refusal = (await call(nobody, operation, path, { body: exampleBody(operation) })).is(403, 'FORBIDDEN');
+    for (const options of bodies) {
+      const reply = await call(nobody, operation, path, options);
+      assert.equal(reply.text, refusal.text, titleOf(operation));
+    }
+  }
+});
+
+test('a body is not waited for', async () => {
+  for (const operation of secret.filter(takesBody)) {
+    if (operation.endpoint.permission.on === 'target') continue;
+    const path = pathOf(operation.path, await fresh(server, operation));
+    const headers = { 'content-length': '1000', 'content-type': 'application/json' };
+    (await call(nobody, operation, path, { body: '{', headers, signal: AbortSignal.timeout(10_000) })).is(
+      403,
+      'FORBIDDEN',
+    );
+  }
+});
