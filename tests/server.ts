@@ -242,7 +242,11 @@ export async function startProcess(flags: readonly string[] = [], dataDir?: stri
   const directory = dataDir ?? (await temporaryDirectory());
   const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
   const own = ['--port=0', `--data-dir=${directory}`, '--log-level=error', '--warehouse-threads=2'];
-  const child = spawn(process.execPath, [main, ...own, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const nameOf = (flag: string) => flag.slice(0, flag.indexOf('='));
+  const usual = own.filter((flag) => !flags.some((given) => nameOf(given) === nameOf(flag)));
+  const child = spawn(process.execPath, [main, ...usual, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
+  // A test that asks for more than errors reads them itself.
+  if (usual.includes('--log-level=error')) child.stderr.pipe(process.stderr);
   const kill = () => child.kill('SIGKILL');
   process.once('exit', kill);
   // Without this, a test that is stopped from outside would leave the server behind.
