@@ -50,10 +50,20 @@ export class RecordCache {
     key: string,
     make: () => Promise<{ readonly value: T; readonly dependsOn: readonly string[] }>,
   ): Promise<T> {
-    const generation = this.#generation;
+    const since = this.now;
     const { value, dependsOn } = await make();
-    if (generation === this.#generation) this.#set(key, value, dependsOn);
+    this.add(key, value, dependsOn, since);
     return value;
+  }
+
+  /** A moment, for `add`. */
+  get now(): number {
+    return this.#generation;
+  }
+
+  /** Keeps what was read after the moment `since`, unless something changed from then on. */
+  add(key: string, value: Kept, dependsOn: readonly string[], since: number): void {
+    if (since === this.#generation) this.#set(key, value, dependsOn);
   }
 
   #set(key: string, value: Kept, dependsOn: readonly string[]): void {

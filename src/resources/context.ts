@@ -112,8 +112,9 @@ export async function show(path: ObjectPath, context: Context, render: Render): 
   if (cached instanceof ReadyRecord) return cached;
   return context.records.keep(uri, async () => {
     const chain = await context.catalog.require(path);
-    const value = new ReadyRecord(await render(chain, uri, context));
-    return { value, dependsOn: chain.slice(-1).map((object) => object.id) };
+    const object = chain.at(-1) as CatalogObject;
+    const value = new ReadyRecord(await render(chain, uri, context), object.id);
+    return { value, dependsOn: [object.id] };
   });
 }
 
@@ -150,7 +151,7 @@ export async function page(
   as: Render,
 ): Promise<Listed> {
   const base = uriOf(context.call.version, parents);
-  if (context.call.reach === 'within') return freshPage(parents, category, at, context, as);
+  if (context.call.reach === 'within') return partOfPage(parents, category, at, context, as);
   const key = `${base}/${category}?${at.limit}&${at.after ?? ''}`;
   const cached = context.records.get(key);
   if (cached instanceof ReadyPage) return listed(cached.items, cached.next);
@@ -171,6 +172,47 @@ export async function page(
   return listed(made.items, made.next);
 }
 
+/** For a caller who may read only some of it: the page is theirs alone, its records are kept. */
+async function partOfPage(
+  parents: ObjectPath,
+  category: string,
+  at: { readonly after?: string; readonly limit: number },
+  context: Context,
+  as: Render,
+): Promise<Listed> {
+  const base = uriOf(context.call.version, parents);
+  const { records } = context;
+  const since = records.now;
+  const { chain, objects, next } = await listShown(parents, category, at, context);
+  const texts: string[] = [];
+  for (const object of objects) {
+    const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
+    const known = records.get(uri);
+    // By now the name may be another object's, which is not the caller's to see.
+    if (known instanceof ReadyRecord && known.objectId === object.id) texts.push(known.recordText);
+    else {
+      const record = new ReadyRecord(await as([...chain, object], uri, context), object.id);
+      records.add(uri, record, [object.id], since);
+      texts.push(record.recordText);
+    }
+  }
+  return listed(new ReadyPage(texts, next).items, next);
+}
+
+/** What the caller may see of a page. `next`: the key of the page after it. */
+async function listShown(
+  parents: ObjectPath,
+  category: string,
+  at: { readonly after?: string; readonly limit: number },
+  context: Context,
+) {
+  const chain = await context.catalog.require(parents);
+  const only = listing(category, chain, context);
+  const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, { ...at, limit: at.limit + 1, only });
+  const next = objects.length > at.limit ? objects[at.limit - 1]?.name : undefined;
+  return { chain, objects: objects.slice(0, at.limit), next };
+}
+
 /** The same, not kept: for a caller who may read only some of it, and for records that change with other objects. */
 export async function freshPage(
   parents: ObjectPath,
@@ -179,15 +221,13 @@ export async function freshPage(
   context: Context,
   as: Render,
 ): Promise<Listed> {
-  const chain = await context.catalog.require(parents);
-  const only = listing(category, chain, context);
-  const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, { ...at, limit: at.limit + 1, only });
+  const { chain, objects, next } = await listShown(parents, category, at, context);
   const records: object[] = [];
-  for (const object of objects.slice(0, at.limit)) {
+  for (const object of objects) {
     const path = [...parents, segment(category, object.name)];
     records.push(await render(path, [...chain, object], context, as));
   }
-  return listed(records, objects.length > at.limit ? objects[at.limit - 1]?.name : undefined);
+  return listed(records, next);
 }
 
 /** The user that owns an object, by its name now. */

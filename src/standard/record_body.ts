@@ -17,8 +17,11 @@ export const envelopeHead = '{"code":"0","message":"OK","result":';
 export class ReadyRecord {
   readonly body: readonly [string];
   readonly bodyBytes: number;
+  /** What it shows: its name may become another's. */
+  readonly objectId: string;
 
-  constructor(record: object) {
+  constructor(record: object, objectId: string) {
+    this.objectId = objectId;
     const text = `${envelopeHead}${JSON.stringify(record)}}`;
     this.body = [text];
     this.bodyBytes = Buffer.byteLength(text);
