@@ -6,8 +6,8 @@ import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
 import { visible } from '../store/migrations.ts';
+import { insertTask } from '../tasks/submission.ts';
 import { HandedBack, RetryableError } from '../tasks/task.ts';
-import { insertTask } from '../tasks/task_rows.ts';
 import {
   alreadyExists,
   Blocked,

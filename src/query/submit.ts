@@ -5,7 +5,7 @@ import type { UsageCaps } from '../access/usage_caps.ts';
 import type { ResultColumn } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Principal } from '../model/principal.ts';
-import type { TaskRecord } from '../tasks/task.ts';
+import type { TaskRecord, TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import type { Queries, QueryRequest, QueryRun, QueryStatistics } from './queries.ts';
 import { type ResultPage, type ResultStore, withoutSeparator } from './result_store.ts';
@@ -33,7 +33,7 @@ export type QueryAnswer =
       readonly pages: { readonly taskId: string; readonly pageCount: number } | undefined;
     };
 
-export interface Submission {
+export interface Submission extends Pick<TaskRequest, 'priority' | 'after'> {
   readonly request: QueryRequest;
   readonly principal: Principal;
   readonly actor: Actor;
@@ -65,8 +65,8 @@ export class QuerySubmitter {
   }
 
   async submit(submission: Submission): Promise<QueryAnswer> {
-    const { request, principal, actor, signal, waitSeconds, target } = submission;
-    const described = { type: runQueryTask, principal, target, request };
+    const { request, principal, actor, signal, waitSeconds, target, priority, after } = submission;
+    const described = { type: runQueryTask, principal, target, request, priority, after };
     if (waitSeconds === 0) {
       // What a task answers is stored: better to say now that it cannot be.
       await this.#caps.requireResultRoom(principal.id);

@@ -7,7 +7,8 @@ import type { PathParameters } from '../standard/endpoint.ts';
 import { JsonText } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, done } from './context.ts';
-import { noNul } from './fields.ts';
+import { invalid, noNul } from './fields.ts';
+import { taskFields, taskOptions } from './task_fields.ts';
 
 /** What a statement costs its caller, in GETs. */
 export const queryCost = 20;
@@ -57,6 +58,7 @@ const QueryBody = Type.Object(
     warehouse: Type.Optional(
       Type.String({ description: 'The warehouse to run in; by default the one of the catalog.' }),
     ),
+    ...taskFields,
   },
   { additionalProperties: false },
 );
@@ -156,12 +158,20 @@ export function sqlActions(what: string, pathOf: (path: PathParameters) => reado
       cost: queryCost,
       example,
       handle: async ({ path, body }, context) => {
+        const waits = body.after !== undefined && body.after.length > 0;
+        if (waits && body.waitSeconds)
+          throw invalid(
+            '/waitSeconds',
+            'after',
+            'is 0 where there is `after`: what waits for others is a task at once',
+          );
         const answer = await context.submitter.submit({
+          ...(await taskOptions(body, context)),
           request: requestOf(body, path),
           principal: context.call.principal,
           actor: context.call.actor,
           signal: context.call.signal,
-          waitSeconds: body.waitSeconds ?? waitSecondsDefault,
+          waitSeconds: waits ? 0 : (body.waitSeconds ?? waitSecondsDefault),
           target: uriOf(context.call.version, pathOf(path)),
         });
         if (answer.kind === 'task') return accepted(answer.task, context);

@@ -17,6 +17,7 @@ import {
   taskRecord,
 } from './context.ts';
 import { defined, nullable } from './fields.ts';
+import { PriorityField } from './task_fields.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 export const waitSecondsMax = 60;
@@ -27,6 +28,11 @@ const TaskRecordSchema = Type.Object({
   state: Type.String({ description: '`pending`, `running`, `cancelling`, `succeeded`, `failed` or `cancelled`.' }),
   progress: nullable(Type.Number({ minimum: 0, maximum: 1, description: 'Null where it is not known.' })),
   progressText: nullable(Type.String()),
+  expectedEndAt: nullable(
+    Type.String({ format: 'date-time', description: 'When it will have ended, as far as its progress tells.' }),
+  ),
+  priority: PriorityField,
+  after: Type.Array(Type.String(), { description: 'Ids of the tasks that had to succeed before it began.' }),
   submittedBy: Type.String(),
   submittedAt: Timestamp,
   startedAt: nullable(Timestamp),
@@ -54,6 +60,9 @@ const example = {
   state: 'succeeded',
   progress: 1,
   progressText: null,
+  expectedEndAt: null,
+  priority: 'normal',
+  after: [],
   submittedBy: 'root',
   submittedAt: '2026-01-31T10:00:00.000Z',
   startedAt: '2026-01-31T10:00:00.010Z',

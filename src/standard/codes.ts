@@ -139,6 +139,11 @@ export const codes = define({
     meaning: 'The engine or the rules of types do not allow this change.',
     client: 'Make another table and move the data.',
   },
+  TASK_DEPENDENCY_FAILED: {
+    status: 400,
+    meaning: 'A task that this one was to come after failed or was cancelled, so this one was never begun.',
+    client: 'See why that one, `result.taskId`, has not succeeded; then submit both again.',
+  },
   TASK_INTERRUPTED: {
     status: 503,
     meaning: 'The server stopped while the task ran, and work of this kind is not begun again by itself.',

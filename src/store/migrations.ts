@@ -5,6 +5,7 @@ import { accessMigration } from './access_migration.ts';
 import { idempotencyMigration } from './idempotency_migration.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
 import type { Schema } from './schema.ts';
+import { taskLineMigration } from './task_line_migration.ts';
 import { unfinishedTasksMigration } from './unfinished_tasks_migration.ts';
 
 export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer', double: 'real' };
@@ -138,7 +139,13 @@ async function createQueries(db: Kysely<Schema>, types: ColumnTypes): Promise<vo
 }
 
 /** The position in this list is the version. */
-const migrations: readonly Migration[] = [first, accessMigration, unfinishedTasksMigration, idempotencyMigration];
+const migrations: readonly Migration[] = [
+  first,
+  accessMigration,
+  unfinishedTasksMigration,
+  idempotencyMigration,
+  taskLineMigration,
+];
 export const schemaVersion = migrations.length;
 
 /** Thrown where the store was written by a later release. */

@@ -76,6 +76,28 @@ export interface TasksTable {
   owner: string;
   /** With which rights it runs (model/principal.ts), as JSON. */
   principal: string;
+  /** Which goes first: 0 high, 1 normal, 2 low. */
+  priority: number;
+  /** Where it stands in the line of its priority (tasks/line.ts); null: it is not in it. */
+  place: number | null;
+  /** How many of the tasks that it comes after have not ended. */
+  waits_for: number;
+  /** Ids of the tasks that it comes after, as JSON; null: none. */
+  after_ids: string | null;
+  /** As far as its progress tells. */
+  expected_end_at: number | null;
+}
+
+/** A task that begins only when another has succeeded. */
+export interface TaskWaitsTable {
+  after_id: string;
+  task_id: string;
+}
+
+/** Tasks that ended, until those that wait for them have been told. */
+export interface TaskEndsTable {
+  task_id: string;
+  state: TaskState;
 }
 
 export interface QueriesTable {
@@ -216,6 +238,8 @@ export interface Schema {
   intents: IntentsTable;
   spent_steps: SpentStepsTable;
   tasks: TasksTable;
+  task_waits: TaskWaitsTable;
+  task_ends: TaskEndsTable;
   queries: QueriesTable;
   table_statistics: TableStatisticsTable;
   settings: SettingsTable;

@@ -7,6 +7,8 @@ import { Failure } from '../standard/failure.ts';
 import { Cancelled, HandedBack, RetryableError, type TaskError, type TaskKind, type TaskRecord } from './task.ts';
 
 export const retryPauseMsMax = 60_000;
+/** What is asked for as a pause is kept to, and stretched by up to this part of it. */
+const wantedStretch = 0.25;
 
 export type Ended = { readonly ok: true; readonly result: unknown } | { readonly ok: false; readonly error: unknown };
 
@@ -27,8 +29,17 @@ export function outcomeOf(...about: Parameters<typeof decide>): Outcome {
   }
 }
 
-/** `reason`: why the work was aborted, if it was. `pauseMs`: before the second attempt; it doubles each time. */
-function decide(ended: Ended, reason: unknown, task: TaskRecord, kind: TaskKind | undefined, pauseMs: number): Outcome {
+/**
+ * `reason`: why the work was aborted, if it was. `pauseMs`: at most so long before the second attempt, at least half of it; it
+ * doubles each time. `chance`: from 0 to 1, so that what failed together does not come again together.
+ */
+function decide(
+  ended: Ended,
+  reason: unknown,
+  task: TaskRecord,
+  kind: TaskKind | undefined,
+  { pauseMs, chance }: { readonly pauseMs: number; readonly chance: number },
+): Outcome {
   if (ended.ok) return { kind: 'succeeded', result: JSON.stringify(ended.result) };
   if (reason instanceof Cancelled) return { kind: 'cancelled' };
   if (reason instanceof HandedBack) return interruption(kind);
@@ -39,8 +50,9 @@ function decide(ended: Ended, reason: unknown, task: TaskRecord, kind: TaskKind 
   if (task.attempt >= kind.attemptsMax) return { kind: 'failed', error: exhausted(task.attempt, error), fault: error };
   const wanted =
     error instanceof RetryableError ? error.retryAfterMs : ((error as Failure).retryAfterSeconds ?? 0) * 1000;
-  const backOff = Math.min(retryPauseMsMax, pauseMs * 2 ** (task.attempt - 1));
-  return { kind: 'again', pauseMs: Math.max(backOff, wanted ?? 0), counts: true, why: taskError(error).message };
+  const longest = Math.min(retryPauseMsMax, pauseMs * 2 ** (task.attempt - 1));
+  const backOff = Math.max((longest * (1 + chance)) / 2, (wanted ?? 0) * (1 + wantedStretch * chance));
+  return { kind: 'again', pauseMs: Math.ceil(backOff), counts: true, why: taskError(error).message };
 }
 
 /** What becomes of a task whose process stops under it in good order. */

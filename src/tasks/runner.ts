@@ -4,6 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Store } from '../store/store.ts';
+import { underWay } from '../store/task_line_migration.ts';
+import { Line } from './line.ts';
 import { afterCrash, type Ended, interruption, type Outcome, outcomeOf } from './outcome.ts';
 import { RunningTask } from './running_task.ts';
 import { Cancelled, HandedBack, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
@@ -23,6 +25,8 @@ export interface RunnerOptions {
   readonly retryPauseMs: number;
   readonly observe: Observe;
   readonly clock: () => number;
+  /** From 0 to 1. */
+  readonly chance: () => number;
   /** A task ended. `abandoned`: its kind's `run` did not see it end. */
   readonly ended: (row: TaskRow, abandoned: boolean) => void;
 }
@@ -33,6 +37,7 @@ export class TaskRunner {
   readonly #kinds: ReadonlyMap<string, TaskKind>;
   readonly #observe: Observe;
   readonly #clock: () => number;
+  readonly #line: Line;
   readonly #running = new Map<string, RunningTask>();
   #state: 'new' | 'started' | 'stopping' = 'new';
   #looking = false;
@@ -45,6 +50,7 @@ export class TaskRunner {
     this.#kinds = options.kinds;
     this.#observe = options.observe;
     this.#clock = options.clock;
+    this.#line = new Line(options.store, options.clock);
   }
 
   get stopping(): boolean {
@@ -66,15 +72,11 @@ export class TaskRunner {
   }
 
   async start(): Promise<void> {
-    const left = await this.#store.db
-      .selectFrom('tasks')
-      .selectAll()
-      .where('state', 'in', ['running', 'cancelling'])
-      .execute();
+    const left = await this.#store.db.selectFrom('tasks').selectAll().where(underWay).execute();
     for (const row of left) {
       if (this.#running.has(row.task_id)) continue;
       const outcome = afterCrash(taskRecord(row), this.#kinds.get(row.type));
-      await moveTask(this.#store.db, row.task_id, ['running', 'cancelling'], this.#columns(outcome, row));
+      await this.#move(row, outcome);
       const now = await readTask(this.#store.db, row.task_id);
       if (now && isTerminal(now.state)) this.#options.ended(now, true);
     }
@@ -95,8 +97,13 @@ export class TaskRunner {
       const cancelled = task.controller.signal.reason instanceof Cancelled;
       const outcome = cancelled ? ({ kind: 'cancelled' } as const) : interruption(this.#kinds.get(task.record.type));
       const row = await readTask(this.#store.db, task.record.taskId);
-      if (row) await moveTask(this.#store.db, row.task_id, ['running', 'cancelling'], this.#columns(outcome, row));
+      if (row) await this.#move(row, outcome);
     }
+  }
+
+  #move(row: TaskRow, outcome: Outcome): Promise<boolean> {
+    const columns = this.#columns(outcome, row);
+    return this.#store.transaction((tx) => moveTask(tx, row.task_id, ['running', 'cancelling'], columns));
   }
 
   /** What runs. */
@@ -108,7 +115,8 @@ export class TaskRunner {
   live(row: TaskRow): TaskRecord {
     const task = this.#running.get(row.task_id);
     if (!task || isTerminal(row.state)) return taskRecord(row);
-    return { ...taskRecord(row), progress: task.fraction, progressText: task.text };
+    const { fraction: progress, text: progressText, expectedEndAt } = task;
+    return { ...taskRecord(row), progress, progressText, expectedEndAt };
   }
 
   async #look(): Promise<void> {
@@ -118,6 +126,8 @@ export class TaskRunner {
     try {
       while (this.#lookAgain && this.#state === 'started') {
         this.#lookAgain = false;
+        await this.#settle();
+        await this.#line.resume();
         while (this.#hasRoom() && (await this.#beginNext()));
       }
       await this.#lookLater();
@@ -131,6 +141,15 @@ export class TaskRunner {
     if (this.#lookAgain) this.notify();
   }
 
+  /** What waited for tasks that ended goes on, or fails as they did. */
+  async #settle(): Promise<void> {
+    for (let more = true; more; ) {
+      const settled = await this.#line.settle();
+      for (const row of settled.failed) this.#options.ended(row, true);
+      more = settled.more;
+    }
+  }
+
   #hasRoom(): boolean {
     let runners = 0;
     for (const task of this.#running.values()) if (!task.adopted) runners++;
@@ -139,14 +158,8 @@ export class TaskRunner {
 
   async #lookLater(): Promise<void> {
     if (this.#state !== 'started' || !this.#hasRoom()) return;
-    const next = await this.#store.db
-      .selectFrom('tasks')
-      .select('not_before')
-      .where('state', '=', 'pending')
-      .orderBy('not_before')
-      .limit(1)
-      .executeTakeFirst();
-    this.#lookIn(next ? Math.min(pollEveryMs, Math.max(1, next.not_before - this.#clock())) : pollEveryMs);
+    const at = await this.#line.nextDueAt();
+    this.#lookIn(at === undefined ? pollEveryMs : Math.min(pollEveryMs, Math.max(1, at - this.#clock())));
   }
 
   #lookIn(ms: number): void {
@@ -154,32 +167,31 @@ export class TaskRunner {
     if (this.#state === 'started') this.#timer = setTimeout(() => this.notify(), ms).unref();
   }
 
-  /** Begins the task that waits longest; false where none is due. */
+  /** Begins the task whose turn it is; false where none is due. */
   async #beginNext(): Promise<boolean> {
-    const now = this.#clock();
-    const row = await this.#store.db
-      .selectFrom('tasks')
-      .selectAll()
-      .where('state', '=', 'pending')
-      .where('not_before', '<=', now)
-      .orderBy('not_before')
-      .orderBy('task_id')
-      .limit(1)
-      .executeTakeFirst();
+    const row = await this.#line.next();
     if (!row) return false;
     const kind = this.#kinds.get(row.type);
-    const begun: TaskRow = { ...row, state: 'running', started_at: now, attempt: row.attempt + 1 };
+    const begun: TaskRow = {
+      ...row,
+      state: 'running',
+      started_at: this.#clock(),
+      attempt: row.attempt + 1,
+      place: null,
+    };
     // Known as running before the store says so: who then cancels it finds it.
     const task = this.#enter(begun, false);
-    const { state, started_at, attempt } = begun;
-    const moved = await moveTask(this.#store.db, row.task_id, ['pending'], { state, started_at, attempt }).catch(
-      (error) => {
+    const { state, started_at, attempt, place } = begun;
+    const columns = { state, started_at, attempt, place };
+    const moved = await this.#store
+      .transaction((tx) => moveTask(tx, row.task_id, ['pending'], columns))
+      .catch((error) => {
         this.#running.delete(row.task_id);
         throw error;
-      },
-    );
+      });
     if (!moved) this.#running.delete(row.task_id);
     else {
+      this.#line.hasBegun();
       const context = { signal: task.controller.signal, progress: task.progress, store: this.#store };
       task.done = this.#work(task, () => runKind(kind, task, context));
     }
@@ -187,7 +199,11 @@ export class TaskRunner {
   }
 
   #enter(row: TaskRow, adopted: boolean): RunningTask {
-    const task = new RunningTask(taskRecord(row), adopted, this.#store, this.#observe);
+    const task = new RunningTask(taskRecord(row), adopted, {
+      store: this.#store,
+      observe: this.#observe,
+      clock: this.#clock,
+    });
     this.#running.set(row.task_id, task);
     return task;
   }
@@ -202,7 +218,8 @@ export class TaskRunner {
     task.end();
     const { taskId, type } = task.record;
     const { reason } = task.controller.signal;
-    const outcome = outcomeOf(ended, reason, task.record, this.#kinds.get(type), this.#options.retryPauseMs);
+    const pause = { pauseMs: this.#options.retryPauseMs, chance: this.#options.chance() };
+    const outcome = outcomeOf(ended, reason, task.record, this.#kinds.get(type), pause);
     if (outcome.kind === 'failed' && outcome.fault !== undefined) {
       const what = `task ${taskId}: ${JSON.stringify(outcome.error.result ?? outcome.error.code)}`;
       this.#observe({ kind: 'backgroundError', what, error: outcome.fault });
@@ -221,11 +238,13 @@ export class TaskRunner {
       try {
         const from = outcome.kind === 'again' ? (['running'] as const) : (['running', 'cancelling'] as const);
         const row = { attempt: task.record.attempt } as TaskRow;
-        const moved = await moveTask(this.#store.db, taskId, from, { ...progress, ...this.#columns(outcome, row) });
-        // It was cancelled while it was about to be run again.
-        if (!moved && outcome.kind === 'again') {
-          await moveTask(this.#store.db, taskId, ['cancelling'], ending('cancelled', this.#clock(), {}));
-        }
+        const columns = { ...progress, ...this.#columns(outcome, row) };
+        await this.#store.transaction(async (tx) => {
+          const moved = await moveTask(tx, taskId, from, columns);
+          // It was cancelled while it was about to be run again.
+          if (!moved && outcome.kind === 'again')
+            await moveTask(tx, taskId, ['cancelling'], ending('cancelled', this.#clock(), {}));
+        });
         return await readTask(this.#store.db, taskId);
       } catch (error) {
         this.#observe({ kind: 'backgroundError', what: 'save the end of a task', error });
@@ -245,6 +264,7 @@ export class TaskRunner {
       not_before: now + outcome.pauseMs,
       attempt: outcome.counts ? row.attempt : Math.max(0, row.attempt - 1),
       progress: null,
+      expected_end_at: null,
       progress_text: `attempt ${row.attempt}: ${outcome.why}`,
     };
   }

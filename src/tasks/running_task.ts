@@ -2,9 +2,12 @@
 // than once a second.
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
-import type { TaskRecord } from './task.ts';
+import type { Amount, TaskRecord } from './task.ts';
+import { timeText } from './task_rows.ts';
 
 export const progressWriteEveryMs = 1000;
+/** Further than a year no estimate looks. */
+const expectedMsMax = 365 * 86_400_000;
 
 export class RunningTask {
   readonly controller = new AbortController();
@@ -15,21 +18,39 @@ export class RunningTask {
   done: Promise<void> = Promise.resolve();
   fraction: number | null = null;
   text: string | null = null;
+  #expectedEndAt: number | null = null;
+  /** Where it was when it first said so: what came before tells nothing of its speed. */
+  #from: { readonly at: number; readonly fraction: number } | undefined;
   readonly #store: Store;
   readonly #observe: Observe;
   #timer: NodeJS.Timeout | undefined;
   #writtenAt = Number.NEGATIVE_INFINITY;
 
-  constructor(record: TaskRecord, adopted: boolean, store: Store, observe: Observe) {
+  readonly #clock: () => number;
+
+  constructor(
+    record: TaskRecord,
+    adopted: boolean,
+    parts: { readonly store: Store; readonly observe: Observe; readonly clock: () => number },
+  ) {
     this.record = record;
     this.adopted = adopted;
-    this.#store = store;
-    this.#observe = observe;
+    this.#store = parts.store;
+    this.#observe = parts.observe;
+    this.#clock = parts.clock;
   }
 
-  readonly progress = (fraction: number | null, text?: string): void => {
+  get expectedEndAt(): string | null {
+    return this.#expectedEndAt === null ? null : timeText(this.#expectedEndAt);
+  }
+
+  readonly progress = (at: Amount | number | null, text?: string): void => {
+    const isAmount = typeof at === 'object' && at !== null;
+    const fraction = isAmount ? fractionOf(at) : at;
     this.fraction = fraction === null || Number.isNaN(fraction) ? null : Math.min(1, Math.max(0, fraction));
     if (text !== undefined) this.text = text;
+    else if (isAmount) this.text = amountText(at);
+    this.#expect();
     const wait = this.#writtenAt + progressWriteEveryMs - performance.now();
     if (wait <= 0) void this.#write();
     else this.#timer ??= setTimeout(() => void this.#write(), wait).unref();
@@ -42,6 +63,19 @@ export class RunningTask {
     this.#writtenAt = Number.POSITIVE_INFINITY;
   }
 
+  /** It will go on as fast as it has. */
+  #expect(): void {
+    const at = this.#clock();
+    this.#expectedEndAt = null;
+    if (this.fraction === null) return;
+    this.#from ??= { at, fraction: this.fraction };
+    const made = this.fraction - this.#from.fraction;
+    const passedMs = at - this.#from.at;
+    if (made <= 0 || passedMs <= 0) return;
+    const leftMs = (passedMs * (1 - this.fraction)) / made;
+    if (leftMs <= expectedMsMax) this.#expectedEndAt = Math.round(at + leftMs);
+  }
+
   async #write(): Promise<void> {
     this.#writtenAt = performance.now();
     clearTimeout(this.#timer);
@@ -49,7 +83,7 @@ export class RunningTask {
     try {
       await this.#store.db
         .updateTable('tasks')
-        .set({ progress: this.fraction, progress_text: this.text })
+        .set({ progress: this.fraction, progress_text: this.text, expected_end_at: this.#expectedEndAt })
         .where('task_id', '=', this.record.taskId)
         .where('state', 'in', ['running', 'cancelling'])
         .execute();
@@ -57,4 +91,12 @@ export class RunningTask {
       this.#observe({ kind: 'backgroundError', what: 'save the progress of a task', error });
     }
   }
+}
+
+function fractionOf({ done, total }: Amount): number | null {
+  return total === null || total <= 0 ? null : done / total;
+}
+
+function amountText({ done, total, unit }: Amount): string {
+  return total === null ? `${done} ${unit}` : `${done} of ${total} ${unit}`;
 }

@@ -11,6 +11,18 @@ export interface TaskError {
   readonly result?: unknown;
 }
 
+/** Which of the tasks that could begin goes first; the position in the list is what the store keeps. */
+export const priorities = ['high', 'normal', 'low'] as const;
+export type Priority = (typeof priorities)[number];
+
+/** How far work has come. `total` null: nobody knows. */
+export interface Amount {
+  readonly done: number;
+  readonly total: number | null;
+  /** In the plural, such as `rows` or `bytes`. */
+  readonly unit: string;
+}
+
 /** Times are RFC 3339 with milliseconds and `Z`. `progress` is 0 to 1, null if unknown. */
 export interface TaskRecord {
   readonly taskId: string;
@@ -18,6 +30,11 @@ export interface TaskRecord {
   readonly state: TaskState;
   readonly progress: number | null;
   readonly progressText: string | null;
+  /** When it will have ended, should it go on as it has; null if unknown. */
+  readonly expectedEndAt: string | null;
+  readonly priority: Priority;
+  /** Ids of the tasks that have to succeed before it begins. */
+  readonly after: readonly string[];
   /** With which rights it runs. */
   readonly principal: Principal;
   readonly submittedBy: string;
@@ -33,8 +50,8 @@ export interface TaskRecord {
 
 export interface TaskContext {
   readonly signal: AbortSignal;
-  /** `null`: unknown. Written to the store at most once a second. */
-  progress(fraction: number | null, text?: string): void;
+  /** An amount, or a fraction and how to say it; `null`: unknown. Written to the store at most once a second. */
+  progress(at: Amount | number | null, text?: string): void;
   readonly store: Store;
 }
 
@@ -59,6 +76,10 @@ export interface TaskRequest {
   /** URI of the object. */
   readonly target: string;
   readonly request: unknown;
+  /** By default `normal`. */
+  readonly priority?: Priority | undefined;
+  /** Ids of tasks that have to succeed before it begins; who submits it has been found to see them. */
+  readonly after?: readonly string[] | undefined;
 }
 
 /** A failure that may pass: the task runs again after a pause. Any other, a Failure of status 503 apart, ends it. */

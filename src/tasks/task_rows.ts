@@ -1,9 +1,9 @@
 // Tasks as rows of the store: written, read, moved from state to state. Who runs them and when is tasks.ts.
-import type { Kysely, Selectable } from 'kysely';
+import type { Kysely, Selectable, Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
-import type { TaskError, TaskRecord, TaskRequest } from './task.ts';
+import { priorities, type TaskError, type TaskRecord, type TaskRequest } from './task.ts';
 
 export type TaskRow = Selectable<TasksTable>;
 
@@ -22,8 +22,8 @@ export function isTerminal(state: TaskState): boolean {
 
 export const terminalStates = (Object.keys(terminal) as TaskState[]).filter(isTerminal);
 
-/** Adds a pending task, or one with other `columns`. `on` may be a transaction. */
-export async function insertTask(
+/** Adds a pending task that is in no line yet, or one with other `columns`. `on` may be a transaction. */
+export async function insertRow(
   on: Kysely<Schema>,
   request: TaskRequest,
   now: number,
@@ -47,6 +47,11 @@ export async function insertTask(
     request: JSON.stringify(request.request ?? null),
     result: null,
     error: null,
+    priority: priorities.indexOf(request.priority ?? 'normal'),
+    place: null,
+    waits_for: 0,
+    after_ids: request.after?.length ? JSON.stringify(request.after) : null,
+    expected_end_at: null,
     ...columns,
   };
   await on.insertInto('tasks').values(row).execute();
@@ -57,9 +62,9 @@ export function readTask(on: Kysely<Schema>, taskId: string): Promise<TaskRow | 
   return on.selectFrom('tasks').selectAll().where('task_id', '=', taskId).executeTakeFirst();
 }
 
-/** Changes a task if it is still in one of `from`; says whether it was. */
+/** Changes a task if it is still in one of `from`; says whether it was. With an end, who waits for it is to be told. */
 export async function moveTask(
-  on: Kysely<Schema>,
+  on: Transaction<Schema>,
   taskId: string,
   from: readonly TaskState[],
   to: Partial<TaskRow>,
@@ -70,7 +75,25 @@ export async function moveTask(
     .where('task_id', '=', taskId)
     .where('state', 'in', from)
     .executeTakeFirst();
-  return numUpdatedRows > 0n;
+  const moved = numUpdatedRows > 0n;
+  if (moved && to.state && isTerminal(to.state)) await noteEnd(on, taskId, to.state);
+  return moved;
+}
+
+/** So that those that wait for it are told, should there be any. */
+export async function noteEnd(on: Transaction<Schema>, taskId: string, state: TaskState): Promise<void> {
+  const wait = await on
+    .selectFrom('task_waits')
+    .select('task_id')
+    .where('after_id', '=', taskId)
+    .limit(1)
+    .executeTakeFirst();
+  if (!wait) return;
+  await on
+    .insertInto('task_ends')
+    .values({ task_id: taskId, state })
+    .onConflict((of) => of.column('task_id').doNothing())
+    .execute();
 }
 
 /** How a task ends, as columns. `result` is JSON text. */
@@ -82,6 +105,8 @@ export function ending(
   return {
     state,
     ended_at: now,
+    place: null,
+    expected_end_at: null,
     ...(state === 'succeeded' ? { progress: 1 } : {}),
     result: outcome.result ?? null,
     error: outcome.error ? JSON.stringify(outcome.error) : null,
@@ -95,6 +120,9 @@ export function taskRecord(row: TaskRow): TaskRecord {
     state: row.state,
     progress: row.progress,
     progressText: row.progress_text,
+    expectedEndAt: row.expected_end_at === null ? null : timeText(row.expected_end_at),
+    priority: priorities[row.priority] ?? 'normal',
+    after: row.after_ids === null ? [] : (JSON.parse(row.after_ids) as string[]),
     principal: JSON.parse(row.principal) as Principal,
     submittedBy: row.submitted_by,
     submittedAt: timeText(row.submitted_at),
@@ -113,6 +141,6 @@ export function principalText({ id, name, roles, scopes }: Principal): string {
   return JSON.stringify({ id, name, roles, scopes });
 }
 
-function timeText(ms: number): string {
+export function timeText(ms: number): string {
   return new Date(ms).toISOString();
 }

@@ -10,10 +10,11 @@ import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { TaskRunner } from './runner.ts';
+import { GroupedWrites, insertTask } from './submission.ts';
 import type { TaskError, TaskKind, TaskRecord, TaskRequest } from './task.ts';
 import {
   ending,
-  insertTask,
+  insertRow,
   isTerminal,
   moveTask,
   principalText,
@@ -41,6 +42,8 @@ export interface TasksOptions {
   /** The pause before a second attempt; doubles for each further one. */
   readonly retryPauseMs?: number | undefined;
   readonly trail?: Trail | undefined;
+  /** From 0 to 1: how much longer than need be a pause is. */
+  readonly chance?: (() => number) | undefined;
 }
 
 /** `startedAt` and `endedAt` in milliseconds since 1970. */
@@ -63,6 +66,7 @@ export class Tasks {
   readonly #clock: () => number;
   readonly #runner: TaskRunner;
   readonly #trail: Trail;
+  readonly #submissions: GroupedWrites<TaskRow>;
   readonly #waiting = new Map<string, Set<() => void>>();
 
   constructor(options: TasksOptions) {
@@ -73,6 +77,7 @@ export class Tasks {
     this.#trail = options.trail ?? noTrail;
     this.#retentionMs = options.retentionDays * dayMs;
     this.#requireRoom = options.requireRoom;
+    this.#submissions = new GroupedWrites(options.store);
     this.#runner = new TaskRunner({
       store: this.#store,
       kinds: this.#kinds,
@@ -80,6 +85,7 @@ export class Tasks {
       retryPauseMs: options.retryPauseMs ?? retryPauseMs,
       observe: this.#observe,
       clock: this.#clock,
+      chance: options.chance ?? Math.random,
       ended: (row, abandoned) => this.#ended(row, abandoned),
     });
   }
@@ -87,18 +93,15 @@ export class Tasks {
   /** Durable before it returns; inside the caller's transaction if given, who then calls `notify` after its commit. */
   async submit(request: TaskRequest, tx?: Transaction<Schema>): Promise<TaskRecord> {
     assert(this.#kinds.get(request.type)?.run, `nothing runs tasks of type ${request.type}`);
-    const insert = async (on: Transaction<Schema>) => {
-      const row = await this.#insert(request, this.#clock(), {}, on);
+    const write = async (on: Transaction<Schema>) => {
+      await this.#requireRoom?.(on, request.principal.id);
+      const row = await insertTask(on, request, this.#clock());
       await this.#trail.mark(on, request.guard, row.task_id);
       return row;
     };
-    const alone = request.guard === undefined;
-    const row = tx
-      ? await insert(tx)
-      : alone
-        ? await this.#insert(request, this.#clock(), {})
-        : await this.#store.transaction(insert);
-    if (!tx) this.notify();
+    if (tx) return taskRecord(await write(tx));
+    const row = await this.#submissions.write(write);
+    this.notify();
     return taskRecord(row);
   }
 
@@ -126,19 +129,16 @@ export class Tasks {
     return taskRecord(row);
   }
 
-  async #insert(request: TaskRequest, now: number, columns: Partial<TaskRow>, tx?: Transaction<Schema>) {
-    const requireRoom = this.#requireRoom;
-    if (!requireRoom) return insertTask(tx ?? this.#store.db, request, now, columns);
-    const insert = async (on: Transaction<Schema>) => {
-      await requireRoom(on, request.principal.id);
-      return insertTask(on, request, now, columns);
-    };
-    return tx ? insert(tx) : this.#store.transaction(insert);
+  async #insert(request: TaskRequest, now: number, columns: Partial<TaskRow>) {
+    return this.#store.transaction(async (tx) => {
+      await this.#requireRoom?.(tx, request.principal.id);
+      return insertRow(tx, request, now, columns);
+    });
   }
 
   /** A task that is done when it is written. */
   async record(finished: FinishedTask): Promise<TaskRecord> {
-    const row = await insertTask(this.#store.db, finished, finished.startedAt, {
+    const row = await insertRow(this.#store.db, finished, finished.startedAt, {
       ...ending(finished.state, finished.endedAt, {
         result: JSON.stringify(finished.result),
         error: finished.error ?? null,
@@ -204,6 +204,8 @@ export class Tasks {
     if (moved.ended) {
       const row = await readTask(this.#store.db, taskId);
       if (row) this.#ended(row, true);
+      // Somebody may wait for it.
+      this.notify();
     } else if (moved.told) this.#runner.cancel(taskId);
     return this.get(taskId);
   }

@@ -1,6 +1,7 @@
 // Tasks and the history of queries: waited for, cancelled, deleted, listed in order, searched, kept over a restart.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { newPerson } from '../access/people.ts';
 import { start, type TestServer } from '../server.ts';
 
 let server: TestServer;
@@ -113,4 +114,47 @@ test('DML in a task happens once', async () => {
   const uri = await submit('INSERT INTO once SELECT range FROM range(10)');
   (await server.get(`${uri}?waitSeconds=30`)).is(200, '0', { state: 'succeeded', result: { rowCount: 10 } });
   assert.deepEqual(await server.rows('shop', 'SELECT count(*) FROM once'), [[10]]);
+});
+
+test('a task may be put before others, or after some that the caller may read', async () => {
+  const blocker = await submit(endless);
+  const asked = async (sql: string, more: object) => {
+    const accepted = (await server.query('shop', sql, { waitSeconds: 0, ...more })).is(202);
+    return { uri: accepted.at<string>('uri'), taskId: accepted.at<string>('taskId') };
+  };
+  const low = await asked('SELECT 1', { priority: 'low' });
+  const high = await asked('SELECT 2', { priority: 'high', after: [low.taskId] });
+  (await server.get(low.uri)).is(200, '0', { priority: 'low', after: [] });
+  (await server.get(high.uri)).is(200, '0', { state: 'pending', priority: 'high', after: [low.taskId] });
+  const third = (await server.query('shop', 'SELECT 3', { after: [high.taskId] })).is(202).at<string>('uri');
+  (await server.post(`${blocker}/cancel`)).is(200);
+  (await server.get(`${third}?waitSeconds=30`)).is(200, '0', { state: 'succeeded', priority: 'normal' });
+  (await server.get(low.uri)).is(200, '0', { state: 'succeeded' });
+  const failing = await asked('SELECT nothing', {});
+  const after = await asked('SELECT 4', { after: [failing.taskId] });
+  (await server.get(`${after.uri}?waitSeconds=30`)).is(200, '0', {
+    state: 'failed',
+    error: { code: 'TASK_DEPENDENCY_FAILED', result: { taskId: failing.taskId, state: 'failed' } },
+  });
+  const refused = { waitSeconds: 0, after: [low.taskId, 'none'] };
+  (await server.query('shop', 'SELECT 5', refused)).is(400, 'INVALID_PARAMETER', {
+    violations: [{ pointer: '/after/1' }],
+  });
+  (await server.query('shop', 'SELECT 5', { waitSeconds: 3, after: [low.taskId] })).is(400, 'INVALID_PARAMETER');
+  (await server.query('shop', 'SELECT 5', { priority: 'urgent' })).is(400, 'INVALID_PARAMETER');
+});
+
+test('a task of somebody else is none to come after', async () => {
+  const mine = (await server.query('shop', 'SELECT 1', { waitSeconds: 0 })).is(202).at<string>('taskId');
+  const other = await newPerson(server, 'other', [
+    ['read', '/catalogs/default'],
+    ['use', '/warehouses/default'],
+  ]);
+  const after = (body: object) => other.query('shop', 'SELECT 2', { waitSeconds: 0, ...body });
+  const unseen = (await after({ after: [mine] })).is(400, 'INVALID_PARAMETER');
+  const missing = (await after({ after: ['019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d'] })).is(400, 'INVALID_PARAMETER');
+  const without = (text: string) => text.replace(/[0-9a-f]{8}-[-0-9a-f]{27}/g, 'ID');
+  assert.equal(without(unseen.message), without(missing.message), 'it is as if it were not there');
+  const own = (await after({})).is(202).at<string>('taskId');
+  (await server.ended(await after({ after: [own] }))).is(200, '0', { state: 'succeeded' });
 });

@@ -1,0 +1,313 @@
+// Who begins next: priorities, owners in turn, nobody for ever last, tasks after other tasks; found by indexes in a line of ten
+// thousand, and the same after a restart.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { sql } from 'kysely';
+import { Failure } from '../../src/standard/failure.ts';
+import { openStore } from '../../src/store/store.ts';
+import { inLine, paused, underWay } from '../../src/store/task_line_migration.ts';
+import { longestWaitingEvery } from '../../src/tasks/line.ts';
+import { outcomeOf } from '../../src/tasks/outcome.ts';
+import {
+  type Priority,
+  RetryableError,
+  type TaskKind,
+  type TaskRecord,
+  type TaskRequest,
+} from '../../src/tasks/task.ts';
+import { Tasks, type TasksOptions } from '../../src/tasks/tasks.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'tabularium-line-'));
+const closing: (() => Promise<void>)[] = [];
+after(async () => {
+  for (const close of closing) await close();
+  rmSync(root, { recursive: true, force: true });
+});
+let files = 0;
+const by = { id: 'root', name: 'root' };
+
+const work = (owner = 'root', more: Partial<TaskRequest> = {}): TaskRequest => ({
+  type: 'work',
+  principal: { id: owner, name: owner },
+  target: '/api/v2/x',
+  request: null,
+  ...more,
+});
+
+async function prepared(run: NonNullable<TaskKind['run']>, options: Partial<TasksOptions> & { file?: string } = {}) {
+  const { file = join(root, `${++files}.db`), ...rest } = options;
+  const store = await openStore({ file });
+  const kinds = [{ type: 'work', attemptsMax: 3, run }];
+  const tasks = new Tasks({ store, kinds, runnersMax: 1, retentionDays: 7, retryPauseMs: 2, ...rest });
+  let isOpen = true;
+  const close = async () => {
+    if (!isOpen) return;
+    isOpen = false;
+    await tasks.stop(600);
+    await store.close();
+  };
+  closing.push(close);
+  return { store, tasks, file, close };
+}
+
+/** Submitted before anything runs; the answer tells who began, in order. */
+async function begun(requests: readonly TaskRequest[], runnersMax = 1): Promise<string[]> {
+  const order: string[] = [];
+  const { tasks, close } = await prepared(async (task) => void order.push(String(task.request)), { runnersMax });
+  const all: TaskRecord[] = [];
+  for (const request of requests) all.push(await tasks.submit(request));
+  await tasks.start();
+  for (const task of all) assert.equal((await tasks.wait(task.taskId, 5000))?.state, 'succeeded');
+  await close();
+  return order;
+}
+
+test('high before normal before low, each in the order of submission', async () => {
+  const named = (priority: Priority | undefined, name: string) => work('root', { priority, request: name });
+  const order = await begun([
+    named('low', 'low 1'),
+    named(undefined, 'normal 1'),
+    named('high', 'high 1'),
+    named('normal', 'normal 2'),
+    named('high', 'high 2'),
+  ]);
+  assert.deepEqual(order, ['high 1', 'high 2', 'normal 1', 'normal 2', 'low 1']);
+});
+
+test('owners take turns: who submits much does not keep others waiting', async () => {
+  const many = Array.from({ length: 100 }, (_, i) => work('many', { request: `many ${i}` }));
+  const order = await begun([
+    ...many.slice(0, 60),
+    work('few', { request: 'few 0' }),
+    work('few', { request: 'few 1' }),
+    work('one', { request: 'one 0' }),
+    ...many.slice(60),
+  ]);
+  const firsts = ['few 0', 'one 0', 'few 1'].map((name) => order.indexOf(name));
+  assert(
+    firsts.every((at) => at < 8),
+    `begun at ${firsts}`,
+  );
+  assert.deepEqual(
+    order.filter((name) => name.startsWith('many')),
+    many.map(({ request }) => request),
+  );
+});
+
+test('who comes later stands beside the next of the others, not before what waits already', async () => {
+  const order: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  const { tasks } = await prepared(async (task) => {
+    order.push(String(task.request));
+    if (order.length === 10) await gate.promise;
+  });
+  const all: TaskRecord[] = [];
+  for (let i = 0; i < 30; i++) all.push(await tasks.submit(work('many', { request: 'many' })));
+  await tasks.start();
+  while (order.length < 10) await new Promise((resolve) => setTimeout(resolve, 1));
+  for (let i = 0; i < 5; i++) all.push(await tasks.submit(work('late', { request: 'late' })));
+  gate.resolve();
+  for (const { taskId } of all) await tasks.wait(taskId, 5000);
+  const late = order.flatMap((name, at) => (name === 'late' ? [at - 10] : []));
+  assert.equal(late.length, 5);
+  for (const [i, at] of late.entries()) assert(Math.abs(at - (2 * i + 1)) <= 2, `turns ${late}`);
+});
+
+test('nothing starves: of eight that begin one is the one that waits longest', async () => {
+  const high = Array.from({ length: 40 }, () => work('root', { priority: 'high', request: 'high' }));
+  const low = Array.from({ length: 3 }, (_, i) => work('root', { priority: 'low', request: `low ${i}` }));
+  const order = await begun([...low, ...high]);
+  const at = low.map(({ request }) => order.indexOf(String(request)));
+  assert.deepEqual(
+    at,
+    [1, 2, 3].map((n) => n * longestWaitingEvery - 1),
+  );
+});
+
+test('a task after others begins when all have succeeded, and not before', async () => {
+  const order: string[] = [];
+  const { tasks } = await prepared(async (task) => void order.push(String(task.request)), { runnersMax: 4 });
+  const a = await tasks.submit(work('root', { request: 'a', priority: 'low' }));
+  const b = await tasks.submit(work('root', { request: 'b', priority: 'low' }));
+  const after = [a.taskId, b.taskId, a.taskId];
+  const c = await tasks.submit(work('root', { request: 'c', priority: 'high', after }));
+  const d = await tasks.submit(work('root', { request: 'd', after: [c.taskId, a.taskId] }));
+  assert.deepEqual([c.after, c.state], [[a.taskId, b.taskId], 'pending']);
+  await tasks.start();
+  assert.equal((await tasks.wait(d.taskId, 5000))?.state, 'succeeded');
+  assert.deepEqual([order.slice(0, 2).toSorted(), ...order.slice(2)], [['a', 'b'], 'c', 'd']);
+  const late = await tasks.submit(work('root', { request: 'e', after: [a.taskId] }));
+  assert.equal((await tasks.wait(late.taskId, 5000))?.state, 'succeeded', 'after what has succeeded already');
+  await assert.rejects(tasks.submit(work('root', { after: ['none'] })), { code: 'INVALID_PARAMETER' });
+});
+
+for (const [how, end] of [
+  ['failed', async () => {}],
+  ['cancelled', async (tasks: Tasks, taskId: string) => void (await tasks.cancel(taskId, by))],
+  ['removed', async (tasks: Tasks, taskId: string) => void (await tasks.remove(taskId, by))],
+] as const)
+  test(`what comes after a task that was ${how} fails, and so does what comes after that`, async () => {
+    const { tasks } = await prepared(async () => {
+      throw new Failure('CONSTRAINT_VIOLATED', 'no');
+    });
+    const first = await tasks.submit(work());
+    const second = await tasks.submit(work('root', { after: [first.taskId] }));
+    const third = await tasks.submit(work('root', { after: [second.taskId] }));
+    await end(tasks, first.taskId);
+    await tasks.start();
+    const ends = [await tasks.wait(second.taskId, 5000), await tasks.wait(third.taskId, 5000)];
+    assert.deepEqual(
+      ends.map((task) => [task?.state, task?.error?.code, task?.attempt]),
+      [0, 1].map(() => ['failed', 'TASK_DEPENDENCY_FAILED', 0]),
+    );
+    assert.deepEqual(ends[0]?.error?.result, {
+      taskId: first.taskId,
+      state: how === 'failed' ? 'failed' : 'cancelled',
+    });
+    if (how === 'removed') return;
+    const late = await tasks.submit(work('root', { after: [first.taskId] }));
+    assert.equal((await tasks.wait(late.taskId, 5000))?.error?.code, 'TASK_DEPENDENCY_FAILED', 'it had failed already');
+  });
+
+test('more tasks wait for one than are told in one transaction', async () => {
+  let ran = 0;
+  const { tasks } = await prepared(async () => void ran++);
+  const first = await tasks.submit(work());
+  const all = await Promise.all(
+    Array.from({ length: 350 }, () => tasks.submit(work('root', { after: [first.taskId] }))),
+  );
+  await tasks.start();
+  for (const { taskId } of all) assert.equal((await tasks.wait(taskId, 5000))?.state, 'succeeded');
+  assert.equal(ran, 351);
+});
+
+test('a task that waits for others can be cancelled, and stays so when they end', async () => {
+  const { tasks } = await prepared(async () => 'done');
+  const first = await tasks.submit(work());
+  const second = await tasks.submit(work('root', { after: [first.taskId] }));
+  assert.equal((await tasks.cancel(second.taskId, by))?.state, 'cancelled');
+  await tasks.start();
+  assert.equal((await tasks.wait(first.taskId, 5000))?.state, 'succeeded');
+  assert.deepEqual(
+    [(await tasks.get(second.taskId))?.state, (await tasks.get(second.taskId))?.attempt],
+    ['cancelled', 0],
+  );
+});
+
+test('a task that pauses between attempts can be cancelled', async () => {
+  const { tasks } = await prepared(
+    async () => {
+      throw new RetryableError('later', { retryAfterMs: 60_000 });
+    },
+    { runnersMax: 2 },
+  );
+  await tasks.start();
+  const task = await tasks.submit(work());
+  const state = async () => (await tasks.get(task.taskId))?.progressText;
+  while ((await state()) === null) await new Promise((resolve) => setTimeout(resolve, 1));
+  assert.equal(await state(), 'attempt 1: later');
+  assert.equal((await tasks.cancel(task.taskId, by))?.state, 'cancelled');
+});
+
+test('the line is the same after a restart', async () => {
+  const first = await prepared(async () => undefined);
+  const a = await first.tasks.submit(work('one', { request: 'a' }));
+  for (const name of ['b', 'c']) await first.tasks.submit(work('one', { request: name }));
+  await first.tasks.submit(work('two', { request: 'd', priority: 'high' }));
+  const e = await first.tasks.submit(work('two', { request: 'e', after: [a.taskId] }));
+  const f = await first.tasks.submit(work('three', { request: 'f' }));
+  await first.close();
+  const order: string[] = [];
+  const second = await prepared(async (task) => void order.push(String(task.request)), { file: first.file });
+  await second.tasks.start();
+  for (const { taskId } of [e, f]) await second.tasks.wait(taskId, 5000);
+  const c = (await second.tasks.list({ limit: 10 }))[2] as TaskRecord;
+  await second.tasks.wait(c.taskId, 5000);
+  assert.deepEqual(order, ['d', 'a', 'e', 'f', 'b', 'c']);
+});
+
+test('pauses grow, are spread, and are no shorter than what was asked for', () => {
+  const task = { attempt: 3 } as TaskRecord;
+  const kind = { type: 'work', attemptsMax: 9, run: async () => {} };
+  const pauseOf = (error: unknown, attempt: number, chance: number) => {
+    const outcome = outcomeOf({ ok: false, error }, undefined, { ...task, attempt }, kind, { pauseMs: 1000, chance });
+    return outcome.kind === 'again' ? outcome.pauseMs : undefined;
+  };
+  const soon = new RetryableError('soon');
+  assert.deepEqual(
+    [1, 2, 3].map((attempt) => [0, 1].map((chance) => pauseOf(soon, attempt, chance))),
+    [
+      [500, 1000],
+      [1000, 2000],
+      [2000, 4000],
+    ],
+  );
+  assert.equal(pauseOf(soon, 8, 1), 60_000, 'a minute at most');
+  const asked = new RetryableError('asked', { retryAfterMs: 90_000 });
+  assert.deepEqual(
+    [0, 1].map((chance) => pauseOf(asked, 1, chance)),
+    [90_000, 112_500],
+  );
+  assert.equal(pauseOf(new Failure('CONSTRAINT_VIOLATED', 'no'), 1, 1), undefined);
+});
+
+test('progress as amounts, with the time of the end', async () => {
+  let now = 1_000_000;
+  const gate = Promise.withResolvers<void>();
+  const { tasks } = await prepared(
+    async (_, { progress }) => {
+      progress({ done: 0, total: 400, unit: 'rows' });
+      now += 10_000;
+      progress({ done: 100, total: 400, unit: 'rows' });
+      await gate.promise;
+      progress({ done: 7, total: null, unit: 'files' });
+    },
+    { clock: () => now },
+  );
+  await tasks.start();
+  const task = await tasks.submit(work());
+  const shown = async () => (await tasks.get(task.taskId)) as TaskRecord;
+  while ((await shown()).progress === null) await new Promise((resolve) => setTimeout(resolve, 1));
+  const { progress, progressText, expectedEndAt } = await shown();
+  assert.deepEqual([progress, progressText], [0.25, '100 of 400 rows']);
+  assert.equal(Date.parse(expectedEndAt as string), now + 30_000);
+  gate.resolve();
+  const done = await tasks.wait(task.taskId, 5000);
+  assert.deepEqual([done?.progress, done?.progressText, done?.expectedEndAt], [1, '7 files', null]);
+});
+
+test('ten thousand wait: each look goes by an index, and memory keeps none of them', async () => {
+  const { store, tasks } = await prepared(async () => undefined);
+  const insert = async (from: number) => {
+    for (let i = from; i < from + 5000; i += 100)
+      await Promise.all(
+        Array.from({ length: 100 }, (_, n) => tasks.submit(work(`owner ${n % 7}`, { request: 'x'.repeat(500) }))),
+      );
+  };
+  const heap = () => {
+    globalThis.gc?.();
+    return process.memoryUsage().heapUsed;
+  };
+  await insert(0);
+  const before = heap();
+  await insert(5000);
+  // 2.5 MB of requests alone, if they were kept.
+  if (globalThis.gc) assert(heap() - before < 1_500_000, `${heap() - before} bytes`);
+  const plans = [
+    sql`select * from tasks where ${inLine} order by priority, place, task_id limit 1`,
+    sql`select * from tasks where ${inLine} order by task_id limit 1`,
+    sql`select place from tasks where priority = 1 and ${inLine} order by place limit 1`,
+    sql`select place from tasks where owner = 'a' and priority = 1 and ${inLine} order by place desc limit 1`,
+    sql`select not_before from tasks where ${paused} order by not_before limit 1`,
+    sql`select * from tasks where ${underWay}`,
+  ];
+  for (const plan of plans) {
+    const { rows } = await sql<{ detail: string }>`explain query plan ${plan}`.execute(store.db);
+    const text = rows.map(({ detail }) => detail).join('; ');
+    assert.match(text, /USING (?:COVERING )?INDEX tasks_(?:line|paused|under)/, text);
+    assert.doesNotMatch(text, /TEMP B-TREE/, text);
+  }
+});
