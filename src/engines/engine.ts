@@ -94,6 +94,34 @@ export interface Statement {
   readonly database?: string | undefined;
 }
 
+/** A piece of SQL that a request holds, and where (a JSON pointer). */
+export interface WrittenPart {
+  readonly text: string;
+  readonly pointer: string;
+}
+
+/** A change of rows, of which the engine makes one statement. Columns are the table's, by their exact names. */
+export type TableWrite =
+  | {
+      readonly kind: 'update';
+      readonly table: TableRef;
+      readonly set: readonly { readonly column: string; readonly value: WrittenPart }[];
+      readonly where: WrittenPart;
+    }
+  | { readonly kind: 'delete'; readonly table: TableRef; readonly where: WrittenPart }
+  | {
+      readonly kind: 'insert';
+      readonly table: TableRef;
+      readonly columns?: readonly string[] | undefined;
+      readonly query: WrittenPart;
+    };
+
+export interface WrittenStatement {
+  readonly sql: string;
+  /** In which line of the statement each part begins. */
+  readonly parts: readonly { readonly pointer: string; readonly line: number }[];
+}
+
 export interface ExecuteOptions {
   /** What allowed the statement: StaleAnalysis is thrown where definitions changed since. */
   readonly analysis: StatementAnalysis;
@@ -193,6 +221,8 @@ export interface EngineWarehouse {
       readonly step?: string | undefined;
     },
   ): Promise<number>;
+  /** Throws SQL_INVALID where a part is not one expression, or not one query. Nothing is bound and nobody is authorised yet. */
+  writtenStatement(write: TableWrite): Promise<WrittenStatement>;
   /** The engine reads a CREATE TABLE statement in a scratch database; Failure SQL_INVALID or SQL_NOT_SUPPORTED otherwise. */
   parseCreateTable(sql: string): Promise<ParsedCreateTable>;
   /** Checks a default's text against its type: a constant or function call without columns, tables or subqueries. */

@@ -118,6 +118,7 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     analyze: (statement) => engine.analyze(statement),
     tableNamesIn: (sql) => engine.tableNamesIn(sql),
     explain: (statement) => engine.explain(statement),
+    writtenStatement: (write) => engine.writtenStatement(write),
     parseCreateTable: (sql) => engine.parseCreateTable(sql),
     checkDefault: (expression, type) => engine.checkDefault(expression, type),
     tableStatistics: (table) => engine.tableStatistics(table),

@@ -18,6 +18,7 @@ import {
 } from '../engines/engine.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { newId } from '../model/ids.ts';
+import { foldName } from '../model/names.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { CatalogSpec } from '../model/records.ts';
@@ -39,6 +40,8 @@ export interface QueryRequest {
   readonly catalog: string;
   readonly database?: string | undefined;
   readonly warehouse?: string | undefined;
+  /** It must turn out to be this, and to write this alone: for statements that were put together from parts. */
+  readonly only?: { readonly kind: StatementAnalysis['kind']; readonly table: TableName } | undefined;
 }
 
 export interface QueryRun {
@@ -144,6 +147,7 @@ export class Queries {
         course.begin(queuedMs);
         return this.#authorised(engine, statement, warehouse, caller.principal, async (analysis) => {
           course.kind = analysis.kind;
+          requireOnly(request, analysis);
           await this.#announce(analysis, queryId, caller.actor);
           const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
           const executing = engine.execute(statement, {
@@ -205,6 +209,7 @@ export class Queries {
 
   #conclude(kind: StatementAnalysis['kind'] | undefined, queryId: string, actor: Actor, outcome: Code | '0'): void {
     if (kind === undefined || kind === 'select') return;
+    actor.told = true;
     this.#options.trail.note(actor, { outcome, details: { queryId, kind } });
   }
 
@@ -353,6 +358,14 @@ export class Queries {
     const named = [...new Set(tables)];
     throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${named.join(', ')}`, { tables: named });
   }
+}
+
+/** Each part was looked at before; what the whole means is for the plan to say. */
+function requireOnly({ only }: QueryRequest, { kind, writes }: StatementAnalysis): void {
+  if (!only) return;
+  const keyOf = ({ catalog, database, table }: TableName) => JSON.stringify([catalog, database, table].map(foldName));
+  const isOnly = kind === only.kind && writes.length === 1 && keyOf(writes[0] as TableName) === keyOf(only.table);
+  if (!isOnly) throw new Failure('SQL_INVALID', 'the parts do not make the statement that they are for');
 }
 
 /** What was cancelled because it took too much did not end because its caller wanted it to. */

@@ -23,28 +23,25 @@ const Sql = Type.String({
   description: 'One statement: SELECT or DML.',
 });
 
+export const Parameters = Type.Union(
+  [
+    Type.Array(Type.Unknown(), { maxItems: 10_000 }),
+    Type.Record(Type.String(), Type.Unknown(), { maxProperties: 10_000 }),
+  ],
+  { description: 'Values of `$1`, `?` (an array) or `$name` (an object): bound, never spliced into the text.' },
+);
+export const WaitSeconds = Type.Number({
+  minimum: 0,
+  maximum: waitSecondsMax,
+  default: waitSecondsDefault,
+  description: 'How long to wait for the result before the statement becomes a task; 0: a task at once.',
+});
+
 const QueryBody = Type.Object(
   {
     sql: Sql,
-    parameters: Type.Optional(
-      Type.Union(
-        [
-          Type.Array(Type.Unknown(), { maxItems: 10_000 }),
-          Type.Record(Type.String(), Type.Unknown(), { maxProperties: 10_000 }),
-        ],
-        {
-          description: 'Values of `$1`, `?` (an array) or `$name` (an object): bound, never spliced into the text.',
-        },
-      ),
-    ),
-    waitSeconds: Type.Optional(
-      Type.Number({
-        minimum: 0,
-        maximum: waitSecondsMax,
-        default: waitSecondsDefault,
-        description: 'How long to wait for the result before the statement becomes a task; 0: a task at once.',
-      }),
-    ),
+    parameters: Type.Optional(Parameters),
+    waitSeconds: Type.Optional(WaitSeconds),
     rowsMax: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: 'The result is cut after so many rows.' }),
     ),
@@ -64,7 +61,7 @@ const QueryBody = Type.Object(
 );
 
 export const ColumnOfResult = Type.Object({ name: Type.String(), type: Type.String() });
-const Statistics = Type.Object({
+export const Statistics = Type.Object({
   elapsedMs: Type.Number({ description: 'Milliseconds in the engine.' }),
   queuedMs: Type.Number({ description: 'Milliseconds in the queue of the warehouse.' }),
   resultBytes: Type.Integer({ description: 'Bytes of the rows as JSON.' }),
@@ -103,7 +100,7 @@ const example = {
   },
 };
 
-const codes = [
+export const codes = [
   'OBJECT_NOT_FOUND',
   'CHANGE_IN_PROGRESS',
   'SQL_INVALID',

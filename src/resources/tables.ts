@@ -50,6 +50,7 @@ import {
 import { searched } from './search.ts';
 import { changeTable, copyTable, createTable, type TableChain, tableRef } from './table_changes.ts';
 import { ColumnBody, Distribution, Names, UniqueKey } from './table_definition.ts';
+import { tableWrites } from './table_writes.ts';
 
 const TableRecord = Type.Object({
   name: Type.String(),
@@ -294,6 +295,7 @@ export const tables: Category<Context> = {
         return done(await render(tablePathOf(path), chain, context, as));
       },
     }),
+    ...tableWrites(tablePathOf),
     action('copy_definition', {
       on: 'object',
       summary: 'Creates an empty table with the same definition, in the same or another database.',

@@ -72,6 +72,8 @@ export interface Endpoint<Context = unknown> {
   readonly verb: Verb;
   /** The action's name; verbs that HTTP has a method for have none. */
   readonly action?: string;
+  /** What an action is known as where endpoints are told of (the audit trail, documents), if a verb is called as it is. */
+  readonly known?: string;
   readonly on: 'object' | 'collection';
   /** One sentence. */
   readonly summary: string;
@@ -157,6 +159,7 @@ type Common = Pick<Endpoint, 'summary' | 'permission'> &
       | 'bodyBytesMax'
       | 'cost'
       | 'secretFields'
+      | 'known'
     >
   >;
 

@@ -96,7 +96,8 @@ function formsOf(category: Category, endpoint: Endpoint, base: string): Form[] {
     case 'action': {
       const action = endpoint.action as string;
       const [path, noun] = endpoint.on === 'object' ? [object, one] : [base, many];
-      return [form('post', `${path}/${action}`, pascal(action).replace(/^./, (c) => c.toLowerCase()) + noun)];
+      const known = pascal(endpoint.known ?? action).replace(/^./, (c) => c.toLowerCase());
+      return [form('post', `${path}/${action}`, known + noun)];
     }
     case 'create':
       if (endpoint.named === false) return [form('post', base, `create${many}`)];

@@ -41,7 +41,7 @@ async function eventsOf(requestId: string): Promise<Event[]> {
   return (await server.post('/api/v2/audit_events/search', { requestId })).is(200).at('auditEvents');
 }
 
-const keyOf = ({ endpoint }: Operation) => endpoint.action ?? endpoint.verb;
+const keyOf = ({ endpoint }: Operation) => endpoint.known ?? endpoint.action ?? endpoint.verb;
 const changing = operations.filter(({ endpoint }) => changes(endpoint));
 /** What an engine does is told before, too. */
 const isBegun = ({ outcome }: Event) => outcome === 'begun';

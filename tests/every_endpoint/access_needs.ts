@@ -10,6 +10,13 @@ export interface Extra {
 }
 
 const warehouse: Extra = { why: 'it runs in that warehouse', given: () => ['use', '/warehouses/default'] };
+const readsItself: Extra = {
+  why: 'which rows change is read in the table',
+  given: ({ catalog, database, table }) => [
+    'read',
+    `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}/tables/${encodeURIComponent(table as string)}`,
+  ],
+};
 const seesRoot: Extra = { why: 'the body names that user', given: () => ['read', '/users/root'] };
 const seesGrantee: Extra = {
   why: 'who may not see the grantee is not told whether it is there',
@@ -28,6 +35,9 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'databases.explain': [warehouse],
   'rows.list': [warehouse],
   'rows.create': [warehouse],
+  'tables.update_rows': [warehouse, readsItself],
+  'tables.delete_rows': [warehouse, readsItself],
+  'tables.insert_select': [warehouse],
   'tables.copy_definition': [
     {
       why: 'it makes a table there',

@@ -11,7 +11,12 @@ const routes = new Routes(categoriesWith({ rowsBodyBytesMax: 1024 }));
 
 function named(method: string, path: string) {
   const { category, endpoint, path: parameters, nameInPath, ifExists } = routes.resolve(method, path);
-  return { endpoint: `${category.name}.${endpoint.action ?? endpoint.verb}`, parameters, nameInPath, ifExists };
+  return {
+    endpoint: `${category.name}.${endpoint.known ?? endpoint.action ?? endpoint.verb}`,
+    parameters,
+    nameInPath,
+    ifExists,
+  };
 }
 
 function failure(method: string, path: string): Failure {

@@ -97,7 +97,7 @@ function requireHarmless(part: unknown): void {
   for (const one of Object.values(node)) requireHarmless(one);
 }
 
-function holdsExpression(part: unknown): boolean {
+export function holdsExpression(part: unknown): boolean {
   if (typeof part !== 'object' || part === null) return false;
   return 'class' in part || Object.values(part).some(holdsExpression);
 }

@@ -14,6 +14,8 @@ import type {
   StatementResult,
   TableName,
   TableRef,
+  TableWrite,
+  WrittenStatement,
 } from '../engine.ts';
 
 /** A statement with its parameters as JSON text. */
@@ -61,6 +63,7 @@ export interface Operations {
     number,
   ];
   parseCreateTable: [string, ParsedCreateTable];
+  writtenStatement: [TableWrite, WrittenStatement];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];
   tableStatistics: [TableRef, { readonly rowCount: number; readonly dataBytes: number }];
 }

@@ -116,6 +116,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
     await this.#call('forget', { catalog, steps }, shortTimeoutMs);
   };
   parseCreateTable = (sql: string) => this.#call('parseCreateTable', sql, analysisTimeoutMs);
+  writtenStatement = (write: Operations['writtenStatement'][0]) =>
+    this.#call('writtenStatement', write, analysisTimeoutMs);
   checkDefault = async (expression: string, type: Operations['checkDefault'][0]['type']) => {
     await this.#call('checkDefault', { expression, type }, analysisTimeoutMs);
   };

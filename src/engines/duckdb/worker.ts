@@ -37,6 +37,7 @@ import { type Namespace, type Session, Sessions } from './sessions.ts';
 import { FatalEngineError, failureOf } from './sql_errors.ts';
 import { tableStatistics } from './statistics.ts';
 import { forgetSteps, retryingConflicts } from './steps.ts';
+import { writtenStatement } from './table_writes.ts';
 
 /** A former process of the same warehouse may be dying still, with its hands on the files. */
 const lockWaitMs = 10_000;
@@ -120,6 +121,7 @@ class Worker {
         ) as Promise<undefined>,
       insertRows: (of) => this.#insertRows(of, started, signal),
       parseCreateTable: (sql) => placed(sql, 0, () => parseCreateTable(this.#scratch, sql)),
+      writtenStatement: (write) => placed('', 0, () => writtenStatement(this.#scratch, write)),
       checkDefault: async ({ expression, type }) => {
         await placed(expression, 0, () => checkDefault(this.#scratch, expression, type));
         return undefined;
