@@ -41,7 +41,9 @@ export interface QueryRequest {
   readonly database?: string | undefined;
   readonly warehouse?: string | undefined;
   /** It must turn out to be this, and to write this alone: for statements that were put together from parts. */
-  readonly only?: { readonly kind: StatementAnalysis['kind']; readonly table: TableName } | undefined;
+  readonly only?:
+    | { readonly kind: StatementAnalysis['kind']; readonly table: TableName; readonly objectId: string }
+    | undefined;
 }
 
 export interface QueryRun {
@@ -148,7 +150,7 @@ export class Queries {
         return this.#authorised(engine, statement, warehouse, caller.principal, async (analysis) => {
           course.kind = analysis.kind;
           requireOnly(request, analysis);
-          await this.#announce(analysis, queryId, caller.actor);
+          await this.#announce(analysis, queryId, caller.actor, request.only?.objectId);
           const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
           const executing = engine.execute(statement, {
             analysis,
@@ -194,10 +196,11 @@ export class Queries {
   }
 
   /** What an engine is about to change is told before: the store's transactions do not reach it. */
-  async #announce(analysis: StatementAnalysis, queryId: string, actor: Actor): Promise<void> {
+  async #announce(analysis: StatementAnalysis, queryId: string, actor: Actor, objectId?: string): Promise<void> {
     if (analysis.kind === 'select') return;
     const tables = analysis.writes.map(({ catalog, database, table }) => `${catalog}.${database}.${table}`);
-    await this.#options.trail.tell(actor, { outcome: 'begun', details: { queryId, kind: analysis.kind, tables } });
+    const details = { queryId, kind: analysis.kind, tables };
+    await this.#options.trail.tell(actor, { outcome: 'begun', objectId, details });
   }
 
   /** By what the engine knows a keyed request again, if it is one. */

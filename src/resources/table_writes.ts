@@ -107,7 +107,11 @@ async function written(
         numbers: 'number',
         catalog: root.name,
         database: database.name,
-        only: { kind: write.kind, table: { catalog: root.name, database: database.name, table: table.name } },
+        only: {
+          kind: write.kind,
+          table: { catalog: root.name, database: database.name, table: table.name },
+          objectId: table.id,
+        },
       },
       principal: context.call.principal,
       actor: context.call.actor,
