@@ -214,9 +214,11 @@ export class Directory {
     }
   }
 
-  /** The store let go of the grants on it; an id is never used again, so this is about memory alone. */
+  /** The store let go of the grants on it. An id is never used again, but what held it may be out of reach now. */
   #objectGone(objectId: string): void {
-    for (const { granteeId, grantId } of this.#grantsByPlace.within(objectId)) this.#remove(granteeId, grantId);
+    const gone = this.#grantsByPlace.within(objectId);
+    for (const { granteeId, grantId } of gone) this.#remove(granteeId, grantId);
+    if (gone.length > 0) this.#rightsChanged();
   }
 
   #remove(granteeId: string, grantId: string): void {

@@ -33,7 +33,7 @@ export async function runGrantsModel(server: TestServer, options: GrantsRunOptio
   await fc.assert(property, {
     seed,
     numRuns: runs,
-    ...(path ? { path } : {}),
+    ...(path ? { path, endOnFailure: true } : {}),
     ...(forMs === undefined ? {} : { interruptAfterTimeLimit: forMs }),
   });
   return asked;

@@ -158,7 +158,9 @@ async function run(part: Part, seed: number, minutes: number): Promise<Outcome> 
   try {
     done = await part.run(seed, begun + part.share * minutes * 60_000, problems);
   } catch (error) {
-    problems.push(String((error as Error).stack).slice(0, 8000));
+    // What a random run found is in the cause, after a long story.
+    const { stack, cause } = error as Error;
+    problems.push(`${String(stack).slice(0, 4000)}\n${cause instanceof Error ? cause.message : ''}`);
   }
   const outcome = { part: part.name, seconds: Math.round((Date.now() - begun) / 1000), done, problems };
   process.stdout.write(`${outcome.part}, ${outcome.seconds} s: ${outcome.done}\n`);

@@ -1,0 +1,24 @@
+// Who was granted something in a database could still list what held it after the database was dropped: that the grants were gone was
+// not told to what is worked out of them.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { newPerson } from '../access/people.ts';
+import { start, type TestServer } from '../server.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await start();
+});
+after(() => server.close());
+
+test('a grant on what was dropped reaches into nothing', async () => {
+  (await server.put('/api/v2/databases/db')).is(201);
+  (await server.put('/api/v2/databases/db/tables/t', { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+  const ann = await newPerson(server, 'ann', [['read', '/catalogs/default/databases/db/tables/t']]);
+  const listed = (await ann.get('/api/v2/catalogs/default/databases')).is(200).at<unknown[]>('databases');
+  assert.equal(listed.length, 0);
+  (await ann.get('/api/v2/databases/db/tables')).is(200);
+  (await server.delete('/api/v2/databases/db?cascade=true')).is(200);
+  (await ann.get('/api/v2/catalogs/default/databases')).is(403, 'FORBIDDEN');
+  (await ann.get('/api/v2/databases/db/tables')).is(403, 'FORBIDDEN');
+});
