@@ -188,6 +188,17 @@ export const codes = define({
     meaning: 'The data breaks a key or a NOT NULL. Nothing was changed.',
     client: 'Mend the data; `result` shows a sample.',
   },
+  HOST_NOT_ALLOWED: {
+    status: 400,
+    meaning: 'The server may not connect to the host that the request names.',
+    client: 'Ask the operator to list the host, or bring the data by an upload.',
+  },
+  REMOTE_REFUSED: {
+    status: 400,
+    meaning:
+      'A server elsewhere, from which data comes or to which it goes, refused: no such object, no access, too large.',
+    client: 'Correct the address or the credentials; `result.remoteStatus` is what it answered.',
+  },
   STATEMENT_TIMEOUT: {
     status: 400,
     meaning: 'The statement ran longer than the warehouse allows and was stopped.',
@@ -305,6 +316,12 @@ export const codes = define({
       'The keys of the identity provider that issued the token are not to be had, so that it cannot be verified.',
     client: 'Retry after the given time.',
     retryAfterSeconds: 5,
+  },
+  REMOTE_UNAVAILABLE: {
+    status: 503,
+    meaning: 'A server elsewhere, from which data comes or to which it goes, does not answer, or broke off.',
+    client: 'Retry after the given time.',
+    retryAfterSeconds: 10,
   },
   RATE_LIMITED: {
     status: 503,

@@ -1,0 +1,198 @@
+// Object stores that speak S3: reading, writing whole files in parts, listing, removing. Which hosts, is the host rules'; when again, is
+// the tasks'. The library is loaded when a store is first spoken of.
+import { type FileHandle, open } from 'node:fs/promises';
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import type { Readable } from 'node:stream';
+import type { CompletedPart, S3Client } from '@aws-sdk/client-s3';
+import { Failure } from '../standard/failure.ts';
+import { unavailable, urlOf } from './fetching.ts';
+import type { HostRules } from './host_rules.ts';
+
+export interface ObjectStorePlace {
+  /** `https://s3.eu-central-1.amazonaws.com`, or any server that speaks S3. */
+  readonly endpoint: string;
+  readonly region: string;
+  readonly bucket: string;
+  /** The bucket is a part of the path, not of the host: what servers other than Amazon's want. */
+  readonly pathStyle: boolean;
+}
+
+/** Absent: the store is asked without a signature. */
+export interface ObjectStoreCredentials {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken?: string | undefined;
+}
+
+export interface StoredObject {
+  readonly key: string;
+  readonly bytes: number;
+}
+
+const connectMs = 10_000;
+const requestMs = 60_000;
+const attemptsMax = 4;
+/** Of a file's parts; a store takes 10,000 of them. */
+const partBytesMin = 16 * 1024 * 1024;
+const partsMax = 9000;
+const keysPerPage = 1000;
+
+/** Throws HOST_NOT_ALLOWED, INVALID_PARAMETER. */
+export async function openObjectStore(
+  place: ObjectStorePlace,
+  credentials: ObjectStoreCredentials | undefined,
+  rules: HostRules,
+): Promise<ObjectStore> {
+  const url = urlOf(place.endpoint);
+  if (!place.pathStyle) url.hostname = `${place.bucket}.${url.hostname}`;
+  rules.check(url);
+  const library = await import('@aws-sdk/client-s3');
+  const { accessKeyId = '', secretAccessKey = '', sessionToken } = credentials ?? {};
+  const signing = { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? {} : { sessionToken }) };
+  const lookup = rules.lookupFor(url);
+  const client = new library.S3Client({
+    endpoint: place.endpoint,
+    region: place.region,
+    forcePathStyle: place.pathStyle,
+    maxAttempts: attemptsMax,
+    // Never those of the machine that the server runs on.
+    credentials: signing,
+    ...(credentials ? {} : { signer: { sign: async (request) => request } }),
+    // Only where it is asked for: many servers know no newer checksums.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    followRegionRedirects: false,
+    requestHandler: {
+      connectionTimeout: connectMs,
+      requestTimeout: requestMs,
+      httpAgent: new HttpAgent({ keepAlive: true, lookup }),
+      httpsAgent: new HttpsAgent({ keepAlive: true, lookup }),
+    },
+  });
+  return new ObjectStore(library, client, place.bucket);
+}
+
+/** Every method throws REMOTE_REFUSED or REMOTE_UNAVAILABLE. */
+export class ObjectStore {
+  readonly #library: typeof import('@aws-sdk/client-s3');
+  readonly #client: S3Client;
+  readonly #bucket: string;
+
+  constructor(library: typeof import('@aws-sdk/client-s3'), client: S3Client, bucket: string) {
+    this.#library = library;
+    this.#client = client;
+    this.#bucket = bucket;
+  }
+
+  close(): void {
+    this.#client.destroy();
+  }
+
+  async read(key: string, signal?: AbortSignal): Promise<{ readonly bytes: number; readonly body: Readable }> {
+    const command = new this.#library.GetObjectCommand({ Bucket: this.#bucket, Key: key });
+    const { Body, ContentLength } = await told(this.#client.send(command, sendOptions(signal)));
+    if (!Body) throw new Failure('REMOTE_REFUSED', 'the object has no content');
+    return { bytes: ContentLength ?? 0, body: Body as Readable };
+  }
+
+  /** The whole content: for what is known to be small. */
+  async readSmall(key: string, bytesMax: number, signal?: AbortSignal): Promise<Buffer> {
+    const { bytes, body } = await this.read(key, signal);
+    if (bytes > bytesMax) {
+      body.destroy();
+      throw new Failure('REMOTE_REFUSED', `the object is larger than ${bytesMax} bytes`, { bytesMax });
+    }
+    return told(Array.fromAsync(body as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
+  }
+
+  async writeSmall(key: string, content: string | Buffer, signal?: AbortSignal): Promise<void> {
+    const command = new this.#library.PutObjectCommand({ Bucket: this.#bucket, Key: key, Body: content });
+    await told(this.#client.send(command, sendOptions(signal)));
+  }
+
+  /** All or nothing: an object is there when the last part is. Memory: one part. */
+  async writeFile(key: string, path: string, signal?: AbortSignal): Promise<void> {
+    const file = await open(path, 'r');
+    try {
+      const { size } = await file.stat();
+      if (size > partBytesMin) await this.#writeInParts(key, file, size, signal);
+      else await this.writeSmall(key, await file.readFile(), signal);
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** In the order of keys. */
+  async *list(prefix: string, signal?: AbortSignal): AsyncGenerator<StoredObject> {
+    for (let after: string | undefined; ; ) {
+      const command = new this.#library.ListObjectsV2Command({
+        Bucket: this.#bucket,
+        Prefix: prefix,
+        MaxKeys: keysPerPage,
+        ...(after === undefined ? {} : { StartAfter: after }),
+      });
+      const { Contents = [], IsTruncated } = await told(this.#client.send(command, sendOptions(signal)));
+      for (const { Key = '', Size = 0 } of Contents) yield { key: Key, bytes: Size };
+      after = Contents.at(-1)?.Key;
+      if (!IsTruncated || after === undefined) return;
+    }
+  }
+
+  async remove(key: string, signal?: AbortSignal): Promise<void> {
+    const command = new this.#library.DeleteObjectCommand({ Bucket: this.#bucket, Key: key });
+    await told(this.#client.send(command, sendOptions(signal)));
+  }
+
+  async #writeInParts(key: string, file: FileHandle, size: number, signal: AbortSignal | undefined): Promise<void> {
+    const at = { Bucket: this.#bucket, Key: key };
+    const { CreateMultipartUploadCommand, CompleteMultipartUploadCommand, AbortMultipartUploadCommand } = this.#library;
+    const { UploadId } = await told(this.#client.send(new CreateMultipartUploadCommand(at), sendOptions(signal)));
+    try {
+      const Parts = await this.#writeParts({ ...at, UploadId }, file, size, signal);
+      const complete = new CompleteMultipartUploadCommand({ ...at, UploadId, MultipartUpload: { Parts } });
+      await told(this.#client.send(complete, sendOptions(signal)));
+    } catch (error) {
+      // Else the parts stay, and are paid for.
+      await this.#client.send(new AbortMultipartUploadCommand({ ...at, UploadId })).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** A part is a buffer, so that one that was broken off can be sent again. */
+  async #writeParts(
+    at: { readonly Bucket: string; readonly Key: string; readonly UploadId: string | undefined },
+    file: FileHandle,
+    size: number,
+    signal: AbortSignal | undefined,
+  ): Promise<CompletedPart[]> {
+    const partBytes = Math.max(partBytesMin, Math.ceil(size / partsMax));
+    const parts: CompletedPart[] = [];
+    for (let start = 0; start < size; start += partBytes) {
+      const PartNumber = parts.length + 1;
+      const Body = Buffer.alloc(Math.min(partBytes, size - start));
+      const { bytesRead } = await file.read(Body, 0, Body.length, start);
+      if (bytesRead !== Body.length) throw new Error('the file became shorter while it was sent');
+      const command = new this.#library.UploadPartCommand({ ...at, PartNumber, Body });
+      const { ETag } = await told(this.#client.send(command, sendOptions(signal)));
+      parts.push({ ETag, PartNumber });
+    }
+    return parts;
+  }
+}
+
+const sendOptions = (signal: AbortSignal | undefined) => (signal ? { abortSignal: signal } : {});
+
+/** What the library throws says hosts and ids of requests: they are for the log. */
+async function told<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    if (cause instanceof Failure) throw cause;
+    const { name, $metadata } = cause as { name?: string; $metadata?: { httpStatusCode?: number } };
+    const remoteStatus = $metadata?.httpStatusCode;
+    if (remoteStatus === undefined || remoteStatus >= 500 || remoteStatus === 429) throw unavailable(cause);
+    const code = /^[A-Za-z]{1,64}$/.test(name ?? '') ? name : 'an error';
+    throw new Failure('REMOTE_REFUSED', `the object store answered ${code}`, { remoteStatus }, { cause });
+  }
+}
