@@ -48,6 +48,7 @@ import { openApi } from './standard/openapi.ts';
 import { StoreTooNew } from './store/migrations.ts';
 import { StoreInUse } from './store/sqlite.ts';
 import { openStore, storeFileName } from './store/store.ts';
+import { Schedules } from './tasks/schedules.ts';
 import { Tasks } from './tasks/tasks.ts';
 
 export type { RunningServer } from './cli/serve.ts';
@@ -67,6 +68,8 @@ export interface ServerHooks {
   readonly assembled?: (services: Services) => void;
   /** Fault tests: the pause before a task's second attempt. */
   readonly taskRetryPauseMs?: number;
+  /** Tests: the clock that schedules go by. */
+  readonly scheduleClock?: () => number;
 }
 
 export async function startServer(settings: Settings, hooks: ServerHooks = {}): Promise<RunningServer> {
@@ -239,6 +242,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     catalog,
     records: new RecordCache(catalog, settings.recordCacheBytesMax),
     tasks,
+    schedules: new Schedules({ store, tasks, directory, trail, observe, clock: hooks.scheduleClock }),
     warehouses,
     queries,
     submitter,
@@ -270,7 +274,7 @@ async function startBackground(
   api: Pick<Api<Context>, 'revalidate'>,
   observe: Observe,
 ) {
-  const { catalog, tasks, warehouses, history, audit, tokens, oidc, directory, idempotencyKeys } = services;
+  const { catalog, tasks, schedules, warehouses, history, audit, tokens, oidc, directory, idempotencyKeys } = services;
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
   };
@@ -285,6 +289,7 @@ async function startBackground(
   tokens.start();
   statistics.start();
   await tasks.start();
+  schedules.start();
   recover();
   const timer = setInterval(() => {
     recover();
@@ -299,6 +304,7 @@ async function startBackground(
   return async (deadlineMs: number) => {
     clearInterval(timer);
     clearInterval(revalidation);
+    await schedules.stop();
     await tasks.stop(deadlineMs);
     await statistics.stop();
     await history.stop();

@@ -24,6 +24,7 @@ import {
 } from '../standard/endpoint.ts';
 import { JsonText, ReadyRecord, type RecordBody } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
+import type { Schedules } from '../tasks/schedules.ts';
 import type { TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { invalid } from './fields.ts';
@@ -43,6 +44,7 @@ export interface Services extends OpenedAccess {
   readonly catalog: Catalog;
   readonly records: RecordCache;
   readonly tasks: Tasks;
+  readonly schedules: Schedules;
   readonly warehouses: Warehouses;
   readonly queries: Queries;
   readonly submitter: QuerySubmitter;

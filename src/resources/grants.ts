@@ -33,6 +33,7 @@ const topCategories = [
   'users',
   'roles',
   'identity_providers',
+  'schedules',
   'tasks',
   'queries',
   'audit_events',
@@ -46,6 +47,7 @@ const objectCategories = [
   'users',
   'roles',
   'identity_providers',
+  'schedules',
 ];
 const checksMax = 1000;
 

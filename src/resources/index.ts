@@ -14,6 +14,7 @@ import { queries } from './queries.ts';
 import { replicas } from './replicas.ts';
 import { roles } from './roles.ts';
 import { rowsCategory } from './rows.ts';
+import { schedules } from './schedules.ts';
 import { tables } from './tables.ts';
 import { tablets } from './tablets.ts';
 import { tasks } from './tasks.ts';
@@ -36,6 +37,7 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
     queries,
     tasks,
     pages,
+    schedules,
     users,
     tokens,
     grantsIn('users'),

@@ -4,6 +4,7 @@ import { type Kysely, sql } from 'kysely';
 import { accessMigration } from './access_migration.ts';
 import { idempotencyMigration } from './idempotency_migration.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
+import { schedulesMigration } from './schedules_migration.ts';
 import type { Schema } from './schema.ts';
 import { taskLineMigration } from './task_line_migration.ts';
 import { unfinishedTasksMigration } from './unfinished_tasks_migration.ts';
@@ -145,6 +146,7 @@ const migrations: readonly Migration[] = [
   unfinishedTasksMigration,
   idempotencyMigration,
   taskLineMigration,
+  schedulesMigration,
 ];
 export const schemaVersion = migrations.length;
 

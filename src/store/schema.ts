@@ -100,6 +100,19 @@ export interface TaskEndsTable {
   state: TaskState;
 }
 
+/** When a schedule runs. */
+export interface ScheduleTimesTable {
+  object_id: string;
+  /** Of the times that have had no run the first; null: none will come. */
+  next_at: number | null;
+  /** By the clock as it was then. */
+  computed_at: number;
+  /** The time that the last run was for. */
+  last_at: number | null;
+  last_task_id: string | null;
+  error: string | null;
+}
+
 export interface QueriesTable {
   query_id: string;
   kind: string;
@@ -240,6 +253,7 @@ export interface Schema {
   tasks: TasksTable;
   task_waits: TaskWaitsTable;
   task_ends: TaskEndsTable;
+  schedule_times: ScheduleTimesTable;
   queries: QueriesTable;
   table_statistics: TableStatisticsTable;
   settings: SettingsTable;

@@ -85,6 +85,7 @@ export const openToAll: Readonly<Record<string, string>> = {
   'roles.list': listsOwn,
   'roles.search': listsOwn,
   'identity_providers.list': listsOwn,
+  'schedules.list': listsOwn,
 };
 
 /** What grants can be on; in what is not, the grant is on what holds it. */
@@ -97,4 +98,5 @@ export const grantable: readonly string[] = [
   'users',
   'roles',
   'identity_providers',
+  'schedules',
 ];

@@ -85,6 +85,8 @@ async function role(server: TestServer): Promise<Params> {
 /** Disabled, so that no keys are fetched; one issuer is one provider's. */
 const provider = () => ({ issuer: `https://issuer-${++made}.invalid`, audiences: ['tests'], disabled: true });
 
+const scheduled = () => ({ query: { sql: 'SELECT 1' }, cron: '0 0 1 1 *', disabled: true });
+
 const fixtures: Readonly<Record<string, Fixture>> = {
   catalogs: {
     make: async (server) => {
@@ -221,6 +223,14 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       return { eventId: eventId as string };
     },
     bodies: { search: none, verify: none },
+  },
+  schedules: {
+    make: async (server) => {
+      const schedule = freshName();
+      (await server.put(uri`/schedules/${schedule}`, scheduled())).is(201);
+      return { schedule };
+    },
+    bodies: { create: scheduled, update: () => ({ ...described(), priority: 'low' }) },
   },
   pages: { make: async (server) => ({ ...(await task(server)), page: '0' }), bodies: {} },
 };

@@ -1,0 +1,23 @@
+// When schedules run: beside their objects, because it changes with each run and is no change of theirs.
+import { sql } from 'kysely';
+import type { Migration } from './migration.ts';
+
+/** Written out in the index and in queries alike: only so is the partial index used. */
+export const timed = sql<boolean>`next_at is not null`;
+
+export const schedulesMigration: Migration = {
+  name: 'times of schedules',
+  async up(db, types) {
+    await db.schema
+      .createTable('schedule_times')
+      .addColumn('object_id', types.name, (c) => c.notNull().primaryKey().references('objects.id').onDelete('cascade'))
+      .addColumn('next_at', types.integer)
+      .addColumn('computed_at', types.integer, (c) => c.notNull())
+      .addColumn('last_at', types.integer)
+      .addColumn('last_task_id', types.name)
+      .addColumn('error', 'text')
+      .execute();
+    await db.schema.createIndex('schedule_times_next').on('schedule_times').column('next_at').where(timed).execute();
+    await db.schema.createIndex('schedule_times_computed').on('schedule_times').column('computed_at').execute();
+  },
+};
