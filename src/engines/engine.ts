@@ -4,6 +4,7 @@
 
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
+import type { DataFile, InferredColumns, LoadDone, LoadWork } from './load.ts';
 
 /** `id` names the files or paths of a catalog (it never changes); `name` is what SQL calls it. */
 export interface CatalogRef {
@@ -223,6 +224,10 @@ export interface EngineWarehouse {
   ): Promise<number>;
   /** Throws SQL_INVALID where a part is not one expression, or not one query. Nothing is bound and nobody is authorised yet. */
   writtenStatement(write: TableWrite): Promise<WrittenStatement>;
+  /** The columns of a table that could take the file. Throws DATA_INVALID. */
+  inferColumns(file: DataFile, options: { readonly signal: AbortSignal }): Promise<InferredColumns>;
+  /** All or nothing. Throws DATA_INVALID with row and column, or CONSTRAINT_VIOLATED. */
+  load(work: LoadWork, options: { readonly signal: AbortSignal }): Promise<LoadDone>;
   /** The engine reads a CREATE TABLE statement in a scratch database; Failure SQL_INVALID or SQL_NOT_SUPPORTED otherwise. */
   parseCreateTable(sql: string): Promise<ParsedCreateTable>;
   /** Checks a default's text against its type: a constant or function call without columns, tables or subqueries. */
@@ -248,6 +253,8 @@ export interface EngineWarehouseOptions {
   readonly dataDirectory: string;
   /** Where results and temporary files go; emptied by the owner. */
   readonly spoolDirectory: string;
+  /** Where files may be that are to be loaded, besides the spool; absolute, none in or around the data. */
+  readonly readableDirectories?: readonly string[];
   readonly observe: (event: EngineEvent) => void;
   /** Every catalog that lives here, asked at each start. */
   readonly catalogs: () => Promise<readonly CatalogRef[]>;

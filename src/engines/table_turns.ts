@@ -126,6 +126,13 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     apply: (change, options) => turns.changing(change, options.signal, () => engine.apply(change, options)),
     execute: (statement, options) =>
       turns.writing(options.analysis.writes, options.signal, () => engine.execute(statement, options)),
+    inferColumns: (file, options) => engine.inferColumns(file, options),
+    load: (work, options) => {
+      const { catalog, database, table } = work.table;
+      return turns.writing([{ catalog: catalog.name, database, table }], options.signal, () =>
+        engine.load(work, options),
+      );
+    },
     insertRows: (table, batch, options) => {
       const written = { catalog: table.catalog.name, database: table.database, table: table.table };
       return turns.writing([written], options.signal, () => engine.insertRows(table, batch, options));

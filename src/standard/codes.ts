@@ -183,6 +183,11 @@ export const codes = define({
     meaning: 'Rows do not fit the table. Nothing was inserted.',
     client: 'Mend the rows that `result.violations` names by index.',
   },
+  DATA_INVALID: {
+    status: 400,
+    meaning: 'The data to be loaded cannot be read, or does not fit the table. Nothing was loaded.',
+    client: 'Mend the data, or say how it is to be read; `result` names the row and the column.',
+  },
   CONSTRAINT_VIOLATED: {
     status: 400,
     meaning: 'The data breaks a key or a NOT NULL. Nothing was changed.',

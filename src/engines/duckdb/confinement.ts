@@ -23,6 +23,8 @@ export interface EngineDirectories {
   readonly data: string;
   /** Where the engine writes. */
   readonly writable: readonly string[];
+  /** What it reads besides its program. */
+  readonly readable?: readonly string[];
 }
 
 /** Threads of the engine's bindings: more than statements can run at a time, or one would wait for another. */
@@ -46,11 +48,12 @@ export function engineEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 
 /** The command in namespaces of its own. Its process stays the one that was started: same id, same signals. */
 export function confinedCommand(
-  { data, writable }: EngineDirectories,
+  { data, writable, readable = [] }: EngineDirectories,
   command: readonly string[],
 ): { readonly command: string; readonly args: readonly string[] } {
   const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--ipc', '--propagation', 'private'];
-  const places = [resolve(data), ...readable(), '--', ...writable.map((path) => resolve(path)), '--'];
+  const read = topmost([...ofProgram(), ...readable.filter((path) => existsSync(path))]);
+  const places = [resolve(data), ...read, '--', ...writable.map((path) => resolve(path)), '--'];
   return {
     command: 'unshare',
     args: [...namespaces, 'sh', '-c', confinementScript, 'engine', ...places, ...command],
@@ -107,12 +110,15 @@ function obstacleTo(directories: EngineDirectories): Promise<string | undefined>
 }
 
 /** What the engine's program is made of, and the libraries it is told to use. */
-function readable(): string[] {
+function ofProgram(): string[] {
   const modules = dirname(dirname(dirname(here)));
   const libraries = (process.env.LD_LIBRARY_PATH ?? '').split(':').filter((path) => path.startsWith('/'));
   const paths = [process.execPath, ...libraries, modules, join(dirname(modules), 'package.json'), ...packages()];
-  const all = [...system.split(' '), ...paths].filter((path) => existsSync(path));
-  // What lies below another is there already.
+  return [...system.split(' '), ...paths].filter((path) => existsSync(path));
+}
+
+/** What lies below another is there already. */
+function topmost(all: readonly string[]): string[] {
   return [...new Set(all)].filter((path) => !all.some((other) => path.startsWith(other + sep)));
 }
 

@@ -24,12 +24,13 @@ export function openData(spec: WarehouseSpec): Promise<DuckDBInstance> {
 
 /** What is attached by now stays; files are opened in the directories of the engine only. */
 export function closeData(connection: DuckDBConnection, spec: WarehouseSpec, reach: Reach): Promise<void> {
+  const directories = [catalogsDirectory(reach.dataDirectory), reach.own, ...reach.readable];
   return set(connection, [
     `temp_directory = ${quoteLiteral(spillDirectory(reach))}`,
     `max_temp_directory_size = '${kibibytes(spec.spillLimitBytes)}'`,
     `TimeZone = 'UTC'`,
     'catalog_error_max_schemas = 0', // no guesses at others' names
-    `allowed_directories = [${quoteLiteral(catalogsDirectory(reach.dataDirectory))}, ${quoteLiteral(reach.own)}]`,
+    `allowed_directories = [${directories.map(quoteLiteral).join(', ')}]`,
     'enable_external_access = false',
     'lock_configuration = true',
   ]);

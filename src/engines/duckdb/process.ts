@@ -15,7 +15,15 @@ const silenceMs = 10_000;
 const watchMs = 500;
 
 /** What a caller's text or rows can make large. */
-const blameable: ReadonlySet<OperationName> = new Set(['analyze', 'execute', 'explain', 'insertRows', 'checkDefault']);
+const blameable: ReadonlySet<OperationName> = new Set([
+  'analyze',
+  'execute',
+  'explain',
+  'insertRows',
+  'load',
+  'inferColumns',
+  'checkDefault',
+]);
 
 interface Pending {
   readonly operation: OperationName;

@@ -17,6 +17,7 @@ import type {
   TableWrite,
   WrittenStatement,
 } from '../engine.ts';
+import type { DataFile, InferredColumns, LoadDone, LoadWork } from '../load.ts';
 
 /** A statement with its parameters as JSON text. */
 export interface WireStatement {
@@ -39,6 +40,7 @@ export interface Operations {
       readonly spec: WarehouseSpec;
       readonly dataDirectory: string;
       readonly spoolDirectory: string;
+      readonly readableDirectories: readonly string[];
       readonly catalogs: readonly CatalogRef[];
     },
     { readonly version: string },
@@ -62,6 +64,8 @@ export interface Operations {
     },
     number,
   ];
+  inferColumns: [DataFile, InferredColumns];
+  load: [LoadWork, LoadDone];
   parseCreateTable: [string, ParsedCreateTable];
   writtenStatement: [TableWrite, WrittenStatement];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];

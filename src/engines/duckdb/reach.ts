@@ -10,10 +10,16 @@ export interface Reach {
   readonly dataDirectory: string;
   /** Of this process alone: two that spill into one directory would write over each other. */
   readonly own: string;
+  /** What callers may load from. */
+  readonly readable: readonly string[];
 }
 
 /** What the dead left is removed. */
-export async function ownReach(dataDirectory: string, spoolDirectory: string): Promise<Reach> {
+export async function ownReach(
+  dataDirectory: string,
+  spoolDirectory: string,
+  readable: readonly string[],
+): Promise<Reach> {
   const all = join(spoolDirectory, 'spill');
   await mkdir(all, { recursive: true, mode: 0o700 });
   for (const name of await readdir(all)) {
@@ -21,7 +27,7 @@ export async function ownReach(dataDirectory: string, spoolDirectory: string): P
   }
   const own = join(all, `${process.pid}-${randomBytes(16).toString('hex')}`);
   await mkdir(own, { mode: 0o700 });
-  return { dataDirectory, own };
+  return { dataDirectory, own, readable };
 }
 
 /** Where the engine puts what does not fit its memory. */

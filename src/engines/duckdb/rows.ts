@@ -84,12 +84,12 @@ function valueExpression(column: ColumnDefinition, c: number, batch: RowsBatch, 
 }
 
 /** A value from its text: of a nested one, the text is JSON. */
-function fromText(type: LogicalType, text: string): string {
+export function fromText(type: LogicalType, text: string): string {
   if (!isNested(type)) return fromLeaf(type, text);
   return fromWire(type, `from_json_strict(${text}, ${quoteLiteral(JSON.stringify(wireOf(type)))})`, 0);
 }
 
-function isNested(type: LogicalType): boolean {
+export function isNested(type: LogicalType): boolean {
   return type.kind === 'ARRAY' || type.kind === 'MAP' || type.kind === 'STRUCT';
 }
 

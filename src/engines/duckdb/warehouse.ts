@@ -168,6 +168,18 @@ export class DuckdbWarehouse implements EngineWarehouse {
     return count;
   }
 
+  inferColumns = (file: Operations['inferColumns'][0], { signal }: { readonly signal: AbortSignal }) =>
+    this.#call('inferColumns', file, shortTimeoutMs, signal);
+
+  async load(work: Operations['load'][0], { signal }: { readonly signal: AbortSignal }) {
+    try {
+      return await this.#call('load', work, changeTimeoutMs, signal);
+    } finally {
+      // It may have been done all the same, where the process ended before it could say so.
+      this.#note(nameOf(work.table));
+    }
+  }
+
   takeChangedTables(): readonly TableName[] {
     const taken = [...this.#changed.values()];
     this.#changed.clear();
@@ -223,7 +235,13 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#process = process;
     this.#gone = process.exited;
     try {
-      const { version } = await process.open({ spec: this.#spec, dataDirectory, spoolDirectory, catalogs });
+      const { version } = await process.open({
+        spec: this.#spec,
+        dataDirectory,
+        spoolDirectory,
+        readableDirectories: this.#options.readableDirectories ?? [],
+        catalogs,
+      });
       this.#version = version;
     } catch (error) {
       if (!this.#wanted) throw suspendedMeanwhile();
@@ -236,10 +254,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   async #launch(): Promise<Launch> {
-    const { name, dataDirectory, spoolDirectory, observe } = this.#options;
+    const { name, dataDirectory, spoolDirectory, readableDirectories = [], observe } = this.#options;
     try {
       const writable = [catalogsDirectory(dataDirectory), spoolDirectory];
-      const launch = await this.#confinement.launch({ data: dataDirectory, writable });
+      const launch = await this.#confinement.launch({ data: dataDirectory, writable, readable: readableDirectories });
       const { unconfined } = launch;
       if (unconfined !== undefined) {
         this.#confinement.tellOnce(() => observe({ kind: 'engineUnconfined', warehouse: name, reason: unconfined }));

@@ -18,6 +18,7 @@ import { checkDefault } from './default_expression.ts';
 import { Definitions } from './definitions.ts';
 import { unreviewedFunctions } from './functions.ts';
 import { closeData, openData, openScratch } from './instances.ts';
+import { inferColumns, loadFile } from './load.ts';
 import { parameterTypes } from './parameters.ts';
 import { planOf } from './plan.ts';
 import {
@@ -71,11 +72,12 @@ class Worker {
     spec,
     dataDirectory,
     spoolDirectory,
+    readableDirectories,
     catalogs,
   }: Operations['open'][0]): Promise<{ worker: Worker; version: string }> {
     const instance = await openData(spec);
     const connection = await instance.connect();
-    const reach = await ownReach(dataDirectory, spoolDirectory);
+    const reach = await ownReach(dataDirectory, spoolDirectory, readableDirectories);
     for (const catalog of catalogs) await attachPatiently(connection, dataDirectory, catalog);
     await closeData(connection, spec, reach);
     const [row] = (await connection.runAndReadAll('SELECT library_version FROM pragma_version()')).getRows();
@@ -120,6 +122,11 @@ class Worker {
           async ({ connection }) => void (await forgetSteps(connection, catalog, steps)),
         ) as Promise<undefined>,
       insertRows: (of) => this.#insertRows(of, started, signal),
+      inferColumns: (file) =>
+        this.#sessions.with(undefined, started, ({ connection }) =>
+          placed('', 0, () => inferColumns(connection, file, this.#reach.own)),
+        ),
+      load: (work) => this.#load(work, started, signal),
       parseCreateTable: (sql) => placed(sql, 0, () => parseCreateTable(this.#scratch, sql)),
       writtenStatement: (write) => placed('', 0, () => writtenStatement(this.#scratch, write)),
       checkDefault: async ({ expression, type }) => {
@@ -237,6 +244,19 @@ class Worker {
         this.#data.writing([written], () => insertRows(session.connection, table, batch, definition, { signal, step })),
       ),
     );
+  }
+
+  #load(work: Operations['load'][0], started: Interruptible, signal: AbortSignal): Promise<Operations['load'][1]> {
+    const { catalog, database, table } = work.table;
+    const written = { catalog: catalog.name, database, table };
+    return this.#sessions.with(undefined, started, async (session) => {
+      // What an expression names is looked for in no catalog.
+      if (session.catalog !== undefined) await session.leave();
+      const surroundings = { own: this.#reach.own, unreviewed: this.#unreviewed, signal };
+      return placed('', 0, () =>
+        this.#data.writing([written], () => loadFile(session.connection, work, surroundings)),
+      );
+    });
   }
 
   /** The work in a session that has the namespace as its default. */

@@ -1,0 +1,195 @@
+// A file of data as DuckDB reads it: which columns it has, and the text that stands for it in FROM. Nothing is left for DuckDB to
+// guess while it loads, because what it guesses of a broken file is another shape, not an error.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { foldName } from '../../model/names.ts';
+import { Failure } from '../../standard/failure.ts';
+import type { CsvOptions, DataFile } from '../load.ts';
+import { csvFields, delimiterOf, hasLines, lineBytesMax } from './csv_line.ts';
+import { quoteLiteral } from './identifiers.ts';
+import { rowsOf } from './steps.ts';
+
+/** Rows that are looked at to find the types. */
+const sampleRows = 20_480;
+/** The largest JSON value that is one row. */
+const jsonRowBytesMax = 64 * 1024 * 1024;
+
+export interface FileColumn {
+  readonly name: string;
+  /** DuckDB's text of it. */
+  readonly type: string;
+}
+
+/** A file whose shape is known. */
+export interface KnownFile extends DataFile {
+  readonly columns: readonly FileColumn[];
+}
+
+export const dataInvalid = (message: string, result: Readonly<Record<string, unknown>> = {}): Failure =>
+  new Failure('DATA_INVALID', `${message}; nothing was loaded`, result);
+
+/** `names`: those of the table's columns, by which a header is known. */
+export async function knownFile(
+  connection: DuckDBConnection,
+  file: DataFile,
+  names: readonly string[],
+): Promise<KnownFile> {
+  if (file.format === 'csv') await requireLines(file.path);
+  const shaped = file.format === 'csv' ? await csvShape(connection, file, names) : await described(connection, file);
+  const seen = new Set<string>();
+  for (const { name } of shaped.columns) {
+    if (name === '') throw dataInvalid('a column of the file has no name');
+    if (seen.has(foldName(name))) throw dataInvalid(`the file has two columns called ${JSON.stringify(name)}`);
+    seen.add(foldName(name));
+  }
+  return shaped;
+}
+
+async function requireLines(path: string): Promise<void> {
+  if (!(await hasLines(path))) throw dataInvalid(`the file has a line of more than ${lineBytesMax} bytes`);
+}
+
+/** The file in FROM, with its columns read as these types. `more`: options of the reader. */
+export function fromText(file: KnownFile, types: readonly FileColumn[], more: readonly string[] = []): string {
+  const columns = `{${types.map(({ name, type }) => `${quoteLiteral(name)}: ${quoteLiteral(type)}`).join(', ')}}`;
+  switch (file.format) {
+    case 'csv':
+      return reader('read_csv', file, [...csvOptions(file.csv), 'auto_detect = false', `columns = ${columns}`, ...more]);
+    case 'parquet':
+      return reader('read_parquet', file, more);
+    default:
+      return reader('read_json', file, [...jsonOptions(file), `columns = ${columns}`, ...more]);
+  }
+}
+
+/** Each value of a JSON file as one text; null where a line of it is none. */
+export function jsonRecordsText(file: DataFile): string {
+  return reader('read_json_objects', file, [...jsonOptions(file), ...patience(file)]);
+}
+
+const hiveReaders = new Set(['read_csv', 'read_json', 'read_parquet']);
+
+function reader(name: string, file: DataFile, options: readonly string[]): string {
+  // An ending of the name means nothing: a file is not compressed when it comes here.
+  const compression = file.format === 'parquet' ? [] : [`compression = '${file.format === 'csv' ? 'none' : 'uncompressed'}'`];
+  // What stands in the path of the file is no column of it.
+  const path = hiveReaders.has(name) ? ['hive_partitioning = false'] : [];
+  return `${name}(${[quoteLiteral(file.path), ...options, ...compression, ...path].join(', ')})`;
+}
+
+/** A broken line is passed over: who reads the rows tells of it. */
+const patience = ({ format }: DataFile) => (format === 'ndjson' ? ['ignore_errors = true'] : []);
+
+function jsonOptions({ format }: DataFile): string[] {
+  return [
+    `format = '${format === 'ndjson' ? 'newline_delimited' : 'auto'}'`,
+    `maximum_object_size = ${jsonRowBytesMax}`,
+  ];
+}
+
+function csvOptions(csv: CsvOptions): string[] {
+  const texts: readonly (readonly [string, string | undefined])[] = [
+    ['delim', csv.delimiter],
+    ['quote', csv.quote ?? '"'],
+    ['escape', csv.escape ?? csv.quote ?? '"'],
+    ['nullstr', csv.nullText],
+    ['dateformat', csv.dateFormat],
+    ['timestampformat', csv.timestampFormat],
+    ['encoding', csv.encoding],
+    ['decimal_separator', csv.decimalSeparator],
+    ['comment', csv.comment],
+  ];
+  return [
+    ...texts.flatMap(([name, value]) => (value === undefined ? [] : [`${name} = ${quoteLiteral(value)}`])),
+    `header = ${csv.header ?? false}`,
+    `skip = ${csv.skipRows ?? 0}`,
+  ];
+}
+
+async function described(connection: DuckDBConnection, file: DataFile): Promise<KnownFile> {
+  const from =
+    file.format === 'parquet'
+      ? reader('read_parquet', file, [])
+      : reader('read_json', file, [...jsonOptions(file), ...patience(file), `sample_size = ${sampleRows}`]);
+  const columns = await describe(connection, from);
+  const [only] = columns;
+  if (file.format !== 'parquet' && columns.length === 1 && only?.name === 'json' && only.type === 'JSON')
+    throw dataInvalid('the file holds no JSON objects');
+  return { ...file, columns };
+}
+
+async function describe(connection: DuckDBConnection, from: string): Promise<FileColumn[]> {
+  const rows = await rowsOf(connection, `DESCRIBE SELECT * FROM ${from}`);
+  return rows.map(([name, type]) => ({ name: String(name), type: String(type) }));
+}
+
+/** Delimiter and header are found in the first line, the types in a sample. */
+async function csvShape(
+  connection: DuckDBConnection,
+  file: DataFile,
+  tableNames: readonly string[],
+): Promise<KnownFile> {
+  const first = await firstLine(connection, file);
+  if (first === undefined) throw dataInvalid('the file is empty');
+  const delimiter = file.csv.delimiter ?? delimiterOf(first, file.csv.quote ?? '"');
+  const fields = csvFields(first, { delimiter, quote: file.csv.quote ?? '"', escape: file.csv.escape });
+  if (fields === undefined) throw dataInvalid('the first line has a quote that does not end', { row: 1 });
+  const csv = { ...file.csv, delimiter };
+  const header = csv.header ?? (await hasHeader(connection, { ...file, csv }, fields, tableNames));
+  const named = { ...csv, header };
+  const names = header ? fields : fields.map((_, i) => tableNames[i] ?? `column${i + 1}`);
+  const untyped = names.map((name) => ({ name, type: 'VARCHAR' }));
+  const sample = [`sample_size = ${sampleRows}`, 'ignore_errors = true', `names = ${list(names)}`];
+  try {
+    const types = await describe(connection, reader('read_csv', file, [...csvOptions(named), ...sample]));
+    const isSame = types.length === names.length;
+    return { ...file, csv: named, columns: isSame ? untyped.map((one, i) => ({ ...one, ...typeOf(types[i]) })) : untyped };
+  } catch {
+    // Reading it will say what is wrong.
+    return { ...file, csv: named, columns: untyped };
+  }
+}
+
+const typeOf = (column: FileColumn | undefined) => ({ type: column?.type ?? 'VARCHAR' });
+const list = (names: readonly string[]) => `[${names.map(quoteLiteral).join(', ')}]`;
+
+async function firstLine(connection: DuckDBConnection, file: DataFile): Promise<string | undefined> {
+  const { encoding, skipRows, comment } = file.csv;
+  const options = [
+    'auto_detect = false',
+    `delim = e'\\x01'`,
+    `quote = ''`,
+    `escape = ''`,
+    'header = false',
+    'strict_mode = false',
+    `columns = {'line': 'VARCHAR'}`,
+    `skip = ${skipRows ?? 0}`,
+    ...(encoding === undefined ? [] : [`encoding = ${quoteLiteral(encoding)}`]),
+    ...(comment === undefined ? [] : [`comment = ${quoteLiteral(comment)}`]),
+  ];
+  const rows = await rowsOf(connection, `SELECT line FROM ${reader('read_csv', file, options)} LIMIT 1`);
+  const line = rows[0]?.[0];
+  return line === undefined || line === null ? undefined : String(line);
+}
+
+/** What nobody calls a column. */
+const isData = /^[\d\s.,:/+-]*$/;
+
+/** A line that names a column of the table is a header; else the types of what is below it tell. */
+async function hasHeader(
+  connection: DuckDBConnection,
+  file: DataFile,
+  fields: readonly string[],
+  tableNames: readonly string[],
+): Promise<boolean> {
+  const known = new Set(tableNames.map(foldName));
+  if (fields.some((field) => known.has(foldName(field)))) return true;
+  if (fields.some((field) => isData.test(field))) return false;
+  const options = csvOptions(file.csv).filter((one) => !one.startsWith('header'));
+  try {
+    const sniffed = reader('sniff_csv', file, [...options, `sample_size = ${sampleRows}`, 'ignore_errors = true']);
+    const [row] = await rowsOf(connection, `SELECT HasHeader FROM ${sniffed}`);
+    return row?.[0] === true;
+  } catch {
+    return tableNames.length === 0;
+  }
+}

@@ -1,0 +1,221 @@
+// Loads a file into a table: one statement of the engine in one transaction, with the memory that it was done. What does not fit is
+// looked for only after that failed, or where rows may be left out.
+import { randomUUID } from 'node:crypto';
+import { link, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join, sep } from 'node:path';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { Failure } from '../../standard/failure.ts';
+import type { DataFile, InferredColumns, LoadDone, LoadWork } from '../load.ts';
+import { isConstraintError } from './broken_constraints.ts';
+import { dataInvalid, fromText, type KnownFile, knownFile } from './data_file.ts';
+import { qualifiedTable } from './identifiers.ts';
+import { matched, type Reading, readingOf, requireExpressions } from './load_columns.ts';
+import { dataFailure } from './load_errors.ts';
+import { type RejectedRow, type Staged, staged } from './load_rejects.ts';
+import { noteRows, rememberStep, retryingConflicts, rowsOfStep } from './steps.ts';
+import { nameList } from './table_text.ts';
+import { logicalTypeOf } from './types.ts';
+
+/** Of the rows that do not fit, a failure shows this many. */
+const shownMax = 10;
+
+export interface LoadSurroundings {
+  /** Of this process alone, and the only place where the engine opens files of others. */
+  readonly own: string;
+  readonly unreviewed: ReadonlySet<string>;
+  readonly signal: AbortSignal;
+}
+
+/** Throws DATA_INVALID, CONSTRAINT_VIOLATED, INVALID_PARAMETER, STATEMENT_CANCELLED; then the table is as it was. */
+export function loadFile(
+  connection: DuckDBConnection,
+  work: LoadWork,
+  { own, unreviewed, signal }: LoadSurroundings,
+): Promise<LoadDone> {
+  return within(work.file, own, async (file) => {
+    const catalog = work.table.catalog.name;
+    if (!work.dryRun && (await isDone(connection, catalog, work.step)))
+      return { rowsLoaded: await rowsOfStep(connection, catalog, work.step), rowsRejected: 0, repeated: true };
+    const names = work.definition.columns.map(({ name }) => name);
+    const known = await knownFile(connection, file, names);
+    const loaded = matched(known, work.definition, work.columns);
+    await requireExpressions(connection, known, loaded, unreviewed);
+    requireKey(work);
+    const reading = readingOf(known, loaded);
+    if (work.errorsMax > 0) return loadStaged(connection, work, known, reading, { own, signal });
+    const values = reading.values.map(({ text }) => text);
+    try {
+      return await insert(connection, work, reading, { values, from: fromText(known, reading.types) }, signal);
+    } catch (error) {
+      requireAlive(signal);
+      throw await explained(connection, error, known, reading);
+    }
+  });
+}
+
+/** The columns of a table that could take the file. */
+export function inferColumns(connection: DuckDBConnection, file: DataFile, own: string): Promise<InferredColumns> {
+  return within(file, own, async (linked) => {
+    const { columns } = await knownFile(connection, linked, []);
+    return columns.map(({ name, type }) => {
+      const logical = logicalTypeOf(type);
+      return { name, type: logical ?? { kind: 'STRING' }, nullable: true };
+    });
+  });
+}
+
+/**
+ * A file of the spool gets a name where the engine opens files and nobody can guess it. What is elsewhere is in a directory that is
+ * for loading (instances.ts); the engine would take signs of its name for a pattern.
+ */
+async function within<T>(file: DataFile, own: string, work: (file: DataFile) => Promise<T>): Promise<T> {
+  const linked = join(own, `data-${randomUUID()}`);
+  const isSpooled = file.path.startsWith(dirname(dirname(own)) + sep);
+  if (isSpooled) await link(file.path, linked);
+  const path = isSpooled ? linked : file.path.replace(/[*?[]/g, '[$&]');
+  try {
+    return await work({ ...file, path });
+  } catch (error) {
+    throw dataFailure(error);
+  } finally {
+    await rm(linked, { force: true });
+  }
+}
+
+async function isDone(connection: DuckDBConnection, catalog: string, step: string): Promise<boolean> {
+  await connection.run('BEGIN TRANSACTION');
+  try {
+    return !(await rememberStep(connection, catalog, step));
+  } finally {
+    await connection.run('ROLLBACK');
+  }
+}
+
+function requireKey({ mode, definition }: LoadWork): void {
+  if (mode !== 'upsert' || definition.primaryKey.length > 0) return;
+  const message = 'the table has no primary key by which rows could be replaced';
+  throw new Failure('INVALID_PARAMETER', message, { violations: [{ pointer: '/mode', rule: 'key', message }] });
+}
+
+function requireAlive(signal: AbortSignal): void {
+  if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the load was cancelled; nothing was loaded');
+}
+
+interface Rows {
+  readonly values: readonly string[];
+  readonly from: string;
+}
+
+/** One transaction: the step, the old rows away, the new ones in. */
+function insert(
+  connection: DuckDBConnection,
+  work: LoadWork,
+  reading: Reading,
+  rows: Rows,
+  signal: AbortSignal,
+): Promise<LoadDone> {
+  const catalog = work.table.catalog.name;
+  const transaction = async (): Promise<LoadDone> => {
+    requireAlive(signal);
+    await connection.run('BEGIN TRANSACTION');
+    try {
+      if (!work.dryRun && !(await rememberStep(connection, catalog, work.step))) {
+        await connection.run('ROLLBACK');
+        return { rowsLoaded: await rowsOfStep(connection, catalog, work.step), rowsRejected: 0, repeated: true };
+      }
+      if (work.mode === 'replace') await connection.run(`TRUNCATE ${qualifiedTable(work.table)}`);
+      const { rowsChanged } = await connection.run(insertText(work, reading, rows));
+      requireAlive(signal);
+      if (!work.dryRun) await noteRows(connection, catalog, work.step, rowsChanged);
+      await connection.run(work.dryRun ? 'ROLLBACK' : 'COMMIT');
+      return { rowsLoaded: rowsChanged, rowsRejected: 0, repeated: false };
+    } catch (error) {
+      await connection.run('ROLLBACK').catch(() => undefined);
+      throw error;
+    }
+  };
+  return retryingConflicts(transaction, signal);
+}
+
+function insertText({ table, definition, mode }: LoadWork, reading: Reading, { values, from }: Rows): string {
+  const names = reading.values.map(({ loaded }) => loaded.column.name);
+  const text = `INSERT INTO ${qualifiedTable(table)} (${nameList(names)}) SELECT ${values.join(', ')} FROM ${from}`;
+  if (mode !== 'upsert') return text;
+  const changed = names.filter((name) => !definition.primaryKey.includes(name)).map((name) => nameList([name]));
+  const action =
+    changed.length === 0 ? 'NOTHING' : `UPDATE SET ${changed.map((name) => `${name} = excluded.${name}`).join(', ')}`;
+  return `${text} ON CONFLICT (${nameList(definition.primaryKey)}) DO ${action}`;
+}
+
+async function loadStaged(
+  connection: DuckDBConnection,
+  work: LoadWork,
+  known: KnownFile,
+  reading: Reading,
+  { own, signal }: Pick<LoadSurroundings, 'own' | 'signal'>,
+): Promise<LoadDone> {
+  const rows = await staged(connection, known, reading, work.errorsMax + 1);
+  const rowsRejected = rows.rejected.length;
+  const file = join(own, `rejects-${randomUUID()}`);
+  try {
+    if (rowsRejected > work.errorsMax) throw rejectedFailure(rows.rejected, work.errorsMax);
+    // Before the rows are in: a load of which rows are left out always has the file that names them.
+    if (rowsRejected > 0) {
+      await writeFile(file, rows.rejected.map((row) => `${JSON.stringify(row)}\n`).join(''), { flush: true });
+      await rename(file, work.rejectsPath);
+    }
+    const done = await insertStaged(connection, work, reading, rows, signal);
+    return { ...done, rowsRejected };
+  } finally {
+    await rm(file, { force: true });
+    await rows.drop().catch(() => undefined);
+  }
+}
+
+async function insertStaged(
+  connection: DuckDBConnection,
+  work: LoadWork,
+  reading: Reading,
+  { table, values }: Staged,
+  signal: AbortSignal,
+): Promise<LoadDone> {
+  try {
+    return await insert(connection, work, reading, { values, from: table }, signal);
+  } catch (error) {
+    requireAlive(signal);
+    throw error;
+  }
+}
+
+function rejectedFailure(rejected: readonly RejectedRow[], errorsMax: number): Failure {
+  const [first] = rejected as [RejectedRow];
+  const many = errorsMax > 0 ? `more than ${errorsMax} rows do not fit; the first: ` : '';
+  const where = first.column === null ? '' : `, column ${JSON.stringify(first.column)}`;
+  return dataInvalid(`${many}row ${first.row}${where}: ${first.reason}`, {
+    row: first.row,
+    column: first.column,
+    reason: first.reason,
+    text: first.text,
+    rows: rejected.slice(0, shownMax),
+  });
+}
+
+/** What a load failed on: the first row that does not fit, where one is found; else what the engine said. */
+async function explained(
+  connection: DuckDBConnection,
+  error: unknown,
+  known: KnownFile,
+  reading: Reading,
+): Promise<unknown> {
+  const isAboutData = error instanceof Error && /^(?:Invalid Input|Conversion|Out of Range) Error/.test(error.message);
+  const isNull = isConstraintError(error) && /NOT NULL|CHECK/.test((error as Error).message);
+  if (!isAboutData && !isNull) return error;
+  try {
+    const { rejected, drop } = await staged(connection, known, reading, shownMax);
+    await drop();
+    return rejected.length > 0 ? rejectedFailure(rejected, 0) : error;
+  } catch (again) {
+    // What breaks the reading itself says where.
+    return again instanceof Error && /^(?:Invalid Input|Conversion) Error/.test(again.message) ? again : error;
+  }
+}

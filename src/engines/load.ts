@@ -1,0 +1,62 @@
+// What an engine is told to read from a file into a table, and what it says afterwards. The file is there already and the engine
+// may read it; where it came from is query/load_sources.ts'.
+import type { ColumnDefinition, TableDefinition } from '../model/records.ts';
+import type { TableRef } from './engine.ts';
+
+export type DataFormat = 'csv' | 'json' | 'ndjson' | 'parquet';
+
+/** What is absent is found out from the file, or is as RFC 4180 has it. */
+export interface CsvOptions {
+  readonly delimiter?: string | undefined;
+  readonly quote?: string | undefined;
+  readonly escape?: string | undefined;
+  readonly header?: boolean | undefined;
+  readonly nullText?: string | undefined;
+  readonly skipRows?: number | undefined;
+  readonly dateFormat?: string | undefined;
+  readonly timestampFormat?: string | undefined;
+  readonly encoding?: 'utf-8' | 'utf-16' | 'latin-1' | undefined;
+  readonly decimalSeparator?: '.' | ',' | undefined;
+  readonly comment?: string | undefined;
+}
+
+/** Not compressed: a stream that is cut off or that never ends would not be noticed in time by every engine. */
+export interface DataFile {
+  /** Absolute. */
+  readonly path: string;
+  readonly format: DataFormat;
+  readonly csv: CsvOptions;
+}
+
+/** A column of the table and what it gets: a column of the file, or an expression over the file's columns. */
+export interface LoadColumn {
+  readonly name: string;
+  readonly source?: string | undefined;
+  readonly expression?: string | undefined;
+}
+
+export interface LoadWork {
+  readonly table: TableRef;
+  readonly definition: TableDefinition;
+  readonly file: DataFile;
+  /** Absent: the columns of the file that the table has too, by name. */
+  readonly columns?: readonly LoadColumn[] | undefined;
+  readonly mode: 'append' | 'replace' | 'upsert';
+  /** More rows than this that do not fit fail the load; fewer are left out. */
+  readonly errorsMax: number;
+  /** Everything is done but kept. */
+  readonly dryRun: boolean;
+  /** Absolute: where the rows that were left out are written, one JSON object a line, if there are any. */
+  readonly rejectsPath: string;
+  /** Unique; a second run with the same step does nothing and says `repeated`. */
+  readonly step: string;
+}
+
+export interface LoadDone {
+  readonly rowsLoaded: number;
+  readonly rowsRejected: number;
+  readonly repeated: boolean;
+}
+
+/** What a file holds, as columns of a table that could take it. */
+export type InferredColumns = readonly ColumnDefinition[];
