@@ -1,8 +1,8 @@
 // The only file that knows everything: settings → store → access → engines → catalog → tasks → http, up in that order and down
 // in the other.
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, realpath, rm } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
-import { join, resolve } from 'node:path';
+import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { destination } from 'pino';
 import { FailedLogins } from './access/failed_logins.ts';
 import { type OpenedAccess, openAccess } from './access/open_access.ts';
@@ -27,12 +27,15 @@ import { operationsOf } from './http/operations.ts';
 import { HttpServer } from './http/server.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
 import { changeKinds } from './jobs/change_object.ts';
+import { loadTableKind } from './jobs/load_table.ts';
 import { runQueryKind } from './jobs/run_query.ts';
 import { logReader } from './observe/log.ts';
 import { createMetrics, type Metrics } from './observe/metrics.ts';
 import { type Observe, observers } from './observe/observations.ts';
 import { QueryHistory } from './query/history.ts';
 import { KnownNames } from './query/known_names.ts';
+import { LoadFiles } from './query/load_files.ts';
+import { Loads } from './query/loads.ts';
 import { Queries } from './query/queries.ts';
 import { ResultStore } from './query/result_store.ts';
 import { Rows } from './query/rows.ts';
@@ -127,6 +130,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
   await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
+  const loadDirectories = await directoriesOutside(dataDirectory, settings.loadDirectories);
   const store = await openStore({ file: join(dataDirectory, storeFileName), inject: hooks.injectStore });
   // Only who holds the store may touch what is beside it.
   await rm(spoolDirectory, { recursive: true, force: true });
@@ -143,7 +147,34 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     keyFile: settings.secretKeyFile || undefined,
     nextKey: settings.secretKeyNew || undefined,
   });
-  return { settings, hooks, store, secrets, token, metrics, observe, dataDirectory, spoolDirectory, resultsDirectory };
+  return {
+    settings,
+    hooks,
+    store,
+    secrets,
+    token,
+    metrics,
+    observe,
+    dataDirectory,
+    spoolDirectory,
+    resultsDirectory,
+    loadDirectories,
+  };
+}
+
+/** Real paths of what the setting names. What is in or around the data is no place to load from. */
+async function directoriesOutside(dataDirectory: string, setting: string): Promise<string[]> {
+  const data = await realpath(dataDirectory);
+  const named = setting.split(delimiter).filter((path) => path !== '');
+  return Promise.all(
+    named.map(async (path) => {
+      const real = isAbsolute(path) ? await realpath(path).catch(() => undefined) : undefined;
+      if (real === undefined) throw new SettingsError(`loadDirectories names no directory: ${path}`);
+      if (`${data}/`.startsWith(`${real}/`.replace('//', '/')) || `${real}/`.startsWith(`${data}/`))
+        throw new SettingsError(`loadDirectories has a directory that is in or around the data directory: ${path}`);
+      return real;
+    }),
+  );
 }
 
 type Ground = Awaited<ReturnType<typeof openGround>>;
@@ -194,7 +225,7 @@ function measureLoad(metrics: Metrics, warehouses: Warehouses): void {
 
 /** Every part, made and told of the others; nothing runs yet. */
 function assemble(ground: Ground, opened: OpenedAccess) {
-  const { settings, store, observe, dataDirectory, spoolDirectory, resultsDirectory, hooks } = ground;
+  const { settings, store, observe, dataDirectory, spoolDirectory, resultsDirectory, loadDirectories, hooks } = ground;
   const { access, directory, audit: trail } = opened;
   const engine = duckdbWith(new Confinement(settings.engineConfinement));
   const warehouses = new Warehouses({
@@ -203,6 +234,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     catalogsOf: (warehouse) => catalogsOf(catalog, warehouse),
     dataDirectory,
     spoolDirectory,
+    readableDirectories: loadDirectories,
     queueWaitMs: settings.queueWaitMs,
     observe,
   });
@@ -221,6 +253,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     store,
     kinds: [
       runQueryKind({ queries: () => queries, submitter: () => submitter, directory }),
+      loadTableKind({ loads: () => loads, directory }),
       ...changeKinds(() => catalog),
     ],
     runnersMax: settings.taskRunnersMax,
@@ -237,6 +270,12 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   const shared = { catalog, warehouses, decisions, trail, observe, keys: opened.idempotencyKeys };
   const queries: Queries = new Queries({ ...shared, directory, names, caps, history, spoolDirectory, pageBytesMax });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps });
+  const loadFiles = new LoadFiles({
+    directories: loadDirectories,
+    spoolDirectory,
+    bytesMax: settings.loadFileBytesMax,
+  });
+  const loads = new Loads({ ...shared, store, files: loadFiles });
   const services: Services = {
     ...opened,
     catalog,
@@ -247,6 +286,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     queries,
     submitter,
     history,
+    loads,
     rows: new Rows({ ...shared, queries }),
     warehouseDefaults: warehouseDefaults(settings),
   };

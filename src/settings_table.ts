@@ -267,6 +267,20 @@ export const settings = define({
     default: 7,
     doc: 'How long the record and the result of an ended task are kept.',
   },
+  loadDirectories: {
+    section: 'Queries and tasks',
+    type: 'string',
+    default: '',
+    doc: 'The directories that `load` may read files from, by `path`: absolute, parted by `:` (on Windows `;`), none of them in or around the data directory. Everybody who may write a table may load what is in them. Without it, no path is taken.',
+  },
+  loadFileBytesMax: {
+    section: 'Queries and tasks',
+    type: 'bytes',
+    min: 1,
+    max: 1024 * TiB,
+    default: TiB,
+    doc: 'The largest file that is loaded, unpacked.',
+  },
   queryHistoryMax: {
     section: 'Queries and tasks',
     type: 'integer',

@@ -21,6 +21,7 @@ export interface WarehousesOptions {
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
   readonly dataDirectory: string;
   readonly spoolDirectory: string;
+  readonly readableDirectories?: readonly string[];
   readonly queueWaitMs: number;
   readonly observe: Observe;
 }
@@ -224,12 +225,13 @@ export class Warehouses {
   }
 
   #open(description: WarehouseDescription): Running {
-    const { dataDirectory, spoolDirectory, observe, catalogsOf } = this.#options;
+    const { dataDirectory, spoolDirectory, readableDirectories, observe, catalogsOf } = this.#options;
     const opened = (this.engine(description.spec.engine) as Engine).open({
       name: description.name,
       spec: description.spec,
       dataDirectory,
       spoolDirectory,
+      ...(readableDirectories ? { readableDirectories } : {}),
       observe,
       catalogs: () => catalogsOf(description.name),
     });

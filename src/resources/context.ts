@@ -9,6 +9,7 @@ import type { Warehouses } from '../engines/warehouses.ts';
 import type { Call } from '../http/call.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { QueryHistory } from '../query/history.ts';
+import type { Loads } from '../query/loads.ts';
 import type { Queries } from '../query/queries.ts';
 import type { Rows } from '../query/rows.ts';
 import type { QuerySubmitter } from '../query/submit.ts';
@@ -50,6 +51,7 @@ export interface Services extends OpenedAccess {
   readonly submitter: QuerySubmitter;
   readonly history: QueryHistory;
   readonly rows: Rows;
+  readonly loads: Loads;
   readonly warehouseDefaults: WarehouseDefaults;
 }
 

@@ -47,6 +47,7 @@ import {
   searchFields,
   shownDescription,
 } from './fields.ts';
+import { loadTable } from './load_actions.ts';
 import { searched } from './search.ts';
 import { changeTable, copyTable, createTable, type TableChain, tableRef } from './table_changes.ts';
 import { ColumnBody, Distribution, Names, UniqueKey } from './table_definition.ts';
@@ -330,6 +331,7 @@ export const tables: Category<Context> = {
         return created(record, made, record.uri);
       },
     }),
+    loadTable(tablePathOf),
     action('search', {
       on: 'collection',
       summary: 'Finds tables by name pattern and comment.',

@@ -3,6 +3,7 @@
 import { type Kysely, sql } from 'kysely';
 import { accessMigration } from './access_migration.ts';
 import { idempotencyMigration } from './idempotency_migration.ts';
+import { loadLabelsMigration } from './load_labels_migration.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
 import { schedulesMigration } from './schedules_migration.ts';
 import type { Schema } from './schema.ts';
@@ -147,6 +148,7 @@ const migrations: readonly Migration[] = [
   idempotencyMigration,
   taskLineMigration,
   schedulesMigration,
+  loadLabelsMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -55,6 +55,15 @@ export interface SpentStepsTable {
   not_before: number | null;
 }
 
+/** A load that succeeded on a table; its result as JSON. */
+export interface LoadLabelsTable {
+  table_id: string;
+  label: string;
+  task_id: string;
+  result: string;
+  created_at: number;
+}
+
 export interface TasksTable {
   task_id: string;
   type: string;
@@ -250,6 +259,7 @@ export interface Schema {
   objects: ObjectsTable;
   intents: IntentsTable;
   spent_steps: SpentStepsTable;
+  load_labels: LoadLabelsTable;
   tasks: TasksTable;
   task_waits: TaskWaitsTable;
   task_ends: TaskEndsTable;

@@ -118,7 +118,8 @@ const value = {
   k: 'abc',
   l: '00112233-4455-6677-8899-aabbccddeeff',
 };
-const cell = (one: unknown) => `"${(typeof one === 'object' ? JSON.stringify(one) : String(one)).replaceAll('"', '""')}"`;
+const cell = (one: unknown) =>
+  `"${(typeof one === 'object' ? JSON.stringify(one) : String(one)).replaceAll('"', '""')}"`;
 
 test('values of every kind come in as they do in rows, from each format of text', async () => {
   const texts = {
@@ -243,7 +244,9 @@ test('rows that do not fit are left out, counted and kept, as many as may be', a
       [6, 'f'],
     ]);
     const lines = readFileSync(rejectsPath, 'utf8').trim().split('\n');
-    const rejected = lines.map((line) => JSON.parse(line) as { row: number; column: string | null; text: string | null });
+    const rejected = lines.map(
+      (line) => JSON.parse(line) as { row: number; column: string | null; text: string | null },
+    );
     const columns = format === 'csv' ? ['id', 'name', 'name', 'id'] : ['id', null, 'name', 'id'];
     assert.deepEqual(
       rejected.map(({ row, column }) => [row, column]),
@@ -254,7 +257,10 @@ test('rows that do not fit are left out, counted and kept, as many as may be', a
     assert.equal(over.code, 'DATA_INVALID');
     assert.equal((await rowsOf('partly')).length, 2);
   }
-  const whole = await load('partly', definition, 'csv', 'id,name\n7,g\n', { errorsMax: 5, rejectsPath: join(world.spool, 'no') });
+  const whole = await load('partly', definition, 'csv', 'id,name\n7,g\n', {
+    errorsMax: 5,
+    rejectsPath: join(world.spool, 'no'),
+  });
   assert.deepEqual(whole, loaded(1));
   assert.equal(existsSync(join(world.spool, 'no')), false);
 });

@@ -38,6 +38,7 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'tables.update_rows': [warehouse, readsItself],
   'tables.delete_rows': [warehouse, readsItself],
   'tables.insert_select': [warehouse],
+  'tables.load': [warehouse],
   'tables.copy_definition': [
     {
       why: 'it makes a table there',

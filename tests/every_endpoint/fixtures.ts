@@ -1,5 +1,6 @@
 // One fixture a category: an object to call its endpoints on, and the bodies with which they succeed. A category that is not
 // here fails the tests over every endpoint; everything else about it they read off its declaration.
+import { fileURLToPath } from 'node:url';
 import type { Code } from '../../src/standard/codes.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
 import type { TestServer } from '../server.ts';
@@ -111,6 +112,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       delete_rows: () => ({ where: 'id = 1' }),
       insert_select: () => ({ sql: "SELECT 1, 'x'" }),
       copy_definition: renamed,
+      load: () => ({ source: { path: fileURLToPath(new URL('../data/notes.csv', import.meta.url)) } }),
       search: none,
     },
   },

@@ -22,7 +22,7 @@ export function delimiterOf(line: string, quote: string): string {
 /** Undefined where a quote does not end in the line. */
 export function csvFields(
   line: string,
-  { delimiter, quote, escape = quote }: { delimiter: string; quote: string; escape?: string | undefined },
+  { delimiter, quote, escape: escaping = quote }: { delimiter: string; quote: string; escape?: string | undefined },
 ): string[] | undefined {
   const fields: string[] = [];
   for (let at = 0; ; ) {
@@ -30,7 +30,7 @@ export function csvFields(
     if (quote !== '' && line.startsWith(quote, at)) {
       for (at += 1; ; at++) {
         if (at >= line.length) return undefined;
-        if (line[at] === escape && (line[at + 1] === quote || line[at + 1] === escape)) field += line[++at];
+        if (line[at] === escaping && (line[at + 1] === quote || line[at + 1] === escaping)) field += line[++at];
         else if (line[at] === quote) break;
         else field += line[at];
       }

@@ -53,7 +53,12 @@ export function fromText(file: KnownFile, types: readonly FileColumn[], more: re
   const columns = `{${types.map(({ name, type }) => `${quoteLiteral(name)}: ${quoteLiteral(type)}`).join(', ')}}`;
   switch (file.format) {
     case 'csv':
-      return reader('read_csv', file, [...csvOptions(file.csv), 'auto_detect = false', `columns = ${columns}`, ...more]);
+      return reader('read_csv', file, [
+        ...csvOptions(file.csv),
+        'auto_detect = false',
+        `columns = ${columns}`,
+        ...more,
+      ]);
     case 'parquet':
       return reader('read_parquet', file, more);
     default:
@@ -70,7 +75,8 @@ const hiveReaders = new Set(['read_csv', 'read_json', 'read_parquet']);
 
 function reader(name: string, file: DataFile, options: readonly string[]): string {
   // An ending of the name means nothing: a file is not compressed when it comes here.
-  const compression = file.format === 'parquet' ? [] : [`compression = '${file.format === 'csv' ? 'none' : 'uncompressed'}'`];
+  const compression =
+    file.format === 'parquet' ? [] : [`compression = '${file.format === 'csv' ? 'none' : 'uncompressed'}'`];
   // What stands in the path of the file is no column of it.
   const path = hiveReaders.has(name) ? ['hive_partitioning = false'] : [];
   return `${name}(${[quoteLiteral(file.path), ...options, ...compression, ...path].join(', ')})`;
@@ -142,7 +148,11 @@ async function csvShape(
   try {
     const types = await describe(connection, reader('read_csv', file, [...csvOptions(named), ...sample]));
     const isSame = types.length === names.length;
-    return { ...file, csv: named, columns: isSame ? untyped.map((one, i) => ({ ...one, ...typeOf(types[i]) })) : untyped };
+    return {
+      ...file,
+      csv: named,
+      columns: isSame ? untyped.map((one, i) => ({ ...one, ...typeOf(types[i]) })) : untyped,
+    };
   } catch {
     // Reading it will say what is wrong.
     return { ...file, csv: named, columns: untyped };

@@ -11,7 +11,7 @@ import { dataInvalid, fromText, type KnownFile, knownFile } from './data_file.ts
 import { qualifiedTable } from './identifiers.ts';
 import { matched, type Reading, readingOf, requireExpressions } from './load_columns.ts';
 import { dataFailure } from './load_errors.ts';
-import { type RejectedRow, type Staged, staged } from './load_rejects.ts';
+import { type RejectedRow, staged } from './load_rejects.ts';
 import { noteRows, rememberStep, retryingConflicts, rowsOfStep } from './steps.ts';
 import { nameList } from './table_text.ts';
 import { logicalTypeOf } from './types.ts';
@@ -34,15 +34,30 @@ export function loadFile(
 ): Promise<LoadDone> {
   return within(work.file, own, async (file) => {
     const catalog = work.table.catalog.name;
-    if (!work.dryRun && (await isDone(connection, catalog, work.step)))
-      return { rowsLoaded: await rowsOfStep(connection, catalog, work.step), rowsRejected: 0, repeated: true };
+    const isRepeated = !work.dryRun && (await isDone(connection, catalog, work.step));
+    const rowsLoaded = isRepeated ? await rowsOfStep(connection, catalog, work.step) : 0;
+    if (isRepeated && work.errorsMax === 0) return { rowsLoaded, rowsRejected: 0, repeated: true };
     const names = work.definition.columns.map(({ name }) => name);
     const known = await knownFile(connection, file, names);
     const loaded = matched(known, work.definition, work.columns);
     await requireExpressions(connection, known, loaded, unreviewed);
     requireKey(work);
     const reading = readingOf(known, loaded);
-    if (work.errorsMax > 0) return loadStaged(connection, work, known, reading, { own, signal });
+    if (work.errorsMax > 0) {
+      const rows = await staged(connection, known, reading, work.errorsMax + 1);
+      try {
+        await keepRejected(rows.rejected, work, own);
+        const rowsRejected = rows.rejected.length;
+        if (isRepeated) return { rowsLoaded, rowsRejected, repeated: true };
+        const done = await insert(connection, work, reading, { values: rows.values, from: rows.table }, signal);
+        return { ...done, rowsRejected };
+      } catch (error) {
+        requireAlive(signal);
+        throw error;
+      } finally {
+        await rows.drop().catch(() => undefined);
+      }
+    }
     const values = reading.values.map(({ text }) => text);
     try {
       return await insert(connection, work, reading, { values, from: fromText(known, reading.types) }, signal);
@@ -66,13 +81,13 @@ export function inferColumns(connection: DuckDBConnection, file: DataFile, own: 
 
 /**
  * A file of the spool gets a name where the engine opens files and nobody can guess it. What is elsewhere is in a directory that is
- * for loading (instances.ts); the engine would take signs of its name for a pattern.
+ * for loading (instances.ts); a name that looks like a pattern is one only where no file has it.
  */
 async function within<T>(file: DataFile, own: string, work: (file: DataFile) => Promise<T>): Promise<T> {
   const linked = join(own, `data-${randomUUID()}`);
   const isSpooled = file.path.startsWith(dirname(dirname(own)) + sep);
   if (isSpooled) await link(file.path, linked);
-  const path = isSpooled ? linked : file.path.replace(/[*?[]/g, '[$&]');
+  const path = isSpooled ? linked : file.path;
   try {
     return await work({ ...file, path });
   } catch (error) {
@@ -147,44 +162,13 @@ function insertText({ table, definition, mode }: LoadWork, reading: Reading, { v
   return `${text} ON CONFLICT (${nameList(definition.primaryKey)}) DO ${action}`;
 }
 
-async function loadStaged(
-  connection: DuckDBConnection,
-  work: LoadWork,
-  known: KnownFile,
-  reading: Reading,
-  { own, signal }: Pick<LoadSurroundings, 'own' | 'signal'>,
-): Promise<LoadDone> {
-  const rows = await staged(connection, known, reading, work.errorsMax + 1);
-  const rowsRejected = rows.rejected.length;
+/** Before the rows are in: a load of which rows are left out always has the file that names them. */
+async function keepRejected(rejected: readonly RejectedRow[], work: LoadWork, own: string): Promise<void> {
+  if (rejected.length > work.errorsMax) throw rejectedFailure(rejected, work.errorsMax);
+  if (rejected.length === 0) return;
   const file = join(own, `rejects-${randomUUID()}`);
-  try {
-    if (rowsRejected > work.errorsMax) throw rejectedFailure(rows.rejected, work.errorsMax);
-    // Before the rows are in: a load of which rows are left out always has the file that names them.
-    if (rowsRejected > 0) {
-      await writeFile(file, rows.rejected.map((row) => `${JSON.stringify(row)}\n`).join(''), { flush: true });
-      await rename(file, work.rejectsPath);
-    }
-    const done = await insertStaged(connection, work, reading, rows, signal);
-    return { ...done, rowsRejected };
-  } finally {
-    await rm(file, { force: true });
-    await rows.drop().catch(() => undefined);
-  }
-}
-
-async function insertStaged(
-  connection: DuckDBConnection,
-  work: LoadWork,
-  reading: Reading,
-  { table, values }: Staged,
-  signal: AbortSignal,
-): Promise<LoadDone> {
-  try {
-    return await insert(connection, work, reading, { values, from: table }, signal);
-  } catch (error) {
-    requireAlive(signal);
-    throw error;
-  }
+  await writeFile(file, rejected.map((row) => `${JSON.stringify(row)}\n`).join(''), { flush: true });
+  await rename(file, work.rejectsPath);
 }
 
 function rejectedFailure(rejected: readonly RejectedRow[], errorsMax: number): Failure {

@@ -10,7 +10,7 @@ import { dataInvalid, type FileColumn, type KnownFile } from './data_file.ts';
 import { numberTooLarge, parseTree } from './default_expression.ts';
 import { quoteIdentifier } from './identifiers.ts';
 import { planOf } from './plan.ts';
-import { fromText as valueFromText, isNested } from './rows.ts';
+import { isNested, fromText as valueFromText } from './rows.ts';
 import { rowsOf } from './steps.ts';
 import { duckdbType } from './types.ts';
 
@@ -78,10 +78,10 @@ export function readingOf(file: KnownFile, loaded: readonly LoadedColumn[]): Rea
     const { column, source, expression } = one;
     if (!source) return { loaded: one, text: cast(`(${expression}\n)`, column.type) };
     const name = quoteIdentifier(source.name);
-    if (!isText) return { loaded: one, text: valueOf(name, source.type, column.type) };
+    if (!isText) return { loaded: one, text: fileValue(name, source.type, column.type) };
     const type = file.format === 'csv' && isNested(column.type) ? 'VARCHAR' : readAs(column.type);
     types.set(foldName(source.name), { name: source.name, type });
-    return { loaded: one, text: valueOf(name, type, column.type) };
+    return { loaded: one, text: fileValue(name, type, column.type) };
   });
   return { types: [...types.values()], values };
 }
@@ -90,7 +90,7 @@ export function readingOf(file: KnownFile, loaded: readonly LoadedColumn[]): Rea
 const readAs = (type: LogicalType): string => (type.kind === 'BINARY' ? 'VARCHAR' : duckdbType(type));
 const cast = (text: string, type: LogicalType): string => `CAST(${text} AS ${duckdbType(type)})`;
 
-function valueOf(name: string, from: string, type: LogicalType): string {
+function fileValue(name: string, from: string, type: LogicalType): string {
   const to = duckdbType(type);
   if (from === to) return name;
   if (from === 'VARCHAR' || from === 'JSON') {

@@ -12,7 +12,11 @@ export function dataFailure(error: unknown): unknown {
   const { message } = error;
   if (/^IO Error/.test(message)) return ofReading(error);
   if (/^Constraint Error/.test(message)) return ofConstraint(message);
-  if (!/^(?:Invalid Input|Conversion|Out of Range|Invalid Configuration|Binder|Not implemented|Serialization) Error/.test(message))
+  if (
+    !/^(?:Invalid Input|Conversion|Out of Range|Invalid Configuration|Binder|Not implemented|Serialization) Error/.test(
+      message,
+    )
+  )
     return error;
   return csvFailure(message) ?? jsonFailure(message) ?? dataInvalid(said(message));
 }
@@ -30,9 +34,10 @@ function ofConstraint(message: string): Failure {
 }
 
 function csvFailure(message: string): Failure | undefined {
-  const found = /CSV Error on Line: (\d+)\n(?:Original Line: ?([\s\S]*?)\n)?((?:Error when|Expected|Invalid|Value|Maximum|The |Max)[^\n]*)/.exec(
-    message,
-  );
+  const found =
+    /CSV Error on Line: (\d+)\n(?:Original Line: ?([\s\S]*?)\n)?((?:Error when|Expected|Invalid|Value|Maximum|The |Max)[^\n]*)/.exec(
+      message,
+    );
   if (!found) return undefined;
   const [, line, text = '', reason = ''] = found;
   const column = /column "([^"]*)"/.exec(reason)?.[1] ?? null;
@@ -45,9 +50,10 @@ function csvFailure(message: string): Failure | undefined {
 }
 
 function jsonFailure(message: string): Failure | undefined {
-  const found = /(?:JSON transform error|Malformed JSON) in file "[^"]*", (?:at byte \d+ )?in (record\/value|line) (\d+): ([^\n]*)/.exec(
-    message,
-  );
+  const found =
+    /(?:JSON transform error|Malformed JSON) in file "[^"]*", (?:at byte \d+ )?in (record\/value|line) (\d+): ([^\n]*)/.exec(
+      message,
+    );
   if (!found) return undefined;
   const [, , row, reason = ''] = found;
   return dataInvalid(`row ${row}: ${reason.trim()}`, { row: Number(row), column: null, reason: reason.trim() });

@@ -253,9 +253,7 @@ class Worker {
       // What an expression names is looked for in no catalog.
       if (session.catalog !== undefined) await session.leave();
       const surroundings = { own: this.#reach.own, unreviewed: this.#unreviewed, signal };
-      return placed('', 0, () =>
-        this.#data.writing([written], () => loadFile(session.connection, work, surroundings)),
-      );
+      return placed('', 0, () => this.#data.writing([written], () => loadFile(session.connection, work, surroundings)));
     });
   }
 
