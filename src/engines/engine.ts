@@ -5,19 +5,9 @@
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
 import type { DataFile, InferredColumns, LoadDone, LoadWork } from './load.ts';
+import type { CatalogRef, DatabaseRef, TableRef } from './refs.ts';
 
-/** `id` names the files or paths of a catalog (it never changes); `name` is what SQL calls it. */
-export interface CatalogRef {
-  readonly id: string;
-  readonly name: string;
-}
-export interface DatabaseRef {
-  readonly catalog: CatalogRef;
-  readonly database: string;
-}
-export interface TableRef extends DatabaseRef {
-  readonly table: string;
-}
+export type { CatalogRef, DatabaseRef, TableRef };
 
 /**
  * One change of what exists. Each is atomic and idempotent: run again after a crash, it finds its own work done and says so by

@@ -1,7 +1,7 @@
 // What an engine is told to read from a file into a table, and what it says afterwards. The file is there already and the engine
 // may read it; where it came from is query/load_sources.ts'.
 import type { ColumnDefinition, TableDefinition } from '../model/records.ts';
-import type { TableRef } from './engine.ts';
+import type { TableRef } from './refs.ts';
 
 export type DataFormat = 'csv' | 'json' | 'ndjson' | 'parquet';
 

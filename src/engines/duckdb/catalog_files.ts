@@ -12,6 +12,10 @@ import { ensureSteps, rowsOf } from './steps.ts';
  */
 export const blockSizeBytes = 65_536;
 
+/** A former process of the same warehouse may be dying still, with its hands on the files. */
+const lockWaitMs = 10_000;
+const lockPollMs = 100;
+
 /** Of the names of catalogs' files. */
 export const catalogFileEnding = '.duckdb';
 
@@ -38,6 +42,24 @@ export async function attachCatalog(
   );
   await ensureSteps(connection, catalog.name);
   await syncDirectory(dataDirectory);
+}
+
+/** The same, where another process may have the file still. */
+export async function attachPatiently(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: CatalogRef,
+): Promise<void> {
+  const deadline = Date.now() + lockWaitMs;
+  for (;;) {
+    try {
+      await attachCatalog(connection, dataDirectory, catalog);
+      return;
+    } catch (error) {
+      if (!(error instanceof Error) || !/lock/i.test(error.message) || Date.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, lockPollMs));
+    }
+  }
 }
 
 /** Fails while a connection has the catalog as its default. Idempotent. */

@@ -3,14 +3,8 @@
 import { basename, join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
-import {
-  type CatalogRef,
-  type Change,
-  StaleAnalysis,
-  type StatementAnalysis,
-  type StatementResult,
-} from '../engine.ts';
-import { attachCatalog } from './catalog_files.ts';
+import { type Change, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
+import { attachPatiently } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
 import { parseCreateTable } from './create_table.ts';
 import { DataEpochs } from './data_epochs.ts';
@@ -40,9 +34,6 @@ import { tableStatistics } from './statistics.ts';
 import { forgetSteps, retryingConflicts } from './steps.ts';
 import { writtenStatement } from './table_writes.ts';
 
-/** A former process of the same warehouse may be dying still, with its hands on the files. */
-const lockWaitMs = 10_000;
-const lockPollMs = 100;
 const knownSelectsMax = 5000;
 /** An interrupt reaches only what runs at that instant; what is between two steps is told again. */
 const interruptAgainMs = 50;
@@ -298,23 +289,6 @@ async function placed<T>(sql: string, above: number, work: () => Promise<T>): Pr
     return await work();
   } catch (error) {
     throw failureOf(error, { sql, linesAbove: above });
-  }
-}
-
-async function attachPatiently(
-  connection: DuckDBConnection,
-  dataDirectory: string,
-  catalog: CatalogRef,
-): Promise<void> {
-  const deadline = Date.now() + lockWaitMs;
-  for (;;) {
-    try {
-      await attachCatalog(connection, dataDirectory, catalog);
-      return;
-    } catch (error) {
-      if (!(error instanceof Error) || !/lock/i.test(error.message) || Date.now() > deadline) throw error;
-      await new Promise((resolve) => setTimeout(resolve, lockPollMs));
-    }
   }
 }
 
