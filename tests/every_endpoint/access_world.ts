@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { startServer } from '../../src/main.ts';
 import type { Privilege } from '../../src/model/privileges.ts';
 import { readSettings, type Settings } from '../../src/settings.ts';
@@ -18,6 +19,7 @@ const settings: Partial<Settings> = {
   logLevel: 'error',
   warehouseThreads: 2,
   warehouseMemoryBytes: 512 * 1024 * 1024,
+  loadDirectories: fileURLToPath(new URL('../data', import.meta.url)),
   ...limits,
   ...patient,
 };
