@@ -119,7 +119,7 @@ test('a change during which the server is killed', { timeout: 240_000 }, async (
   const server = await ServerProcess.onEmptyDirectory();
   const came = { finished: 0, undone: 0, untold: 0 };
   try {
-    for (const scenario of broken.slice(1, 4))
+    for (const scenario of broken.filter(({ name }) => /^(?:create|rename|drop) a table/.test(name)))
       for (const [point, n] of [
         ['before', 1],
         ['after', 1],
