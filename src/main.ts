@@ -1,8 +1,8 @@
 // The only file that knows everything: settings → store → access → engines → catalog → tasks → http, up in that order and down
 // in the other.
-import { mkdir, realpath, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
-import { delimiter, isAbsolute, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { destination } from 'pino';
 import { FailedLogins } from './access/failed_logins.ts';
 import { type OpenedAccess, openAccess } from './access/open_access.ts';
@@ -27,7 +27,7 @@ import { operationsOf } from './http/operations.ts';
 import { HttpServer } from './http/server.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
 import { changeKinds } from './jobs/change_object.ts';
-import { loadTableKind } from './jobs/load_table.ts';
+import { loadTableKind, submitLoad } from './jobs/load_table.ts';
 import { runQueryKind } from './jobs/run_query.ts';
 import { logReader } from './observe/log.ts';
 import { createMetrics, type Metrics } from './observe/metrics.ts';
@@ -35,6 +35,7 @@ import { type Observe, observers } from './observe/observations.ts';
 import { QueryHistory } from './query/history.ts';
 import { KnownNames } from './query/known_names.ts';
 import { LoadFiles } from './query/load_files.ts';
+import { LoadSettingsError, loadingOf } from './query/load_settings.ts';
 import { Loads } from './query/loads.ts';
 import { Queries } from './query/queries.ts';
 import { ResultStore } from './query/result_store.ts';
@@ -130,7 +131,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
   await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
-  const loadDirectories = await directoriesOutside(dataDirectory, settings.loadDirectories);
+  const loading = await loadingOf(settings, dataDirectory);
   const store = await openStore({ file: join(dataDirectory, storeFileName), inject: hooks.injectStore });
   // Only who holds the store may touch what is beside it.
   await rm(spoolDirectory, { recursive: true, force: true });
@@ -158,23 +159,8 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     dataDirectory,
     spoolDirectory,
     resultsDirectory,
-    loadDirectories,
+    loading,
   };
-}
-
-/** Real paths of what the setting names. What is in or around the data is no place to load from. */
-async function directoriesOutside(dataDirectory: string, setting: string): Promise<string[]> {
-  const data = await realpath(dataDirectory);
-  const named = setting.split(delimiter).filter((path) => path !== '');
-  return Promise.all(
-    named.map(async (path) => {
-      const real = isAbsolute(path) ? await realpath(path).catch(() => undefined) : undefined;
-      if (real === undefined) throw new SettingsError(`loadDirectories names no directory: ${path}`);
-      if (`${data}/`.startsWith(`${real}/`.replace('//', '/')) || `${real}/`.startsWith(`${data}/`))
-        throw new SettingsError(`loadDirectories has a directory that is in or around the data directory: ${path}`);
-      return real;
-    }),
-  );
 }
 
 type Ground = Awaited<ReturnType<typeof openGround>>;
@@ -225,7 +211,7 @@ function measureLoad(metrics: Metrics, warehouses: Warehouses): void {
 
 /** Every part, made and told of the others; nothing runs yet. */
 function assemble(ground: Ground, opened: OpenedAccess) {
-  const { settings, store, observe, dataDirectory, spoolDirectory, resultsDirectory, loadDirectories, hooks } = ground;
+  const { settings, store, observe, dataDirectory, spoolDirectory, resultsDirectory, hooks } = ground;
   const { access, directory, audit: trail } = opened;
   const engine = duckdbWith(new Confinement(settings.engineConfinement));
   const warehouses = new Warehouses({
@@ -234,7 +220,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     catalogsOf: (warehouse) => catalogsOf(catalog, warehouse),
     dataDirectory,
     spoolDirectory,
-    readableDirectories: loadDirectories,
+    readableDirectories: ground.loading.directories,
     queueWaitMs: settings.queueWaitMs,
     observe,
   });
@@ -253,7 +239,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     store,
     kinds: [
       runQueryKind({ queries: () => queries, submitter: () => submitter, directory }),
-      loadTableKind({ loads: () => loads, directory }),
+      loadTableKind({ loads: () => loads, directory, secrets: ground.secrets }),
       ...changeKinds(() => catalog),
     ],
     runnersMax: settings.taskRunnersMax,
@@ -270,12 +256,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   const shared = { catalog, warehouses, decisions, trail, observe, keys: opened.idempotencyKeys };
   const queries: Queries = new Queries({ ...shared, directory, names, caps, history, spoolDirectory, pageBytesMax });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps });
-  const loadFiles = new LoadFiles({
-    directories: loadDirectories,
-    spoolDirectory,
-    bytesMax: settings.loadFileBytesMax,
-  });
-  const loads = new Loads({ ...shared, store, files: loadFiles });
+  const loads = new Loads({ ...shared, store, files: new LoadFiles({ ...ground.loading, spoolDirectory }) });
   const services: Services = {
     ...opened,
     catalog,
@@ -287,6 +268,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     submitter,
     history,
     loads,
+    submitLoad: (task, credentials) => submitLoad({ tasks, store, secrets: ground.secrets }, task, credentials),
     rows: new Rows({ ...shared, queries }),
     warehouseDefaults: warehouseDefaults(settings),
   };
@@ -378,7 +360,7 @@ async function main(): Promise<void> {
 }
 
 /** Told without a stack: who starts the command can mend it. */
-const forPeople = [SettingsError, SecretKeyError, StoreInUse, StoreTooNew];
+const forPeople = [SettingsError, LoadSettingsError, SecretKeyError, StoreInUse, StoreTooNew];
 
 if (import.meta.main) {
   main().catch((error: unknown) => {

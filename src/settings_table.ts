@@ -273,6 +273,20 @@ export const settings = define({
     default: '',
     doc: 'The directories that `load` may read files from, by `path`: absolute, parted by `:` (on Windows `;`), none of them in or around the data directory. Everybody who may write a table may load what is in them. Without it, no path is taken.',
   },
+  loadHosts: {
+    section: 'Queries and tasks',
+    type: 'string',
+    default: '',
+    doc: 'The hosts that `load` may fetch from, by `url` and `s3`, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only where the host is listed by its very name. Without it, nothing is fetched.',
+  },
+  loadFetchSeconds: {
+    section: 'Queries and tasks',
+    type: 'integer',
+    min: 1,
+    max: 604_800,
+    default: 21_600,
+    doc: 'How long the fetching of one file may take.',
+  },
   loadFileBytesMax: {
     section: 'Queries and tasks',
     type: 'bytes',

@@ -1,18 +1,75 @@
 // A file into a table as a task. It happens once, however often a crash makes it run: the task's id, or its label, is its step.
+// The credentials of an object store are kept sealed beside the task, until it has ended.
+import type { Kysely } from 'kysely';
 import type { Directory } from '../access/directory.ts';
+import type { Secrets } from '../access/secrets.ts';
+import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import { type LoadRequest, type Loads, loadTableTask } from '../query/loads.ts';
+import { codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
-import type { TaskKind } from '../tasks/task.ts';
+import type { Schema } from '../store/schema.ts';
+import type { Store } from '../store/store.ts';
+import { HandedBack, type TaskKind, type TaskRecord, type TaskRequest } from '../tasks/task.ts';
+import type { Tasks } from '../tasks/tasks.ts';
 
-export function loadTableKind(parts: { readonly loads: () => Loads; readonly directory: Directory }): TaskKind {
+const attemptsMax = 5;
+
+type SecretStore = Pick<Secrets, 'put' | 'get' | 'remove'>;
+
+const secretOf = (taskId: string) => `load/${taskId}`;
+
+export type LoadSubmit = (
+  task: Omit<TaskRequest, 'type'>,
+  credentials: ObjectStoreCredentials | undefined,
+) => Promise<TaskRecord>;
+
+/** The task and what it must not show, or neither. */
+export async function submitLoad(
+  parts: { readonly tasks: Tasks; readonly store: Store; readonly secrets: SecretStore },
+  task: Omit<TaskRequest, 'type'>,
+  credentials: ObjectStoreCredentials | undefined,
+): Promise<TaskRecord> {
+  const { tasks, store, secrets } = parts;
+  const request = { ...task, type: loadTableTask };
+  if (!credentials) return tasks.submit(request);
+  const made = await store.transaction(async (tx) => {
+    const submitted = await tasks.submit(request, tx);
+    await secrets.put(secretOf(submitted.taskId), JSON.stringify(credentials), tx as Kysely<Schema>);
+    return submitted;
+  });
+  tasks.notify();
+  return made;
+}
+
+export function loadTableKind(parts: {
+  readonly loads: () => Loads;
+  readonly directory: Directory;
+  readonly secrets: SecretStore;
+}): TaskKind {
+  const forget = ({ taskId, request }: Pick<TaskRecord, 'taskId' | 'request'>) =>
+    (request as LoadRequest).source.s3 ? parts.secrets.remove(secretOf(taskId)) : Promise.resolve();
   return {
     type: loadTableTask,
-    attemptsMax: 5,
+    attemptsMax,
     actsAsPrincipal: true,
-    async run({ taskId, principal, target, request }, { signal }) {
-      if (!parts.directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
-      const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
-      return parts.loads().run(request as LoadRequest, { taskId, principal, actor, signal });
+    async run(task, { signal }) {
+      const { taskId, principal, target, attempt } = task;
+      const request = task.request as LoadRequest;
+      try {
+        if (!parts.directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
+        const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
+        const sealed = request.source.s3 ? await parts.secrets.get(secretOf(taskId)) : undefined;
+        const credentials = sealed === undefined ? undefined : (JSON.parse(sealed) as ObjectStoreCredentials);
+        const result = await parts.loads().run(request, { taskId, principal, actor, signal, credentials });
+        await forget(task);
+        return result;
+      } catch (error) {
+        const isLast = attempt >= attemptsMax || !(error instanceof Failure) || codes[error.code].status !== 503;
+        if (isLast && !(signal.reason instanceof HandedBack)) await forget(task);
+        throw error;
+      }
     },
+    abandoned: forget,
+    removed: forget,
   };
 }

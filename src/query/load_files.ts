@@ -1,19 +1,29 @@
-// Where data to be loaded comes from, made a plain file that the engine may read: a file in a directory that the settings allow,
-// unpacked where it is compressed. What is made for a load is gone when it ended.
+// Where data to be loaded comes from, made a plain file that the engine may read: a file in a directory that the settings allow, or
+// fetched from a host that they allow; unpacked where it is compressed. What is made for a load is gone when it ended.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, realpath, rm, stat } from 'node:fs/promises';
 import { isAbsolute, join, sep } from 'node:path';
-import { Transform } from 'node:stream';
+import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import type { DataFormat } from '../engines/load.ts';
 import { newId } from '../model/ids.ts';
+import { get, unavailable, urlOf } from '../outbound/fetching.ts';
+import type { HostRules } from '../outbound/host_rules.ts';
+import { type ObjectStoreCredentials, type ObjectStorePlace, openObjectStore } from '../outbound/object_store.ts';
 import { Failure } from '../standard/failure.ts';
 
 export type Compression = 'none' | 'gzip' | 'zstd';
 
+export interface S3Source extends ObjectStorePlace {
+  readonly key: string;
+}
+
+/** One of these. */
 export interface LoadSource {
   readonly path?: string | undefined;
+  readonly url?: string | undefined;
+  readonly s3?: S3Source | undefined;
 }
 
 export interface LoadFileOptions {
@@ -22,7 +32,18 @@ export interface LoadFileOptions {
   readonly spoolDirectory: string;
   /** Of one file, unpacked. */
   readonly bytesMax: number;
+  readonly hosts: HostRules;
+  /** For all of a file. */
+  readonly fetchMs: number;
 }
+
+export interface PrepareOptions {
+  readonly credentials?: ObjectStoreCredentials | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Between two pieces of what is fetched. */
+const idleMs = 60_000;
 
 export interface PreparedFile {
   readonly path: string;
@@ -52,7 +73,11 @@ export function kindByName(name: string): {
   return { format: endings[parts.at(compression === 'none' ? -1 : -2) ?? ''], compression };
 }
 
-export const nameOfSource = ({ path = '' }: LoadSource): string => path.split('/').at(-1) as string;
+/** What a source is called, without where it is. */
+export function nameOfSource({ path, url, s3 }: LoadSource): string {
+  const whole = path ?? s3?.key ?? (url === undefined ? '' : urlOf(url).pathname);
+  return whole.split('/').at(-1) as string;
+}
 
 export class LoadFiles {
   readonly #options: LoadFileOptions;
@@ -64,16 +89,59 @@ export class LoadFiles {
   /** Throws INVALID_PARAMETER where the source is none that could be used, as far as that can be said at once. */
   async check(source: LoadSource): Promise<void> {
     if (source.path !== undefined) await this.#found(source.path);
+    if (source.url !== undefined) this.#options.hosts.check(urlOf(source.url));
+    if (source.s3) (await openObjectStore(source.s3, undefined, this.#options.hosts)).close();
   }
 
   /** The file to load. To be removed by who asked. */
-  async prepare(source: LoadSource, compression: Compression, signal: AbortSignal): Promise<PreparedFile> {
-    const found = { path: await this.#found(source.path as string), remove: async () => {} };
+  async prepare(source: LoadSource, compression: Compression, options: PrepareOptions): Promise<PreparedFile> {
+    const found =
+      source.path === undefined
+        ? await this.#fetched(source, options)
+        : { path: await this.#found(source.path), remove: async () => {} };
     if (compression === 'none') return { ...found, bytes: await this.#size(found.path) };
     try {
-      return await this.#unpacked(found.path, compression, signal);
+      return await this.#unpacked(found.path, compression, options.signal);
     } finally {
       await found.remove();
+    }
+  }
+
+  async #fetched(source: LoadSource, { credentials, signal }: PrepareOptions) {
+    const path = await this.spoolPath();
+    const remove = () => rm(path, { force: true });
+    const { bytesMax, fetchMs, hosts } = this.#options;
+    const limits = { idleMs, totalMs: fetchMs, bytesMax, signal };
+    try {
+      if (source.url !== undefined) await kept((await get(source.url, hosts, limits)).body, path, bytesMax, signal);
+      else
+        await this.#fetchedObject(
+          source.s3 as S3Source,
+          credentials,
+          path,
+          AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]),
+        );
+    } catch (error) {
+      await remove();
+      throw fetchFailure(error, signal);
+    }
+    return { path, remove };
+  }
+
+  async #fetchedObject(
+    s3: S3Source,
+    credentials: ObjectStoreCredentials | undefined,
+    path: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { bytesMax, hosts } = this.#options;
+    const store = await openObjectStore(s3, credentials, hosts);
+    try {
+      const { bytes, body } = await store.read(s3.key, signal);
+      const got = await kept(body, path, bytesMax, signal);
+      if (got !== bytes) throw new Failure('REMOTE_UNAVAILABLE', 'the object store broke off');
+    } finally {
+      store.close();
     }
   }
 
@@ -122,6 +190,23 @@ export class LoadFiles {
   }
 }
 
+/** Into a file; how many bytes it were. */
+async function kept(body: Readable, path: string, bytesMax: number, signal: AbortSignal): Promise<number> {
+  const counted = counter(bytesMax);
+  await pipeline(body, counted.stream, createWriteStream(path, { mode: 0o600 }), { signal });
+  return counted.bytes();
+}
+
+function fetchFailure(error: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted) return cancelled();
+  if (error instanceof Failure) return error;
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOSPC' ? storageFull(error) : unavailable(error);
+}
+
+const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the load was cancelled; nothing was loaded');
+const storageFull = (cause: unknown) => new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
+
 /** Lets so many bytes through. */
 export function counter(bytesMax: number): { readonly stream: Transform; readonly bytes: () => number } {
   let bytes = 0;
@@ -142,9 +227,9 @@ const tooLarge = (bytesMax: number): Failure =>
 
 function unpackFailure(error: unknown, signal: AbortSignal): unknown {
   if (error instanceof Failure) return error;
-  if (signal.aborted) return new Failure('STATEMENT_CANCELLED', 'the load was cancelled; nothing was loaded');
+  if (signal.aborted) return cancelled();
   const { code = '' } = error as NodeJS.ErrnoException;
-  if (code === 'ENOSPC') return new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause: error });
+  if (code === 'ENOSPC') return storageFull(error);
   if (/^(?:Z_|ZSTD_|ERR_ZSTD|ERR_.*ZLIB)/.test(code))
     return new Failure('DATA_INVALID', 'the file is not compressed as was said, or it is cut off; nothing was loaded');
   return error;

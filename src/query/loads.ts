@@ -11,6 +11,7 @@ import type { Warehouses } from '../engines/warehouses.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import type { CatalogSpec, TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
+import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Segment } from '../standard/paths.ts';
 import type { Store } from '../store/store.ts';
@@ -58,6 +59,8 @@ export interface LoadRun {
   readonly principal: Principal;
   readonly actor: Actor;
   readonly signal: AbortSignal;
+  /** For an object store. */
+  readonly credentials?: ObjectStoreCredentials | undefined;
 }
 
 type Chain = [CatalogObject<CatalogSpec>, CatalogObject, CatalogObject<TableSpec>];
@@ -103,7 +106,7 @@ export class Loads {
     const chain = await this.#authorised(request, run.principal);
     const known = await this.#labelled(request);
     if (known) return { ...known, repeated: true };
-    const file = await this.#parts.files.prepare(request.source, request.compression, run.signal);
+    const file = await this.#parts.files.prepare(request.source, request.compression, run);
     const rejectsPath = await this.#parts.files.spoolPath();
     try {
       const done = await this.#load(request, chain, { path: file.path, rejectsPath }, run);

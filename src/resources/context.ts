@@ -7,6 +7,7 @@ import type { CatalogObject, ObjectPath } from '../catalog/object.ts';
 import { type RecordCache, rootId } from '../catalog/record_cache.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { Call } from '../http/call.ts';
+import type { LoadSubmit } from '../jobs/load_table.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { QueryHistory } from '../query/history.ts';
 import type { Loads } from '../query/loads.ts';
@@ -52,6 +53,7 @@ export interface Services extends OpenedAccess {
   readonly history: QueryHistory;
   readonly rows: Rows;
   readonly loads: Loads;
+  readonly submitLoad: LoadSubmit;
   readonly warehouseDefaults: WarehouseDefaults;
 }
 

@@ -1,10 +1,12 @@
 // The action `load`: data from outside into a table, by a task. What is read and how is query/loads.ts'.
 import { type Static, Type } from 'typebox';
-import { loadTableTask } from '../query/loads.ts';
+import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
+import type { LoadSource } from '../query/load_files.ts';
+import type { LoadAsked } from '../query/loads.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action } from './context.ts';
-import { engineCodes, noNul } from './fields.ts';
+import { engineCodes, invalid, noNul } from './fields.ts';
 import { taskFields, taskOptions } from './task_fields.ts';
 
 const errorsMax = 100_000;
@@ -15,8 +17,35 @@ const sign = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 1, pattern: '^[^\\u0000\\n\\r]*$', description }));
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 256, pattern: noNul, description }));
 
+const credential = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 4096, description }));
+
+const S3 = Type.Object(
+  {
+    endpoint: Type.String({ minLength: 1, maxLength: 2048, description: '`https://s3.eu-central-1.amazonaws.com`.' }),
+    region: Type.Optional(Type.String({ minLength: 1, maxLength: 64, default: 'us-east-1' })),
+    bucket: Type.String({ minLength: 1, maxLength: 255, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$' }),
+    key: Type.String({ minLength: 1, maxLength: 1024, pattern: noNul }),
+    pathStyle: Type.Optional(
+      Type.Boolean({ default: false, description: 'The bucket is in the path: what servers other than AWS want.' }),
+    ),
+    accessKeyId: credential('Without it the store is asked unsigned.'),
+    secretAccessKey: credential('Kept encrypted until the task has ended, and shown nowhere.'),
+    sessionToken: credential('As the secret key.'),
+  },
+  { additionalProperties: false, description: 'An object of a store that speaks S3, on a host of `loadHosts`.' },
+);
+
 const Source = Type.Object(
   {
+    url: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 4096,
+        pattern: noNul,
+        description: 'An http or https URL of a host of `loadHosts`.',
+      }),
+    ),
+    s3: Type.Optional(S3),
     path: Type.Optional(
       Type.String({
         minLength: 1,
@@ -117,10 +146,22 @@ const codes = [
   'CHANGE_IN_PROGRESS',
   'TOO_MANY_TASKS',
   'REPLICAS_UNAVAILABLE',
+  'HOST_NOT_ALLOWED',
   ...engineCodes,
 ] as const;
 
 type Body = Static<typeof LoadBody>;
+
+/** What the request of a task may show, and what not. */
+function split(source: Body['source']): { source: LoadSource; credentials: ObjectStoreCredentials | undefined } {
+  if (!source.s3) return { source: source as LoadSource, credentials: undefined };
+  const { accessKeyId, secretAccessKey, sessionToken, ...place } = source.s3;
+  if ((accessKeyId === undefined) !== (secretAccessKey === undefined))
+    throw invalid('/source/s3', 'credentials', 'has `accessKeyId` and `secretAccessKey`, or neither');
+  const s3 = { region: 'us-east-1', pathStyle: false, ...place };
+  if (accessKeyId === undefined || secretAccessKey === undefined) return { source: { s3 }, credentials: undefined };
+  return { source: { s3 }, credentials: { accessKeyId, secretAccessKey, sessionToken } };
+}
 
 export const loadTable = (pathOf: (path: PathParameters) => Segment[]) =>
   action('load', {
@@ -140,16 +181,12 @@ export const loadTable = (pathOf: (path: PathParameters) => Segment[]) =>
     handle: async ({ path, body }, context) => {
       const { priority: _, after: __, ...asked } = body as Body;
       const segments = pathOf(path);
-      const request = await context.loads.request(segments, asked as never, context.call.principal);
+      const { source, credentials } = split(asked.source);
+      const request = await context.loads.request(segments, { ...asked, source } as LoadAsked, context.call.principal);
       const { principal, actor, version } = context.call;
-      const task = await context.tasks.submit({
-        type: loadTableTask,
-        principal,
-        guard: actor.guard,
-        target: uriOf(version, segments),
-        request,
-        ...(await taskOptions(body as Body, context)),
-      });
-      return accepted(task, context);
+      const options = await taskOptions(body as Body, context);
+      const target = uriOf(version, segments);
+      const task = { principal, guard: actor.guard, target, request, ...options };
+      return accepted(await context.submitLoad(task, credentials), context);
     },
   });

@@ -1,0 +1,56 @@
+// What the settings say of loads, made sure of at the start: directories that are there, hosts that can be.
+import { realpath } from 'node:fs/promises';
+import { delimiter, isAbsolute, sep } from 'node:path';
+import { HostRules } from '../outbound/host_rules.ts';
+import type { LoadFileOptions } from './load_files.ts';
+
+/** Told without a stack: who wrote the settings can mend it. */
+export class LoadSettingsError extends Error {
+  override name = 'LoadSettingsError';
+}
+
+interface LoadSettings {
+  readonly loadDirectories: string;
+  readonly loadHosts: string;
+  readonly loadFetchSeconds: number;
+  readonly loadFileBytesMax: number;
+}
+
+/** Throws LoadSettingsError. */
+export async function loadingOf(
+  settings: LoadSettings,
+  dataDirectory: string,
+): Promise<Omit<LoadFileOptions, 'spoolDirectory'>> {
+  return {
+    directories: await directoriesOutside(dataDirectory, settings.loadDirectories),
+    bytesMax: settings.loadFileBytesMax,
+    hosts: hostRules(settings.loadHosts),
+    fetchMs: settings.loadFetchSeconds * 1000,
+  };
+}
+
+function hostRules(setting: string): HostRules {
+  try {
+    return new HostRules(setting.split(',').filter((one) => one.trim() !== ''));
+  } catch (error) {
+    throw new LoadSettingsError(`loadHosts: ${(error as Error).message}`);
+  }
+}
+
+/** Real paths. What is in or around the data is no place to load from. */
+async function directoriesOutside(dataDirectory: string, setting: string): Promise<string[]> {
+  const data = await realpath(dataDirectory);
+  const named = setting.split(delimiter).filter((path) => path !== '');
+  return Promise.all(
+    named.map(async (path) => {
+      const real = isAbsolute(path) ? await realpath(path).catch(() => undefined) : undefined;
+      if (real === undefined) throw new LoadSettingsError(`loadDirectories: there is no ${path}`);
+      if (isIn(data, real) || isIn(real, data))
+        throw new LoadSettingsError(`loadDirectories: ${path} is in or around the data directory`);
+      return real;
+    }),
+  );
+}
+
+const isIn = (path: string, directory: string) =>
+  `${path}${sep}`.startsWith(directory === sep ? sep : `${directory}${sep}`);

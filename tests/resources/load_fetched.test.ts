@@ -1,0 +1,121 @@
+// Loads from elsewhere: by URL and from an object store; which hosts are refused, what a broken source does, and that the keys of a
+// store are shown nowhere and kept no longer than the task.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { HostRules } from '../../src/outbound/host_rules.ts';
+import { openObjectStore } from '../../src/outbound/object_store.ts';
+import { storeFileName } from '../../src/store/store.ts';
+import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
+import { type Reply, start, type TestServer, uri } from '../server.ts';
+
+const csv = 'id,name\n1,ann\n2,bob\n';
+let server: TestServer;
+let web: Server;
+let store: ObjectStoreServer;
+let address: string;
+const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-load-'));
+
+before(async () => {
+  web = createServer((request, response) => {
+    if (request.url === '/people.csv?x=1') response.end(csv);
+    else if (request.url === '/people.csv.gz') response.end(gzipSync(csv));
+    else if (request.url === '/moved.csv') response.writeHead(302, { location: '/people.csv?x=1' }).end();
+    else if (request.url === '/away.csv') response.writeHead(302, { location: 'http://10.0.0.1/people.csv' }).end();
+    else if (request.url === '/large.csv') response.end('id,name\n'.padEnd(200_000, '1,a\n'));
+    else if (request.url === '/broken.csv') {
+      response.writeHead(200, { 'content-length': '1000' });
+      response.write(csv);
+      setTimeout(() => response.destroy(), 20);
+    } else response.writeHead(404).end();
+  });
+  await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
+  address = `http://127.0.0.1:${(web.address() as AddressInfo).port}`;
+  store = await startObjectStore();
+  server = await start({
+    loadHosts: '127.0.0.1, example.com',
+    loadFileBytesMax: 100_000,
+    loadFetchSeconds: 20,
+    dataDir,
+  });
+  (await server.put(uri`/databases/${'d'}`)).is(201);
+  const columns = [
+    { name: 'id', type: 'BIGINT' },
+    { name: 'name', type: 'STRING' },
+  ];
+  (await server.put(uri`/databases/${'d'}/tables/${'t'}`, { columns })).is(201);
+});
+after(async () => {
+  await server.close();
+  await store.close();
+  await new Promise((resolve) => web.close(resolve));
+  rmSync(dataDir, { recursive: true });
+});
+
+const post = (body: object): Promise<Reply> => server.post(uri`/databases/${'d'}/tables/${'t'}/load`, body);
+const load = async (body: object): Promise<Reply> => server.ended(await post({ mode: 'replace', ...body }));
+const count = async () => (await server.rows('d', 'SELECT count(*) FROM t'))[0]?.[0];
+
+test('a URL is loaded, through redirects and packed', async () => {
+  for (const path of ['/people.csv?x=1', '/people.csv.gz', '/moved.csv']) {
+    const reply = await load({ source: { url: `${address}${path}` } });
+    assert.equal(reply.at('state'), 'succeeded', reply.text);
+    assert.equal(reply.at('result', 'rowsLoaded'), 2);
+  }
+  assert.equal(await count(), 2);
+});
+
+test('hosts that are not listed are refused at once, and so is what is no URL', async () => {
+  for (const url of [
+    'http://localhost/a.csv',
+    'http://169.254.169.254/a.csv',
+    'http://[::1]/a.csv',
+    'http://192.168.0.1/a.csv',
+  ])
+    (await post({ source: { url } })).is(400, 'HOST_NOT_ALLOWED');
+  for (const url of ['ftp://example.com/a.csv', 'file:///etc/passwd', 'a.csv', 'http://user:pass@example.com/a.csv'])
+    (await post({ source: { url } })).is(400, 'INVALID_PARAMETER');
+});
+
+test('a source that fails leaves the table as it was', async () => {
+  const codes = { '/away.csv': 'HOST_NOT_ALLOWED', '/large.csv': 'REMOTE_REFUSED', '/none.csv': 'REMOTE_REFUSED' };
+  for (const [path, code] of Object.entries(codes)) {
+    const reply = await load({ source: { url: `${address}${path}` } });
+    assert.equal(reply.at('error', 'code'), code, reply.text);
+  }
+  // What broke off is tried again; until then the task waits.
+  const broken = (await post({ source: { url: `${address}/broken.csv` }, mode: 'replace' })).is(202);
+  const task = await server.get(`${broken.at<string>('uri')}?waitSeconds=1`);
+  assert.ok(['pending', 'running'].includes(task.at('state')), task.text);
+  (await server.post(task.at<string>('cancelUri'))).is(200);
+  assert.equal(await count(), 2);
+});
+
+test('an object of a store is loaded; its keys are shown nowhere and kept no longer than the task', async () => {
+  const place = { endpoint: store.endpoint, region: 'us-east-1', bucket: store.bucket, pathStyle: true };
+  const rules = new HostRules(['127.0.0.1']);
+  const opened = await openObjectStore(place, store, rules);
+  await opened.writeSmall('in/people é.csv', csv);
+  opened.close();
+  const { accessKeyId, secretAccessKey } = store;
+  const s3 = { ...place, key: 'in/people é.csv', accessKeyId, secretAccessKey };
+  const reply = await load({ source: { s3 } });
+  assert.equal(reply.at('state'), 'succeeded', reply.text);
+  assert.equal(reply.at('result', 'rowsLoaded'), 2);
+  assert.ok(!reply.text.includes(secretAccessKey) && !reply.text.includes('secretAccessKey'), reply.text);
+  const missing = await load({ source: { s3: { ...s3, key: 'in/none.csv' } } });
+  assert.equal(missing.at('error', 'code'), 'REMOTE_REFUSED', missing.text);
+  (await post({ source: { s3: { ...s3, secretAccessKey: undefined } } })).is(400, 'INVALID_PARAMETER');
+  (await post({ source: { s3: { ...s3, endpoint: 'http://10.0.0.1' } } })).is(400, 'HOST_NOT_ALLOWED');
+  await server.close();
+  const database = new DatabaseSync(join(dataDir, storeFileName), { readOnly: true });
+  const names = database.prepare('SELECT name FROM secrets').all();
+  assert.ok(!JSON.stringify(names).includes('load/'), JSON.stringify(names));
+  database.close();
+});
