@@ -27,6 +27,7 @@ import { operationsOf } from './http/operations.ts';
 import { HttpServer } from './http/server.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
 import { changeKinds } from './jobs/change_object.ts';
+import { createFilledTableKind } from './jobs/create_filled_table.ts';
 import { loadTableKind, submitLoad } from './jobs/load_table.ts';
 import { runQueryKind } from './jobs/run_query.ts';
 import { logReader } from './observe/log.ts';
@@ -240,6 +241,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     kinds: [
       runQueryKind({ queries: () => queries, submitter: () => submitter, directory }),
       loadTableKind({ loads: () => loads, directory, secrets: ground.secrets }),
+      createFilledTableKind({ catalog: () => catalog, queries: () => queries, warehouses, directory, observe }),
       ...changeKinds(() => catalog),
     ],
     runnersMax: settings.taskRunnersMax,

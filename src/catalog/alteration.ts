@@ -259,7 +259,7 @@ export function intentOfTask(context: CatalogContext, taskId: string): Promise<I
 }
 
 /** The change was committed, and the process died before the task could say so. */
-async function changedBefore(context: CatalogContext, taskId: string): Promise<CatalogObject> {
+export async function changedBefore(context: CatalogContext, taskId: string): Promise<CatalogObject> {
   const row = await context.store.db
     .selectFrom('spent_steps')
     .innerJoin('objects', 'objects.id', 'spent_steps.object_id')

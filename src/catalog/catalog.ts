@@ -12,6 +12,7 @@ import type { Store } from '../store/store.ts';
 import { intentOfTask, runIntent, updateObject } from './alteration.ts';
 import { type CatalogContext, type CatalogEngine, isVisible, notFound, ObjectChanged, siblingOf } from './context.ts';
 import { createObject } from './creation.ts';
+import { runCreation } from './filled_creation.ts';
 import { tell } from './intents.ts';
 import { NameLocks } from './name_locks.ts';
 import type {
@@ -254,8 +255,26 @@ export class Catalog {
    * Throws INVALID_NAME, OBJECT_ALREADY_EXISTS, OBJECT_NOT_FOUND (the parent), CHANGE_IN_PROGRESS, and what the engine throws.
    * Where the engine's outcome stays unknown, the object is undone.
    */
-  async create<S>(request: CreateRequest<S>): Promise<{ object: CatalogObject<S>; created: boolean }> {
+  async create<S>(
+    request: CreateRequest<S> & { readonly task?: undefined },
+  ): Promise<{ object: CatalogObject<S>; created: boolean }> {
     return (await createObject(this.#context, request)) as { object: CatalogObject<S>; created: boolean };
+  }
+
+  /** As `create`, by `request.task`: nobody sees the object before that has run `runCreation` to its end. */
+  async createLater<S>(
+    request: CreateRequest<S>,
+  ): Promise<{ object: CatalogObject<S>; taskId?: undefined } | { taskId: string; object?: undefined }> {
+    assert(request.task && request.change, 'what is made later is made by a task, in an engine');
+    return (await createObject(this.#context, request)) as { object: CatalogObject<S> } | { taskId: string };
+  }
+
+  /** The body of the task of `createLater`. */
+  async runCreation(
+    taskId: string,
+    options: { readonly signal: AbortSignal; readonly fill: () => Promise<void> },
+  ): Promise<CatalogObject> {
+    return runCreation(this.#context, taskId, options.signal, options.fill);
   }
 
   /**

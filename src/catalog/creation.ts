@@ -4,6 +4,7 @@ import type { Change } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
 import type { ObjectsTable } from '../store/schema.ts';
+import { insertTask } from '../tasks/submission.ts';
 import {
   alreadyExists,
   Blocked,
@@ -26,6 +27,11 @@ import { inTurn } from './recovery.ts';
 export interface Created {
   readonly object: CatalogObject;
   readonly created: boolean;
+  readonly taskId?: undefined;
+}
+
+export interface Submitted {
+  readonly taskId: string;
 }
 
 interface Planned {
@@ -34,7 +40,7 @@ interface Planned {
   readonly undo: Change | undefined;
 }
 
-export async function createObject(context: CatalogContext, request: CreateRequest): Promise<Created> {
+export async function createObject(context: CatalogContext, request: CreateRequest): Promise<Created | Submitted> {
   const { parent, category, name, warehouse } = request;
   checkName(name);
   const parentId = parent?.id ?? null;
@@ -46,6 +52,10 @@ export async function createObject(context: CatalogContext, request: CreateReque
   return inTurn(context, [nameKey(parentId, category, name)], async () => {
     const begun = await begin(context, request, planned);
     if ('existing' in begun) return answerExisting(context, request, begun.existing);
+    if (begun.intent?.task_id) {
+      context.onTask();
+      return { taskId: begun.intent.task_id };
+    }
     if (begun.intent && engine && planned.change) await realise(context, engine, planned.change, begun.intent);
     tell(context, planned.row, false);
     return { object: context.specs.object({ ...planned.row, state: 'ready' }), created: true };
@@ -112,8 +122,14 @@ function begin(
       await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
       return { intent: undefined };
     }
+    const { task } = request;
+    if (task) await context.requireTaskRoom(tx, task.principal.id);
+    const taskId = task && (await insertTask(tx, task, context.clock())).task_id;
+    // Asked again before it is done, the request is answered with its task.
+    if (taskId !== undefined) await context.trail.mark(tx, request.principal.guard, taskId);
     const intent = await insertIntent(context, tx, {
       id: newId(row.created_at),
+      taskId,
       objectId: row.id,
       verb: 'create',
       warehouse: request.warehouse,

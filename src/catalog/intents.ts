@@ -93,6 +93,8 @@ export async function commitCreate(context: CatalogContext, intent: IntentRow) {
   await context.store.transaction(async (tx) => {
     await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
     await context.statements.deleteIntent.run(tx, { id: intent.id });
+    // The step by which a task filled it; and the task's proof that it was done, should it run again.
+    if (intent.task_id !== null) await noteSpent(tx, intent, intent.task_id);
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id });
   });
 }
@@ -100,21 +102,10 @@ export async function commitCreate(context: CatalogContext, intent: IntentRow) {
 /** Ends an update: the row becomes what was meant; the engine may soon forget the step. */
 export async function commitUpdate(context: CatalogContext, intent: IntentRow): Promise<CatalogObject> {
   const { reservationId, ...next } = nextOf(intent);
-  const catalog = changeCatalog(changeOf(intent));
   const row = await context.store.transaction(async (tx) => {
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
-    await tx
-      .insertInto('spent_steps')
-      .values({
-        step: intent.id,
-        warehouse: intent.warehouse,
-        catalog_id: catalog.id,
-        object_id: intent.object_id,
-        task_id: intent.task_id,
-        not_before: null,
-      })
-      .execute();
+    await noteSpent(tx, intent, intent.id);
     const details = changedFields(next);
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
     if (Object.keys(next).length > 0) return writeRow(context, tx, intent.object_id, next, intent.principal);
@@ -124,6 +115,21 @@ export async function commitUpdate(context: CatalogContext, intent: IntentRow): 
   if (!row) throw new Error(`intent ${intent.id} has no object`);
   tell(context, row, next.name !== undefined || next.owner !== undefined);
   return context.specs.object(row);
+}
+
+/** The engine need not remember a step any longer than its task is there. */
+async function noteSpent(tx: Tx, intent: IntentRow, step: string): Promise<void> {
+  await tx
+    .insertInto('spent_steps')
+    .values({
+      step,
+      warehouse: intent.warehouse,
+      catalog_id: changeCatalog(changeOf(intent)).id,
+      object_id: intent.object_id,
+      task_id: intent.task_id,
+      not_before: null,
+    })
+    .execute();
 }
 
 /** Ends an update or a drop that did not happen: the object is what it was. */

@@ -2,7 +2,7 @@
 import type { Transaction } from 'kysely';
 import type { Listing } from '../access/decisions.ts';
 import type { Change } from '../engines/engine.ts';
-import type { Actor } from '../model/principal.ts';
+import type { Actor, Principal } from '../model/principal.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
 
 /** 'catalogs', 'databases', ...: code shared by all categories never names one. */
@@ -52,6 +52,8 @@ export interface CreateRequest<S = unknown> {
   readonly change?: Change | ((id: string) => Change) | undefined;
   readonly undo?: Change | ((id: string) => Change) | undefined;
   readonly ifExists: 'fail' | 'return';
+  /** The task that makes it (Catalog.createLater), with the rights of `principal`. `target`: the URI that it will have. */
+  readonly task?: (TaskOfChange & { readonly principal: Principal }) | undefined;
   /** What is written in the same transaction; for objects that no engine realises. */
   readonly also?: ((tx: Transaction<Schema>, id: string) => Promise<void>) | undefined;
 }
@@ -69,7 +71,13 @@ export interface UpdateRequest<S = unknown> {
   /** The children that `change` was made from: where they are others by now, the object counts as changed. */
   readonly children?: { readonly category: Category; readonly seen: readonly CatalogObject[] } | undefined;
   /** The task that does the change, should it have to rewrite data. `target` is the object's URI. */
-  readonly task?: { readonly type: string; readonly target: string; readonly request: unknown } | undefined;
+  readonly task?: TaskOfChange | undefined;
+}
+
+interface TaskOfChange {
+  readonly type: string;
+  readonly target: string;
+  readonly request: unknown;
 }
 
 export type UpdateOutcome<S = unknown> =

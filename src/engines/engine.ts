@@ -134,6 +134,11 @@ export interface ResultColumn {
   readonly type: string;
 }
 
+/** `logical`: the type of ours that holds every value of it; absent where none does. */
+export interface DescribedColumn extends ResultColumn {
+  readonly logical?: LogicalType;
+}
+
 export interface StatementResult {
   readonly columns: readonly ResultColumn[];
   /** Rows of a select; rows changed by DML. */
@@ -212,6 +217,8 @@ export interface EngineWarehouse {
       readonly step?: string | undefined;
     },
   ): Promise<number>;
+  /** The columns of a query. Does not run it. */
+  describe(statement: Statement): Promise<readonly DescribedColumn[]>;
   /** Throws SQL_INVALID where a part is not one expression, or not one query. Nothing is bound and nobody is authorised yet. */
   writtenStatement(write: TableWrite): Promise<WrittenStatement>;
   /** The columns of a table that could take the file. Throws DATA_INVALID. */

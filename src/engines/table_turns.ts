@@ -117,6 +117,7 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     forget: (catalog, steps) => engine.forget(catalog, steps),
     analyze: (statement) => engine.analyze(statement),
     tableNamesIn: (sql) => engine.tableNamesIn(sql),
+    describe: (statement) => engine.describe(statement),
     explain: (statement) => engine.explain(statement),
     writtenStatement: (write) => engine.writtenStatement(write),
     parseCreateTable: (sql) => engine.parseCreateTable(sql),

@@ -8,6 +8,7 @@ import type { UsageCaps } from '../access/usage_caps.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import {
+  type DescribedColumn,
   type EngineWarehouse,
   StaleAnalysis,
   type Statement,
@@ -18,7 +19,6 @@ import {
 } from '../engines/engine.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { newId } from '../model/ids.ts';
-import { foldName } from '../model/names.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { CatalogSpec } from '../model/records.ts';
@@ -29,6 +29,7 @@ import type { Segment } from '../standard/paths.ts';
 import { Course, type QueryStatistics } from './course.ts';
 import type { QueryHistory } from './history.ts';
 import type { KnownNames } from './known_names.ts';
+import { type Only, requireOnly } from './put_together.ts';
 
 export type { QueryStatistics } from './course.ts';
 
@@ -41,9 +42,7 @@ export interface QueryRequest {
   readonly database?: string | undefined;
   readonly warehouse?: string | undefined;
   /** It must turn out to be this, and to write this alone: for statements that were put together from parts. */
-  readonly only?:
-    | { readonly kind: StatementAnalysis['kind']; readonly table: TableName; readonly objectId: string }
-    | undefined;
+  readonly only?: Only | undefined;
 }
 
 export interface QueryRun {
@@ -147,9 +146,8 @@ export class Queries {
     try {
       const result = await warehouses.admit(warehouse, controller.signal, async (engine, queuedMs, spec) => {
         course.begin(queuedMs);
-        return this.#authorised(engine, statement, warehouse, caller.principal, async (analysis) => {
+        return this.#authorised(engine, statement, warehouse, caller.principal, request.only, async (analysis) => {
           course.kind = analysis.kind;
-          requireOnly(request, analysis);
           await this.#announce(analysis, queryId, caller.actor, request.only?.objectId);
           const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
           const executing = engine.execute(statement, {
@@ -185,12 +183,31 @@ export class Queries {
   }
 
   /** The engine's plan as text, for a statement that the caller may run. Runs nothing. */
-  async explain(request: QueryRequest, caller: Caller): Promise<string> {
+  explain(request: QueryRequest, caller: Caller): Promise<string> {
+    return this.#look(request, caller, (engine, statement) => engine.explain(statement));
+  }
+
+  /** The columns of a query that the caller may run. Runs nothing. Throws SQL_NOT_SUPPORTED for what is no query. */
+  describe(request: QueryRequest, caller: Caller): Promise<readonly DescribedColumn[]> {
+    return this.#look(request, caller, (engine, statement, { kind }) => {
+      if (kind !== 'select')
+        throw new Failure('SQL_NOT_SUPPORTED', 'a query is taken here, not a statement that writes');
+      return engine.describe(statement);
+    });
+  }
+
+  async #look<T>(
+    request: QueryRequest,
+    caller: Caller,
+    work: (engine: EngineWarehouse, statement: Statement, analysis: StatementAnalysis) => Promise<T>,
+  ): Promise<T> {
     const { statement, warehouse } = await this.#place(request, caller.principal);
     const end = this.#options.caps.queryBegins(caller.principal.id);
     return this.#options.warehouses
       .admit(warehouse, caller.signal, (engine) =>
-        this.#authorised(engine, statement, warehouse, caller.principal, () => engine.explain(statement)),
+        this.#authorised(engine, statement, warehouse, caller.principal, undefined, (analysis) =>
+          work(engine, statement, analysis),
+        ),
       )
       .finally(end);
   }
@@ -245,6 +262,7 @@ export class Queries {
     statement: Statement,
     warehouse: string,
     principal: Principal,
+    only: Only | undefined,
     work: (analysis: StatementAnalysis) => Promise<T>,
   ): Promise<T> {
     const key = JSON.stringify([
@@ -253,6 +271,7 @@ export class Queries {
       statement.catalog.name,
       statement.database,
       statement.sql,
+      only?.isNew,
     ]);
     for (let attempt = 0; ; attempt++) {
       try {
@@ -271,10 +290,11 @@ export class Queries {
           known.version = version;
           known.authorised = new WeakSet();
         }
+        requireOnly(only, known.analysis);
         if (!known.authorised.has(principal)) {
           const { authorised } = known;
           try {
-            await this.#authorise(known.analysis, principal, statement, () => engine.tableNamesIn(statement.sql));
+            await this.#authorise(known.analysis, principal, statement, () => engine.tableNamesIn(statement.sql), only);
           } catch (error) {
             // It takes as long as for what is not there, of which nothing is remembered.
             if (isKnown) await engine.analyze(statement).catch(() => undefined);
@@ -317,6 +337,7 @@ export class Queries {
     principal: Principal,
     statement: Statement,
     names: () => readonly (readonly string[])[],
+    only: Only | undefined,
   ): Promise<void> {
     const { decisions } = this.#options;
     const may = (privilege: Privilege, chain: readonly CatalogObject[]) =>
@@ -324,7 +345,7 @@ export class Queries {
     const needed: (readonly [Privilege, readonly CatalogObject[]])[] = [];
     for (const [privilege, tables] of [
       ['read', reads],
-      ['write', writes],
+      ['write', only?.isNew ? [] : writes],
     ] as const)
       for (const table of tables) needed.push([privilege, await this.#chainOf(table, principal)]);
     // Who may read or write it knows that it is there.
@@ -361,14 +382,6 @@ export class Queries {
     const named = [...new Set(tables)];
     throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${named.join(', ')}`, { tables: named });
   }
-}
-
-/** Each part was looked at before; what the whole means is for the plan to say. */
-function requireOnly({ only }: QueryRequest, { kind, writes }: StatementAnalysis): void {
-  if (!only) return;
-  const keyOf = ({ catalog, database, table }: TableName) => JSON.stringify([catalog, database, table].map(foldName));
-  const isOnly = kind === only.kind && writes.length === 1 && keyOf(writes[0] as TableName) === keyOf(only.table);
-  if (!isOnly) throw new Failure('SQL_INVALID', 'the parts do not make the statement that they are for');
 }
 
 /** What was cancelled because it took too much did not end because its caller wanted it to. */

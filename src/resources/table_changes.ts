@@ -1,7 +1,7 @@
 // How tables are made and changed, by whichever endpoint: one path from a request to the catalog for definitions, and one
 // for changes of columns.
 import type { Static } from 'typebox';
-import type { CatalogObject, ObjectPath } from '../catalog/object.ts';
+import type { CatalogObject, CreateRequest, ObjectPath } from '../catalog/object.ts';
 import type { Change, TableRef } from '../engines/engine.ts';
 import { foldName, nameFault } from '../model/names.ts';
 import type { CatalogSpec, ColumnSpec, DatabaseSpec, TableSpec } from '../model/records.ts';
@@ -27,9 +27,9 @@ import {
 } from './table_definition.ts';
 
 export type TableChain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>, CatalogObject<TableSpec>];
-type ParentChain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
+export type ParentChain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
 
-interface CreateTableBody {
+export interface CreateTableBody {
   readonly name?: string;
   readonly sql?: string;
   readonly columns?: readonly ColumnBody[];
@@ -63,16 +63,17 @@ export async function createTable(
 export async function copyTable(path: ObjectPath, toParents: ObjectPath, newName: string, context: Context) {
   const chain = (await context.catalog.require(path)) as TableChain;
   const to = (await context.catalog.require(toParents)) as ParentChain;
-  const { spec } = chain[2];
-  const copy = tableSpec(bodyOf(spec), await context.warehouses.engineOf(to[0].spec.warehouse));
-  return makeTable(
-    to,
-    newName,
-    { ...copy, ...defined({ comment: spec.comment, properties: spec.properties }) },
-    undefined,
-    'fail',
-    context,
-  );
+  return makeTable(to, newName, await copiedSpec(chain, to, context), undefined, 'fail', context);
+}
+
+/** The definition of a copy. */
+export async function copiedSpec(
+  [, , { spec }]: TableChain,
+  [root]: ParentChain,
+  context: Context,
+): Promise<TableSpec> {
+  const copy = tableSpec(bodyOf(spec), await context.warehouses.engineOf(root.spec.warehouse));
+  return { ...copy, ...defined({ comment: spec.comment, properties: spec.properties }) };
 }
 
 async function readDefinition(body: CreateTableBody, [root, database]: ParentChain, context: Context) {
@@ -110,14 +111,21 @@ async function readDefinition(body: CreateTableBody, [root, database]: ParentCha
   return { name: body.name ?? parsed.table, definition: tableSpec(merged, engine) };
 }
 
-async function makeTable(
+async function makeTable(...of: Parameters<typeof tableRequest>): Promise<{ chain: TableChain; made: boolean }> {
+  const [[root, database], , , , , context] = of;
+  const { object, created } = await context.catalog.create(await tableRequest(...of));
+  return { chain: [root, database, object], made: created };
+}
+
+/** Throws what is wrong with the wish for a table. */
+export async function tableRequest(
   [root, database]: ParentChain,
   name: string,
   spec: TableSpec,
   owner: string | undefined,
   ifExists: 'fail' | 'return',
   context: Context,
-): Promise<{ chain: TableChain; made: boolean }> {
+): Promise<CreateRequest<TableSpec> & { readonly task?: undefined }> {
   const { warehouse } = root.spec;
   await requireReplicas(spec.replicationNum, warehouse, context);
   const fault = (await context.warehouses.engineOf(warehouse)).reservedName('tables', name);
@@ -126,7 +134,7 @@ async function makeTable(
     await checkDefaults(spec.columns, [], await context.warehouses.use(warehouse));
   }
   const table = { catalog: { id: root.id, name: root.name }, database: database.name, table: name };
-  const { object, created } = await context.catalog.create({
+  return {
     parent: database,
     category: 'tables',
     name,
@@ -137,8 +145,7 @@ async function makeTable(
     warehouse,
     change: { kind: 'createTable', table, definition: definitionOf(spec) },
     undo: { kind: 'dropTable', table },
-  });
-  return { chain: [root, database, object], made: created };
+  };
 }
 
 async function requireReplicas(needed: number, warehouse: string, context: Context): Promise<void> {

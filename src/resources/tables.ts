@@ -47,8 +47,10 @@ import {
   searchFields,
   shownDescription,
 } from './fields.ts';
+import { AsSelect, cloneTable, createFromQuery, type Filled, fillCodes } from './filled_tables.ts';
 import { loadTable } from './load_actions.ts';
 import { searched } from './search.ts';
+import { queryCost, WaitSeconds } from './sql_actions.ts';
 import { changeTable, copyTable, createTable, type TableChain, tableRef } from './table_changes.ts';
 import { ColumnBody, Distribution, Names, UniqueKey } from './table_definition.ts';
 import { tableWrites } from './table_writes.ts';
@@ -119,6 +121,7 @@ const CreateBody = Type.Object(
     ...describedBody,
     ...definitionFields,
     columns: Type.Optional(Type.Array(ColumnBody)),
+    asSelect: Type.Optional(AsSelect),
     sql: Type.Optional(
       Type.String({
         maxLength: 1_048_576,
@@ -129,6 +132,21 @@ const CreateBody = Type.Object(
   },
   { additionalProperties: false },
 );
+
+const copyFields = {
+  newName: Type.String({ description: 'The name of the copy.' }),
+  catalog: Type.Optional(Type.String({ description: 'By default the same.' })),
+  database: Type.Optional(Type.String({ description: 'By default the same.' })),
+};
+
+/** The answer to a request that made a table, or will have made it. */
+async function shownNew(outcome: Filled, context: Context) {
+  if (outcome.accepted) return outcome.accepted;
+  const { chain, made } = outcome;
+  const at = chain.map(({ category, name }) => segment(category, name));
+  const record = (await render(at, chain, context, as)) as { uri: string };
+  return created(record, made, record.uri);
+}
 
 export const tables: Category<Context> = {
   name: 'tables',
@@ -189,8 +207,10 @@ export const tables: Category<Context> = {
         'SQL_NOT_SUPPORTED',
         'NOT_ENOUGH_BACKENDS',
         ...engineCodes,
+        ...fillCodes,
       ],
       body: CreateBody,
+      mayAccept: true,
       textBodies: { 'application/sql': 'sql' },
       bodyRequired: true,
       nameOptional: true,
@@ -205,10 +225,9 @@ export const tables: Category<Context> = {
         },
       },
       handle: async ({ path, body, ifExists }, context) => {
-        const { chain, made } = await createTable(parentOf(path), body, ifExists, context);
-        const at = [...parentOf(path), segment('tables', last(chain).name)];
-        const record = (await render(at, chain, context, as)) as { uri: string };
-        return created(record, made, record.uri);
+        const { asSelect } = body;
+        if (!asSelect) return shownNew(await createTable(parentOf(path), body, ifExists, context), context);
+        return shownNew(await createFromQuery(parentOf(path), { ...body, asSelect }, ifExists, context), context);
       },
     }),
     update({
@@ -309,14 +328,7 @@ export const tables: Category<Context> = {
         'NOT_ENOUGH_BACKENDS',
         ...engineCodes,
       ],
-      body: Type.Object(
-        {
-          newName: Type.String({ description: 'The name of the copy.' }),
-          catalog: Type.Optional(Type.String({ description: 'By default the same.' })),
-          database: Type.Optional(Type.String({ description: 'By default the same.' })),
-        },
-        { additionalProperties: false },
-      ),
+      body: Type.Object(copyFields, { additionalProperties: false }),
       bodyRequired: true,
       result: TableRecord,
       creates: true,
@@ -324,11 +336,35 @@ export const tables: Category<Context> = {
       handle: async ({ path, body }, context) => {
         const to: PathParameters = { ...path, ...defined({ catalog: body.catalog, database: body.database }) };
         await requirePrivilege('create', parentOf(to), context);
-        const { chain, made } = await copyTable(tablePathOf(path), parentOf(to), body.newName, context);
-        const record = (await render([...parentOf(to), segment('tables', body.newName)], chain, context, as)) as {
-          uri: string;
-        };
-        return created(record, made, record.uri);
+        return shownNew(await copyTable(tablePathOf(path), parentOf(to), body.newName, context), context);
+      },
+    }),
+    action('clone', {
+      on: 'object',
+      summary: 'Creates a table with the same definition and the same rows, in the same or another database.',
+      description: 'Nobody sees the copy before it has all rows. Past `waitSeconds` it goes on as a task (202).',
+      permission: { privilege: 'read', on: 'object' },
+      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED', ...fillCodes],
+      body: Type.Object(
+        {
+          ...copyFields,
+          rows: Type.Optional(Type.Boolean({ default: true, description: 'False: the copy is empty.' })),
+          waitSeconds: Type.Optional(WaitSeconds),
+        },
+        { additionalProperties: false },
+      ),
+      bodyRequired: true,
+      result: TableRecord,
+      creates: true,
+      mayAccept: true,
+      cost: queryCost,
+      example: { body: { newName: 'orders_as_of_friday' } },
+      handle: async ({ path, body }, context) => {
+        const { newName, rows = true } = body;
+        const to: PathParameters = { ...path, ...defined({ catalog: body.catalog, database: body.database }) };
+        await requirePrivilege('create', parentOf(to), context);
+        if (!rows) return shownNew(await copyTable(tablePathOf(path), parentOf(to), newName, context), context);
+        return shownNew(await cloneTable(tablePathOf(path), parentOf(to), body, context), context);
       },
     }),
     loadTable(tablePathOf),

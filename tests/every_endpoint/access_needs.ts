@@ -17,6 +17,13 @@ const readsItself: Extra = {
     `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}/tables/${encodeURIComponent(table as string)}`,
   ],
 };
+const makesThere: Extra = {
+  why: 'it makes a table there',
+  given: ({ catalog, database }) => [
+    'create',
+    `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
+  ],
+};
 const seesRoot: Extra = { why: 'the body names that user', given: () => ['read', '/users/root'] };
 const seesGrantee: Extra = {
   why: 'who may not see the grantee is not told whether it is there',
@@ -39,15 +46,8 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'tables.delete_rows': [warehouse, readsItself],
   'tables.insert_select': [warehouse],
   'tables.load': [warehouse],
-  'tables.copy_definition': [
-    {
-      why: 'it makes a table there',
-      given: ({ catalog, database }) => [
-        'create',
-        `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
-      ],
-    },
-  ],
+  'tables.copy_definition': [makesThere],
+  'tables.clone': [makesThere, warehouse],
   'tokens.create': [{ ...warehouse, why: 'nobody confines a token to what he may not do himself' }],
   'grants.create': [{ why: 'one grants what one has', given: () => ['read', '/warehouses'] }, seesGrantee],
   'grants.delete': [{ why: 'one revokes what one has', given: () => ['use', '/warehouses'] }, seesGrantee],

@@ -113,6 +113,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       insert_select: () => ({ sql: "SELECT 1, 'x'" }),
       copy_definition: renamed,
       load: () => ({ source: { path: fileURLToPath(new URL('../data/notes.csv', import.meta.url)) } }),
+      clone: renamed,
       search: none,
     },
   },

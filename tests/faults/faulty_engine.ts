@@ -10,6 +10,7 @@ const counted: ReadonlySet<string> = new Set([
   'analyze',
   'execute',
   'insertRows',
+  'describe',
   'writtenStatement',
   'parseCreateTable',
   'checkDefault',

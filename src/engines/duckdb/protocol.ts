@@ -7,6 +7,7 @@ import type {
   CatalogRef,
   Change,
   ChangeCost,
+  DescribedColumn,
   ExecuteOptions,
   ParsedCreateTable,
   RowsBatch,
@@ -51,6 +52,7 @@ export interface Operations {
     { readonly statement: WireStatement; readonly options: WireOptions; readonly writes: boolean },
     StatementResult,
   ];
+  describe: [WireStatement, readonly DescribedColumn[]];
   explain: [WireStatement, string];
   cost: [Change, ChangeCost];
   apply: [{ readonly change: Change; readonly step: string }, undefined];

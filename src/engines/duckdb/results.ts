@@ -14,14 +14,14 @@ import {
   DuckDBTypeId,
   ResultReturnType,
 } from '@duckdb/node-api';
-import type { ResultColumn, StatementResult } from '../engine.ts';
+import type { DescribedColumn, ResultColumn, StatementResult } from '../engine.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { bindParameters } from './parameters.ts';
 import { type WireOptions as Options, rowsFile, type WireStatement } from './protocol.ts';
 import type { Session } from './sessions.ts';
 import { withoutEnd } from './statement_text.ts';
 import { noteRows, rememberStep, rowsOfStep } from './steps.ts';
-import { jsonExpression, resultTypeText } from './types.ts';
+import { jsonExpression, logicalTypeOf, resultTypeText } from './types.ts';
 import { plainWriters, writeRows } from './value_text.ts';
 
 /** Lines of ours above the user's text, for the places that errors name. */
@@ -104,6 +104,20 @@ async function describedByRunning(session: Session, statement: WireStatement): P
     await bindParameters(prepared, statement.parameters, session.connection);
     const result = await prepared.run();
     return result.columnNames().map((name, i) => ({ name, type: typeText(result.columnType(i)) }));
+  } finally {
+    prepared.destroySync();
+  }
+}
+
+/** Without running it. */
+export async function describedColumns(session: Session, statement: WireStatement): Promise<DescribedColumn[]> {
+  const prepared = await session.connection.prepare(statement.sql);
+  try {
+    const described = describedBy(prepared) ?? (await describedByRunning(session, statement));
+    return described.map(({ name, type }) => {
+      const logical = logicalTypeOf(type);
+      return { name, type: resultTypeText(type), ...(logical === undefined ? {} : { logical }) };
+    });
   } finally {
     prepared.destroySync();
   }

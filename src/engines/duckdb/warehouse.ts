@@ -124,6 +124,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   tableStatistics = (table: TableRef) => this.#call('tableStatistics', table, shortTimeoutMs);
   tableNamesIn = (sql: string) => tableNamesIn(sql);
   analyze = (statement: Statement) => this.#call('analyze', wire(statement), analysisTimeoutMs);
+  describe = (statement: Statement) => this.#call('describe', wire(statement), analysisTimeoutMs);
   explain = (statement: Statement) => this.#call('explain', wire(statement), analysisTimeoutMs);
 
   async apply(

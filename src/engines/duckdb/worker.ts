@@ -26,7 +26,7 @@ import {
   type WireStatement,
 } from './protocol.ts';
 import { ownReach, type Reach, spilledBytes } from './reach.ts';
-import { explained, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
+import { describedColumns, explained, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
 import { insertRows } from './rows.ts';
 import { type Namespace, type Session, Sessions } from './sessions.ts';
 import { FatalEngineError, failureOf } from './sql_errors.ts';
@@ -103,7 +103,14 @@ class Worker {
     } = {
       analyze: (statement) => this.#analyze(statement, started),
       execute: (of) => this.#execute(of, started, signal),
-      explain: (statement) => this.#explain(statement, started),
+      explain: (statement) =>
+        this.#within(statement, undefined, started, (session) =>
+          placed(statement.sql, 1, () => explained(session, statement)),
+        ),
+      describe: (statement) =>
+        this.#within(statement, undefined, started, (session) =>
+          placed(statement.sql, 0, () => describedColumns(session, statement)),
+        ),
       cost: (change) => this.#sessions.with(undefined, started, (session) => costOf(session.connection, change)),
       apply: (of) => this.#apply(of, started, signal),
       forget: ({ catalog, steps }) =>
@@ -185,12 +192,6 @@ class Worker {
       const writing = () => this.#data.writing(options.tables, write);
       return placed(statement.sql, 0, () => retryingConflicts(writing, signal));
     });
-  }
-
-  #explain(statement: WireStatement, started: Interruptible): Promise<string> {
-    return this.#within(statement, undefined, started, (session) =>
-      placed(statement.sql, 1, () => explained(session, statement)),
-    );
   }
 
   async #apply(

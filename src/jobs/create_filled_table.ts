@@ -1,0 +1,59 @@
+// A table that is made with its rows: of a query, or of another table. Seen by nobody before it is full; filled by a statement that
+// goes the way of all statements, with the rights that its submitter has when it runs.
+import type { Directory } from '../access/directory.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { TableRef } from '../engines/engine.ts';
+import type { Warehouses } from '../engines/warehouses.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Queries, QueryRequest } from '../query/queries.ts';
+import { Failure } from '../standard/failure.ts';
+import type { TaskKind } from '../tasks/task.ts';
+
+export const createFilledTableTask = 'create_filled_table';
+
+/** What such a task was asked: the statement that fills the table. */
+export interface FillRequest {
+  readonly fill: QueryRequest;
+  readonly table: TableRef;
+  readonly warehouse: string;
+}
+
+export function createFilledTableKind(parts: {
+  readonly catalog: () => Catalog;
+  readonly queries: () => Queries;
+  readonly warehouses: Warehouses;
+  readonly directory: Directory;
+  readonly observe: Observe;
+}): TaskKind {
+  return {
+    type: createFilledTableTask,
+    attemptsMax: 5,
+    actsAsPrincipal: true,
+    async run(task, { signal }) {
+      const { taskId, principal, target } = task;
+      const { fill, table, warehouse } = task.request as FillRequest;
+      const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
+      let rowCount: number | null = null;
+      const object = await parts.catalog().runCreation(taskId, {
+        signal,
+        fill: async () => {
+          // Who was disabled since may not go on.
+          if (!parts.directory.isActive(principal))
+            throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
+          const { result } = await parts.queries().run(fill, { principal, actor, signal, step: taskId, taskId });
+          rowCount = result.rowCount;
+        },
+      });
+      try {
+        // Of a table that nobody saw, the engine told in vain that it was written.
+        const statistics = await (await parts.warehouses.use(warehouse)).tableStatistics(table);
+        await parts.catalog().saveStatistics(object.id, { ...statistics, asOf: new Date().toISOString() });
+      } catch (error) {
+        // The table is there; what is not known of it now is asked again after the next write.
+        parts.observe({ kind: 'backgroundError', what: 'table statistics', error });
+      }
+      return { name: object.name, rowCount };
+    },
+    abandoned: (task) => parts.catalog().settleTask(task.taskId),
+  };
+}
