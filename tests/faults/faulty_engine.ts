@@ -11,6 +11,8 @@ const counted: ReadonlySet<string> = new Set([
   'execute',
   'insertRows',
   'describe',
+  'inferColumns',
+  'load',
   'writtenStatement',
   'parseCreateTable',
   'checkDefault',

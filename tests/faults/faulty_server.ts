@@ -12,6 +12,7 @@ import { columnsInEngine } from './engine_columns.ts';
 import type { World } from './expectation.ts';
 import { FaultPlan } from './fault_plan.ts';
 import { faultyEngine } from './faulty_engine.ts';
+import { loading } from './loading.ts';
 
 export class InjectedFault extends Error {
   override name = 'InjectedFault';
@@ -67,7 +68,7 @@ export class FaultyServer implements World {
   }
 
   async #start(): Promise<void> {
-    const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--log-level', 'silent'];
+    const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--log-level', 'silent', ...loading];
     const log = process.env.FAULTS_LOG;
     if (log) flags[5] = log;
     this.#server = await startServer(readSettings([...flags, '--warehouse-threads', '2'], {}), {

@@ -3,6 +3,7 @@
 import { quoted } from './agreement.ts';
 import { type Answer, type Api, isAcknowledged, pathOf, type Request } from './api.ts';
 import { type Expected, type TableState, uriOfPath } from './expectation.ts';
+import { notes } from './loading.ts';
 
 export interface Scenario {
   readonly name: string;
@@ -274,6 +275,18 @@ const ofColumns: Scenario[] = [
   ),
 ];
 
+function load(name: string, more: object, again?: string): Scenario {
+  const body = { source: { path: notes }, columns: [{ name: 'id' }, { name: 'v', source: 'note' }], ...more };
+  return {
+    name,
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/load`, body }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => there(tableOf(id), plainWith(5)),
+    ...(again === undefined ? {} : { again }),
+  };
+}
+
 const ofRows: Scenario[] = [
   {
     name: 'insert rows',
@@ -311,6 +324,8 @@ const ofRows: Scenario[] = [
     after: (id) => there(tableOf(id), plainWith(103)),
     again: 'more',
   },
+  load('load a file', {}, 'more'),
+  load('load a file under a label', { label: 'notes' }),
   {
     name: 'give a unique key that the rows break',
     prepare: async (api, id) => {

@@ -8,6 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Api } from './api.ts';
 import type { World } from './expectation.ts';
 import type { Fault } from './fault_plan.ts';
+import { loading } from './loading.ts';
 import type { Order, Report } from './server_entry.ts';
 
 const entry = new URL('./server_entry.ts', import.meta.url);
@@ -46,7 +47,7 @@ export class ServerProcess implements World {
 
   async start(): Promise<void> {
     const before = performance.now();
-    const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--warehouse-threads', '2'];
+    const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--warehouse-threads', '2', ...loading];
     // Kept beside the data, for a look at what went wrong.
     const log = openSync(`${this.dataDirectory}.log`, 'a');
     const child = fork(entry, [...flags, '--log-level', process.env.FAULTS_LOG ?? 'warn'], {
