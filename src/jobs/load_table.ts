@@ -9,7 +9,7 @@ import { codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { HandedBack, type TaskKind, type TaskRecord, type TaskRequest } from '../tasks/task.ts';
+import { HandedBack, RetryableError, type TaskKind, type TaskRecord, type TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 
 const attemptsMax = 5;
@@ -64,9 +64,11 @@ export function loadTableKind(parts: {
         await forget(task);
         return result;
       } catch (error) {
-        const isLast = attempt >= attemptsMax || !(error instanceof Failure) || codes[error.code].status !== 503;
-        if (isLast && !(signal.reason instanceof HandedBack)) await forget(task);
-        throw error;
+        const isFinal = error instanceof Failure && codes[error.code].status !== 503;
+        if ((isFinal || attempt >= attemptsMax) && !(signal.reason instanceof HandedBack)) await forget(task);
+        if (error instanceof Failure) throw error;
+        // The rows may be in: run again, it finds that out.
+        throw new RetryableError('the load was interrupted', { cause: error });
       }
     },
     abandoned: forget,
