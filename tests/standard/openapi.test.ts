@@ -67,7 +67,7 @@ test('names: categories in snake_case with a plural, actions in snake_case, fiel
     }
   }
   fields.delete('unique_key_constraints');
-  for (const field of fields) assert.match(field, /^[a-z][A-Za-z]*$/, field);
+  for (const field of fields) assert.match(field, /^[a-z][A-Za-z0-9]*$/, field);
 });
 
 test('parameters: at most two in a query, never a query and a body, unknown fields refused', () => {
