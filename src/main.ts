@@ -20,6 +20,7 @@ import { type RunningServer, serveCommand } from './cli/serve.ts';
 import { Confinement } from './engines/duckdb/confinement.ts';
 import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import type { Engine } from './engines/engine.ts';
+import { measureLoad } from './engines/warehouse_load.ts';
 import { Warehouses } from './engines/warehouses.ts';
 import { Api, type Gate } from './http/call.ts';
 import { networkOf } from './http/client_address.ts';
@@ -31,8 +32,9 @@ import { createFilledTableKind } from './jobs/create_filled_table.ts';
 import { loadTableKind, submitLoad } from './jobs/load_table.ts';
 import { runQueryKind } from './jobs/run_query.ts';
 import { logReader } from './observe/log.ts';
-import { createMetrics, type Metrics } from './observe/metrics.ts';
+import { createMetrics } from './observe/metrics.ts';
 import { type Observe, observers } from './observe/observations.ts';
+import { HostPatternError, hostRules } from './outbound/host_rules.ts';
 import { QueryHistory } from './query/history.ts';
 import { KnownNames } from './query/known_names.ts';
 import { LoadFiles } from './query/load_files.ts';
@@ -53,6 +55,7 @@ import { openApi } from './standard/openapi.ts';
 import { StoreTooNew } from './store/migrations.ts';
 import { StoreInUse } from './store/sqlite.ts';
 import { openStore, storeFileName } from './store/store.ts';
+import { Notices } from './tasks/notices.ts';
 import { Schedules } from './tasks/schedules.ts';
 import { Tasks } from './tasks/tasks.ts';
 
@@ -128,6 +131,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
 
 /** What all parts stand on: the directories, the store, the secrets, who is told of what happens. */
 async function openGround(settings: Settings, hooks: ServerHooks) {
+  const webhookRules = hostRules('webhookHosts', settings.webhookHosts);
   const dataDirectory = resolve(settings.dataDir);
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
@@ -149,9 +153,11 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     keyFile: settings.secretKeyFile || undefined,
     nextKey: settings.secretKeyNew || undefined,
   });
+  const notices = new Notices({ store, secrets, observe, rules: webhookRules, retryPauseMs: hooks.taskRetryPauseMs });
   return {
     settings,
     hooks,
+    notices,
     store,
     secrets,
     token,
@@ -200,16 +206,6 @@ async function transportOf(settings: Settings): Promise<Transport> {
   }
 }
 
-/** How busy each warehouse is, at each scrape. */
-function measureLoad(metrics: Metrics, warehouses: Warehouses): void {
-  metrics.gauge('tabularium_queries', 'Statements of a warehouse now.', ['warehouse', 'state'], async () =>
-    (await warehouses.load()).flatMap(({ warehouse, running, queued }) => [
-      { labels: { warehouse, state: 'running' }, value: running },
-      { labels: { warehouse, state: 'queued' }, value: queued },
-    ]),
-  );
-}
-
 /** Every part, made and told of the others; nothing runs yet. */
 function assemble(ground: Ground, opened: OpenedAccess) {
   const { settings, store, observe, dataDirectory, spoolDirectory, resultsDirectory, hooks } = ground;
@@ -250,6 +246,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     requireRoom: (on, principalId) => caps.requireTaskRoom(on, principalId),
     observe,
     trail,
+    notices: ground.notices,
   });
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
   const { decisions } = access;
@@ -264,6 +261,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     catalog,
     records: new RecordCache(catalog, settings.recordCacheBytesMax),
     tasks,
+    notices: ground.notices,
     schedules: new Schedules({ store, tasks, directory, trail, observe, clock: hooks.scheduleClock }),
     warehouses,
     queries,
@@ -298,7 +296,8 @@ async function startBackground(
   api: Pick<Api<Context>, 'revalidate'>,
   observe: Observe,
 ) {
-  const { catalog, tasks, schedules, warehouses, history, audit, tokens, oidc, directory, idempotencyKeys } = services;
+  const { catalog, tasks, notices, schedules, warehouses, history, audit, tokens, oidc, directory, idempotencyKeys } =
+    services;
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
   };
@@ -314,6 +313,7 @@ async function startBackground(
   statistics.start();
   await tasks.start();
   schedules.start();
+  notices.start();
   recover();
   const timer = setInterval(() => {
     recover();
@@ -330,6 +330,7 @@ async function startBackground(
     clearInterval(revalidation);
     await schedules.stop();
     await tasks.stop(deadlineMs);
+    await notices.stop();
     await statistics.stop();
     await history.stop();
     await warehouses.stop();
@@ -362,12 +363,12 @@ async function main(): Promise<void> {
 }
 
 /** Told without a stack: who starts the command can mend it. */
-const forPeople = [SettingsError, LoadSettingsError, SecretKeyError, StoreInUse, StoreTooNew];
+const forPeople = [SettingsError, LoadSettingsError, HostPatternError, SecretKeyError, StoreInUse, StoreTooNew];
 
 if (import.meta.main) {
   main().catch((error: unknown) => {
     const plain = forPeople.some((kind) => error instanceof kind);
     process.stderr.write(`${plain ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
-    process.exit(error instanceof SettingsError ? 2 : 1);
+    process.exit(error instanceof SettingsError || error instanceof HostPatternError ? 2 : 1);
   });
 }

@@ -295,6 +295,12 @@ export const settings = define({
     default: TiB,
     doc: 'The largest file that is loaded, unpacked.',
   },
+  webhookHosts: {
+    section: 'Queries and tasks',
+    type: 'string',
+    default: '',
+    doc: 'Hosts that notices of the ends of tasks may be sent to, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only of hosts that are listed by their very name. None: no notices.',
+  },
   queryHistoryMax: {
     section: 'Queries and tasks',
     type: 'integer',

@@ -66,6 +66,20 @@ function ruleOf(pattern: HostPattern): Rule {
   return { host: bareHost(host), port };
 }
 
+/** A list of patterns that has one that is none. */
+export class HostPatternError extends Error {
+  override name = 'HostPatternError';
+}
+
+/** Of a setting: patterns, separated by commas. Throws HostPatternError, which names the setting. */
+export function hostRules(setting: string, text: string): HostRules {
+  try {
+    return new HostRules(text.split(',').filter((pattern) => pattern.trim() !== ''));
+  } catch (error) {
+    throw new HostPatternError(`${setting}: ${(error as Error).message}`);
+  }
+}
+
 export class HostRules {
   readonly #rules: readonly Rule[];
 

@@ -33,7 +33,7 @@ export type QueryAnswer =
       readonly pages: { readonly taskId: string; readonly pageCount: number } | undefined;
     };
 
-export interface Submission extends Pick<TaskRequest, 'priority' | 'after'> {
+export interface Submission extends Pick<TaskRequest, 'priority' | 'after' | 'notify'> {
   readonly request: QueryRequest;
   readonly principal: Principal;
   readonly actor: Actor;
@@ -65,8 +65,8 @@ export class QuerySubmitter {
   }
 
   async submit(submission: Submission): Promise<QueryAnswer> {
-    const { request, principal, actor, signal, waitSeconds, target, priority, after } = submission;
-    const described = { type: runQueryTask, principal, target, request, priority, after };
+    const { request, principal, actor, signal, waitSeconds, target, priority, after, notify } = submission;
+    const described = { type: runQueryTask, principal, target, request, priority, after, notify };
     if (waitSeconds === 0) {
       // What a task answers is stored: better to say now that it cannot be.
       await this.#caps.requireResultRoom(principal.id);

@@ -26,6 +26,7 @@ import {
 } from '../standard/endpoint.ts';
 import { JsonText, ReadyRecord, type RecordBody } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
+import type { Notices } from '../tasks/notices.ts';
 import type { Schedules } from '../tasks/schedules.ts';
 import type { TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
@@ -47,6 +48,7 @@ export interface Services extends OpenedAccess {
   readonly records: RecordCache;
   readonly tasks: Tasks;
   readonly schedules: Schedules;
+  readonly notices: Notices;
   readonly warehouses: Warehouses;
   readonly queries: Queries;
   readonly submitter: QuerySubmitter;

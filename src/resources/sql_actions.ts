@@ -8,7 +8,7 @@ import { JsonText } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, done } from './context.ts';
 import { invalid, noNul } from './fields.ts';
-import { taskFields, taskOptions } from './task_fields.ts';
+import { notifyField, taskFields, taskOptions } from './task_fields.ts';
 
 /** What a statement costs its caller, in GETs. */
 export const queryCost = 20;
@@ -56,6 +56,7 @@ const QueryBody = Type.Object(
       Type.String({ description: 'The warehouse to run in; by default the one of the catalog.' }),
     ),
     ...taskFields,
+    ...notifyField,
   },
   { additionalProperties: false },
 );
@@ -147,7 +148,7 @@ export function sqlActions(what: string, pathOf: (path: PathParameters) => reado
       description:
         'Answers 200 with the rows, or 202 with a task once `waitSeconds` are over. A result larger than one page (8 MiB) is fetched page by page from `nextPage`.',
       permission: { privilege: 'read', on: 'object', orWithin: true },
-      codes,
+      codes: [...codes, 'HOST_NOT_ALLOWED'],
       body: QueryBody,
       bodyRequired: true,
       result: QueryResult,

@@ -33,6 +33,18 @@ const TaskRecordSchema = Type.Object({
   ),
   priority: PriorityField,
   after: Type.Array(Type.String(), { description: 'Ids of the tasks that had to succeed before it began.' }),
+  notify: nullable(
+    Type.Object(
+      {
+        host: Type.String(),
+        signed: Type.Boolean(),
+        state: Type.String({ description: '`waiting`, `sent` or `failed`.' }),
+        attempts: Type.Integer(),
+        error: nullable(Type.String({ description: 'Why the last attempt failed.' })),
+      },
+      { description: 'What became of the notice of its end.' },
+    ),
+  ),
   submittedBy: Type.String(),
   submittedAt: Timestamp,
   startedAt: nullable(Timestamp),
@@ -63,6 +75,7 @@ const example = {
   expectedEndAt: null,
   priority: 'normal',
   after: [],
+  notify: null,
   submittedBy: 'root',
   submittedAt: '2026-01-31T10:00:00.000Z',
   startedAt: '2026-01-31T10:00:00.010Z',

@@ -8,6 +8,7 @@ import type { ColumnTypes, Migration } from './migration.ts';
 import { schedulesMigration } from './schedules_migration.ts';
 import type { Schema } from './schema.ts';
 import { taskLineMigration } from './task_line_migration.ts';
+import { taskNoticesMigration } from './task_notices_migration.ts';
 import { unfinishedTasksMigration } from './unfinished_tasks_migration.ts';
 
 export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer', double: 'real' };
@@ -149,6 +150,7 @@ const migrations: readonly Migration[] = [
   taskLineMigration,
   schedulesMigration,
   loadLabelsMigration,
+  taskNoticesMigration,
 ];
 export const schemaVersion = migrations.length;
 

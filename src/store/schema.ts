@@ -95,6 +95,10 @@ export interface TasksTable {
   after_ids: string | null;
   /** As far as its progress tells. */
   expected_end_at: number | null;
+  /** Who is told of its end (tasks/notices.ts), as JSON; null: nobody. */
+  notify: string | null;
+  /** When they are told next; null: not before its end, or not any more. */
+  notify_at: number | null;
 }
 
 /** A task that begins only when another has succeeded. */

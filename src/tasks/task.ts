@@ -23,6 +23,23 @@ export interface Amount {
   readonly unit: string;
 }
 
+/** Who is to be told of a task's end. */
+export interface Notify {
+  readonly url: string;
+  /** What the notice is signed with. */
+  readonly secret?: string | undefined;
+}
+
+/** What became of a notice. The address is not shown: it may be a secret. */
+export interface NoticeState {
+  readonly host: string;
+  readonly signed: boolean;
+  readonly state: 'waiting' | 'sent' | 'failed';
+  readonly attempts: number;
+  /** Why the last attempt failed. */
+  readonly error: string | null;
+}
+
 /** Times are RFC 3339 with milliseconds and `Z`. `progress` is 0 to 1, null if unknown. */
 export interface TaskRecord {
   readonly taskId: string;
@@ -35,6 +52,7 @@ export interface TaskRecord {
   readonly priority: Priority;
   /** Ids of the tasks that have to succeed before it begins. */
   readonly after: readonly string[];
+  readonly notify: NoticeState | null;
   /** With which rights it runs. */
   readonly principal: Principal;
   readonly submittedBy: string;
@@ -80,6 +98,8 @@ export interface TaskRequest {
   readonly priority?: Priority | undefined;
   /** Ids of tasks that have to succeed before it begins; who submits it has been found to see them. */
   readonly after?: readonly string[] | undefined;
+  /** Found to be allowed. */
+  readonly notify?: Notify | undefined;
 }
 
 /** A failure that may pass: the task runs again after a pause. Any other, a Failure of status 503 apart, ends it. */

@@ -3,7 +3,7 @@ import type { Kysely, Selectable, Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
-import { priorities, type TaskError, type TaskRecord, type TaskRequest } from './task.ts';
+import { type NoticeState, priorities, type TaskError, type TaskRecord, type TaskRequest } from './task.ts';
 
 export type TaskRow = Selectable<TasksTable>;
 
@@ -52,6 +52,8 @@ export async function insertRow(
     waits_for: 0,
     after_ids: request.after?.length ? JSON.stringify(request.after) : null,
     expected_end_at: null,
+    notify: null,
+    notify_at: null,
     ...columns,
   };
   await on.insertInto('tasks').values(row).execute();
@@ -76,7 +78,15 @@ export async function moveTask(
     .where('state', 'in', from)
     .executeTakeFirst();
   const moved = numUpdatedRows > 0n;
-  if (moved && to.state && isTerminal(to.state)) await noteEnd(on, taskId, to.state);
+  if (moved && to.state && isTerminal(to.state)) {
+    await noteEnd(on, taskId, to.state);
+    await on
+      .updateTable('tasks')
+      .set((e) => ({ notify_at: e.ref('ended_at') }))
+      .where('task_id', '=', taskId)
+      .where('notify', 'is not', null)
+      .execute();
+  }
   return moved;
 }
 
@@ -124,6 +134,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     priority: priorities[row.priority] ?? 'normal',
     after: row.after_ids === null ? [] : (JSON.parse(row.after_ids) as string[]),
     principal: JSON.parse(row.principal) as Principal,
+    notify: row.notify === null ? null : (JSON.parse(row.notify) as NoticeState),
     submittedBy: row.submitted_by,
     submittedAt: timeText(row.submitted_at),
     startedAt: row.started_at === null ? null : timeText(row.started_at),

@@ -9,6 +9,7 @@ import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import type { Notices } from './notices.ts';
 import { TaskRunner } from './runner.ts';
 import { GroupedWrites, insertTask } from './submission.ts';
 import type { TaskError, TaskKind, TaskRecord, TaskRequest } from './task.ts';
@@ -42,6 +43,7 @@ export interface TasksOptions {
   /** The pause before a second attempt; doubles for each further one. */
   readonly retryPauseMs?: number | undefined;
   readonly trail?: Trail | undefined;
+  readonly notices?: Pick<Notices, 'keep' | 'forget' | 'look'> | undefined;
   /** From 0 to 1: how much longer than need be a pause is. */
   readonly chance?: (() => number) | undefined;
 }
@@ -66,6 +68,7 @@ export class Tasks {
   readonly #clock: () => number;
   readonly #runner: TaskRunner;
   readonly #trail: Trail;
+  readonly #notices: TasksOptions['notices'];
   readonly #submissions: GroupedWrites<TaskRow>;
   readonly #waiting = new Map<string, Set<() => void>>();
 
@@ -77,6 +80,7 @@ export class Tasks {
     this.#trail = options.trail ?? noTrail;
     this.#retentionMs = options.retentionDays * dayMs;
     this.#requireRoom = options.requireRoom;
+    this.#notices = options.notices;
     this.#submissions = new GroupedWrites(options.store);
     this.#runner = new TaskRunner({
       store: this.#store,
@@ -95,7 +99,7 @@ export class Tasks {
     assert(this.#kinds.get(request.type)?.run, `nothing runs tasks of type ${request.type}`);
     const write = async (on: Transaction<Schema>) => {
       await this.#requireRoom?.(on, request.principal.id);
-      const row = await insertTask(on, request, this.#clock());
+      const row = await this.#told(on, request, await insertTask(on, request, this.#clock()));
       await this.#trail.mark(on, request.guard, row.task_id);
       return row;
     };
@@ -132,8 +136,15 @@ export class Tasks {
   async #insert(request: TaskRequest, now: number, columns: Partial<TaskRow>) {
     return this.#store.transaction(async (tx) => {
       await this.#requireRoom?.(tx, request.principal.id);
-      return insertRow(tx, request, now, columns);
+      return this.#told(tx, request, await insertRow(tx, request, now, columns));
     });
+  }
+
+  /** Who is to be told of its end is noted. */
+  async #told(tx: Transaction<Schema>, { notify }: TaskRequest, row: TaskRow): Promise<TaskRow> {
+    if (!notify) return row;
+    if (!this.#notices) throw new Error('nobody sends notices');
+    return { ...row, notify: JSON.stringify(await this.#notices.keep(tx, row.task_id, notify)) };
   }
 
   /** A task that is done when it is written. */
@@ -277,12 +288,15 @@ export class Tasks {
         .where('task_id', '=', taskId)
         .where('state', 'in', terminalStates)
         .executeTakeFirst();
-      if (gone.numDeletedRows > 0n) await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });
+      if (gone.numDeletedRows === 0n) return;
+      await this.#notices?.forget(tx, taskId);
+      await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });
     });
   }
 
   #ended(row: TaskRow, abandoned: boolean): void {
     for (const wake of this.#waiting.get(row.task_id) ?? []) wake();
+    if (row.notify !== null) this.#notices?.look();
     const ms = (row.ended_at ?? 0) - (row.started_at ?? row.submitted_at);
     this.#observe({ kind: 'taskEnded', taskId: row.task_id, type: row.type, state: row.state, ms });
     if (!abandoned) return;

@@ -1,0 +1,13 @@
+// How busy each warehouse is, as a metric.
+import type { Metrics } from '../observe/metrics.ts';
+import type { Warehouses } from './warehouses.ts';
+
+/** Asked at each scrape. */
+export function measureLoad(metrics: Metrics, warehouses: Warehouses): void {
+  metrics.gauge('tabularium_queries', 'Statements of a warehouse now.', ['warehouse', 'state'], async () =>
+    (await warehouses.load()).flatMap(({ warehouse, running, queued }) => [
+      { labels: { warehouse, state: 'running' }, value: running },
+      { labels: { warehouse, state: 'queued' }, value: queued },
+    ]),
+  );
+}

@@ -1,0 +1,190 @@
+// Notices of the ends of tasks, on a real server and a real receiver: signed, tried again, at least once whatever fails or is killed, to
+// nobody who is not listed, and no secret of theirs in the open.
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { startServer } from '../../src/main.ts';
+import { HostPatternError } from '../../src/outbound/host_rules.ts';
+import { readSettings } from '../../src/settings.ts';
+import { startProcess, TestServer } from '../server.ts';
+import { Receiver, until } from './receiver.ts';
+
+const secret = 'a secret of the receiver';
+let dataDir: string;
+let server: TestServer;
+let receiver: Receiver;
+let struck: ((sql: string) => void) | undefined;
+
+before(async () => {
+  receiver = await new Receiver().listen();
+  dataDir = await mkdtemp(join(tmpdir(), 'tabularium-notices-'));
+  const flags = ['--data-dir', dataDir, '--port', '0', '--log-level', 'silent', '--warehouse-threads', '2'];
+  const running = await startServer(readSettings([...flags, '--webhook-hosts', '127.0.0.1, *.example.com'], {}), {
+    injectStore: ({ sql }) => struck?.(sql),
+    taskRetryPauseMs: 10,
+  });
+  server = new TestServer(running, () => running.close());
+});
+after(async () => {
+  await server.close();
+  receiver.close();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const query = (sql: string, more: object = {}) =>
+  server.post('/api/v2/catalogs/default/query', { sql, waitSeconds: 0, ...more });
+const submit = async (sql: string, more: object = {}) =>
+  (await query(sql, { notify: { url: receiver.url, secret }, ...more })).is(202).at<string>('taskId');
+const stateOf = async (taskId: string) =>
+  (await server.get(`/api/v2/tasks/${taskId}`)).is(200).at<Record<string, unknown>>('notify');
+const sent = (taskId: string) => until('sent', async () => (await stateOf(taskId)).state === 'sent');
+
+test('the end of a task is told, signed, without what it read', async () => {
+  const taskId = await submit("SELECT 'private' AS x");
+  await sent(taskId);
+  const [notice, ...more] = receiver.of(taskId);
+  assert.equal(more.length, 0);
+  assert(notice);
+  const { headers, body, task } = notice;
+  const timestamp = headers['x-service-timestamp'] as string;
+  assert(Math.abs(Date.now() / 1000 - Number(timestamp)) < 60);
+  const signature = createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex');
+  assert.equal(headers['x-service-signature'], `sha256=${signature}`);
+  assert.equal(headers['x-service-notice-id'], taskId);
+  assert.partialDeepStrictEqual(task, { state: 'succeeded', type: 'run_query', uri: `/api/v2/tasks/${taskId}` });
+  assert.deepEqual(
+    ['request', 'result', 'principal', 'notify'].filter((field) => field in task),
+    [],
+  );
+  assert.deepEqual(await stateOf(taskId), {
+    host: `127.0.0.1:${receiver.port}`,
+    signed: true,
+    state: 'sent',
+    attempts: 1,
+    error: null,
+  });
+});
+
+test('failed and cancelled are ends too; so is one that comes after them; without a secret there is no signature', async () => {
+  const failed = await submit('SELECT nothing');
+  const after = await submit('SELECT 1', { after: [failed], notify: { url: receiver.url } });
+  const before = await submit('SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b');
+  const waiting = await submit('SELECT 1', { after: [before] });
+  for (const taskId of [waiting, before]) (await server.post(`/api/v2/tasks/${taskId}/cancel`)).is(200);
+  for (const taskId of [failed, after, before, waiting]) await sent(taskId);
+  const states = [failed, after, waiting].map((taskId) => receiver.of(taskId)[0]?.task.state);
+  assert.deepEqual(states, ['failed', 'failed', 'cancelled']);
+  assert.partialDeepStrictEqual(receiver.of(failed)[0]?.task.error, { code: 'SQL_INVALID' });
+  assert.equal(receiver.of(after)[0]?.headers['x-service-signature'], undefined);
+});
+
+test('what is not taken is sent again; a redirect is not followed; what is gone is given up', async () => {
+  receiver.statuses = [500, 0, 302, 503, 200];
+  const taskId = await submit('SELECT 2');
+  await sent(taskId);
+  assert.equal(receiver.of(taskId).length, 5);
+  assert.equal((await stateOf(taskId)).attempts, 5);
+  receiver.statuses = [410, 204];
+  const gone = await submit('SELECT 3');
+  await until('given up', async () => (await stateOf(gone)).state === 'failed');
+  assert.match(String((await stateOf(gone)).error), /410/);
+  assert.equal(receiver.of(gone).length, 1);
+});
+
+test('a statement that outlives its caller’s wait is told of as well; one that does not is answered', async () => {
+  const slow = 'SELECT sum(a.range * b.range) FROM range(60000) a, range(20000) b';
+  const answer = await query(slow, { waitSeconds: 0.05, notify: { url: receiver.url } });
+  const taskId = answer.is(202).at<string>('taskId');
+  await server.post(`/api/v2/tasks/${taskId}/cancel`);
+  await sent(taskId);
+  const before = receiver.notices.length;
+  (await query('SELECT 4', { waitSeconds: 30, notify: { url: receiver.url } })).is(200);
+  assert.equal(receiver.notices.length, before);
+});
+
+test('only to hosts that are listed, and to no address that only looks like one', async () => {
+  const refused = async (url: string, code = 'HOST_NOT_ALLOWED') =>
+    (await query('SELECT 1', { notify: { url } })).is(400, code);
+  await refused('http://localhost:1/');
+  await refused('http://example.com/');
+  await refused('http://10.0.0.1/');
+  await refused('http://2130706434/');
+  await refused('ftp://127.0.0.1/', 'INVALID_PARAMETER');
+  await refused('http://me:mine@127.0.0.1/', 'INVALID_PARAMETER');
+  await refused('nowhere', 'INVALID_PARAMETER');
+  (await query('SELECT 1', { notify: { url: receiver.url, secret: 'short' } })).is(400, 'INVALID_PARAMETER');
+});
+
+test('a pattern that is none stops the start', async () => {
+  const settings = readSettings(['--data-dir', join(dataDir, 'never'), '--webhook-hosts', 'a*b'], {});
+  await assert.rejects(startServer(settings), HostPatternError);
+});
+
+test('secret and address are in no answer and in no file in the open, and are gone once it was sent', async () => {
+  receiver.statuses = [500, 500, 204];
+  const taskId = await submit('SELECT 5');
+  const texts = [(await server.get(`/api/v2/tasks/${taskId}`)).text, (await server.get('/api/v2/tasks')).text];
+  await sent(taskId);
+  for (const entry of await readdir(dataDir, { recursive: true, withFileTypes: true }))
+    if (entry.isFile()) texts.push((await readFile(join(entry.parentPath, entry.name))).toString('latin1'));
+  for (const text of texts) assert(!text.includes(secret) && !text.includes('in+the+address'));
+});
+
+test('whatever statement of the store fails, each end is told at least once', async () => {
+  receiver.statuses = [204];
+  const failures = new Set<string>();
+  for (let n = 1; n <= 45; n++) {
+    let count = 0;
+    struck = (sql) => {
+      if (++count !== n) return;
+      failures.add(sql);
+      throw new Error('the disk is gone');
+    };
+    const answer = await server.send('POST', '/api/v2/catalogs/default/query', {
+      body: { sql: 'SELECT 6', waitSeconds: 0, notify: { url: receiver.url, secret } },
+    });
+    const { result } = JSON.parse(answer.text) as { result: { taskId?: string } };
+    if (result.taskId !== undefined) await until(`sent, ${n}`, () => receiver.of(result.taskId).length > 0);
+    struck = undefined;
+    if (result.taskId !== undefined) await sent(result.taskId);
+  }
+  assert(
+    [...failures].some((sql) => sql.includes('set "notify"')),
+    'that it was sent was not among what failed',
+  );
+});
+
+test('a server that is killed before the end, or before it was told, tells of it when it runs again', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'tabularium-notices-kill-'));
+  const flags = ['--webhook-hosts=127.0.0.1', '--log-level=fatal'];
+  let process = await startProcess(flags, directory);
+  const ask = async (sql: string, more: object = {}) => {
+    const body = { sql, waitSeconds: 0, notify: { url: receiver.url, secret }, ...more };
+    return (await process.post('/api/v2/catalogs/default/query', body)).is(202).at<string>('taskId');
+  };
+  const kill = async () => {
+    process.child.kill('SIGKILL');
+    await process.exited;
+  };
+  try {
+    const running = await ask('SELECT sum(a.range * b.range) FROM range(20000) a, range(10000) b');
+    const waiting = await ask('SELECT 7', { after: [running] });
+    await kill();
+    process = await startProcess(flags, directory);
+    for (const taskId of [running, waiting]) await until('told after a kill', () => receiver.of(taskId).length > 0);
+    receiver.statuses = [0];
+    const untold = await ask('SELECT 8');
+    await until('tried', () => receiver.of(untold).length > 0);
+    await kill();
+    const before = receiver.of(untold).length;
+    receiver.statuses = [204];
+    process = await startProcess(flags, directory);
+    await until('told in the end', () => receiver.of(untold).length > before, 12_000);
+  } finally {
+    await process.close();
+    await rm(directory, { recursive: true, force: true });
+  }
+});

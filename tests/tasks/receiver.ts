@@ -1,0 +1,57 @@
+// Who receives notices, as a small HTTP server: keeps what came, and answers as it is told.
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface Notice {
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  readonly task: Readonly<Record<string, unknown>>;
+}
+
+export class Receiver {
+  readonly notices: Notice[] = [];
+  /** The status of the next answers; the last one stays. */
+  statuses: number[] = [204];
+  readonly #server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const body = Buffer.concat(chunks).toString();
+      const { task } = JSON.parse(body) as Pick<Notice, 'task'>;
+      this.notices.push({ headers: request.headers, body, task });
+      const status = (this.statuses.length > 1 ? this.statuses.shift() : this.statuses[0]) ?? 204;
+      if (status === 0) return void request.socket.destroy();
+      response.writeHead(status, status === 302 ? { location: '/elsewhere' } : {}).end();
+    });
+  });
+
+  async listen(): Promise<this> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    return this;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}/hook?key=in+the+address`;
+  }
+
+  of(taskId: unknown): Notice[] {
+    return this.notices.filter(({ task }) => task.taskId === taskId);
+  }
+
+  close(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+}
+
+/** Looks until it is so. */
+export async function until(what: string, isSo: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
+  for (const deadline = Date.now() + ms; !(await isSo()); ) {
+    if (Date.now() > deadline) throw new Error(`not in ${ms} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
