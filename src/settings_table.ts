@@ -2,6 +2,7 @@
 // docs/configuration.md all come from it. settings.ts reads it; what a setting does is up to whom main.ts hands it to.
 import { GiB, KiB, MiB, type Setting, TiB } from './setting.ts';
 import { callerSettings } from './settings_of_callers.ts';
+import { outsideSettings } from './settings_of_outside.ts';
 
 export const sections = [
   'Server',
@@ -267,40 +268,7 @@ export const settings = define({
     default: 7,
     doc: 'How long the record and the result of an ended task are kept.',
   },
-  loadDirectories: {
-    section: 'Queries and tasks',
-    type: 'string',
-    default: '',
-    doc: 'The directories that `load` may read files from, by `path`: absolute, parted by `:` (on Windows `;`), none of them in or around the data directory. Everybody who may write a table may load what is in them. Without it, no path is taken.',
-  },
-  loadHosts: {
-    section: 'Queries and tasks',
-    type: 'string',
-    default: '',
-    doc: 'The hosts that `load` may fetch from, by `url` and `s3`, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only where the host is listed by its very name. Without it, nothing is fetched.',
-  },
-  loadFetchSeconds: {
-    section: 'Queries and tasks',
-    type: 'integer',
-    min: 1,
-    max: 604_800,
-    default: 21_600,
-    doc: 'How long the fetching of one file may take.',
-  },
-  loadFileBytesMax: {
-    section: 'Queries and tasks',
-    type: 'bytes',
-    min: 1,
-    max: 1024 * TiB,
-    default: TiB,
-    doc: 'The largest file that is loaded, unpacked.',
-  },
-  webhookHosts: {
-    section: 'Queries and tasks',
-    type: 'string',
-    default: '',
-    doc: 'Hosts that notices of the ends of tasks may be sent to, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only of hosts that are listed by their very name. None: no notices.',
-  },
+  ...outsideSettings,
   queryHistoryMax: {
     section: 'Queries and tasks',
     type: 'integer',

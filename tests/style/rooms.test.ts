@@ -18,7 +18,13 @@ const beside: Readonly<Record<string, readonly string[]>> = {
   cli: ['access', 'store', 'client', 'standard', 'model', 'observe', 'settings'],
   settings: [],
 };
-const settingsFiles = ['src/setting.ts', 'src/settings.ts', 'src/settings_of_callers.ts', 'src/settings_table.ts'];
+const settingsFiles = [
+  'src/setting.ts',
+  'src/settings.ts',
+  'src/settings_of_callers.ts',
+  'src/settings_of_outside.ts',
+  'src/settings_table.ts',
+];
 const httpPackages = [
   'node:http',
   'node:https',

@@ -1,0 +1,42 @@
+// The settings of what the server reaches outside of its data, as a part of the table of settings: directories and hosts that are
+// loaded from, hosts that are told of things.
+import { type Setting, TiB } from './setting.ts';
+
+const section = 'Queries and tasks';
+
+export const outsideSettings = {
+  loadDirectories: {
+    section,
+    type: 'string',
+    default: '',
+    doc: 'The directories that `load` may read files from, by `path`: absolute, parted by `:` (on Windows `;`), none of them in or around the data directory. Everybody who may write a table may load what is in them. Without it, no path is taken.',
+  },
+  loadHosts: {
+    section,
+    type: 'string',
+    default: '',
+    doc: 'The hosts that `load` may fetch from, by `url` and `s3`, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only where the host is listed by its very name. Without it, nothing is fetched.',
+  },
+  loadFetchSeconds: {
+    section,
+    type: 'integer',
+    min: 1,
+    max: 604_800,
+    default: 21_600,
+    doc: 'How long the fetching of one file may take.',
+  },
+  loadFileBytesMax: {
+    section,
+    type: 'bytes',
+    min: 1,
+    max: 1024 * TiB,
+    default: TiB,
+    doc: 'The largest file that is loaded, unpacked.',
+  },
+  webhookHosts: {
+    section,
+    type: 'string',
+    default: '',
+    doc: 'Hosts that notices of the ends of tasks may be sent to, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only of hosts that are listed by their very name. None: no notices.',
+  },
+} as const satisfies Readonly<Record<string, Setting>>;
