@@ -14,6 +14,7 @@ import { bench as listTables } from './list_tables.ts';
 import { bench as pointQuery } from './point_query.ts';
 import { bench as resultPages } from './result_pages.ts';
 import { bench as ssb } from './ssb.ts';
+import { bench as tasks } from './tasks.ts';
 
 export const benches: readonly Bench[] = [
   getTable,
@@ -23,6 +24,7 @@ export const benches: readonly Bench[] = [
   pointQuery,
   resultPages,
   insertRows,
+  tasks,
   ssb,
   idle,
 ];

@@ -1,0 +1,93 @@
+// Tasks submitted through REST while the runner is busy, each durable when it is answered: how many a second, what those that wait
+// cost the server in memory, and how fast they are worked off then.
+import { join } from 'node:path';
+import { Generator } from './harness/load.ts';
+import { residentBytes } from './harness/processes.ts';
+import type { Bench, Measure } from './harness/report.ts';
+import { TabulariumServer } from './harness/server.ts';
+
+const submissionsPerSecondMin = 1000;
+const residentGrowthMegabytesMax = 50;
+const connections = 16;
+const path = '/api/v2/catalogs/default/query';
+const endless = 'SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b';
+
+export const bench: Bench = {
+  name: 'tasks',
+  claim: `Tasks submitted while 10,000 wait: at least ${submissionsPerSecondMin.toLocaleString('en-US')} a second, durable, and nothing kept in memory for one that waits.`,
+  async run({ quick, workDirectory, say }) {
+    const count = quick ? 1000 : 10_000;
+    const flags = ['--task-runners-max', '1', '--principal-tasks-max', '0', '--warehouse-threads', '1'];
+    const server = await TabulariumServer.start({ dataDirectory: join(workDirectory, 'data'), pinned: false, flags });
+    const generator = new Generator({ pinned: false });
+    try {
+      const blocker = await submit(server, endless);
+      const submitted = async (first: number, many: number) => {
+        const headers = { ...server.authorization, 'Content-Type': 'application/json' };
+        return generator.load({
+          port: server.port,
+          connections,
+          template: { method: 'POST', path, bodies: [JSON.stringify({ sql: 'SELECT 1', waitSeconds: 0 })], headers },
+          order: 'once',
+          first,
+          count: first + many,
+          status: 202,
+          warmupMs: 0,
+          durationMs: 120_000,
+        });
+      };
+      say(`  blocked`);
+      const first = await submitted(0, count / 2);
+      const before = residentBytes(server.pid);
+      const { perSecond, p99Ms } = await submitted(count / 2, count / 2);
+      const grown = before === undefined ? undefined : ((residentBytes(server.pid) as number) - before) / 1e6;
+      say(`  ${perSecond.toFixed(0)} submitted a second, ${first.perSecond.toFixed(0)} before`);
+      const last = await submit(server, 'SELECT 2');
+      const began = performance.now();
+      await server.send({ method: 'POST', path: `${blocker}/cancel`, mediaType: 'application/json', body: '{}' });
+      await ended(server, last);
+      const drained = (count / (performance.now() - began)) * 1000;
+      say(`  ${drained.toFixed(0)} run a second by one runner`);
+      return { measures: measuresOf({ perSecond, p99Ms, grown, drained, count }), notes: [] };
+    } finally {
+      await Promise.all([server.stop(), generator.stop()]);
+    }
+  },
+};
+
+interface Measured {
+  readonly perSecond: number;
+  readonly p99Ms: number;
+  readonly grown: number | undefined;
+  readonly drained: number;
+  readonly count: number;
+}
+
+function measuresOf({ perSecond, p99Ms, grown, drained, count }: Measured): Measure[] {
+  const enough = { text: `≥ ${submissionsPerSecondMin}`, met: perSecond >= submissionsPerSecondMin };
+  const small = { text: `≤ ${residentGrowthMegabytesMax}`, met: (grown ?? 0) <= residentGrowthMegabytesMax };
+  const half = (count / 2).toLocaleString('en-US');
+  const memory = { what: `resident memory more with ${half} more waiting`, unit: 'MB', target: small };
+  return [
+    { what: `tasks submitted, ${half} waiting before, 16 connections`, value: perSecond, unit: '/s', target: enough },
+    { what: '- 99 of 100 answered within', value: p99Ms, unit: 'ms' },
+    ...(grown === undefined ? [] : [{ ...memory, value: grown }]),
+    { what: 'tasks of `SELECT 1` run by one runner', value: drained, unit: '/s' },
+  ];
+}
+
+/** The path of the task. */
+async function submit(server: TabulariumServer, sql: string): Promise<string> {
+  const body = JSON.stringify({ sql, waitSeconds: 0 });
+  const { result } = await server.send({ method: 'POST', path, mediaType: 'application/json', body });
+  return String(result.uri);
+}
+
+async function ended(server: TabulariumServer, task: string): Promise<void> {
+  for (;;) {
+    const response = await fetch(new URL(`${task}?waitSeconds=60`, server.url), { headers: server.authorization });
+    const { result } = (await response.json()) as { result: { state: string } };
+    if (result.state === 'succeeded') return;
+    if (result.state === 'failed' || result.state === 'cancelled') throw new Error(`the last task ${result.state}`);
+  }
+}
