@@ -30,6 +30,7 @@ import { openTransport, type Transport, TransportError, urlOf } from './http/tra
 import { changeKinds } from './jobs/change_object.ts';
 import { createFilledTableKind } from './jobs/create_filled_table.ts';
 import { loadTableKind, submitLoad } from './jobs/load_table.ts';
+import { optimizeTableKind } from './jobs/optimize_table.ts';
 import { runQueryKind } from './jobs/run_query.ts';
 import { logReader } from './observe/log.ts';
 import { createMetrics } from './observe/metrics.ts';
@@ -238,6 +239,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
       runQueryKind({ queries: () => queries, submitter: () => submitter, directory }),
       loadTableKind({ loads: () => loads, directory, secrets: ground.secrets }),
       createFilledTableKind({ catalog: () => catalog, queries: () => queries, warehouses, directory, observe }),
+      optimizeTableKind({ catalog: () => catalog, warehouses }),
       ...changeKinds(() => catalog),
     ],
     runnersMax: settings.taskRunnersMax,

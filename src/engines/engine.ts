@@ -230,6 +230,8 @@ export interface EngineWarehouse {
   /** Checks a default's text against its type: a constant or function call without columns, tables or subqueries. */
   checkDefault(expression: string, type: LogicalType): Promise<void>;
   tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
+  /** Puts a table that was written much in order. Idempotent. */
+  optimize(table: TableRef, options: { readonly signal: AbortSignal }): Promise<void>;
   /** Tables whose row count may have changed since the last call. */
   takeChangedTables(): readonly TableName[];
 }

@@ -122,6 +122,7 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     writtenStatement: (write) => engine.writtenStatement(write),
     parseCreateTable: (sql) => engine.parseCreateTable(sql),
     checkDefault: (expression, type) => engine.checkDefault(expression, type),
+    optimize: (table, options) => engine.optimize(table, options),
     tableStatistics: (table) => engine.tableStatistics(table),
     takeChangedTables: () => engine.takeChangedTables(),
     apply: (change, options) => turns.changing(change, options.signal, () => engine.apply(change, options)),

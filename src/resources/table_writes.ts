@@ -17,6 +17,7 @@ import {
   waitSecondsDefault,
 } from './sql_actions.ts';
 import { type TableChain, tableRef } from './table_changes.ts';
+import { optimizeTable } from './table_optimize.ts';
 
 export const expressionCharactersMax = 65_536;
 
@@ -84,8 +85,13 @@ const shared = {
 };
 const past = 'Past `waitSeconds` it goes on as a task (202).';
 
-/** The actions. `pathOf`: of the table. */
-export const tableWrites = (pathOf: PathOf) => [updateRows(pathOf), deleteRows(pathOf), insertSelect(pathOf)];
+/** The actions, and the one that tidies up after them. `pathOf`: of the table. */
+export const tableWrites = (pathOf: PathOf) => [
+  updateRows(pathOf),
+  deleteRows(pathOf),
+  insertSelect(pathOf),
+  optimizeTable(pathOf),
+];
 type PathOf = (path: PathParameters) => ReturnType<typeof segment>[];
 
 async function written(

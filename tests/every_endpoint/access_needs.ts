@@ -45,6 +45,7 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'tables.update_rows': [warehouse, readsItself],
   'tables.delete_rows': [warehouse, readsItself],
   'tables.insert_select': [warehouse],
+  'tables.optimize': [warehouse],
   'tables.load': [warehouse],
   'tables.copy_definition': [makesThere],
   'tables.clone': [makesThere, warehouse],

@@ -111,6 +111,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       update_rows: () => ({ set: { note: "'x'" }, where: 'id = 1' }),
       delete_rows: () => ({ where: 'id = 1' }),
       insert_select: () => ({ sql: "SELECT 1, 'x'" }),
+      optimize: none,
       copy_definition: renamed,
       load: () => ({ source: { path: fileURLToPath(new URL('../data/notes.csv', import.meta.url)) } }),
       clone: renamed,

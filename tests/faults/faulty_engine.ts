@@ -13,6 +13,7 @@ const counted: ReadonlySet<string> = new Set([
   'describe',
   'inferColumns',
   'load',
+  'optimize',
   'writtenStatement',
   'parseCreateTable',
   'checkDefault',

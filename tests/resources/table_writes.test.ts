@@ -243,3 +243,24 @@ test('as a task, once however often it is sent with its key, and told in the tra
   assert.deepEqual(new Set(told.map(({ action }) => action)), new Set(['tables.update_rows']));
   assert.deepEqual(told.map(({ outcome }) => outcome).sort(), ['0', 'begun']);
 });
+
+test('optimize: a task that gives the room of deleted rows back and leaves the others', async () => {
+  (
+    await server.post(`${shop}/tables`, {
+      name: 'large',
+      asSelect: { sql: 'SELECT range AS id, md5(range::TEXT) AS v FROM range(200000)' },
+    })
+  ).is(201);
+  (await server.post(`${shop}/tables/large/delete_rows`, { where: 'id >= 1000' })).is(200, '0', { rowCount: 199_000 });
+  const task = (await server.post(`${shop}/tables/large/optimize`)).is(202, '0', { type: 'optimize_table' });
+  const ended = (await server.ended(task)).is(200, '0', { state: 'succeeded', result: { rowCount: 1000 } });
+  const { dataBytes, dataBytesBefore } = ended.at<{ dataBytes: number; dataBytesBefore: number }>('result');
+  assert.ok(dataBytes < dataBytesBefore, `${dataBytesBefore} bytes became ${dataBytes}`);
+  assert.deepEqual(
+    await server.rows(
+      'shop',
+      'SELECT count(*), sum(id), min(v) = (SELECT min(md5(range::TEXT)) FROM range(1000)) FROM large',
+    ),
+    [[1000, 499_500, true]],
+  );
+});

@@ -71,6 +71,7 @@ export interface Operations {
   parseCreateTable: [string, ParsedCreateTable];
   writtenStatement: [TableWrite, WrittenStatement];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];
+  optimize: [TableRef, undefined];
   tableStatistics: [TableRef, { readonly rowCount: number; readonly dataBytes: number }];
 }
 

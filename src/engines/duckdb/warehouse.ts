@@ -121,6 +121,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
   checkDefault = async (expression: string, type: Operations['checkDefault'][0]['type']) => {
     await this.#call('checkDefault', { expression, type }, analysisTimeoutMs);
   };
+  optimize = async (table: TableRef, { signal }: { readonly signal: AbortSignal }) => {
+    await this.#call('optimize', table, changeTimeoutMs, signal);
+  };
   tableStatistics = (table: TableRef) => this.#call('tableStatistics', table, shortTimeoutMs);
   tableNamesIn = (sql: string) => tableNamesIn(sql);
   analyze = (statement: Statement) => this.#call('analyze', wire(statement), analysisTimeoutMs);

@@ -13,6 +13,7 @@ import { Definitions } from './definitions.ts';
 import { unreviewedFunctions } from './functions.ts';
 import { closeData, openData, openScratch } from './instances.ts';
 import { inferColumns, loadFile } from './load.ts';
+import { optimizeTable } from './optimize.ts';
 import { parameterTypes } from './parameters.ts';
 import { planOf } from './plan.ts';
 import {
@@ -131,6 +132,10 @@ class Worker {
         await placed(expression, 0, () => checkDefault(this.#scratch, expression, type));
         return undefined;
       },
+      optimize: (table) =>
+        this.#sessions.with(undefined, started, (session) =>
+          placed('', 0, () => optimizeTable(session.connection, table, signal)),
+        ) as Promise<undefined>,
       tableStatistics: (table) =>
         this.#sessions.with(undefined, started, (session) => tableStatistics(session.connection, table)),
     };

@@ -1,0 +1,40 @@
+// A table put in order by its engine. What is done is the same however often it is begun.
+import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogObject } from '../catalog/object.ts';
+import type { Warehouses } from '../engines/warehouses.ts';
+import type { CatalogSpec } from '../model/records.ts';
+import { Failure } from '../standard/failure.ts';
+import type { TaskKind } from '../tasks/task.ts';
+
+export const optimizeTableTask = 'optimize_table';
+
+export interface OptimizeRequest {
+  /** Of the table, whatever it is called by then. */
+  readonly objectId: string;
+}
+
+export function optimizeTableKind(parts: {
+  readonly catalog: () => Catalog;
+  readonly warehouses: Warehouses;
+}): TaskKind {
+  return {
+    type: optimizeTableTask,
+    attemptsMax: 5,
+    actsAsPrincipal: true,
+    async run(task, { signal }) {
+      const { objectId } = task.request as OptimizeRequest;
+      const [root, database, table] = await parts.catalog().chainOf(objectId);
+      if (!root || !database || !table)
+        throw new Failure('OBJECT_NOT_FOUND', 'the table is gone', { category: 'tables' });
+      const { warehouse } = (root as CatalogObject<CatalogSpec>).spec;
+      const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
+      const [before, after] = await parts.warehouses.admit(warehouse, signal, async (engine) => {
+        const was = await engine.tableStatistics(ref);
+        await engine.optimize(ref, { signal });
+        return [was, await engine.tableStatistics(ref)] as const;
+      });
+      await parts.catalog().saveStatistics(objectId, { ...after, asOf: new Date().toISOString() });
+      return { ...after, dataBytesBefore: before.dataBytes };
+    },
+  };
+}
