@@ -1,7 +1,6 @@
 // The only file that knows everything: settings → store → access → engines → catalog → tasks → http, up in that order and down
 // in the other.
 import { mkdir, rm } from 'node:fs/promises';
-import { availableParallelism, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import { destination } from 'pino';
 import { FailedLogins } from './access/failed_logins.ts';
@@ -29,6 +28,7 @@ import { HttpServer } from './http/server.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
 import { changeKinds } from './jobs/change_object.ts';
 import { createFilledTableKind } from './jobs/create_filled_table.ts';
+import { exportRowsKind } from './jobs/export_rows.ts';
 import { loadTableKind, submitLoad } from './jobs/load_table.ts';
 import { optimizeTableKind } from './jobs/optimize_table.ts';
 import { runQueryKind } from './jobs/run_query.ts';
@@ -36,6 +36,7 @@ import { logReader } from './observe/log.ts';
 import { createMetrics } from './observe/metrics.ts';
 import { type Observe, observers } from './observe/observations.ts';
 import { HostPatternError, hostRules } from './outbound/host_rules.ts';
+import { Exports } from './query/exports.ts';
 import { QueryHistory } from './query/history.ts';
 import { KnownNames } from './query/known_names.ts';
 import { LoadFiles } from './query/load_files.ts';
@@ -50,7 +51,7 @@ import { recordOf } from './resources/again.ts';
 import { bootstrap, userOfVisitor } from './resources/bootstrap.ts';
 import type { Context, Services } from './resources/context.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
-import { helpText, readSettings, release, type Settings, SettingsError } from './settings.ts';
+import { helpText, readSettings, release, type Settings, SettingsError, warehouseDefaults } from './settings.ts';
 import type { Category } from './standard/endpoint.ts';
 import { openApi } from './standard/openapi.ts';
 import { StoreTooNew } from './store/migrations.ts';
@@ -133,6 +134,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
 /** What all parts stand on: the directories, the store, the secrets, who is told of what happens. */
 async function openGround(settings: Settings, hooks: ServerHooks) {
   const webhookRules = hostRules('webhookHosts', settings.webhookHosts);
+  const exportHosts = hostRules('exportHosts', settings.exportHosts);
   const dataDirectory = resolve(settings.dataDir);
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
@@ -168,6 +170,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     spoolDirectory,
     resultsDirectory,
     loading,
+    exportHosts,
   };
 }
 
@@ -209,19 +212,9 @@ async function transportOf(settings: Settings): Promise<Transport> {
 
 /** Every part, made and told of the others; nothing runs yet. */
 function assemble(ground: Ground, opened: OpenedAccess) {
-  const { settings, store, observe, dataDirectory, spoolDirectory, resultsDirectory, hooks } = ground;
+  const { settings, store, observe, spoolDirectory, resultsDirectory, hooks } = ground;
   const { access, directory, audit: trail } = opened;
-  const engine = duckdbWith(new Confinement(settings.engineConfinement));
-  const warehouses = new Warehouses({
-    engines: [hooks.wrapEngine?.(engine) ?? engine],
-    load: (name) => describeWarehouse(catalog, name),
-    catalogsOf: (warehouse) => catalogsOf(catalog, warehouse),
-    dataDirectory,
-    spoolDirectory,
-    readableDirectories: ground.loading.directories,
-    queueWaitMs: settings.queueWaitMs,
-    observe,
-  });
+  const warehouses = warehousesOf(ground, () => catalog);
   const catalog: Catalog = new Catalog({
     store,
     observe,
@@ -241,6 +234,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
       createFilledTableKind({ catalog: () => catalog, queries: () => queries, warehouses, directory, observe }),
       optimizeTableKind({ catalog: () => catalog, warehouses }),
       ...changeKinds(() => catalog),
+      exportRowsKind(() => exports),
     ],
     runnersMax: settings.taskRunnersMax,
     retentionDays: settings.taskRetentionDays,
@@ -258,7 +252,9 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   const queries: Queries = new Queries({ ...shared, directory, names, caps, history, spoolDirectory, pageBytesMax });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps });
   const loads = new Loads({ ...shared, store, files: new LoadFiles({ ...ground.loading, spoolDirectory }) });
+  const exports = new Exports({ queries, tasks, directory, ...ground, hosts: ground.exportHosts });
   const services: Services = {
+    exports,
     ...opened,
     catalog,
     records: new RecordCache(catalog, settings.recordCacheBytesMax),
@@ -275,6 +271,21 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     warehouseDefaults: warehouseDefaults(settings),
   };
   return { services, statistics: new StatisticsRefresher({ catalog, warehouses, observe }) };
+}
+
+function warehousesOf(ground: Ground, catalog: () => Catalog): Warehouses {
+  const { settings, hooks, dataDirectory, spoolDirectory, observe } = ground;
+  const engine = duckdbWith(new Confinement(settings.engineConfinement));
+  return new Warehouses({
+    engines: [hooks.wrapEngine?.(engine) ?? engine],
+    load: (name) => describeWarehouse(catalog(), name),
+    catalogsOf: (warehouse) => catalogsOf(catalog(), warehouse),
+    dataDirectory,
+    spoolDirectory,
+    readableDirectories: ground.loading.directories,
+    queueWaitMs: settings.queueWaitMs,
+    observe,
+  });
 }
 
 function tellAccess(catalog: Catalog, { access, directory }: OpenedAccess): void {
@@ -304,7 +315,9 @@ async function startBackground(
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
   };
   const recover = guarded('recovery', () => catalog.recover());
-  const sweep = guarded('sweep', () => Promise.all([tasks.sweep(), idempotencyKeys.sweep(), audit.sweep()]));
+  const sweep = guarded('sweep', () =>
+    Promise.all([tasks.sweep(), services.exports.sweep(), idempotencyKeys.sweep(), audit.sweep()]),
+  );
   const stopDisabled = guarded('tasks of disabled users', () =>
     tasks.revalidate((principal) => directory.isActive(principal)),
   );
@@ -339,18 +352,6 @@ async function startBackground(
     await tokens.stop();
     await audit.stop();
     oidc.close();
-  };
-}
-
-function warehouseDefaults(settings: Settings) {
-  return {
-    threads: settings.warehouseThreads || availableParallelism(),
-    memoryLimitBytes: settings.warehouseMemoryBytes || Math.floor(totalmem() / 2),
-    spillLimitBytes: settings.warehouseSpillBytes,
-    autoSuspendSeconds: settings.warehouseAutoSuspendSeconds,
-    queriesMax: settings.warehouseQueriesMax,
-    queueMax: settings.warehouseQueueMax,
-    statementTimeoutSeconds: settings.warehouseStatementTimeoutSeconds,
   };
 }
 

@@ -1,6 +1,7 @@
 // The server's settings, read: flags before environment variables before the configuration file before defaults, each value
 // checked, each refusal naming what to mend. Which settings there are is in settings_table.ts.
 import { existsSync, readFileSync } from 'node:fs';
+import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import {
   flagOf,
@@ -163,4 +164,17 @@ export function helpText(commands: readonly { readonly name: string; readonly do
     }
   }
   return lines.join('\n');
+}
+
+/** What a new warehouse has; 0 in a setting stands for what the machine has. */
+export function warehouseDefaults(settings: Settings) {
+  return {
+    threads: settings.warehouseThreads || availableParallelism(),
+    memoryLimitBytes: settings.warehouseMemoryBytes || Math.floor(totalmem() / 2),
+    spillLimitBytes: settings.warehouseSpillBytes,
+    autoSuspendSeconds: settings.warehouseAutoSuspendSeconds,
+    queriesMax: settings.warehouseQueriesMax,
+    queueMax: settings.warehouseQueueMax,
+    statementTimeoutSeconds: settings.warehouseStatementTimeoutSeconds,
+  };
 }

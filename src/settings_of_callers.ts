@@ -6,6 +6,12 @@ const section = 'Limits of callers';
 const perSecond = 200_000;
 
 export const callerSettings = {
+  exportHosts: {
+    section,
+    type: 'string',
+    default: '',
+    doc: 'The hosts of object stores that `export` may write to, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only where the host is listed by its very name. Without it, nothing is exported.',
+  },
   principalCostPerSecondMax: {
     section,
     type: 'integer',

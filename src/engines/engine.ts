@@ -4,6 +4,7 @@
 
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
+import type { ExportedFiles, ExportInto } from './export.ts';
 import type { DataFile, InferredColumns, LoadDone, LoadWork } from './load.ts';
 import type { CatalogRef, DatabaseRef, TableRef } from './refs.ts';
 
@@ -127,6 +128,8 @@ export interface ExecuteOptions {
   readonly pageBytesMax: number;
   /** For a statement that writes: unique; a second run with the same step does nothing and says `repeated`. */
   readonly step?: string | undefined;
+  /** The rows of a select are written to files in `<resultPath>.files/` and nowhere else; `rows` is empty then. */
+  readonly into?: ExportInto | undefined;
 }
 
 export interface ResultColumn {
@@ -152,6 +155,8 @@ export interface StatementResult {
     | { readonly kind: 'file'; readonly path: string; readonly offsets: readonly number[] };
   readonly truncated: boolean;
   readonly repeated?: boolean;
+  /** Where they were asked for. */
+  readonly files?: ExportedFiles;
 }
 
 export interface RowsBatch {

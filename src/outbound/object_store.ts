@@ -144,6 +144,24 @@ export class ObjectStore {
     await told(this.#client.send(command, sendOptions(signal)));
   }
 
+  /** Takes away all below a prefix, and the parts of what was on its way there. */
+  async clear(prefix: string, signal?: AbortSignal): Promise<void> {
+    for (const { key, uploadId } of await this.#unfinished(prefix, signal)) {
+      const at = { Bucket: this.#bucket, Key: key, UploadId: uploadId };
+      await told(this.#client.send(new this.#library.AbortMultipartUploadCommand(at), sendOptions(signal)));
+    }
+    for await (const { key } of this.list(prefix, signal)) await this.remove(key, signal);
+  }
+
+  /** Some servers, and some rights, have no list of them: what is unfinished ends by itself there, after days. */
+  async #unfinished(prefix: string, signal?: AbortSignal): Promise<{ key: string; uploadId: string }[]> {
+    const command = new this.#library.ListMultipartUploadsCommand({ Bucket: this.#bucket, Prefix: prefix });
+    const { Uploads = [] } = await this.#client.send(command, sendOptions(signal)).catch(() => ({ Uploads: [] }));
+    return Uploads.flatMap(({ Key: key, UploadId: uploadId }) =>
+      key?.startsWith(prefix) && uploadId !== undefined ? [{ key, uploadId }] : [],
+    );
+  }
+
   async #writeInParts(key: string, file: FileHandle, size: number, signal: AbortSignal | undefined): Promise<void> {
     const at = { Bucket: this.#bucket, Key: key };
     const { CreateMultipartUploadCommand, CompleteMultipartUploadCommand, AbortMultipartUploadCommand } = this.#library;

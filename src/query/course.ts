@@ -64,8 +64,9 @@ export class Course {
     });
   }
 
-  succeeded({ rows, rowCount }: StatementResult): QueryStatistics {
-    const resultBytes = rows.kind === 'text' ? rows.text.length : (rows.offsets.at(-1) ?? 0);
+  succeeded({ rows, rowCount, files }: StatementResult): QueryStatistics {
+    const inFiles = files?.entries.reduce((sum, { bytes }) => sum + bytes, 0);
+    const resultBytes = inFiles ?? (rows.kind === 'text' ? rows.text.length : (rows.offsets.at(-1) ?? 0));
     const times = this.#end({ state: 'succeeded', rowCount, resultBytes }, '0', rowCount);
     return { ...times, resultBytes };
   }

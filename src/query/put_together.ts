@@ -19,3 +19,8 @@ export function requireOnly(only: Only | undefined, { kind, writes }: StatementA
   const isOnly = kind === only.kind && writes.length === 1 && keyOf(writes[0] as TableName) === keyOf(only.table);
   if (!isOnly) throw new Failure('SQL_INVALID', 'the parts do not make the statement that they are for');
 }
+
+/** For rows that go to files. */
+export function requireReading({ kind }: StatementAnalysis): void {
+  if (kind !== 'select') throw new Failure('SQL_NOT_SUPPORTED', 'only the rows of a query can be exported');
+}

@@ -17,6 +17,7 @@ import {
   type StatementResult,
   type TableName,
 } from '../engines/engine.ts';
+import type { ExportInto } from '../engines/export.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Principal } from '../model/principal.ts';
@@ -29,7 +30,7 @@ import type { Segment } from '../standard/paths.ts';
 import { Course, type QueryStatistics } from './course.ts';
 import type { QueryHistory } from './history.ts';
 import type { KnownNames } from './known_names.ts';
-import { type Only, requireOnly } from './put_together.ts';
+import { type Only, requireOnly, requireReading } from './put_together.ts';
 
 export type { QueryStatistics } from './course.ts';
 
@@ -41,6 +42,8 @@ export interface QueryRequest {
   readonly catalog: string;
   readonly database?: string | undefined;
   readonly warehouse?: string | undefined;
+  /** The rows go to files, and nowhere else. */
+  readonly into?: ExportInto | undefined;
   /** It must turn out to be this, and to write this alone: for statements that were put together from parts. */
   readonly only?: Only | undefined;
 }
@@ -148,6 +151,7 @@ export class Queries {
         course.begin(queuedMs);
         return this.#authorised(engine, statement, warehouse, caller.principal, request.only, async (analysis) => {
           course.kind = analysis.kind;
+          if (request.into) requireReading(analysis);
           await this.#announce(analysis, queryId, caller.actor, request.only?.objectId);
           const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
           const executing = engine.execute(statement, {
@@ -158,6 +162,7 @@ export class Queries {
             signal: controller.signal,
             resultPath: `${spoolDirectory}/${queryId}`,
             pageBytesMax,
+            into: request.into,
             step:
               analysis.kind === 'select'
                 ? undefined

@@ -28,6 +28,7 @@ import {
   update,
   updated,
 } from './context.ts';
+import { exportQuery } from './export_actions.ts';
 import {
   Comment,
   describe,
@@ -228,5 +229,6 @@ export const catalogs: Category<Context> = {
         }),
     }),
     ...sqlActions('catalog', pathOf),
+    exportQuery('catalog', pathOf),
   ],
 };

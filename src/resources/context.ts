@@ -9,6 +9,7 @@ import type { Warehouses } from '../engines/warehouses.ts';
 import type { Call } from '../http/call.ts';
 import type { LoadSubmit } from '../jobs/load_table.ts';
 import type { Privilege } from '../model/privileges.ts';
+import type { Exports } from '../query/exports.ts';
 import type { QueryHistory } from '../query/history.ts';
 import type { Loads } from '../query/loads.ts';
 import type { Queries } from '../query/queries.ts';
@@ -56,6 +57,7 @@ export interface Services extends OpenedAccess {
   readonly rows: Rows;
   readonly loads: Loads;
   readonly submitLoad: LoadSubmit;
+  readonly exports: Exports;
   readonly warehouseDefaults: WarehouseDefaults;
 }
 

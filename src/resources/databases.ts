@@ -31,6 +31,7 @@ import {
   update,
   updated,
 } from './context.ts';
+import { exportQuery } from './export_actions.ts';
 import {
   Comment,
   defined,
@@ -264,6 +265,7 @@ export const databases: Category<Context> = {
       },
     }),
     ...sqlActions('database', pathOf),
+    exportQuery('database', pathOf),
   ],
 };
 

@@ -16,7 +16,7 @@ export const sqlCharactersMax = 1_048_576;
 export const waitSecondsDefault = 30;
 export const waitSecondsMax = 300;
 
-const Sql = Type.String({
+export const Sql = Type.String({
   minLength: 1,
   maxLength: sqlCharactersMax,
   pattern: noNul,

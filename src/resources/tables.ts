@@ -49,11 +49,11 @@ import {
 } from './fields.ts';
 import { AsSelect, cloneTable, createFromQuery, type Filled, fillCodes } from './filled_tables.ts';
 import { loadTable } from './load_actions.ts';
+import { rowsMoved } from './rows_moved.ts';
 import { searched } from './search.ts';
 import { queryCost, WaitSeconds } from './sql_actions.ts';
 import { changeTable, copyTable, createTable, type TableChain, tableRef } from './table_changes.ts';
 import { ColumnBody, Distribution, Names, UniqueKey } from './table_definition.ts';
-import { tableWrites } from './table_writes.ts';
 
 const TableRecord = Type.Object({
   name: Type.String(),
@@ -315,7 +315,7 @@ export const tables: Category<Context> = {
         return done(await render(tablePathOf(path), chain, context, as));
       },
     }),
-    ...tableWrites(tablePathOf),
+    ...rowsMoved(tablePathOf),
     action('copy_definition', {
       on: 'object',
       summary: 'Creates an empty table with the same definition, in the same or another database.',

@@ -81,6 +81,8 @@ export interface TaskKind {
   readonly actsAsPrincipal?: boolean;
   /** Absent: tasks of this type are only adopted or recorded, and end TASK_INTERRUPTED when their process dies. */
   run?(task: TaskRecord, context: TaskContext): Promise<unknown>;
+  /** Called at every end. May be lost in a crash. */
+  ended?(task: TaskRecord): Promise<void>;
   /** Called when a task ended without `run` having seen it end: cancelled while pending, or given up at a start. May be lost in a crash. */
   abandoned?(task: TaskRecord): Promise<void>;
   /** Deletes the files of a task that is being removed. Idempotent. */

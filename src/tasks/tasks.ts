@@ -299,8 +299,9 @@ export class Tasks {
     if (row.notify !== null) this.#notices?.look();
     const ms = (row.ended_at ?? 0) - (row.started_at ?? row.submitted_at);
     this.#observe({ kind: 'taskEnded', taskId: row.task_id, type: row.type, state: row.state, ms });
-    if (!abandoned) return;
-    const told = this.#kinds.get(row.type)?.abandoned?.(taskRecord(row));
-    told?.catch((error) => this.#observe({ kind: 'backgroundError', what: 'end an abandoned task', error }));
+    const kind = this.#kinds.get(row.type);
+    const told = [kind?.ended?.(taskRecord(row)), abandoned ? kind?.abandoned?.(taskRecord(row)) : undefined];
+    for (const one of told)
+      one?.catch((error) => this.#observe({ kind: 'backgroundError', what: 'settle a task that ended', error }));
   }
 }

@@ -1,8 +1,11 @@
 // One fixture a category: an object to call its endpoints on, and the bodies with which they succeed. A category that is not
 // here fails the tests over every endpoint; everything else about it they read off its declaration.
+
+import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Code } from '../../src/standard/codes.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
+import { startObjectStore } from '../outbound/object_store_server.ts';
 import type { TestServer } from '../server.ts';
 import { uri } from '../server.ts';
 import type { Params } from './operation_call.ts';
@@ -27,7 +30,15 @@ export const freshName = () => `n ${++made}/"é%`;
 const none = () => ({});
 const renamed = () => ({ newName: freshName() });
 const described = () => ({ comment: 'changed', properties: { a: 'b' } });
-const sql = { query: () => ({ sql: 'SELECT 1' }), explain: () => ({ sql: 'SELECT 1' }) };
+const objects = await startObjectStore();
+after(() => objects.close());
+const { endpoint, bucket, accessKeyId, secretAccessKey } = objects;
+const exported = { format: 'csv', to: { s3: { endpoint, bucket, accessKeyId, secretAccessKey } } };
+const sql = {
+  query: () => ({ sql: 'SELECT 1' }),
+  explain: () => ({ sql: 'SELECT 1' }),
+  export: () => ({ sql: 'SELECT 1', ...exported }),
+};
 const inDefault = { catalog: 'default' };
 
 async function database(server: TestServer): Promise<Params> {
@@ -112,6 +123,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       delete_rows: () => ({ where: 'id = 1' }),
       insert_select: () => ({ sql: "SELECT 1, 'x'" }),
       optimize: none,
+      export_table: () => exported,
       copy_definition: renamed,
       load: () => ({ source: { path: fileURLToPath(new URL('../data/notes.csv', import.meta.url)) } }),
       clone: renamed,

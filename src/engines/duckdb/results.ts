@@ -83,13 +83,13 @@ export async function runSelect(
   return result;
 }
 
-interface Described {
+export interface Described {
   readonly name: string;
   readonly type: string;
 }
 
 /** Undefined where the type of a column hangs on a parameter's. */
-function describedBy(prepared: DuckDBPreparedStatement): Described[] | undefined {
+export function describedBy(prepared: DuckDBPreparedStatement): Described[] | undefined {
   const described: Described[] = [];
   for (let i = 0; i < prepared.columnCount; i++) {
     if (prepared.columnTypeId(i) === DuckDBTypeId.INVALID) return undefined;
@@ -98,7 +98,7 @@ function describedBy(prepared: DuckDBPreparedStatement): Described[] | undefined
   return described;
 }
 
-async function describedByRunning(session: Session, statement: WireStatement): Promise<Described[]> {
+export async function describedByRunning(session: Session, statement: WireStatement): Promise<Described[]> {
   const prepared = await session.connection.prepare(`SELECT * FROM (\n${withoutEnd(statement.sql)}\n) AS q LIMIT 0`);
   try {
     await bindParameters(prepared, statement.parameters, session.connection);
@@ -186,7 +186,7 @@ async function fromMemory(
 }
 
 /** Planned and run in one transaction: what the plan takes for granted of the rows is true of those that it reads. */
-async function preparedOnce<T>(
+export async function preparedOnce<T>(
   connection: DuckDBConnection,
   text: string,
   statement: WireStatement,

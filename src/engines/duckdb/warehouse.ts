@@ -13,6 +13,7 @@ import type {
   TableName,
   TableRef,
 } from '../engine.ts';
+import { filesDirectory } from '../export.ts';
 import { catalogsDirectory } from './catalog_files.ts';
 import type { Confinement, Launch } from './confinement.ts';
 import { EngineProcess } from './process.ts';
@@ -149,7 +150,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
     try {
       return await this.#call('execute', argument, timeoutMs, signal);
     } catch (error) {
-      await rm(rowsFile(options.resultPath), { force: true });
+      const { resultPath } = options;
+      for (const path of [rowsFile(resultPath), filesDirectory(resultPath)])
+        await rm(path, { recursive: true, force: true });
       throw error;
     } finally {
       // A write that failed may have been done all the same, where the process ended before it could say so.

@@ -10,6 +10,7 @@ import { parseCreateTable } from './create_table.ts';
 import { DataEpochs } from './data_epochs.ts';
 import { checkDefault } from './default_expression.ts';
 import { Definitions } from './definitions.ts';
+import { exportRows } from './export_rows.ts';
 import { unreviewedFunctions } from './functions.ts';
 import { closeData, openData, openScratch } from './instances.ts';
 import { inferColumns, loadFile } from './load.ts';
@@ -166,6 +167,10 @@ class Worker {
     current();
     return this.#within(statement, key, started, async (session) => {
       current();
+      if (options.into) {
+        const { own } = this.#reach;
+        return placed(statement.sql, linesAbove, () => exportRows(session, statement, options, { own, current }));
+      }
       if (!writes) {
         if (this.#known.size > knownSelectsMax) this.#known.clear();
         const select = (epoch: number | undefined) =>

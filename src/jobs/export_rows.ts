@@ -1,0 +1,14 @@
+// An export as a task. What it wrote lies in a folder of its own: an attempt after a crash begins with that folder empty.
+import { type Exports, exportTask } from '../query/exports.ts';
+import type { TaskKind } from '../tasks/task.ts';
+
+export function exportRowsKind(exports: () => Exports): TaskKind {
+  return {
+    type: exportTask,
+    attemptsMax: 5,
+    actsAsPrincipal: true,
+    run: (task, context) => exports().run(task, context),
+    ended: (task) => exports().settle(task),
+    removed: (task) => exports().settle(task),
+  };
+}
