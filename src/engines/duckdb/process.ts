@@ -10,7 +10,7 @@ import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from 
 const startTimeoutMs = 30_000;
 const stopTimeoutMs = 5_000;
 /** How long an interrupted statement may take to end before the process is killed. */
-const interruptGraceMs = 2_000;
+const interruptGraceMs = 1_000;
 const silenceMs = 10_000;
 const watchMs = 500;
 
