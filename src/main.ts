@@ -21,8 +21,10 @@ import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import type { Engine } from './engines/engine.ts';
 import { measureLoad } from './engines/warehouse_load.ts';
 import { Warehouses } from './engines/warehouses.ts';
+import { openFiles, startFiles } from './files/open_files.ts';
 import { Api, type Gate } from './http/call.ts';
 import { networkOf } from './http/client_address.ts';
+import { FileRequests } from './http/files.ts';
 import { operationsOf } from './http/operations.ts';
 import { HttpServer } from './http/server.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
@@ -198,7 +200,8 @@ function front(ground: Ground, services: Services, transport: Transport) {
     metrics,
     document: () => JSON.stringify(openApi(categories as readonly Category[], apiInfo(release))),
   });
-  return { api, http: new HttpServer({ api, operations, limits: settings, observe, transport }) };
+  const files = new FileRequests({ files: services.files, addressOf: transport.clientAddressOf });
+  return { api, http: new HttpServer({ api, operations, files, limits: settings, observe, transport }) };
 }
 
 /** Before anything else is touched: what is wrong with it is for who wrote the settings to mend. */
@@ -268,6 +271,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     loads,
     submitLoad: (task, credentials) => submitLoad({ tasks, store, secrets: ground.secrets }, task, credentials),
     rows: new Rows({ ...shared, queries }),
+    files: openFiles(ground, opened),
     warehouseDefaults: warehouseDefaults(settings),
   };
   return { services, statistics: new StatisticsRefresher({ catalog, warehouses, observe }) };
@@ -326,6 +330,7 @@ async function startBackground(
   audit.start();
   tokens.start();
   statistics.start();
+  const stopFiles = await startFiles(services.files, observe);
   await tasks.start();
   schedules.start();
   notices.start();
@@ -342,6 +347,7 @@ async function startBackground(
   revalidation.unref();
   return async (deadlineMs: number) => {
     clearInterval(timer);
+    await stopFiles();
     clearInterval(revalidation);
     await schedules.stop();
     await tasks.stop(deadlineMs);

@@ -124,6 +124,22 @@ export const callerSettings = {
     default: 10 * GiB,
     doc: 'How large the stored results of one principal may be together; what does not fit is answered with 400 `RESULT_QUOTA_EXCEEDED`; 0 is no cap.',
   },
+  principalFileBytesMax: {
+    section,
+    type: 'bytes',
+    min: 0,
+    max: 1024 * TiB,
+    default: 100 * GiB,
+    doc: 'How large the uploads and exported files of one principal may be together; what does not fit is answered with 400 `FILE_QUOTA_EXCEEDED`; 0 is no cap.',
+  },
+  uploadBytesMax: {
+    section,
+    type: 'bytes',
+    min: 1,
+    max: 1024 * TiB,
+    default: 50 * GiB,
+    doc: 'How large one upload may be; more is answered with 400 `BODY_TOO_LARGE`.',
+  },
   principalSpillBytesMax: {
     section,
     type: 'bytes',

@@ -12,6 +12,7 @@ import { Failure } from '../standard/failure.ts';
 import { AnswerWriter } from './answer_writer.ts';
 import type { Api } from './call.ts';
 import { Connections } from './connections.ts';
+import { FileRequests } from './files.ts';
 import { headersOfAll, pageHeaders } from './security_headers.ts';
 import type { Transport } from './transport.ts';
 
@@ -39,6 +40,8 @@ export interface Operation {
 export interface HttpOptions<Context> {
   readonly api: Api<Context>;
   readonly operations: Readonly<Record<string, Operation>>;
+  /** Without it there are no files. */
+  readonly files?: FileRequests;
   readonly limits: HttpLimits;
   readonly observe: Observe;
   /** Without it: plain HTTP, and no proxy is believed. */
@@ -57,6 +60,8 @@ export class HttpServer<Context> {
   readonly #broken = new WeakSet<Socket>();
   /** How many requests have come on a connection; empty where they have no limit. */
   readonly #requests = new WeakMap<Socket, number>();
+  /** Sockets that bring or take a file, which has deadlines of its own. */
+  readonly #transfers = new WeakSet<Socket>();
   #stopping = false;
   #active = 0;
   #idle: (() => void) | undefined;
@@ -197,6 +202,10 @@ export class HttpServer<Context> {
       if (fault) throw new Failure(...fault);
       const operation = Object.hasOwn(this.#options.operations, path) ? this.#options.operations[path] : undefined;
       if (this.#stopping && !operation) throw new Failure('SHUTTING_DOWN', 'the server is shutting down');
+      if (this.#options.files && FileRequests.has(path)) {
+        await this.#transfer(this.#options.files, incoming, outgoing);
+        return;
+      }
       if (!operation)
         throw new Failure('API_NOT_FOUND', 'the URI is not a registered REST API; they are under /api/v2/');
       if (incoming.method !== 'GET' && incoming.method !== 'HEAD') {
@@ -220,6 +229,20 @@ export class HttpServer<Context> {
     }
   }
 
+  async #transfer(files: FileRequests, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    this.#transfers.add(incoming.socket);
+    try {
+      const answer = await files.serve(incoming, outgoing, this.#writer.headersOfAll);
+      if (answer) this.#writer.send(outgoing, answer, undefined, this.#stopping);
+    } catch (error) {
+      // What has begun to be answered cannot be answered otherwise; its reader has left, or is told by the cut.
+      if (!outgoing.headersSent) throw error;
+      outgoing.destroy();
+    } finally {
+      this.#transfers.delete(incoming.socket);
+    }
+  }
+
   /** What never became a request: the parser's errors and time-outs, answered in the envelope all the same. */
   #clientError(error: NodeJS.ErrnoException, socket: Socket): void {
     const broken: Record<string, readonly [Code, string]> = {
@@ -230,6 +253,7 @@ export class HttpServer<Context> {
       'MALFORMED_HTTP',
       'this is not an HTTP request that the server reads',
     ];
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && this.#transfers.has(socket)) return;
     if (error.code === 'ECONNRESET') socket.destroy();
     if (this.#broken.has(socket)) return;
     this.#broken.add(socket);

@@ -3,6 +3,7 @@
 import type { Shown } from '../http/call.ts';
 import type { Category, Found, Input } from '../standard/endpoint.ts';
 import { ReadyRecord } from '../standard/envelope.ts';
+import { Failure } from '../standard/failure.ts';
 import { parseJson } from '../standard/json.ts';
 import { uriOf } from '../standard/paths.ts';
 import { accepted, type Context, segment } from './context.ts';
@@ -16,9 +17,10 @@ export async function recordOf(
 ): Promise<Shown | undefined> {
   const task = await context.tasks.get(id);
   if (task) return accepted(task, context);
-  const chain = await context.catalog.chainOf(id);
-  if (chain.at(-1)?.category !== wanted) return undefined;
   const categoryOf = (name: string) => categories.find((one) => one.name === name);
+  const chain = await context.catalog.chainOf(id);
+  if (chain.length === 0) return memberOf(categoryOf(wanted), id, context);
+  if (chain.at(-1)?.category !== wanted) return undefined;
   const get = categoryOf(wanted)?.endpoints.find(({ verb }) => verb === 'get');
   if (!get) return undefined;
   const named = chain.map(
@@ -30,4 +32,27 @@ export async function recordOf(
   const shown = record instanceof ReadyRecord ? (parseJson(record.recordText) as object) : (record as object);
   const at = chain.map((object) => segment(object.category, object.name));
   return { outcome: 'found', record: shown, uri: uriOf(context.call.version, at) };
+}
+
+/** Of a collection at the top whose members are no objects and are known by their ids. */
+async function memberOf(
+  category: Category<Context> | undefined,
+  id: string,
+  context: Context,
+): Promise<Shown | undefined> {
+  const get = category?.endpoints.find(({ verb }) => verb === 'get');
+  if (!get || category?.idField === undefined || category.parent !== undefined) return undefined;
+  const path = { [category.parameter]: id };
+  const input: Input<unknown, unknown> = { path, body: undefined, query: {}, page: { limit: 1 }, ifExists: 'fail' };
+  try {
+    const { record } = (await get.handle(input as Input<never, never>, context)) as Found;
+    return {
+      outcome: 'found',
+      record: record as object,
+      uri: uriOf(context.call.version, [segment(category.name, id)]),
+    };
+  } catch (error) {
+    if (error instanceof Failure && error.code === 'OBJECT_NOT_FOUND') return undefined;
+    throw error;
+  }
 }

@@ -6,6 +6,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject, ObjectPath } from '../catalog/object.ts';
 import { type RecordCache, rootId } from '../catalog/record_cache.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
+import type { FileStore } from '../files/file_store.ts';
 import type { Call } from '../http/call.ts';
 import type { LoadSubmit } from '../jobs/load_table.ts';
 import type { Privilege } from '../model/privileges.ts';
@@ -58,6 +59,7 @@ export interface Services extends OpenedAccess {
   readonly loads: Loads;
   readonly submitLoad: LoadSubmit;
   readonly exports: Exports;
+  readonly files: FileStore;
   readonly warehouseDefaults: WarehouseDefaults;
 }
 

@@ -36,6 +36,7 @@ const topCategories = [
   'schedules',
   'tasks',
   'queries',
+  'uploads',
   'audit_events',
 ];
 const objectCategories = [

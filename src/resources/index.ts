@@ -19,6 +19,7 @@ import { tables } from './tables.ts';
 import { tablets } from './tablets.ts';
 import { tasks } from './tasks.ts';
 import { tokens } from './tokens.ts';
+import { uploads } from './uploads.ts';
 import { users } from './users.ts';
 import { warehouses } from './warehouses.ts';
 
@@ -38,6 +39,7 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
     tasks,
     pages,
     schedules,
+    uploads,
     users,
     tokens,
     grantsIn('users'),

@@ -229,6 +229,21 @@ export const codes = define({
     meaning: 'The results stored for the caller are as large as they may be; this one is not kept.',
     client: 'Delete tasks whose results are no longer needed, or ask for fewer rows; `result` has the sizes.',
   },
+  FILE_OFFSET_INVALID: {
+    status: 400,
+    meaning: 'The part does not go on where the upload stands, or is beyond its end.',
+    client: 'Go on at `result.receivedBytes`.',
+  },
+  FILE_DIGEST_MISMATCH: {
+    status: 400,
+    meaning: 'The bytes that came are not those that the digest stands for; they are not kept.',
+    client: 'Send them again from `result.receivedBytes` on.',
+  },
+  FILE_QUOTA_EXCEEDED: {
+    status: 400,
+    meaning: 'The files of the caller are as large, or as many, as they may be.',
+    client: 'Delete uploads that are no longer needed; `result` has the limit.',
+  },
   RESULT_EXPIRED: {
     status: 400,
     meaning: 'The pages of this result are no longer kept.',

@@ -2,6 +2,7 @@
 // new step. Written through the schema builder, for every dialect; what differs between dialects is in `ColumnTypes`.
 import { type Kysely, sql } from 'kysely';
 import { accessMigration } from './access_migration.ts';
+import { filesMigration } from './files_migration.ts';
 import { idempotencyMigration } from './idempotency_migration.ts';
 import { loadLabelsMigration } from './load_labels_migration.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
@@ -151,6 +152,7 @@ const migrations: readonly Migration[] = [
   schedulesMigration,
   loadLabelsMigration,
   taskNoticesMigration,
+  filesMigration,
 ];
 export const schemaVersion = migrations.length;
 

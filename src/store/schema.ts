@@ -259,6 +259,30 @@ export interface IdempotencyKeysTable {
   created_at: number;
 }
 
+/** Files that callers send or fetch; their bytes are in the data directory (files/file_store.ts). */
+export interface FilesTable {
+  file_id: string;
+  kind: 'upload' | 'export' | 'rejects';
+  /** Id of the user whose it is. */
+  owner: string;
+  /** What the token that made it is confined to, as JSON; null: its user made it with all rights. */
+  scopes: string | null;
+  name: string;
+  state: 'receiving' | 'ready';
+  /** Announced, and once it is ready what it has; null: not known yet. */
+  bytes: number | null;
+  /** What is on the disk for good. */
+  received_bytes: number;
+  /** What it counts for in its owner's quota. */
+  reserved_bytes: number;
+  /** In hexadecimal: announced, and once it is ready what it has; null: not known. */
+  sha256: string | null;
+  created_at: number;
+  created_by: string;
+  updated_at: number;
+  expires_at: number;
+}
+
 export interface Schema {
   objects: ObjectsTable;
   intents: IntentsTable;
@@ -278,4 +302,5 @@ export interface Schema {
   audit_chains: AuditChainsTable;
   secrets: SecretsTable;
   idempotency_keys: IdempotencyKeysTable;
+  files: FilesTable;
 }

@@ -121,6 +121,7 @@ async function ownershipIsEnough(operation: Operation, params: Params): Promise<
     const toSubmit: Given[] = [
       ['use', '/warehouses/default'],
       ['read', '/catalogs/default'],
+      ['create', '/uploads'],
     ];
     const own = await owner.with(toSubmit, () => fresh(owner, operation));
     return allowed(operation, await attempt(owner, operation, own), 'who submitted it');

@@ -70,11 +70,12 @@ export const targets: Readonly<Record<string, string>> = {
   tasks: 'tasks',
   pages: 'tasks',
   queries: 'queries',
+  uploads: 'uploads',
   grants: 'warehouses',
 };
 
 /** Categories of what belongs to who submitted it: nothing needs to be granted on one's own. */
-export const submitted: readonly string[] = ['tasks', 'pages', 'queries'];
+export const submitted: readonly string[] = ['tasks', 'pages', 'queries', 'uploads'];
 
 const listsOwn = 'a collection at the top is no secret; it shows what the caller may read';
 /** Endpoints that answer who was granted nothing, and why. */
@@ -84,6 +85,7 @@ export const openToAll: Readonly<Record<string, string>> = {
   'queries.list': listsOwn,
   'queries.search': listsOwn,
   'tasks.list': listsOwn,
+  'uploads.list': listsOwn,
   'users.list': listsOwn,
   'users.search': listsOwn,
   'users.identify': 'everybody may know who they are',

@@ -248,6 +248,10 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     },
     bodies: { create: scheduled, update: () => ({ ...described(), priority: 'low' }) },
   },
+  uploads: {
+    make: async (server) => ({ uploadId: (await server.post('/api/v2/uploads')).is(201).at('uploadId') }),
+    bodies: { create: () => ({ name: 'rows.csv', bytes: 3 }) },
+  },
   pages: { make: async (server) => ({ ...(await task(server)), page: '0' }), bodies: {} },
 };
 

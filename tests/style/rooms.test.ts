@@ -8,7 +8,7 @@ const levels = [
   ['resources'],
   ['jobs'],
   ['http', 'query', 'catalog'],
-  ['access', 'tasks', 'engines', 'outbound'],
+  ['access', 'tasks', 'engines', 'files', 'outbound'],
   ['store', 'client'],
   ['standard', 'model', 'observe'],
 ];

@@ -1,0 +1,45 @@
+// Links to files: whoever has one may read, or write, that one file until the link expires; it is signed, and no other
+// credentials are asked for.
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Failure } from '../standard/failure.ts';
+
+/** What a link lets its holder do. */
+export type LinkMode = 'read' | 'write';
+
+/** A link is good for so long; who needs one for longer asks for another. */
+export const linkLifetimeMs = 3_600_000;
+
+export class FileLinks {
+  readonly #key: Uint8Array;
+  readonly #clock: () => number;
+
+  constructor(key: Uint8Array, clock: () => number = Date.now) {
+    this.#key = key;
+    this.#clock = clock;
+  }
+
+  /** A path with a query, from the root of the server. `until`: when the file itself expires. */
+  link(fileId: string, mode: LinkMode, until = Number.POSITIVE_INFINITY): string {
+    const expires = Math.floor(Math.min(this.#clock() + linkLifetimeMs, until) / 1000);
+    const signature = this.#sign(fileId, mode, String(expires)).toString('base64url');
+    return `/files/${fileId}?expires=${expires}&signature=${signature}`;
+  }
+
+  /** Throws FORBIDDEN: the same for a link that is forged, for another file or use, or expired. */
+  require(fileId: string, mode: LinkMode, query: URLSearchParams): void {
+    const [expires = '', ...otherTimes] = query.getAll('expires');
+    const [signature = '', ...otherSignatures] = query.getAll('signature');
+    const given = Buffer.from(signature, 'base64url');
+    const right = this.#sign(fileId, mode, expires);
+    const isSigned = given.length === right.length && timingSafeEqual(given, right);
+    const isOne = otherTimes.length + otherSignatures.length === 0;
+    if (isSigned && isOne && /^\d{1,12}$/.test(expires) && Number(expires) * 1000 > this.#clock()) return;
+    throw new Failure('FORBIDDEN', 'the link is not one that was handed out for this, or it has expired');
+  }
+
+  #sign(fileId: string, mode: LinkMode, expires: string): Buffer {
+    return createHmac('sha256', this.#key)
+      .update(JSON.stringify([mode, fileId, expires]))
+      .digest();
+  }
+}

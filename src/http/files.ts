@@ -1,0 +1,215 @@
+// /files/{id} (rest-standard B8): raw bytes up and down by signed links. An upload goes on where it broke off; a download may be asked
+// for in parts. Bytes stream between the socket and the disk; what may be sent and for how long it is kept is files/.
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import type { FileStore, StoredFile } from '../files/file_store.ts';
+import { missing } from '../files/parts.ts';
+import type { Actor } from '../model/principal.ts';
+import type { Answer } from '../standard/envelope.ts';
+import { Failure } from '../standard/failure.ts';
+import { hasBody } from './body.ts';
+import { type ByteRange, contentDigestOf, contentRangeOf, invalidHeader, rangeOf } from './ranges.ts';
+import type { HeadersOfAll } from './security_headers.ts';
+
+export interface FileRequestsOptions {
+  readonly files: FileStore;
+  readonly addressOf: (incoming: IncomingMessage) => string;
+  /** A connection that carries nothing for so long is cut. */
+  readonly idleMs?: number;
+  /** However it goes, one transfer takes no longer. */
+  readonly transferMsMax?: number;
+}
+
+const idleMsDefault = 60_000;
+const transferMsMaxDefault = 6 * 3_600_000;
+const readBytes = 1024 * 1024;
+const filePath = /^\/files\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+
+const contentTypes: Readonly<Record<string, string>> = {
+  csv: 'text/csv; charset=utf-8',
+  json: 'application/json',
+  ndjson: 'application/x-ndjson',
+  parquet: 'application/vnd.apache.parquet',
+  arrow: 'application/vnd.apache.arrow.file',
+  arrows: 'application/vnd.apache.arrow.stream',
+  gz: 'application/gzip',
+  zst: 'application/zstd',
+};
+
+export class FileRequests {
+  readonly #options: FileRequestsOptions;
+
+  constructor(options: FileRequestsOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a path is one of those that are answered here. */
+  static has(path: string): boolean {
+    return path.startsWith('/files/');
+  }
+
+  /** The answer to an upload; undefined where a download was answered. Throws a Failure that is to be answered. */
+  async serve(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    headersOfAll: HeadersOfAll,
+  ): Promise<Answer | undefined> {
+    const { files } = this.#options;
+    const { path, query } = targetOf(incoming.url as string);
+    const fileId = filePath.exec(path)?.[1];
+    if (fileId === undefined) throw new Failure('API_NOT_FOUND', 'a link to a file is /files/, its id and a signature');
+    const { method } = incoming;
+    if (method === 'PUT') return this.#receive(await files.opened(fileId, 'write', query), incoming, path);
+    if (method !== 'GET' && method !== 'HEAD')
+      throw new Failure('METHOD_NOT_ALLOWED', 'a file has GET and PUT', { allow: ['GET', 'HEAD', 'PUT'] });
+    const file = await files.opened(fileId, 'read', query);
+    if (file.state !== 'ready') throw missing(fileId);
+    await this.#send(file, incoming, outgoing, headersOfAll);
+    return undefined;
+  }
+
+  async #receive(file: StoredFile, incoming: IncomingMessage, path: string): Promise<Answer> {
+    const { files, addressOf, idleMs = idleMsDefault, transferMsMax = transferMsMaxDefault } = this.#options;
+    const { headers } = incoming;
+    const place = contentRangeOf(headers['content-range']);
+    const digest = contentDigestOf(headers['content-digest'] as string | undefined);
+    if ((headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
+      throw new Failure('UNSUPPORTED_MEDIA_TYPE', 'Content-Encoding is not offered; the bytes are kept as they come');
+    const length = lengthOf(incoming);
+    const actor: Actor = {
+      id: file.owner,
+      name: file.createdBy,
+      action: 'uploads.receive',
+      address: addressOf(incoming),
+      target: path,
+    };
+    const content = arriving(incoming, idleMs, transferMsMax);
+    if (place === undefined)
+      return receivedAnswer(await files.append(file.fileId, content, { offset: 0, total: length, digest }, actor));
+    const { range, total } = place;
+    if (range === undefined) {
+      if (length !== 0) throw new Failure('BODY_NOT_ALLOWED', 'a request that asks how much is there has no body');
+      if (file.state === 'ready' || total === undefined || total !== file.receivedBytes) return receivedAnswer(file);
+      // All is there, and only the answer to it, or the end of it, was lost.
+      const { receivedBytes: offset } = file;
+      return receivedAnswer(await files.append(file.fileId, content, { offset, end: offset, total }, actor));
+    }
+    const { start: offset, end } = range;
+    if (length !== undefined && length !== end - offset)
+      throw invalidHeader('Content-Range', 'has another length than the body');
+    return receivedAnswer(await files.append(file.fileId, content, { offset, end, total, digest }, actor));
+  }
+
+  async #send(
+    file: StoredFile,
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    headersOfAll: HeadersOfAll,
+  ): Promise<void> {
+    const { files, idleMs = idleMsDefault, transferMsMax = transferMsMaxDefault } = this.#options;
+    const path = files.pathOf(file.fileId);
+    const size = (await stat(path).catch(() => undefined))?.size;
+    if (size === undefined) throw missing(file.fileId);
+    const { headers } = incoming;
+    const etag = `"${file.sha256 ?? file.fileId}"`;
+    const own: Record<string, string | number> = {
+      ...headersOfAll,
+      ETag: etag,
+      'Accept-Ranges': 'bytes',
+      'Last-Modified': new Date(file.updatedAt).toUTCString(),
+      // Whoever has the link may read it; nobody between us may keep it.
+      'Cache-Control': 'private, no-cache',
+    };
+    if (headers['if-none-match']?.split(',').some((one) => [etag, `W/${etag}`, '*'].includes(one.trim()))) {
+      outgoing.writeHead(304, own).end();
+      return;
+    }
+    const ifRange = headers['if-range'];
+    const isSame = ifRange === undefined || ifRange === etag;
+    const range = isSame && incoming.method === 'GET' ? rangeOf(headers.range, size) : undefined;
+    if (range === 'unsatisfied') {
+      outgoing.writeHead(416, { ...own, 'Content-Range': `bytes */${size}`, 'Content-Length': 0 }).end();
+      return;
+    }
+    Object.assign(own, headersOfContent(file, size, range));
+    outgoing.writeHead(range ? 206 : 200, own);
+    const { start, end } = range ?? { start: 0, end: size };
+    if (incoming.method === 'HEAD' || start === end) {
+      outgoing.end();
+      return;
+    }
+    const content = createReadStream(path, { start, end: end - 1, highWaterMark: readBytes });
+    const idle = setTimeout(() => outgoing.destroy(), idleMs);
+    const whole = setTimeout(() => outgoing.destroy(), transferMsMax);
+    outgoing.on('drain', () => idle.refresh());
+    try {
+      await pipeline(content, outgoing);
+    } finally {
+      clearTimeout(idle);
+      clearTimeout(whole);
+    }
+  }
+}
+
+function targetOf(target: string): { readonly path: string; readonly query: URLSearchParams } {
+  const mark = target.indexOf('?');
+  const path = mark < 0 ? target : target.slice(0, mark);
+  return { path, query: new URLSearchParams(mark < 0 ? '' : target.slice(mark + 1)) };
+}
+
+/** Undefined: it comes in chunks. */
+function lengthOf(incoming: IncomingMessage): number | undefined {
+  if (!hasBody(incoming)) return 0;
+  const length = incoming.headers['content-length'];
+  return length === undefined || incoming.headers['transfer-encoding'] !== undefined ? undefined : Number(length);
+}
+
+/** The body as it comes; the connection outlives it. Throws REQUEST_TIMEOUT, and MALFORMED_HTTP where the client left. */
+async function* arriving(incoming: IncomingMessage, idleMs: number, wholeMs: number): AsyncGenerator<Uint8Array> {
+  const chunks = incoming.iterator({ destroyOnReturn: false });
+  let fail: (why: Failure) => void = () => undefined;
+  const late = () => fail(new Failure('REQUEST_TIMEOUT', 'the content did not arrive in time; what came is kept'));
+  const idle = setTimeout(late, idleMs);
+  const whole = setTimeout(late, wholeMs);
+  try {
+    for (;;) {
+      const { promise, resolve, reject } = Promise.withResolvers<IteratorResult<Uint8Array>>();
+      fail = reject;
+      chunks
+        .next()
+        .then(resolve, (cause: unknown) =>
+          reject(new Failure('MALFORMED_HTTP', 'the body broke off; what came is kept', {}, { cause })),
+        );
+      const { done, value } = await promise;
+      if (done) return;
+      idle.refresh();
+      yield value;
+    }
+  } finally {
+    clearTimeout(idle);
+    clearTimeout(whole);
+  }
+}
+
+function receivedAnswer({ fileId, state, bytes, receivedBytes, sha256 }: StoredFile): Answer {
+  const body = { code: '0', message: 'OK', result: { fileId, state, bytes, receivedBytes, sha256 } };
+  return { status: 200, headers: {}, body: [JSON.stringify(body)] };
+}
+
+function headersOfContent({ name, sha256 }: StoredFile, size: number, range: ByteRange | undefined) {
+  const ending = name.toLowerCase().split('.').at(-1) ?? '';
+  const type = Object.hasOwn(contentTypes, ending) ? (contentTypes[ending] as string) : 'application/octet-stream';
+  const plain = name.replace(/[^\x20-\x7e]|["\\%/]/g, '_');
+  const exact = encodeURIComponent(name.toWellFormed()).replace(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16)}`);
+  return {
+    'Content-Type': type,
+    'Content-Disposition': `attachment; filename="${plain}"; filename*=UTF-8''${exact}`,
+    // What somebody sent us is no page of ours.
+    'Content-Security-Policy': "default-src 'none'; sandbox",
+    'Content-Length': range ? range.end - range.start : size,
+    ...(range ? { 'Content-Range': `bytes ${range.start}-${range.end - 1}/${size}` } : {}),
+    ...(sha256 === null ? {} : { 'Repr-Digest': `sha-256=:${Buffer.from(sha256, 'hex').toString('base64')}:` }),
+  };
+}

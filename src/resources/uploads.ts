@@ -1,0 +1,209 @@
+// Uploads: files that callers send, for loads to read. The bytes themselves go to the link of the record (http/files.ts).
+import { Type } from 'typebox';
+import type { StoredFile } from '../files/file_store.ts';
+import { missing } from '../files/parts.ts';
+import type { Category } from '../standard/endpoint.ts';
+import { uriOf } from '../standard/paths.ts';
+import {
+  type Context,
+  create,
+  created,
+  deleted,
+  found,
+  get,
+  list,
+  listed,
+  remove,
+  requireOnCollection,
+  segment,
+} from './context.ts';
+import { defined, nullable } from './fields.ts';
+
+/** An upload is kept so long. */
+const uploadLifetimeMs = 86_400_000;
+const nameCharactersMax = 255;
+
+const Timestamp = Type.String({ format: 'date-time' });
+const Name = Type.String({
+  minLength: 1,
+  maxLength: nameCharactersMax,
+  pattern: '^[^\\u0000-\\u001f\\u007f]*$',
+  description: 'What the file is called; its ending says what is in it, where a load is not told.',
+});
+const Bytes = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256 of the whole file, in hexadecimal.' });
+
+const UploadRecord = Type.Object({
+  uploadId: Type.String(),
+  name: Name,
+  state: Type.String({ description: '`receiving` until all bytes are here, then `ready`.' }),
+  bytes: nullable(Bytes),
+  receivedBytes: Type.Integer({ description: 'How many bytes are on the disk for good: from there it goes on.' }),
+  sha256: nullable(Sha256),
+  link: Type.Optional(
+    Type.String({
+      description:
+        'Where the bytes are to be sent by `PUT`, and once it is ready where they are read by `GET`; for an hour.',
+    }),
+  ),
+  expiresAt: Timestamp,
+  createdAt: Timestamp,
+  createdBy: Type.String(),
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+  version: Type.Integer(),
+  uri: Type.String(),
+});
+
+const time = (ms: number) => new Date(ms).toISOString();
+
+function record(file: StoredFile, context: Context) {
+  const { fileId, name, state, bytes, receivedBytes, sha256, createdBy } = file;
+  return {
+    uploadId: fileId,
+    name,
+    state,
+    bytes,
+    receivedBytes,
+    sha256,
+    link: context.files.link(file, state === 'ready' ? 'read' : 'write'),
+    expiresAt: time(file.expiresAt),
+    createdAt: time(file.createdAt),
+    createdBy,
+    updatedAt: time(file.updatedAt),
+    updatedBy: createdBy,
+    version: state === 'ready' ? 2 : 1,
+    uri: uriOf(context.call.version, [segment('uploads', fileId)]),
+  };
+}
+
+/** An upload is its user's, and of who owns that user. Throws FORBIDDEN, whether it is there or not. */
+export async function permittedUpload(uploadId: string, context: Context): Promise<StoredFile | undefined> {
+  const { access, call, files } = context;
+  const { principal } = call;
+  const found = await files.find(uploadId);
+  const file = found?.kind === 'upload' ? found : undefined;
+  const isOwn =
+    file !== undefined &&
+    access.decisions.isOwn(principal, { id: file.owner, name: file.createdBy, ...defined({ scopes: file.scopes }) });
+  const user = file && context.directory.users.get(file.owner);
+  // Asked of nothing too: how much is done for a refusal does not tell whether the upload is there.
+  const at = { category: 'users', path: [segment('users', user?.name ?? '')] };
+  const ownsUser = !isOwn && (await access.decisions.may(principal, 'own', at)) && user !== undefined;
+  if (!isOwn && !ownsUser) await requireOnCollection('own', 'uploads', context);
+  call.permitted = true;
+  return file;
+}
+
+export const uploads: Category<Context> = {
+  name: 'uploads',
+  singular: 'upload',
+  title: 'Uploads',
+  doc: 'Files that are sent to be loaded: the bytes go to the `link` of the record. They are kept for a day.',
+  parameter: 'uploadId',
+  idField: 'uploadId',
+  record: UploadRecord,
+  example: {
+    uploadId: '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+    name: 'flights.csv.gz',
+    state: 'receiving',
+    bytes: 1048576,
+    receivedBytes: 0,
+    sha256: null,
+    link: '/files/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d?expires=1769857200&signature=Yr8mDgW4Qw1b0uXzv2h1m3n4o5p6q7r8s9t0u1v2w3x',
+    expiresAt: '2026-02-01T10:00:00.000Z',
+    createdAt: '2026-01-31T10:00:00.000Z',
+    createdBy: 'ann',
+    updatedAt: '2026-01-31T10:00:00.000Z',
+    updatedBy: 'ann',
+    version: 1,
+    uri: '/api/v2/uploads/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  },
+  endpoints: [
+    list({
+      summary: 'Lists uploads in the order in which they were made.',
+      description: 'Those of the caller, or all, to who owns all uploads.',
+      permission: { privilege: 'own', on: 'parent', orWithin: true },
+      handle: async ({ page: { after, limit } }, context) => {
+        const { reach, principal } = context.call;
+        const owner = reach === 'within' ? principal.id : undefined;
+        const files = await context.files.list({ kind: 'upload', owner, after, limit: limit + 1 });
+        const page = files.slice(0, limit);
+        // A token that is confined is shown what it, or one like it, has made.
+        const mine = page.filter(
+          (file) => owner === undefined || principal.scopes === undefined || isSameScopes(file, principal.scopes),
+        );
+        return listed(
+          mine.map((file) => record(file, context)),
+          files.length > limit ? page.at(-1)?.fileId : undefined,
+        );
+      },
+    }),
+    get({
+      summary: 'Shows an upload, with a link that is good for an hour.',
+      permission: { privilege: 'own', on: 'target', orSelf: true },
+      handle: async ({ path }, context) => {
+        const uploadId = path.uploadId as string;
+        const file = await permittedUpload(uploadId, context);
+        if (!file) throw missing(uploadId);
+        return found(record(file, context));
+      },
+    }),
+    create({
+      summary: 'Begins an upload. Its bytes are then sent to `link` by `PUT`.',
+      description:
+        'One `PUT` takes all bytes, or each of several a part of them by `Content-Range`; `Content-Digest` is checked. One that broke off goes on from `receivedBytes`.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: ['FILE_QUOTA_EXCEEDED', 'BODY_TOO_LARGE'],
+      named: false,
+      nameOptional: true,
+      secretFields: ['link'],
+      body: Type.Object(
+        {
+          name: Type.Optional(Name),
+          bytes: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              maximum: Number.MAX_SAFE_INTEGER,
+              description: 'How many will be sent; there is room for them then.',
+            }),
+          ),
+          sha256: Type.Optional(Sha256),
+        },
+        { additionalProperties: false },
+      ),
+      example: { body: { name: 'flights.csv.gz', bytes: 1048576 } },
+      handle: async ({ body }, context) => {
+        const { principal, actor } = context.call;
+        const { name = 'upload', bytes, sha256 } = body;
+        const file = await context.files.create(
+          {
+            kind: 'upload',
+            owner: principal.id,
+            createdBy: principal.name,
+            scopes: principal.scopes,
+            name,
+            bytes,
+            sha256,
+            expiresInMs: uploadLifetimeMs,
+          },
+          actor,
+        );
+        const shown = record(file, context);
+        return created(shown, true, shown.uri);
+      },
+    }),
+    remove({
+      summary: 'Deletes an upload and what came of it.',
+      permission: { privilege: 'own', on: 'target', orSelf: true },
+      handle: async ({ path }, context) => {
+        const file = await permittedUpload(path.uploadId as string, context);
+        return deleted(file ? await context.files.remove(file.fileId, context.call.actor) : false);
+      },
+    }),
+  ],
+};
+
+function isSameScopes(file: StoredFile, scopes: unknown): boolean {
+  return JSON.stringify(file.scopes) === JSON.stringify(scopes);
+}

@@ -1,0 +1,131 @@
+// The store of files by itself, with a clock of its own: expiry, sweeping, adoption, and links that run out.
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { noTrail } from '../../src/access/audit.ts';
+import { FileStore } from '../../src/files/file_store.ts';
+import { openStore, type Store } from '../../src/store/store.ts';
+
+const dayMs = 86_400_000;
+let root: string;
+let store: Store;
+let files: FileStore;
+let now: number;
+const active = new Set(['ann', 'ben']);
+
+beforeEach(async () => {
+  now = 1_800_000_000_000;
+  root = await mkdtemp(join(tmpdir(), 'tabularium-files-'));
+  store = await openStore({ file: join(root, 'metadata.sqlite') });
+  files = new FileStore({
+    store,
+    directory: join(root, 'files'),
+    linkKey: Buffer.alloc(32, 7),
+    limits: { principalFileBytesMax: 1000, uploadBytesMax: 1000 },
+    trail: noTrail,
+    isActive: (userId) => active.has(userId),
+    clock: () => now,
+  });
+  await files.start();
+});
+afterEach(async () => {
+  await store.close();
+  await rm(root, { recursive: true, force: true });
+});
+
+const create = (more: object = {}) =>
+  files.create({ kind: 'upload', owner: 'ann', name: 'a.csv', expiresInMs: dayMs, ...more });
+const content = async function* (...texts: string[]) {
+  for (const text of texts) yield Buffer.from(text);
+};
+const onDisk = async () => (await readdir(join(root, 'files'))).sort();
+const queryOf = (link: string) => new URL(link, 'http://here').searchParams;
+
+test('what has expired is not found, and is swept with its bytes', async () => {
+  const short = await create({ expiresInMs: 1000 });
+  const long = await create();
+  for (const { fileId } of [short, long]) await files.append(fileId, content('ab', 'c'), { offset: 0 });
+  now += 1000;
+  assert.equal(await files.find(short.fileId), undefined);
+  assert.deepEqual(
+    (await files.list({ kind: 'upload', limit: 10 })).map(({ fileId }) => fileId),
+    [long.fileId],
+  );
+  await assert.rejects(files.append(short.fileId, content('x'), { offset: 0 }), { code: 'OBJECT_NOT_FOUND' });
+  await writeFile(join(root, 'files', 'nobody knows'), 'x');
+  assert.equal(await files.sweep(), 2);
+  assert.deepEqual(await onDisk(), [long.fileId]);
+  assert.equal(await files.sweep(), 0);
+});
+
+test('a link lasts an hour, and no longer than its file', async () => {
+  const { fileId, expiresAt } = await create();
+  const query = queryOf(files.link({ fileId, expiresAt }, 'write'));
+  now += 3_599_000;
+  assert.equal((await files.opened(fileId, 'write', query)).fileId, fileId);
+  await assert.rejects(files.opened(fileId, 'read', query), { code: 'FORBIDDEN' });
+  now += 1000;
+  await assert.rejects(files.opened(fileId, 'write', query), { code: 'FORBIDDEN' });
+  const short = await create({ expiresInMs: 10_000 });
+  assert.equal(queryOf(files.link(short, 'read')).get('expires'), String((now + 10_000) / 1000));
+  const gone = await create({ owner: 'carl' });
+  await assert.rejects(files.opened(gone.fileId, 'read', queryOf(files.link(gone, 'read'))), { code: 'FORBIDDEN' });
+});
+
+test('a finished file is moved in, and a second time is the same file', async () => {
+  const path = join(root, 'made');
+  const asked = { fileId: 'chosen', kind: 'export', owner: 'ben', name: 'r.ndjson', expiresInMs: dayMs } as const;
+  await writeFile(path, '{"a":1}\n');
+  const file = await files.adopt(path, asked);
+  assert.deepEqual([file.state, file.bytes, file.fileId], ['ready', 8, 'chosen']);
+  assert.equal(await readFile(files.pathOf('chosen'), 'utf8'), '{"a":1}\n');
+  await writeFile(path, '{"a":1}\n');
+  assert.deepEqual(await files.adopt(path, asked), file);
+  await assert.rejects(readFile(path), { code: 'ENOENT' });
+  await writeFile(path, 'x'.repeat(1000));
+  await assert.rejects(files.adopt(path, { ...asked, fileId: 'large' }), { code: 'FILE_QUOTA_EXCEEDED' });
+  assert.deepEqual(await onDisk(), ['chosen']);
+});
+
+test('a part that breaks off is kept, and the digest is of the whole also where another process goes on', async () => {
+  const { fileId } = await create();
+  const broken = async function* () {
+    yield Buffer.from('abc');
+    throw new Error('gone');
+  };
+  await assert.rejects(files.append(fileId, broken(), { offset: 0 }), { message: 'gone' });
+  assert.equal((await files.find(fileId))?.receivedBytes, 3);
+  // Bytes past those that the store knows of are no part of it.
+  await writeFile(files.pathOf(fileId), 'abcXYZ');
+  const again = new FileStore({
+    store,
+    directory: join(root, 'files'),
+    linkKey: Buffer.alloc(32, 7),
+    limits: { principalFileBytesMax: 1000, uploadBytesMax: 1000 },
+    trail: noTrail,
+    isActive: () => true,
+    clock: () => now,
+  });
+  const done = await again.append(fileId, content('de'), { offset: 3, end: 5, total: 5 });
+  assert.equal(await readFile(files.pathOf(fileId), 'utf8'), 'abcde');
+  assert.equal(done.sha256, '36bbe50ed96841d10443bcb670d6554f0a34b761be67ec9c4a8ad2c0c44ca42c');
+});
+
+test('an upload that is deleted while it is sent leaves nothing', async () => {
+  const { fileId } = await create();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const slow = async function* () {
+    yield Buffer.from('abc');
+    await promise;
+    yield Buffer.from('def');
+  };
+  const sent = files.append(fileId, slow(), { offset: 0 });
+  await new Promise((r) => setTimeout(r, 20));
+  assert.equal(await files.remove(fileId), true);
+  resolve();
+  await assert.rejects(sent, { code: 'OBJECT_NOT_FOUND' });
+  assert.deepEqual(await onDisk(), []);
+  assert.equal(await files.remove(fileId), false);
+});

@@ -1,0 +1,348 @@
+// Files by signed links, on a real server: parts that go on after a break, digests, ranges, links that are not good, quota, and what
+// two senders or a slow one meet.
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { readdir, symlink } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { newPerson } from '../access/people.ts';
+import { start, startProcess, type TestServer, uri } from '../server.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await start({ uploadBytesMax: 40_000_000, requestTimeoutMs: 1_000, headersTimeoutMs: 1_000 });
+});
+after(() => server.close());
+
+interface Upload {
+  readonly uploadId: string;
+  readonly link: string;
+  readonly state: string;
+  readonly bytes: number | null;
+  readonly receivedBytes: number;
+  readonly sha256: string | null;
+}
+
+const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
+const digestOf = (bytes: Uint8Array) => `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`;
+const begin = async (body: object = {}, on = server) =>
+  (await on.post('/api/v2/uploads', body)).is(201).result as unknown as Upload;
+const shown = async ({ uploadId }: Pick<Upload, 'uploadId'>, on = server) =>
+  (await on.get(uri`/uploads/${uploadId}`)).is(200).result as unknown as Upload;
+
+interface Sent {
+  readonly status: number;
+  readonly code: string;
+  readonly result: Partial<Upload>;
+}
+
+/** By the link alone: no credentials go with it. */
+async function put(link: string, bytes: Uint8Array, headers: Record<string, string> = {}, on = server): Promise<Sent> {
+  const reply = await on.send('PUT', link, { body: bytes, headers: { authorization: undefined, ...headers } });
+  return { status: reply.status, ...(JSON.parse(reply.text) as { code: string; result: Partial<Upload> }) };
+}
+
+async function download(link: string, headers: Record<string, string> = {}, method = 'GET') {
+  const reply = await fetch(`${server.url}${link}`, { method, headers });
+  return { status: reply.status, headers: reply.headers, bytes: Buffer.from(await reply.arrayBuffer()) };
+}
+
+const partOf = (bytes: Uint8Array, from: number, to: number, total: number | '*' = bytes.length) => ({
+  'content-range': `bytes ${from}-${to - 1}/${total}`,
+});
+
+/** Sends the head and some of the body, and waits until the server has taken it; the connection stays open. */
+async function half(link: string, bytes: Uint8Array, total: number, on = server) {
+  const socket = connect(on.port, '127.0.0.1');
+  socket.on('error', () => undefined);
+  socket.write(`PUT ${link} HTTP/1.1\r\nHost: here\r\nContent-Length: ${total}\r\n\r\n`);
+  socket.write(bytes);
+  await pause(50);
+  return socket;
+}
+
+/** Until so many bytes of an upload are kept. */
+async function kept(upload: Upload, bytes: number, on = server): Promise<void> {
+  for (let i = 0; i < 200; i++) {
+    if ((await shown(upload, on)).receivedBytes === bytes) return;
+    await pause(20);
+  }
+  assert.fail(`of ${bytes} bytes ${(await shown(upload, on)).receivedBytes} were kept`);
+}
+
+test('an upload is sent at once and read back', async () => {
+  const bytes = randomBytes(5_000_000);
+  const upload = await begin({ name: 'prüf "1".csv', bytes: bytes.length, sha256: sha256(bytes) });
+  assert.equal(upload.state, 'receiving');
+  const sent = await put(upload.link, bytes, { 'content-digest': digestOf(bytes) });
+  assert.deepEqual([sent.status, sent.result.state, sent.result.sha256], [200, 'ready', sha256(bytes)]);
+  const { link, state, receivedBytes } = await shown(upload);
+  assert.deepEqual([state, receivedBytes], ['ready', bytes.length]);
+  const read = await download(link);
+  assert.equal(read.status, 200);
+  assert.ok(read.bytes.equals(bytes));
+  assert.equal(read.headers.get('content-type'), 'text/csv; charset=utf-8');
+  assert.equal(
+    read.headers.get('content-disposition'),
+    `attachment; filename="pr_f _1_.csv"; filename*=UTF-8''pr%C3%BCf%20%221%22.csv`,
+  );
+  assert.equal(read.headers.get('repr-digest'), digestOf(bytes));
+  assert.equal((await put(upload.link, bytes)).code, 'CHANGE_NOT_SUPPORTED');
+  const head = await download(link, {}, 'HEAD');
+  assert.deepEqual([head.status, head.headers.get('content-length'), head.bytes.length], [200, '5000000', 0]);
+});
+
+test('an empty file, and one whose length is not said', async () => {
+  const empty = await begin();
+  assert.equal((await put(empty.link, Buffer.alloc(0))).result.state, 'ready');
+  assert.equal((await download((await shown(empty)).link)).bytes.length, 0);
+  const chunked = await begin();
+  const sent = await put(chunked.link, Buffer.from('abc'), {
+    'content-length': undefined as never,
+    'transfer-encoding': 'chunked',
+  });
+  assert.deepEqual([sent.result.state, sent.result.bytes], ['ready', 3]);
+});
+
+test('parts follow one another, and it can be asked how far it got', async () => {
+  const bytes = randomBytes(300_000);
+  const upload = await begin();
+  const first = await put(upload.link, bytes.subarray(0, 100_000), partOf(bytes, 0, 100_000, '*'));
+  assert.deepEqual([first.result.state, first.result.receivedBytes], ['receiving', 100_000]);
+  const asked = await put(upload.link, Buffer.alloc(0), { 'content-range': `bytes */${bytes.length}` });
+  assert.deepEqual([asked.status, asked.result.state, asked.result.receivedBytes], [200, 'receiving', 100_000]);
+  const gap = await put(upload.link, bytes.subarray(200_000), partOf(bytes, 200_000, 300_000));
+  assert.deepEqual([gap.status, gap.code, gap.result.receivedBytes], [400, 'FILE_OFFSET_INVALID', 100_000]);
+  await put(upload.link, bytes.subarray(100_000, 200_000), partOf(bytes, 100_000, 200_000, '*'));
+  const last = await put(upload.link, bytes.subarray(200_000), {
+    ...partOf(bytes, 200_000, 300_000),
+    'content-digest': digestOf(bytes.subarray(200_000)),
+  });
+  assert.deepEqual([last.result.state, last.result.sha256], ['ready', sha256(bytes)]);
+  const again = await put(upload.link, Buffer.alloc(0), { 'content-range': `bytes */${bytes.length}` });
+  assert.equal(again.result.state, 'ready');
+});
+
+test('what came before the connection broke is kept; the rest goes on from there', async () => {
+  const bytes = randomBytes(4_000_000);
+  const upload = await begin();
+  const socket = await half(upload.link, bytes.subarray(0, 2_500_000), bytes.length);
+  socket.destroy();
+  await kept(upload, 2_500_000);
+  const goOn = () => put(upload.link, bytes.subarray(2_500_000), partOf(bytes, 2_500_000, bytes.length));
+  let rest = await goOn();
+  // For a moment after its bytes are kept, the request that broke off has the upload to itself.
+  for (let i = 0; i < 50 && rest.code === 'CHANGE_IN_PROGRESS'; i++) {
+    await pause(20);
+    rest = await goOn();
+  }
+  assert.deepEqual([rest.status, rest.result.state, rest.result.sha256], [200, 'ready', sha256(bytes)]);
+});
+
+test('a PUT may take longer than other requests', async () => {
+  const upload = await begin();
+  const socket = await half(upload.link, Buffer.from('abc'), 6);
+  const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(data.toString())));
+  await pause(2_600);
+  socket.write('def');
+  assert.match(await answered, /^HTTP\/1\.1 200 /);
+  socket.destroy();
+  assert.equal((await shown(upload)).sha256, sha256(Buffer.from('abcdef')));
+});
+
+test('of two that send one upload at once, one is refused', async () => {
+  const bytes = randomBytes(100_000);
+  const upload = await begin();
+  const socket = await half(upload.link, bytes.subarray(0, 50_000), bytes.length);
+  const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(data.toString())));
+  assert.equal((await put(upload.link, randomBytes(100_000))).code, 'CHANGE_IN_PROGRESS');
+  socket.write(bytes.subarray(50_000));
+  assert.match(await answered, /^HTTP\/1\.1 200 /);
+  socket.destroy();
+  assert.equal((await shown(upload)).sha256, sha256(bytes));
+  const race = await begin();
+  const all = await Promise.all([1, 2, 3, 4].map(() => put(race.link, bytes)));
+  assert.equal(all.filter(({ status }) => status === 200).length, 1, JSON.stringify(all));
+});
+
+test('bytes that a digest does not stand for are not kept', async () => {
+  const bytes = randomBytes(10_000);
+  const upload = await begin({ sha256: sha256(bytes) });
+  const wrong = await put(upload.link, randomBytes(10_000), { 'content-digest': digestOf(bytes) });
+  assert.deepEqual([wrong.status, wrong.code, wrong.result.receivedBytes], [400, 'FILE_DIGEST_MISMATCH', 0]);
+  await put(upload.link, bytes.subarray(0, 4_000), partOf(bytes, 0, 4_000));
+  const part = await put(upload.link, randomBytes(6_000), {
+    ...partOf(bytes, 4_000, 10_000),
+    'content-digest': digestOf(bytes.subarray(4_000)),
+  });
+  assert.deepEqual([part.code, part.result.receivedBytes], ['FILE_DIGEST_MISMATCH', 4_000]);
+  assert.equal((await shown(upload)).receivedBytes, 4_000);
+  const announced = await put(upload.link, randomBytes(6_000), partOf(bytes, 4_000, 10_000));
+  assert.deepEqual([announced.code, announced.result.receivedBytes], ['FILE_DIGEST_MISMATCH', 0]);
+  assert.equal((await put(upload.link, bytes)).result.state, 'ready');
+  assert.equal((await put((await begin()).link, bytes, { 'content-digest': 'md5=:AAAA:' })).code, 'INVALID_PARAMETER');
+});
+
+test('parts that contradict themselves are refused', async () => {
+  const upload = await begin({ bytes: 10 });
+  const bytes = Buffer.from('0123456789');
+  const cases: [Uint8Array, string, string][] = [
+    [bytes, 'bytes 0-8/10', 'INVALID_PARAMETER'],
+    [bytes, 'bytes 9-0/10', 'INVALID_PARAMETER'],
+    [bytes, 'bytes 0-9/5', 'INVALID_PARAMETER'],
+    [bytes, 'lines 0-9/10', 'INVALID_PARAMETER'],
+    [bytes, 'bytes */10', 'BODY_NOT_ALLOWED'],
+    [bytes, 'bytes 0-9/12', 'FILE_OFFSET_INVALID'],
+  ];
+  for (const [body, range, code] of cases)
+    assert.equal((await put(upload.link, body, { 'content-range': range })).code, code, range);
+  assert.equal((await put(upload.link, bytes, { 'content-encoding': 'gzip' })).code, 'UNSUPPORTED_MEDIA_TYPE');
+  assert.equal((await put(upload.link, bytes)).result.state, 'ready');
+});
+
+test('ranges of a download', async () => {
+  const bytes = randomBytes(3_000_000);
+  const upload = await begin({ name: 'x.parquet' });
+  await put(upload.link, bytes);
+  const { link } = await shown(upload);
+  const etag = (await download(link, {}, 'HEAD')).headers.get('etag') as string;
+  assert.equal(etag, `"${sha256(bytes)}"`);
+  const cases: [string, number, number][] = [
+    ['bytes=0-0', 0, 1],
+    ['bytes=1000000-2999999', 1_000_000, 3_000_000],
+    ['bytes=2999990-99999999', 2_999_990, 3_000_000],
+    ['bytes=2999990-', 2_999_990, 3_000_000],
+    ['bytes=-5', 2_999_995, 3_000_000],
+    ['bytes=-99999999', 0, 3_000_000],
+  ];
+  for (const [range, from, to] of cases) {
+    const part = await download(link, { range, 'if-range': etag });
+    assert.deepEqual([part.status, part.headers.get('content-range')], [206, `bytes ${from}-${to - 1}/3000000`], range);
+    assert.ok(part.bytes.equals(bytes.subarray(from, to)), range);
+  }
+  for (const range of ['bytes=3000000-', 'bytes=-0']) {
+    const none = await download(link, { range });
+    assert.deepEqual([none.status, none.headers.get('content-range')], [416, 'bytes */3000000'], range);
+  }
+  for (const headers of [
+    { range: 'bytes=0-1,5-6' },
+    { range: 'bytes=5-2' },
+    { range: 'bytes=0-1', 'if-range': '"other"' },
+  ])
+    assert.equal((await download(link, headers)).status, 200, JSON.stringify(headers));
+  const same = await download(link, { 'if-none-match': etag });
+  assert.deepEqual([same.status, same.bytes.length], [304, 0]);
+});
+
+test('links that were not handed out for it are refused', async () => {
+  const upload = await begin();
+  await put(upload.link, Buffer.from('secret'));
+  const { link } = await shown(upload);
+  const other = await begin();
+  const [, query = ''] = link.split('?');
+  const later = link.replace(/expires=(\d+)/, (_, at: string) => `expires=${Number(at) + 1}`);
+  const forged = [
+    upload.link,
+    `/files/${upload.uploadId}`,
+    `/files/${other.uploadId}?${query}`,
+    later,
+    `${link}A`,
+    `${link}&expires=9999999999`,
+    link.replace(/signature=.*/, 'signature='),
+  ];
+  for (const one of forged) {
+    const read = await download(one);
+    assert.equal(read.status, 403, one);
+    assert.ok(!read.bytes.includes('secret'));
+  }
+  // What may be read may not be written.
+  assert.equal((await put(other.link.replace(/\?.*/, `?${query}`), Buffer.from('x'))).status, 403);
+  assert.equal((await put(link, Buffer.from('x'))).status, 403);
+  assert.equal((await download('/files/..%2froot.token')).status, 404);
+  assert.equal((await download(link, {}, 'DELETE')).status, 405);
+});
+
+test('an upload that was deleted is gone, link and all', async () => {
+  const upload = await begin();
+  await put(upload.link, Buffer.from('x'));
+  const { link } = await shown(upload);
+  (await server.delete(uri`/uploads/${upload.uploadId}`)).is(200, '0', { deleted: true });
+  assert.equal((await download(link)).status, 404);
+  assert.ok(!(await readdir(join(server.dataDirectory, 'files'))).includes(upload.uploadId));
+  (await server.delete(uri`/uploads/${upload.uploadId}`)).is(200, '0', { deleted: false });
+});
+
+test('one user does not see the uploads of another, who may own that user does', async () => {
+  const ann = await newPerson(server, 'ann', [['create', '/uploads']]);
+  const ben = await newPerson(server, 'ben', [['create', '/uploads']]);
+  const made = (await ann.post('/api/v2/uploads', { name: 'of ann' })).is(201).result as unknown as Upload;
+  const at = uri`/uploads/${made.uploadId}`;
+  (await ben.get(at)).is(403, 'FORBIDDEN');
+  (await ben.request('DELETE', at)).is(403, 'FORBIDDEN');
+  assert.deepEqual((await ben.get('/api/v2/uploads')).is(200).at('uploads'), []);
+  assert.equal((await ann.get('/api/v2/uploads')).is(200).at('uploads', 0, 'uploadId'), made.uploadId);
+  (await server.post('/api/v2/users/ben/grants', { privilege: 'own', on: '/api/v2/users/ann' })).is(201);
+  (await ben.get(at)).is(200, '0', { name: 'of ann', createdBy: 'ann' });
+  (await server.patch('/api/v2/users/ann', { disabled: true })).is(200);
+  assert.equal((await put(made.link, Buffer.from('x'))).code, 'FORBIDDEN');
+});
+
+test('a full disk is said, and the upload goes on once there is room', async () => {
+  const upload = await begin();
+  await symlink('/dev/full', join(server.dataDirectory, 'files', upload.uploadId));
+  const sent = await put(upload.link, randomBytes(3_000_000));
+  assert.deepEqual([sent.status, sent.code], [503, 'STORAGE_FULL']);
+  assert.equal((await shown(upload)).state, 'receiving');
+});
+
+test('an upload may be so large, and no larger', async () => {
+  (await server.post('/api/v2/uploads', { bytes: 40_000_001 })).is(400, 'BODY_TOO_LARGE');
+  const upload = await begin();
+  assert.equal(
+    (await put(upload.link, Buffer.from('x'), { 'content-range': 'bytes 0-0/40000001' })).code,
+    'BODY_TOO_LARGE',
+  );
+});
+
+test('the files of one principal have a quota', async () => {
+  const small = await start({ principalFileBytesMax: 1_000_000 });
+  try {
+    (await small.post('/api/v2/uploads', { bytes: 1_000_001 })).is(400, 'FILE_QUOTA_EXCEEDED');
+    const first = await begin({ bytes: 600_000 }, small);
+    (await small.post('/api/v2/uploads', { bytes: 600_000 })).is(400, 'FILE_QUOTA_EXCEEDED');
+    const second = await begin({}, small);
+    const chunked = { 'content-length': undefined as never, 'transfer-encoding': 'chunked' };
+    assert.equal((await put(second.link, randomBytes(500_000), chunked, small)).code, 'FILE_QUOTA_EXCEEDED');
+    assert.equal((await put(second.link, randomBytes(500_000), {}, small)).code, 'FILE_QUOTA_EXCEEDED');
+    (await small.delete(uri`/uploads/${first.uploadId}`)).is(200);
+    assert.equal((await put(second.link, randomBytes(500_000), {}, small)).result.state, 'ready');
+  } finally {
+    await small.close();
+  }
+});
+
+test('after a kill, an upload goes on where it stood, and nothing is left over', async () => {
+  const bytes = randomBytes(3_000_000);
+  let own = await startProcess();
+  const { dataDirectory } = own;
+  const upload = await begin({}, own);
+  const deleted = await begin({}, own);
+  await put(upload.link, bytes.subarray(0, 1_000_000), partOf(bytes, 0, 1_000_000), own);
+  await put(deleted.link, bytes.subarray(0, 10), {}, own);
+  const socket = await half(deleted.link.replace(/.*/, upload.link), bytes.subarray(0, 500_000), 3_000_000, own);
+  own.child.kill('SIGKILL');
+  await own.exited;
+  socket.destroy();
+  await symlink('/dev/null', join(dataDirectory, 'files', 'left over'));
+  own = await startProcess([], dataDirectory);
+  try {
+    assert.deepEqual((await readdir(join(dataDirectory, 'files'))).sort(), [upload.uploadId, deleted.uploadId].sort());
+    const { receivedBytes, link } = await shown(upload, own);
+    const rest = await put(link, bytes.subarray(receivedBytes), partOf(bytes, receivedBytes, bytes.length), own);
+    assert.deepEqual([rest.status, rest.result.sha256], [200, sha256(bytes)]);
+  } finally {
+    await own.close();
+  }
+});
