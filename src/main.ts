@@ -21,6 +21,7 @@ import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import type { Engine } from './engines/engine.ts';
 import { measureLoad } from './engines/warehouse_load.ts';
 import { Warehouses } from './engines/warehouses.ts';
+import type { FileStore } from './files/file_store.ts';
 import { openFiles, startFiles } from './files/open_files.ts';
 import { Api, type Gate } from './http/call.ts';
 import { networkOf } from './http/client_address.ts';
@@ -215,7 +216,7 @@ async function transportOf(settings: Settings): Promise<Transport> {
 
 /** Every part, made and told of the others; nothing runs yet. */
 function assemble(ground: Ground, opened: OpenedAccess) {
-  const { settings, store, observe, spoolDirectory, resultsDirectory, hooks } = ground;
+  const { settings, store, observe, resultsDirectory, hooks } = ground;
   const { access, directory, audit: trail } = opened;
   const warehouses = warehousesOf(ground, () => catalog);
   const catalog: Catalog = new Catalog({
@@ -250,12 +251,12 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
   const { decisions } = access;
   const names = new KnownNames({ catalog, decisions });
-  const { pageBytesMax } = settings;
   const shared = { catalog, warehouses, decisions, trail, observe, keys: opened.idempotencyKeys };
-  const queries: Queries = new Queries({ ...shared, directory, names, caps, history, spoolDirectory, pageBytesMax });
+  const queries: Queries = new Queries({ ...shared, directory, names, caps, history, ...paging(ground) });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps });
-  const loads = new Loads({ ...shared, store, files: new LoadFiles({ ...ground.loading, spoolDirectory }) });
   const exports = new Exports({ queries, tasks, directory, ...ground, hosts: ground.exportHosts });
+  const files = openFiles(ground, opened);
+  const loads = new Loads({ ...shared, store, files: loadFiles(ground, files), fileStore: files });
   const services: Services = {
     exports,
     ...opened,
@@ -271,7 +272,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     loads,
     submitLoad: (task, credentials) => submitLoad({ tasks, store, secrets: ground.secrets }, task, credentials),
     rows: new Rows({ ...shared, queries }),
-    files: openFiles(ground, opened),
+    files,
     warehouseDefaults: warehouseDefaults(settings),
   };
   return { services, statistics: new StatisticsRefresher({ catalog, warehouses, observe }) };
@@ -291,6 +292,11 @@ function warehousesOf(ground: Ground, catalog: () => Catalog): Warehouses {
     observe,
   });
 }
+
+const paging = ({ settings: { pageBytesMax }, spoolDirectory }: Ground) => ({ spoolDirectory, pageBytesMax });
+
+const loadFiles = ({ loading, spoolDirectory }: Ground, files: FileStore) =>
+  new LoadFiles({ ...loading, spoolDirectory, files });
 
 function tellAccess(catalog: Catalog, { access, directory }: OpenedAccess): void {
   catalog.onChange((event) => {

@@ -1,13 +1,15 @@
 // Where data to be loaded comes from, made a plain file that the engine may read: a file in a directory that the settings allow, or
 // fetched from a host that they allow; unpacked where it is compressed. What is made for a load is gone when it ended.
 import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, realpath, rm, stat } from 'node:fs/promises';
+import { link, mkdir, realpath, rm, stat } from 'node:fs/promises';
 import { isAbsolute, join, sep } from 'node:path';
 import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import type { DataFormat } from '../engines/load.ts';
+import type { FileStore, StoredFile } from '../files/file_store.ts';
 import { newId } from '../model/ids.ts';
+import type { Principal } from '../model/principal.ts';
 import { get, unavailable, urlOf } from '../outbound/fetching.ts';
 import type { HostRules } from '../outbound/host_rules.ts';
 import { type ObjectStoreCredentials, type ObjectStorePlace, openObjectStore } from '../outbound/object_store.ts';
@@ -24,6 +26,8 @@ export interface LoadSource {
   readonly path?: string | undefined;
   readonly url?: string | undefined;
   readonly s3?: S3Source | undefined;
+  /** Id of an upload of the caller. */
+  readonly upload?: string | undefined;
 }
 
 export interface LoadFileOptions {
@@ -35,9 +39,11 @@ export interface LoadFileOptions {
   readonly hosts: HostRules;
   /** For all of a file. */
   readonly fetchMs: number;
+  readonly files: Pick<FileStore, 'find' | 'pathOf' | 'remove'>;
 }
 
 export interface PrepareOptions {
+  readonly principal: Principal;
   readonly credentials?: ObjectStoreCredentials | undefined;
   readonly signal: AbortSignal;
 }
@@ -74,7 +80,7 @@ export function kindByName(name: string): {
 }
 
 /** What a source is called, without where it is. */
-export function nameOfSource({ path, url, s3 }: LoadSource): string {
+function nameOfSource({ path, url, s3 }: LoadSource): string {
   const whole = path ?? s3?.key ?? (url === undefined ? '' : urlOf(url).pathname);
   return whole.split('/').at(-1) as string;
 }
@@ -87,24 +93,55 @@ export class LoadFiles {
   }
 
   /** Throws INVALID_PARAMETER where the source is none that could be used, as far as that can be said at once. */
-  async check(source: LoadSource): Promise<void> {
+  async check(source: LoadSource, principal: Principal): Promise<{ readonly name: string }> {
+    if (source.upload !== undefined) return this.#upload(source.upload, principal);
     if (source.path !== undefined) await this.#found(source.path);
     if (source.url !== undefined) this.#options.hosts.check(urlOf(source.url));
     if (source.s3) (await openObjectStore(source.s3, undefined, this.#options.hosts)).close();
+    return { name: nameOfSource(source) };
   }
 
   /** The file to load. To be removed by who asked. */
   async prepare(source: LoadSource, compression: Compression, options: PrepareOptions): Promise<PreparedFile> {
     const found =
-      source.path === undefined
-        ? await this.#fetched(source, options)
-        : { path: await this.#found(source.path), remove: async () => {} };
+      source.path !== undefined
+        ? { path: await this.#found(source.path), remove: async () => {} }
+        : source.upload !== undefined
+          ? await this.#linked(source.upload, options.principal)
+          : await this.#fetched(source, options);
     if (compression === 'none') return { ...found, bytes: await this.#size(found.path) };
     try {
       return await this.#unpacked(found.path, compression, options.signal);
     } finally {
       await found.remove();
     }
+  }
+
+  /** Used up: it is not kept for the rest of its day. */
+  async removeUpload(uploadId: string): Promise<void> {
+    await this.#options.files.remove(uploadId);
+  }
+
+  /** What is another's is as what is not there. */
+  async #upload(uploadId: string, principal: Principal): Promise<StoredFile> {
+    const file = await this.#options.files.find(uploadId);
+    const isTheirs =
+      file?.kind === 'upload' &&
+      file.owner === principal.id &&
+      (principal.scopes === undefined || JSON.stringify(principal.scopes) === JSON.stringify(file.scopes));
+    if (isTheirs && file.state === 'ready') return file;
+    const message = isTheirs ? 'is an upload that is not whole yet' : 'names no upload of the caller';
+    throw new Failure('INVALID_PARAMETER', `/source/upload ${message}`, {
+      violations: [{ pointer: '/source/upload', rule: 'upload', message }],
+    });
+  }
+
+  /** The engine reads the spool; a link costs nothing. */
+  async #linked(uploadId: string, principal: Principal) {
+    const { fileId } = await this.#upload(uploadId, principal);
+    const path = await this.spoolPath();
+    await link(this.#options.files.pathOf(fileId), path);
+    return { path, remove: () => rm(path, { force: true }) };
   }
 
   async #fetched(source: LoadSource, { credentials, signal }: PrepareOptions) {

@@ -20,7 +20,7 @@ interface LoadSettings {
 export async function loadingOf(
   settings: LoadSettings,
   dataDirectory: string,
-): Promise<Omit<LoadFileOptions, 'spoolDirectory'>> {
+): Promise<Omit<LoadFileOptions, 'spoolDirectory' | 'files'>> {
   return {
     directories: await directoriesOutside(dataDirectory, settings.loadDirectories),
     bytesMax: settings.loadFileBytesMax,

@@ -8,18 +8,22 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { CsvOptions, DataFormat, LoadColumn, LoadDone, LoadWork } from '../engines/load.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
+import type { FileStore } from '../files/file_store.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import type { CatalogSpec, TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
+import { codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Segment } from '../standard/paths.ts';
 import type { Store } from '../store/store.ts';
-import { type Compression, kindByName, type LoadFiles, type LoadSource, nameOfSource } from './load_files.ts';
+import { type Compression, kindByName, type LoadFiles, type LoadSource } from './load_files.ts';
 
 export const loadTableTask = 'load_table';
 /** Of the rows that were left out, a result shows so many. */
 const shownRejectsMax = 100;
+/** The file of all of them is kept so long. */
+export const rejectsLifetimeMs = 86_400_000;
 const rejectsLookBytes = 1024 * 1024;
 
 /** What a caller asks for. */
@@ -52,6 +56,8 @@ export interface LoadResult {
   /** It was done before, under its label: nothing was done now. */
   readonly repeated: boolean;
   readonly rejectedRows: readonly unknown[];
+  /** All of them, one JSON object a line; null where there is none. */
+  readonly rejectsFileId: string | null;
 }
 
 export interface LoadRun {
@@ -74,6 +80,7 @@ interface Parts {
   readonly observe: Observe;
   readonly store: Store;
   readonly files: LoadFiles;
+  readonly fileStore: Pick<FileStore, 'adopt'>;
 }
 
 export class Loads {
@@ -87,8 +94,8 @@ export class Loads {
   async request(path: readonly Segment[], asked: LoadAsked, principal: Principal): Promise<LoadRequest> {
     const [root, , table] = (await this.#parts.catalog.require(path)) as Chain;
     await this.#requireUse(root.spec.warehouse, principal);
-    await this.#parts.files.check(asked.source);
-    const byName = kindByName(nameOfSource(asked.source));
+    const { name } = await this.#parts.files.check(asked.source, principal);
+    const byName = kindByName(name);
     const format = asked.format ?? byName.format;
     if (format === undefined) throw wrong('/format', 'is required: the name of the file does not say it');
     const compression = asked.compression ?? byName.compression;
@@ -104,8 +111,8 @@ export class Loads {
   /** All or nothing; once, however often it is run with the same task or label. */
   async run(request: LoadRequest, run: LoadRun): Promise<LoadResult> {
     const chain = await this.#authorised(request, run.principal);
-    const known = await this.#labelled(request);
-    if (known) return { ...known, repeated: true };
+    const known = await this.#known(request, run.taskId);
+    if (known) return known;
     const file = await this.#parts.files.prepare(request.source, request.compression, run);
     const rejectsPath = await this.#parts.files.spoolPath();
     try {
@@ -116,8 +123,11 @@ export class Loads {
         bytes: file.bytes,
         dryRun: request.dryRun ?? false,
         rejectedRows: done.rowsRejected === 0 ? [] : await firstLines(rejectsPath),
+        rejectsFileId: done.rowsRejected === 0 ? null : await this.#keepRejects(rejectsPath, request, run),
       };
-      await this.#keepLabel(request, run.taskId, result);
+      await this.#keep(request, run.taskId, result);
+      const { upload } = request.source;
+      if (upload !== undefined && !result.dryRun) await this.#parts.files.removeUpload(upload);
       return result;
     } finally {
       await file.remove();
@@ -187,24 +197,44 @@ export class Loads {
     });
   }
 
-  async #labelled({ tableId, label, dryRun }: LoadRequest): Promise<LoadResult | undefined> {
-    if (label === undefined || dryRun) return undefined;
-    const row = await this.#parts.store.db
-      .selectFrom('load_labels')
-      .select('result')
-      .where('table_id', '=', tableId)
-      .where('label', '=', label)
-      .executeTakeFirst();
-    return row && (JSON.parse(row.result) as LoadResult);
+  async #keepRejects(path: string, request: LoadRequest, { taskId, principal }: LoadRun): Promise<string | null> {
+    const adopted = this.#parts.fileStore.adopt(path, {
+      kind: 'rejects',
+      fileId: taskId,
+      owner: principal.id,
+      createdBy: principal.name,
+      scopes: principal.scopes,
+      name: `${request.path.at(-1)?.name}-rejected.ndjson`,
+      expiresInMs: rejectsLifetimeMs,
+    });
+    try {
+      return (await adopted).fileId;
+    } catch (error) {
+      // The rows are in: that there is no room for the file of the others does not undo it.
+      if (error instanceof Failure && codes[error.code].status < 500) return null;
+      throw error;
+    }
   }
 
-  async #keepLabel({ tableId, label, dryRun }: LoadRequest, taskId: string, result: LoadResult): Promise<void> {
-    if (label === undefined || dryRun) return;
+  /** What was done before under the label, or by the task before a crash: an upload that was used up is gone then. */
+  async #known({ tableId, label, dryRun }: LoadRequest, taskId: string): Promise<LoadResult | undefined> {
+    if (dryRun) return undefined;
+    const row = await this.#parts.store.db
+      .selectFrom('load_labels')
+      .select(['result', 'task_id'])
+      .where('table_id', '=', tableId)
+      .where('label', '=', keyOf(label, taskId))
+      .executeTakeFirst();
+    return row && { ...(JSON.parse(row.result) as LoadResult), repeated: row.task_id !== taskId };
+  }
+
+  async #keep({ tableId, label, dryRun, source }: LoadRequest, taskId: string, result: LoadResult): Promise<void> {
+    if (dryRun || (label === undefined && source.upload === undefined)) return;
     await this.#parts.store.db
       .insertInto('load_labels')
       .values({
         table_id: tableId,
-        label,
+        label: keyOf(label, taskId),
         task_id: taskId,
         result: JSON.stringify({ ...result, repeated: false }),
         created_at: Date.now(),
@@ -213,6 +243,9 @@ export class Loads {
       .execute();
   }
 }
+
+const keyOf = (label: string | undefined, taskId: string) =>
+  label === undefined ? `task/${taskId}` : `label/${label}`;
 
 function wrong(pointer: string, message: string): Failure {
   return new Failure('INVALID_PARAMETER', `${pointer} ${message}`, {

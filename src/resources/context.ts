@@ -12,7 +12,7 @@ import type { LoadSubmit } from '../jobs/load_table.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Exports } from '../query/exports.ts';
 import type { QueryHistory } from '../query/history.ts';
-import type { Loads } from '../query/loads.ts';
+import { type Loads, rejectsLifetimeMs } from '../query/loads.ts';
 import type { Queries } from '../query/queries.ts';
 import type { Rows } from '../query/rows.ts';
 import type { QuerySubmitter } from '../query/submit.ts';
@@ -85,19 +85,22 @@ export const deleted = (was: boolean): Deleted => ({ outcome: 'deleted', deleted
 export const done = (result: RecordBody): Done => ({ outcome: 'done', result });
 
 export function accepted(task: TaskRecord, context: Context): Accepted {
-  const record = taskRecord(task, context.call.version);
+  const record = taskRecord(task, context);
   return { outcome: 'accepted', task: record, uri: record.uri };
 }
 
-/** A task as callers see it (rest-standard B5). `firstPage`: where the rows of a query are. */
-export function taskRecord(task: TaskRecord, version: string) {
-  const uri = uriOf(version, [{ category: 'tasks', name: task.taskId }]);
+/** A task as callers see it (rest-standard B5). `firstPage`: where the rows of a query are; `rejectsLink`: those a load left out. */
+export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'call' | 'files'>) {
+  const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
   const { principal: _principal, ...shown } = task;
   const { submittedAt, submittedBy, startedAt, endedAt, result } = shown;
+  const { rejectsFileId: fileId } = (result ?? {}) as { rejectsFileId?: string | null };
+  const rejects = fileId && endedAt ? { fileId, expiresAt: Date.parse(endedAt) + rejectsLifetimeMs } : undefined;
   const paged = typeof result === 'object' && result !== null && 'pageCount' in result;
   return {
     ...shown,
     ...(paged ? { firstPage: `${uri}/pages/0` } : {}),
+    ...(rejects ? { rejectsLink: files.link(rejects, 'read') } : {}),
     createdAt: submittedAt,
     createdBy: submittedBy,
     updatedAt: endedAt ?? startedAt ?? submittedAt,

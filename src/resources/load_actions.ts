@@ -46,6 +46,13 @@ const Source = Type.Object(
       }),
     ),
     s3: Type.Optional(S3),
+    upload: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        description: 'Id of an upload of the caller; it is gone when it was loaded.',
+      }),
+    ),
     path: Type.Optional(
       Type.String({
         minLength: 1,

@@ -56,6 +56,9 @@ const TaskRecordSchema = Type.Object({
   firstPage: Type.Optional(
     Type.String({ description: 'Of a query that succeeded: URI of the first page of its rows.' }),
   ),
+  rejectsLink: Type.Optional(
+    Type.String({ description: 'Where the rows that a load left out are read, one JSON object a line; for an hour.' }),
+  ),
   error: nullable(Type.Object({ code: Type.String(), message: Type.String(), result: Type.Optional(Type.Unknown()) })),
   createdAt: Timestamp,
   createdBy: Type.String(),
@@ -132,7 +135,7 @@ export const tasks: Category<Context> = {
         const shown = found.slice(0, page.limit);
         const next = found.length > page.limit ? shown.at(-1)?.taskId : undefined;
         return listed(
-          shown.map((task) => taskRecord(task, context.call.version)),
+          shown.map((task) => taskRecord(task, context)),
           next,
         );
       },
@@ -153,7 +156,7 @@ export const tasks: Category<Context> = {
             ? await context.tasks.get(taskId)
             : await context.tasks.wait(taskId, waitSeconds * 1000, context.call.signal);
         if (!task) throw taskMissing(taskId);
-        return found(taskRecord(task, context.call.version));
+        return found(taskRecord(task, context));
       },
     }),
     remove({
@@ -178,7 +181,7 @@ export const tasks: Category<Context> = {
         await permitTask('operate', path.taskId as string, context);
         const task = await context.tasks.cancel(path.taskId as string, context.call.actor);
         if (!task) throw taskMissing(path.taskId as string);
-        return done(taskRecord(task, context.call.version));
+        return done(taskRecord(task, context));
       },
     }),
   ],

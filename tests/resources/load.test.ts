@@ -51,7 +51,15 @@ const csv = 'id,name\n1,ann\n2,bob\n';
 test('a file comes in by its name, packed or not, and the record of the task says what was done', async () => {
   const name = await table({ id: 'BIGINT', name: 'STRING' });
   const result = await loaded(name, { source: { path: put('a.csv', csv) } });
-  const done = { rowsLoaded: 2, rowsRejected: 0, bytes: csv.length, dryRun: false, repeated: false, rejectedRows: [] };
+  const done = {
+    rowsLoaded: 2,
+    rowsRejected: 0,
+    bytes: csv.length,
+    dryRun: false,
+    repeated: false,
+    rejectedRows: [],
+    rejectsFileId: null,
+  };
   assert.deepEqual(result, done);
   assert.deepEqual(await loaded(name, { source: { path: put('a*?.csv.gz', gzipSync(csv)) }, mode: 'replace' }), done);
   assert.deepEqual(await loaded(name, { source: { path: put('a.csv.zst', zstdCompressSync(csv)) } }), done);

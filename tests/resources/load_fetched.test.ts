@@ -97,6 +97,25 @@ test('a source that fails leaves the table as it was', async () => {
   assert.equal(await count(), 2);
 });
 
+test('an upload is loaded once, by its owner, and is gone then; the rows left out are a file', async () => {
+  const text = `${csv}x,c\n`;
+  const upload = (await server.post('/api/v2/uploads', { name: 'people.csv', bytes: text.length })).is(201);
+  const source = { upload: upload.at<string>('uploadId') };
+  (await post({ source })).is(400, 'INVALID_PARAMETER');
+  (await post({ source: { upload: 'none' }, format: 'csv' })).is(400, 'INVALID_PARAMETER');
+  const sent = await server.send('PUT', upload.at('link'), { body: text, headers: { 'content-type': undefined } });
+  assert.equal(sent.status, 200, sent.text);
+  const reply = await load({ source, errorsMax: 1 });
+  assert.equal(reply.at('state'), 'succeeded', reply.text);
+  assert.partialDeepStrictEqual(reply.at('result'), { rowsLoaded: 2, rowsRejected: 1 });
+  const rejected = await server.send('GET', reply.at('rejectsLink'));
+  assert.equal(rejected.status, 200);
+  assert.partialDeepStrictEqual(JSON.parse(rejected.text), { row: 3, column: 'id', text: 'x,c' });
+  (await server.get(upload.at('uri'))).is(404, 'OBJECT_NOT_FOUND');
+  (await post({ source })).is(400, 'INVALID_PARAMETER');
+  assert.equal(await count(), 2);
+});
+
 test('an object of a store is loaded; its keys are shown nowhere and kept no longer than the task', async () => {
   const place = { endpoint: store.endpoint, region: 'us-east-1', bucket: store.bucket, pathStyle: true };
   const rules = new HostRules(['127.0.0.1']);
