@@ -270,7 +270,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     submitter,
     history,
     loads,
-    submitLoad: (task, credentials) => submitLoad({ tasks, store, secrets: ground.secrets }, task, credentials),
+    submitLoad: submitLoad({ tasks, store, trail, secrets: ground.secrets }),
     rows: new Rows({ ...shared, queries }),
     files,
     warehouseDefaults: warehouseDefaults(settings),

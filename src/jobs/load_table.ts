@@ -1,8 +1,10 @@
 // A file into a table as a task. It happens once, however often a crash makes it run: the task's id, or its label, is its step.
 // The credentials of an object store are kept sealed beside the task, until it has ended.
 import type { Kysely } from 'kysely';
+import type { Trail } from '../access/audit.ts';
 import type { Directory } from '../access/directory.ts';
 import type { Secrets } from '../access/secrets.ts';
+import type { Actor } from '../model/principal.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import { type LoadRequest, type Loads, loadTableTask } from '../query/loads.ts';
 import { codes } from '../standard/codes.ts';
@@ -20,25 +22,30 @@ const secretOf = (taskId: string) => `load/${taskId}`;
 
 export type LoadSubmit = (
   task: Omit<TaskRequest, 'type'>,
+  actor: Actor,
   credentials: ObjectStoreCredentials | undefined,
 ) => Promise<TaskRecord>;
 
-/** The task and what it must not show, or neither. */
-export async function submitLoad(
-  parts: { readonly tasks: Tasks; readonly store: Store; readonly secrets: SecretStore },
-  task: Omit<TaskRequest, 'type'>,
-  credentials: ObjectStoreCredentials | undefined,
-): Promise<TaskRecord> {
-  const { tasks, store, secrets } = parts;
-  const request = { ...task, type: loadTableTask };
-  if (!credentials) return tasks.submit(request);
-  const made = await store.transaction(async (tx) => {
-    const submitted = await tasks.submit(request, tx);
-    await secrets.put(secretOf(submitted.taskId), JSON.stringify(credentials), tx as Kysely<Schema>);
-    return submitted;
-  });
-  tasks.notify();
-  return made;
+/** The task, its line in the trail, and what it must not show, or none of them. */
+export function submitLoad(parts: {
+  readonly tasks: Tasks;
+  readonly store: Store;
+  readonly secrets: SecretStore;
+  readonly trail: Trail;
+}): LoadSubmit {
+  const { tasks, store, secrets, trail } = parts;
+  return async (task, actor, credentials) => {
+    const { tableId } = task.request as LoadRequest;
+    const made = await store.transaction(async (tx) => {
+      const submitted = await tasks.submit({ ...task, type: loadTableTask }, tx);
+      const { taskId } = submitted;
+      if (credentials) await secrets.put(secretOf(taskId), JSON.stringify(credentials), tx as Kysely<Schema>);
+      await trail.append(tx, actor, { outcome: '0', objectId: tableId, details: { taskId } });
+      return submitted;
+    });
+    tasks.notify();
+    return made;
+  };
 }
 
 export function loadTableKind(parts: {

@@ -194,6 +194,6 @@ export const loadTable = (pathOf: (path: PathParameters) => Segment[]) =>
       const options = await taskOptions(body as Body, context);
       const target = uriOf(version, segments);
       const task = { principal, guard: actor.guard, target, request, ...options };
-      return accepted(await context.submitLoad(task, credentials), context);
+      return accepted(await context.submitLoad(task, actor, credentials), context);
     },
   });
