@@ -274,6 +274,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     rows: new Rows({ ...shared, queries }),
     files,
     warehouseDefaults: warehouseDefaults(settings),
+    undropSeconds: settings.undropSeconds,
   };
   return { services, statistics: new StatisticsRefresher({ catalog, warehouses, observe }) };
 }
@@ -324,7 +325,10 @@ async function startBackground(
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
   };
-  const recover = guarded('recovery', () => catalog.recover());
+  const recover = guarded('recovery', async () => {
+    await catalog.recover();
+    await catalog.purge();
+  });
   const sweep = guarded('sweep', () =>
     Promise.all([tasks.sweep(), services.exports.sweep(), idempotencyKeys.sweep(), audit.sweep()]),
   );

@@ -2,6 +2,7 @@
 // docs/configuration.md all come from it. settings.ts reads it; what a setting does is up to whom main.ts hands it to.
 import { GiB, KiB, MiB, type Setting, TiB } from './setting.ts';
 import { callerSettings } from './settings_of_callers.ts';
+import { dataSettings } from './settings_of_data.ts';
 import { outsideSettings } from './settings_of_outside.ts';
 
 export const sections = [
@@ -9,6 +10,7 @@ export const sections = [
   'Demo',
   'Limits of HTTP',
   'Limits of callers',
+  'Data',
   'Queries and tasks',
   'Defaults of warehouses',
   'Commands',
@@ -268,6 +270,7 @@ export const settings = define({
     default: 7,
     doc: 'How long the record and the result of an ended task are kept.',
   },
+  ...dataSettings,
   ...outsideSettings,
   queryHistoryMax: {
     section: 'Queries and tasks',

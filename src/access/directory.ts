@@ -15,6 +15,8 @@ interface Changed {
   readonly category: string;
   readonly objectId: string;
   readonly object?: { readonly id: string; readonly name: string; readonly spec: unknown };
+  /** Gone for now: what was granted on it stays, and counts for nothing meanwhile. */
+  readonly kept?: true;
 }
 
 export class Directory {
@@ -28,6 +30,8 @@ export class Directory {
   readonly #membersOfRole = new Map<string, Set<string>>();
   readonly #grants = new Map<string, Map<string, Grant>>();
   readonly #grantsByPlace = new GrantsByPlace();
+  /** Objects that were dropped and can come back. */
+  readonly #kept = new Set<string>();
   /** By the user or role that has it; worked out when it is asked for. */
   readonly #granted = new Map<string, Granted>();
   readonly #rights = new WeakMap<Principal, Rights>();
@@ -51,6 +55,7 @@ export class Directory {
     await rows.members((roleId, userId) => this.#join(roleId, userId));
     await rows.grants((grant) => this.#enter(grant));
     await rows.tokens((token) => this.tokens.set(token.digest, token));
+    await rows.kept((id) => this.#kept.add(id));
     this.#rightsChanged();
   }
 
@@ -114,10 +119,12 @@ export class Directory {
   }
 
   /** An object of the catalog was made, changed or dropped. Categories that are not of access only lose their grants. */
-  changed({ category, objectId, object }: Changed): void {
+  changed({ category, objectId, object, kept }: Changed): void {
     if (category === 'users') this.#userChanged(objectId, object);
     else if (category === 'roles') this.#roleChanged(objectId, object);
-    if (!object) this.#objectGone(objectId);
+    if (kept) this.#keep(objectId, true);
+    else if (!object) this.#objectGone(objectId);
+    else if (this.#kept.has(objectId)) this.#keep(objectId, false);
   }
 
   granted(grant: Grant): void {
@@ -162,12 +169,26 @@ export class Directory {
       if (!grants || grants.size === 0) continue;
       let granted = this.#granted.get(subject);
       if (!granted) {
-        granted = new Granted(grants.values());
+        granted = new Granted(this.#counting(grants));
         this.#granted.set(subject, granted);
       }
       all.push(granted);
     }
     return all;
+  }
+
+  /** Grants on what was dropped count again when it comes back. */
+  #counting(grants: ReadonlyMap<string, Grant>): Iterable<Grant> {
+    if (this.#kept.size === 0) return grants.values();
+    return grants.values().filter(({ path }) => !path.some((id) => this.#kept.has(id)));
+  }
+
+  #keep(objectId: string, isKept: boolean): void {
+    if (isKept) this.#kept.add(objectId);
+    else this.#kept.delete(objectId);
+    const hanging = this.#grantsByPlace.within(objectId);
+    for (const { granteeId } of hanging) this.#granted.delete(granteeId);
+    if (hanging.length > 0) this.#rightsChanged();
   }
 
   #userChanged(id: string, object: Changed['object']): void {
@@ -216,6 +237,7 @@ export class Directory {
 
   /** The store let go of the grants on it. An id is never used again, but what held it may be out of reach now. */
   #objectGone(objectId: string): void {
+    this.#kept.delete(objectId);
     const gone = this.#grantsByPlace.within(objectId);
     for (const { granteeId, grantId } of gone) this.#remove(granteeId, grantId);
     if (gone.length > 0) this.#rightsChanged();

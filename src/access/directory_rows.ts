@@ -30,6 +30,15 @@ export class DirectoryRows {
     this.#db = db;
   }
 
+  /** Objects that were dropped and can come back. */
+  async kept(take: (id: string) => void): Promise<void> {
+    const query = this.#db.selectFrom('dropped_objects').select('object_id').orderBy('object_id').limit(rowsPerPage);
+    await readPages<{ object_id: string }>(
+      (after) => (after === undefined ? query : query.where('object_id', '>', after.object_id)).execute(),
+      ({ object_id }) => take(this.same(object_id)),
+    );
+  }
+
   async members(take: (roleId: string, userId: string) => void): Promise<void> {
     const query = this.#db
       .selectFrom('role_members')

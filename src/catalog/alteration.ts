@@ -37,6 +37,7 @@ import {
   tell,
   writeRow,
 } from './intents.ts';
+import { commitChange, revertChange } from './kept.ts';
 import type { CatalogObject, UpdateOutcome, UpdateRequest } from './object.ts';
 import { type ObjectRow, objectColumns } from './object_rows.ts';
 import { inTurn } from './recovery.ts';
@@ -242,9 +243,9 @@ export async function runIntent(context: CatalogContext, taskId: string, signal:
       .where('id', '=', intent.id)
       .execute();
     const outcome = await applyStep(engine, changeOf(intent), intent.id, signal);
-    if (outcome.kind === 'done') return await commitUpdate(context, intent);
+    if (outcome.kind === 'done') return await commitChange(context, intent);
     const handedBack = signal.aborted && signal.reason instanceof HandedBack;
-    if (outcome.kind === 'refused' && !handedBack) await revert(context, intent, outcome.failure.code);
+    if (outcome.kind === 'refused' && !handedBack) await revertChange(context, intent, outcome.failure.code);
     throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
   } catch (error) {
     if (error instanceof Failure) throw error;

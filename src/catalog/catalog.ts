@@ -14,15 +14,19 @@ import { type CatalogContext, type CatalogEngine, isVisible, notFound, ObjectCha
 import { createObject } from './creation.ts';
 import { runCreation } from './filled_creation.ts';
 import { tell } from './intents.ts';
+import { keptChildren } from './kept.ts';
 import { NameLocks } from './name_locks.ts';
 import type {
   CatalogObject,
   Category,
   ChangeEvent,
   CreateRequest,
+  DroppedListOptions,
+  DroppedObject,
   DropRequest,
   ListOptions,
   ObjectPath,
+  UndropRequest,
   UpdateOutcome,
   UpdateRequest,
 } from './object.ts';
@@ -30,6 +34,7 @@ import { objectColumns, SpecCache, timeText } from './object_rows.ts';
 import { recoverAll, recoverOne } from './recovery.ts';
 import { dropObject } from './removal.ts';
 import { catalogStatements, pathRow, pathStatement, stepsStatement } from './statements.ts';
+import { findDropped, listDropped, purgeDue, undropObject } from './undropping.ts';
 
 /** How often a handler's attempt is made again because the object changed under it. */
 const attemptsMax = 5;
@@ -54,6 +59,7 @@ export class Catalog {
   readonly #paths: ReturnType<typeof pathStatement>[] = [];
   readonly #steps: ReturnType<typeof stepsStatement>[] = [];
   #recovering: Promise<void> | undefined;
+  #purging: Promise<void> | undefined;
 
   constructor(options: CatalogOptions) {
     const { store } = options;
@@ -138,6 +144,13 @@ export class Catalog {
   async names(ids: readonly string[]): Promise<CatalogObject[]> {
     const found = await Promise.all(ids.map((id) => this.byId(id)));
     return found.filter((one) => one !== undefined);
+  }
+
+  /** The same with those that were dropped and can come back: grants hang on them still. */
+  async namesWithDropped(ids: readonly string[]): Promise<CatalogObject[]> {
+    const { store, statements, specs } = this.#context;
+    const rows = await Promise.all(ids.map((id) => statements.byId.first(store.db, { id })));
+    return rows.filter((row) => row !== undefined).map((row) => specs.object(row));
   }
 
   /** An object with what it is in, root first; empty where it is gone. */
@@ -239,7 +252,7 @@ export class Catalog {
     };
     const row = await store.transaction(async (tx) => {
       const object = await statements.byId.first(tx, { id: objectId });
-      if (object) {
+      if (object && isVisible(object)) {
         await tx
           .insertInto('table_statistics')
           .values({ object_id: objectId, ...values })
@@ -248,7 +261,7 @@ export class Catalog {
       }
       return object;
     });
-    if (row) tell(this.#context, row, false);
+    if (row && isVisible(row)) tell(this.#context, row, false);
   }
 
   /**
@@ -288,6 +301,38 @@ export class Catalog {
   /** False where it was gone already. Throws NOT_EMPTY, CHANGE_IN_PROGRESS, and what the engine throws. */
   async drop(object: CatalogObject, request: DropRequest): Promise<boolean> {
     return dropObject(this.#context, object, request);
+  }
+
+  /** Objects that were dropped and can come back, ordered by name. */
+  async dropped(parentId: string | null, category: Category, options: DroppedListOptions): Promise<DroppedObject[]> {
+    return listDropped(this.#context, parentId, category, options);
+  }
+
+  /** Those that an id or a name can mean; the one that was dropped last comes first. */
+  async findDropped(
+    parentId: string | null,
+    category: Category,
+    by: { readonly id: string } | { readonly name: string },
+  ): Promise<DroppedObject[]> {
+    return findDropped(this.#context, parentId, category, by);
+  }
+
+  /** How many objects were in one that was dropped. */
+  async countDropped(parentId: string): Promise<number> {
+    return (await keptChildren(this.#context, parentId)).length;
+  }
+
+  /** Throws as `create` does, and OBJECT_NOT_FOUND where it came back, or went for good, meanwhile. */
+  async undrop(dropped: DroppedObject, request: UndropRequest): Promise<UpdateOutcome> {
+    return undropObject(this.#context, dropped, request);
+  }
+
+  /** Every minute: what was dropped and whose time is over goes for good. */
+  async purge(): Promise<void> {
+    this.#purging ??= purgeDue(this.#context).finally(() => {
+      this.#purging = undefined;
+    });
+    await this.#purging;
   }
 
   /**

@@ -19,6 +19,10 @@ export interface NextRow {
   readonly name?: string;
   /** A row that keeps the new name free until then. */
   readonly reservationId?: string;
+  /** Of a drop: it can come back until `purgeAt`; `purge` ends it. */
+  readonly keep?: { readonly purgeAt: number; readonly purge: Change };
+  /** Of an undrop: what it was called when it was dropped. */
+  readonly was?: string;
 }
 
 interface NewIntent {
@@ -181,8 +185,14 @@ export function tell(context: CatalogContext, row: ObjectRow, deep: boolean): vo
   context.emit({ objectId, parentId, category, deep, object: context.specs.object(row) });
 }
 
-export function tellGone(context: CatalogContext, row: Pick<ObjectRow, 'id' | 'parent_id' | 'category'>): void {
-  context.emit({ objectId: row.id, parentId: row.parent_id, category: row.category, deep: true });
+export function tellGone(
+  context: CatalogContext,
+  row: Pick<ObjectRow, 'id' | 'parent_id' | 'category'>,
+  intent?: IntentRow,
+): void {
+  const { id: objectId, parent_id: parentId, category } = row;
+  const kept = intent && nextOf(intent).keep ? { kept: true as const } : {};
+  context.emit({ objectId, parentId, category, deep: true, ...kept });
 }
 
 /** Who began an intent; of one that an earlier release wrote only the name is known. */

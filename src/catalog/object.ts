@@ -1,7 +1,7 @@
 // What the catalog hands out and takes in. How it changes is catalog.ts.
 import type { Transaction } from 'kysely';
 import type { Listing } from '../access/decisions.ts';
-import type { Change } from '../engines/engine.ts';
+import type { Change, HiddenTable } from '../engines/engine.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
 
@@ -92,7 +92,52 @@ export interface DropRequest {
   /** What is written in the same transaction; for objects that no engine realises. */
   readonly also?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   readonly warehouse?: string | undefined;
-  readonly change?: Change | undefined;
+  readonly change?: Change | ((within: Within) => Change) | undefined;
+  /** Instead of `change`, where it can come back for a while. */
+  readonly keep?: Keeping | undefined;
+}
+
+/** What is in an object that is dropped. */
+export interface Within {
+  readonly children: readonly { readonly id: string; readonly name: string }[];
+  /** Of what was dropped before it. */
+  readonly hidden: readonly HiddenTable[];
+}
+
+export interface Keeping {
+  readonly seconds: number;
+  readonly change: (within: Within) => Change;
+  /** What ends it. */
+  readonly purge: Change;
+}
+
+/** An object that was dropped and can come back. */
+export interface DroppedObject<S = unknown> {
+  readonly object: CatalogObject<S>;
+  readonly warehouse: string;
+  readonly droppedAt: string;
+  readonly droppedBy: string;
+  readonly undropUntil: string;
+  /** Of a table: what its database was called then, which is where the engine keeps it. */
+  readonly hiddenIn: string | undefined;
+}
+
+export interface DroppedListOptions {
+  /** The one after which the list goes on. */
+  readonly after?: { readonly name: string; readonly id: string } | undefined;
+  readonly limit: number;
+  readonly namePattern?: string | undefined;
+  readonly comment?: string | undefined;
+  readonly keep: (object: { readonly id: string; readonly owner: string }) => boolean;
+}
+
+export interface UndropRequest {
+  readonly newName?: string | undefined;
+  readonly principal: Actor;
+  /** `children`: what was in it when it was dropped. */
+  readonly change: (children: readonly CatalogObject[]) => Change;
+  /** The task that does it, should it have to write data again. */
+  readonly task?: { readonly type: string; readonly target: string; readonly request: unknown } | undefined;
 }
 
 /** Told after every commit that changes what readers see. `deep`: the paths of descendants changed or went too. */
@@ -103,4 +148,6 @@ export interface ChangeEvent {
   readonly deep: boolean;
   /** As it is now; absent: it is gone. */
   readonly object?: CatalogObject;
+  /** Gone for now: it can come back, with what was granted on it. */
+  readonly kept?: true;
 }

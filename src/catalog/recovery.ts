@@ -8,16 +8,8 @@ import { Failure } from '../standard/failure.ts';
 import { isTerminal } from '../tasks/task_rows.ts';
 import { Blocked, type CatalogContext, changeInProgress, nameKey, turnWaitMs } from './context.ts';
 import { applyStep } from './engine_step.ts';
-import {
-  changeOf,
-  commitUpdate,
-  type IntentRow,
-  nextOf,
-  noteAttempt,
-  removeObject,
-  revert,
-  tellGone,
-} from './intents.ts';
+import { changeOf, type IntentRow, nextOf, noteAttempt, removeObject, tellGone } from './intents.ts';
+import { commitChange, commitDrop, purgeNow, revertChange } from './kept.ts';
 import type { ObjectRow } from './object_rows.ts';
 
 /** How often a change clears its way before it gives up. */
@@ -105,33 +97,40 @@ const endings: Record<
     await removeObject(context, intent, 'TASK_INTERRUPTED');
     return 'undone';
   },
-  async update(context, intent) {
-    // A task that never began has asked nothing of the engine.
-    if (intent.task_id !== null && intent.attempts === 0) {
-      await revert(context, intent, 'TASK_INTERRUPTED');
-      return 'undone';
-    }
-    const engine = await context.engineOf(intent.warehouse);
-    const outcome = await applyStep(engine, changeOf(intent), intent.id);
-    if (outcome.kind === 'unknown') throw outcome.error;
-    if (outcome.kind === 'refused') {
-      await revert(context, intent, outcome.failure.code);
-      return 'undone';
-    }
-    await commitUpdate(context, intent);
-    return 'finished';
-  },
+  update: againOrBack,
+  undrop: againOrBack,
   async drop(context, intent) {
     const engine = await context.engineOf(intent.warehouse);
     const outcome = await applyStep(engine, changeOf(intent), intent.id);
     // Readers were told that it is gone: there is no way back.
     if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
     const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
-    await removeObject(context, intent, '0');
-    if (row) tellGone(context, row);
+    await commitDrop(context, intent);
+    if (row) tellGone(context, row, intent);
+    return 'finished';
+  },
+  async purge(context, intent) {
+    await purgeNow(context, intent);
     return 'finished';
   },
 };
+
+async function againOrBack(context: CatalogContext, intent: IntentRow): Promise<'finished' | 'undone'> {
+  // A task that never began has asked nothing of the engine.
+  if (intent.task_id !== null && intent.attempts === 0) {
+    await revertChange(context, intent, 'TASK_INTERRUPTED');
+    return 'undone';
+  }
+  const engine = await context.engineOf(intent.warehouse);
+  const outcome = await applyStep(engine, changeOf(intent), intent.id);
+  if (outcome.kind === 'unknown') throw outcome.error;
+  if (outcome.kind === 'refused') {
+    await revertChange(context, intent, outcome.failure.code);
+    return 'undone';
+  }
+  await commitChange(context, intent);
+  return 'finished';
+}
 
 /** Settles what is open and free, then lets the engines forget. One failure does not stop the rest. */
 export async function recoverAll(context: CatalogContext): Promise<void> {

@@ -15,7 +15,8 @@ import {
   type Tx,
 } from './context.ts';
 import { applyStep } from './engine_step.ts';
-import { changeOf, type IntentRow, insertIntent, noteAttempt, removeObject, revert, tellGone } from './intents.ts';
+import { changeOf, type IntentRow, insertIntent, noteAttempt, revert, tellGone } from './intents.ts';
+import { commitDrop, whatIsWithin } from './kept.ts';
 import type { CatalogObject, DropRequest } from './object.ts';
 import type { ObjectRow } from './object_rows.ts';
 import { inTurn } from './recovery.ts';
@@ -35,7 +36,7 @@ export async function dropObject(
   return inTurn(context, [nameKey(object.parentId, object.category, object.name)], async () => {
     const begun = await context.store.transaction((tx) => begin(context, tx, object, request));
     if (begun === 'gone') return false;
-    tellGone(context, begun.row);
+    tellGone(context, begun.row, begun.intent);
     if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent);
     return true;
   });
@@ -48,23 +49,26 @@ async function begin(
   request: DropRequest,
 ): Promise<'gone' | { readonly row: ObjectRow; readonly intent: IntentRow | undefined }> {
   const row = await context.statements.byId.first(tx, { id: object.id });
-  if (!row || row.state === 'creating') return 'gone';
+  if (!row || (row.state !== 'dropping' && !isVisible(row))) return 'gone';
   const chain = await context.statements.ancestors.all(tx, { id: object.id });
   if (chain.slice(1).some((ancestor) => !isVisible(ancestor))) return 'gone';
   const busy = chain.filter((each) => each.state !== 'ready').map((each) => each.id);
   if (busy.length > 0) throw new Blocked(busy);
   if (row.name !== object.name) throw new ObjectChanged();
-  const { change, warehouse } = request;
-  if (change) checkChangePath(change, namesOf(chain));
   if (!request.cascade) await checkEmpty(tx, row, request.childCategories);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: blockersMax });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
+  const { warehouse } = request;
+  const keep = request.keep && request.keep.seconds > 0 ? request.keep : undefined;
+  const given = keep?.change ?? request.change;
+  const change = typeof given === 'function' ? given(await whatIsWithin(tx, row.id)) : given;
   if (!change || warehouse === undefined) {
     await context.statements.deleteObject.run(tx, { id: row.id });
     await request.also?.(tx);
     await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
     return { row, intent: undefined };
   }
+  checkChangePath(change, namesOf(chain));
   await context.statements.setState.run(tx, { id: row.id, state: 'dropping' });
   const intent = await insertIntent(context, tx, {
     id: newId(),
@@ -72,6 +76,7 @@ async function begin(
     verb: 'drop',
     warehouse,
     change,
+    next: keep && { keep: { purgeAt: context.clock() + keep.seconds * 1000, purge: keep.purge } },
     principal: request.principal,
   });
   return { row, intent };
@@ -101,5 +106,5 @@ async function realise(context: CatalogContext, engine: CatalogEngine, intent: I
     await noteAttempt(context, intent, outcome.error);
     throw outcome.error;
   }
-  await removeObject(context, intent, '0');
+  await commitDrop(context, intent);
 }

@@ -28,3 +28,9 @@ export async function catalogsOf(catalog: Catalog, warehouse: string): Promise<{
     after = some.at(-1)?.name;
   }
 }
+
+/** Those of them that were dropped and can come back, by name. */
+export async function droppedCatalogsOf(catalog: Catalog, warehouse: string): Promise<string[]> {
+  const dropped = await catalog.dropped(null, 'catalogs', { limit: pageSize, keep: () => true });
+  return dropped.filter((one) => one.warehouse === warehouse).map(({ object }) => object.name);
+}

@@ -10,6 +10,18 @@ import type { CatalogRef, DatabaseRef, TableRef } from './refs.ts';
 
 export type { CatalogRef, DatabaseRef, TableRef };
 
+/** A table that was dropped and can come back. Nothing that SQL can name: `id` is the object's, the database as it was called then. */
+export interface HiddenTable {
+  readonly database: string;
+  readonly id: string;
+}
+export interface HiddenDefinition {
+  readonly id: string;
+  /** That it had, and gets. */
+  readonly name: string;
+  readonly definition: TableDefinition;
+}
+
 /**
  * One change of what exists. Each is atomic and idempotent: run again after a crash, it finds its own work done and says so by
  * succeeding. `step` is unique to the intent and lets an engine remember, inside the same transaction as the work, that it
@@ -19,9 +31,25 @@ export type Change =
   | { readonly kind: 'createCatalog'; readonly catalog: CatalogRef }
   | { readonly kind: 'dropCatalog'; readonly catalog: CatalogRef }
   | { readonly kind: 'renameCatalog'; readonly catalog: CatalogRef; readonly newName: string }
+  /** Out of reach, its data kept; `restoreCatalog` brings it back, under another name perhaps, and `dropCatalog` ends it. */
+  | { readonly kind: 'hideCatalog'; readonly catalog: CatalogRef }
+  | { readonly kind: 'restoreCatalog'; readonly catalog: CatalogRef }
   | { readonly kind: 'createDatabase'; readonly database: DatabaseRef }
-  /** Drops what is in it too; the catalog has already decided that this is wanted. */
-  | { readonly kind: 'dropDatabase'; readonly database: DatabaseRef }
+  /** Drops what is in it too; the catalog has already decided that this is wanted. Of what is hidden, only `hidden` goes. */
+  | { readonly kind: 'dropDatabase'; readonly database: DatabaseRef; readonly hidden?: readonly HiddenTable[] }
+  | {
+      readonly kind: 'hideDatabase';
+      readonly database: DatabaseRef;
+      readonly tables: readonly { readonly id: string; readonly name: string }[];
+    }
+  | {
+      readonly kind: 'restoreDatabase';
+      /** By the name that it gets. */
+      readonly database: DatabaseRef;
+      /** Its name when it was hidden. */
+      readonly from: string;
+      readonly tables: readonly HiddenDefinition[];
+    }
   | {
       readonly kind: 'renameDatabase';
       readonly database: DatabaseRef;
@@ -31,6 +59,23 @@ export type Change =
     }
   | { readonly kind: 'createTable'; readonly table: TableRef; readonly definition: TableDefinition }
   | { readonly kind: 'dropTable'; readonly table: TableRef }
+  | { readonly kind: 'hideTable'; readonly table: TableRef; readonly id: string }
+  | {
+      readonly kind: 'restoreTable';
+      /** By the names that it gets. */
+      readonly table: TableRef;
+      /** The name of its database when it was hidden. */
+      readonly from: string;
+      readonly id: string;
+      readonly definition: TableDefinition;
+    }
+  /** Hidden tables go for good, and databases of these names that hold nothing. */
+  | {
+      readonly kind: 'purge';
+      readonly catalog: CatalogRef;
+      readonly hidden: readonly HiddenTable[];
+      readonly databases: readonly string[];
+    }
   | {
       readonly kind: 'renameTable';
       readonly table: TableRef;

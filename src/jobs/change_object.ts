@@ -4,7 +4,7 @@ import type { TaskKind } from '../tasks/task.ts';
 
 /** One kind for each type of task that a change can become; all run the catalog's intent. */
 export function changeKinds(catalog: () => Catalog): TaskKind[] {
-  return ['alter_table', 'rename_database'].map((type) => ({
+  return ['alter_table', 'rename_database', 'undrop_table', 'undrop_database'].map((type) => ({
     type,
     attemptsMax: 100,
     async run(task, { signal }) {

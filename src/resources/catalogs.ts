@@ -15,6 +15,8 @@ import {
   found,
   get,
   list,
+  listed,
+  listing,
   newOwner,
   ownerId,
   ownerName,
@@ -45,7 +47,9 @@ import {
   recordFields,
   shownDescription,
 } from './fields.ts';
+import { searched } from './search.ts';
 import { sqlActions } from './sql_actions.ts';
+import { foundOf, keeping, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
 
 /** The catalog that paths without one mean (rest-standard A1). */
 export const defaultCatalogName = 'default';
@@ -180,7 +184,11 @@ export const catalogs: Category<Context> = {
       summary: 'Deletes a catalog; with `cascade=true` all that is in it.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['NOT_EMPTY', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', ...engineCodes],
-      query: Type.Object({ cascade: Type.Optional(Type.Boolean({ default: false })) }, { additionalProperties: false }),
+      description: keptDoc,
+      query: Type.Object(
+        { cascade: Type.Optional(Type.Boolean({ default: false })), purge: Purge },
+        { additionalProperties: false },
+      ),
       handle: ({ path, query }, context) =>
         context.catalog.retrying(async () => {
           const chain = await context.catalog.find(pathOf(path));
@@ -194,6 +202,11 @@ export const catalogs: Category<Context> = {
               childCategories: ['databases'],
               warehouse: object.spec.warehouse,
               change: { kind: 'dropCatalog', catalog: engineChange(object) },
+              keep: keeping(query, context, {
+                change: () => ({ kind: 'hideCatalog', catalog: engineChange(object) }),
+                // By then its name may be another's.
+                purge: { kind: 'dropCatalog', catalog: { id: object.id, name: `dropped ${object.id}` } },
+              }),
             }),
           );
         }),
@@ -227,6 +240,39 @@ export const catalogs: Category<Context> = {
           });
           return done(await render([segment('catalogs', body.newName)], [changed.object ?? object], context, as));
         }),
+    }),
+    action('search', {
+      on: 'collection',
+      summary: 'Finds catalogs by name pattern and comment, or those that were dropped.',
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
+      codes: ['INVALID_PAGE_TOKEN'],
+      body: SearchBody,
+      result: Type.Object({
+        catalogs: Type.Array(foundOf(CatalogRecord)),
+        nextPageToken: Type.Optional(Type.String()),
+      }),
+      example: { body: { namePattern: 'ar%' } },
+      handle: async ({ body }, context) => {
+        if (body.dropped) return searchedDropped('catalogs', [], [], body, context, as);
+        const { namePattern, comment } = body;
+        const only = listing('catalogs', [], context);
+        const { records, next } = await searched(
+          context,
+          body,
+          (after, limit) => context.catalog.list(null, 'catalogs', { after, limit, namePattern, comment, only }),
+          (object) => render([segment('catalogs', object.name)], [object], context, as),
+        );
+        return listed(records, next);
+      },
+    }),
+    undropAction<CatalogObject<CatalogSpec>>({
+      category: 'catalogs',
+      title: 'a catalog',
+      record: CatalogRecord,
+      as,
+      parentOf: () => [],
+      check: (name, _parents, context, { warehouse }) => requireUsableName(name, warehouse, context),
+      change: ({ object, name }) => ({ kind: 'restoreCatalog', catalog: { id: object.id, name } }),
     }),
     ...sqlActions('catalog', pathOf),
     exportQuery('catalog', pathOf),

@@ -22,11 +22,12 @@ import {
   list,
   listed,
   remove,
+  requireTask,
   segment,
   update,
   updated,
 } from './context.ts';
-import { requireTask } from './databases.ts';
+
 import {
   Comment,
   defined,

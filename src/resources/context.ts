@@ -27,6 +27,7 @@ import {
   type Updated,
 } from '../standard/endpoint.ts';
 import { JsonText, ReadyRecord, type RecordBody } from '../standard/envelope.ts';
+import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import type { Notices } from '../tasks/notices.ts';
 import type { Schedules } from '../tasks/schedules.ts';
@@ -61,6 +62,8 @@ export interface Services extends OpenedAccess {
   readonly exports: Exports;
   readonly files: FileStore;
   readonly warehouseDefaults: WarehouseDefaults;
+  /** How long what was dropped can come back; 0: not at all. */
+  readonly undropSeconds: number;
 }
 
 export interface Context extends Services {
@@ -87,6 +90,13 @@ export const done = (result: RecordBody): Done => ({ outcome: 'done', result });
 export function accepted(task: TaskRecord, context: Context): Accepted {
   const record = taskRecord(task, context);
   return { outcome: 'accepted', task: record, uri: record.uri };
+}
+
+/** The record of a task that was just submitted. */
+export async function requireTask(taskId: string, context: Context): Promise<TaskRecord> {
+  const task = await context.tasks.get(taskId);
+  if (!task) throw new Failure('OBJECT_NOT_FOUND', `there is no task "${taskId}"`, { category: 'tasks', name: taskId });
+  return task;
 }
 
 /** A task as callers see it (rest-standard B5). `firstPage`: where the rows of a query are; `rejectsLink`: those a load left out. */
@@ -296,3 +306,5 @@ export function listing(category: string, chain: readonly CatalogObject[], conte
 }
 
 export const segment = (category: string, name: string): Segment => ({ category, name });
+
+export const onceEach = <T>(all: readonly T[]): readonly T[] => [...new Set(all)];

@@ -26,6 +26,7 @@ import {
   type Render,
   remove,
   render,
+  requireTask,
   segment,
   show,
   update,
@@ -46,12 +47,12 @@ import {
   Owner,
   PropertiesField,
   recordFields,
-  searchFields,
   shownDescription,
 } from './fields.ts';
 import { searched } from './search.ts';
 import { sqlActions } from './sql_actions.ts';
 import { definitionOf } from './table_definition.ts';
+import { foundOf, keeping, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
 
 const DatabaseRecord = Type.Object({
   name: Type.String(),
@@ -68,7 +69,9 @@ const pathOf = (path: PathParameters) => [...parentOf(path), segment('databases'
 const as: Render = async (chain, uri, context) => {
   const object = last(chain) as CatalogObject<DatabaseSpec>;
   const { name, spec, id } = object;
-  const tableCount = await context.catalog.count(id, 'tables');
+  const tableCount = await (object.state === 'dropped'
+    ? context.catalog.countDropped(id)
+    : context.catalog.count(id, 'tables'));
   return {
     name,
     ...shownDescription(spec),
@@ -181,7 +184,11 @@ export const databases: Category<Context> = {
       summary: 'Deletes a database; with `cascade=true` its tables too.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['NOT_EMPTY', 'CHANGE_IN_PROGRESS', ...engineCodes],
-      query: Type.Object({ cascade: Type.Optional(Type.Boolean({ default: false })) }, { additionalProperties: false }),
+      description: keptDoc,
+      query: Type.Object(
+        { cascade: Type.Optional(Type.Boolean({ default: false })), purge: Purge },
+        { additionalProperties: false },
+      ),
       handle: ({ path, query }, context) =>
         context.catalog.retrying(async () => {
           const chain = (await context.catalog.find(pathOf(path))) as Chain | undefined;
@@ -192,7 +199,11 @@ export const databases: Category<Context> = {
               cascade: query.cascade ?? false,
               childCategories: ['tables'],
               warehouse: chain[0].spec.warehouse,
-              change: { kind: 'dropDatabase', database: ref(chain) },
+              change: ({ hidden }) => ({ kind: 'dropDatabase', database: ref(chain), hidden }),
+              keep: keeping(query, context, {
+                change: ({ children: tables }) => ({ kind: 'hideDatabase', database: ref(chain), tables }),
+                purge: { kind: 'purge', catalog: ref(chain).catalog, hidden: [], databases: [chain[1].name] },
+              }),
             }),
           );
         }),
@@ -239,14 +250,18 @@ export const databases: Category<Context> = {
     }),
     action('search', {
       on: 'collection',
-      summary: 'Finds databases by name pattern and comment.',
+      summary: 'Finds databases by name pattern and comment, or those that were dropped.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
-      body: Type.Object(searchFields, { additionalProperties: false }),
-      result: Type.Object({ databases: Type.Array(DatabaseRecord), nextPageToken: Type.Optional(Type.String()) }),
+      body: SearchBody,
+      result: Type.Object({
+        databases: Type.Array(foundOf(DatabaseRecord)),
+        nextPageToken: Type.Optional(Type.String()),
+      }),
       example: { body: { namePattern: 'ss%' } },
       handle: async ({ path, body }, context) => {
         const chain = await context.catalog.require(parentOf(path));
+        if (body.dropped) return searchedDropped('databases', parentOf(path), chain, body, context, as);
         const { records, next } = await searched(
           context,
           body,
@@ -264,14 +279,26 @@ export const databases: Category<Context> = {
         return listed(records, next);
       },
     }),
+    undropAction<CatalogObject<DatabaseSpec>>({
+      category: 'databases',
+      title: 'a database',
+      record: DatabaseRecord,
+      as,
+      parentOf,
+      task: 'undrop_database',
+      check: (name, [root], context) => requireUsableName(name, root as CatalogObject<CatalogSpec>, context),
+      change: ({ object, name, parents, children }) => ({
+        kind: 'restoreDatabase',
+        database: ref([parents[0], { ...object, name }] as Chain),
+        from: object.name,
+        tables: (children as CatalogObject<TableSpec>[]).map((table) => ({
+          id: table.id,
+          name: table.name,
+          definition: definitionOf(table.spec),
+        })),
+      }),
+    }),
     ...sqlActions('database', pathOf),
     exportQuery('database', pathOf),
   ],
 };
-
-/** The record of a task that was just submitted. */
-export async function requireTask(taskId: string, context: Context) {
-  const task = await context.tasks.get(taskId);
-  if (!task) throw new Failure('OBJECT_NOT_FOUND', `there is no task "${taskId}"`, { category: 'tasks', name: taskId });
-  return task;
-}

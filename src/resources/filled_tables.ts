@@ -10,8 +10,7 @@ import type { Code } from '../standard/codes.ts';
 import type { Accepted } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
-import { accepted, type Context, requirePrivilege, segment } from './context.ts';
-import { requireTask } from './databases.ts';
+import { accepted, type Context, requirePrivilege, requireTask, segment } from './context.ts';
 import { defined, describe, invalid, noNul } from './fields.ts';
 import { codes, Parameters, sqlCharactersMax, WaitSeconds, waitSecondsDefault } from './sql_actions.ts';
 import {
@@ -38,7 +37,7 @@ export const AsSelect = Type.Object(
 );
 type AsSelect = Static<typeof AsSelect>;
 
-/** What the making of such a table can answer besides what any table's can. */
+/** What the making of such a table can answer, perhaps as any table's can. */
 export const fillCodes: readonly Code[] = [...codes, 'TASK_ATTEMPTS_EXHAUSTED', 'TASK_INTERRUPTED', 'TOO_MANY_TASKS'];
 
 export type Filled =

@@ -67,14 +67,23 @@ export const GrantFields = {
   privilege: PrivilegeField,
   on: Type.String({ description: 'URI of what it is on, as that is called now.' }),
 };
-const GrantRecord = Type.Object({ ...GrantFields, ...recordFields });
+const GrantRecord = Type.Object({
+  ...GrantFields,
+  isDropped: Type.Optional(
+    Type.Boolean({ description: 'What it is on was dropped and can come back; `on` is what that was called.' }),
+  ),
+  ...recordFields,
+});
 
 export const grantFields = ({ grantId, privilege }: Grant, on: string) => ({ grantId, privilege, on });
 
 /** The URI of what a path of ids leads to. */
 export async function uriOfIds(path: readonly string[], context: Context): Promise<string> {
+  return uriOfObjects(path, await context.catalog.namesWithDropped(objectIdsOf(path)), context);
+}
+
+function uriOfObjects(path: readonly string[], objects: readonly CatalogObject[], context: Context): string {
   const { version } = context.call;
-  const objects = await context.catalog.names(objectIdsOf(path));
   if (objects.length > 0)
     return uriOf(
       version,
@@ -136,6 +145,16 @@ async function mayGrant(privilege: Privilege, target: Target, context: Context):
   return (await decisions.may(principal, 'grant', target)) && (await decisions.may(principal, privilege, target));
 }
 
+/** The same, by ids: what it is on may have been dropped. */
+async function requireMayRevoke({ path, privilege }: Grant, context: Context): Promise<void> {
+  const objects = await context.catalog.namesWithDropped(objectIdsOf(path));
+  const target = targetOf(uriOfObjects(path, objects, context), '/on');
+  const { principal } = context.call;
+  const { decisions } = context.access;
+  const may = (wanted: Privilege) => decisions.mayOn(principal, wanted, target.category, objects);
+  if (!may('grant') || !may(privilege)) throw forbidden('grant', target);
+}
+
 /** Who may not see a user or a role is not told whether it is there, nor what it was granted. */
 async function requireSeen(category: string, path: readonly Segment[], context: Context): Promise<void> {
   const permission = { privilege: 'read', on: 'object', orSelf: true } as const;
@@ -160,8 +179,10 @@ async function record(grant: Grant, grantee: readonly Segment[], context: Contex
   const uri = uriOf(context.call.version, [...grantee, segment('grants', grant.grantId)]);
   const createdAt = new Date(grant.createdAt).toISOString();
   const { createdBy } = grant;
+  const objects = await context.catalog.namesWithDropped(objectIdsOf(grant.path));
   return {
-    ...grantFields(grant, await uriOfIds(grant.path, context)),
+    ...grantFields(grant, uriOfObjects(grant.path, objects, context)),
+    ...(objects.some(({ state }) => state === 'dropped') ? { isDropped: true } : {}),
     createdAt,
     createdBy,
     updatedAt: createdAt,
@@ -304,8 +325,7 @@ const revoke = ({ parent, singular, pathOf }: Grantees) =>
       await requireSeen(parent, pathOf(path), context);
       const chain = await context.catalog.find(pathOf(path));
       const grant = chain && context.directory.grantsOf(last(chain).id).get(path.grantId as string);
-      const target = grant && targetOf(await uriOfIds(grant.path, context), '/on');
-      if (target && !(await mayGrant(grant.privilege, target, context))) throw forbidden('grant', target);
+      if (grant) await requireMayRevoke(grant, context);
       context.call.permitted = true;
       if (!grant) return deleted(false);
       return deleted(await context.grants.remove(grant, context.call.actor));

@@ -3,12 +3,10 @@ import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { TableSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
-import { ColumnFields, columnFields } from './column_fields.ts';
 import {
   accepted,
   action,
   type Context,
-  commonFields,
   create,
   created,
   deleted,
@@ -18,20 +16,18 @@ import {
   list,
   listed,
   listing,
-  ownerName,
+  onceEach,
   page,
-  type Render,
   remove,
   render,
   requirePrivilege,
+  requireTask,
   segment,
   show,
   update,
   updated,
 } from './context.ts';
-import { requireTask } from './databases.ts';
 import {
-  Comment,
   defined,
   describedBody,
   ExpectedVersion,
@@ -41,11 +37,6 @@ import {
   NewName,
   noNul,
   nullable,
-  Owner,
-  PropertiesField,
-  recordFields,
-  searchFields,
-  shownDescription,
 } from './fields.ts';
 import { AsSelect, cloneTable, createFromQuery, type Filled, fillCodes } from './filled_tables.ts';
 import { loadTable } from './load_actions.ts';
@@ -54,56 +45,15 @@ import { searched } from './search.ts';
 import { queryCost, WaitSeconds } from './sql_actions.ts';
 import { changeTable, copyTable, createTable, type TableChain, tableRef } from './table_changes.ts';
 import { ColumnBody, Distribution, Names, UniqueKey } from './table_definition.ts';
-
-const TableRecord = Type.Object({
-  name: Type.String(),
-  comment: nullable(Comment),
-  properties: PropertiesField,
-  columns: Type.Array(ColumnFields),
-  primaryKey: Names,
-  unique_key_constraints: UniqueKey,
-  orderBy: Names,
-  partitionBy: Names,
-  distribution: Type.Object({ by: Names, buckets: Type.Integer() }),
-  replicationNum: Type.Integer({ description: 'Replicas of each tablet.' }),
-  state: Type.String({ description: '`ready`, or `altering` while a task changes it.' }),
-  owner: Owner,
-  statistics: Type.Object({
-    rowCount: nullable(Type.Integer()),
-    dataBytes: nullable(Type.Integer({ description: 'Bytes on disk, compressed.' })),
-    asOf: nullable(
-      Type.String({ format: 'date-time', description: 'When this was so; a second or two behind at most.' }),
-    ),
-  }),
-  ...recordFields,
-});
+import { tableRecordOf as as, TableRecord } from './table_record.ts';
+import { keepTable, requireUsableTableName, restoreTable } from './table_undrop.ts';
+import { foundOf, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
 
 const parentOf = (path: PathParameters) => [
   segment('catalogs', path.catalog as string),
   segment('databases', path.database as string),
 ];
 export const tablePathOf = (path: PathParameters) => [...parentOf(path), segment('tables', path.table as string)];
-
-const as: Render = async (chain, uri, context) => {
-  const object = last(chain) as CatalogObject<TableSpec>;
-  const { name, spec, state, id } = object;
-  const statistics = await context.catalog.statistics(id);
-  return {
-    name,
-    ...shownDescription(spec),
-    columns: spec.columns.map((column, i) => columnFields(column, i, spec)),
-    primaryKey: spec.primaryKey,
-    unique_key_constraints: spec.uniqueKey,
-    orderBy: spec.orderBy,
-    partitionBy: spec.partitionBy,
-    distribution: spec.distribution,
-    replicationNum: spec.replicationNum,
-    state,
-    owner: ownerName(object, context),
-    statistics: statistics ?? { rowCount: null, dataBytes: null, asOf: null },
-    ...commonFields(object, uri),
-  };
-};
 
 export { engineCodes };
 
@@ -198,7 +148,7 @@ export const tables: Category<Context> = {
     create({
       summary: 'Creates a table, from a definition or from a CREATE TABLE statement.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: [
+      codes: onceEach([
         'OBJECT_NOT_FOUND',
         'INVALID_NAME',
         'OBJECT_ALREADY_EXISTS',
@@ -208,7 +158,7 @@ export const tables: Category<Context> = {
         'NOT_ENOUGH_BACKENDS',
         ...engineCodes,
         ...fillCodes,
-      ],
+      ]),
       body: CreateBody,
       mayAccept: true,
       textBodies: { 'application/sql': 'sql' },
@@ -264,8 +214,10 @@ export const tables: Category<Context> = {
     remove({
       summary: 'Deletes a table and its data.',
       permission: { privilege: 'drop', on: 'object' },
+      description: keptDoc,
       codes: ['CHANGE_IN_PROGRESS', ...engineCodes],
-      handle: ({ path }, context) =>
+      query: Type.Object({ purge: Purge }, { additionalProperties: false }),
+      handle: ({ path, query }, context) =>
         context.catalog.retrying(async () => {
           const chain = (await context.catalog.find(tablePathOf(path))) as TableChain | undefined;
           if (!chain) return deleted(false);
@@ -276,6 +228,7 @@ export const tables: Category<Context> = {
               childCategories: [],
               warehouse: chain[0].spec.warehouse,
               change: { kind: 'dropTable', table: tableRef(chain) },
+              keep: keepTable(query, chain, context),
             }),
           );
         }),
@@ -370,14 +323,15 @@ export const tables: Category<Context> = {
     loadTable(tablePathOf),
     action('search', {
       on: 'collection',
-      summary: 'Finds tables by name pattern and comment.',
+      summary: 'Finds tables by name pattern and comment, or those that were dropped.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
-      body: Type.Object(searchFields, { additionalProperties: false }),
-      result: Type.Object({ tables: Type.Array(TableRecord), nextPageToken: Type.Optional(Type.String()) }),
+      body: SearchBody,
+      result: Type.Object({ tables: Type.Array(foundOf(TableRecord)), nextPageToken: Type.Optional(Type.String()) }),
       example: { body: { namePattern: 'ord%' } },
       handle: async ({ path, body }, context) => {
         const chain = await context.catalog.require(parentOf(path));
+        if (body.dropped) return searchedDropped('tables', parentOf(path), chain, body, context, as);
         const { records, next } = await searched(
           context,
           body,
@@ -393,6 +347,16 @@ export const tables: Category<Context> = {
         );
         return listed(records, next);
       },
+    }),
+    undropAction<CatalogObject<TableSpec>>({
+      category: 'tables',
+      title: 'a table',
+      record: TableRecord,
+      as,
+      parentOf,
+      task: 'undrop_table',
+      check: requireUsableTableName,
+      change: restoreTable,
     }),
   ],
 };

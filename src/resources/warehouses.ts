@@ -1,7 +1,7 @@
 // Warehouses: what runs SQL. Their limits are kept here; their processes are engines/warehouses.ts.
 import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
-import { catalogsOf } from '../catalog/warehouse_objects.ts';
+import { catalogsOf, droppedCatalogsOf } from '../catalog/warehouse_objects.ts';
 import type { Actor } from '../model/principal.ts';
 import type { BackendSpec, WarehouseSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
@@ -286,6 +286,11 @@ export const warehouses: Category<Context> = {
         const living = (await catalogsOf(context.catalog, object.name)).map(({ name }) => name);
         if (living.length > 0)
           throw new Failure('IN_USE', `catalogs live in the warehouse: ${dottedNames(living)}`, { catalogs: living });
+        const dropped = await droppedCatalogsOf(context.catalog, object.name);
+        if (dropped.length > 0) {
+          const message = `catalogs that were dropped and can come back live in the warehouse: ${dottedNames(dropped)}`;
+          throw new Failure('IN_USE', message, { droppedCatalogs: dropped });
+        }
         const was = await context.catalog.drop(object, {
           principal: context.call.actor,
           cascade: true,

@@ -1,8 +1,9 @@
 // The tables of the metadata store as Kysely sees them. How they are made is migrations.ts; what the rows mean belongs to
 // catalog/, tasks/, query/ and access/. Times are integer milliseconds since 1970, JSON is text, truth is 0 or 1: alike in every dialect.
 
-export type ObjectState = 'creating' | 'ready' | 'altering' | 'dropping';
-export type IntentVerb = 'create' | 'update' | 'drop';
+/** `dropped`: kept for a while, with all that was in it; `restoring` and `purging` are how that ends. */
+export type ObjectState = 'creating' | 'ready' | 'altering' | 'dropping' | 'dropped' | 'restoring' | 'purging';
+export type IntentVerb = 'create' | 'update' | 'drop' | 'undrop' | 'purge';
 export type TaskState = 'pending' | 'running' | 'cancelling' | 'succeeded' | 'failed' | 'cancelled';
 
 export interface ObjectsTable {
@@ -41,6 +42,18 @@ export interface IntentsTable {
   created_at: number;
   attempts: number;
   last_error: string | null;
+}
+
+/** Objects that were dropped and can come back; what was in one when it went has no line of its own. */
+export interface DroppedObjectsTable {
+  object_id: string;
+  warehouse: string;
+  dropped_at: number;
+  dropped_by: string;
+  /** Its data goes for good then. */
+  purge_at: number;
+  /** The engine's change that does that (engines/engine.ts), as JSON. */
+  purge: string;
 }
 
 /** Steps that no intent needs any more, until the engine was told to forget them. */
@@ -286,6 +299,7 @@ export interface FilesTable {
 export interface Schema {
   objects: ObjectsTable;
   intents: IntentsTable;
+  dropped_objects: DroppedObjectsTable;
   spent_steps: SpentStepsTable;
   load_labels: LoadLabelsTable;
   tasks: TasksTable;

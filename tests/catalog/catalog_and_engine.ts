@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { Catalog, type CatalogOptions } from '../../src/catalog/catalog.ts';
-import type { CatalogObject, ObjectPath } from '../../src/catalog/object.ts';
+import type { CatalogObject, Keeping, ObjectPath } from '../../src/catalog/object.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
+import { Failure } from '../../src/standard/failure.ts';
 import { type Inject, openStore, type Store } from '../../src/store/store.ts';
 import { EngineInMemory } from './engine_in_memory.ts';
 
@@ -181,6 +182,63 @@ export class WarehouseInTest {
             : ({ kind: 'dropTable', table: { ...database, table: names[2] ?? '' } } as const);
       const childCategories = [['databases'], ['tables'], []][names.length - 1] ?? [];
       return this.catalog.drop(chain.at(-1)!, { principal, cascade, childCategories, warehouse: 'w', change });
+    });
+  }
+
+  /** A drop that can be taken back for a while. */
+  async hide(names: readonly string[], seconds: number): Promise<boolean> {
+    return this.catalog.retrying(async () => {
+      const chain = await this.catalog.find(path(...names));
+      const [root, , table] = chain ?? [];
+      if (!chain || !root) return false;
+      const catalog = { id: root.id, name: root.name };
+      const database = { catalog, database: names[1] ?? '' };
+      const hidden = table ? [{ database: database.database, id: table.id }] : [];
+      const ofCatalog = { kind: 'dropCatalog', catalog: { id: root.id, name: 'dropped' } } as const;
+      const purge =
+        names.length === 1
+          ? ofCatalog
+          : ({ kind: 'purge', catalog, hidden, databases: table ? [] : [database.database] } as const);
+      const change: Keeping['change'] = ({ children: tables }) =>
+        names.length === 1
+          ? { kind: 'hideCatalog', catalog }
+          : table
+            ? { kind: 'hideTable', table: { ...database, table: table.name }, id: table.id }
+            : { kind: 'hideDatabase', database, tables };
+      const keep = { seconds, change, purge };
+      const childCategories = [['databases'], ['tables'], []][names.length - 1] ?? [];
+      const request = { principal, cascade: true, childCategories, warehouse: 'w', keep };
+      return this.catalog.drop(chain.at(-1)!, { ...request, change: purge });
+    });
+  }
+
+  async undrop(names: readonly string[], newName: string) {
+    return this.catalog.retrying(async () => {
+      const parents = await this.catalog.require(path(...names.slice(0, -1)));
+      const category = path(...names).at(-1)!.category;
+      const name = names.at(-1)!;
+      const [found] = await this.catalog.findDropped(parents.at(-1)?.id ?? null, category, { name });
+      if (!found) throw new Failure('OBJECT_NOT_FOUND', 'there is none');
+      const { id, spec } = found.object;
+      const [root, database] = parents;
+      const catalog = { id: root?.id ?? id, name: root?.name ?? newName };
+      return this.catalog.undrop(found, {
+        newName,
+        principal,
+        change: (children) => {
+          if (!root) return { kind: 'restoreCatalog', catalog };
+          if (database) {
+            const table = { catalog, database: database.name, table: newName };
+            return { kind: 'restoreTable', table, from: database.name, id, definition: spec as TableDefinition };
+          }
+          const tables = children.map((one) => ({
+            id: one.id,
+            name: one.name,
+            definition: one.spec as TableDefinition,
+          }));
+          return { kind: 'restoreDatabase', database: { catalog, database: newName }, from: name, tables };
+        },
+      });
     });
   }
 

@@ -8,6 +8,8 @@ type Databases = Map<string, Map<string, unknown>>;
 
 export class EngineInMemory implements CatalogEngine {
   readonly catalogs = new Map<string, { name: string; readonly databases: Databases }>();
+  /** What was dropped and can come back, by the object's id. */
+  readonly hidden = new Map<string, unknown>();
   readonly steps = new Set<string>();
   readonly forgotten: string[] = [];
   calls = 0;
@@ -59,6 +61,10 @@ export class EngineInMemory implements CatalogEngine {
         break;
       case 'dropCatalog':
         this.catalogs.delete(change.catalog.id);
+        this.hidden.delete(change.catalog.id);
+        // One file holds them all.
+        for (const [id, kept] of this.hidden)
+          if ((kept as { catalogId?: string }).catalogId === change.catalog.id) this.hidden.delete(id);
         break;
       case 'renameCatalog':
         this.#catalog(change.catalog).name = change.newName;
@@ -87,7 +93,65 @@ export class EngineInMemory implements CatalogEngine {
         break;
       case 'truncateTable':
         break;
+      default:
+        this.#applyToDropped(change);
     }
+  }
+
+  /** What can come back: hidden, brought back, let go. */
+  #applyToDropped(change: Change): void {
+    switch (change.kind) {
+      case 'hideCatalog': {
+        const { catalog } = change;
+        if (this.catalogs.has(catalog.id)) this.hidden.set(catalog.id, this.catalogs.get(catalog.id));
+        this.catalogs.delete(catalog.id);
+        break;
+      }
+      case 'restoreCatalog': {
+        const { id, name } = change.catalog;
+        const kept = this.hidden.get(id) as { databases: Databases } | undefined;
+        if (!kept) break;
+        this.catalogs.set(id, { name, databases: kept.databases });
+        this.hidden.delete(id);
+        break;
+      }
+      case 'hideDatabase': {
+        const databases = this.#catalog(change.database.catalog).databases;
+        const { catalog, database } = change.database;
+        for (const { id, name } of change.tables) this.#hide(catalog.id, databases.get(database), id, name);
+        databases.delete(change.database.database);
+        break;
+      }
+      case 'restoreDatabase': {
+        const databases = this.#catalog(change.database.catalog).databases;
+        const tables = new Map<string, unknown>();
+        databases.set(change.database.database, tables);
+        for (const { id, name } of change.tables) this.#restore(tables, id, name);
+        break;
+      }
+      case 'hideTable':
+        this.#hide(change.table.catalog.id, this.#tables(change), change.id, change.table.table);
+        break;
+      case 'restoreTable':
+        this.#restore(this.#tables(change), change.id, change.table.table);
+        break;
+      case 'purge':
+        for (const { id } of change.hidden) this.hidden.delete(id);
+        break;
+    }
+  }
+
+  #hide(catalogId: string, tables: Map<string, unknown> | undefined, id: string, name: string): void {
+    if (!tables?.has(name)) return;
+    this.hidden.set(id, { catalogId, definition: tables.get(name) });
+    tables.delete(name);
+  }
+
+  #restore(tables: Map<string, unknown>, id: string, name: string): void {
+    const kept = this.hidden.get(id) as { definition: unknown } | undefined;
+    if (!kept) return;
+    tables.set(name, kept.definition);
+    this.hidden.delete(id);
   }
 
   #catalog({ id }: { readonly id: string }) {

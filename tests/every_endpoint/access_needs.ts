@@ -24,6 +24,7 @@ const makesThere: Extra = {
     `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
   ],
 };
+const dropped = { why: 'who may drop a thing may bring it back' };
 const seesRoot: Extra = { why: 'the body names that user', given: () => ['read', '/users/root'] };
 const seesGrantee: Extra = {
   why: 'who may not see the grantee is not told whether it is there',
@@ -52,6 +53,19 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'tables.load': [warehouse],
   'tables.copy_definition': [makesThere],
   'tables.clone': [makesThere, warehouse],
+  'catalogs.undrop': [{ ...dropped, given: () => ['drop', '/catalogs'] }],
+  'databases.undrop': [
+    { ...dropped, given: ({ catalog }) => ['drop', `/catalogs/${encodeURIComponent(catalog as string)}`] },
+  ],
+  'tables.undrop': [
+    {
+      ...dropped,
+      given: ({ catalog, database }) => [
+        'drop',
+        `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
+      ],
+    },
+  ],
   'tokens.create': [{ ...warehouse, why: 'nobody confines a token to what he may not do himself' }],
   'grants.create': [{ why: 'one grants what one has', given: () => ['read', '/warehouses'] }, seesGrantee],
   'grants.delete': [{ why: 'one revokes what one has', given: () => ['use', '/warehouses'] }, seesGrantee],
@@ -81,6 +95,7 @@ const listsOwn = 'a collection at the top is no secret; it shows what the caller
 /** Endpoints that answer who was granted nothing, and why. */
 export const openToAll: Readonly<Record<string, string>> = {
   'catalogs.list': listsOwn,
+  'catalogs.search': listsOwn,
   'warehouses.list': listsOwn,
   'queries.list': listsOwn,
   'queries.search': listsOwn,

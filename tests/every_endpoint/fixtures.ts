@@ -98,23 +98,56 @@ async function role(server: TestServer): Promise<Params> {
 const provider = () => ({ issuer: `https://issuer-${++made}.invalid`, audiences: ['tests'], disabled: true });
 
 const scheduled = () => ({ query: { sql: 'SELECT 1' }, cron: '0 0 1 1 *', disabled: true });
+/** What is dropped, to be brought back. */
+const droppedBy = (make: Fixture['make'], pathOf: (params: Params) => string): Fixture['make'] => {
+  return async (server) => {
+    const params = await make(server);
+    (await server.delete(pathOf(params))).is(200, '0', { deleted: true });
+    return params;
+  };
+};
+
+async function catalog(server: TestServer): Promise<Params> {
+  const name = freshName();
+  (await server.put(uri`/catalogs/${name}`)).is(201);
+  return { catalog: name };
+}
 
 const fixtures: Readonly<Record<string, Fixture>> = {
   catalogs: {
-    make: async (server) => {
-      const catalog = freshName();
-      (await server.put(uri`/catalogs/${catalog}`)).is(201);
-      return { catalog };
+    make: catalog,
+    makeFor: { undrop: droppedBy(catalog, (params) => uri`/catalogs/${params.catalog as string}`) },
+    bodies: {
+      create: described,
+      update: described,
+      rename: renamed,
+      search: none,
+      undrop: (params) => ({ name: params.catalog }),
+      ...sql,
     },
-    bodies: { create: described, update: described, rename: renamed, ...sql },
   },
   databases: {
     make: database,
-    bodies: { create: described, update: described, rename: renamed, search: none, ...sql },
+    makeFor: { undrop: droppedBy(database, (params) => uri`/databases/${params.database as string}`) },
+    bodies: {
+      create: described,
+      update: described,
+      rename: renamed,
+      search: none,
+      undrop: (params) => ({ name: params.database }),
+      ...sql,
+    },
   },
   tables: {
     make: table,
+    makeFor: {
+      undrop: droppedBy(
+        table,
+        (params) => uri`/databases/${params.database as string}/tables/${params.table as string}`,
+      ),
+    },
     bodies: {
+      undrop: (params) => ({ name: params.table }),
       create: () => ({ columns, primaryKey: ['id'] }),
       update: described,
       rename: renamed,

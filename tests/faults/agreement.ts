@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
 import { quoteIdentifier, quoteLiteral } from '../../src/engines/duckdb/identifiers.ts';
 import { duckdbType, logicalTypeOf } from '../../src/engines/duckdb/types.ts';
+import type { Change } from '../../src/engines/engine.ts';
 import { foldName } from '../../src/model/names.ts';
 import type { ColumnDefinition, TableSpec } from '../../src/model/records.ts';
 import { formatType } from '../../src/model/types.ts';
@@ -29,15 +30,41 @@ export async function disagreements(dataDirectory: string): Promise<string[]> {
   const open = "select task_id, type, state from tasks where state not in ('succeeded', 'failed', 'cancelled')";
   for (const task of read<object>(open)) found.push(`task without an end: ${JSON.stringify(task)}`);
   const objects = read<StoredObject>('select id, category, parent_id, name, state, spec from objects');
+  const kept = read<Kept>('select object_id, purge from dropped_objects');
   store.close();
   for (const { category, name, state } of objects) {
-    if (state !== 'ready') found.push(`${category} ${JSON.stringify(name)} is ${state}`);
+    if (state !== 'ready' && state !== 'dropped') found.push(`${category} ${JSON.stringify(name)} is ${state}`);
   }
-  found.push(...(await fileDisagreements(join(dataDirectory, 'catalogs'), objects)));
+  found.push(...(await fileDisagreements(join(dataDirectory, 'catalogs'), objects, kept)));
   return found;
 }
 
-async function fileDisagreements(directory: string, objects: readonly StoredObject[]): Promise<string[]> {
+/** An object that was dropped and can come back. */
+interface Kept {
+  readonly object_id: string;
+  readonly purge: string;
+}
+
+/** Tables that the engine hides in a catalog's file, as `line`s; and the schemas that they are in. */
+function hiddenIn(catalogId: string, kept: readonly Kept[]): { tables: string[]; schemas: Set<string> } {
+  const tables: string[] = [];
+  const schemas = new Set<string>();
+  for (const { purge } of kept) {
+    const change = JSON.parse(purge) as Change;
+    if (change.kind !== 'purge' || change.catalog.id !== catalogId) continue;
+    for (const { database, id } of change.hidden) {
+      schemas.add(foldName(database));
+      tables.push(line('hidden table', foldName(database), id));
+    }
+  }
+  return { tables, schemas };
+}
+
+async function fileDisagreements(
+  directory: string,
+  objects: readonly StoredObject[],
+  kept: readonly Kept[],
+): Promise<string[]> {
   const found: string[] = [];
   const catalogs = objects.filter(({ category }) => category === 'catalogs');
   const files = existsSync(directory) ? readdirSync(directory) : [];
@@ -49,7 +76,11 @@ async function fileDisagreements(directory: string, objects: readonly StoredObje
   const connection = await instance.connect();
   for (const catalog of catalogs) {
     const file = join(directory, `${catalog.id}.duckdb`);
-    const databases = objects.filter(({ parent_id }) => parent_id === catalog.id);
+    // Of a catalog that was dropped, what was in it is looked at as if it had not been.
+    const own = kept.filter(({ object_id }) => object_id !== catalog.id);
+    const isGone = ({ id }: StoredObject) => own.some(({ object_id }) => object_id === id);
+    const databases = objects.filter((object) => object.parent_id === catalog.id && !isGone(object));
+    const hidden = hiddenIn(catalog.id, own);
     if (!existsSync(file)) {
       // The first catalog gets its file when its warehouse is first used.
       if (databases.length > 0) found.push(`a catalog without a file: ${JSON.stringify(catalog.name)}`);
@@ -58,12 +89,16 @@ async function fileDisagreements(directory: string, objects: readonly StoredObje
     await connection.run(`ATTACH ${quoteLiteral(file)} AS looked_at`);
     // A file has a schema of this name from the start, whether or not it is a database of ours.
     const isMainOurs = databases.some(({ name }) => name === 'main');
-    const inStore = databases.flatMap((database) => describeDatabase(database, objects));
+    const stored = objects.filter((object) => !isGone(object));
+    const inStore = [...databases.flatMap((database) => describeDatabase(database, stored)), ...hidden.tables];
     const nameOf = (schema: string) =>
       databases.find(({ name }) => foldName(name) === foldName(schema))?.name ?? schema;
     const inFile = await describeFile(connection, nameOf);
-    const own = isMainOurs ? inFile : inFile.filter((text) => text !== line('database', 'main'));
-    found.push(...compare(catalog.name, inStore, own));
+    const held = new Set(databases.map(({ name }) => foldName(name)));
+    const isOnlyHolder = (schema: string) => hidden.schemas.has(foldName(schema)) && !held.has(foldName(schema));
+    const spare = new Set([...(isMainOurs ? [] : ['main']), ...inFile.schemas.filter(isOnlyHolder)]);
+    const real = inFile.lines.filter((text) => ![...spare].some((schema) => text === line('database', schema)));
+    found.push(...compare(catalog.name, inStore, real));
     await connection.run('DETACH looked_at');
   }
   connection.closeSync();
@@ -80,6 +115,9 @@ function compare(catalog: string, inStore: readonly string[], inFile: readonly s
     ...[...realised].filter((line) => !stored.has(line)).map((line) => `catalog ${catalog}: only in its file: ${line}`),
   ];
 }
+
+/** What the engine calls a table that was dropped begins so. */
+const hiddenPrefix = '__tabularium_dropped_';
 
 const line = (...parts: readonly unknown[]) => JSON.stringify(parts);
 
@@ -107,14 +145,24 @@ function engineType(text: string): string {
 }
 
 /** `nameOf`: what the catalog calls a schema; a renaming in case only is the catalog's alone. */
-async function describeFile(connection: DuckDBConnection, nameOf: (schema: string) => string): Promise<string[]> {
+async function describeFile(
+  connection: DuckDBConnection,
+  nameOf: (schema: string) => string,
+): Promise<{ readonly lines: string[]; readonly schemas: string[] }> {
   const lines: string[] = [];
+  const schemas: string[] = [];
   const rows = async (from: string) => {
     const sql = `FROM ${from} WHERE database_name = 'looked_at' AND schema_name NOT IN ('__tabularium', 'information_schema', 'pg_catalog')`;
-    const found = (await connection.runAndReadAll(sql)).getRowObjectsJS() as Record<string, DuckDBValue>[];
+    const all = (await connection.runAndReadAll(sql)).getRowObjectsJS() as Record<string, DuckDBValue>[];
+    const found = all.filter(({ table_name }) => !String(table_name).startsWith(hiddenPrefix));
+    for (const { schema_name, table_name } of from === 'duckdb_tables()' ? all : []) {
+      if (!String(table_name).startsWith(hiddenPrefix)) continue;
+      lines.push(line('hidden table', foldName(String(schema_name)), String(table_name).slice(hiddenPrefix.length)));
+    }
     return found.map((row): Record<string, DuckDBValue> => ({ ...row, schema_name: nameOf(String(row.schema_name)) }));
   };
   for (const { schema_name } of await rows('duckdb_schemas()')) {
+    schemas.push(String(schema_name));
     lines.push(line('database', schema_name));
   }
   for (const { schema_name, table_name } of await rows('duckdb_tables()')) {
@@ -136,7 +184,7 @@ async function describeFile(connection: DuckDBConnection, nameOf: (schema: strin
   for (const row of await rows('duckdb_indexes()')) {
     if (row.is_unique) lines.push(line('unique key', row.schema_name, row.table_name));
   }
-  return lines;
+  return { lines, schemas };
 }
 
 /** For a message: how a name of any kind is written in SQL. */

@@ -1,51 +1,23 @@
 // The changes that are broken off at every step: what there is before, the request, and what there is after. Every scenario
 // works on names of its own, so that one server serves them all.
 import { quoted } from './agreement.ts';
-import { type Answer, type Api, isAcknowledged, pathOf, type Request } from './api.ts';
-import { type Expected, type TableState, uriOfPath } from './expectation.ts';
+import { pathOf } from './api.ts';
+import { type TableState, uriOfPath } from './expectation.ts';
 import { notes } from './loading.ts';
+import {
+  absent,
+  bodyOf,
+  databaseOf,
+  makeTable,
+  must,
+  plain,
+  plainWith,
+  type Scenario,
+  tableOf,
+  there,
+} from './scenario_parts.ts';
 
-export interface Scenario {
-  readonly name: string;
-  /** Makes what the request needs; `id` is in every name. */
-  readonly prepare: (api: Api, id: string) => Promise<void>;
-  readonly request: (id: string) => Request;
-  readonly before: (id: string) => Expected;
-  readonly after: (id: string) => Expected;
-  /** What a second request says when the first was done; absent: it can be made again with the same outcome. */
-  readonly again?: string;
-  /** Moves so many rows that it is done by a task. */
-  readonly isLarge?: boolean;
-  /** The request is refused with this code, whatever else happens. */
-  readonly refusal?: string;
-}
-
-export async function must(answer: Promise<Answer>): Promise<Answer> {
-  const got = await answer;
-  if (!isAcknowledged(got)) throw new Error(`${got.status} ${got.code}: ${got.message} ${JSON.stringify(got.result)}`);
-  return got;
-}
-
-const plain = ['id BIGINT', 'n INT', 'v STRING'];
-const bodyOf = (columns: readonly string[]) =>
-  columns.map((column) => ({ name: column.split(' ')[0], type: column.split(' ')[1] }));
-
-const databaseOf = (id: string) => ['default', `d ${id}`];
-const tableOf = (id: string) => [...databaseOf(id), `t"${id}`];
-
-async function makeTable(api: Api, path: readonly string[], rows: number, extra: object = {}): Promise<void> {
-  const [catalog = '', database = '', table = ''] = path;
-  await must(api.put(uriOfPath([catalog]), {}));
-  await must(api.put(uriOfPath([catalog, database]), {}));
-  await must(api.post(`${uriOfPath([catalog, database])}/tables`, { name: table, columns: bodyOf(plain), ...extra }));
-  if (rows === 0) return;
-  const sql = `INSERT INTO ${quoted(path)} SELECT range, range, 'v' || range FROM range(${rows})`;
-  await must(api.post(`${uriOfPath([catalog, database])}/query`, { sql }));
-}
-
-const there = (path: readonly string[], is: TableState): Expected => [{ path, is }];
-const absent = (path: readonly string[]): Expected => [{ path, is: 'absent' }];
-const plainWith = (rows: number): TableState => ({ columns: plain, rows });
+export { must, type Scenario } from './scenario_parts.ts';
 
 /** A PATCH of a table of so many rows. */
 function patch(name: string, rows: number, body: object, after: TableState, extra?: object): Scenario {
@@ -89,6 +61,28 @@ const ofCatalogs: Scenario[] = [
     before: (id) => there([`c/${id}`, 'd', 't'], plainWith(3)),
     after: (id) => [...absent([`c/${id}`]), ...absent([`c/${id}`, 'd', 't'])],
   },
+  {
+    name: 'drop a catalog for good',
+    prepare: (api, id) => makeTable(api, [`c/${id}`, 'd', 't'], 3),
+    request: (id) => ({ method: 'DELETE', path: `${uriOfPath([`c/${id}`])}?cascade=true&purge=true` }),
+    before: (id) => there([`c/${id}`, 'd', 't'], plainWith(3)),
+    after: (id) => [...absent([`c/${id}`]), ...absent([`c/${id}`, 'd', 't'])],
+  },
+  {
+    name: 'bring a catalog back under another name',
+    prepare: async (api, id) => {
+      await makeTable(api, [`c/${id}`, 'd', 't'], 3);
+      await must(api.delete(`${uriOfPath([`c/${id}`])}?cascade=true`));
+    },
+    request: (id) => ({
+      method: 'POST',
+      path: `${pathOf('catalogs')}/undrop`,
+      body: { name: `c/${id}`, newName: `b/${id}` },
+    }),
+    before: (id) => [...absent([`c/${id}`]), ...absent([`b/${id}`])],
+    after: (id) => [...absent([`c/${id}`]), ...there([`b/${id}`, 'd', 't'], plainWith(3))],
+    again: 'OBJECT_NOT_FOUND',
+  },
 ];
 
 const ofDatabases: Scenario[] = [
@@ -128,6 +122,30 @@ const ofDatabases: Scenario[] = [
     request: (id) => ({ method: 'DELETE', path: `${uriOfPath(databaseOf(id))}?cascade=true` }),
     before: (id) => there(tableOf(id), plainWith(3)),
     after: (id) => [...absent(databaseOf(id)), ...absent(tableOf(id))],
+  },
+  {
+    name: 'drop a database and its tables for good',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({ method: 'DELETE', path: `${uriOfPath(databaseOf(id))}?cascade=true&purge=true` }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => [...absent(databaseOf(id)), ...absent(tableOf(id))],
+  },
+  {
+    name: 'bring a database back, but not what was dropped before it',
+    prepare: async (api, id) => {
+      await makeTable(api, tableOf(id), 2);
+      await must(api.delete(uriOfPath(tableOf(id))));
+      await makeTable(api, tableOf(id), 3, { unique_key_constraints: ['n'] });
+      await makeTable(api, [...databaseOf(id), 'other'], 4);
+      await must(api.delete(`${uriOfPath(databaseOf(id))}?cascade=true`));
+    },
+    request: (id) => ({ method: 'POST', path: pathOf('databases', 'undrop'), body: { name: `d ${id}` } }),
+    before: (id) => [...absent(databaseOf(id)), ...absent(tableOf(id))],
+    after: (id) => [
+      ...there(tableOf(id), { ...plainWith(3), uniqueKey: ['n'] }),
+      ...there([...databaseOf(id), 'other'], plainWith(4)),
+    ],
+    again: 'OBJECT_NOT_FOUND',
   },
 ];
 
@@ -205,6 +223,31 @@ const ofTables: Scenario[] = [
     before: (id) => there(tableOf(id), plainWith(3)),
     after: (id) => absent(tableOf(id)),
   },
+  {
+    name: 'drop a table for good',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({ method: 'DELETE', path: `${uriOfPath(tableOf(id))}?purge=true` }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => absent(tableOf(id)),
+  },
+  ...[3, manyRows].map(
+    (rows): Scenario => ({
+      name: `bring a table of ${rows} rows back under another name`,
+      prepare: async (api, id) => {
+        await makeTable(api, tableOf(id), rows, { unique_key_constraints: ['n'] });
+        await must(api.delete(uriOfPath(tableOf(id))));
+      },
+      request: (id) => ({
+        method: 'POST',
+        path: `${uriOfPath(databaseOf(id))}/tables/undrop`,
+        body: { name: `t"${id}`, newName: 'back' },
+      }),
+      before: (id) => [...absent(tableOf(id)), ...absent([...databaseOf(id), 'back'])],
+      after: (id) => there([...databaseOf(id), 'back'], { ...plainWith(rows), uniqueKey: ['n'] }),
+      again: 'OBJECT_NOT_FOUND',
+      isLarge: rows === manyRows,
+    }),
+  ),
   {
     name: 'truncate a table',
     prepare: (api, id) => makeTable(api, tableOf(id), 3),

@@ -43,7 +43,9 @@ export type Command =
     }
   | { readonly do: 'patch'; readonly path: Path; readonly body: PatchGiven }
   | { readonly do: 'rename'; readonly path: Path; readonly newName: string }
-  | { readonly do: 'delete'; readonly path: Path; readonly cascade: boolean | undefined }
+  | { readonly do: 'delete'; readonly path: Path; readonly cascade: boolean | undefined; readonly purge: boolean }
+  | { readonly do: 'undrop'; readonly path: Path; readonly newName: string | undefined }
+  | { readonly do: 'dropped'; readonly parent: Path; readonly pageSize: number; readonly pattern: string }
   | { readonly do: 'copy'; readonly path: Path; readonly to: Path }
   | { readonly do: 'insert'; readonly path: Path; readonly rows: number }
   | { readonly do: 'count'; readonly path: Path }
@@ -93,6 +95,18 @@ function beginnings([a = '', b = '', c = '']: readonly string[]): Command[] {
   }));
 }
 
+const pageSize = fc.constantFrom(1, 2, 3, 100);
+const of = <const D extends Command['do'], T extends object>(what: D, fields: { [K in keyof T]: fc.Arbitrary<T[K]> }) =>
+  fc.record(fields).map((given) => ({ do: what, ...given }));
+
+const search = (parent: fc.Arbitrary<Path>) =>
+  of('search', {
+    parent,
+    pageSize,
+    pattern: fc.constantFrom(...patterns),
+    comment: fc.constantFrom(undefined, 'ünïcode', '%', 'comment'),
+  }).map(({ comment, ...rest }) => (comment === undefined ? rest : { ...rest, comment }));
+
 function commandOn(name: fc.Arbitrary<string>): fc.Arbitrary<Command> {
   const root = fc.oneof({ weight: 2, arbitrary: fc.constant('default') }, { weight: 1, arbitrary: name });
   const path = (levels: number): fc.Arbitrary<Path> =>
@@ -105,16 +119,13 @@ function commandOn(name: fc.Arbitrary<string>): fc.Arbitrary<Command> {
     { weight: 3, arbitrary: path(3) },
     { weight: 2, arbitrary: path(4) },
   );
+  const underTable = fc.oneof(path(1), path(2), path(3));
+  const aboveTable = fc.oneof(fc.constant<Path>([]), path(1), path(2));
   const parent = fc.oneof(fc.constant<Path>([]), path(1), path(2), path(3));
   const column = fc.record(
     { name, type: fc.constantFrom(...columnTypes), defaultValue: fc.constant(7) },
     { requiredKeys: ['name', 'type'] },
   );
-  const pageSize = fc.constantFrom(1, 2, 3, 100);
-  const of = <const D extends Command['do'], T extends object>(
-    what: D,
-    fields: { [K in keyof T]: fc.Arbitrary<T[K]> },
-  ) => fc.record(fields).map((given) => ({ do: what, ...given }));
   return fc.oneof(
     {
       weight: 10,
@@ -129,15 +140,7 @@ function commandOn(name: fc.Arbitrary<string>): fc.Arbitrary<Command> {
     },
     { weight: 3, arbitrary: of('get', { path: anyPath }) },
     { weight: 3, arbitrary: of('list', { parent, pageSize }) },
-    {
-      weight: 2,
-      arbitrary: of('search', {
-        parent: fc.oneof(path(1), path(2), path(3)),
-        pageSize,
-        pattern: fc.constantFrom(...patterns),
-        comment: fc.constantFrom(undefined, 'ünïcode', '%', 'comment'),
-      }).map(({ comment, ...rest }) => (comment === undefined ? rest : { ...rest, comment })),
-    },
+    { weight: 2, arbitrary: search(fc.oneof(path(1), path(2), path(3))) },
     {
       weight: 4,
       arbitrary: of('patch', {
@@ -155,7 +158,12 @@ function commandOn(name: fc.Arbitrary<string>): fc.Arbitrary<Command> {
       }),
     },
     { weight: 3, arbitrary: of('rename', { path: anyPath, newName: name }) },
-    { weight: 3, arbitrary: of('delete', { path: anyPath, cascade: fc.constantFrom(undefined, false, true) }) },
+    {
+      weight: 3,
+      arbitrary: of('delete', { path: anyPath, cascade: fc.constantFrom(undefined, false, true), purge: fc.boolean() }),
+    },
+    { weight: 4, arbitrary: of('undrop', { path: underTable, newName: fc.option(name, { nil: undefined }) }) },
+    { weight: 2, arbitrary: of('dropped', { parent: aboveTable, pageSize, pattern: fc.constantFrom(...patterns) }) },
     { weight: 1, arbitrary: of('copy', { path: path(3), to: path(3) }) },
     { weight: 3, arbitrary: of('insert', { path: path(3), rows: fc.integer({ min: 1, max: 5 }) }) },
     { weight: 2, arbitrary: of('count', { path: path(3) }) },

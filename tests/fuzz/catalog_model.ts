@@ -19,6 +19,8 @@ interface Node {
   /** Null, not there, is shown as empty; but to become empty is a change. */
   properties: Readonly<Record<string, string>> | null;
   readonly children: Node[];
+  /** What was dropped out of it and can come back, the last one last. */
+  readonly dropped: Node[];
   /** Of a table. */
   rows: number;
   uniqueKey: string[];
@@ -42,7 +44,7 @@ const refuse = (code: string, status = 400, result: object = {}): Expected => ({
 
 function node(name: string, fields: Partial<Node> = {}): Node {
   const own = { rows: 0, uniqueKey: [], type: '', nullable: true, defaultValue: null, hasNulls: false };
-  return { name, version: 1, comment: null, properties: null, children: [], ...own, ...fields };
+  return { name, version: 1, comment: null, properties: null, children: [], dropped: [], ...own, ...fields };
 }
 
 const byCodePoints = (a: Node, b: Node) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
@@ -60,6 +62,7 @@ function like(text: string, pattern: string): boolean {
 /** The names that the command's body has. */
 function textsOf(command: Command): Path {
   if (command.do === 'rename') return [command.newName];
+  if (command.do === 'undrop') return [...command.path.slice(-1), command.newName ?? ''];
   if (command.do === 'copy') return command.to;
   if (command.do !== 'create') return [];
   const columns = command.path.length === 3 ? command.columns.map(({ name }) => name) : [];
@@ -96,7 +99,17 @@ export class CatalogModel {
       case 'rename':
         return this.#rename(command.path, command.newName);
       case 'delete':
-        return this.#delete(command.path, command.cascade ?? false);
+        return this.#delete(command);
+      case 'undrop':
+        return this.#undrop(command.path, command.newName);
+      case 'dropped':
+        return this.#on(command.parent, ({ dropped }) => ({
+          ...ok({}),
+          names: dropped
+            .filter((one) => like(one.name, command.pattern))
+            .sort(byCodePoints)
+            .map((one) => one.name),
+        }));
       case 'copy':
         return this.#copy(command.path, command.to);
       case 'insert':
@@ -262,7 +275,7 @@ export class CatalogModel {
     });
   }
 
-  #delete(path: Path, cascade: boolean): Expected {
+  #delete({ path, cascade = false, purge }: Extract<Command, { do: 'delete' }>): Expected {
     const object = this.find(path);
     const parent = this.find(path.slice(0, -1));
     if (!object || !parent) return ok({ deleted: false });
@@ -274,7 +287,25 @@ export class CatalogModel {
       parent.version++;
     }
     parent.children.splice(parent.children.indexOf(object), 1);
+    if (path.length < 4 && !purge) parent.dropped.push(object);
     return ok({ deleted: true });
+  }
+
+  #undrop(path: Path, newName: string | undefined): Expected {
+    const was = path.at(-1) as string;
+    return this.#on(path.slice(0, -1), (parent) => {
+      const object = parent.dropped.findLast(({ name }) => name === was);
+      if (!object) return refuse('OBJECT_NOT_FOUND', 404, { category: categories[path.length - 1], name: was });
+      const to = [...path.slice(0, -1), newName ?? was];
+      if (this.#isUnusable(to)) return refuse('INVALID_NAME');
+      const taken = this.#taken(parent, newName ?? was);
+      if (taken) return taken;
+      parent.dropped.splice(parent.dropped.indexOf(object), 1);
+      parent.children.push(object);
+      object.name = newName ?? was;
+      object.version++;
+      return ok(this.record(to, object));
+    });
   }
 
   #copy(path: Path, to: Path): Expected {

@@ -44,13 +44,17 @@ function isMeant(command: Command, model: CatalogModel): boolean {
   switch (command.do) {
     case 'create': {
       const name = command.path.at(-1) as string;
-      // PUT .../create and PUT .../search are the collection's actions.
-      if (command.form === 'object' && (!isSendable([name]) || ['create', 'search'].includes(name))) return false;
+      // PUT .../create, PUT .../search and PUT .../undrop are the collection's actions.
+      if (command.form === 'object' && (!isSendable([name]) || ['create', 'search', 'undrop'].includes(name)))
+        return false;
       return isSendable(command.path.slice(0, -1));
     }
     case 'list':
+    case 'dropped':
     case 'search':
       return isSendable(command.parent);
+    case 'undrop':
+      return isSendable(command.path.slice(0, -1));
     case 'copy':
       return isSendable(command.path);
     case 'patch':
@@ -79,6 +83,14 @@ const meant = (command: Command): Command => {
   return { ...command, body: { ...Object.fromEntries(fields), ...(versionOff === undefined ? {} : { versionOff }) } };
 };
 
+function queryOf({ path, cascade, purge }: Extract<Command, { do: 'delete' }>): string {
+  const given = [
+    ...(cascade === undefined || path.length > 2 ? [] : [`cascade=${cascade}`]),
+    ...(purge && path.length < 4 ? ['purge=true'] : []),
+  ];
+  return given.length === 0 ? '' : `?${given.join('&')}`;
+}
+
 class CatalogRun {
   readonly #server: TestServer;
   readonly #short: boolean;
@@ -93,29 +105,44 @@ class CatalogRun {
     for (const { name } of (await this.#server.get('/api/v2/catalogs?pageSize=1000')).at<{ name: string }[]>(
       'catalogs',
     )) {
-      if (name !== 'default') (await this.#server.delete(`${pathText([name], false)}?cascade=true`)).is(200);
+      if (name !== 'default') (await this.#server.delete(`${pathText([name], false)}?cascade=true&purge=true`)).is(200);
     }
     for (const { name } of (await this.#server.get('/api/v2/databases?pageSize=1000')).at<{ name: string }[]>(
       'databases',
     )) {
-      (await this.#server.delete(`${pathText(['default', name], true)}?cascade=true`)).is(200);
+      (await this.#server.delete(`${pathText(['default', name], true)}?cascade=true&purge=true`)).is(200);
     }
+    await this.#clearDropped();
     return (await this.#server.patch(pathText(['default'], false), { comment: null, properties: null }))
       .is(200)
       .at('version');
   }
 
+  /** What can come back comes back, under a name that nothing has, and goes for good. */
+  async #clearDropped(): Promise<void> {
+    for (const [collection, category] of [
+      ['/api/v2/catalogs', 'catalogs'],
+      ['/api/v2/databases', 'databases'],
+    ] as const) {
+      const found = await this.#server.post(`${collection}/search`, { dropped: true, pageSize: 1000 });
+      for (const { id } of found.is(200).at<{ id: string }[]>(category)) {
+        (await this.#server.post(`${collection}/undrop`, { id, newName: id })).is(200);
+        (await this.#server.delete(`${collection}/${id}?cascade=true&purge=true`)).is(200);
+      }
+    }
+  }
+
   async check(command: Command, model: CatalogModel): Promise<void> {
     const asked = model.versionOf('path' in command ? command.path : []);
     const wanted = model.expect(meant(command));
-    if (command.do === 'list' || command.do === 'search') return this.#checkList(command, wanted);
+    if ('parent' in command) return this.#checkList(command, wanted);
     const reply = await this.#send(command, asked);
     const told = `${JSON.stringify(command)}: ${reply.text.slice(0, 1000)}`;
     assert.equal(`${reply.status} ${reply.code}`, `${wanted.status} ${wanted.code}`, told);
     assert.partialDeepStrictEqual(reply.result, wanted.result ?? {}, told);
   }
 
-  async #checkList(command: Extract<Command, { do: 'list' | 'search' }>, wanted: Expected): Promise<void> {
+  async #checkList(command: Extract<Command, { parent: unknown }>, wanted: Expected): Promise<void> {
     const category = categories[command.parent.length] as string;
     const names: string[] = [];
     let pages = 0;
@@ -134,7 +161,7 @@ class CatalogRun {
   }
 
   #sendList(
-    command: Extract<Command, { do: 'list' | 'search' }>,
+    command: Extract<Command, { parent: unknown }>,
     category: string,
     token: string | undefined,
   ): Promise<Reply> {
@@ -142,17 +169,19 @@ class CatalogRun {
     const uri = pathText(parent, this.#short, category);
     if (command.do === 'list')
       return this.#server.get(`${uri}?pageSize=${pageSize}${token ? `&pageToken=${token}` : ''}`);
-    const { pattern: namePattern, comment } = command;
+    const { pattern: namePattern } = command;
+    const comment = command.do === 'search' ? command.comment : undefined;
     return this.#server.post(`${uri}/search`, {
       pageSize,
       namePattern,
+      ...(command.do === 'dropped' ? { dropped: true } : {}),
       ...(comment === undefined ? {} : { comment }),
       ...(token ? { pageToken: token } : {}),
     });
   }
 
-  #send(command: Exclude<Command, { do: 'list' | 'search' }>, version: number): Promise<Reply> {
-    const uri = command.do === 'create' ? '' : pathText(command.path, this.#short);
+  #send(command: Exclude<Command, { parent: unknown }>, version: number): Promise<Reply> {
+    const uri = command.do === 'create' || command.do === 'undrop' ? '' : pathText(command.path, this.#short);
     switch (command.do) {
       case 'create':
         return this.#sendCreate(command);
@@ -166,9 +195,13 @@ class CatalogRun {
       case 'rename':
         return this.#server.post(`${uri}/rename`, { newName: command.newName });
       case 'delete':
-        return this.#server.delete(
-          command.cascade === undefined || command.path.length > 2 ? uri : `${uri}?cascade=${command.cascade}`,
-        );
+        return this.#server.delete(`${uri}${queryOf(command)}`);
+      case 'undrop': {
+        const [category, name] = [categories[command.path.length - 1] as string, command.path.at(-1) as string];
+        const newName = command.newName === undefined ? {} : { newName: command.newName };
+        const collection = pathText(command.path.slice(0, -1), this.#short, category);
+        return this.#server.post(`${collection}/undrop`, { name, ...newName });
+      }
       case 'copy': {
         const [catalog, database, newName] = command.to;
         return this.#server.post(`${uri}/copy_definition`, { catalog, database, newName });

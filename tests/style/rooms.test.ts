@@ -23,6 +23,7 @@ const settingsFiles = [
   'src/settings.ts',
   'src/settings_of_callers.ts',
   'src/settings_of_outside.ts',
+  'src/settings_of_data.ts',
   'src/settings_table.ts',
 ];
 const httpPackages = [

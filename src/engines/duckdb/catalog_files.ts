@@ -1,5 +1,5 @@
 // A catalog's one file: attached under the catalog's name, which may change, stored under its id, which does not.
-import { open, rm } from 'node:fs/promises';
+import { access, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { CatalogRef } from '../engine.ts';
@@ -60,6 +60,16 @@ export async function attachPatiently(
       await new Promise((resolve) => setTimeout(resolve, lockPollMs));
     }
   }
+}
+
+/** For one whose data must be there: no empty one is made in its place. Idempotent. */
+export async function attachKept(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: CatalogRef,
+): Promise<void> {
+  await access(catalogFile(dataDirectory, catalog));
+  await attachCatalog(connection, dataDirectory, catalog);
 }
 
 /** Fails while a connection has the catalog as its default. Idempotent. */

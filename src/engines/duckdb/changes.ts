@@ -2,10 +2,20 @@
 // What the SQL is, is table_text.ts' and alter_table.ts'; files are catalog_files.ts'.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
-import type { CatalogRef, Change, ChangeCost, DatabaseRef, TableRef } from '../engine.ts';
+import type { CatalogRef, Change, ChangeCost, DatabaseRef, HiddenDefinition, TableRef } from '../engine.ts';
 import { planAlteration, type Work } from './alter_table.ts';
 import { brokenByAlteration, isConstraintError } from './broken_constraints.ts';
-import { attachCatalog, detachCatalog, removeCatalog } from './catalog_files.ts';
+import { attachCatalog, attachKept, detachCatalog, removeCatalog } from './catalog_files.ts';
+import {
+  dropDatabase,
+  dropHidden,
+  dropIfEmpty,
+  hiddenTable,
+  hideDatabase,
+  hideTables,
+  restoreDatabase,
+  restoreTables,
+} from './hidden.ts';
 import { qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from './identifiers.ts';
 import { inTransaction, isConflict, rememberStep, retryingConflicts, rowsOf } from './steps.ts';
 import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from './table_text.ts';
@@ -50,6 +60,14 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
       await retryingBusyFile(() => attachCatalog(connection, dataDirectory, renamed), signal);
     },
   },
+  hideCatalog: {
+    cost: instant,
+    apply: (connection, { catalog }, { dataDirectory }) => detachCatalog(connection, dataDirectory, catalog),
+  },
+  restoreCatalog: {
+    cost: instant,
+    apply: (connection, { catalog }, { dataDirectory }) => attachKept(connection, dataDirectory, catalog),
+  },
   createDatabase: {
     cost: instant,
     apply: async (connection, { database }) => {
@@ -58,8 +76,22 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   },
   dropDatabase: {
     cost: instant,
-    apply: (connection, { database }) =>
-      unlessMissing(async () => runAll(connection, await dropSchemaTexts(connection, database))),
+    apply: (connection, { database, hidden = [] }) =>
+      unlessMissing(async () => {
+        await inTransaction(connection, async () => {
+          await dropHidden(connection, database.catalog, hidden);
+          await dropDatabase(connection, database);
+        });
+      }),
+  },
+  hideDatabase: {
+    cost: instant,
+    apply: (connection, change) => inTransaction(connection, () => hideDatabase(connection, change)),
+  },
+  restoreDatabase: {
+    cost: async (connection, { database, from, tables }) =>
+      rowsAreMany(connection, { ...database, database: from }, tables, !sameName(database.database, from)),
+    apply: (connection, change) => inTransaction(connection, () => restoreDatabase(connection, change)),
   },
   renameDatabase: { cost: costOfRenamedDatabase, apply: renameDatabase },
   createTable: { cost: instant, apply: createTable },
@@ -67,6 +99,30 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
     cost: instant,
     apply: (connection, { table }) =>
       unlessMissing(() => connection.run(`DROP TABLE IF EXISTS ${qualifiedTable(table)}`)),
+  },
+  hideTable: {
+    cost: instant,
+    apply: (connection, { table, id }) =>
+      inTransaction(connection, () => hideTables(connection, table, [{ id, name: table.table }])),
+  },
+  restoreTable: {
+    cost: async (connection, { table, from, id, definition }) =>
+      rowsAreMany(
+        connection,
+        { ...table, database: from },
+        [{ id, name: table.table, definition }],
+        !sameName(table.database, from),
+      ),
+    apply: (connection, { table, from, id, definition }) =>
+      inTransaction(connection, () => restoreTables(connection, table, from, [{ id, name: table.table, definition }])),
+  },
+  purge: {
+    cost: instant,
+    apply: (connection, { catalog, hidden, databases }) =>
+      inTransaction(connection, async () => {
+        await dropHidden(connection, catalog, hidden);
+        for (const database of databases) await dropIfEmpty(connection, { catalog, database });
+      }),
   },
   renameTable: {
     // A unique key is an index, which has to be made again around the renaming.
@@ -207,19 +263,8 @@ async function renameDatabase(
       );
       for (const text of createUniqueKeyTexts(target, definition)) await connection.run(text);
     }
-    for (const text of await dropSchemaTexts(connection, database)) await connection.run(text);
+    await dropDatabase(connection, database);
   });
-}
-
-/** Every file has a schema `main` that DuckDB does not let go of; it is emptied instead. */
-async function dropSchemaTexts(connection: DuckDBConnection, database: DatabaseRef): Promise<string[]> {
-  if (database.database.toLowerCase() !== 'main') return [`DROP SCHEMA IF EXISTS ${qualifiedSchema(database)} CASCADE`];
-  const tables = await rowsOf(
-    connection,
-    `SELECT table_name FROM duckdb_tables() WHERE lower(database_name) = lower($1) AND schema_name = 'main'`,
-    [database.catalog.name],
-  );
-  return tables.map(([table]) => `DROP TABLE IF EXISTS ${qualifiedTable({ ...database, table: String(table) })}`);
 }
 
 /** Work and the memory that it was done, in one transaction; nothing, where it was done before. */
@@ -238,6 +283,21 @@ async function runAll(connection: DuckDBConnection, statements: readonly string[
   await inTransaction(connection, async () => {
     for (const statement of statements) await connection.run(statement);
   });
+}
+
+/** What is brought back is written again where it comes back into another database, or under a key that has to be made anew. */
+async function rowsAreMany(
+  connection: DuckDBConnection,
+  from: DatabaseRef,
+  tables: readonly HiddenDefinition[],
+  moves: boolean,
+): Promise<ChangeCost> {
+  if (moves && tables.length >= movedTablesMin) return 'rewrite';
+  let rows = 0;
+  for (const { id, definition } of tables) {
+    if (moves || definition.uniqueKey.length > 0) rows += await countRows(connection, hiddenTable(from, id));
+  }
+  return rows >= rewriteRowsMin ? 'rewrite' : 'instant';
 }
 
 async function costOfRows(connection: DuckDBConnection, table: TableRef, work: Work): Promise<ChangeCost> {

@@ -44,6 +44,8 @@ export class Definitions {
 }
 
 function touched(change: Change): string[] {
+  // What is hidden has no name in a statement.
+  if (change.kind === 'purge') return [];
   if ('table' in change) {
     const { catalog, database, table } = change.table;
     const renamed = change.kind === 'renameTable' ? [keyOf(catalog.name, database, change.newName)] : [];

@@ -2,7 +2,7 @@
 import type { TypeKind } from '../../model/types.ts';
 import type { Engine } from '../engine.ts';
 import { Confinement } from './confinement.ts';
-import { ownSchema } from './steps.ts';
+import { ownPrefix, ownSchema } from './steps.ts';
 import { DuckdbWarehouse } from './warehouse.ts';
 
 const reserved: Readonly<Record<string, readonly string[]>> = {
@@ -16,7 +16,8 @@ const unkeyable: readonly TypeKind[] = ['ARRAY', 'MAP', 'STRUCT', 'JSON'];
 export const duckdbWith = (confinement: Confinement): Engine => ({
   name: 'duckdb',
   reservedName(category, name) {
-    if (!reserved[category]?.includes(name.toLowerCase())) return undefined;
+    const isOwn = category === 'tables' && name.toLowerCase().startsWith(ownPrefix);
+    if (!isOwn && !reserved[category]?.includes(name.toLowerCase())) return undefined;
     return `the engine has ${JSON.stringify(name)} for itself; choose another name`;
   },
   keyable: (type) => !unkeyable.includes(type.kind),

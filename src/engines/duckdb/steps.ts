@@ -6,6 +6,8 @@ import { quoteIdentifier } from './identifiers.ts';
 
 /** The schema that is ours in every catalog. No database may be called so. */
 export const ownSchema = '__tabularium';
+/** Of tables that are ours for a while in a database of others. No table may be called so. */
+export const ownPrefix = `${ownSchema}_`;
 
 const stepsTable = (catalogName: string): string =>
   `${quoteIdentifier(catalogName)}.${quoteIdentifier(ownSchema)}.steps`;

@@ -136,7 +136,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     options: { readonly step: string; readonly signal: AbortSignal },
   ): Promise<void> {
     await this.#call('apply', { change, step: options.step }, changeTimeoutMs, options.signal);
-    if ('table' in change && change.kind !== 'dropTable')
+    if ('table' in change && change.kind !== 'dropTable' && change.kind !== 'hideTable')
       this.#note(nameOf(change.table, 'newName' in change ? change.newName : undefined));
   }
 

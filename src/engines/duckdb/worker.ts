@@ -40,6 +40,9 @@ const knownSelectsMax = 5000;
 /** An interrupt reaches only what runs at that instant; what is between two steps is told again. */
 const interruptAgainMs = 50;
 
+/** Changes after which a catalog is not to be found under its name, so that nobody may stand in it. */
+const leavesName: ReadonlySet<Change['kind']> = new Set(['renameCatalog', 'hideCatalog', 'dropCatalog']);
+
 type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
 class Worker {
@@ -218,7 +221,7 @@ class Worker {
         );
       });
     try {
-      if (change.kind === 'renameCatalog' || change.kind === 'dropCatalog')
+      if (leavesName.has(change.kind) && 'catalog' in change)
         await this.#sessions.exclusive(change.catalog.name, apply);
       else await apply();
     } finally {

@@ -1,0 +1,52 @@
+// A table as callers see it.
+import { Type } from 'typebox';
+import type { CatalogObject } from '../catalog/object.ts';
+import type { TableSpec } from '../model/records.ts';
+import { ColumnFields, columnFields } from './column_fields.ts';
+import { commonFields, ownerName, type Render } from './context.ts';
+import { Comment, last, nullable, Owner, PropertiesField, recordFields, shownDescription } from './fields.ts';
+import { Names, UniqueKey } from './table_definition.ts';
+
+export const TableRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  columns: Type.Array(ColumnFields),
+  primaryKey: Names,
+  unique_key_constraints: UniqueKey,
+  orderBy: Names,
+  partitionBy: Names,
+  distribution: Type.Object({ by: Names, buckets: Type.Integer() }),
+  replicationNum: Type.Integer({ description: 'Replicas of each tablet.' }),
+  state: Type.String({ description: '`ready`; `altering` while a task changes it; `dropped`.' }),
+  owner: Owner,
+  statistics: Type.Object({
+    rowCount: nullable(Type.Integer()),
+    dataBytes: nullable(Type.Integer({ description: 'Bytes on disk, compressed.' })),
+    asOf: nullable(
+      Type.String({ format: 'date-time', description: 'When this was so; a second or two behind at most.' }),
+    ),
+  }),
+  ...recordFields,
+});
+
+export const tableRecordOf: Render = async (chain, uri, context) => {
+  const object = last(chain) as CatalogObject<TableSpec>;
+  const { name, spec, state, id } = object;
+  const statistics = await context.catalog.statistics(id);
+  return {
+    name,
+    ...shownDescription(spec),
+    columns: spec.columns.map((column, i) => columnFields(column, i, spec)),
+    primaryKey: spec.primaryKey,
+    unique_key_constraints: spec.uniqueKey,
+    orderBy: spec.orderBy,
+    partitionBy: spec.partitionBy,
+    distribution: spec.distribution,
+    replicationNum: spec.replicationNum,
+    state,
+    owner: ownerName(object, context),
+    statistics: statistics ?? { rowCount: null, dataBytes: null, asOf: null },
+    ...commonFields(object, uri),
+  };
+};

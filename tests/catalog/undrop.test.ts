@@ -1,0 +1,189 @@
+// What was dropped and is kept: dropped, brought back and purged, with every statement of the store and every call of the engine
+// failing in turn. Afterwards it is there whole, or kept whole, or gone whole, and the store and the engine agree.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { WarehouseInTest } from './catalog_and_engine.ts';
+
+const keepSeconds = 60;
+const start = Date.parse('2026-01-31T10:00:00Z');
+
+class World {
+  now = start;
+  /** The statement of the store that fails; with `forGood` all after it too. */
+  failing = Number.POSITIVE_INFINITY;
+  forGood = false;
+  statements = 0;
+  warehouse!: WarehouseInTest;
+
+  static async make(): Promise<World> {
+    const world = new World();
+    world.warehouse = await WarehouseInTest.open({
+      clock: () => world.now,
+      inject: () => {
+        world.statements++;
+        if (world.statements === world.failing || (world.forGood && world.statements > world.failing))
+          throw new Error('the store fails');
+      },
+    });
+    const { warehouse } = world;
+    await warehouse.createCatalog('c');
+    await warehouse.createDatabase('c', 'd');
+    await warehouse.createTable('c', 'd', 't');
+    await warehouse.createTable('c', 'd', 'before');
+    await warehouse.hide(['c', 'd', 'before'], keepSeconds);
+    return world;
+  }
+
+  /** Broken off at the n-th step: of the store, or before or after the n-th call of the engine. */
+  async breakOff(at: Point, n: number, work: () => Promise<unknown>): Promise<{ struck: boolean; failed: boolean }> {
+    const { engine } = this.warehouse;
+    this.statements = 0;
+    engine.calls = 0;
+    let struck = false;
+    if (at.startsWith('store')) {
+      this.failing = n;
+      this.forGood = at === 'store for good';
+    } else {
+      engine.fault = ({ when, call }) => {
+        if (when !== at || call !== n) return;
+        struck = true;
+        throw new Error('the engine fails');
+      };
+    }
+    const failed = await work().then(
+      () => false,
+      () => true,
+    );
+    if (at.startsWith('store')) struck = this.statements >= n;
+    this.failing = Number.POSITIVE_INFINITY;
+    engine.fault = () => {};
+    await this.warehouse.catalog.recover();
+    return { struck, failed };
+  }
+
+  names = async () => (await this.warehouse.contents()).map((line) => line.split('=')[0]);
+
+  /** Store and engine say the same of what is there, of what is kept, and nothing is open. */
+  async agree(): Promise<void> {
+    const { engine, store, catalog } = this.warehouse;
+    assert.deepEqual(await this.warehouse.contents(), engine.contents());
+    assert.deepEqual(await store.db.selectFrom('intents').selectAll().execute(), []);
+    const states = await store.db.selectFrom('objects').select('state').distinct().execute();
+    for (const { state } of states) assert.ok(['ready', 'dropped'].includes(state), state);
+    await catalog.recover();
+  }
+}
+
+type Point = 'store' | 'store for good' | 'before' | 'after';
+const points: readonly Point[] = ['store', 'store for good', 'before', 'after'];
+const stepsMax = 100;
+const objects = [['c'], ['c', 'd'], ['c', 'd', 't']];
+
+describe('broken off at every step', () => {
+  for (const names of objects) {
+    const isThere = async (world: World) => (await world.names()).includes(names.join('.'));
+    const sweep = async (run: (point: Point, n: number) => Promise<boolean>): Promise<number> => {
+      let faults = 0;
+      for (const point of points) {
+        for (let n = 1; ; n++) {
+          assert.ok(n < stepsMax, 'it comes to no end');
+          if (!(await run(point, n))) break;
+          faults++;
+        }
+      }
+      return faults;
+    };
+
+    test(`a drop of ${names.join('.')}`, async (t) => {
+      const faults = await sweep(async (point, n) => {
+        const world = await World.make();
+        const all = await world.names();
+        const { struck, failed } = await world.breakOff(point, n, () => world.warehouse.hide(names, keepSeconds));
+        await world.agree();
+        if (!failed) assert.equal(await isThere(world), false);
+        if (await isThere(world)) assert.deepEqual(await world.names(), all, 'as before');
+        else await world.warehouse.undrop(names, names.at(-1) as string);
+        assert.deepEqual(await world.names(), all, 'with all that was in it, and nothing more');
+        await world.agree();
+        await world.warehouse.close();
+        return struck;
+      });
+      t.diagnostic(`${faults} faults`);
+      assert.ok(faults > 5);
+    });
+
+    test(`an undrop of ${names.join('.')} under another name`, async (t) => {
+      const faults = await sweep(async (point, n) => {
+        const world = await World.make();
+        const renamed = (name?: string) => name?.split('.').map((part, i) => (i === names.length - 1 ? 'new' : part));
+        const wanted = (await world.names())
+          .filter((name) => name === names.join('.') || name?.startsWith(`${names.join('.')}.`))
+          .map((name) => renamed(name)?.join('.'));
+        await world.warehouse.hide(names, keepSeconds);
+        const left = await world.names();
+        const { struck, failed } = await world.breakOff(point, n, () => world.warehouse.undrop(names, 'new'));
+        await world.agree();
+        const back = (await world.names()).some((name) => name === wanted[0]);
+        if (!failed) assert.ok(back);
+        if (!back) {
+          assert.deepEqual(await world.names(), left);
+          await world.warehouse.undrop(names, 'new');
+        }
+        assert.deepEqual(await world.names(), [...left, ...wanted].sort());
+        await world.agree();
+        await world.warehouse.close();
+        return struck;
+      });
+      t.diagnostic(`${faults} faults`);
+      assert.ok(faults > 5);
+    });
+
+    test(`a purge of ${names.join('.')}`, async (t) => {
+      const faults = await sweep(async (point, n) => {
+        const world = await World.make();
+        await world.warehouse.hide(names, keepSeconds);
+        world.now += (keepSeconds - 1) * 1000;
+        await world.warehouse.catalog.purge();
+        assert.notEqual(world.warehouse.engine.hidden.size, 0, 'its time is not over');
+        world.now += 1000;
+        const left = await world.names();
+        const { struck } = await world.breakOff(point, n, () => world.warehouse.catalog.purge());
+        await world.warehouse.catalog.purge();
+        await world.agree();
+        assert.deepEqual(await world.names(), left);
+        assert.equal(world.warehouse.engine.hidden.size, 0);
+        const rows = await world.warehouse.store.db.selectFrom('dropped_objects').selectAll().execute();
+        assert.deepEqual(rows, []);
+        await assert.rejects(world.warehouse.undrop(names, 'new'), { code: 'OBJECT_NOT_FOUND' });
+        await world.warehouse.close();
+        return struck;
+      });
+      t.diagnostic(`${faults} faults`);
+      assert.ok(faults > 5);
+    });
+  }
+});
+
+test('what is kept in a dropped catalog waits for it', async () => {
+  const world = await World.make();
+  const { warehouse } = world;
+  await warehouse.hide(['c'], keepSeconds * 10);
+  world.now += keepSeconds * 2000;
+  await warehouse.catalog.purge();
+  assert.equal((await warehouse.store.db.selectFrom('dropped_objects').select('object_id').execute()).length, 2);
+  await warehouse.undrop(['c'], 'c');
+  await warehouse.catalog.purge();
+  assert.deepEqual(await warehouse.store.db.selectFrom('dropped_objects').select('object_id').execute(), []);
+  assert.deepEqual(await world.names(), ['c', 'c.d', 'c.d.t']);
+  await warehouse.close();
+});
+
+test('two who bring back the same one: one does', async () => {
+  const world = await World.make();
+  const outcomes = await Promise.allSettled(
+    [1, 2, 3].map(() => world.warehouse.undrop(['c', 'd', 'before'], 'before')),
+  );
+  assert.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1);
+  await world.agree();
+  await world.warehouse.close();
+});

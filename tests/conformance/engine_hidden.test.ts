@@ -1,0 +1,98 @@
+// Tables out of sight and back, on DuckDB itself: each change atomic, idempotent, and still so after a crash.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { qualifiedSchema, qualifiedTable } from '../../src/engines/duckdb/identifiers.ts';
+import type { DatabaseRef } from '../../src/engines/engine.ts';
+import { column, definition, dump, hostile, once, type World, world } from './changes_world.ts';
+
+const keyed = definition([column('id', 'BIGINT', { nullable: false }), column('n', 'INT')], {
+  primaryKey: ['id'],
+  uniqueKey: ['n'],
+});
+
+async function withTable(): Promise<World> {
+  const w = await world();
+  await w.apply({ kind: 'createTable', table: w.table, definition: keyed });
+  await w.rows(`INSERT INTO ${qualifiedTable(w.table)} VALUES (1, 10), (2, 20)`);
+  return w;
+}
+
+const shape = async (w: World) => dump(w.connection, w.catalog.name);
+
+test('a table: hidden, its name taken by another, back under a new name, and as it was', async () => {
+  const w = await withTable();
+  const first = await shape(w);
+  const id = randomUUID();
+  await once(w, { kind: 'hideTable', table: w.table, id });
+  await assert.rejects(w.rows(`FROM ${qualifiedTable(w.table)}`), /does not exist/);
+  await w.apply({ kind: 'createTable', table: w.table, definition: definition([column('x', 'INT')]) });
+  const back = { ...w.table, table: 'back' };
+  const from = w.database.database;
+  await once(w, { kind: 'restoreTable', table: back, from, id, definition: keyed });
+  assert.deepEqual(await w.rows(`FROM ${qualifiedTable(back)} ORDER BY id`), [
+    ['1', 10],
+    ['2', 20],
+  ]);
+  await assert.rejects(w.rows(`INSERT INTO ${qualifiedTable(back)} VALUES (3, 10)`), /unique constraint/);
+  await assert.rejects(w.rows(`INSERT INTO ${qualifiedTable(back)} VALUES (1, 30)`), /primary key/);
+  await w.apply({ kind: 'dropTable', table: w.table });
+  await w.apply({ kind: 'renameTable', table: back, newName: w.table.table, definition: keyed });
+  assert.deepEqual(await shape(w), first);
+});
+
+test('a database: hidden with its tables, another in its place that is dropped, back under both names', async () => {
+  const w = await withTable();
+  const first = await shape(w);
+  const id = randomUUID();
+  const { database } = w;
+  const tables = [{ id, name: w.table.table }];
+  await once(w, { kind: 'hideDatabase', database, tables });
+  await w.apply({ kind: 'createDatabase', database });
+  await w.apply({ kind: 'createTable', table: w.table, definition: definition([column('x', 'INT')]) });
+  await once(w, { kind: 'dropDatabase', database });
+  const hidden = [{ id, name: w.table.table, definition: keyed }];
+  await once(w, { kind: 'restoreDatabase', database, from: database.database, tables: hidden });
+  assert.deepEqual(await shape(w), first);
+  await w.apply({ kind: 'hideDatabase', database, tables });
+  const renamed: DatabaseRef = { ...database, database: 'renamed' };
+  await once(w, { kind: 'restoreDatabase', database: renamed, from: database.database, tables: hidden });
+  const at = qualifiedTable({ ...renamed, table: w.table.table });
+  assert.deepEqual(await w.rows(`SELECT sum(n)::INT FROM ${at}`), [[30]]);
+  await assert.rejects(w.rows(`INSERT INTO ${at} VALUES (3, 10)`), /unique constraint/);
+});
+
+test('a database renamed, or dropped, leaves what is hidden in it; a purge does not', async () => {
+  const w = await withTable();
+  const id = randomUUID();
+  const { catalog, database } = w;
+  await w.apply({ kind: 'hideTable', table: w.table, id });
+  await once(w, { kind: 'renameDatabase', database, newName: 'renamed', tables: [] });
+  const into = { ...w.table, database: 'renamed' };
+  await once(w, { kind: 'restoreTable', table: into, from: hostile, id, definition: keyed });
+  assert.deepEqual(await w.rows(`SELECT count(*)::INT FROM ${qualifiedTable(into)}`), [[2]]);
+  await w.apply({ kind: 'hideTable', table: into, id });
+  await once(w, { kind: 'dropDatabase', database: { catalog, database: 'renamed' } });
+  const purge = { kind: 'purge', catalog, hidden: [{ database: 'renamed', id }], databases: ['renamed'] } as const;
+  await once(w, { ...purge, hidden: [] });
+  assert.equal((await w.rows(`SELECT 1 FROM duckdb_tables() WHERE table_name LIKE '%${id}'`)).length, 1);
+  await once(w, purge);
+  assert.deepEqual(await w.rows(`SELECT 1 FROM duckdb_tables() WHERE table_name LIKE '%${id}'`), []);
+  await assert.rejects(w.rows(`CREATE TABLE ${qualifiedSchema(into)}.t (x INT)`), /does not exist/);
+});
+
+test('a catalog: hidden, another of its name, back under a new one; an empty file is never made in its place', async () => {
+  const w = await withTable();
+  const { catalog } = w;
+  await w.apply({ kind: 'hideCatalog', catalog });
+  await w.apply({ kind: 'hideCatalog', catalog });
+  const other = { id: randomUUID(), name: catalog.name };
+  await w.apply({ kind: 'createCatalog', catalog: other });
+  const back = { id: catalog.id, name: 'back' };
+  for (let i = 0; i < 2; i++) await w.apply({ kind: 'restoreCatalog', catalog: back });
+  const table = { ...w.table, catalog: back };
+  assert.deepEqual(await w.rows(`SELECT count(*)::INT FROM ${qualifiedTable(table)}`), [[2]]);
+  await w.apply({ kind: 'hideCatalog', catalog: back });
+  await w.apply({ kind: 'dropCatalog', catalog: { id: catalog.id, name: 'dropped' } });
+  await assert.rejects(w.apply({ kind: 'restoreCatalog', catalog: back }));
+});

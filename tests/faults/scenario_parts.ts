@@ -1,0 +1,46 @@
+// What the scenarios of broken-off changes are made of: their form, the tables that they work on, how those are made.
+import { quoted } from './agreement.ts';
+import { type Answer, type Api, isAcknowledged, type Request } from './api.ts';
+import { type Expected, type TableState, uriOfPath } from './expectation.ts';
+
+export interface Scenario {
+  readonly name: string;
+  /** Makes what the request needs; `id` is in every name. */
+  readonly prepare: (api: Api, id: string) => Promise<void>;
+  readonly request: (id: string) => Request;
+  readonly before: (id: string) => Expected;
+  readonly after: (id: string) => Expected;
+  /** What a second request says when the first was done; absent: it can be made again with the same outcome. */
+  readonly again?: string;
+  /** Moves so many rows that it is done by a task. */
+  readonly isLarge?: boolean;
+  /** The request is refused with this code, whatever else happens. */
+  readonly refusal?: string;
+}
+
+export async function must(answer: Promise<Answer>): Promise<Answer> {
+  const got = await answer;
+  if (!isAcknowledged(got)) throw new Error(`${got.status} ${got.code}: ${got.message} ${JSON.stringify(got.result)}`);
+  return got;
+}
+
+export const plain = ['id BIGINT', 'n INT', 'v STRING'];
+export const bodyOf = (columns: readonly string[]) =>
+  columns.map((column) => ({ name: column.split(' ')[0], type: column.split(' ')[1] }));
+
+export const databaseOf = (id: string) => ['default', `d ${id}`];
+export const tableOf = (id: string) => [...databaseOf(id), `t"${id}`];
+
+export async function makeTable(api: Api, path: readonly string[], rows: number, extra: object = {}): Promise<void> {
+  const [catalog = '', database = '', table = ''] = path;
+  await must(api.put(uriOfPath([catalog]), {}));
+  await must(api.put(uriOfPath([catalog, database]), {}));
+  await must(api.post(`${uriOfPath([catalog, database])}/tables`, { name: table, columns: bodyOf(plain), ...extra }));
+  if (rows === 0) return;
+  const sql = `INSERT INTO ${quoted(path)} SELECT range, range, 'v' || range FROM range(${rows})`;
+  await must(api.post(`${uriOfPath([catalog, database])}/query`, { sql }));
+}
+
+export const there = (path: readonly string[], is: TableState): Expected => [{ path, is }];
+export const absent = (path: readonly string[]): Expected => [{ path, is: 'absent' }];
+export const plainWith = (rows: number): TableState => ({ columns: plain, rows });

@@ -1,0 +1,248 @@
+// What was dropped comes back: with its rows, keys, owner and grants; under its name or another; alone or with all that was in it.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { newPerson } from '../access/people.ts';
+import { start, type TestServer, uri } from '../server.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await start();
+});
+after(() => server.close());
+
+const columns = [
+  { name: 'id', type: 'BIGINT' },
+  { name: 'note', type: 'STRING', defaultValue: "'new'" },
+];
+
+async function makeTable(path: string, rows: number): Promise<void> {
+  (await server.post(path, { columns, primaryKey: ['id'], unique_key_constraints: ['note'], name: 't' })).is(201);
+  const given = Array.from({ length: rows }, (_, i) => ({ id: i, note: `n${i}` }));
+  if (rows > 0) (await server.post(`${path}/t/rows`, { rows: given })).is(201);
+}
+
+const count = async (at: string, from: string) =>
+  (await server.post(`${at}/query`, { sql: `SELECT count(*) FROM ${from}` })).is(200).at<unknown[][]>('rows')[0]?.[0];
+
+test('a table comes back with its rows, its keys and its statistics', async () => {
+  const database = uri`/databases/${'tables back'}`;
+  (await server.put(database)).is(201);
+  await makeTable(`${database}/tables`, 3);
+  const before = (await server.get(`${database}/tables/t`)).is(200);
+  (await server.delete(`${database}/tables/t`)).is(200, '0', { deleted: true });
+  (await server.get(`${database}/tables/t`)).is(404, 'OBJECT_NOT_FOUND');
+  (await server.delete(`${database}/tables/t`)).is(200, '0', { deleted: false });
+  (await server.post(`${database}/query`, { sql: 'SELECT * FROM t' })).is(400, 'SQL_INVALID');
+  (await server.get(database)).is(200, '0', { tableCount: 0 });
+  const back = (await server.post(`${database}/tables/undrop`, { name: 't' })).is(200);
+  assert.equal(back.at('version'), before.at<number>('version') + 1);
+  assert.deepEqual(back.at('columns'), before.at('columns'));
+  assert.equal(await count(database, 't'), 3);
+  const twice = await server.post(`${database}/tables/t/rows`, { rows: [{ id: 9, note: 'n1' }] });
+  twice.is(400, 'CONSTRAINT_VIOLATED');
+  (await server.post(`${database}/tables/t/rows`, { rows: [{ id: 0, note: 'x' }] })).is(400, 'CONSTRAINT_VIOLATED');
+  (await server.post(`${database}/tables/t/rows`, { rows: [{ id: 9 }] })).is(201);
+  (await server.post(`${database}/tables/undrop`, { name: 't' })).is(404, 'OBJECT_NOT_FOUND');
+});
+
+test('the name is free at once; those that had it are told apart by their ids', async () => {
+  const database = uri`/databases/${'same name'}`;
+  (await server.put(database)).is(201);
+  for (const rows of [1, 2, 3]) {
+    await makeTable(`${database}/tables`, rows);
+    (await server.delete(`${database}/tables/t`)).is(200);
+  }
+  await makeTable(`${database}/tables`, 4);
+  const search = { dropped: true, pageSize: 2 };
+  const first = (await server.post(`${database}/tables/search`, search)).is(200);
+  const pageToken = first.at<string>('nextPageToken');
+  const second = (await server.post(`${database}/tables/search`, { ...search, pageToken })).is(200);
+  assert.equal(second.at('nextPageToken'), undefined);
+  const found = [...first.at<Found[]>('tables'), ...second.at<Found[]>('tables')];
+  assert.deepEqual(
+    found.map(({ name, state, droppedBy }) => ({ name, state, droppedBy })),
+    Array(3).fill({ name: 't', state: 'dropped', droppedBy: 'root' }),
+  );
+  for (const { droppedAt, undropUntil } of found)
+    assert.ok(Math.abs(Date.parse(undropUntil) - Date.parse(droppedAt) - 86_400_000) < 10_000);
+  (await server.post(`${database}/tables/undrop`, { name: 't' })).is(400, 'OBJECT_ALREADY_EXISTS');
+  (await server.post(`${database}/tables/undrop`, { name: 't', newName: 'T' })).is(400, 'OBJECT_ALREADY_EXISTS');
+  (await server.post(`${database}/tables/undrop`, { name: 't', newName: 'last' })).is(200, '0', { name: 'last' });
+  (await server.post(`${database}/tables/undrop`, { id: found[0]?.id, newName: 'first' })).is(200);
+  assert.deepEqual(
+    [await count(database, 't'), await count(database, 'last'), await count(database, 'first')],
+    [4, 3, 1],
+  );
+  (await server.post(`${database}/tables/undrop`, { newName: 'x' })).is(400, 'INVALID_PARAMETER');
+  (await server.post(`${database}/tables/undrop`, { id: found[1]?.id, name: 't' })).is(400, 'INVALID_PARAMETER');
+  (await server.post(`${database}/tables/undrop`, { id: found[1]?.id, newName: 'a\nb' })).is(400, 'INVALID_NAME');
+  (await server.post(`${database}/tables/search`, { dropped: true, namePattern: 'u%' })).is(200, '0', { tables: [] });
+});
+
+interface Found {
+  readonly id: string;
+  readonly name: string;
+  readonly state: string;
+  readonly droppedAt: string;
+  readonly droppedBy: string;
+  readonly undropUntil: string;
+}
+
+test('a database comes back with what was in it, not with what was dropped before', async () => {
+  const database = uri`/databases/${'with all'}`;
+  (await server.put(database)).is(201);
+  await makeTable(`${database}/tables`, 2);
+  (await server.post(`${database}/tables/t/rename`, { newName: 'gone' })).is(200);
+  (await server.delete(`${database}/tables/gone`)).is(200);
+  await makeTable(`${database}/tables`, 5);
+  (await server.delete(database)).is(400, 'NOT_EMPTY');
+  (await server.delete(`${database}?cascade=true`)).is(200);
+  // Another takes the name, and its place in the engine.
+  (await server.put(database)).is(201);
+  await makeTable(`${database}/tables`, 1);
+  (await server.delete(`${database}?cascade=true&purge=true`)).is(200, '0', { deleted: true });
+  const shown = (await server.post('/api/v2/databases/search', { dropped: true, namePattern: 'with%' })).is(200);
+  assert.equal(shown.at<{ tableCount: number }[]>('databases')[0]?.tableCount, 1);
+  (await server.post('/api/v2/databases/undrop', { name: 'with all' })).is(200, '0', { tableCount: 1 });
+  assert.equal(await count(database, 't'), 5);
+  (await server.post(`${database}/tables/undrop`, { name: 'gone' })).is(200);
+  assert.equal(await count(database, 'gone'), 2);
+});
+
+test('a database comes back under another name, and a table into a database that was renamed', async () => {
+  const database = uri`/databases/${'old'}`;
+  (await server.put(database)).is(201);
+  await makeTable(`${database}/tables`, 6);
+  (await server.delete(`${database}/tables/t`)).is(200);
+  (await server.post(`${database}/rename`, { newName: 'middle' })).is(200);
+  (await server.post(uri`/databases/${'middle'}/tables/undrop`, { name: 't' })).is(200);
+  assert.equal(await count(uri`/databases/${'middle'}`, 't'), 6);
+  (await server.delete(`${uri`/databases/${'middle'}`}?cascade=true`)).is(200);
+  (await server.post('/api/v2/databases/undrop', { name: 'middle', newName: 'new' })).is(200, '0', { name: 'new' });
+  assert.equal(await count(uri`/databases/${'new'}`, 't'), 6);
+  (await server.post(uri`/databases/${'new'}/tables/t/rows`, { rows: [{ id: 1 }] })).is(400, 'CONSTRAINT_VIOLATED');
+  (await server.get('/api/v2/databases/middle')).is(404, 'OBJECT_NOT_FOUND');
+});
+
+test('a catalog comes back with its file, under another name', async () => {
+  (await server.put(uri`/catalogs/${'lake'}`)).is(201);
+  (await server.put('/api/v2/catalogs/lake/databases/d')).is(201);
+  await makeTable('/api/v2/catalogs/lake/databases/d/tables', 7);
+  const files = () => readdirSync(join(server.dataDirectory, 'catalogs')).length;
+  const before = files();
+  (await server.delete('/api/v2/catalogs/lake?cascade=true')).is(200);
+  (await server.post('/api/v2/databases/undrop', { name: 'd' })).is(404, 'OBJECT_NOT_FOUND');
+  (await server.put(uri`/catalogs/${'lake'}`)).is(201);
+  assert.ok(files() > before, 'the file is kept');
+  (await server.post('/api/v2/catalogs/undrop', { name: 'lake' })).is(400, 'OBJECT_ALREADY_EXISTS');
+  (await server.post('/api/v2/catalogs/undrop', { name: 'lake', newName: 'memory' })).is(400, 'INVALID_NAME');
+  (await server.post('/api/v2/catalogs/undrop', { name: 'lake', newName: 'pond' })).is(200, '0', { name: 'pond' });
+  assert.equal(await count('/api/v2/catalogs/pond/databases/d', 't'), 7);
+  (await server.get('/api/v2/catalogs/lake/databases/d')).is(404, 'OBJECT_NOT_FOUND');
+});
+
+test('what is purged, or nothing is kept of, is gone at once', async () => {
+  (await server.put(uri`/catalogs/${'brief'}`)).is(201);
+  const files = () => readdirSync(join(server.dataDirectory, 'catalogs')).filter((name) => name.endsWith('.duckdb'));
+  const before = files().length;
+  (await server.delete('/api/v2/catalogs/brief?purge=true')).is(200, '0', { deleted: true });
+  assert.equal(files().length, before - 1);
+  (await server.post('/api/v2/catalogs/undrop', { name: 'brief' })).is(404, 'OBJECT_NOT_FOUND');
+  const other = await start({ undropSeconds: 0 });
+  try {
+    (await other.put(uri`/databases/${'d'}`)).is(201);
+    (await other.delete('/api/v2/databases/d')).is(200);
+    (await other.post('/api/v2/databases/undrop', { name: 'd' })).is(404, 'OBJECT_NOT_FOUND');
+    (await other.post('/api/v2/databases/search', { dropped: true })).is(200, '0', { databases: [] });
+  } finally {
+    await other.close();
+  }
+});
+
+test('what was granted stays, and who may drop it may bring it back; nobody else learns of it', async () => {
+  const database = uri`/databases/${'granted'}`;
+  (await server.put(database)).is(201);
+  await makeTable(`${database}/tables`, 2);
+  const [on, above] = ['/databases/granted/tables/t', '/databases/granted'];
+  const reader = await newPerson(server, 'reader', [
+    ['read', on],
+    ['use', '/warehouses/default'],
+  ]);
+  const maker = await newPerson(server, 'maker', [['create', above]]);
+  const remover = await newPerson(server, 'remover', [
+    ['create', above],
+    ['drop', on],
+  ]);
+  const dropper = await newPerson(server, 'dropper', [
+    ['create', above],
+    ['read', above],
+    ['drop', above],
+  ]);
+  (await reader.query('granted', 'SELECT count(*) FROM t')).is(200);
+  (await dropper.request('DELETE', `${database}/tables/t`)).is(200);
+  (await reader.get(`${database}/tables/t`)).is(403, 'FORBIDDEN');
+  (await reader.query('granted', 'SELECT count(*) FROM t')).is(403, 'FORBIDDEN');
+  (await reader.post(`${database}/tables/undrop`, { name: 't' })).is(403, 'FORBIDDEN');
+  // What was granted on the table itself counts for nothing while it is dropped.
+  for (const person of [maker, remover])
+    (await person.post(`${database}/tables/undrop`, { name: 't' })).is(404, 'OBJECT_NOT_FOUND');
+  const found = (await dropper.post(`${database}/tables/search`, { dropped: true })).is(200);
+  const [{ id = '' } = {}] = found.at<{ id?: string }[]>('tables');
+  assert.notEqual(id, '');
+  const unseen = await reader.request('POST', `${database}/tables/search`, { dropped: true });
+  if (unseen.status !== 403) unseen.is(200, '0', { tables: [] });
+  const hidden = `__tabularium_dropped_${id}`;
+  for (const person of [server, dropper, reader])
+    for (const sql of [`SELECT * FROM "${hidden}"`, `DELETE FROM "${hidden}"`, `SELECT * FROM granted."${hidden}"`]) {
+      const reply = await person.query('granted', sql);
+      assert.ok([400, 403].includes(reply.status), reply.text);
+      assert.ok(!reply.message.includes('note'), reply.text);
+    }
+  const near = await server.query('granted', 'SELECT * FROM __tabularium_dropped');
+  assert.ok(!near.text.includes(id), near.text);
+  for (const from of ['duckdb_tables()', 'information_schema.tables', 'sqlite_master', 'pg_catalog.pg_tables'])
+    assert.ok(!(await server.query('granted', `SELECT * FROM ${from}`)).text.includes(id), from);
+  (await server.put(`${database}/tables/${hidden}`, { columns })).is(400, 'INVALID_NAME');
+  (await server.post(`${database}/tables`, { columns, name: hidden.toUpperCase() })).is(400, 'INVALID_NAME');
+  (await dropper.post(`${database}/tables/undrop`, { id, newName: hidden })).is(400, 'INVALID_NAME');
+  (await dropper.post(`${database}/tables/undrop`, { id, newName: 'back' })).is(200, '0', { owner: 'root' });
+  (await reader.query('granted', 'SELECT count(*) FROM back')).is(200, '0', { rows: [[2]] });
+  const grants = (await server.get('/api/v2/users/reader/grants')).at<{ on: string; uri: string }[]>('grants');
+  const read = grants.find(({ on: target }) => target.endsWith('/tables/back'));
+  (await server.delete(`${database}/tables/back`)).is(200);
+  (await server.get(read?.uri as string)).is(200, '0', { isDropped: true });
+  (await maker.request('DELETE', read?.uri as string)).is(403, 'FORBIDDEN');
+  (await server.delete(read?.uri as string)).is(200, '0', { deleted: true });
+  (await server.post(`${database}/tables/undrop`, { name: 'back' })).is(200);
+  (await reader.query('granted', 'SELECT count(*) FROM back')).is(403, 'FORBIDDEN');
+});
+
+test('what comes back after a restart; a warehouse does not go while something of it can come back', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-undrop-'));
+  try {
+    const first = await start({ dataDir });
+    (await first.put('/api/v2/warehouses/w')).is(201);
+    (await first.put('/api/v2/catalogs/c', { warehouse: 'w' })).is(201);
+    (await first.put('/api/v2/catalogs/c/databases/d')).is(201);
+    (await first.post('/api/v2/catalogs/c/databases/d/tables', { columns, name: 't' })).is(201);
+    (await first.post('/api/v2/catalogs/c/databases/d/tables/t/rows', { rows: [{ id: 1 }] })).is(201);
+    (await first.delete('/api/v2/catalogs/c?cascade=true')).is(200);
+    (await first.delete('/api/v2/warehouses/w')).is(400, 'IN_USE', { droppedCatalogs: ['c'] });
+    await first.close();
+    const second = await start({ dataDir });
+    const found = (await second.post('/api/v2/catalogs/search', { dropped: true })).is(200);
+    assert.deepEqual(
+      found.at<{ name: string }[]>('catalogs').map(({ name }) => name),
+      ['c'],
+    );
+    (await second.post('/api/v2/catalogs/undrop', { name: 'c' })).is(200, '0', { warehouse: 'w' });
+    const counted = await second.post('/api/v2/catalogs/c/query', { sql: 'SELECT count(*) FROM c.d.t' });
+    counted.is(200, '0', { rows: [[1]] });
+    await second.close();
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+});
