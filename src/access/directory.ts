@@ -88,6 +88,13 @@ export class Directory {
     return this.#grants.get(granteeId) ?? new Map();
   }
 
+  /** Those that count: grants on what was dropped do again when it comes back. */
+  countingGrantsOf(granteeId: string): Iterable<Grant> {
+    const grants = this.grantsOf(granteeId).values();
+    if (this.#kept.size === 0) return grants;
+    return grants.filter(({ path }) => !path.some((id) => this.#kept.has(id)));
+  }
+
   /** The user and the roles whose grants a principal has. */
   subjectsOf(principal: Principal): string[] {
     return [...new Set([principal.id, ...this.rolesOf(principal.id), ...(principal.roles ?? [])])];
@@ -169,18 +176,12 @@ export class Directory {
       if (!grants || grants.size === 0) continue;
       let granted = this.#granted.get(subject);
       if (!granted) {
-        granted = new Granted(this.#counting(grants));
+        granted = new Granted(this.countingGrantsOf(subject));
         this.#granted.set(subject, granted);
       }
       all.push(granted);
     }
     return all;
-  }
-
-  /** Grants on what was dropped count again when it comes back. */
-  #counting(grants: ReadonlyMap<string, Grant>): Iterable<Grant> {
-    if (this.#kept.size === 0) return grants.values();
-    return grants.values().filter(({ path }) => !path.some((id) => this.#kept.has(id)));
   }
 
   #keep(objectId: string, isKept: boolean): void {

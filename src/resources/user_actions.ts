@@ -25,7 +25,7 @@ function effectiveGrants(userId: string, context: Context) {
     })),
   ];
   const all = subjects.flatMap((subject) =>
-    [...directory.grantsOf(subject.id).values()].map((grant) => ({
+    [...directory.countingGrantsOf(subject.id)].map((grant) => ({
       grant,
       subject,
       key: `${subject.id} ${grant.grantId}`,
