@@ -31,10 +31,6 @@ async function serve({ start, rootTokenFileName }: ServeOptions, settings: Setti
   const server = await start(
     settings.demo && settings.logLevel === 'info' ? { ...settings, logLevel: 'warn' } : settings,
   );
-  say(`Tabularium ${release} is ready.`);
-  say(`  URL    ${server.url}`);
-  say(`  data   ${server.dataDirectory}`);
-  say(`  token  ${join(server.dataDirectory, rootTokenFileName)} (principal root)`);
   const stopDemo = new AbortController();
   const stop = (signal: NodeJS.Signals) => {
     stopDemo.abort();
@@ -47,8 +43,13 @@ async function serve({ start, rootTokenFileName }: ServeOptions, settings: Setti
       },
     );
   };
+  // Before it is said to be ready: whoever waits for that may send a signal at once.
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
+  say(`Tabularium ${release} is ready.`);
+  say(`  URL    ${server.url}`);
+  say(`  data   ${server.dataDirectory}`);
+  say(`  token  ${join(server.dataDirectory, rootTokenFileName)} (principal root)`);
   if (!settings.demo) return;
   const { url, token, dataDirectory: dataDir } = server;
   try {

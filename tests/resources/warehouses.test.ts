@@ -143,9 +143,19 @@ scenarios(
     },
     { name: 'which then is in use too', method: 'DELETE', url: `${all}/small`, status: 400, code: 'IN_USE' },
     {
-      name: 'until its catalog is gone',
+      name: 'while what was dropped can come back too',
       method: 'DELETE',
       url: '/api/v2/catalogs/aside',
+      status: 200,
+      afterwards: async (on) => {
+        (await on.delete(`${all}/small`)).is(400, 'IN_USE', { droppedCatalogs: ['aside'] });
+        (await on.post('/api/v2/catalogs/undrop', { name: 'aside' })).is(200);
+      },
+    },
+    {
+      name: 'until its catalog is gone',
+      method: 'DELETE',
+      url: '/api/v2/catalogs/aside?purge=true',
       status: 200,
       afterwards: async (on) => {
         (await on.delete(`${all}/small`)).is(200, '0', { deleted: true });
