@@ -112,6 +112,10 @@ export interface TasksTable {
   notify: string | null;
   /** When they are told next; null: not before its end, or not any more. */
   notify_at: number | null;
+  /** The runner that has it (tasks/leases.ts); null: none. */
+  leased_by: string | null;
+  /** When that runner is taken for dead, unless it says so before that it lives. */
+  lease_until: number | null;
 }
 
 /** A task that begins only when another has succeeded. */

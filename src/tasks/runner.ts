@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Store } from '../store/store.ts';
-import { underWay } from '../store/task_line_migration.ts';
+import { type Lease, LeaseLost, Leases } from './leases.ts';
 import { Line } from './line.ts';
 import { afterCrash, type Ended, interruption, type Outcome, outcomeOf } from './outcome.ts';
 import { RunningTask } from './running_task.ts';
@@ -22,6 +22,9 @@ export interface RunnerOptions {
   readonly store: Store;
   readonly kinds: ReadonlyMap<string, TaskKind>;
   readonly runnersMax: number;
+  /** Others run tasks of this store too. */
+  readonly isShared: boolean;
+  readonly heartbeatEveryMs: number;
   readonly retryPauseMs: number;
   readonly observe: Observe;
   readonly clock: () => number;
@@ -38,11 +41,13 @@ export class TaskRunner {
   readonly #observe: Observe;
   readonly #clock: () => number;
   readonly #line: Line;
+  readonly #leases: Leases;
   readonly #running = new Map<string, RunningTask>();
   #state: 'new' | 'started' | 'stopping' = 'new';
   #looking = false;
   #lookAgain = false;
   #timer: NodeJS.Timeout | undefined;
+  #heartbeat: NodeJS.Timeout | undefined;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
@@ -51,6 +56,7 @@ export class TaskRunner {
     this.#observe = options.observe;
     this.#clock = options.clock;
     this.#line = new Line(options.store, options.clock);
+    this.#leases = new Leases(options.store, options.clock);
   }
 
   get stopping(): boolean {
@@ -61,9 +67,15 @@ export class TaskRunner {
     if (this.#state === 'started') void this.#look();
   }
 
+  /** Columns of a task that this one runs. */
+  lease(): Lease {
+    return this.#leases.begun();
+  }
+
   /** Takes over work whose row says that it is running. */
   adopt(row: TaskRow, running: (signal: AbortSignal) => Promise<unknown>): void {
     const task = this.#enter(row, true);
+    task.isHeld = true;
     task.done = this.#work(task, () => running(task.controller.signal));
   }
 
@@ -72,21 +84,50 @@ export class TaskRunner {
   }
 
   async start(): Promise<void> {
-    const left = await this.#store.db.selectFrom('tasks').selectAll().where(underWay).execute();
-    for (const row of left) {
-      if (this.#running.has(row.task_id)) continue;
+    await this.#takeOver(!this.#options.isShared);
+    this.#state = 'started';
+    this.#beatLater();
+    this.notify();
+  }
+
+  /** What lost its runner goes back into the line, or ends. */
+  async #takeOver(all: boolean): Promise<void> {
+    for (const row of await this.#leases.abandoned(all)) {
       const outcome = afterCrash(taskRecord(row), this.#kinds.get(row.type));
-      await this.#move(row, outcome);
+      if (!(await this.#move(row, outcome, row))) continue;
       const now = await readTask(this.#store.db, row.task_id);
       if (now && isTerminal(now.state)) this.#options.ended(now, true);
     }
-    this.#state = 'started';
-    this.notify();
+  }
+
+  #beatLater(): void {
+    this.#heartbeat = setTimeout(() => void this.#beat(), this.#options.heartbeatEveryMs).unref();
+  }
+
+  /** Says that this runner lives; hears what others did to its tasks; takes over from those that do not live. */
+  async #beat(): Promise<void> {
+    const mine = [...this.#running.values()].filter((task) => task.isHeld);
+    try {
+      if (mine.length > 0) {
+        const held = await this.#leases.renew();
+        for (const { record, controller } of mine) {
+          const state = held.get(record.taskId);
+          if (state === undefined) controller.abort(new LeaseLost());
+          else if (state === 'cancelling') controller.abort(new Cancelled());
+        }
+      }
+      await this.#takeOver(false);
+      this.notify();
+    } catch (error) {
+      this.#observe({ kind: 'backgroundError', what: 'renew the leases of tasks', error });
+    }
+    if (this.#state === 'started') this.#beatLater();
   }
 
   async stop(deadlineMs: number): Promise<void> {
     this.#state = 'stopping';
     clearTimeout(this.#timer);
+    clearTimeout(this.#heartbeat);
     const left = [...this.#running.values()];
     for (const task of left) task.controller.abort(new HandedBack());
     const deadline = new AbortController();
@@ -97,13 +138,14 @@ export class TaskRunner {
       const cancelled = task.controller.signal.reason instanceof Cancelled;
       const outcome = cancelled ? ({ kind: 'cancelled' } as const) : interruption(this.#kinds.get(task.record.type));
       const row = await readTask(this.#store.db, task.record.taskId);
-      if (row) await this.#move(row, outcome);
+      if (row) await this.#move(row, outcome, this.#leases.own);
     }
   }
 
-  #move(row: TaskRow, outcome: Outcome): Promise<boolean> {
+  #move(row: TaskRow, outcome: Outcome, held: Partial<Lease>): Promise<boolean> {
     const columns = this.#columns(outcome, row);
-    return this.#store.transaction((tx) => moveTask(tx, row.task_id, ['running', 'cancelling'], columns));
+    const from = ['running', 'cancelling'] as const;
+    return this.#store.transaction((tx) => moveTask(tx, row.task_id, from, columns, held));
   }
 
   /** What runs. */
@@ -178,11 +220,12 @@ export class TaskRunner {
       started_at: this.#clock(),
       attempt: row.attempt + 1,
       place: null,
+      ...this.#leases.begun(),
     };
     // Known as running before the store says so: who then cancels it finds it.
     const task = this.#enter(begun, false);
-    const { state, started_at, attempt, place } = begun;
-    const columns = { state, started_at, attempt, place };
+    const { state, started_at, attempt, place, leased_by, lease_until } = begun;
+    const columns = { state, started_at, attempt, place, leased_by, lease_until };
     const moved = await this.#store
       .transaction((tx) => moveTask(tx, row.task_id, ['pending'], columns))
       .catch((error) => {
@@ -191,6 +234,7 @@ export class TaskRunner {
       });
     if (!moved) this.#running.delete(row.task_id);
     else {
+      task.isHeld = true;
       this.#line.hasBegun();
       const context = { signal: task.controller.signal, progress: task.progress, store: this.#store };
       task.done = this.#work(task, () => runKind(kind, task, context));
@@ -199,7 +243,7 @@ export class TaskRunner {
   }
 
   #enter(row: TaskRow, adopted: boolean): RunningTask {
-    const task = new RunningTask(taskRecord(row), adopted, {
+    const task = new RunningTask(row, adopted, {
       store: this.#store,
       observe: this.#observe,
       clock: this.#clock,
@@ -240,10 +284,11 @@ export class TaskRunner {
         const row = { attempt: task.record.attempt } as TaskRow;
         const columns = { ...progress, ...this.#columns(outcome, row) };
         await this.#store.transaction(async (tx) => {
-          const moved = await moveTask(tx, taskId, from, columns);
+          const { own } = this.#leases;
+          const moved = await moveTask(tx, taskId, from, columns, own);
           // It was cancelled while it was about to be run again.
           if (!moved && outcome.kind === 'again')
-            await moveTask(tx, taskId, ['cancelling'], ending('cancelled', this.#clock(), {}));
+            await moveTask(tx, taskId, ['cancelling'], ending('cancelled', this.#clock(), {}), own);
         });
         return await readTask(this.#store.db, taskId);
       } catch (error) {
@@ -263,6 +308,8 @@ export class TaskRunner {
       state: 'pending',
       not_before: now + outcome.pauseMs,
       attempt: outcome.counts ? row.attempt : Math.max(0, row.attempt - 1),
+      leased_by: null,
+      lease_until: null,
       progress: null,
       expected_end_at: null,
       progress_text: `attempt ${row.attempt}: ${outcome.why}`,

@@ -3,7 +3,7 @@
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
 import type { Amount, TaskRecord } from './task.ts';
-import { timeText } from './task_rows.ts';
+import { type TaskRow, taskRecord, timeText } from './task_rows.ts';
 
 export const progressWriteEveryMs = 1000;
 /** Further than a year no estimate looks. */
@@ -16,6 +16,8 @@ export class RunningTask {
   readonly adopted: boolean;
   /** Resolves when the outcome is in the store; never rejects. */
   done: Promise<void> = Promise.resolve();
+  /** The store says that it runs here. */
+  isHeld = false;
   fraction: number | null = null;
   text: string | null = null;
   #expectedEndAt: number | null = null;
@@ -27,13 +29,15 @@ export class RunningTask {
   #writtenAt = Number.NEGATIVE_INFINITY;
 
   readonly #clock: () => number;
+  readonly #holder: string | null;
 
   constructor(
-    record: TaskRecord,
+    row: TaskRow,
     adopted: boolean,
     parts: { readonly store: Store; readonly observe: Observe; readonly clock: () => number },
   ) {
-    this.record = record;
+    this.record = taskRecord(row);
+    this.#holder = row.leased_by;
     this.adopted = adopted;
     this.#store = parts.store;
     this.#observe = parts.observe;
@@ -86,6 +90,7 @@ export class RunningTask {
         .set({ progress: this.fraction, progress_text: this.text, expected_end_at: this.#expectedEndAt })
         .where('task_id', '=', this.record.taskId)
         .where('state', 'in', ['running', 'cancelling'])
+        .where('leased_by', 'is', this.#holder)
         .execute();
     } catch (error) {
       this.#observe({ kind: 'backgroundError', what: 'save the progress of a task', error });

@@ -54,6 +54,8 @@ export async function insertRow(
     expected_end_at: null,
     notify: null,
     notify_at: null,
+    leased_by: null,
+    lease_until: null,
     ...columns,
   };
   await on.insertInto('tasks').values(row).execute();
@@ -64,19 +66,18 @@ export function readTask(on: Kysely<Schema>, taskId: string): Promise<TaskRow | 
   return on.selectFrom('tasks').selectAll().where('task_id', '=', taskId).executeTakeFirst();
 }
 
-/** Changes a task if it is still in one of `from`; says whether it was. With an end, who waits for it is to be told. */
+/** Changes a task if it is still in one of `from`, and held so; says whether it was. With an end, who waits for it is to be told. */
 export async function moveTask(
   on: Transaction<Schema>,
   taskId: string,
   from: readonly TaskState[],
   to: Partial<TaskRow>,
+  held: Partial<Pick<TaskRow, 'leased_by' | 'lease_until'>> = {},
 ): Promise<boolean> {
-  const { numUpdatedRows } = await on
-    .updateTable('tasks')
-    .set(to)
-    .where('task_id', '=', taskId)
-    .where('state', 'in', from)
-    .executeTakeFirst();
+  let update = on.updateTable('tasks').set(to).where('task_id', '=', taskId).where('state', 'in', from);
+  for (const column of ['leased_by', 'lease_until'] as const)
+    if (held[column] !== undefined) update = update.where(column, 'is', held[column]);
+  const { numUpdatedRows } = await update.executeTakeFirst();
   const moved = numUpdatedRows > 0n;
   if (moved && to.state && isTerminal(to.state)) {
     await noteEnd(on, taskId, to.state);
@@ -117,6 +118,8 @@ export function ending(
     ended_at: now,
     place: null,
     expected_end_at: null,
+    leased_by: null,
+    lease_until: null,
     ...(state === 'succeeded' ? { progress: 1 } : {}),
     result: outcome.result ?? null,
     error: outcome.error ? JSON.stringify(outcome.error) : null,

@@ -9,6 +9,7 @@ import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import { heartbeatEveryMs } from './leases.ts';
 import type { Notices } from './notices.ts';
 import { TaskRunner } from './runner.ts';
 import { GroupedWrites, insertTask } from './submission.ts';
@@ -35,6 +36,8 @@ export interface TasksOptions {
   readonly store: Store;
   readonly kinds: readonly TaskKind[];
   readonly runnersMax: number;
+  /** Other servers have the store open and run its tasks too. By default, what a process left is this one's at once. */
+  readonly isShared?: boolean | undefined;
   readonly retentionDays: number;
   /** Throws where the principal may have no further unfinished task; asked in the transaction that adds it. */
   readonly requireRoom?: ((on: Kysely<Schema>, principalId: string) => Promise<void>) | undefined;
@@ -42,6 +45,7 @@ export interface TasksOptions {
   readonly clock?: (() => number) | undefined;
   /** The pause before a second attempt; doubles for each further one. */
   readonly retryPauseMs?: number | undefined;
+  readonly heartbeatEveryMs?: number | undefined;
   readonly trail?: Trail | undefined;
   readonly notices?: Pick<Notices, 'keep' | 'forget' | 'look'> | undefined;
   /** From 0 to 1: how much longer than need be a pause is. */
@@ -86,6 +90,8 @@ export class Tasks {
       store: this.#store,
       kinds: this.#kinds,
       runnersMax: options.runnersMax,
+      isShared: options.isShared ?? false,
+      heartbeatEveryMs: options.heartbeatEveryMs ?? heartbeatEveryMs,
       retryPauseMs: options.retryPauseMs ?? retryPauseMs,
       observe: this.#observe,
       clock: this.#clock,
@@ -128,6 +134,7 @@ export class Tasks {
       state: 'running',
       started_at: now,
       attempt: 1,
+      ...this.#runner.lease(),
     });
     this.#runner.adopt(row, request.running);
     return taskRecord(row);

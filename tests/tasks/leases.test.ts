@@ -1,0 +1,179 @@
+// Several runners on one store: who falls silent loses its tasks, and what it does with them afterwards counts for nothing. The clock
+// is handed in; heartbeats come when the test says so.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { openStore, type Store } from '../../src/store/store.ts';
+import { LeaseLost, leaseMs } from '../../src/tasks/leases.ts';
+import { Cancelled, type TaskContext, type TaskKind } from '../../src/tasks/task.ts';
+import { Tasks } from '../../src/tasks/tasks.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'tabularium-leases-'));
+const opened: { close: () => Promise<void> }[] = [];
+const stores: Store[] = [];
+after(async () => {
+  for (const one of opened) await one.close();
+  for (const store of stores) await store.close();
+  rmSync(root, { recursive: true, force: true });
+});
+
+const beatMs = 5;
+/** Of a runner that is to say nothing: longer than any test. */
+const silent = 3_600_000;
+const soonMs = 5000;
+let files = 0;
+
+async function newStore(): Promise<Store> {
+  const store = await openStore({ file: join(root, `${++files}.db`) });
+  stores.push(store);
+  return store;
+}
+
+interface Clock {
+  now: number;
+}
+
+/** A runner whose tasks end when `ends` is called, or when they are told to stop. */
+async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, attemptsMax = 3) {
+  const begun: string[] = [];
+  const told: unknown[] = [];
+  const { promise: end, resolve: ends } = Promise.withResolvers<string>();
+  const kind: TaskKind = {
+    type: 'work',
+    attemptsMax,
+    run: async (task, { signal, progress }: TaskContext) => {
+      begun.push(task.taskId);
+      progress(0.5, 'half');
+      const { promise: stopped, reject } = Promise.withResolvers<never>();
+      signal.addEventListener('abort', () => {
+        told.push(signal.reason);
+        reject(signal.reason);
+      });
+      return { by: await Promise.race([end, stopped]) };
+    },
+  };
+  const options = { runnersMax: 1, retentionDays: 7, retryPauseMs: 1, isShared: true, heartbeatEveryMs };
+  const tasks = new Tasks({ store, kinds: [kind], clock: () => clock.now, ...options });
+  opened.push({ close: () => tasks.stop(600) });
+  await tasks.start();
+  return { tasks, begun, told, ends };
+}
+
+async function until(is: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (let waited = 0; waited < soonMs; waited += 2) {
+    if (await is()) return;
+    await pause(2);
+  }
+  assert.fail(`not within ${soonMs} ms: ${what}`);
+}
+
+const work = (n = 1) => ({ type: 'work', principal: { id: 'root', name: 'root' }, target: '/x', request: { n } });
+const row = (store: Store, taskId: string) =>
+  store.db.selectFrom('tasks').selectAll().where('task_id', '=', taskId).executeTakeFirstOrThrow();
+
+test('a runner that says that it lives keeps its task, however long that takes', async () => {
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const one = await runner(store, clock, beatMs);
+  const { taskId } = await one.tasks.submit(work());
+  await until(() => one.begun.length === 1, 'it begins');
+  const other = await runner(store, clock, beatMs);
+  for (let i = 0; i < 10; i++) {
+    const { lease_until } = await row(store, taskId);
+    clock.now += leaseMs / 2;
+    await until(async () => ((await row(store, taskId)).lease_until ?? 0) > (lease_until ?? 0), 'the lease is renewed');
+  }
+  assert.deepEqual(other.begun, []);
+  one.ends('one');
+  assert.deepEqual((await one.tasks.wait(taskId, soonMs))?.result, { by: 'one' });
+  const { leased_by, lease_until, attempt } = await row(store, taskId);
+  assert.deepEqual({ leased_by, lease_until, attempt }, { leased_by: null, lease_until: null, attempt: 1 });
+});
+
+test('one that falls silent loses it; its late end, its progress and its stop change nothing', async () => {
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const dead = await runner(store, clock, silent);
+  const { taskId } = await dead.tasks.submit(work());
+  await until(() => dead.begun.length === 1, 'it begins');
+  const other = await runner(store, clock, beatMs);
+  await pause(beatMs * 4);
+  assert.deepEqual(other.begun, [], 'not while the lease lasts');
+  clock.now += leaseMs + 1;
+  await until(() => other.begun.length === 1, 'it is taken over');
+  const before = await row(store, taskId);
+  assert.deepEqual([before.state, before.attempt], ['running', 2]);
+  dead.ends('dead');
+  await pause(beatMs * 4);
+  await dead.tasks.stop(600);
+  assert.deepEqual((await row(store, taskId)).leased_by, before.leased_by);
+  assert.equal((await row(store, taskId)).state, 'running');
+  other.ends('other');
+  assert.deepEqual((await other.tasks.wait(taskId, soonMs))?.result, { by: 'other' });
+});
+
+test('one whose task another has taken is told so', async () => {
+  const store = await newStore();
+  const one = await runner(store, { now: Date.now() }, beatMs);
+  const { taskId } = await one.tasks.submit(work());
+  await until(() => one.begun.length === 1, 'it begins');
+  await store.db.updateTable('tasks').set({ leased_by: 'another' }).where('task_id', '=', taskId).execute();
+  await until(() => one.told.length === 1, 'it is told');
+  assert.ok(one.told[0] instanceof LeaseLost);
+  const { state, leased_by } = await row(store, taskId);
+  assert.deepEqual([state, leased_by], ['running', 'another']);
+});
+
+test('what is cancelled by way of one runner stops at the other', async () => {
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const one = await runner(store, clock, beatMs);
+  const { taskId } = await one.tasks.submit(work());
+  await until(() => one.begun.length === 1, 'it begins');
+  const other = await runner(store, clock, silent);
+  await other.tasks.cancel(taskId, { id: 'root', name: 'root', action: 'tasks.cancel' });
+  await until(() => one.told.length === 1, 'it is told');
+  assert.ok(one.told[0] instanceof Cancelled);
+  assert.equal((await one.tasks.wait(taskId, soonMs))?.state, 'cancelled');
+});
+
+test('cancelled and then left alone it ends; out of attempts it fails', async () => {
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const dead = [await runner(store, clock, silent, 1), await runner(store, clock, silent, 1)];
+  const all = [await dead[0]?.tasks.submit(work(1)), await dead[0]?.tasks.submit(work(2))].map((t) => t?.taskId ?? '');
+  await until(() => (dead[0]?.begun.length ?? 0) === 1, 'the first begins');
+  dead[1]?.tasks.notify();
+  await until(() => (dead[1]?.begun.length ?? 0) === 1, 'the second begins');
+  // As a third server would: the runners do not hear of it.
+  await store.db
+    .updateTable('tasks')
+    .set({ state: 'cancelling' })
+    .where('task_id', '=', all[0] ?? '')
+    .execute();
+  clock.now += leaseMs + 1;
+  const { tasks, begun } = await runner(store, clock, beatMs, 1);
+  assert.equal((await tasks.wait(all[0] ?? '', soonMs))?.state, 'cancelled');
+  const second = await tasks.wait(all[1] ?? '', soonMs);
+  assert.deepEqual([second?.state, second?.error?.code], ['failed', 'TASK_ATTEMPTS_EXHAUSTED']);
+  assert.deepEqual(begun, []);
+});
+
+test('a clock that jumps takes nothing from the runner that lives', async () => {
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const one = await runner(store, clock, beatMs);
+  const { taskId } = await one.tasks.submit(work());
+  await until(() => one.begun.length === 1, 'it begins');
+  for (const jumpMs of [86_400_000, -2 * 86_400_000]) {
+    clock.now += jumpMs;
+    const wanted = clock.now + leaseMs;
+    await until(async () => (await row(store, taskId)).lease_until === wanted, 'the lease follows');
+  }
+  one.ends('one');
+  const done = await one.tasks.wait(taskId, soonMs);
+  assert.deepEqual([done?.state, done?.attempt], ['succeeded', 1]);
+});
