@@ -265,6 +265,8 @@ function verifiedOf(payload: JWTPayload, provider: IdentityProvider, now: number
     throw notValid();
   const userName = claimOf(payload, provider.userClaim);
   if (!isName(sub) || !isName(userName)) throw notValid();
+  // An issuer that says of an address that nobody has shown to have it does not name anybody by it.
+  if (provider.userClaim === 'email' && !verified.has(payload.email_verified)) throw notValid();
   return {
     providerId: provider.id,
     issuer: provider.issuer,
@@ -300,6 +302,9 @@ function claimOf(payload: JWTPayload, path: string): unknown {
 function isName(text: unknown): text is string {
   return typeof text === 'string' && text.trim() !== '' && text.length <= claimCharactersMax && text.isWellFormed();
 }
+
+/** Some issuers say it as text, some not at all. */
+const verified = new Set<unknown>([undefined, true, 'true']);
 
 const digestOf = (token: string): string => createHash('sha256').update(token).digest('base64');
 

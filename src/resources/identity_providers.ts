@@ -67,7 +67,11 @@ const fields = {
     maxItems: algorithms.length,
     description: 'Those that are accepted; HS* need `clientSecret`.',
   }),
-  userClaim: Type.String({ ...Claim, description: 'The claim that new users are named by.' }),
+  userClaim: Type.String({
+    ...Claim,
+    description:
+      'The claim that new users are named by. With `email`, a token whose `email_verified` is false is refused.',
+  }),
   roleMapping: Type.Record(Type.String(), Type.String(), {
     maxProperties: 1000,
     description: 'From values of `rolesClaim` to names of roles here. What is not in it is ignored.',

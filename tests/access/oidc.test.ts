@@ -160,6 +160,11 @@ describe('claims', () => {
       (await oidcWith({ userClaim }).verify(await issuer.token(key('ES256'), claims))).userName;
     assert.equal(await named({ email: 'ada@example.com' }, 'email'), 'ada@example.com');
     assert.equal(await named({ user: { name: 'ada' } }, 'user.name'), 'ada');
+    const email = 'ada@example.com';
+    assert.equal(await named({ email, email_verified: true }, 'email'), email);
+    for (const email_verified of [false, 'false', 0, null, {}])
+      await assert.rejects(named({ email, email_verified }, 'email'), refusal(), JSON.stringify(email_verified));
+    assert.equal(await named({ sub: 'ada', email, email_verified: false }, 'sub'), 'ada');
     for (const email of [undefined, '', '  ', 7, null, ['a'], 'x'.repeat(513), 'a\ud800'])
       await assert.rejects(named({ email } as JWTPayload, 'email'), refusal(), JSON.stringify(email));
   });
