@@ -1,7 +1,7 @@
 // How an object changes: its spec, its owner, its name. Without an engine: one transaction. With one: an intent, the
 // engine's step, the commit; or, where data has to be rewritten, an intent and a task that does the rest.
 import { isDeepStrictEqual } from 'node:util';
-import type { Change, ChangeCost } from '../engines/engine.ts';
+import type { Change, ChangeCost, WorkOptions } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
@@ -229,7 +229,8 @@ async function realise(context: CatalogContext, engine: CatalogEngine, intent: I
  * The work of a task that rewrites data. Throws the engine's refusal (the change is undone then), a RetryableError where the
  * outcome is unknown, and whatever the engine says when the task is handed back: then the change stays open.
  */
-export async function runIntent(context: CatalogContext, taskId: string, signal: AbortSignal): Promise<CatalogObject> {
+export async function runIntent(context: CatalogContext, taskId: string, options: WorkOptions): Promise<CatalogObject> {
+  const { signal } = options;
   const intent = await intentOfTask(context, taskId);
   if (!intent) return changedBefore(context, taskId);
   if (context.applying.has(intent.id)) throw new RetryableError('the change is still being applied');
@@ -242,7 +243,7 @@ export async function runIntent(context: CatalogContext, taskId: string, signal:
       .set((e) => ({ attempts: e('attempts', '+', 1) }))
       .where('id', '=', intent.id)
       .execute();
-    const outcome = await applyStep(engine, changeOf(intent), intent.id, signal);
+    const outcome = await applyStep(engine, changeOf(intent), intent.id, options);
     if (outcome.kind === 'done') return await commitChange(context, intent);
     const handedBack = signal.aborted && signal.reason instanceof HandedBack;
     if (outcome.kind === 'refused' && !handedBack) await revertChange(context, intent, outcome.failure.code);

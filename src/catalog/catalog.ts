@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { sql } from 'kysely';
 import { noTrail, type Trail } from '../access/audit.ts';
 import type { Step } from '../access/decisions.ts';
+import type { WorkOptions } from '../engines/engine.ts';
 import { compareNames, foldName } from '../model/names.ts';
 import type { TableStatistics } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -351,8 +352,8 @@ export class Catalog {
   }
 
   /** The body of a rewriting change's task. */
-  async runIntent(taskId: string, options: { readonly signal: AbortSignal }): Promise<CatalogObject> {
-    return runIntent(this.#context, taskId, options.signal);
+  async runIntent(taskId: string, options: WorkOptions): Promise<CatalogObject> {
+    return runIntent(this.#context, taskId, options);
   }
 
   /** For a task that ended without running (cancelled while pending): ends its intent now, not at the next `recover`. */

@@ -1,6 +1,6 @@
 // One call of the engine on behalf of an intent, and what its end means. An engine that refuses (a Failure that blames the
 // request) did nothing; after anything else nobody knows what it did, and only trying again can tell.
-import type { Change } from '../engines/engine.ts';
+import type { Change, WorkOptions } from '../engines/engine.ts';
 import { codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import type { CatalogEngine } from './context.ts';
@@ -17,10 +17,10 @@ export async function applyStep(
   engine: CatalogEngine,
   change: Change,
   step: string,
-  signal: AbortSignal = AbortSignal.timeout(engineStepMsMax),
+  options: WorkOptions = { signal: AbortSignal.timeout(engineStepMsMax) },
 ): Promise<StepOutcome> {
   try {
-    await engine.apply(change, { step, signal });
+    await engine.apply(change, { ...options, step });
     return { kind: 'done' };
   } catch (error) {
     if (error instanceof Failure && codes[error.code].status < 500) return { kind: 'refused', failure: error };

@@ -43,7 +43,7 @@ async function made(
   fill: () => Promise<void>,
 ): Promise<CatalogObject> {
   try {
-    const outcome = await applyStep(engine, changeOf(intent), intent.id, signal);
+    const outcome = await applyStep(engine, changeOf(intent), intent.id, { signal });
     if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
     await fill();
   } catch (error) {

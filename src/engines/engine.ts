@@ -159,7 +159,15 @@ export interface WrittenStatement {
   readonly parts: readonly { readonly pointer: string; readonly line: number }[];
 }
 
-export interface ExecuteOptions {
+/** Told now and then which part of the work is done, from 0 to 1. An engine that does not know says nothing. */
+export type TellProgress = (fraction: number) => void;
+
+export interface WorkOptions {
+  readonly signal: AbortSignal;
+  readonly progress?: TellProgress | undefined;
+}
+
+export interface ExecuteOptions extends WorkOptions {
   /** What allowed the statement: StaleAnalysis is thrown where definitions changed since. */
   readonly analysis: StatementAnalysis;
   /** The result is cut after this many rows (the statement itself is not changed). */
@@ -167,7 +175,6 @@ export interface ExecuteOptions {
   /** `string`: 64-bit and wider integers and decimals as JSON strings (rest-standard B7). */
   readonly numbers: 'number' | 'string';
   readonly timeoutMs: number;
-  readonly signal: AbortSignal;
   /** Absolute path without extension; a result larger than one page is left in `<resultPath>.rows`. */
   readonly resultPath: string;
   readonly pageBytesMax: number;
@@ -243,7 +250,7 @@ export interface EngineWarehouse {
   status(): BackendStatus;
 
   cost(change: Change): Promise<ChangeCost>;
-  apply(change: Change, options: { readonly step: string; readonly signal: AbortSignal }): Promise<void>;
+  apply(change: Change, options: WorkOptions & { readonly step: string }): Promise<void>;
   /** Remembered steps that no intent needs any more may be forgotten. */
   forget(catalog: CatalogRef, steps: readonly string[]): Promise<void>;
 
@@ -274,14 +281,14 @@ export interface EngineWarehouse {
   /** The columns of a table that could take the file. Throws DATA_INVALID. */
   inferColumns(file: DataFile, options: { readonly signal: AbortSignal }): Promise<InferredColumns>;
   /** All or nothing. Throws DATA_INVALID with row and column, or CONSTRAINT_VIOLATED. */
-  load(work: LoadWork, options: { readonly signal: AbortSignal }): Promise<LoadDone>;
+  load(work: LoadWork, options: WorkOptions): Promise<LoadDone>;
   /** The engine reads a CREATE TABLE statement in a scratch database; Failure SQL_INVALID or SQL_NOT_SUPPORTED otherwise. */
   parseCreateTable(sql: string): Promise<ParsedCreateTable>;
   /** Checks a default's text against its type: a constant or function call without columns, tables or subqueries. */
   checkDefault(expression: string, type: LogicalType): Promise<void>;
   tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
   /** Puts a table that was written much in order. Idempotent. */
-  optimize(table: TableRef, options: { readonly signal: AbortSignal }): Promise<void>;
+  optimize(table: TableRef, options: WorkOptions): Promise<void>;
   /** Tables whose row count may have changed since the last call. */
   takeChangedTables(): readonly TableName[];
 }

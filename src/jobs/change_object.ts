@@ -7,8 +7,8 @@ export function changeKinds(catalog: () => Catalog): TaskKind[] {
   return ['alter_table', 'rename_database', 'undrop_table', 'undrop_database'].map((type) => ({
     type,
     attemptsMax: 100,
-    async run(task, { signal }) {
-      const { name, version } = await catalog().runIntent(task.taskId, { signal });
+    async run(task, { signal, progress }) {
+      const { name, version } = await catalog().runIntent(task.taskId, { signal, progress });
       return { name, version };
     },
     abandoned: (task) => catalog().settleTask(task.taskId),

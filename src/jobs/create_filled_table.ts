@@ -29,7 +29,7 @@ export function createFilledTableKind(parts: {
     type: createFilledTableTask,
     attemptsMax: 5,
     actsAsPrincipal: true,
-    async run(task, { signal }) {
+    async run(task, { signal, progress }) {
       const { taskId, principal, target } = task;
       const { fill, table, warehouse } = task.request as FillRequest;
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
@@ -40,7 +40,8 @@ export function createFilledTableKind(parts: {
           // Who was disabled since may not go on.
           if (!parts.directory.isActive(principal))
             throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
-          const { result } = await parts.queries().run(fill, { principal, actor, signal, step: taskId, taskId });
+          const caller = { principal, actor, signal, progress, step: taskId, taskId };
+          const { result } = await parts.queries().run(fill, caller);
           rowCount = result.rowCount;
         },
       });

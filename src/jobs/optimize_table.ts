@@ -21,7 +21,7 @@ export function optimizeTableKind(parts: {
     type: optimizeTableTask,
     attemptsMax: 5,
     actsAsPrincipal: true,
-    async run(task, { signal }) {
+    async run(task, { signal, progress }) {
       const { objectId } = task.request as OptimizeRequest;
       const [root, database, table] = await parts.catalog().chainOf(objectId);
       if (!root || !database || !table)
@@ -30,7 +30,7 @@ export function optimizeTableKind(parts: {
       const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
       const [before, after] = await parts.warehouses.admit(warehouse, signal, async (engine) => {
         const was = await engine.tableStatistics(ref);
-        await engine.optimize(ref, { signal });
+        await engine.optimize(ref, { signal, progress });
         return [was, await engine.tableStatistics(ref)] as const;
       });
       await parts.catalog().saveStatistics(objectId, { ...after, asOf: new Date().toISOString() });

@@ -15,14 +15,14 @@ export function runQueryKind(parts: {
     type: runQueryTask,
     attemptsMax: 3,
     actsAsPrincipal: true,
-    async run(task, { signal }) {
+    async run(task, { signal, progress }) {
       const { taskId, principal, target } = task;
       // Who was disabled since may not go on.
       if (!parts.directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       const run = await parts
         .queries()
-        .run(task.request as QueryRequest, { principal, actor, signal, step: taskId, taskId });
+        .run(task.request as QueryRequest, { principal, actor, signal, progress, step: taskId, taskId });
       return parts.submitter().keep(task, run, { durable: true });
     },
     removed: (task) => parts.submitter().forget(task),

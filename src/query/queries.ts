@@ -16,6 +16,7 @@ import {
   type StatementParameters,
   type StatementResult,
   type TableName,
+  type WorkOptions,
 } from '../engines/engine.ts';
 import type { ExportInto } from '../engines/export.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
@@ -62,7 +63,7 @@ export interface Caller {
   readonly signal: AbortSignal;
 }
 
-type RunCaller = Caller & { readonly step?: string; readonly taskId?: string };
+type RunCaller = Caller & WorkOptions & { readonly step?: string; readonly taskId?: string };
 
 export interface QueriesOptions {
   readonly catalog: Catalog;
@@ -160,6 +161,7 @@ export class Queries {
             numbers: request.numbers,
             timeoutMs: spec.statementTimeoutSeconds * 1000,
             signal: controller.signal,
+            progress: caller.progress,
             resultPath: `${spoolDirectory}/${queryId}`,
             pageBytesMax,
             into: request.into,

@@ -5,7 +5,7 @@ import type { UsageCaps } from '../access/usage_caps.ts';
 import type { ResultColumn } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Principal } from '../model/principal.ts';
-import type { TaskRecord, TaskRequest } from '../tasks/task.ts';
+import type { TaskContext, TaskRecord, TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import type { Queries, QueryRequest, QueryRun, QueryStatistics } from './queries.ts';
 import { type ResultPage, type ResultStore, withoutSeparator } from './result_store.ts';
@@ -77,7 +77,12 @@ export class QuerySubmitter {
     const abort = () => controller.abort();
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
-    const work = this.#queries.run(request, { principal, actor, signal: controller.signal });
+    const course: { fraction?: number; task?: Pick<TaskContext, 'progress'> } = {};
+    const progress = (fraction: number) => {
+      course.fraction = fraction;
+      course.task?.progress(fraction);
+    };
+    const work = this.#queries.run(request, { principal, actor, signal: controller.signal, progress });
     try {
       const run = await within(work, waitSeconds * 1000);
       if (run) return await this.#rows(run, { ...described, startedAt });
@@ -87,8 +92,10 @@ export class QuerySubmitter {
       const task = await this.#tasks.adopt({
         ...described,
         taskId,
-        running: (taskSignal) => {
-          taskSignal.addEventListener('abort', abort, { once: true });
+        running: (task) => {
+          course.task = task;
+          if (course.fraction !== undefined) task.progress(course.fraction);
+          task.signal.addEventListener('abort', abort, { once: true });
           return work.then((done) => this.keep({ taskId, principal }, done, { durable: true }));
         },
       });

@@ -73,10 +73,10 @@ export class TaskRunner {
   }
 
   /** Takes over work whose row says that it is running. */
-  adopt(row: TaskRow, running: (signal: AbortSignal) => Promise<unknown>): void {
+  adopt(row: TaskRow, running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<unknown>): void {
     const task = this.#enter(row, true);
     task.isHeld = true;
-    task.done = this.#work(task, () => running(task.controller.signal));
+    task.done = this.#work(task, () => running({ signal: task.controller.signal, progress: task.progress }));
   }
 
   cancel(taskId: string): void {

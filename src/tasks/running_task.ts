@@ -49,6 +49,7 @@ export class RunningTask {
   }
 
   readonly progress = (at: Amount | number | null, text?: string): void => {
+    if (this.#writtenAt === Number.POSITIVE_INFINITY) return;
     const isAmount = typeof at === 'object' && at !== null;
     const fraction = isAmount ? fractionOf(at) : at;
     this.fraction = fraction === null || Number.isNaN(fraction) ? null : Math.min(1, Math.max(0, fraction));
@@ -72,7 +73,8 @@ export class RunningTask {
     const at = this.#clock();
     this.#expectedEndAt = null;
     if (this.fraction === null) return;
-    this.#from ??= { at, fraction: this.fraction };
+    // Where it goes back, its work was begun again.
+    if (!this.#from || this.fraction < this.#from.fraction) this.#from = { at, fraction: this.fraction };
     const made = this.fraction - this.#from.fraction;
     const passedMs = at - this.#from.at;
     if (made <= 0 || passedMs <= 0) return;

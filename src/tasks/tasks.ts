@@ -13,7 +13,7 @@ import { heartbeatEveryMs } from './leases.ts';
 import type { Notices } from './notices.ts';
 import { TaskRunner } from './runner.ts';
 import { GroupedWrites, insertTask } from './submission.ts';
-import type { TaskError, TaskKind, TaskRecord, TaskRequest } from './task.ts';
+import type { TaskContext, TaskError, TaskKind, TaskRecord, TaskRequest } from './task.ts';
 import {
   ending,
   insertRow,
@@ -121,11 +121,14 @@ export class Tasks {
   }
 
   /**
-   * Makes a task of work that runs in this process already. `running` links the work to the signal and returns its promise.
+   * Makes a task of work that runs in this process already. `running` links the work to the task's signal and progress, and returns its promise.
    * Should the process die, the task runs again if its kind can, and fails with TASK_INTERRUPTED if not.
    */
   async adopt(
-    request: TaskRequest & { readonly taskId?: string; readonly running: (signal: AbortSignal) => Promise<unknown> },
+    request: TaskRequest & {
+      readonly taskId?: string;
+      readonly running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<unknown>;
+    },
   ): Promise<TaskRecord> {
     if (this.#runner.stopping) throw new Failure('SHUTTING_DOWN', 'The server is shutting down.');
     const now = this.#clock();

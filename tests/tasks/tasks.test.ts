@@ -242,7 +242,7 @@ test('work that runs already becomes a task, and can be cancelled', async () => 
   assert.deepEqual([adopted.state, adopted.attempt], ['running', 1]);
   resolve({ rows: 3 });
   assert.deepEqual((await ended(tasks, adopted))?.result, { rows: 3 });
-  const other = await tasks.adopt({ ...request(), taskId: 'chosen', running: untilAborted });
+  const other = await tasks.adopt({ ...request(), taskId: 'chosen', running: ({ signal }) => untilAborted(signal) });
   assert.equal(other.taskId, 'chosen');
   await tasks.cancel('chosen', by);
   assert.equal((await ended(tasks, other))?.state, 'cancelled');
@@ -259,7 +259,11 @@ test('a server that stops hands back what can be run again and says so of what c
   const run: Run = (_, { signal }) => untilAborted(signal);
   const first = await prepared(run, { runnersMax: 5 });
   const again = await first.tasks.submit(request());
-  const adopted = await first.tasks.adopt({ ...request(), type: 'query', running: untilAborted });
+  const adopted = await first.tasks.adopt({
+    ...request(),
+    type: 'query',
+    running: ({ signal }) => untilAborted(signal),
+  });
   const deaf = await first.tasks.adopt({ ...request(), type: 'query', running: () => new Promise(() => {}) });
   await pause(5);
   const waiting = first.tasks.wait(again.taskId, 60_000);
@@ -267,7 +271,9 @@ test('a server that stops hands back what can be run again and says so of what c
   await first.tasks.stop(700);
   assert(performance.now() - begun < 700);
   assert.equal((await waiting)?.state, 'pending');
-  await assert.rejects(first.tasks.adopt({ ...request(), running: untilAborted }), { code: 'SHUTTING_DOWN' });
+  await assert.rejects(first.tasks.adopt({ ...request(), running: ({ signal }) => untilAborted(signal) }), {
+    code: 'SHUTTING_DOWN',
+  });
   const reasons: unknown[] = [];
   const second = await prepared(async (task) => `attempt ${task.attempt}`, { file: afterKill(first.file) });
   for (const { taskId } of [adopted, deaf]) {

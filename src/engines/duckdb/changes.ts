@@ -17,6 +17,8 @@ import {
   restoreTables,
 } from './hidden.ts';
 import { qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from './identifiers.ts';
+import { type Stage, stagesOf } from './progress.ts';
+import { copyWeights, countRows } from './statistics.ts';
 import { inTransaction, isConflict, rememberStep, retryingConflicts, rowsOf } from './steps.ts';
 import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from './table_text.ts';
 
@@ -24,6 +26,7 @@ export interface ApplyOptions {
   readonly dataDirectory: string;
   readonly step: string;
   readonly signal?: AbortSignal | undefined;
+  readonly stage?: Stage | undefined;
 }
 
 type ChangeOf<K extends Change['kind']> = Extract<Change, { readonly kind: K }>;
@@ -91,7 +94,8 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   restoreDatabase: {
     cost: async (connection, { database, from, tables }) =>
       rowsAreMany(connection, { ...database, database: from }, tables, !sameName(database.database, from)),
-    apply: (connection, change) => inTransaction(connection, () => restoreDatabase(connection, change)),
+    apply: (connection, change, { stage }) =>
+      inTransaction(connection, () => restoreDatabase(connection, change, stage)),
   },
   renameDatabase: { cost: costOfRenamedDatabase, apply: renameDatabase },
   createTable: { cost: instant, apply: createTable },
@@ -113,8 +117,10 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
         [{ id, name: table.table, definition }],
         !sameName(table.database, from),
       ),
-    apply: (connection, { table, from, id, definition }) =>
-      inTransaction(connection, () => restoreTables(connection, table, from, [{ id, name: table.table, definition }])),
+    apply: (connection, { table, from, id, definition }, { stage }) => {
+      const restored = [{ id, name: table.table, definition }];
+      return inTransaction(connection, () => restoreTables(connection, table, from, restored, stage));
+    },
   },
   purge: {
     cost: instant,
@@ -212,14 +218,20 @@ async function renameTable(
 async function alterTable(
   connection: DuckDBConnection,
   change: ChangeOf<'alterTable'>,
-  { step, signal }: ApplyOptions,
+  { step, signal, stage }: ApplyOptions,
 ): Promise<void> {
   const plan = planAlteration(change);
   try {
     await onceIn(connection, change.table.catalog, step, async () => {
       const indexes = plan.touchesIndex ? await indexesOf(connection, change.table) : [];
-      for (const text of plan.statements(indexes)) {
+      const texts = plan.statements(indexes);
+      const next = stagesOf(
+        stage,
+        texts.map((text) => Number(goesOverRows(text, plan.rewrite))),
+      );
+      for (const text of texts) {
         if (signal?.aborted) throw cancelled();
+        next();
         await connection.run(text);
       }
     });
@@ -229,6 +241,10 @@ async function alterTable(
     throw broken ?? new Failure('CONSTRAINT_VIOLATED', 'the data does not fit the change', {}, { cause: error });
   }
 }
+
+/** Of the statements of an alteration, those that take long. A table that is written again is only renamed by an ALTER. */
+const goesOverRows = (text: string, isRewrite: boolean): boolean =>
+  /^(?:INSERT|CREATE UNIQUE INDEX)/.test(text) || (!isRewrite && text.startsWith('ALTER'));
 
 async function costOfRenamedDatabase(
   connection: DuckDBConnection,
@@ -245,7 +261,7 @@ async function costOfRenamedDatabase(
 async function renameDatabase(
   connection: DuckDBConnection,
   { database, newName, tables }: ChangeOf<'renameDatabase'>,
-  { step, signal }: ApplyOptions,
+  { step, signal, stage }: ApplyOptions,
 ): Promise<void> {
   // What is one name to DuckDB needs no change of it; the catalog alone tells callers how the name is written.
   if (sameName(database.database, newName)) return;
@@ -253,14 +269,18 @@ async function renameDatabase(
   await onceIn(connection, database.catalog, step, async () => {
     // Where it is there, it is DuckDB's own `main`: the catalog has seen to it that no other is.
     await connection.run(`CREATE SCHEMA IF NOT EXISTS ${qualifiedSchema(renamed)}`);
+    const copied = tables.map(({ name, definition }) => ({ table: { ...database, table: name }, definition }));
+    const next = stagesOf(stage, await copyWeights(connection, copied));
     for (const { name, definition } of tables) {
       if (signal?.aborted) throw cancelled();
       const target: TableRef = { ...renamed, table: name };
       const columns = nameList(definition.columns.map((c) => c.name));
       await connection.run(createTableText(target, definition, { ifNotExists: false }));
+      next();
       await connection.run(
         `INSERT INTO ${qualifiedTable(target)} (${columns}) SELECT ${columns} FROM ${qualifiedTable({ ...database, table: name })}`,
       );
+      next();
       for (const text of createUniqueKeyTexts(target, definition)) await connection.run(text);
     }
     await dropDatabase(connection, database);
@@ -303,11 +323,6 @@ async function rowsAreMany(
 async function costOfRows(connection: DuckDBConnection, table: TableRef, work: Work): Promise<ChangeCost> {
   if (work === 'none') return 'instant';
   return (await countRows(connection, table)) >= rowsMin[work] ? 'rewrite' : 'instant';
-}
-
-/** Exact, and read off the row groups: a few milliseconds for a hundred million rows. */
-export async function countRows(connection: DuckDBConnection, table: TableRef): Promise<number> {
-  return Number((await rowsOf(connection, `SELECT count(*) FROM ${qualifiedTable(table)}`))[0]?.[0] ?? 0);
 }
 
 async function indexesOf(connection: DuckDBConnection, table: TableRef): Promise<string[]> {

@@ -3,6 +3,8 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { CatalogRef, Change, DatabaseRef, HiddenDefinition, HiddenTable, TableRef } from '../engine.ts';
 import { qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from './identifiers.ts';
+import { type Stage, stagesOf } from './progress.ts';
+import { copyWeights } from './statistics.ts';
 import { ownPrefix, rowsOf } from './steps.ts';
 import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from './table_text.ts';
 
@@ -45,13 +47,16 @@ export async function restoreTables(
   database: DatabaseRef,
   from: string,
   tables: readonly HiddenDefinition[],
+  stage?: Stage,
 ): Promise<void> {
   const source: DatabaseRef = { catalog: database.catalog, database: from };
   const there = await tablesOf(connection, source);
-  for (const { id, name, definition } of tables) {
-    const hidden = hiddenTable(source, id);
-    if (!there.has(hidden.table)) continue;
+  const found = tables.map((one) => ({ ...one, table: hiddenTable(source, one.id) }));
+  const left = found.filter(({ table }) => there.has(table.table));
+  const next = stagesOf(stage, await copyWeights(connection, left));
+  for (const { name, definition, table: hidden } of left) {
     const table: TableRef = { catalog: database.catalog, database: database.database, table: name };
+    next();
     if (sameName(from, database.database)) {
       await connection.run(`ALTER TABLE ${qualifiedTable(hidden)} RENAME TO ${quoteIdentifier(name)}`);
     } else {
@@ -63,6 +68,7 @@ export async function restoreTables(
       );
       await connection.run(`DROP TABLE ${qualifiedTable(hidden)}`);
     }
+    next();
     for (const text of createUniqueKeyTexts(table, definition)) await connection.run(text);
   }
 }
@@ -70,9 +76,10 @@ export async function restoreTables(
 export async function restoreDatabase(
   connection: DuckDBConnection,
   { database, from, tables }: Extract<Change, { readonly kind: 'restoreDatabase' }>,
+  stage?: Stage,
 ): Promise<void> {
   await connection.run(`CREATE SCHEMA IF NOT EXISTS ${qualifiedSchema(database)}`);
-  await restoreTables(connection, database, from, tables);
+  await restoreTables(connection, database, from, tables, stage);
 }
 
 /** For good. */

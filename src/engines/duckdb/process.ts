@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Failure } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
-import { StaleAnalysis } from '../engine.ts';
+import { StaleAnalysis, type TellProgress } from '../engine.ts';
 import type { Launch } from './confinement.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
 
@@ -31,6 +31,7 @@ interface Pending {
   readonly interrupt: (why: Failure) => void;
   readonly resolve: (value: unknown) => void;
   readonly reject: (reason: unknown) => void;
+  readonly progress: CallOptions['progress'];
   /** What it ends with when the process does, where that is not what all end with. */
   ending?: Failure;
 }
@@ -44,6 +45,7 @@ export interface ProcessEvents {
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs: number;
+  readonly progress?: TellProgress | undefined;
 }
 
 export class EngineProcess {
@@ -116,7 +118,7 @@ export class EngineProcess {
   call<K extends OperationName>(
     operation: K,
     argument: Operations[K][0],
-    { signal, timeoutMs }: CallOptions,
+    { signal, timeoutMs, progress }: CallOptions,
   ): Promise<Operations[K][1]> {
     if (!this.#alive || (this.#killReason && operation !== 'close')) return Promise.reject(this.#killReason ?? gone());
     if (signal?.aborted) return Promise.reject(cancelled());
@@ -145,6 +147,7 @@ export class EngineProcess {
       this.#pending.set(id, {
         operation,
         interrupt,
+        progress,
         resolve: (value) => {
           end();
           resolve(value as Operations[K][1]);
@@ -157,7 +160,7 @@ export class EngineProcess {
       });
       signal?.addEventListener('abort', abort, { once: true });
       try {
-        this.#send({ kind: 'call', id, operation, argument });
+        this.#send({ kind: 'call', id, operation, argument, progress: progress !== undefined });
       } catch (error) {
         end();
         reject(error);
@@ -199,7 +202,8 @@ export class EngineProcess {
     }
     const pending = this.#pending.get(message.id);
     if (!pending) return;
-    if (message.kind === 'answer') pending.resolve(message.value);
+    if (message.kind === 'progress') pending.progress?.(message.fraction);
+    else if (message.kind === 'answer') pending.resolve(message.value);
     else pending.reject(this.#errorOf(message.fault, pending.operation));
   }
 

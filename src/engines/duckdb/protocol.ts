@@ -29,7 +29,7 @@ export interface WireStatement {
 }
 
 /** `token` and `tables`: of the analysis that allowed the statement. */
-export type WireOptions = Omit<ExecuteOptions, 'signal' | 'timeoutMs' | 'analysis'> & {
+export type WireOptions = Omit<ExecuteOptions, 'signal' | 'progress' | 'timeoutMs' | 'analysis'> & {
   readonly token: string;
   readonly tables: readonly TableName[];
 };
@@ -78,12 +78,21 @@ export interface Operations {
 export type OperationName = keyof Operations;
 
 export type ToEngine =
-  | { readonly kind: 'call'; readonly id: number; readonly operation: OperationName; readonly argument: unknown }
+  | {
+      readonly kind: 'call';
+      readonly id: number;
+      readonly operation: OperationName;
+      readonly argument: unknown;
+      /** Whether the caller wants to be told how far it has come. */
+      readonly progress: boolean;
+    }
   | { readonly kind: 'interrupt'; readonly id: number };
 
 export type FromEngine =
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'fault'; readonly id: number; readonly fault: WireFault }
+  /** Of a call that runs: which part of it is done, from 0 to 1. */
+  | { readonly kind: 'progress'; readonly id: number; readonly fraction: number }
   | {
       readonly kind: 'heartbeat';
       readonly residentBytes: number;

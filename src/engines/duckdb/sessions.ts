@@ -4,6 +4,7 @@ import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '
 import { Failure } from '../../standard/failure.ts';
 import type { CatalogRef } from '../engine.ts';
 import { quoteIdentifier } from './identifiers.ts';
+import { countProgress } from './progress.ts';
 
 export const sessionsMax = 32;
 const preparedPerSessionMax = 64;
@@ -79,6 +80,7 @@ export class Sessions {
   readonly #idle: Session[] = [];
   readonly #busy = new Set<Session>();
   readonly #waiting: (() => void)[] = [];
+  #connecting = 0;
   /** Catalogs that no statement may enter, until the promise is kept. */
   readonly #closed = new Map<string, Promise<void>>();
 
@@ -181,13 +183,24 @@ export class Sessions {
   }
 
   async #take(key: string | undefined): Promise<Session> {
-    while (this.#idle.length === 0 && this.#busy.size >= sessionsMax) {
+    while (this.#idle.length === 0 && this.#busy.size + this.#connecting >= sessionsMax) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
     let at = key === undefined ? -1 : this.#idle.findLastIndex((session) => session.has(key));
     if (at < 0) at = this.#idle.length - 1;
-    const session = this.#idle.splice(at, 1)[0] ?? new Session(await this.#instance.connect());
+    const session = this.#idle.splice(at, 1)[0] ?? (await this.#connected());
     this.#busy.add(session);
     return session;
+  }
+
+  async #connected(): Promise<Session> {
+    this.#connecting++;
+    try {
+      const connection = await this.#instance.connect();
+      await countProgress(connection);
+      return new Session(connection);
+    } finally {
+      this.#connecting--;
+    }
   }
 }

@@ -12,6 +12,8 @@ import type {
   Statement,
   TableName,
   TableRef,
+  TellProgress,
+  WorkOptions,
 } from '../engine.ts';
 import { filesDirectory } from '../export.ts';
 import { catalogsDirectory } from './catalog_files.ts';
@@ -122,8 +124,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
   checkDefault = async (expression: string, type: Operations['checkDefault'][0]['type']) => {
     await this.#call('checkDefault', { expression, type }, analysisTimeoutMs);
   };
-  optimize = async (table: TableRef, { signal }: { readonly signal: AbortSignal }) => {
-    await this.#call('optimize', table, changeTimeoutMs, signal);
+  optimize = async (table: TableRef, { signal, progress }: WorkOptions) => {
+    await this.#call('optimize', table, changeTimeoutMs, signal, progress);
   };
   tableStatistics = (table: TableRef) => this.#call('tableStatistics', table, shortTimeoutMs);
   tableNamesIn = (sql: string) => tableNamesIn(sql);
@@ -133,14 +135,14 @@ export class DuckdbWarehouse implements EngineWarehouse {
 
   async apply(
     change: Operations['apply'][0]['change'],
-    options: { readonly step: string; readonly signal: AbortSignal },
+    { step, signal, progress }: WorkOptions & { readonly step: string },
   ): Promise<void> {
-    await this.#call('apply', { change, step: options.step }, changeTimeoutMs, options.signal);
+    await this.#call('apply', { change, step }, changeTimeoutMs, signal, progress);
     if ('table' in change && change.kind !== 'dropTable' && change.kind !== 'hideTable')
       this.#note(nameOf(change.table, 'newName' in change ? change.newName : undefined));
   }
 
-  async execute(statement: Statement, { signal, timeoutMs, analysis, ...options }: ExecuteOptions) {
+  async execute(statement: Statement, { signal, progress, timeoutMs, analysis, ...options }: ExecuteOptions) {
     const { reads, writes, token } = analysis;
     const argument = {
       statement: wire(statement),
@@ -148,7 +150,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
       writes: writes.length > 0,
     };
     try {
-      return await this.#call('execute', argument, timeoutMs, signal);
+      return await this.#call('execute', argument, timeoutMs, signal, progress);
     } catch (error) {
       const { resultPath } = options;
       for (const path of [rowsFile(resultPath), filesDirectory(resultPath)])
@@ -178,9 +180,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
   inferColumns = (file: Operations['inferColumns'][0], { signal }: { readonly signal: AbortSignal }) =>
     this.#call('inferColumns', file, shortTimeoutMs, signal);
 
-  async load(work: Operations['load'][0], { signal }: { readonly signal: AbortSignal }) {
+  async load(work: Operations['load'][0], { signal, progress }: WorkOptions) {
     try {
-      return await this.#call('load', work, changeTimeoutMs, signal);
+      return await this.#call('load', work, changeTimeoutMs, signal, progress);
     } finally {
       // It may have been done all the same, where the process ended before it could say so.
       this.#note(nameOf(work.table));
@@ -202,6 +204,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     argument: Operations[K][0],
     timeoutMs: number,
     signal?: AbortSignal,
+    progress?: TellProgress,
   ): Promise<Operations[K][1]> {
     const process = this.#process;
     if (!process?.alive || this.#starting) {
@@ -210,7 +213,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
       throw new Failure('WAREHOUSE_STARTING', 'the engine of the warehouse is starting');
     }
     try {
-      return await process.call(operation, argument, { timeoutMs, signal });
+      return await process.call(operation, argument, { timeoutMs, signal, progress });
     } finally {
       if (this.#restartWhenIdle) void this.#restartIfIdle();
     }

@@ -17,6 +17,7 @@ import { inferColumns, loadFile } from './load.ts';
 import { optimizeTable } from './optimize.ts';
 import { parameterTypes } from './parameters.ts';
 import { planOf } from './plan.ts';
+import { CallProgress, type Stage } from './progress.ts';
 import {
   type FromEngine,
   heartbeatMs,
@@ -102,6 +103,7 @@ class Worker {
     argument: unknown,
     started: Interruptible,
     signal: AbortSignal,
+    stage?: Stage,
   ): Promise<unknown> {
     const operations: {
       [K in Exclude<OperationName, 'open' | 'close'>]: (argument: Operations[K][0]) => Promise<Operations[K][1]>;
@@ -117,7 +119,7 @@ class Worker {
           placed(statement.sql, 0, () => describedColumns(session, statement)),
         ),
       cost: (change) => this.#sessions.with(undefined, started, (session) => costOf(session.connection, change)),
-      apply: (of) => this.#apply(of, started, signal),
+      apply: (of) => this.#apply(of, started, signal, stage),
       forget: ({ catalog, steps }) =>
         this.#sessions.with(
           undefined,
@@ -211,13 +213,14 @@ class Worker {
     { change, step }: Operations['apply'][0],
     started: Interruptible,
     signal: AbortSignal,
+    stage: Stage | undefined,
   ): Promise<undefined> {
     this.#changed(change);
     const apply = () =>
       this.#sessions.with(undefined, started, async (session) => {
         if (session.catalog !== undefined) await session.leave();
         await placed('', 0, () =>
-          applyChange(session.connection, change, { dataDirectory: this.#reach.dataDirectory, step, signal }),
+          applyChange(session.connection, change, { dataDirectory: this.#reach.dataDirectory, step, signal, stage }),
         );
       });
     try {
@@ -317,6 +320,8 @@ function faultOf(error: unknown): WireFault {
   return { kind: 'error', message, stack };
 }
 
+type Call = Extract<ToEngine, { readonly kind: 'call' }>;
+
 interface Running {
   readonly abort: AbortController;
   connection: DuckDBConnection | undefined;
@@ -329,7 +334,7 @@ function main(): void {
   const send = (message: FromEngine) => {
     if (process.connected) process.send?.(message);
   };
-  const call = async (id: number, operation: OperationName, argument: unknown): Promise<unknown> => {
+  const call = async ({ id, operation, argument, ...asked }: Call): Promise<unknown> => {
     if (operation === 'open') {
       const opened = await Worker.open(argument as Operations['open'][0]);
       worker = opened.worker;
@@ -342,9 +347,12 @@ function main(): void {
     const started: Interruptible = (connection) => {
       entry.connection = connection;
     };
+    const tell = (fraction: number) => send({ kind: 'progress', id, fraction });
+    const progress = asked.progress ? new CallProgress(() => entry.connection, tell) : undefined;
     try {
-      return await worker.run(operation, argument, started, entry.abort.signal);
+      return await worker.run(operation, argument, started, entry.abort.signal, progress?.stage);
     } finally {
+      progress?.end();
       clearInterval(entry.again);
       running.delete(id);
     }
@@ -358,8 +366,8 @@ function main(): void {
       entry.again = setInterval(() => entry.connection?.interrupt(), interruptAgainMs);
       return;
     }
-    const { id, operation, argument } = message;
-    call(id, operation, argument).then(
+    const { id } = message;
+    call(message).then(
       (value) => send({ kind: 'answer', id, value }),
       (error: unknown) => {
         const fault = faultOf(error);
