@@ -34,7 +34,7 @@ import { createFilledTableKind } from './jobs/create_filled_table.ts';
 import { exportRowsKind } from './jobs/export_rows.ts';
 import { loadTableKind, submitLoad } from './jobs/load_table.ts';
 import { optimizeTableKind } from './jobs/optimize_table.ts';
-import { runQueryKind } from './jobs/run_query.ts';
+import { runQueryKinds } from './jobs/run_query.ts';
 import { logReader } from './observe/log.ts';
 import { createMetrics } from './observe/metrics.ts';
 import { type Observe, observers } from './observe/observations.ts';
@@ -233,7 +233,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   const tasks: Tasks = new Tasks({
     store,
     kinds: [
-      runQueryKind({ queries: () => queries, submitter: () => submitter, directory }),
+      ...runQueryKinds({ queries: () => queries, submitter: () => submitter, directory }),
       loadTableKind({ loads: () => loads, directory, secrets: ground.secrets }),
       createFilledTableKind({ catalog: () => catalog, queries: () => queries, warehouses, directory, observe }),
       optimizeTableKind({ catalog: () => catalog, warehouses }),
@@ -254,8 +254,8 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   const shared = { catalog, warehouses, decisions, trail, observe, keys: opened.idempotencyKeys };
   const queries: Queries = new Queries({ ...shared, directory, names, caps, history, ...paging(ground) });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps });
-  const exports = new Exports({ queries, tasks, directory, ...ground, hosts: ground.exportHosts });
   const files = openFiles(ground, opened);
+  const exports = new Exports({ queries, tasks, directory, files, ...ground, hosts: ground.exportHosts });
   const loads = new Loads({ ...shared, store, files: loadFiles(ground, files), fileStore: files });
   const services: Services = {
     exports,

@@ -22,6 +22,8 @@ export interface ExportInto {
   readonly format: ExportFormat;
   /** A file that has become this large is ended, and the next begun. Absent: all in one file. */
   readonly fileBytesMax?: number | undefined;
+  /** The files may not be larger together. Throws FILE_QUOTA_EXCEEDED. */
+  readonly bytesMax?: number | undefined;
 }
 
 export interface ExportedFile {

@@ -12,7 +12,7 @@ import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { FileLinks, type LinkMode } from './file_links.ts';
 import { bounded, missing, type Part, requirePlace } from './parts.ts';
-import { requireFileRoom, reserveFor } from './quota.ts';
+import { requireFileRoom, reserveFor, roomLeft } from './quota.ts';
 import { receive, storageFailure } from './receiving.ts';
 
 export type FileKind = FilesTable['kind'];
@@ -52,6 +52,8 @@ export interface NewFile {
   readonly bytes?: number | undefined;
   readonly sha256?: string | undefined;
   readonly expiresInMs: number;
+  /** Whose result it is a part of. */
+  readonly taskId?: string | undefined;
 }
 
 export interface FileStoreOptions {
@@ -189,6 +191,18 @@ export class FileStore {
     });
     if (was) await this.#drop(fileId);
     return was;
+  }
+
+  /** Removes the files of a task's result. Idempotent. */
+  async removeOf(taskId: string): Promise<void> {
+    const { db } = this.#options.store;
+    const rows = await db.selectFrom('files').select('file_id').where('task_id', '=', taskId).execute();
+    for (const { file_id } of rows) await this.remove(file_id);
+  }
+
+  /** How many bytes an owner may add; others may add some meanwhile. Throws FILE_QUOTA_EXCEEDED where it is none. */
+  roomLeft(owner: string): Promise<number> {
+    return roomLeft(this.#options.store.db, owner, this.#quota);
   }
 
   /** A path with a query that lets whoever has it read, or write, the file for an hour at most. */
@@ -334,6 +348,7 @@ export class FileStore {
       created_by: file.createdBy ?? file.owner,
       updated_at: now,
       expires_at: now + file.expiresInMs,
+      task_id: file.taskId ?? null,
     };
   }
 }

@@ -26,9 +26,17 @@ export async function requireFileRoom(
   if (row.kind === 'upload' && row.reserved_bytes > uploadBytesMax)
     throw new Failure('BODY_TOO_LARGE', `an upload has at most ${uploadBytesMax} bytes`, { bytesMax: uploadBytesMax });
   const { files, bytes } = await usage(on, row);
-  if (files >= filesPerOwnerMax)
-    throw new Failure('FILE_QUOTA_EXCEEDED', `one owner has at most ${filesPerOwnerMax} files`, { filesPerOwnerMax });
+  if (files >= filesPerOwnerMax) throw tooMany();
   if (row.reserved_bytes > room(quota, bytes)) throw exceeded(quota, bytes);
+}
+
+/** How many bytes an owner may add. Throws FILE_QUOTA_EXCEEDED where nothing more can be kept. */
+export async function roomLeft(on: Kysely<Schema>, owner: string, quota: FileQuota): Promise<number> {
+  const { files, bytes } = await usage(on, { owner, file_id: '' });
+  if (files >= filesPerOwnerMax) throw tooMany();
+  const left = room(quota, bytes);
+  if (left <= 0) throw exceeded(quota, bytes);
+  return left;
 }
 
 /** Makes room for at least so many bytes in all; the answer is for how many. Throws FILE_QUOTA_EXCEEDED. */
@@ -61,6 +69,9 @@ async function usage(on: Kysely<Schema>, { owner, file_id }: Pick<Selectable<Fil
     .executeTakeFirstOrThrow();
   return { files: Number(files), bytes: Number(bytes ?? 0) };
 }
+
+const tooMany = () =>
+  new Failure('FILE_QUOTA_EXCEEDED', `one owner has at most ${filesPerOwnerMax} files`, { filesPerOwnerMax });
 
 function exceeded({ bytesMax }: FileQuota, storedBytes: number): Failure {
   const message = 'the files of this principal are as large together as they may be';

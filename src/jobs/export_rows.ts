@@ -1,4 +1,4 @@
-// An export as a task. What it wrote lies in a folder of its own: an attempt after a crash begins with that folder empty.
+// An export as a task. What it wrote is known by the task: an attempt after a crash begins with nothing of the one before.
 import { type Exports, exportTask } from '../query/exports.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
@@ -9,6 +9,6 @@ export function exportRowsKind(exports: () => Exports): TaskKind {
     actsAsPrincipal: true,
     run: (task, context) => exports().run(task, context),
     ended: (task) => exports().settle(task),
-    removed: (task) => exports().settle(task),
+    removed: (task) => exports().forget(task),
   };
 }

@@ -2,17 +2,17 @@
 // however often a crash makes it run: the task's id is its step.
 import type { Directory } from '../access/directory.ts';
 import type { Queries, QueryRequest } from '../query/queries.ts';
-import { type QuerySubmitter, runQueryTask } from '../query/submit.ts';
+import { profileQueryTask, type QuerySubmitter, runQueryTask } from '../query/submit.ts';
 import { Failure } from '../standard/failure.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
-export function runQueryKind(parts: {
+/** Also those of which the profile alone is wanted. */
+export function runQueryKinds(parts: {
   readonly queries: () => Queries;
   readonly submitter: () => QuerySubmitter;
   readonly directory: Directory;
-}): TaskKind {
-  return {
-    type: runQueryTask,
+}): TaskKind[] {
+  const kind: Omit<TaskKind, 'type'> = {
     attemptsMax: 3,
     actsAsPrincipal: true,
     async run(task, { signal, progress }) {
@@ -27,4 +27,5 @@ export function runQueryKind(parts: {
     },
     removed: (task) => parts.submitter().forget(task),
   };
+  return [runQueryTask, profileQueryTask].map((type) => ({ ...kind, type }));
 }

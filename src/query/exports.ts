@@ -1,48 +1,27 @@
-// Exports: the rows of a query as files in an object store, by a task. All files of a task lie in a folder of its own, with the
-// manifest written last, so that a task that is run again or ends badly takes away all that it left and nothing else.
+// Exports: the rows of a query as files, by a task: in an object store, or to be fetched from here. What a task left is known by the
+// task, so that one that is run again or ends badly takes away all that it left and nothing else.
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Directory } from '../access/directory.ts';
 import type { Secrets } from '../access/secrets.ts';
-import type { ResultColumn } from '../engines/engine.ts';
 import type { ExportedFile, ExportInto } from '../engines/export.ts';
+import type { FileStore } from '../files/file_store.ts';
 import type { HostRules } from '../outbound/host_rules.ts';
-import {
-  type ObjectStore,
-  type ObjectStoreCredentials,
-  type ObjectStorePlace,
-  openObjectStore,
-} from '../outbound/object_store.ts';
+import { type ObjectStoreCredentials, openObjectStore } from '../outbound/object_store.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Store } from '../store/store.ts';
 import { HandedBack, type TaskContext, type TaskRecord, type TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
-import type { Queries, QueryRequest, QueryStatistics } from './queries.ts';
+import { Downloads, type ExportPlace, type ExportTarget, type Manifest, ObjectStoreFolder } from './export_places.ts';
+import type { Queries, QueryRequest } from './queries.ts';
 
 export const exportTask = 'export';
-export const manifestName = 'manifest.json';
-
-export interface ExportTarget extends ObjectStorePlace {
-  readonly kind: 's3';
-  /** In front of the folder's name: empty, or it ends with `/`. */
-  readonly prefix: string;
-}
 
 /** What a task keeps of it; the credentials are a secret beside it. */
 export interface ExportRequest
   extends Pick<QueryRequest, 'sql' | 'parameters' | 'numbers' | 'catalog' | 'database' | 'warehouse'>,
-    ExportInto {
+    Pick<ExportInto, 'format' | 'fileBytesMax'> {
   readonly to: ExportTarget;
-}
-
-export interface Manifest {
-  readonly queryId: string;
-  readonly columns: readonly ResultColumn[];
-  readonly files: readonly (ExportedFile & { readonly link: string })[];
-  readonly fileCount: number;
-  readonly bytes: number;
-  readonly rowCount: number;
-  readonly statistics: QueryStatistics;
 }
 
 export interface ExportsOptions {
@@ -53,13 +32,19 @@ export interface ExportsOptions {
   readonly directory: Directory;
   /** Where exports may go. */
   readonly hosts: HostRules;
+  readonly files: FileStore;
+  /** Files are kept as long as their task. */
+  readonly settings: { readonly taskRetentionDays: number };
 }
+
+type Submitted = Omit<TaskRequest, 'type' | 'request'> & { readonly request: ExportRequest };
 
 /** How long credentials are kept after an end that could not be cleared up, because the store did not answer. */
 const clearWithinMs = 86_400_000;
+const dayMs = 86_400_000;
 const secretPrefix = 'export ';
 const secretOf = (taskId: string): string => `${secretPrefix}${taskId}`;
-const folderOf = ({ prefix }: ExportTarget, taskId: string): string => `${prefix}${taskId}/`;
+const isDownload = ({ request }: TaskRecord): boolean => (request as ExportRequest).to.kind === 'download';
 
 export class Exports {
   readonly #options: ExportsOptions;
@@ -68,15 +53,17 @@ export class Exports {
     this.#options = options;
   }
 
-  /** The task and its secret are there together or not at all. */
-  async submit(
-    described: Omit<TaskRequest, 'type' | 'request'> & { readonly request: ExportRequest },
-    credentials: ObjectStoreCredentials,
-  ): Promise<TaskRecord> {
-    const { store, secrets } = this.#options;
-    const tasks = this.#options.tasks;
+  /** To an object store: the task and its secret are there together or not at all. */
+  async submit(described: Submitted, credentials: ObjectStoreCredentials | undefined): Promise<TaskRecord> {
+    const { store, secrets, tasks, files, hosts } = this.#options;
+    const { to } = described.request;
+    if (to.kind === 'download') {
+      // It could only fail.
+      await files.roomLeft(described.principal.id);
+      return tasks.submit({ ...described, type: exportTask });
+    }
     // Throws where the server may not connect to it.
-    (await openObjectStore(described.request.to, credentials, this.#options.hosts)).close();
+    (await openObjectStore(to, credentials, hosts)).close();
     const task = await store.transaction(async (tx) => {
       const made = await tasks.submit({ ...described, type: exportTask }, tx);
       await secrets.put(secretOf(made.taskId), JSON.stringify(credentials), tx);
@@ -90,55 +77,44 @@ export class Exports {
     const { taskId, principal, target } = task;
     if (!this.#options.directory.isActive(principal))
       throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
-    const request = task.request as ExportRequest;
-    const s3 = await this.#open(task);
+    const place = await this.#open(task);
     try {
-      // An attempt that was broken off may have left some.
-      if (task.attempt > 1) await s3.clear(folderOf(request.to, taskId));
+      // An attempt that was broken off may have left some; one that was handed back is not counted.
+      if (task.attempt > 1 || isDownload(task)) await place.clear();
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
-      const { format, fileBytesMax, to: _to, ...query } = request;
-      const into = { format, fileBytesMax };
+      const { format, fileBytesMax, to: _to, ...query } = task.request as ExportRequest;
+      const into = { format, fileBytesMax, bytesMax: await place.room() };
       const run = await this.#options.queries.run({ ...query, into }, { principal, actor, signal, taskId });
       const { files, columns, rowCount } = run.result;
       if (!files) throw new Error('the engine wrote no files');
-      const bytes = files.entries.reduce((sum, file) => sum + file.bytes, 0);
-      const folder = folderOf(request.to, taskId);
-      const links = { bucket: request.to.bucket, folder };
       try {
-        await this.#send(s3, files, folder, { bytes, signal, progress });
+        const bytes = files.entries.reduce((sum, file) => sum + file.bytes, 0);
+        await this.#send(place, files, { bytes, signal, progress });
+        const { queryId, statistics } = run;
+        const counts = { fileCount: files.entries.length, bytes, rowCount };
+        const manifest: Manifest = { queryId, columns, files: files.entries, ...counts, statistics };
+        return await place.conclude(manifest, files.directory, signal);
       } finally {
         await rm(files.directory, { recursive: true, force: true });
       }
-      const { queryId, statistics } = run;
-      const manifest: Manifest = {
-        queryId,
-        columns,
-        files: files.entries.map((file) => ({ ...file, link: linkOf(links, file.name) })),
-        fileCount: files.entries.length,
-        bytes,
-        rowCount,
-        statistics,
-      };
-      await s3.writeSmall(`${folder}${manifestName}`, `${JSON.stringify(manifest, null, 2)}\n`, signal);
-      return manifest;
     } catch (error) {
-      if (!(signal.reason instanceof HandedBack)) await s3.clear(folderOf(request.to, taskId)).catch(() => undefined);
+      if (!(signal.reason instanceof HandedBack)) await place.clear().catch(() => undefined);
       throw error;
     } finally {
-      s3.close();
+      place.close();
     }
   }
 
   async #send(
-    s3: ObjectStore,
+    place: ExportPlace,
     { directory, entries }: { readonly directory: string; readonly entries: readonly ExportedFile[] },
-    folder: string,
     { bytes, signal, progress }: { readonly bytes: number } & Pick<TaskContext, 'signal' | 'progress'>,
   ): Promise<void> {
     let done = 0;
     for (const file of entries) {
+      signal.throwIfAborted();
       progress({ done, total: bytes, unit: 'bytes' });
-      await s3.writeFile(`${folder}${file.name}`, join(directory, file.name), signal);
+      await place.take(join(directory, file.name), file, signal);
       done += file.bytes;
     }
     progress({ done, total: bytes, unit: 'bytes' });
@@ -146,6 +122,10 @@ export class Exports {
 
   /** A task has ended: what it left is taken away unless it succeeded, and its credentials are forgotten. Idempotent. */
   async settle(task: TaskRecord): Promise<void> {
+    if (isDownload(task)) {
+      if (task.state !== 'succeeded') await this.#options.files.removeOf(task.taskId);
+      return;
+    }
     const { secrets } = this.#options;
     const name = secretOf(task.taskId);
     if ((await secrets.get(name)) === undefined) return;
@@ -162,9 +142,16 @@ export class Exports {
     await secrets.remove(name);
   }
 
+  /** A task is about to be removed: what is kept here goes with it. Idempotent. */
+  async forget(task: TaskRecord): Promise<void> {
+    if (isDownload(task)) await this.#options.files.removeOf(task.taskId);
+    else await this.settle(task);
+  }
+
   /** What a crash kept from being settled. */
   async sweep(): Promise<void> {
-    const { store, secrets } = this.#options;
+    const { store, secrets, tasks } = this.#options;
+    await this.#sweepFiles();
     const rows = await store.db
       .selectFrom('secrets')
       .select('name')
@@ -172,28 +159,42 @@ export class Exports {
       .where('name', '<', `${secretPrefix}~`)
       .execute();
     for (const { name } of rows) {
-      const task = await this.#options.tasks.get(name.slice(secretPrefix.length));
+      const task = await tasks.get(name.slice(secretPrefix.length));
       if (!task) await secrets.remove(name);
       else if (task.endedAt !== null) await this.settle(task).catch(() => undefined);
     }
   }
 
+  /** Files of tasks that did not succeed, or are gone. */
+  async #sweepFiles(): Promise<void> {
+    const { store, files } = this.#options;
+    const rows = await store.db
+      .selectFrom('files')
+      .leftJoin('tasks', 'tasks.task_id', 'files.task_id')
+      .select('files.task_id')
+      .distinct()
+      .where('files.task_id', 'is not', null)
+      .where((e) => e.or([e('tasks.state', 'is', null), e('tasks.state', 'in', ['failed', 'cancelled'])]))
+      .execute();
+    for (const { task_id } of rows) await files.removeOf(task_id as string);
+  }
+
   async #clear(task: TaskRecord): Promise<void> {
-    const s3 = await this.#open(task);
+    const place = await this.#open(task);
     try {
-      await s3.clear(folderOf((task.request as ExportRequest).to, task.taskId));
+      await place.clear();
     } finally {
-      s3.close();
+      place.close();
     }
   }
 
-  async #open({ taskId, request }: TaskRecord): Promise<ObjectStore> {
-    const kept = await this.#options.secrets.get(secretOf(taskId));
+  async #open(task: TaskRecord): Promise<ExportPlace> {
+    const { to } = task.request as ExportRequest;
+    const { files, settings, secrets, hosts } = this.#options;
+    if (to.kind === 'download') return new Downloads(files, task, settings.taskRetentionDays * dayMs);
+    const kept = await secrets.get(secretOf(task.taskId));
     if (kept === undefined) throw new Failure('REMOTE_REFUSED', 'the credentials of the export are no longer kept');
     const credentials = JSON.parse(kept) as ObjectStoreCredentials;
-    return openObjectStore((request as ExportRequest).to, credentials, this.#options.hosts);
+    return new ObjectStoreFolder(await openObjectStore(to, credentials, hosts), to, task.taskId);
   }
 }
-
-const linkOf = ({ bucket, folder }: { bucket: string; folder: string }, name: string) =>
-  `s3://${bucket}/${folder}${name}`;

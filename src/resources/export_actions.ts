@@ -1,8 +1,10 @@
-// The action `export`: the rows of a query, or of a table, as files in an object store. Always a task; what it answers is the
-// manifest.
+// The action `export`: the rows of a query, or of a table, as files to fetch from here, or in an object store. Always a task; what it
+// answers is the manifest.
 import { type Static, Type } from 'typebox';
 import type { StatementParameters } from '../engines/engine.ts';
 import { type ExportFormat, parquetCompressions, textCompressions } from '../engines/export.ts';
+import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
+import type { ExportTarget } from '../query/export_places.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, requirePrivilege, segment } from './context.ts';
@@ -79,6 +81,20 @@ const S3 = Type.Object(
   },
   { additionalProperties: false },
 );
+const To = Type.Object(
+  {
+    kind: Type.Optional(
+      Type.Union([Type.Literal('download'), Type.Literal('s3')], { description: '`s3` where `s3` is given.' }),
+    ),
+    s3: Type.Optional(S3),
+  },
+  {
+    additionalProperties: false,
+    minProperties: 1,
+    description:
+      'Where the files go. `{"kind": "download"}`, which is the default: they are kept by the server as long as the task, count for `principalFileBytesMax`, and are fetched by the links of the task.',
+  },
+);
 const common = {
   format: Type.Union(
     ['parquet', 'csv', 'ndjson', 'arrow'].map((name) => Type.Literal(name as ExportFormat['kind'])),
@@ -104,7 +120,7 @@ const common = {
       description: 'For `ndjson`; `string`: 64-bit and wider integers and decimals as JSON strings.',
     }),
   ),
-  to: Type.Object({ s3: S3 }, { additionalProperties: false, description: 'Where the files go.' }),
+  to: Type.Optional(To),
   ...taskFields,
 };
 
@@ -139,19 +155,24 @@ const to = {
 };
 const shared = {
   on: 'object' as const,
-  codes: [...codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'), 'HOST_NOT_ALLOWED', 'TOO_MANY_TASKS'] as const,
+  codes: [
+    ...codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'),
+    'HOST_NOT_ALLOWED',
+    'TOO_MANY_TASKS',
+    'FILE_QUOTA_EXCEEDED',
+  ] as const,
   bodyRequired: true,
   result: Type.Object({}),
   mayAccept: true,
   cost: queryCost,
 };
 const description =
-  'Always a task (202). The files are in a folder of the task’s own, `part-00000.parquet` and so on, with `manifest.json` written last; its content is the result of the task: `files` (name, bytes, rows, sha256, link), `fileCount`, `bytes`, `rowCount`, `columns`. A task that fails or is cancelled leaves nothing.';
+  'Always a task (202). The files are `part-00000.parquet` and so on, with `manifest.json` made last, which tells what the result of the task tells: `files` (name, bytes, rows, sha256, link), `fileCount`, `bytes`, `rowCount`, `columns`. In an object store they are in a folder of the task’s own. Files to download go with the task, or at `expiresAt`; each GET of the task has fresh links to them, and `manifestLink`. A task that fails or is cancelled leaves nothing.';
 
 export const exportQuery = (what: string, pathOf: (path: PathParameters) => readonly Segment[]) =>
   action('export', {
     ...shared,
-    summary: `Writes the rows of a query, with the ${what} as its default namespace, to files in an object store.`,
+    summary: `Writes the rows of a query, with the ${what} as its default namespace, to files to download, or in an object store.`,
     description,
     permission: { privilege: 'read', on: 'object', orWithin: true },
     body: QueryBody,
@@ -170,7 +191,7 @@ export const exportTable = (pathOf: (path: PathParameters) => readonly Segment[]
   action('export', {
     ...shared,
     known: 'export_table',
-    summary: 'Writes the rows of a table to files in an object store.',
+    summary: 'Writes the rows of a table to files to download, or in an object store.',
     description,
     permission: { privilege: 'read', on: 'object' },
     body: TableBody,
@@ -202,8 +223,7 @@ async function submitted(
   const catalog = (root as Segment).name;
   const [{ spec }] = (await context.catalog.require([root as Segment])) as [TableChain[0]];
   await requirePrivilege('use', [segment('warehouses', spec.warehouse)], context);
-  const { accessKeyId, secretAccessKey, sessionToken, ...place } = body.to.s3;
-  const { endpoint, region = 'us-east-1', bucket, prefix = '', pathStyle = true } = place;
+  const { to, credentials } = targetOf(body.to);
   const request = {
     ...query,
     numbers,
@@ -211,14 +231,7 @@ async function submitted(
     database: database?.name,
     format: formatOf(body, format),
     fileBytesMax,
-    to: {
-      kind: 's3' as const,
-      endpoint,
-      region,
-      bucket,
-      prefix: prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`,
-      pathStyle,
-    },
+    to,
   };
   const { principal, actor, version } = context.call;
   const task = await context.exports.submit(
@@ -229,9 +242,28 @@ async function submitted(
       request,
       ...(await taskOptions(body, context)),
     },
-    { accessKeyId, secretAccessKey, sessionToken },
+    credentials,
   );
   return accepted(task, context);
+}
+
+/** What a task may show of where its files go, and what not. */
+function targetOf({ kind, s3 }: NonNullable<Common['to']> = { kind: 'download' }): {
+  readonly to: ExportTarget;
+  readonly credentials?: ObjectStoreCredentials;
+} {
+  if (!s3) {
+    if (kind === 's3') throw invalid('/to/s3', 'required', 'is required: it says where the store is');
+    return { to: { kind: 'download' } };
+  }
+  if (kind === 'download') throw invalid('/to/s3', 'kind', 'is not for a download');
+  const { accessKeyId, secretAccessKey, sessionToken, ...place } = s3;
+  const { endpoint, region = 'us-east-1', bucket, prefix = '', pathStyle = true } = place;
+  const folder = prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`;
+  return {
+    to: { kind: 's3', endpoint, region, bucket, prefix: folder, pathStyle },
+    credentials: { accessKeyId, secretAccessKey, sessionToken },
+  };
 }
 
 /** Options of another format than the one asked for are a mistake of who sent them. */

@@ -17,6 +17,7 @@ import {
   taskRecord,
 } from './context.ts';
 import { defined, nullable } from './fields.ts';
+import { taskWithLinks } from './result_links.ts';
 import { PriorityField } from './task_fields.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
@@ -52,7 +53,9 @@ const TaskRecordSchema = Type.Object({
   attempt: Type.Integer({ description: 'How often it was begun.' }),
   target: Type.String({ description: 'URI of the object that it is about.' }),
   request: Type.Unknown(),
-  result: Type.Unknown(),
+  result: Type.Unknown({
+    description: 'Files in it have links, good for an hour, where the task is shown by itself; a list has none.',
+  }),
   firstPage: Type.Optional(
     Type.String({ description: 'Of a query that succeeded: URI of the first page of its rows.' }),
   ),
@@ -156,7 +159,7 @@ export const tasks: Category<Context> = {
             ? await context.tasks.get(taskId)
             : await context.tasks.wait(taskId, waitSeconds * 1000, context.call.signal);
         if (!task) throw taskMissing(taskId);
-        return found(taskRecord(task, context));
+        return found(taskWithLinks(task, context));
       },
     }),
     remove({
@@ -181,7 +184,7 @@ export const tasks: Category<Context> = {
         await permitTask('operate', path.taskId as string, context);
         const task = await context.tasks.cancel(path.taskId as string, context.call.actor);
         if (!task) throw taskMissing(path.taskId as string);
-        return done(taskRecord(task, context));
+        return done(taskWithLinks(task, context));
       },
     }),
   ],

@@ -9,6 +9,7 @@ import { loadLabelsMigration } from './load_labels_migration.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
 import { schedulesMigration } from './schedules_migration.ts';
 import type { Schema } from './schema.ts';
+import { taskFilesMigration } from './task_files_migration.ts';
 import { taskLeasesMigration } from './task_leases_migration.ts';
 import { taskLineMigration } from './task_line_migration.ts';
 import { taskNoticesMigration } from './task_notices_migration.ts';
@@ -157,6 +158,7 @@ const migrations: readonly Migration[] = [
   filesMigration,
   droppedObjectsMigration,
   taskLeasesMigration,
+  taskFilesMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -164,6 +164,8 @@ export interface QueriesTable {
   task_id: string | null;
   /** Id of the user who submitted it. */
   owner: string;
+  /** As the engine told it when the statement had run; null where it was not asked. */
+  plan: string | null;
 }
 
 export interface TableStatisticsTable {
@@ -298,6 +300,8 @@ export interface FilesTable {
   created_by: string;
   updated_at: number;
   expires_at: number;
+  /** Whose result it is a part of: it goes with the task. */
+  task_id: string | null;
 }
 
 export interface Schema {

@@ -11,7 +11,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { type Table, tableFromIPC } from 'apache-arrow';
 import { HostRules } from '../../src/outbound/host_rules.ts';
 import { type ObjectStore, openObjectStore } from '../../src/outbound/object_store.ts';
-import type { Manifest } from '../../src/query/exports.ts';
+import type { Manifest } from '../../src/query/export_places.ts';
 import { storeFileName } from '../../src/store/store.ts';
 import { grant, newPerson } from '../access/people.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
@@ -275,7 +275,9 @@ test('bodies that mean nothing are refused before there is a task', async () => 
     [{ numbers: 'string' }, '/numbers'],
     [{ fileBytesMax: 1 }, '/fileBytesMax'],
     [{ csv: { delimiter: '"' } }, '/csv/delimiter'],
-    [{ to: {} }, '/to/s3'],
+    [{ to: {} }, '/to'],
+    [{ to: { kind: 's3' } }, '/to/s3'],
+    [{ to: { kind: 'download', ...target() } }, '/to/s3'],
     [{ to: target({ bucket: 'a/../b' }) }, '/to/s3/bucket'],
     [{ to: target({ endpoint: 'file:///etc' }) }, '/to/s3/endpoint'],
   ] as const)

@@ -9,6 +9,7 @@ import type { StatementResult } from '../engine.ts';
 import { type ExportedFile, type ExportFormat, extensionOf, filesDirectory } from '../export.ts';
 import { arrowable } from './arrow_columns.ts';
 import { writeArrow } from './arrow_files.ts';
+import { bounded } from './bounded_files.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import type { WireOptions, WireStatement } from './protocol.ts';
 import { type Described, describedBy, describedByRunning, preparedOnce } from './results.ts';
@@ -47,10 +48,13 @@ export async function exportRows(
   await mkdir(directory);
   try {
     const columns = named(await describe(session, statement));
-    const { rowCount, written } =
-      into.format.kind === 'arrow'
-        ? await arrow(session, statement, columns, directory, options, place)
-        : await copied(session, statement, copyOf(into.format, columns, numbers), directory, options);
+    const { format } = into;
+    const write = () =>
+      format.kind === 'arrow'
+        ? arrow(session, statement, columns, directory, options, place)
+        : copied(session, statement, copyOf(format, columns, numbers), directory, options);
+    const stop = () => session.connection.interrupt();
+    const { rowCount, written } = await bounded(directory, into.bytesMax, stop, write);
     const entries: ExportedFile[] = [];
     const extension = extensionOf(into.format);
     for (const [i, { path, rows }] of written.entries()) {
