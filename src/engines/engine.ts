@@ -182,6 +182,10 @@ export interface ExecuteOptions extends WorkOptions {
   readonly step?: string | undefined;
   /** The rows of a select are written to files in `<resultPath>.files/` and nowhere else; `rows` is empty then. */
   readonly into?: ExportInto | undefined;
+  /** A select is run to its end with the engine's profiling on: its rows are dropped, and `profile` says what took how long. */
+  readonly profile?: boolean | undefined;
+  /** Of a statement that takes at least so long, the plan is told too. */
+  readonly planAfterMs?: number | undefined;
 }
 
 export interface ResultColumn {
@@ -209,6 +213,10 @@ export interface StatementResult {
   readonly repeated?: boolean;
   /** Where they were asked for. */
   readonly files?: ExportedFiles;
+  /** The engine's own, as JSON; where it was asked for. */
+  readonly profile?: unknown;
+  /** As `explain` tells it. */
+  readonly plan?: string;
 }
 
 export interface RowsBatch {

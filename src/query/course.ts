@@ -49,6 +49,7 @@ export class Course {
       resultBytes: null,
       errorCode: null,
       errorMessage: null,
+      plan: null,
     };
     this.#history.begin({ ...submitted, ...nothingYet, state: 'queued', submittedAt: this.#submittedAt }, cancel);
   }
@@ -64,10 +65,10 @@ export class Course {
     });
   }
 
-  succeeded({ rows, rowCount, files }: StatementResult): QueryStatistics {
+  succeeded({ rows, rowCount, files, plan }: StatementResult): QueryStatistics {
     const inFiles = files?.entries.reduce((sum, { bytes }) => sum + bytes, 0);
     const resultBytes = inFiles ?? (rows.kind === 'text' ? rows.text.length : (rows.offsets.at(-1) ?? 0));
-    const times = this.#end({ state: 'succeeded', rowCount, resultBytes }, '0', rowCount);
+    const times = this.#end({ state: 'succeeded', rowCount, resultBytes, plan: plan ?? null }, '0', rowCount);
     return { ...times, resultBytes };
   }
 

@@ -1,34 +1,13 @@
 // The history of statements: those that run are in memory, those that ended are written a moment later, many in one
 // transaction, so that a point query does not pay for a disk flush. A crash can lose the last second of history; it never
 // loses data.
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import type { Observe } from '../observe/observations.ts';
 import type { QueriesTable, Schema } from '../store/schema.ts';
+import type { QueryEntry, QueryState } from './query_entry.ts';
+import { conditionsOf, fits, type QuerySought } from './query_search.ts';
 
-export type QueryState = 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled';
-
-export interface QueryEntry {
-  readonly queryId: string;
-  readonly sql: string;
-  readonly kind: string | null;
-  readonly state: QueryState;
-  readonly warehouse: string;
-  readonly catalog: string;
-  readonly database: string | null;
-  readonly submittedBy: string;
-  /** Id of the user who submitted it. */
-  readonly owner: string;
-  readonly submittedAt: number;
-  readonly startedAt: number | null;
-  readonly endedAt: number | null;
-  readonly elapsedMs: number | null;
-  readonly queuedMs: number | null;
-  readonly rowCount: number | null;
-  readonly resultBytes: number | null;
-  readonly errorCode: string | null;
-  readonly errorMessage: string | null;
-  readonly taskId: string | null;
-}
+export type { QueryEntry } from './query_entry.ts';
 
 export interface HistoryOptions {
   readonly db: Kysely<Schema>;
@@ -40,6 +19,7 @@ export interface HistoryOptions {
 const unknownKind = 'unknown';
 /** Longer texts are kept cut. */
 export const sqlCharactersKept = 65_536;
+const planCharactersKept = 65_536;
 const flushMs = 500;
 /** Where the store is down for long, the oldest unwritten entries go. */
 const unwrittenMax = 50_000;
@@ -81,9 +61,9 @@ export class QueryHistory {
     const running = this.#running.get(queryId);
     if (!running) return;
     this.#running.delete(queryId);
-    const { sql } = running.entry;
-    const kept = sql.length > sqlCharactersKept ? sql.slice(0, sqlCharactersKept) : sql;
-    this.#unwritten.push({ ...running.entry, ...change, sql: kept.toWellFormed() });
+    const ended = { ...running.entry, ...change };
+    const sql = cut(ended.sql, sqlCharactersKept);
+    this.#unwritten.push({ ...ended, sql, plan: ended.plan === null ? null : cut(ended.plan, planCharactersKept) });
     if (this.#unwritten.length > unwrittenMax) this.#unwritten.shift();
   }
 
@@ -111,34 +91,19 @@ export class QueryHistory {
   }
 
   /** In order of id, which is the order of submission. */
-  async list(options: {
-    readonly after?: string | undefined;
-    readonly limit: number;
-    readonly state?: QueryState | undefined;
-    readonly text?: string | undefined;
-    readonly submittedBy?: string | undefined;
-    /** Only those of one user. */
-    readonly owner?: string | undefined;
-  }): Promise<QueryEntry[]> {
+  async list({
+    after,
+    limit,
+    ...sought
+  }: QuerySought & { readonly after?: string | undefined; readonly limit: number }): Promise<QueryEntry[]> {
     await this.flush();
-    const { after, limit, state, text, submittedBy, owner } = options;
-    const fits = (entry: QueryEntry) =>
-      (after === undefined || entry.queryId > after) &&
-      (state === undefined || entry.state === state) &&
-      (text === undefined || entry.sql.toLowerCase().includes(text.toLowerCase())) &&
-      (submittedBy === undefined || entry.submittedBy === submittedBy) &&
-      (owner === undefined || entry.owner === owner);
     let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id').limit(limit);
     if (after !== undefined) query = query.where('query_id', '>', after);
-    if (state !== undefined) query = query.where('state', '=', state);
-    if (owner !== undefined) query = query.where('owner', '=', owner);
-    if (submittedBy !== undefined) query = query.where('submitted_by', '=', submittedBy);
-    if (text !== undefined) {
-      const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
-      query = query.where(sql<boolean>`lower(sql) like ${pattern} escape '\\'`);
-    }
+    for (const condition of conditionsOf(sought)) query = query.where(condition);
     const ended = (await query.execute()).map(entryOf);
-    const running = [...this.#running.values()].map((one) => one.entry).filter(fits);
+    const running = [...this.#running.values()]
+      .map((one) => one.entry)
+      .filter((entry) => (after === undefined || entry.queryId > after) && fits(entry, sought));
     return [...ended, ...running].sort((a, b) => (a.queryId < b.queryId ? -1 : 1)).slice(0, limit);
   }
 
@@ -185,6 +150,9 @@ export class QueryHistory {
   }
 }
 
+const cut = (text: string, characters: number) =>
+  (text.length > characters ? text.slice(0, characters) : text).toWellFormed();
+
 function rowOf(entry: QueryEntry): QueriesTable {
   return {
     query_id: entry.queryId,
@@ -206,6 +174,7 @@ function rowOf(entry: QueryEntry): QueriesTable {
     error_message: entry.errorMessage,
     task_id: entry.taskId,
     owner: entry.owner,
+    plan: entry.plan,
   };
 }
 
@@ -230,5 +199,6 @@ function entryOf(row: QueriesTable): QueryEntry {
     errorMessage: row.error_message,
     taskId: row.task_id,
     owner: row.owner,
+    plan: row.plan,
   };
 }

@@ -20,7 +20,7 @@ export function requireOnly(only: Only | undefined, { kind, writes }: StatementA
   if (!isOnly) throw new Failure('SQL_INVALID', 'the parts do not make the statement that they are for');
 }
 
-/** For rows that go to files. */
+/** For rows that go to files, and for profiles. */
 export function requireReading({ kind }: StatementAnalysis): void {
-  if (kind !== 'select') throw new Failure('SQL_NOT_SUPPORTED', 'only the rows of a query can be exported');
+  if (kind !== 'select') throw new Failure('SQL_NOT_SUPPORTED', 'a query is taken here, not a statement that writes');
 }

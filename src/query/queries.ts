@@ -13,12 +13,8 @@ import {
   StaleAnalysis,
   type Statement,
   type StatementAnalysis,
-  type StatementParameters,
-  type StatementResult,
   type TableName,
-  type WorkOptions,
 } from '../engines/engine.ts';
-import type { ExportInto } from '../engines/export.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Principal } from '../model/principal.ts';
@@ -28,42 +24,14 @@ import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Segment } from '../standard/paths.ts';
-import { Course, type QueryStatistics } from './course.ts';
+import { Course } from './course.ts';
 import type { QueryHistory } from './history.ts';
 import type { KnownNames } from './known_names.ts';
 import { type Only, requireOnly, requireReading } from './put_together.ts';
+import type { Caller, QueryRequest, QueryRun, RunCaller } from './query_request.ts';
 
 export type { QueryStatistics } from './course.ts';
-
-export interface QueryRequest {
-  readonly sql: string;
-  readonly parameters?: StatementParameters | undefined;
-  readonly rowsMax?: number | undefined;
-  readonly numbers: 'number' | 'string';
-  readonly catalog: string;
-  readonly database?: string | undefined;
-  readonly warehouse?: string | undefined;
-  /** The rows go to files, and nowhere else. */
-  readonly into?: ExportInto | undefined;
-  /** It must turn out to be this, and to write this alone: for statements that were put together from parts. */
-  readonly only?: Only | undefined;
-}
-
-export interface QueryRun {
-  readonly queryId: string;
-  readonly kind: StatementAnalysis['kind'];
-  readonly result: StatementResult;
-  readonly statistics: QueryStatistics;
-}
-
-/** Who runs a statement: with which rights, and in which request. */
-export interface Caller {
-  readonly principal: Principal;
-  readonly actor: Actor;
-  readonly signal: AbortSignal;
-}
-
-type RunCaller = Caller & WorkOptions & { readonly step?: string; readonly taskId?: string };
+export type { Caller, QueryRequest, QueryRun } from './query_request.ts';
 
 export interface QueriesOptions {
   readonly catalog: Catalog;
@@ -100,6 +68,8 @@ const ofBinding: ReadonlySet<Code> = new Set<Code>([
 const aboutSyntax = /^(?:syntax error|unterminated|the text |a NUL |more than \d+ arrows)/;
 const hidden = () =>
   new Failure('FORBIDDEN', 'the statement names something that does not exist, or that the caller may not use');
+/** To make a plan costs a millisecond or two: of statements that take no longer than this, it is made when somebody asks. */
+const planAfterMs = 250;
 const knownMax = 2000;
 const staleRetriesMax = 5;
 
@@ -152,7 +122,7 @@ export class Queries {
         course.begin(queuedMs);
         return this.#authorised(engine, statement, warehouse, caller.principal, request.only, async (analysis) => {
           course.kind = analysis.kind;
-          if (request.into) requireReading(analysis);
+          if (request.into || request.profile) requireReading(analysis);
           await this.#announce(analysis, queryId, caller.actor, request.only?.objectId);
           const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
           const executing = engine.execute(statement, {
@@ -165,6 +135,8 @@ export class Queries {
             resultPath: `${spoolDirectory}/${queryId}`,
             pageBytesMax,
             into: request.into,
+            profile: request.profile,
+            planAfterMs,
             step:
               analysis.kind === 'select'
                 ? undefined

@@ -11,6 +11,7 @@ import type { Queries, QueryRequest, QueryRun, QueryStatistics } from './queries
 import { type ResultPage, type ResultStore, withoutSeparator } from './result_store.ts';
 
 export const runQueryTask = 'run_query';
+export const profileQueryTask = 'profile_query';
 
 /** What the record of a finished query task holds as its result. */
 export interface QueryTaskResult {
@@ -20,6 +21,14 @@ export interface QueryTaskResult {
   readonly truncated: boolean;
   readonly pageCount: number;
   readonly statistics: QueryStatistics;
+}
+
+/** The same of a profile: there are no rows to keep. */
+export interface ProfileTaskResult {
+  readonly profile: unknown;
+  readonly rowCount: number;
+  readonly statistics: QueryStatistics;
+  readonly queryId: string;
 }
 
 export type QueryAnswer =
@@ -66,10 +75,11 @@ export class QuerySubmitter {
 
   async submit(submission: Submission): Promise<QueryAnswer> {
     const { request, principal, actor, signal, waitSeconds, target, priority, after, notify } = submission;
-    const described = { type: runQueryTask, principal, target, request, priority, after, notify };
+    const type = request.profile ? profileQueryTask : runQueryTask;
+    const described = { type, principal, target, request, priority, after, notify };
     if (waitSeconds === 0) {
       // What a task answers is stored: better to say now that it cannot be.
-      await this.#caps.requireResultRoom(principal.id);
+      if (!request.profile) await this.#caps.requireResultRoom(principal.id);
       return { kind: 'task', task: await this.#tasks.submit({ ...described, guard: actor.guard }) };
     }
     const startedAt = Date.now();
@@ -109,13 +119,14 @@ export class QuerySubmitter {
     }
   }
 
-  /** Keeps a result under its task. */
+  /** Keeps a result under its task: its rows in pages, a profile as it is. */
   async keep(
     { taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>,
     run: QueryRun,
     options: { readonly durable: boolean },
-  ): Promise<QueryTaskResult> {
-    const { rows } = run.result;
+  ): Promise<QueryTaskResult | ProfileTaskResult> {
+    const { rows, profile } = run.result;
+    if (profile !== undefined) return profileResult(run);
     try {
       const isDone = run.kind !== 'select';
       await this.#caps.storeResult(principal.id, taskId, run.statistics.resultBytes, isDone);
@@ -155,6 +166,10 @@ export class QuerySubmitter {
     const first = await this.#results.page(taskId, 0);
     return { kind: 'rows', run, rows: first.rows, pages: { taskId, pageCount } };
   }
+}
+
+export function profileResult({ queryId, result: { profile, rowCount }, statistics }: QueryRun): ProfileTaskResult {
+  return { profile, rowCount, statistics, queryId };
 }
 
 function taskResult(run: QueryRun, pageCount: number): QueryTaskResult {

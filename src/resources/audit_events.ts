@@ -6,7 +6,7 @@ import { Failure } from '../standard/failure.ts';
 import { pageSizeDefault } from '../standard/parameters.ts';
 import { uriOf } from '../standard/paths.ts';
 import { action, type Context, done, found, get, list, listed, segment } from './context.ts';
-import { invalid, nullable } from './fields.ts';
+import { nullable, timeOf } from './fields.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 const EventRecord = Type.Object({
@@ -91,13 +91,6 @@ async function page(context: Context, filter: Parameters<Context['auditReader'][
     shown.map((event) => record(event, context)),
     events.length > filter.limit ? shown.at(-1)?.event_id : undefined,
   );
-}
-
-function timeOf(text: string | undefined, pointer: string): number | undefined {
-  if (text === undefined) return undefined;
-  const at = Date.parse(text);
-  if (Number.isNaN(at)) throw invalid(pointer, 'format', 'must be a time such as 2026-01-31T00:00:00Z');
-  return at;
 }
 
 const exact = (description: string) => Type.Optional(Type.String({ maxLength: 256, description }));

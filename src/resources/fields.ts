@@ -109,4 +109,12 @@ export function invalid(pointer: string, rule: string, message: string): Failure
   return new Failure('INVALID_PARAMETER', `${pointer} ${message}`, { violations: [{ pointer, rule, message }] });
 }
 
+/** Milliseconds since 1970. Throws INVALID_PARAMETER. */
+export function timeOf(text: string | undefined, pointer: string): number | undefined {
+  if (text === undefined) return undefined;
+  const at = Date.parse(text);
+  if (Number.isNaN(at)) throw invalid(pointer, 'format', 'must be a time such as 2026-01-31T00:00:00Z');
+  return at;
+}
+
 export type StaticOf<S extends TSchema> = Static<S>;

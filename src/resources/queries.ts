@@ -2,7 +2,8 @@
 import { type Static, Type } from 'typebox';
 import type { Principal } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
-import type { QueryEntry } from '../query/history.ts';
+import { type QueryEntry, sqlCharactersKept } from '../query/history.ts';
+import type { QueryRequest } from '../query/queries.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { pageSizeDefault } from '../standard/parameters.ts';
@@ -20,7 +21,8 @@ import {
   requireOnCollection,
   segment,
 } from './context.ts';
-import { defined, nullable } from './fields.ts';
+import { defined, nullable, timeOf } from './fields.ts';
+import { explainCodes, Plan, Parameters as StatementParameters } from './sql_actions.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 const State = Type.Union(
@@ -44,7 +46,17 @@ const QueryRecord = Type.Object({
   rowCount: nullable(Type.Integer()),
   resultBytes: nullable(Type.Integer()),
   error: nullable(Type.Object({ code: Type.String(), message: Type.String() })),
-  task: nullable(Type.String({ description: 'URI of the task that ran it, if one did.' })),
+  task: nullable(
+    Type.String({ description: 'URI of the task that ran it, if one did: pages or files of its rows are there.' }),
+  ),
+  plan: Type.Optional(
+    nullable(
+      Type.String({
+        description:
+          "The engine's plan, with the values of parameters, of a statement that took a quarter of a second or longer; null for others, which `explain` tells of. Not in lists.",
+      }),
+    ),
+  ),
   createdAt: Timestamp,
   createdBy: Type.String(),
   updatedAt: Timestamp,
@@ -52,6 +64,36 @@ const QueryRecord = Type.Object({
   version: Type.Integer(),
   uri: Type.String(),
 });
+
+const part = (of: string) =>
+  Type.Optional(Type.String({ maxLength: 1024, description: `A part of ${of}; case does not count.` }));
+const name = Type.Optional(Type.String({ maxLength: 128 }));
+const least = (of: string) => Type.Optional(Type.Number({ minimum: 0, description: `${of}: at least so many.` }));
+
+const SearchBody = Type.Object(
+  {
+    state: Type.Optional(State),
+    text: part('the SQL'),
+    errorText: part('the message of its error'),
+    planText: part('the plan, where one is kept'),
+    errorCode: name,
+    kind: name,
+    warehouse: name,
+    catalog: name,
+    database: name,
+    submittedBy: name,
+    from: Type.Optional(Type.String({ format: 'date-time', description: 'When it was submitted.' })),
+    to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
+    elapsedMsMin: least('Milliseconds in the engine'),
+    queuedMsMin: least('Milliseconds in the queue'),
+    rowCountMin: least('Rows'),
+    resultBytesMin: least('Bytes of the result'),
+    pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: pageSizeDefault })),
+    pageToken: Type.Optional(Type.String({ maxLength: 4096 })),
+  },
+  { additionalProperties: false },
+);
+type Sought = Omit<Static<typeof SearchBody>, 'state'> & { readonly state?: QueryEntry['state'] };
 
 const example = {
   queryId: '019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69',
@@ -107,6 +149,8 @@ function record(entry: QueryEntry, context: Context) {
   };
 }
 
+const whole = (entry: QueryEntry, context: Context) => ({ ...record(entry, context), plan: entry.plan });
+
 function missing(queryId: string): Failure {
   return new Failure('OBJECT_NOT_FOUND', `there is no query ${JSON.stringify(queryId)}`, {
     category: 'queries',
@@ -161,7 +205,7 @@ export const queries: Category<Context> = {
         await permitQuery('read', path.queryId as string, context);
         const entry = await context.history.get(path.queryId as string);
         if (!entry) throw missing(path.queryId as string);
-        return found(record(entry, context));
+        return found(whole(entry, context));
       },
     }),
     remove({
@@ -185,38 +229,48 @@ export const queries: Category<Context> = {
         context.history.cancel(queryId);
         const entry = await context.history.get(queryId);
         if (!entry) throw missing(queryId);
-        return done(record(entry, context));
+        return done(whole(entry, context));
+      },
+    }),
+    action('explain', {
+      on: 'object',
+      summary: 'Shows how the statement would be run now, with the rights of the caller. Runs nothing.',
+      permission: { privilege: 'read', on: 'target', orSelf: true },
+      codes: explainCodes,
+      body: Type.Object({ parameters: Type.Optional(StatementParameters) }, { additionalProperties: false }),
+      result: Plan,
+      example: { body: {}, result: { plan: 'UNGROUPED_AGGREGATE ...' } },
+      handle: async ({ path, body }, context) => {
+        const queryId = path.queryId as string;
+        await permitQuery('read', queryId, context);
+        const entry = await context.history.get(queryId);
+        if (!entry) throw missing(queryId);
+        const { sql, catalog, database } = entry;
+        if (sql.length >= sqlCharactersKept)
+          throw new Failure('SQL_NOT_SUPPORTED', 'the text is too long: only its beginning is kept');
+        const request: QueryRequest = {
+          sql,
+          parameters: body.parameters as QueryRequest['parameters'],
+          numbers: 'number',
+          catalog,
+          database: database ?? undefined,
+        };
+        return done({ plan: await context.queries.explain(request, context.call) });
       },
     }),
     action('search', {
       on: 'collection',
-      summary: 'Finds statements by state, text or caller.',
+      summary: 'Finds statements by their text, times, sizes, errors and callers; all that is given must fit.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['INVALID_PAGE_TOKEN'],
-      body: Type.Object(
-        {
-          state: Type.Optional(State),
-          text: Type.Optional(Type.String({ maxLength: 1024, description: 'A part of the SQL; case does not count.' })),
-          submittedBy: Type.Optional(Type.String({ maxLength: 128 })),
-          pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: pageSizeDefault })),
-          pageToken: Type.Optional(Type.String({ maxLength: 4096 })),
-        },
-        { additionalProperties: false },
-      ),
+      body: SearchBody,
       result: Type.Object({ queries: Type.Array(QueryRecord), nextPageToken: Type.Optional(Type.String()) }),
-      example: { body: { state: 'failed', text: 'lineorder' } },
+      example: { body: { state: 'failed', text: 'lineorder', from: '2026-01-31T00:00:00Z' } },
       handle: ({ body }, context) => {
-        const { state, text, submittedBy, pageSize = pageSizeDefault } = body;
-        const after = context.call.pageTokens.read(body.pageToken);
-        return page(context, {
-          limit: pageSize,
-          ...defined({
-            after,
-            state: state as Static<typeof State> as QueryEntry['state'] | undefined,
-            text,
-            submittedBy,
-          }),
-        });
+        const { pageSize = pageSizeDefault, pageToken, from, to, ...sought } = body as Sought;
+        const after = context.call.pageTokens.read(pageToken);
+        const times = { submittedFrom: timeOf(from, '/from'), submittedBefore: timeOf(to, '/to') };
+        return page(context, { limit: pageSize, ...defined({ after, ...sought, ...times }) });
       },
     }),
   ],

@@ -1,8 +1,9 @@
-// The actions `query` and `explain`: SQL with the path as its default namespace. Declared once, for each category that a
+// The actions `query`, `profile` and `explain`: SQL with the path as its default namespace. Declared once, for each category that a
 // path of SQL can end in.
 import { type Static, Type } from 'typebox';
 import type { StatementParameters } from '../engines/engine.ts';
 import type { QueryRequest, QueryRun } from '../query/queries.ts';
+import { profileResult, type QueryAnswer } from '../query/submit.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { JsonText } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
@@ -79,6 +80,33 @@ const QueryResult = Type.Object({
   queryId: Type.String(),
 });
 
+export const Plan = Type.Object({ plan: Type.String({ description: "The engine's plan as text." }) });
+
+const ProfileBody = Type.Object(
+  {
+    sql: Sql,
+    parameters: Type.Optional(Parameters),
+    waitSeconds: Type.Optional(WaitSeconds),
+    warehouse: QueryBody.properties.warehouse,
+    ...taskFields,
+    ...notifyField,
+  },
+  { additionalProperties: false },
+);
+const ProfileResult = Type.Object({
+  profile: Type.Object(
+    {},
+    {
+      additionalProperties: true,
+      description:
+        'As the engine tells it: `latency` and `cpu_time` in seconds, and in `children` the operators, each with `operator_timing`, `operator_cardinality`, `operator_rows_scanned` and `extra_info`.',
+    },
+  ),
+  rowCount: Type.Integer({ description: 'Rows of the result, which is dropped.' }),
+  statistics: Statistics,
+  queryId: Type.String(),
+});
+
 const example = {
   body: {
     sql: 'SELECT d_year, sum(lo_revenue) AS revenue FROM lineorder, dates WHERE lo_orderdate = d_datekey AND d_year >= $1 GROUP BY d_year ORDER BY d_year',
@@ -124,72 +152,118 @@ export const codes = [
   'STORAGE_FULL',
 ] as const;
 
+export const explainCodes = codes.filter((code) => code !== 'CONSTRAINT_VIOLATED' && code !== 'RESULT_QUOTA_EXCEEDED');
+
+type PathOf = (path: PathParameters) => readonly Segment[];
+
 /** `pathOf`: the segments that the path of the category names. */
-export function sqlActions(what: string, pathOf: (path: PathParameters) => readonly Segment[]) {
-  const requestOf = (
-    body: Pick<Static<typeof QueryBody>, 'sql'> & Partial<Static<typeof QueryBody>>,
-    path: PathParameters,
-  ): QueryRequest => {
-    const [root, database] = pathOf(path);
-    return {
-      sql: body.sql,
-      parameters: body.parameters as StatementParameters | undefined,
-      rowsMax: body.rowsMax,
-      numbers: body.numbers ?? 'number',
-      catalog: (root as Segment).name,
-      database: database?.name,
-      warehouse: body.warehouse,
-    };
+export const sqlActions = (what: string, pathOf: PathOf) => [
+  queryAction(what, pathOf),
+  profileAction(what, pathOf),
+  explainAction(pathOf),
+];
+
+function requestOf(
+  body: Pick<Static<typeof QueryBody>, 'sql'> & Partial<Static<typeof QueryBody>>,
+  [root, database]: readonly Segment[],
+): QueryRequest {
+  return {
+    sql: body.sql,
+    parameters: body.parameters as StatementParameters | undefined,
+    rowsMax: body.rowsMax,
+    numbers: body.numbers ?? 'number',
+    catalog: (root as Segment).name,
+    database: database?.name,
+    warehouse: body.warehouse,
   };
-  return [
-    action('query', {
-      on: 'object',
-      summary: `Runs one SQL statement with the ${what} as its default namespace.`,
-      description:
-        'Answers 200 with the rows, or 202 with a task once `waitSeconds` are over. A result larger than one page (8 MiB) is fetched page by page from `nextPage`.',
-      permission: { privilege: 'read', on: 'object', orWithin: true },
-      codes: [...codes, 'HOST_NOT_ALLOWED'],
-      body: QueryBody,
-      bodyRequired: true,
-      result: QueryResult,
-      mayAccept: true,
-      cost: queryCost,
-      example,
-      handle: async ({ path, body }, context) => {
-        const waits = body.after !== undefined && body.after.length > 0;
-        if (waits && body.waitSeconds)
-          throw invalid(
-            '/waitSeconds',
-            'after',
-            'is 0 where there is `after`: what waits for others is a task at once',
-          );
-        const answer = await context.submitter.submit({
-          ...(await taskOptions(body, context)),
-          request: requestOf(body, path),
-          principal: context.call.principal,
-          actor: context.call.actor,
-          signal: context.call.signal,
-          waitSeconds: waits ? 0 : (body.waitSeconds ?? waitSecondsDefault),
-          target: uriOf(context.call.version, pathOf(path)),
-        });
-        if (answer.kind === 'task') return accepted(answer.task, context);
-        return done(rowsText(answer.run, answer.rows, answer.pages, context));
+}
+
+const queryAction = (what: string, pathOf: PathOf) =>
+  action('query', {
+    on: 'object',
+    summary: `Runs one SQL statement with the ${what} as its default namespace.`,
+    description:
+      'Answers 200 with the rows, or 202 with a task once `waitSeconds` are over. A result larger than one page (8 MiB) is fetched page by page from `nextPage`.',
+    permission: { privilege: 'read', on: 'object', orWithin: true },
+    codes: [...codes, 'HOST_NOT_ALLOWED'],
+    body: QueryBody,
+    bodyRequired: true,
+    result: QueryResult,
+    mayAccept: true,
+    cost: queryCost,
+    example,
+    handle: async ({ path, body }, context) => {
+      const answer = await submitted(requestOf(body, pathOf(path)), body, pathOf(path), context);
+      if (answer.kind === 'task') return accepted(answer.task, context);
+      return done(rowsText(answer.run, answer.rows, answer.pages, context));
+    },
+  });
+
+const profileAction = (what: string, pathOf: PathOf) =>
+  action('profile', {
+    on: 'object',
+    summary: `Runs a query with the ${what} as its default namespace, drops its rows, and tells what took how long.`,
+    description:
+      'Takes what `query` takes, SELECT alone, and waits for it in the same way: 200 with the profile, or 202 with a task whose result it will be.',
+    permission: { privilege: 'read', on: 'object', orWithin: true },
+    codes: [...explainCodes, 'HOST_NOT_ALLOWED'],
+    body: ProfileBody,
+    bodyRequired: true,
+    result: ProfileResult,
+    mayAccept: true,
+    cost: queryCost,
+    example: {
+      body: { sql: 'SELECT count(*) FROM lineorder' },
+      result: {
+        profile: { latency: 0.0113, cpu_time: 0.0102, children: [] },
+        rowCount: 1,
+        statistics: { elapsedMs: 12.4, queuedMs: 0, resultBytes: 0 },
+        queryId: '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
       },
-    }),
-    action('explain', {
-      on: 'object',
-      summary: `Shows the plan of a SQL statement without running it.`,
-      permission: { privilege: 'read', on: 'object', orWithin: true },
-      codes: codes.filter((code) => code !== 'CONSTRAINT_VIOLATED' && code !== 'RESULT_QUOTA_EXCEEDED'),
-      body: Type.Object({ sql: Sql }, { additionalProperties: false }),
-      bodyRequired: true,
-      result: Type.Object({ plan: Type.String({ description: "The engine's plan as text." }) }),
-      example: { body: { sql: 'SELECT count(*) FROM lineorder' }, result: { plan: 'UNGROUPED_AGGREGATE ...' } },
-      handle: async ({ path, body }, context) => {
-        return done({ plan: await context.queries.explain(requestOf(body, path), context.call) });
-      },
-    }),
-  ];
+    },
+    handle: async ({ path, body }, context) => {
+      const request: QueryRequest = { ...requestOf(body, pathOf(path)), profile: true };
+      const answer = await submitted(request, body, pathOf(path), context);
+      if (answer.kind === 'task') return accepted(answer.task, context);
+      return done(profileResult(answer.run));
+    },
+  });
+
+const explainAction = (pathOf: PathOf) =>
+  action('explain', {
+    on: 'object',
+    summary: `Shows the plan of a SQL statement without running it.`,
+    permission: { privilege: 'read', on: 'object', orWithin: true },
+    codes: explainCodes,
+    body: Type.Object({ sql: Sql, parameters: Type.Optional(Parameters) }, { additionalProperties: false }),
+    bodyRequired: true,
+    result: Plan,
+    example: { body: { sql: 'SELECT count(*) FROM lineorder' }, result: { plan: 'UNGROUPED_AGGREGATE ...' } },
+    handle: async ({ path, body }, context) => {
+      return done({ plan: await context.queries.explain(requestOf(body, pathOf(path)), context.call) });
+    },
+  });
+
+/** Waited for as long as the caller said. */
+async function submitted(
+  request: QueryRequest,
+  body: Pick<Static<typeof QueryBody>, 'waitSeconds' | 'priority' | 'after' | 'notify'>,
+  about: readonly Segment[],
+  context: Context,
+): Promise<QueryAnswer> {
+  const waits = body.after !== undefined && body.after.length > 0;
+  if (waits && body.waitSeconds)
+    throw invalid('/waitSeconds', 'after', 'is 0 where there is `after`: what waits for others is a task at once');
+  const { principal, actor, signal, version } = context.call;
+  return context.submitter.submit({
+    ...(await taskOptions(body, context)),
+    request,
+    principal,
+    actor,
+    signal,
+    waitSeconds: waits ? 0 : (body.waitSeconds ?? waitSecondsDefault),
+    target: uriOf(version, about),
+  });
 }
 
 /** The result as text: the rows are the engine's own bytes. */

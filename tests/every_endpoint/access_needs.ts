@@ -41,6 +41,8 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'catalogs.explain': [warehouse],
   'databases.query': [warehouse],
   'databases.explain': [warehouse],
+  'catalogs.profile': [warehouse],
+  'databases.profile': [warehouse],
   'catalogs.export': [warehouse],
   'databases.export': [warehouse],
   'tables.export_table': [warehouse],

@@ -37,6 +37,7 @@ const exported = { format: 'csv', to: { s3: { endpoint, bucket, accessKeyId, sec
 const sql = {
   query: () => ({ sql: 'SELECT 1' }),
   explain: () => ({ sql: 'SELECT 1' }),
+  profile: () => ({ sql: 'SELECT 1' }),
   export: () => ({ sql: 'SELECT 1', ...exported }),
 };
 const inDefault = { catalog: 'default' };
@@ -201,7 +202,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       const reply = await server.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1' });
       return { queryId: reply.is(200).at('queryId') };
     },
-    bodies: { cancel: none, search: none },
+    bodies: { cancel: none, search: none, explain: none },
   },
   tasks: { make: task, bodies: { cancel: none } },
   users: {

@@ -126,7 +126,7 @@ async function sendAll(operation: Operation, bodies: readonly object[]): Promise
 describe(`bodies at random, TEST_SEED=${seed}`, () => {
   for (const operation of tested) {
     test(titleOf(operation), async () => {
-      const isSql = ['query', 'explain'].includes(operation.endpoint.action ?? '');
+      const isSql = ['query', 'explain', 'profile'].includes(operation.endpoint.action ?? '');
       const schema = createBody(operation.endpoint, !operation.nameInPath) as TSchema;
       const numRuns = isSql ? bodiesOfSql : bodiesPerOperation;
       await sendAll(operation, fc.sample(valuesOf(schema), { numRuns, seed }) as object[]);

@@ -380,15 +380,3 @@ async function returned(
     await connection.run(`DROP TABLE IF EXISTS temp.main.${table}`);
   }
 }
-
-/** The engine's plan as text; `linesAbove` lines of ours stand above the user's. */
-export async function explained(session: Session, statement: WireStatement): Promise<string> {
-  const prepared = await session.connection.prepare(`EXPLAIN\n${statement.sql}`);
-  try {
-    await bindParameters(prepared, statement.parameters, session.connection);
-    const rows = (await prepared.runAndReadAll()).getRows();
-    return rows.map((row) => String(row[1])).join('\n');
-  } finally {
-    prepared.destroySync();
-  }
-}

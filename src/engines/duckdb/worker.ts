@@ -10,6 +10,7 @@ import { parseCreateTable } from './create_table.ts';
 import { DataEpochs } from './data_epochs.ts';
 import { checkDefault } from './default_expression.ts';
 import { Definitions } from './definitions.ts';
+import { explained, linesAboveExplained, profiled, withPlan } from './explain.ts';
 import { exportRows } from './export_rows.ts';
 import { unreviewedFunctions } from './functions.ts';
 import { closeData, openData, openScratch } from './instances.ts';
@@ -25,17 +26,18 @@ import {
   type Operations,
   rowsFile,
   type ToEngine,
-  type WireFault,
+  type WireOptions,
   type WireStatement,
 } from './protocol.ts';
 import { ownReach, type Reach, spilledBytes } from './reach.ts';
-import { describedColumns, explained, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
+import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
 import { insertRows } from './rows.ts';
 import { type Namespace, type Session, Sessions } from './sessions.ts';
-import { FatalEngineError, failureOf } from './sql_errors.ts';
+import { failureOf } from './sql_errors.ts';
 import { tableStatistics } from './statistics.ts';
 import { forgetSteps, retryingConflicts } from './steps.ts';
 import { writtenStatement } from './table_writes.ts';
+import { faultOf, placed } from './wire_faults.ts';
 
 const knownSelectsMax = 5000;
 /** An interrupt reaches only what runs at that instant; what is between two steps is told again. */
@@ -112,7 +114,7 @@ class Worker {
       execute: (of) => this.#execute(of, started, signal),
       explain: (statement) =>
         this.#within(statement, undefined, started, (session) =>
-          placed(statement.sql, 1, () => explained(session, statement)),
+          placed(statement.sql, linesAboveExplained, () => explained(session, statement)),
         ),
       describe: (statement) =>
         this.#within(statement, undefined, started, (session) =>
@@ -164,32 +166,18 @@ class Worker {
     signal: AbortSignal,
   ): Promise<StatementResult> {
     const key = writes ? undefined : statement.sql;
-    const file = join(this.#reach.own, basename(rowsFile(options.resultPath)));
     const current = () => {
       if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
       if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
     };
     current();
-    return this.#within(statement, key, started, async (session) => {
+    const run = async (session: Session) => {
       current();
       if (options.into) {
         const { own } = this.#reach;
         return placed(statement.sql, linesAbove, () => exportRows(session, statement, options, { own, current }));
       }
-      if (!writes) {
-        if (this.#known.size > knownSelectsMax) this.#known.clear();
-        const select = (epoch: number | undefined) =>
-          placed(statement.sql, linesAbove, () =>
-            runSelect(session, statement, options, file, this.#known, epoch, this.#definitions.watch()),
-          );
-        const epoch = this.#data.of(options.tables);
-        let result = await select(epoch);
-        // Rows were written between the plan and its run: what it gave may be wrong.
-        if (epoch !== undefined && this.#data.of(options.tables) !== epoch) result = await select(undefined);
-        // A change that came in between may have given a name another meaning: the rows are not handed out then.
-        if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
-        return result;
-      }
+      if (!writes) return this.#select(session, statement, options);
       const write = async () => {
         await session.connection.run('BEGIN TRANSACTION');
         try {
@@ -206,7 +194,28 @@ class Worker {
       };
       const writing = () => this.#data.writing(options.tables, write);
       return placed(statement.sql, 0, () => retryingConflicts(writing, signal));
-    });
+    };
+    return this.#within(statement, key, started, (session) =>
+      withPlan(session, statement, options.planAfterMs, () => run(session)),
+    );
+  }
+
+  async #select(session: Session, statement: WireStatement, options: WireOptions): Promise<StatementResult> {
+    if (this.#known.size > knownSelectsMax) this.#known.clear();
+    const file = join(this.#reach.own, basename(rowsFile(options.resultPath)));
+    const select = (epoch: number | undefined) =>
+      placed(statement.sql, linesAbove, () =>
+        runSelect(session, statement, options, file, this.#known, epoch, this.#definitions.watch()),
+      );
+    const profile = () => placed(statement.sql, linesAboveExplained, () => profiled(session, statement));
+    const epoch = this.#data.of(options.tables);
+    let result = await (options.profile ? profile() : select(epoch));
+    // Rows were written between the plan and its run: what it gave may be wrong. A profile is planned and run at once.
+    if (!options.profile && epoch !== undefined && this.#data.of(options.tables) !== epoch)
+      result = await select(undefined);
+    // A change that came in between may have given a name another meaning: the rows are not handed out then.
+    if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
+    return result;
   }
 
   async #apply(
@@ -299,25 +308,6 @@ async function enter(session: Session, namespace: Namespace): Promise<void> {
     const name = namespace.database ?? namespace.catalog.name;
     throw new Failure('CHANGE_IN_PROGRESS', `${JSON.stringify(name)} is being changed`, {}, { cause: error });
   }
-}
-
-async function placed<T>(sql: string, above: number, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    throw failureOf(error, { sql, linesAbove: above });
-  }
-}
-
-function faultOf(error: unknown): WireFault {
-  if (error instanceof StaleAnalysis) return { kind: 'stale' };
-  if (error instanceof FatalEngineError) return { kind: 'fatal', message: error.message };
-  if (error instanceof Failure) {
-    const { code, message, result, retryAfterSeconds } = error;
-    return { kind: 'failure', code, message, result: JSON.stringify(result), retryAfterSeconds };
-  }
-  const { message, stack } = error instanceof Error ? error : new Error(String(error));
-  return { kind: 'error', message, stack };
 }
 
 type Call = Extract<ToEngine, { readonly kind: 'call' }>;

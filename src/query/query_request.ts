@@ -1,0 +1,38 @@
+// What is asked of queries.ts, by whom, and what comes of it.
+import type { StatementAnalysis, StatementParameters, StatementResult, WorkOptions } from '../engines/engine.ts';
+import type { ExportInto } from '../engines/export.ts';
+import type { Actor, Principal } from '../model/principal.ts';
+import type { QueryStatistics } from './course.ts';
+import type { Only } from './put_together.ts';
+
+export interface QueryRequest {
+  readonly sql: string;
+  readonly parameters?: StatementParameters | undefined;
+  readonly rowsMax?: number | undefined;
+  readonly numbers: 'number' | 'string';
+  readonly catalog: string;
+  readonly database?: string | undefined;
+  readonly warehouse?: string | undefined;
+  /** The rows go to files, and nowhere else. */
+  readonly into?: ExportInto | undefined;
+  /** No rows come back, but the engine's profile of how it ran. */
+  readonly profile?: true | undefined;
+  /** It must turn out to be this, and to write this alone: for statements that were put together from parts. */
+  readonly only?: Only | undefined;
+}
+
+export interface QueryRun {
+  readonly queryId: string;
+  readonly kind: StatementAnalysis['kind'];
+  readonly result: StatementResult;
+  readonly statistics: QueryStatistics;
+}
+
+/** Who runs a statement: with which rights, and in which request. */
+export interface Caller {
+  readonly principal: Principal;
+  readonly actor: Actor;
+  readonly signal: AbortSignal;
+}
+
+export type RunCaller = Caller & WorkOptions & { readonly step?: string; readonly taskId?: string };
