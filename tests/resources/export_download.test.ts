@@ -1,0 +1,284 @@
+// Exports to be fetched from here: what comes through the links is what was put in; links are renewed; files go with their task, count
+// for a quota, and nothing is left of what failed, was cancelled or was killed.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, before, test } from 'node:test';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { tableFromIPC } from 'apache-arrow';
+import { startServer } from '../../src/main.ts';
+import type { Services } from '../../src/resources/context.ts';
+import { readSettings } from '../../src/settings.ts';
+import { storeFileName } from '../../src/store/store.ts';
+import { newPerson } from '../access/people.ts';
+import { type Reply, startProcess, TestServer } from '../server.ts';
+
+interface Shown {
+  readonly name: string;
+  readonly bytes: number;
+  readonly rows: number;
+  readonly sha256: string;
+  readonly link: string;
+  readonly fileId: string;
+}
+
+let server: TestServer;
+let services: Services;
+let directory: string;
+const database = '/api/v2/databases/shop';
+const mebibyte = 1024 * 1024;
+const rows = 150_000;
+const many = `SELECT range AS n, md5(range::VARCHAR) AS t FROM range(${rows})`;
+
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tabularium-download-'));
+  const dataDir = join(directory, 'data');
+  const settings = {
+    ...readSettings(['--data-dir', dataDir], {}),
+    port: 0,
+    logLevel: 'error' as const,
+    warehouseThreads: 2,
+    principalFileBytesMax: 16 * mebibyte,
+  };
+  const running = await startServer(settings, {
+    assembled: (made) => {
+      services = made;
+    },
+  });
+  server = new TestServer(running, () => running.close());
+  (await server.put(database)).is(201);
+  (await server.post(`${database}/tables`, { sql: 'CREATE TABLE facts (n BIGINT, t TEXT)' })).is(201);
+  (await server.query('shop', `INSERT INTO facts ${many}`)).is(200);
+});
+after(async () => {
+  await server.close();
+  await rm(directory, { recursive: true });
+});
+
+const stored = async (on = server) => (await readdir(join(on.dataDirectory, 'files'))).sort();
+const spooled = async (on = server) =>
+  (await readdir(join(on.dataDirectory, 'spool'))).filter((name) => name !== 'spill');
+
+async function exported(body: object, path = `${database}/tables/facts`, on = server): Promise<Reply> {
+  return (await on.ended(await on.post(`${path}/export`, body))).is(200, '0', { state: 'succeeded' });
+}
+
+async function fetched(link: string, headers: Record<string, string> = {}, on = server) {
+  const response = await fetch(new URL(link, on.url), { headers });
+  return { response, content: Buffer.from(await response.arrayBuffer()) };
+}
+
+/** Fetches all files of a task to a directory of their own; what the task and the manifest say of them is checked. */
+async function fetchedAll(task: Reply): Promise<string> {
+  const folder = await mkdtemp(join(directory, 'fetched-'));
+  const files = task.at<Shown[]>('result', 'files');
+  for (const { name, link, bytes, sha256 } of files) {
+    const { response, content } = await fetched(link);
+    assert.equal(response.status, 200);
+    assert.ok(response.headers.get('content-disposition')?.includes(name));
+    assert.equal(content.length, bytes);
+    assert.equal(createHash('sha256').update(content).digest('hex'), sha256);
+    assert.equal(response.headers.get('etag'), `"${sha256}"`);
+    await writeFile(join(folder, name), content);
+  }
+  const manifest = JSON.parse((await fetched(task.at('result', 'manifestLink'))).content.toString());
+  const plain = files.map(({ link: _link, fileId: _id, ...file }) => file);
+  const { manifestLink: _l, manifestFileId: _m, expiresAt: _e, ...rest } = task.at<Record<string, unknown>>('result');
+  assert.deepEqual(manifest, { ...rest, files: plain });
+  assert.equal(
+    files.reduce((sum, file) => sum + file.rows, 0),
+    task.at('result', 'rowCount'),
+  );
+  return folder;
+}
+
+const remove = async (task: Reply) => (await server.delete(task.at('uri'))).is(200, '0', { deleted: true });
+
+test('each format comes through its links as it was put in, in one file or in parts', async () => {
+  const duck = await (await DuckDBInstance.create(':memory:')).connect();
+  const checksum = async (from: string) => {
+    const text = `SELECT count(*), bit_xor(hash(n::BIGINT)), bit_xor(hash(t::VARCHAR)) FROM ${from}`;
+    return JSON.stringify((await duck.runAndReadAll(text)).getRowsJson());
+  };
+  const wanted = await checksum(`(${many})`);
+  const readers = {
+    parquet: (folder: string) => `read_parquet('${folder}/part-*')`,
+    csv: (folder: string) => `read_csv('${folder}/part-*', header = true)`,
+    ndjson: (folder: string) => `read_json('${folder}/part-*', format = 'newline_delimited')`,
+  };
+  for (const more of [{}, { fileBytesMax: mebibyte }]) {
+    for (const format of ['parquet', 'csv', 'ndjson'] as const) {
+      const task = await exported({ format, to: { kind: 'download' }, ...more });
+      assert.equal(task.at<number>('result', 'fileCount') > 1, 'fileBytesMax' in more, format);
+      assert.equal(await checksum(readers[format](await fetchedAll(task))), wanted, format);
+      await remove(task);
+    }
+    const task = await exported({ format: 'arrow', to: { kind: 'download' }, ...more });
+    await fetchedAll(task);
+    const contents = task.at<Shown[]>('result', 'files').map(async ({ link }) => (await fetched(link)).content);
+    const read = (await Promise.all(contents)).map((content) => tableFromIPC(content).numRows);
+    assert.equal(
+      read.reduce((sum, one) => sum + one, 0),
+      rows,
+    );
+    await remove(task);
+  }
+  assert.deepEqual(await stored(), []);
+});
+
+test('a download is the default; a query and its history lead to its files', async () => {
+  const body = { sql: 'SELECT n FROM facts WHERE n < $1 ORDER BY n', parameters: [3], format: 'csv' };
+  const task = await exported(body, database);
+  task.is(200, '0', { request: { to: { kind: 'download' } } });
+  const { content } = await fetched(task.at('result', 'files', 0, 'link'));
+  assert.equal(content.toString(), 'n\n0\n1\n2\n');
+  const query = await server.get(`/api/v2/queries/${task.at<string>('result', 'queryId')}`);
+  query.is(200, '0', { task: task.at('uri'), rowCount: 3, resultBytes: content.length });
+  await remove(task);
+});
+
+test('a part of a file, a file that is known already, a link that was changed', async () => {
+  const task = await exported({ format: 'csv' });
+  const { link, bytes, sha256, fileId } = task.at<Shown>('result', 'files', 0);
+  const whole = (await fetched(link)).content;
+  const part = await fetched(link, { range: 'bytes=10-19' });
+  assert.deepEqual([part.response.status, part.content], [206, whole.subarray(10, 20)]);
+  assert.equal(part.response.headers.get('content-range'), `bytes 10-19/${bytes}`);
+  assert.equal((await fetched(link, { 'if-none-match': `"${sha256}"` })).response.status, 304);
+  const other = new URL(task.at<string>('result', 'manifestLink'), server.url).search;
+  assert.equal((await fetched(`/files/${fileId}${other}`)).response.status, 403);
+  const again = (await server.get(task.at('uri'))).is(200).at<Shown>('result', 'files', 0);
+  assert.deepEqual((await fetched(again.link)).content, whole);
+  // A list may hold many thousands of files: it signs nothing.
+  const listed = (await server.get('/api/v2/tasks')).at<{ taskId: string; result: { files: Shown[] } }[]>('tasks');
+  const inList = listed.find((one) => one.taskId === task.at('taskId'))?.result.files[0];
+  assert.deepEqual([inList?.fileId, inList?.link], [fileId, undefined]);
+  await remove(task);
+  assert.equal((await fetched(again.link)).response.status, 404);
+});
+
+test('files are kept as long as their task, and go with it', async () => {
+  const task = await exported({ format: 'csv' });
+  const expiresAt = Date.parse(task.at('result', 'expiresAt'));
+  assert.ok(Math.abs(expiresAt - Date.parse(task.at('endedAt')) - 7 * 86_400_000) < 60_000);
+  assert.equal((await stored()).length, 2);
+  await remove(task);
+  assert.deepEqual(await stored(), []);
+  assert.equal((await fetched(task.at('result', 'files', 0, 'link'))).response.status, 404);
+});
+
+test('the quota is of all files together: told at once where it is full, while it is written, and when it is there', async () => {
+  const failing = async (sql: string, format: string) => {
+    const accepted = await server.post(`${database}/export`, { sql, format });
+    const task = await server.ended(accepted);
+    task.is(200, '0', { state: 'failed', error: { code: 'FILE_QUOTA_EXCEEDED' } });
+    assert.deepEqual([await stored(), await spooled()], [[], []], format);
+    return task;
+  };
+  // Written for days, were it not stopped.
+  const endless = 'SELECT a.range AS n, b.range AS m FROM range(1000000) AS a, range(1000000) AS b';
+  for (const format of ['csv', 'ndjson', 'parquet', 'arrow']) await failing(endless, format);
+  const half = 'SELECT repeat(range::VARCHAR, 1000) AS t FROM range(2500)';
+  const first = await exported({ sql: half, format: 'csv' }, database);
+  const second = await server.ended(await server.post(`${database}/export`, { sql: half, format: 'csv' }));
+  second.is(200, '0', { state: 'failed', error: { code: 'FILE_QUOTA_EXCEEDED' } });
+  assert.equal((await stored()).length, 2);
+  await remove(first);
+  const upload = await server.post('/api/v2/uploads', { name: 'fills', bytes: 16 * mebibyte });
+  (await server.post(`${database}/export`, { sql: 'SELECT 1', format: 'csv' })).is(400, 'FILE_QUOTA_EXCEEDED');
+  (await server.delete(upload.at('uri'))).is(200);
+});
+
+test('cancelled in the middle: nothing is left', async () => {
+  const sql =
+    'SELECT a.range * b.range AS cancelled FROM range(1000000) AS a, range(1000000) AS b WHERE (a.range * b.range) % 1000003 = 1';
+  for (const format of ['csv', 'parquet', 'arrow']) {
+    const uri = (await server.post(`${database}/export`, { sql, format })).is(202).at<string>('uri');
+    for (let begun = 0; begun === 0; ) {
+      const found = await server.post('/api/v2/queries/search', { state: 'running', text: 'AS cancelled' });
+      begun = found.at<unknown[]>('queries').length;
+    }
+    (await server.post(`${uri}/cancel`)).is(200);
+    (await server.get(`${uri}?waitSeconds=10`)).is(200, '0', { state: 'cancelled' });
+    assert.deepEqual([await stored(), await spooled()], [[], []], format);
+  }
+});
+
+test('what a crash kept from being taken away is swept; what a task succeeded with stays', async () => {
+  const task = await exported({ format: 'csv' });
+  const kept = await stored();
+  const failed = await server.ended(await server.post(`${database}/export`, { sql: 'SELECT nothing', format: 'csv' }));
+  for (const taskId of [failed.at<string>('taskId'), '00000000-0000-7000-8000-000000000000']) {
+    const path = join(directory, 'left');
+    await writeFile(path, 'left');
+    const left = { kind: 'export', owner: 'root', name: 'left', expiresInMs: 60_000, taskId } as const;
+    await services.files.adopt(path, left);
+  }
+  assert.equal((await stored()).length, kept.length + 2);
+  await services.exports.sweep();
+  assert.deepEqual(await stored(), kept);
+  await remove(task);
+});
+
+test('another who may not read the task has no link to its files', async () => {
+  const task = await exported({ format: 'csv' });
+  const person = await newPerson(server, 'curious', [['use', '/warehouses']]);
+  (await person.get(task.at('uri'))).is(403, 'FORBIDDEN');
+  await remove(task);
+});
+
+/** As if the attempt had been killed a moment later: a file that it had moved in already. */
+async function leaveBehind(dataDirectory: string, taskId: string, number: number): Promise<void> {
+  const fileId = `00000000-0000-7000-8000-00000000000${number}`;
+  await writeFile(join(dataDirectory, 'files', fileId), 'left');
+  const file = new DatabaseSync(join(dataDirectory, storeFileName));
+  try {
+    const values = [fileId, 'export', 'root', 'left', 'ready', 4, 4, 4, 0, 'root', 0, Date.now() + 3_600_000, taskId];
+    file
+      .prepare(
+        `INSERT INTO files (file_id, kind, owner, name, state, bytes, received_bytes, reserved_bytes, created_at, created_by,
+          updated_at, expires_at, task_id) VALUES (${values.map(() => '?').join(', ')})`,
+      )
+      .run(...values);
+  } finally {
+    file.close();
+  }
+}
+
+const seed = Number(process.env.TEST_SEED ?? Date.now() % 1_000_000);
+test(`killed again and again: the files are there once, TEST_SEED=${seed}`, async () => {
+  const kept = await mkdtemp(join(directory, 'killed-'));
+  let running = await startProcess([], kept);
+  const sql = 'SELECT range AS n, md5(range::VARCHAR) AS t FROM range(1500000)';
+  const body = { sql, format: 'csv', fileBytesMax: 4 * mebibyte };
+  const uri = (await running.post('/api/v2/catalogs/default/export', body)).is(202).at<string>('uri');
+  for (let kill = 1; kill <= 3; kill++) {
+    while ((await running.get(uri)).at('state') === 'pending');
+    await new Promise((resolve) => setTimeout(resolve, (seed * kill * 7919) % 900));
+    running.child.kill('SIGKILL');
+    await running.exited;
+    await leaveBehind(kept, uri.split('/').at(-1) as string, kill);
+    running = await startProcess([], kept);
+  }
+  try {
+    const task = (await running.get(`${uri}?waitSeconds=60`)).is(200, '0', { state: 'succeeded' });
+    const files = task.at<Shown[]>('result', 'files');
+    assert.ok(files.length > 1 && task.at('result', 'rowCount') === 1_500_000);
+    const ids = [...files.map(({ fileId }) => fileId), task.at<string>('result', 'manifestFileId')];
+    assert.deepEqual(await stored(running), ids.sort());
+    assert.deepEqual(await spooled(running), []);
+    (await running.delete(uri)).is(200, '0', { deleted: true });
+    assert.deepEqual(await stored(running), []);
+  } finally {
+    await running.close();
+  }
+  const file = new DatabaseSync(join(kept, storeFileName));
+  try {
+    assert.deepEqual({ ...file.prepare('SELECT count(*) AS n FROM files').get() }, { n: 0 });
+  } finally {
+    file.close();
+  }
+});
