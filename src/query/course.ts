@@ -27,8 +27,7 @@ export class Course {
   readonly #submittedAt = Date.now();
   #begunAt: number | undefined;
   #queuedMs: number | undefined;
-  /** What the statement does, once it is analysed. */
-  kind: StatementAnalysis['kind'] | undefined;
+  #kind: StatementAnalysis['kind'] | undefined;
 
   /** `cancel`: how the statement is stopped by whoever sees it in the history. */
   constructor(
@@ -52,6 +51,16 @@ export class Course {
       plan: null,
     };
     this.#history.begin({ ...submitted, ...nothingYet, state: 'queued', submittedAt: this.#submittedAt }, cancel);
+  }
+
+  /** What the statement does, once it is analysed. */
+  get kind(): StatementAnalysis['kind'] | undefined {
+    return this.#kind;
+  }
+
+  analysed(kind: StatementAnalysis['kind']): void {
+    this.#kind = kind;
+    this.#history.update(this.#submitted.queryId, { kind });
   }
 
   /** Its turn has come. */

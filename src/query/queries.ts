@@ -121,7 +121,7 @@ export class Queries {
       const result = await warehouses.admit(warehouse, controller.signal, async (engine, queuedMs, spec) => {
         course.begin(queuedMs);
         return this.#authorised(engine, statement, warehouse, caller.principal, request.only, async (analysis) => {
-          course.kind = analysis.kind;
+          course.analysed(analysis.kind);
           if (request.into || request.profile) requireReading(analysis);
           await this.#announce(analysis, queryId, caller.actor, request.only?.objectId);
           const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
