@@ -44,9 +44,7 @@ export const bench: Bench = {
       const serverMemory = watchMemory(server.pid);
       const ours = () =>
         generator.pages({ port: server.port, path, token: server.token, body: JSON.stringify({ sql }) });
-      const compared = await interleaved(quick ? 2 : 7, ours, () =>
-        direct.copyJson(sql, join(workDirectory, 'rows.json')),
-      );
+      const compared = await interleaved(quick ? 2 : 7, ours, () => direct.copy(sql, join(workDirectory, 'rows.json')));
       const memory = await serverMemory.stop();
       const { pages, bytes } = compared.ours[0] as { pages: number; bytes: number };
       const megabytes = compare(compared, {

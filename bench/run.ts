@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bench as access } from './access.ts';
 import { bench as createTable } from './create_table.ts';
+import { bench as exportFiles } from './export.ts';
 import { bench as getTable } from './get_table.ts';
 import { killAll } from './harness/processes.ts';
 import { type Bench, type BenchResult, keep, keepSummary, machineFacts, page } from './harness/report.ts';
@@ -24,6 +25,7 @@ export const benches: readonly Bench[] = [
   pointQuery,
   resultPages,
   insertRows,
+  exportFiles,
   tasks,
   ssb,
   idle,

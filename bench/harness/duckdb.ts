@@ -35,8 +35,13 @@ export class DirectDuckdb {
     return timesOf(await this.#run({ kind: 'prepared', text, values }));
   }
 
-  async copyJson(text: string, file: string): Promise<{ readonly ms: number; readonly bytes: number }> {
-    const answer = await this.#run({ kind: 'copyJson', text, file });
+  /** Writes the rows of a query to a file, and removes it. `options`: as COPY takes them. */
+  async copy(
+    text: string,
+    file: string,
+    options = 'FORMAT json',
+  ): Promise<{ readonly ms: number; readonly bytes: number }> {
+    const answer = await this.#run({ kind: 'copy', text, file, options });
     if (answer.kind !== 'copied') throw new Error(`an answer of kind ${answer.kind}`);
     return answer;
   }

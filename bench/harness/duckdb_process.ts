@@ -9,7 +9,8 @@ export type DuckdbJob =
   | { readonly kind: 'open'; readonly file: string; readonly name: string; readonly schema: string }
   | { readonly kind: 'statements'; readonly texts: readonly string[] }
   | { readonly kind: 'prepared'; readonly text: string; readonly values: readonly number[] }
-  | { readonly kind: 'copyJson'; readonly text: string; readonly file: string };
+  /** `options`: as COPY takes them, such as `FORMAT json`. The file is removed. */
+  | { readonly kind: 'copy'; readonly text: string; readonly file: string; readonly options: string };
 
 export type DuckdbAnswer =
   | { readonly kind: 'done' }
@@ -56,9 +57,9 @@ async function prepared(text: string, values: readonly number[]): Promise<Duckdb
   return { kind: 'times', ms };
 }
 
-async function copyJson(text: string, file: string): Promise<DuckdbAnswer> {
+async function copy({ text, file, options }: DuckdbJob & { kind: 'copy' }): Promise<DuckdbAnswer> {
   const began = performance.now();
-  await connection.run(`COPY (${text}) TO '${file}' (FORMAT json)`);
+  await connection.run(`COPY (${text}) TO '${file}' (${options})`);
   const ms = performance.now() - began;
   const { size } = await stat(file);
   await rm(file);
@@ -73,8 +74,8 @@ function work(job: DuckdbJob): Promise<DuckdbAnswer> {
       return statements(job.texts);
     case 'prepared':
       return prepared(job.text, job.values);
-    case 'copyJson':
-      return copyJson(job.text, job.file);
+    case 'copy':
+      return copy(job);
   }
 }
 

@@ -1,0 +1,126 @@
+// A table exported to a download, in each format, against DuckDB's own COPY of the same table in process; how much the server's memory
+// grows meanwhile; and how fast the files are fetched.
+import { join } from 'node:path';
+import { copyCatalogFile, DirectDuckdb } from './harness/duckdb.ts';
+import { mixedColumns, mixedRowsSql } from './harness/mixed_table.ts';
+import { watchMemory } from './harness/processes.ts';
+import { type Bench, compare, interleaved, type Measure, median } from './harness/report.ts';
+import { TabulariumServer } from './harness/server.ts';
+
+const ratioMin = 0.9;
+const growthMegabytesMax = 100;
+const database = 'exported';
+const table = 'mixed';
+/** About 1 GB as CSV. */
+const rowsWhole = 11_000_000;
+const rowsQuick = 200_000;
+
+const formats = [
+  { format: 'parquet', name: 'Parquet', options: 'FORMAT parquet' },
+  { format: 'csv', name: 'CSV', options: 'FORMAT csv' },
+  { format: 'ndjson', name: 'NDJSON', options: 'FORMAT json' },
+  // DuckDB by itself writes no Arrow.
+  { format: 'arrow', name: 'Arrow, against COPY to Parquet', options: 'FORMAT parquet' },
+] as const;
+
+interface Exported {
+  readonly ms: number;
+  readonly bytes: number;
+  /** Of fetching it all. */
+  readonly fetchMs: number;
+}
+
+async function build(dataDirectory: string, rows: number): Promise<void> {
+  const server = await TabulariumServer.start({ dataDirectory, pinned: false });
+  try {
+    await server.put(`/api/v2/databases/${database}`);
+    await server.put(`/api/v2/databases/${database}/tables/${table}`, { columns: mixedColumns });
+    await server.query(database, `INSERT INTO ${table} ${mixedRowsSql(rows)}`);
+  } finally {
+    await server.stop();
+  }
+}
+
+/** From the request until its task is seen to have succeeded; fetched and removed after that. */
+async function exported(server: TabulariumServer, format: string, rows: number): Promise<Exported> {
+  const { result, wallMs: ms } = await server.send({
+    method: 'POST',
+    path: `/api/v2/databases/${database}/tables/${table}/export`,
+    mediaType: 'application/json',
+    body: JSON.stringify({ format, to: { kind: 'download' } }),
+  });
+  if (result.rowCount !== rows) throw new Error(`${result.rowCount} rows of ${rows} were exported`);
+  const began = performance.now();
+  let bytes = 0;
+  for (const { link } of result.files as { link: string }[]) bytes += await fetched(new URL(link, server.url));
+  const fetchMs = performance.now() - began;
+  if (bytes !== result.bytes) throw new Error(`${bytes} bytes of ${result.bytes} were fetched`);
+  const query = await server.send({ method: 'GET', path: `/api/v2/queries/${result.queryId}` });
+  const task = new URL(String(query.result.task), server.url);
+  const { status } = await fetch(task, { method: 'DELETE', headers: server.authorization });
+  if (status !== 200) throw new Error(`the task was not deleted: ${status}`);
+  return { ms, bytes, fetchMs };
+}
+
+async function fetched(link: URL): Promise<number> {
+  const { body, status } = await fetch(link);
+  if (status !== 200 || !body) throw new Error(`the file was answered with ${status}`);
+  let bytes = 0;
+  for await (const chunk of body) bytes += chunk.length;
+  return bytes;
+}
+
+export const bench: Bench = {
+  name: 'export',
+  claim: `A table of 1 GB exported to a download: at least ${ratioMin} of the rows a second of DuckDB's own COPY in process, and the server's memory grows by less than ${growthMegabytesMax} MB.`,
+  async run({ quick, workDirectory, say }) {
+    const rows = quick ? rowsQuick : rowsWhole;
+    const dataDirectory = join(workDirectory, 'data');
+    await build(dataDirectory, rows);
+    const file = await copyCatalogFile(dataDirectory, join(workDirectory, 'direct'));
+    const server = await TabulariumServer.start({ dataDirectory, pinned: false });
+    const direct = await DirectDuckdb.open(file, database);
+    const measures: Measure[] = [];
+    try {
+      // What a server holds that has exported something already; and both have the table in memory.
+      await server.query(database, `SELECT count(DISTINCT label) FROM ${table}`);
+      await direct.statements([`SELECT count(DISTINCT label) FROM ${table}`]);
+      await exported(server, 'parquet', rows);
+      for (const { format, name, options } of formats) {
+        const memory = watchMemory(server.pid);
+        const compared = await interleaved(
+          quick ? 1 : 3,
+          () => exported(server, format, rows),
+          () => direct.copy(`SELECT * FROM ${table}`, join(workDirectory, 'rows'), options),
+        );
+        const grown = await memory.stop();
+        const rate = compare(compared, {
+          what: name,
+          unit: 'rows/s',
+          of: ({ ms }) => (rows / ms) * 1000,
+          ofBaseline: ({ ms }) => (rows / ms) * 1000,
+          baseline: `COPY (${options})`,
+          target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin },
+        });
+        const megabytes = median(compared.ours.map(({ bytes }) => bytes / 1e6));
+        const perSecond = median(compared.ours.map(({ bytes, fetchMs }) => bytes / fetchMs / 1000));
+        measures.push(rate, { what: `- ${megabytes.toFixed(0)} MB, fetched`, value: perSecond, unit: 'MB/s' });
+        say(`  ${name}: ${rate.value.toFixed(0)} rows/s, ${rate.ratio?.toFixed(2)}`);
+        if (!grown) continue;
+        const growth = (grown.peak - grown.before) / 1e6;
+        const target = { text: `< ${growthMegabytesMax}`, met: growth < growthMegabytesMax };
+        measures.push({ what: "- growth of the server's memory", value: growth, unit: 'MB', target });
+        say(`  memory grew by ${growth.toFixed(0)} MB`);
+      }
+    } finally {
+      await Promise.all([server.stop(), direct.stop()]);
+    }
+    return {
+      measures,
+      notes: [
+        `${rows.toLocaleString('en-US')} rows of 8 columns of mixed types. Exported: from the request until the task is seen to have succeeded, the digest of each file and the flush to the disk included, which COPY does not do.`,
+        'Arrow is made by `apache-arrow` in the process of the engine, in one thread; DuckDB has no COPY for it, so its baseline is COPY to Parquet.',
+      ],
+    };
+  },
+};
