@@ -124,7 +124,9 @@ async function ownershipIsEnough(operation: Operation, params: Params): Promise<
       ['create', '/uploads'],
     ];
     const own = await owner.with(toSubmit, () => fresh(owner, operation));
-    return allowed(operation, await attempt(owner, operation, own), 'who submitted it');
+    return owner.with(extrasOf(operation, own), async () =>
+      allowed(operation, await attempt(owner, operation, own), 'who submitted it'),
+    );
   }
   const object = isReading(operation) ? params : await fresh(server, operation);
   const { top, path } = placeOf(operation, object);

@@ -43,6 +43,7 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'databases.explain': [warehouse],
   'catalogs.profile': [warehouse],
   'databases.profile': [warehouse],
+  'queries.explain': [warehouse],
   'catalogs.export': [warehouse],
   'databases.export': [warehouse],
   'tables.export_table': [warehouse],
