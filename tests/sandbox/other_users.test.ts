@@ -318,7 +318,7 @@ describe('what the engine says of itself', () => {
     'hidden.duckdb_tables',
   ])
     test(from, async () => {
-      for (const action of ['query', 'explain']) {
+      for (const action of ['query', 'explain', 'profile']) {
         const reply = await eve.post(`/api/v2/databases/mine/${action}`, { sql: `SELECT * FROM ${from}` });
         requireRefused(reply, from);
         assert.ok(!/pay|gold|alice/.test(reply.text), reply.text);

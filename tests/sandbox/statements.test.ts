@@ -293,11 +293,13 @@ test('what is hidden in a parameter stays a value', async () => {
   await sandbox.isUnharmed();
 });
 
-test('explain takes no more than query does', async () => {
+test('explain and profile take no more than query does', async () => {
   for (const theme of ['copy, export, import', 'definitions', 'settings and variables']) {
     for (const sql of statementsOf(themes[theme] as string)) {
-      const reply = await sandbox.server.post('/api/v2/databases/d/explain', { sql });
-      if (reply.status !== 400) throw new Error(`${sql}: ${reply.text}`);
+      for (const action of ['explain', 'profile']) {
+        const reply = await sandbox.server.post(`/api/v2/databases/d/${action}`, { sql });
+        if (reply.status !== 400) throw new Error(`${action}: ${sql}: ${reply.text}`);
+      }
     }
   }
   await sandbox.isUnharmed();
