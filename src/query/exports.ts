@@ -84,11 +84,14 @@ export class Exports {
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       const { format, fileBytesMax, to: _to, ...query } = task.request as ExportRequest;
       const into = { format, fileBytesMax, bytesMax: await place.room() };
-      const run = await this.#options.queries.run({ ...query, into }, { principal, actor, signal, taskId });
+      // To take a file over is nothing beside making it; to send it to an object store may be most of the work.
+      const told = isDownload(task) ? { progress } : {};
+      const run = await this.#options.queries.run({ ...query, into }, { principal, actor, signal, taskId, ...told });
       const { files, columns, rowCount } = run.result;
       if (!files) throw new Error('the engine wrote no files');
       try {
         const bytes = files.entries.reduce((sum, file) => sum + file.bytes, 0);
+        if (!isDownload(task)) progress({ done: 0, total: bytes, unit: 'bytes' });
         await this.#send(place, files, { bytes, signal, progress });
         const { queryId, statistics } = run;
         const counts = { fileCount: files.entries.length, bytes, rowCount };
@@ -113,11 +116,10 @@ export class Exports {
     let done = 0;
     for (const file of entries) {
       signal.throwIfAborted();
-      progress({ done, total: bytes, unit: 'bytes' });
       await place.take(join(directory, file.name), file, signal);
       done += file.bytes;
+      progress({ done, total: bytes, unit: 'bytes' });
     }
-    progress({ done, total: bytes, unit: 'bytes' });
   }
 
   /** A task has ended: what it left is taken away unless it succeeded, and its credentials are forgotten. Idempotent. */
