@@ -225,6 +225,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     engineOf: (name) => warehouses.use(name),
     onTask: () => tasks.notify(),
     requireTaskRoom: (tx, principalId) => caps.requireTaskRoom(tx, principalId),
+    keepNotice: (tx, taskId, notify) => ground.notices.keep(tx, taskId, notify),
     trail,
   });
   tellAccess(catalog, opened);

@@ -6,8 +6,8 @@ import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
 import { visible } from '../store/migrations.ts';
-import { insertTask } from '../tasks/submission.ts';
 import { HandedBack, RetryableError } from '../tasks/task.ts';
+import { addTask, waitsForOthers } from './change_tasks.ts';
 import {
   alreadyExists,
   Blocked,
@@ -60,8 +60,12 @@ export async function updateObject(
     nameKey(object.parentId, object.category, name),
   );
   return inTurn(context, keys, async () => {
-    const rewrites = change && engine && request.task && (await costOf(context, engine, change, object)) === 'rewrite';
-    const begun = await context.store.transaction((tx) => begin(context, tx, object, request, rewrites === true));
+    const byTask =
+      change !== undefined &&
+      engine !== undefined &&
+      request.task !== undefined &&
+      (waitsForOthers(request.task) || (await costOf(context, engine, change, object)) === 'rewrite');
+    const begun = await context.store.transaction((tx) => begin(context, tx, object, request, byTask));
     if (begun.kind === 'done') {
       const moved = begun.row.name !== object.name || begun.row.owner !== object.owner;
       if (begun.changed) tell(context, begun.row, moved);
@@ -99,7 +103,7 @@ async function begin(
   tx: Tx,
   object: CatalogObject,
   request: UpdateRequest,
-  rewrites: boolean,
+  byTask: boolean,
 ): Promise<Begun> {
   const row = await freshRow(context, tx, object, request.expectedVersion);
   const chain = await checkedChain(context, tx, { ...object, name: row.name });
@@ -117,13 +121,9 @@ async function begin(
   if (request.children) await checkChildren(tx, row, request.children);
   if (next.name !== undefined) await checkNewName(context, tx, row, next.name);
   const reservationId = next.name === undefined ? undefined : await reserveName(context, tx, row, next.name);
-  if (rewrites && request.task) await context.requireTaskRoom(tx, request.principal.id);
-  const task =
-    rewrites && request.task
-      ? await insertTask(tx, { ...request.task, principal: request.principal }, context.clock())
-      : undefined;
-  // Asked again before it is done, the request is answered with its task.
-  if (task) await context.trail.mark(tx, request.principal.guard, task.task_id);
+  const { principal } = request;
+  const task = byTask && request.task ? { ...request.task, principal } : undefined;
+  const taskId = task && (await addTask(context, tx, task, principal));
   const intent = await insertIntent(context, tx, {
     id: newId(),
     objectId: row.id,
@@ -131,11 +131,11 @@ async function begin(
     warehouse,
     change,
     next: reservationId === undefined ? next : { ...next, reservationId },
-    taskId: task?.task_id,
-    principal: request.principal,
+    taskId,
+    principal,
   });
   await context.statements.setState.run(tx, { id: row.id, state: 'altering' });
-  return task ? { kind: 'task', taskId: task.task_id, row } : { kind: 'intent', intent, row };
+  return taskId !== undefined ? { kind: 'task', taskId, row } : { kind: 'intent', intent, row };
 }
 
 /** The row as it is now, if it is still the one that the caller decided upon. */

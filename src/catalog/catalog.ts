@@ -51,6 +51,8 @@ export interface CatalogOptions {
   readonly onTask?: (() => void) | undefined;
   /** Throws where the principal may have no further unfinished task. */
   readonly requireTaskRoom?: CatalogContext['requireTaskRoom'] | undefined;
+  /** Part of the submission of a task whose end is to be told. */
+  readonly keepNotice?: CatalogContext['keepNotice'] | undefined;
   readonly trail?: Trail | undefined;
 }
 
@@ -77,6 +79,7 @@ export class Catalog {
       },
       onTask: options.onTask ?? (() => {}),
       requireTaskRoom: options.requireTaskRoom ?? (async () => {}),
+      keepNotice: options.keepNotice ?? (() => Promise.reject(new Error('nobody sends notices'))),
       trail: options.trail ?? noTrail,
       applying: new Set(),
     };

@@ -8,6 +8,7 @@ import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import type { Notify } from '../tasks/task.ts';
 import type { NameLocks } from './name_locks.ts';
 import type { CatalogObject, Category, ChangeEvent } from './object.ts';
 import type { ObjectRow, SpecCache } from './object_rows.ts';
@@ -30,6 +31,7 @@ export interface CatalogContext {
   readonly emit: (event: ChangeEvent) => void;
   readonly onTask: () => void;
   readonly requireTaskRoom: (tx: Tx, principalId: string) => Promise<void>;
+  readonly keepNotice: (tx: Tx, taskId: string, notify: Notify) => Promise<unknown>;
   readonly trail: Trail;
   /** Intents that a task of this process is applying just now. */
   readonly applying: Set<string>;

@@ -4,7 +4,7 @@ import type { Change } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
 import type { ObjectsTable } from '../store/schema.ts';
-import { insertTask } from '../tasks/submission.ts';
+import { addTask } from './change_tasks.ts';
 import {
   alreadyExists,
   Blocked,
@@ -122,11 +122,7 @@ function begin(
       await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
       return { intent: undefined };
     }
-    const { task } = request;
-    if (task) await context.requireTaskRoom(tx, task.principal.id);
-    const taskId = task && (await insertTask(tx, task, context.clock())).task_id;
-    // Asked again before it is done, the request is answered with its task.
-    if (taskId !== undefined) await context.trail.mark(tx, request.principal.guard, taskId);
+    const taskId = request.task && (await addTask(context, tx, request.task, request.principal));
     const intent = await insertIntent(context, tx, {
       id: newId(row.created_at),
       taskId,

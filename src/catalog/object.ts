@@ -4,6 +4,7 @@ import type { Listing } from '../access/decisions.ts';
 import type { Change, HiddenTable } from '../engines/engine.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
+import type { TaskRequest } from '../tasks/task.ts';
 
 /** 'catalogs', 'databases', ...: code shared by all categories never names one. */
 export type Category = string;
@@ -74,11 +75,8 @@ export interface UpdateRequest<S = unknown> {
   readonly task?: TaskOfChange | undefined;
 }
 
-interface TaskOfChange {
-  readonly type: string;
-  readonly target: string;
-  readonly request: unknown;
-}
+/** One that comes after others does the change in any case. */
+export type TaskOfChange = Pick<TaskRequest, 'type' | 'target' | 'request' | 'priority' | 'after' | 'notify'>;
 
 export type UpdateOutcome<S = unknown> =
   | { readonly object: CatalogObject<S>; readonly taskId?: undefined }
@@ -137,7 +135,7 @@ export interface UndropRequest {
   /** `children`: what was in it when it was dropped. */
   readonly change: (children: readonly CatalogObject[]) => Change;
   /** The task that does it, should it have to write data again. */
-  readonly task?: { readonly type: string; readonly target: string; readonly request: unknown } | undefined;
+  readonly task?: TaskOfChange | undefined;
 }
 
 /** Told after every commit that changes what readers see. `deep`: the paths of descendants changed or went too. */

@@ -6,7 +6,7 @@ import { foldName } from '../model/names.ts';
 import { systemActor } from '../model/principal.ts';
 import { codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
-import { insertTask } from '../tasks/submission.ts';
+import { addTask, waitsForOthers } from './change_tasks.ts';
 import {
   alreadyExists,
   Blocked,
@@ -149,9 +149,10 @@ export async function undropObject(
     const row = await context.statements.byId.first(context.store.db, { id: object.id });
     if (row?.state !== 'dropped') throw notFound(object.category, object.name);
     const change = request.change(await keptChildren(context, object.id));
-    const rewrites = request.task !== undefined && (await engine.cost(change)) === 'rewrite';
+    const { task } = request;
+    const byTask = task !== undefined && (waitsForOthers(task) || (await engine.cost(change)) === 'rewrite');
     const begun = await context.store.transaction((tx) =>
-      begin(context, tx, { object, warehouse, name, change, rewrites }, request),
+      begin(context, tx, { object, warehouse, name, change, byTask }, request),
     );
     if (begun.taskId !== undefined) {
       context.onTask();
@@ -175,13 +176,13 @@ interface Planned {
   readonly warehouse: string;
   readonly name: string;
   readonly change: Change;
-  readonly rewrites: boolean;
+  readonly byTask: boolean;
 }
 
 async function begin(
   context: CatalogContext,
   tx: Tx,
-  { object, warehouse, name, change, rewrites }: Planned,
+  { object, warehouse, name, change, byTask }: Planned,
   { principal, task }: UndropRequest,
 ): Promise<{ readonly intent: IntentRow; readonly taskId: string | undefined }> {
   const row = await context.statements.byId.first(tx, { id: object.id });
@@ -192,9 +193,7 @@ async function begin(
   if (sibling) throw new Blocked([sibling.id]);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
-  if (rewrites) await context.requireTaskRoom(tx, principal.id);
-  const made = rewrites && task ? await insertTask(tx, { ...task, principal }, context.clock()) : undefined;
-  if (made) await context.trail.mark(tx, principal.guard, made.task_id);
+  const taskId = byTask && task ? await addTask(context, tx, { ...task, principal }, principal) : undefined;
   const intent = await insertIntent(context, tx, {
     id: newId(),
     objectId: row.id,
@@ -202,7 +201,7 @@ async function begin(
     warehouse,
     change,
     next: { was: row.name },
-    taskId: made?.task_id,
+    taskId,
     principal,
   });
   await tx
@@ -210,7 +209,7 @@ async function begin(
     .set({ state: 'restoring', name, folded_name: foldName(name) })
     .where('id', '=', row.id)
     .execute();
-  return { intent, taskId: made?.task_id };
+  return { intent, taskId };
 }
 
 async function checkParents(context: CatalogContext, tx: Tx, row: ObjectRow): Promise<void> {

@@ -35,7 +35,6 @@ import {
   exampleFields,
   invalid,
   last,
-  NewName,
   nullable,
   recordFields,
   searchFields,
@@ -44,6 +43,7 @@ import { likePattern } from './like_pattern.ts';
 import { changeTable, columnMissing, type TableChain } from './table_changes.ts';
 import { DefaultValue } from './table_definition.ts';
 import { engineCodes, tablePathOf } from './tables.ts';
+import { apart, NewNameByTask, sometimesByTask, taskCodes, taskFields } from './task_fields.ts';
 
 const ColumnRecord = Type.Object({ ...columnFieldSchemas, ...recordFields });
 
@@ -117,7 +117,15 @@ function canonicalType(text: string): string {
   }
 }
 
-const changeCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'CHANGE_NOT_SUPPORTED', ...engineCodes] as const;
+const changeCodes = [
+  'OBJECT_NOT_FOUND',
+  'CHANGE_IN_PROGRESS',
+  'CHANGE_NOT_SUPPORTED',
+  ...engineCodes,
+  ...taskCodes,
+] as const;
+
+const byTask = sometimesByTask('What has to write or read a large table again is done by a task (202).');
 
 export const columns: Category<Context> = {
   name: 'columns',
@@ -152,22 +160,25 @@ export const columns: Category<Context> = {
     }),
     create({
       summary: 'Adds a column at the end of a table.',
+      description: byTask,
       permission: { privilege: 'alter', on: 'parent' },
       codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CONSTRAINT_VIOLATED'],
       body: Type.Object(
-        { ...changeFields, type: Type.String({ description: 'A logical type, such as `BIGINT`.' }) },
+        { ...changeFields, type: Type.String({ description: 'A logical type, such as `BIGINT`.' }), ...taskFields },
         { additionalProperties: false },
       ),
       mayAccept: true,
       example: { body: { name: 'note', type: 'VARCHAR(200)', comment: 'Free text' } },
       handle: async ({ path, body, ifExists }, context) => {
-        const { name } = body as typeof body & { name: string };
+        const { asked, options } = await apart(body as typeof body & { name: string }, context);
+        const { name } = asked;
         const existing = show(await require(path, context), name, path, context);
         if (existing && ifExists === 'return') return created(existing, false, existing.uri);
         const outcome = await changeTable(
           tablePathOf(path),
-          { kind: 'addColumn', column: { ...body, name } },
+          { kind: 'addColumn', column: asked },
           context,
+          options,
         ).catch(async (error: unknown) => {
           // Another PUT of the same column was faster.
           const now = ifExists === 'return' ? show(await require(path, context), name, path, context) : undefined;
@@ -182,21 +193,24 @@ export const columns: Category<Context> = {
     }),
     update({
       summary: 'Changes a column: comment, default, whether it may be NULL, or a wider type.',
+      description: byTask,
       permission: { privilege: 'alter', on: 'object' },
       codes: [...changeCodes, 'VERSION_CONFLICT', 'CONSTRAINT_VIOLATED'],
       body: Type.Object(
-        { ...changeFields, expectedVersion: Type.Optional(ExpectedVersion) },
+        { ...changeFields, expectedVersion: Type.Optional(ExpectedVersion), ...taskFields },
         { additionalProperties: false },
       ),
       mayAccept: true,
       example: { body: { type: 'DECIMAL(38,2)', nullable: false } },
       handle: async ({ path, body }, context) => {
-        const { expectedVersion, ...change } = body;
+        const { asked, options } = await apart(body, context);
+        const { expectedVersion, ...change } = asked;
         const name = path.column as string;
         const outcome = await changeTable(
           tablePathOf(path),
           { kind: 'changeColumn', name, change, expectedVersion },
           context,
+          options,
         );
         if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
         return updated(requireShown(last(outcome.chain) as CatalogObject<TableSpec>, name, path, context));
@@ -219,19 +233,22 @@ export const columns: Category<Context> = {
     action('rename', {
       on: 'object',
       summary: 'Renames a column; keys and orders that name it follow.',
+      description: byTask,
       permission: { privilege: 'alter', on: 'object' },
       codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS'],
-      body: NewName,
+      body: NewNameByTask,
       bodyRequired: true,
       result: ColumnRecord,
       mayAccept: true,
       example: { body: { newName: 'ordered_at' } },
       handle: async ({ path, body }, context) => {
-        const { newName } = body;
+        const { asked, options } = await apart(body, context);
+        const { newName } = asked;
         const outcome = await changeTable(
           tablePathOf(path),
           { kind: 'renameColumn', name: path.column as string, newName },
           context,
+          options,
         );
         if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
         return done(requireShown(last(outcome.chain) as CatalogObject<TableSpec>, newName, path, context));

@@ -42,7 +42,6 @@ import {
   engineCodes,
   exampleFields,
   last,
-  NewName,
   nullable,
   Owner,
   PropertiesField,
@@ -52,6 +51,7 @@ import {
 import { searched } from './search.ts';
 import { sqlActions } from './sql_actions.ts';
 import { definitionOf } from './table_definition.ts';
+import { apart, NewNameByTask, sometimesByTask, taskCodes } from './task_fields.ts';
 import { foundOf, keeping, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
 
 const DatabaseRecord = Type.Object({
@@ -211,16 +211,19 @@ export const databases: Category<Context> = {
     action('rename', {
       on: 'object',
       summary: 'Renames a database.',
-      description: 'An engine that cannot rename a database moves its tables: a large one is renamed by a task (202).',
+      description: sometimesByTask(
+        'An engine that cannot rename a database moves its tables: a large one is renamed by a task (202).',
+      ),
       permission: { privilege: 'alter', on: 'object' },
-      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS'],
-      body: NewName,
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', ...taskCodes],
+      body: NewNameByTask,
       bodyRequired: true,
       result: DatabaseRecord,
       mayAccept: true,
       example: { body: { newName: 'ssb_2026' } },
       handle: ({ path, body }, context) =>
         context.catalog.retrying(async () => {
+          const { asked, options } = await apart(body, context);
           const chain = (await context.catalog.require(pathOf(path))) as Chain;
           const [root, object] = chain;
           await requireUsableName(body.newName, root, context);
@@ -239,7 +242,8 @@ export const databases: Category<Context> = {
             task: {
               type: 'rename_database',
               target: ((await render(pathOf(path), chain, context, as)) as { uri: string }).uri,
-              request: body,
+              request: asked,
+              ...options,
             },
           });
           if (changed.taskId !== undefined) return accepted(await requireTask(changed.taskId, context), context);

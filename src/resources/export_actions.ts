@@ -11,7 +11,7 @@ import { accepted, action, type Context, requirePrivilege, segment } from './con
 import { invalid, noNul } from './fields.ts';
 import { codes, Parameters, queryCost, Sql } from './sql_actions.ts';
 import { type TableChain, tableRef } from './table_changes.ts';
-import { taskFields, taskOptions } from './task_fields.ts';
+import { taskCodes, taskFields, taskOptions } from './task_fields.ts';
 
 const fileBytesMin = 1024 * 1024;
 const fileBytesMost = 1024 ** 4;
@@ -155,12 +155,7 @@ const to = {
 };
 const shared = {
   on: 'object' as const,
-  codes: [
-    ...codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'),
-    'HOST_NOT_ALLOWED',
-    'TOO_MANY_TASKS',
-    'FILE_QUOTA_EXCEEDED',
-  ] as const,
+  codes: [...codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'), ...taskCodes, 'FILE_QUOTA_EXCEEDED'] as const,
   bodyRequired: true,
   result: Type.Object({}),
   mayAccept: true,

@@ -12,7 +12,7 @@ import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import { accepted, type Context, requirePrivilege, requireTask, segment } from './context.ts';
 import { defined, describe, invalid, noNul } from './fields.ts';
-import { codes, Parameters, sqlCharactersMax, WaitSeconds, waitSecondsDefault } from './sql_actions.ts';
+import { codes, Parameters, sqlCharactersMax, WaitSeconds } from './sql_actions.ts';
 import {
   type CreateTableBody,
   copiedSpec,
@@ -22,12 +22,14 @@ import {
   tableRequest,
 } from './table_changes.ts';
 import { tableSpec } from './table_definition.ts';
+import { type TaskBody, type TaskOptions, taskCodes, taskFields, taskOptions, waitSecondsOf } from './task_fields.ts';
 
 export const AsSelect = Type.Object(
   {
     sql: Type.String({ minLength: 1, maxLength: sqlCharactersMax, pattern: noNul, description: 'One query.' }),
     parameters: Type.Optional(Parameters),
     waitSeconds: Type.Optional(WaitSeconds),
+    ...taskFields,
   },
   {
     additionalProperties: false,
@@ -38,7 +40,7 @@ export const AsSelect = Type.Object(
 type AsSelect = Static<typeof AsSelect>;
 
 /** What the making of such a table can answer, perhaps as any table's can. */
-export const fillCodes: readonly Code[] = [...codes, 'TASK_ATTEMPTS_EXHAUSTED', 'TASK_INTERRUPTED', 'TOO_MANY_TASKS'];
+export const fillCodes: readonly Code[] = [...codes, ...taskCodes, 'TASK_ATTEMPTS_EXHAUSTED', 'TASK_INTERRUPTED'];
 
 export type Filled =
   | { readonly chain: TableChain; readonly made: boolean; readonly accepted?: undefined }
@@ -51,6 +53,7 @@ export async function createFromQuery(
   context: Context,
 ): Promise<Filled> {
   const { asSelect, name } = body;
+  const waitSeconds = waitSecondsOf(asSelect, '/asSelect');
   for (const other of ['columns', 'sql'] as const)
     if (body[other] !== undefined) throw invalid(`/${other}`, 'exclusive', 'is given by `asSelect` already');
   if (name === undefined) throw invalid('/name', 'required', 'is required');
@@ -70,15 +73,22 @@ export async function createFromQuery(
   });
   const spec = tableSpec({ ...body, columns }, await context.warehouses.engineOf(chain[0].spec.warehouse));
   const filling = { spec: describe(spec, body), query: asSelect.sql, pointer: '/asSelect/sql', parameters };
-  return makeFilled(chain, name, filling, { owner: body.owner, ifExists, waitSeconds: asSelect.waitSeconds }, context);
+  return makeFilled(
+    chain,
+    name,
+    filling,
+    { owner: body.owner, ifExists, waitSeconds, ...(await taskOptions(asSelect, context, '/asSelect')) },
+    context,
+  );
 }
 
 export async function cloneTable(
   path: ObjectPath,
   toParents: ObjectPath,
-  { newName, waitSeconds }: { readonly newName: string; readonly waitSeconds?: number },
+  body: { readonly newName: string; readonly waitSeconds?: number } & TaskBody,
   context: Context,
 ): Promise<Filled> {
+  const options = { waitSeconds: waitSecondsOf(body), ...(await taskOptions(body, context)) };
   const source = (await context.catalog.require(path)) as TableChain;
   const to = (await context.catalog.require(toParents)) as ParentChain;
   if (source[0].spec.warehouse !== to[0].spec.warehouse)
@@ -86,7 +96,7 @@ export async function cloneTable(
   const spec = await copiedSpec(source, to, context);
   const columns = spec.columns.map(({ name }) => quoted(name)).join(', ');
   const query = `SELECT ${columns} FROM ${source.map(({ name }) => quoted(name)).join('.')}`;
-  return makeFilled(to, newName, { spec, query, pointer: '' }, { ifExists: 'fail', waitSeconds }, context);
+  return makeFilled(to, body.newName, { spec, query, pointer: '' }, { ifExists: 'fail', ...options }, context);
 }
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
@@ -102,14 +112,15 @@ async function makeFilled(
   parents: ParentChain,
   name: string,
   { spec, query, pointer, parameters }: Filling,
-  options: {
+  options: TaskOptions & {
     readonly owner?: string | undefined;
     readonly ifExists: 'fail' | 'return';
-    readonly waitSeconds?: number | undefined;
+    readonly waitSeconds: number;
   },
   context: Context,
 ): Promise<Filled> {
   const [root, database] = parents;
+  const { priority, after, notify, waitSeconds } = options;
   const { warehouse } = root.spec;
   await requirePrivilege('use', [segment('warehouses', warehouse)], context);
   const request = await tableRequest(parents, name, spec, options.owner, options.ifExists, context);
@@ -125,10 +136,10 @@ async function makeFilled(
   const { principal } = context.call;
   const outcome = await context.catalog.createLater<TableSpec>({
     ...request,
-    task: { type: createFilledTableTask, target, request: fill, principal },
+    task: { type: createFilledTableTask, target, request: fill, principal, priority, after, notify },
   });
   if (outcome.object) return { chain: [root, database, outcome.object], made: false };
-  return whenMade(outcome.taskId, path, options.waitSeconds ?? waitSecondsDefault, context);
+  return whenMade(outcome.taskId, path, waitSeconds, context);
 }
 
 /** The table, if its task ends well in time; its failure as that of the request; else the task. */

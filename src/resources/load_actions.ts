@@ -7,7 +7,7 @@ import type { PathParameters } from '../standard/endpoint.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action } from './context.ts';
 import { engineCodes, invalid, noNul } from './fields.ts';
-import { taskFields, taskOptions } from './task_fields.ts';
+import { apart, taskCodes, taskFields } from './task_fields.ts';
 
 const errorsMax = 100_000;
 const columnsMax = 10_000;
@@ -148,14 +148,7 @@ const LoadBody = Type.Object(
   { additionalProperties: false },
 );
 
-const codes = [
-  'OBJECT_NOT_FOUND',
-  'CHANGE_IN_PROGRESS',
-  'TOO_MANY_TASKS',
-  'REPLICAS_UNAVAILABLE',
-  'HOST_NOT_ALLOWED',
-  ...engineCodes,
-] as const;
+const codes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'REPLICAS_UNAVAILABLE', ...taskCodes, ...engineCodes] as const;
 
 type Body = Static<typeof LoadBody>;
 
@@ -186,12 +179,11 @@ export const loadTable = (pathOf: (path: PathParameters) => Segment[]) =>
     cost: 10,
     example: { body: { source: { path: '/data/incoming/orders.csv' }, mode: 'append', errorsMax: 10 } },
     handle: async ({ path, body }, context) => {
-      const { priority: _, after: __, ...asked } = body as Body;
+      const { asked, options } = await apart(body as Body, context);
       const segments = pathOf(path);
       const { source, credentials } = split(asked.source);
       const request = await context.loads.request(segments, { ...asked, source } as LoadAsked, context.call.principal);
       const { principal, actor, version } = context.call;
-      const options = await taskOptions(body as Body, context);
       const target = uriOf(version, segments);
       const task = { principal, guard: actor.guard, target, request, ...options };
       return accepted(await context.submitLoad(task, actor, credentials), context);

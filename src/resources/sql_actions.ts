@@ -9,12 +9,11 @@ import { JsonText } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, done } from './context.ts';
 import { invalid, noNul } from './fields.ts';
-import { notifyField, taskFields, taskOptions } from './task_fields.ts';
+import { taskCodes, taskFields, taskOptions, waitSecondsDefault, waitSecondsOf } from './task_fields.ts';
 
 /** What a statement costs its caller, in GETs. */
 export const queryCost = 20;
 export const sqlCharactersMax = 1_048_576;
-export const waitSecondsDefault = 30;
 export const waitSecondsMax = 300;
 
 export const Sql = Type.String({
@@ -57,7 +56,6 @@ const QueryBody = Type.Object(
       Type.String({ description: 'The warehouse to run in; by default the one of the catalog.' }),
     ),
     ...taskFields,
-    ...notifyField,
   },
   { additionalProperties: false },
 );
@@ -89,7 +87,6 @@ const ProfileBody = Type.Object(
     waitSeconds: Type.Optional(WaitSeconds),
     warehouse: QueryBody.properties.warehouse,
     ...taskFields,
-    ...notifyField,
   },
   { additionalProperties: false },
 );
@@ -185,7 +182,7 @@ const queryAction = (what: string, pathOf: PathOf) =>
     description:
       'Answers 200 with the rows, or 202 with a task once `waitSeconds` are over. A result larger than one page (8 MiB) is fetched page by page from `nextPage`.',
     permission: { privilege: 'read', on: 'object', orWithin: true },
-    codes: [...codes, 'HOST_NOT_ALLOWED'],
+    codes: [...codes, ...taskCodes],
     body: QueryBody,
     bodyRequired: true,
     result: QueryResult,
@@ -206,7 +203,7 @@ const profileAction = (what: string, pathOf: PathOf) =>
     description:
       'Takes what `query` takes, SELECT alone, and waits for it in the same way: 200 with the profile, or 202 with a task whose result it will be.',
     permission: { privilege: 'read', on: 'object', orWithin: true },
-    codes: [...explainCodes, 'HOST_NOT_ALLOWED'],
+    codes: [...explainCodes, ...taskCodes],
     body: ProfileBody,
     bodyRequired: true,
     result: ProfileResult,
@@ -251,9 +248,7 @@ async function submitted(
   about: readonly Segment[],
   context: Context,
 ): Promise<QueryAnswer> {
-  const waits = body.after !== undefined && body.after.length > 0;
-  if (waits && body.waitSeconds)
-    throw invalid('/waitSeconds', 'after', 'is 0 where there is `after`: what waits for others is a task at once');
+  const waitSeconds = waitSecondsOf(body);
   const { principal, actor, signal, version } = context.call;
   return context.submitter.submit({
     ...(await taskOptions(body, context)),
@@ -261,7 +256,7 @@ async function submitted(
     principal,
     actor,
     signal,
-    waitSeconds: waits ? 0 : (body.waitSeconds ?? waitSecondsDefault),
+    waitSeconds,
     target: uriOf(version, about),
   });
 }

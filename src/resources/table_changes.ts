@@ -25,6 +25,7 @@ import {
   withColumnRenamed,
   withKeysNotNull,
 } from './table_definition.ts';
+import type { TaskOptions } from './task_fields.ts';
 
 export type TableChain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>, CatalogObject<TableSpec>];
 export type ParentChain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
@@ -184,12 +185,19 @@ export type TableChanged =
   | { readonly taskId: string; readonly chain?: undefined };
 
 /** Reads the table, works out what becomes of it, and has the catalog do it. */
-export async function changeTable(path: ObjectPath, change: TableChange, context: Context): Promise<TableChanged> {
+export async function changeTable(
+  path: ObjectPath,
+  change: TableChange,
+  context: Context,
+  options: TaskOptions = {},
+): Promise<TableChanged> {
   const chain = (await context.catalog.require(path)) as TableChain;
   const [root, database, table] = chain;
   const { warehouse } = root.spec;
   const next = await nextSpec(change, table, warehouse, context);
   const engineChange = engineChangeOf(change, chain, next);
+  if (!engineChange && options.after?.length)
+    throw invalid('/after', 'task', 'is for what a task does; this change is one of the record alone');
   if (engineChange && next.columns.some((column) => column.defaultValue !== undefined)) {
     await checkDefaults(next.columns, table.spec.columns, await context.warehouses.use(warehouse));
   }
@@ -207,7 +215,7 @@ export async function changeTable(path: ObjectPath, change: TableChange, context
       ? {
           warehouse,
           change: engineChange,
-          task: { type: 'alter_table', target: uriOf(context.call.version, path), request: change },
+          task: { type: 'alter_table', target: uriOf(context.call.version, path), request: change, ...options },
         }
       : {}),
   });

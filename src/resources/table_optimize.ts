@@ -5,6 +5,7 @@ import type { PathParameters } from '../standard/endpoint.ts';
 import { uriOf } from '../standard/paths.ts';
 import { accepted, action, requirePrivilege, segment } from './context.ts';
 import type { TableChain } from './table_changes.ts';
+import { taskCodes, taskFields, taskOptions } from './task_fields.ts';
 
 /** `pathOf`: of the table. */
 export const optimizeTable = (pathOf: (path: PathParameters) => ReturnType<typeof segment>[]) =>
@@ -14,10 +15,11 @@ export const optimizeTable = (pathOf: (path: PathParameters) => ReturnType<typeo
     description:
       'Always a task (202). Its result has `rowCount`, `dataBytes` and `dataBytesBefore`. While statements keep writing in the catalog it waits, and is tried again.',
     permission: { privilege: 'alter', on: 'object' },
-    codes: ['OBJECT_NOT_FOUND', 'TOO_MANY_TASKS'],
-    body: Type.Object({}, { additionalProperties: false }),
+    codes: ['OBJECT_NOT_FOUND', ...taskCodes],
+    body: Type.Object(taskFields, { additionalProperties: false }),
     mayAccept: true,
-    handle: async ({ path }, context) => {
+    handle: async ({ path, body }, context) => {
+      const options = await taskOptions(body, context);
       const [root, , table] = (await context.catalog.require(pathOf(path))) as TableChain;
       await requirePrivilege('use', [segment('warehouses', root.spec.warehouse)], context);
       const { actor, principal, version } = context.call;
@@ -27,6 +29,7 @@ export const optimizeTable = (pathOf: (path: PathParameters) => ReturnType<typeo
         guard: actor.guard,
         target: uriOf(version, pathOf(path)),
         request: { objectId: table.id },
+        ...options,
       });
       context.audit.note(actor, { outcome: '0', objectId: table.id, details: { taskId: task.taskId } });
       actor.told = true;

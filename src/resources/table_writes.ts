@@ -7,17 +7,10 @@ import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, done, requirePrivilege, segment } from './context.ts';
 import { invalid, noNul } from './fields.ts';
-import {
-  codes,
-  Parameters,
-  queryCost,
-  Statistics,
-  sqlCharactersMax,
-  WaitSeconds,
-  waitSecondsDefault,
-} from './sql_actions.ts';
+import { codes, Parameters, queryCost, Statistics, sqlCharactersMax, WaitSeconds } from './sql_actions.ts';
 import { type TableChain, tableRef } from './table_changes.ts';
 import { optimizeTable } from './table_optimize.ts';
+import { taskCodes, taskFields, taskOptions, waitSecondsOf } from './task_fields.ts';
 
 export const expressionCharactersMax = 65_536;
 
@@ -33,7 +26,7 @@ const Where = Type.String({
   pattern: noNul,
   description: 'Which rows: one SQL expression. `true` is all of them.',
 });
-const common = { parameters: Type.Optional(Parameters), waitSeconds: Type.Optional(WaitSeconds) };
+const common = { parameters: Type.Optional(Parameters), waitSeconds: Type.Optional(WaitSeconds), ...taskFields };
 const Changed = Type.Object({
   rowCount: Type.Integer({ description: 'Rows changed.' }),
   statistics: Statistics,
@@ -72,12 +65,12 @@ const InsertBody = Type.Object(
   },
   { additionalProperties: false },
 );
-type Common = Pick<Static<typeof DeleteBody>, 'parameters' | 'waitSeconds'>;
+type Common = Omit<Static<typeof DeleteBody>, 'where'>;
 
 const shared = {
   on: 'object' as const,
   permission: { privilege: 'write' as const, on: 'object' as const },
-  codes,
+  codes: [...codes, ...taskCodes],
   bodyRequired: true,
   result: Changed,
   mayAccept: true,
@@ -100,6 +93,8 @@ async function written(
   context: Context,
   writeOf: (chain: TableChain) => TableWrite,
 ) {
+  const waitSeconds = waitSecondsOf(body);
+  const options = await taskOptions(body, context);
   const chain = (await context.catalog.require(path)) as TableChain;
   const [root, database, table] = chain;
   await requirePrivilege('use', [segment('warehouses', root.spec.warehouse)], context);
@@ -122,7 +117,8 @@ async function written(
       principal: context.call.principal,
       actor: context.call.actor,
       signal: context.call.signal,
-      waitSeconds: body.waitSeconds ?? waitSecondsDefault,
+      waitSeconds,
+      ...options,
       target: uriOf(context.call.version, path),
     })
     .catch((error: unknown) => {

@@ -34,7 +34,6 @@ import {
   engineCodes,
   exampleFields,
   last,
-  NewName,
   noNul,
   nullable,
 } from './fields.ts';
@@ -47,6 +46,7 @@ import { changeTable, copyTable, createTable, type TableChain, tableRef } from '
 import { ColumnBody, Distribution, Names, UniqueKey } from './table_definition.ts';
 import { tableRecordOf as as, TableRecord } from './table_record.ts';
 import { keepTable, requireUsableTableName, restoreTable } from './table_undrop.ts';
+import { apart, NewNameByTask, sometimesByTask, taskCodes, taskFields } from './task_fields.ts';
 import { foundOf, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
 
 const parentOf = (path: PathParameters) => [
@@ -158,6 +158,7 @@ export const tables: Category<Context> = {
         'NOT_ENOUGH_BACKENDS',
         ...engineCodes,
         ...fillCodes,
+        ...taskCodes,
       ]),
       body: CreateBody,
       mayAccept: true,
@@ -183,7 +184,8 @@ export const tables: Category<Context> = {
     update({
       summary: 'Changes a table: its description, its unique key, its columns.',
       description:
-        '`columns` is the whole new list: a column of the same name is changed, one that is new is added, one that is left out is dropped with its data. A change that has to write the data of a large table again is done by a task (202).',
+        '`columns` is the whole new list: a column of the same name is changed, one that is new is added, one that is left out is dropped with its data. ' +
+        sometimesByTask('A change that has to write the data of a large table again is done by a task (202).'),
       permission: { privilege: 'alter', on: 'object' },
       codes: [
         'OBJECT_NOT_FOUND',
@@ -193,6 +195,7 @@ export const tables: Category<Context> = {
         'CONSTRAINT_VIOLATED',
         'IN_USE',
         ...engineCodes,
+        ...taskCodes,
       ],
       body: Type.Object(
         {
@@ -200,13 +203,15 @@ export const tables: Category<Context> = {
           unique_key_constraints: definitionFields.unique_key_constraints,
           columns: Type.Optional(Type.Array(ColumnBody, { minItems: 1 })),
           expectedVersion: Type.Optional(ExpectedVersion),
+          ...taskFields,
         },
         { additionalProperties: false },
       ),
       mayAccept: true,
       example: { body: { unique_key_constraints: ['order_number'], comment: 'All orders' } },
       handle: async ({ path, body }, context) => {
-        const outcome = await changeTable(tablePathOf(path), { kind: 'patch', body }, context);
+        const { asked, options } = await apart(body, context);
+        const outcome = await changeTable(tablePathOf(path), { kind: 'patch', body: asked }, context, options);
         if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
         return updated(await render(tablePathOf(path), outcome.chain, context, as));
       },
@@ -236,15 +241,25 @@ export const tables: Category<Context> = {
     action('rename', {
       on: 'object',
       summary: 'Renames a table.',
+      description: sometimesByTask('A large table with a unique key is renamed by a task (202).'),
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', ...engineCodes],
-      body: NewName,
+      codes: [
+        'OBJECT_NOT_FOUND',
+        'INVALID_NAME',
+        'OBJECT_ALREADY_EXISTS',
+        'CHANGE_IN_PROGRESS',
+        ...engineCodes,
+        ...taskCodes,
+      ],
+      body: NewNameByTask,
       bodyRequired: true,
       result: TableRecord,
       mayAccept: true,
       example: { body: { newName: 'orders_2026' } },
       handle: async ({ path, body }, context) => {
-        const outcome = await changeTable(tablePathOf(path), { kind: 'rename', newName: body.newName }, context);
+        const { asked, options } = await apart(body, context);
+        const change = { kind: 'rename', newName: asked.newName } as const;
+        const outcome = await changeTable(tablePathOf(path), change, context, options);
         if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
         return done(await render([...parentOf(path), segment('tables', body.newName)], outcome.chain, context, as));
       },
@@ -297,12 +312,13 @@ export const tables: Category<Context> = {
       summary: 'Creates a table with the same definition and the same rows, in the same or another database.',
       description: 'Nobody sees the copy before it has all rows. Past `waitSeconds` it goes on as a task (202).',
       permission: { privilege: 'read', on: 'object' },
-      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED', ...fillCodes],
+      codes: onceEach(['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED', ...fillCodes, ...taskCodes]),
       body: Type.Object(
         {
           ...copyFields,
           rows: Type.Optional(Type.Boolean({ default: true, description: 'False: the copy is empty.' })),
           waitSeconds: Type.Optional(WaitSeconds),
+          ...taskFields,
         },
         { additionalProperties: false },
       ),

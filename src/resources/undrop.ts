@@ -10,6 +10,7 @@ import { pageSizeDefault } from '../standard/parameters.ts';
 import { uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, done, listed, type Render, render, requireTask, segment } from './context.ts';
 import { engineCodes, invalid, searchFields } from './fields.ts';
+import { apart, type TaskBody, taskCodes, taskFields } from './task_fields.ts';
 
 export const keptDoc =
   'It can come back by `undrop` for as long as the setting `undropSeconds` says; with `purge=true` it is gone for good.';
@@ -136,12 +137,20 @@ export function undropAction<O extends CatalogObject>({
     summary: `Brings back ${title} that was dropped, with its data, its owner and what was granted on it.`,
     description: `By \`name\` it is the one that was dropped last; \`search\` with \`dropped\` shows what can come back. Where data has to be written again a task does it (202). The caller must own it, or have the privilege \`drop\` on what holds it.`,
     permission: { privilege: 'create', on: 'parent' },
-    codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', ...engineCodes],
+    codes: [
+      'OBJECT_NOT_FOUND',
+      'INVALID_NAME',
+      'OBJECT_ALREADY_EXISTS',
+      'CHANGE_IN_PROGRESS',
+      ...engineCodes,
+      ...(of.task === undefined ? [] : taskCodes),
+    ],
     body: Type.Object(
       {
         name: Type.Optional(Type.String({ description: 'What it was called.' })),
         id: Type.Optional(Type.String({ description: 'Instead of the name.' })),
         newName: Type.Optional(Type.String({ description: 'The name that it gets, where not the one that it had.' })),
+        ...(of.task === undefined ? {} : taskFields),
       },
       { additionalProperties: false },
     ),
@@ -150,6 +159,7 @@ export function undropAction<O extends CatalogObject>({
     ...(of.task === undefined ? {} : { mayAccept: true }),
     example: { body: { name: 'orders', newName: 'orders_restored' } },
     handle: async ({ path, body }, context) => {
+      const { asked, options } = await apart(body as TaskBody, context);
       const at = parentOf(path);
       const parents = await context.catalog.require(at);
       const dropped = await requireDropped(category, parents, body, context);
@@ -164,7 +174,7 @@ export function undropAction<O extends CatalogObject>({
         task:
           of.task === undefined
             ? undefined
-            : { type: of.task, target: uriOf(context.call.version, target), request: body },
+            : { type: of.task, target: uriOf(context.call.version, target), request: asked, ...options },
       });
       if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
       return done(await render(target, [...parents, outcome.object], context, as));

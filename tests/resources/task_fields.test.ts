@@ -1,0 +1,195 @@
+// The wishes for a task (`priority`, `after`, `notify`) on every endpoint that a task may come of: taken, kept to, and not shown where
+// they are secret; what comes after a task that fails changes nothing.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, test } from 'node:test';
+import { categoriesWith } from '../../src/resources/index.ts';
+import { codesOf } from '../../src/standard/openapi.ts';
+import { start, type TestServer, uri } from '../server.ts';
+import { Receiver, until } from '../tasks/receiver.ts';
+
+let server: TestServer;
+let receiver: Receiver;
+const secret = 'a secret of the receiver';
+const endless = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
+const shop = '/api/v2/databases/shop';
+
+before(async () => {
+  receiver = await new Receiver().listen();
+  server = await start({ webhookHosts: '127.0.0.1' });
+});
+after(async () => {
+  await server.close();
+  receiver.close();
+});
+
+beforeEach(async () => {
+  (await server.delete(`${shop}?cascade=true`)).is(200);
+  (await server.put(shop)).is(201);
+  const columns = [
+    { name: 'id', type: 'INT' },
+    { name: 'name', type: 'VARCHAR(16)' },
+  ];
+  for (const name of ['items', 'gone']) {
+    (await server.post(`${shop}/tables`, { name, columns, primaryKey: ['id'] })).is(201);
+    (await server.query('shop', `INSERT INTO ${name} VALUES (1, 'one'), (2, 'two')`)).is(200);
+  }
+  (await server.delete(`${shop}/tables/gone`)).is(200);
+});
+
+interface Request {
+  readonly method: string;
+  readonly path: string;
+  readonly body: object;
+  /** What is so once it was done. */
+  readonly done: () => Promise<void>;
+}
+
+const table = uri`/databases/shop/tables/items`;
+const rowsAre = (sql: string, rows: unknown[][]) => async () => assert.deepEqual(await server.rows('shop', sql), rows);
+const isThere = (path: string) => async () => void (await server.get(path)).is(200);
+
+/** Every change of this database that may be a task, with the fields of one. */
+function requests(fields: object): Record<string, Request> {
+  const action = (path: string, body: object, done: Request['done'], method = 'POST') => ({ method, path, body, done });
+  return {
+    'tables.patch': action(table, { unique_key_constraints: ['name'], ...fields }, isThere(table), 'PATCH'),
+    'tables.rename': action(`${table}/rename`, { newName: 'things', ...fields }, isThere(`${shop}/tables/things`)),
+    'columns.create': action(
+      `${table}/columns`,
+      { name: 'note', type: 'INT', ...fields },
+      isThere(`${table}/columns/note`),
+    ),
+    'columns.patch': action(
+      `${table}/columns/name`,
+      { type: 'VARCHAR(32)', ...fields },
+      async () => void (await server.get(`${table}/columns/name`)).is(200, '0', { type: 'VARCHAR(32)' }),
+      'PATCH',
+    ),
+    'columns.rename': action(
+      `${table}/columns/name/rename`,
+      { newName: 'title', ...fields },
+      isThere(`${table}/columns/title`),
+    ),
+    'databases.rename': action(
+      `${shop}/rename`,
+      { newName: 'store', ...fields },
+      async () => void (await server.post('/api/v2/databases/store/rename', { newName: 'shop' })).is(200),
+    ),
+    'tables.undrop': action(
+      `${shop}/tables/undrop`,
+      { name: 'gone', ...fields },
+      rowsAre('SELECT count(*) FROM gone', [[2]]),
+    ),
+    'tables.create': action(
+      `${shop}/tables`,
+      { name: 'made', asSelect: { sql: 'SELECT id FROM items', ...fields } },
+      rowsAre('SELECT id FROM made ORDER BY id', [[1], [2]]),
+    ),
+    'tables.clone': action(
+      `${table}/clone`,
+      { newName: 'made', ...fields },
+      rowsAre('SELECT name FROM made ORDER BY id', [['one'], ['two']]),
+    ),
+    'tables.optimize': action(`${table}/optimize`, fields, isThere(table)),
+    'tables.update': action(
+      `${table}/update`,
+      { set: { name: "'x'" }, where: 'id = 1', ...fields },
+      rowsAre('SELECT name FROM items WHERE id = 1', [['x']]),
+    ),
+    'tables.delete_rows': action(
+      `${table}/delete_rows`,
+      { where: 'id = 1', ...fields },
+      rowsAre('SELECT id FROM items', [[2]]),
+    ),
+    'tables.insert_select': action(
+      `${table}/insert_select`,
+      { sql: 'SELECT id + 10, name FROM items', ...fields },
+      rowsAre('SELECT count(*) FROM items', [[4]]),
+    ),
+  };
+}
+
+const names = Object.keys(requests({}));
+
+for (const name of names)
+  test(`${name}: after a task it waits for it, is then done, and its end is told`, async () => {
+    const first = (await server.query('shop', endless, { waitSeconds: 0 })).is(202);
+    const quick = (await server.query('shop', 'SELECT 1', { waitSeconds: 0 })).is(202);
+    (await server.get(`${quick.at<string>('uri')}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+    const fields = (taskId: string) => ({ priority: 'low', after: [taskId], notify: { url: receiver.url, secret } });
+    const ask = (taskId: string) => {
+      const { method, path, body } = requests(fields(taskId))[name] as Request;
+      return server.request(method, path, { body });
+    };
+    const failing = (await ask(first.at('taskId'))).is(202, '0', { state: 'pending', priority: 'low' });
+    assert.deepEqual(failing.at('after'), [first.at('taskId')]);
+    (await server.post(`${first.at<string>('uri')}/cancel`)).is(200);
+    const failed = await server.ended(failing);
+    failed.is(200, '0', { state: 'failed', error: { code: 'TASK_DEPENDENCY_FAILED' }, attempt: 0 });
+    await until('told of its failure', () => receiver.of(failing.at('taskId')).length > 0);
+    // What was meant to be changed is as it was, and free: the same is asked again.
+    const again = () => ask(quick.at('taskId'));
+    let accepted = await again();
+    for (let i = 0; accepted.code === 'CHANGE_IN_PROGRESS' && i < 50; i++) accepted = await again();
+    const ended = await server.ended(accepted);
+    ended.is(200, '0', { state: 'succeeded', priority: 'low' });
+    for (const { text } of [accepted, ended, failed])
+      assert.ok(!text.includes(secret) && !text.includes('in+the+address'), text);
+    await requests({})[name]?.done();
+    await until('told of its success', () => receiver.of(ended.at('taskId')).length > 0);
+    assert.ok(receiver.of(ended.at('taskId'))[0]?.headers['x-service-signature']);
+  });
+
+test('a database that was dropped comes back after a task', async () => {
+  (await server.delete(`${shop}?cascade=true`)).is(200);
+  const quick = (await server.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1', waitSeconds: 0 })).is(202);
+  const body = { name: 'shop', after: [quick.at('taskId')], notify: { url: receiver.url } };
+  const ended = await server.ended(await server.post('/api/v2/databases/undrop', body));
+  ended.is(200, '0', { state: 'succeeded', type: 'undrop_database' });
+  await rowsAre('SELECT count(*) FROM items', [[2]])();
+});
+
+test('without `after` what is small is done at once, whatever else is said', async () => {
+  for (const name of ['tables.patch', 'tables.update', 'tables.clone', 'columns.rename']) {
+    const { method, path, body } = requests({ priority: 'high', notify: { url: receiver.url } })[name] as Request;
+    const reply = await server.request(method, path, { body });
+    assert.ok([200, 201].includes(reply.status), reply.text);
+  }
+});
+
+test('every endpoint that may make a task of a body takes the fields and tells what they can lead to', () => {
+  let count = 0;
+  for (const category of categoriesWith({ rowsBodyBytesMax: 1 }))
+    for (const endpoint of category.endpoints) {
+      // A DELETE has no body (rest-standard A2).
+      if (!endpoint.mayAccept || endpoint.body === undefined) continue;
+      const what = `${category.name}.${endpoint.action ?? endpoint.verb}`;
+      const properties = endpoint.body.properties as Record<string, { properties?: Record<string, unknown> }>;
+      const held = properties.asSelect?.properties ?? properties;
+      for (const field of ['priority', 'after', 'notify']) assert.ok(field in held, `${what} has no ${field}`);
+      for (const code of ['HOST_NOT_ALLOWED', 'TOO_MANY_TASKS'] as const)
+        assert.ok(
+          codesOf(endpoint as Parameters<typeof codesOf>[0]).includes(code),
+          `${what} does not declare ${code}`,
+        );
+      count++;
+    }
+  assert.ok(count > names.length, `${count}`);
+});
+
+test('what cannot be is refused, with the place of the fault', async () => {
+  const quick = (await server.query('shop', 'SELECT 1', { waitSeconds: 0 })).is(202).at<string>('taskId');
+  const refused = async (method: string, path: string, body: object, pointer: string) =>
+    (await server.request(method, path, { body })).is(400, 'INVALID_PARAMETER', { violations: [{ pointer }] });
+  await refused('PATCH', table, { comment: 'x', after: [quick] }, '/after');
+  await refused('POST', `${table}/clone`, { newName: 'c', after: [quick], waitSeconds: 1 }, '/waitSeconds');
+  await refused('POST', `${table}/rename`, { newName: 'c', after: [quick, 'none'] }, '/after/1');
+  const asSelect = { sql: 'SELECT 1 AS x', after: ['none'] };
+  await refused('POST', `${shop}/tables`, { name: 'c', asSelect }, '/asSelect/after/0');
+  const far = { ...asSelect, after: undefined, notify: { url: 'nowhere' } };
+  await refused('POST', `${shop}/tables`, { name: 'c', asSelect: far }, '/asSelect/notify/url');
+  (await server.post(`${table}/optimize`, { notify: { url: 'http://elsewhere.example/' } })).is(
+    400,
+    'HOST_NOT_ALLOWED',
+  );
+});
