@@ -8,7 +8,7 @@ import type { PathParameters } from '../standard/endpoint.ts';
 import { JsonText } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, done } from './context.ts';
-import { invalid, noNul } from './fields.ts';
+import { noNul } from './fields.ts';
 import { taskCodes, taskFields, taskOptions, waitSecondsDefault, waitSecondsOf } from './task_fields.ts';
 
 /** What a statement costs its caller, in GETs. */
