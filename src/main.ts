@@ -35,9 +35,10 @@ import { exportRowsKind } from './jobs/export_rows.ts';
 import { loadTableKind, submitLoad } from './jobs/load_table.ts';
 import { optimizeTableKind } from './jobs/optimize_table.ts';
 import { runQueryKinds } from './jobs/run_query.ts';
+import { maintenanceOf } from './maintenance.ts';
 import { logReader } from './observe/log.ts';
 import { createMetrics } from './observe/metrics.ts';
-import { type Observe, observers } from './observe/observations.ts';
+import { observers } from './observe/observations.ts';
 import { HostPatternError, hostRules } from './outbound/host_rules.ts';
 import { Exports } from './query/exports.ts';
 import { QueryHistory } from './query/history.ts';
@@ -66,7 +67,6 @@ import { Tasks } from './tasks/tasks.ts';
 
 export type { RunningServer } from './cli/serve.ts';
 
-const maintainEveryMs = 60_000;
 /** How long credentials that became void may go on in a request that runs. */
 const revalidateEveryMs = 2_000;
 
@@ -79,6 +79,8 @@ export interface ServerHooks {
   readonly wrapGate?: (gate: Gate) => Gate;
   /** Fault tests: told the parts, so that recovery need not be waited for. */
   readonly assembled?: (services: Services) => void;
+  /** Fault tests: told what is done every minute, so that it need not be waited for. */
+  readonly maintained?: (all: () => Promise<void>) => void;
   /** Fault tests: the pause before a task's second attempt. */
   readonly taskRetryPauseMs?: number;
   /** Tests: the clock that schedules go by. */
@@ -107,7 +109,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   await bootstrap(services, duckdbEngine.name);
   const { api, http } = front(ground, services, transport);
   measureLoad(metrics, services.warehouses);
-  const stopBackground = await startBackground(parts, api, observe);
+  const stopBackground = await startBackground(parts, api, ground);
   const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
   observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
 
@@ -319,20 +321,15 @@ function usageCaps({ settings, store }: Ground, results: ResultStore, warehouses
 async function startBackground(
   { services, statistics }: ReturnType<typeof assemble>,
   api: Pick<Api<Context>, 'revalidate'>,
-  observe: Observe,
+  ground: Ground,
 ) {
-  const { catalog, tasks, notices, schedules, warehouses, history, audit, tokens, oidc, directory, idempotencyKeys } =
-    services;
+  const { observe, hooks } = ground;
+  const { tasks, notices, schedules, warehouses, history, audit, tokens, oidc, directory } = services;
+  const maintenance = maintenanceOf(services, ground);
+  hooks.maintained?.(maintenance.all);
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
   };
-  const recover = guarded('recovery', async () => {
-    await catalog.recover();
-    await catalog.purge();
-  });
-  const sweep = guarded('sweep', () =>
-    Promise.all([tasks.sweep(), services.exports.sweep(), idempotencyKeys.sweep(), audit.sweep()]),
-  );
   const stopDisabled = guarded('tasks of disabled users', () =>
     tasks.revalidate((principal) => directory.isActive(principal)),
   );
@@ -345,19 +342,14 @@ async function startBackground(
   await tasks.start();
   schedules.start();
   notices.start();
-  recover();
-  const timer = setInterval(() => {
-    recover();
-    sweep();
-  }, maintainEveryMs);
-  timer.unref();
+  maintenance.start();
   const revalidation = setInterval(() => {
     api.revalidate();
     stopDisabled();
   }, revalidateEveryMs);
   revalidation.unref();
   return async (deadlineMs: number) => {
-    clearInterval(timer);
+    maintenance.stop();
     await stopFiles();
     clearInterval(revalidation);
     await schedules.stop();

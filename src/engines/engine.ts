@@ -290,6 +290,8 @@ export interface EngineWarehouse {
   inferColumns(file: DataFile, options: { readonly signal: AbortSignal }): Promise<InferredColumns>;
   /** All or nothing. Throws DATA_INVALID with row and column, or CONSTRAINT_VIOLATED. */
   load(work: LoadWork, options: WorkOptions): Promise<LoadDone>;
+  /** How many rows a load of this step put in; undefined where none did, or it was forgotten. */
+  loadedBefore(catalog: CatalogRef, step: string): Promise<number | undefined>;
   /** The engine reads a CREATE TABLE statement in a scratch database; Failure SQL_INVALID or SQL_NOT_SUPPORTED otherwise. */
   parseCreateTable(sql: string): Promise<ParsedCreateTable>;
   /** Checks a default's text against its type: a constant or function call without columns, tables or subqueries. */

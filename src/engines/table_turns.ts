@@ -129,6 +129,7 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     execute: (statement, options) =>
       turns.writing(options.analysis.writes, options.signal, () => engine.execute(statement, options)),
     inferColumns: (file, options) => engine.inferColumns(file, options),
+    loadedBefore: (catalog, step) => engine.loadedBefore(catalog, step),
     load: (work, options) => {
       const { catalog, database, table } = work.table;
       return turns.writing([{ catalog: catalog.name, database, table }], options.signal, () =>

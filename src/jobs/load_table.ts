@@ -7,18 +7,40 @@ import type { Secrets } from '../access/secrets.ts';
 import type { Actor } from '../model/principal.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import { type LoadRequest, type Loads, loadTableTask } from '../query/loads.ts';
-import { codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { HandedBack, RetryableError, type TaskKind, type TaskRecord, type TaskRequest } from '../tasks/task.ts';
+import { RetryableError, type TaskKind, type TaskRecord, type TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 
 const attemptsMax = 5;
 
 type SecretStore = Pick<Secrets, 'put' | 'get' | 'remove'>;
 
-const secretOf = (taskId: string) => `load/${taskId}`;
+const secretPrefix = 'load/';
+const secretOf = (taskId: string) => `${secretPrefix}${taskId}`;
+
+/** Of tasks whose end a crash kept from being told. */
+export async function sweepLoadSecrets(store: Store): Promise<void> {
+  const kept = await store.db
+    .selectFrom('secrets')
+    .select('name')
+    .where('name', '>=', secretPrefix)
+    .where('name', '<', `${secretPrefix}~`)
+    .execute();
+  for (const { name } of kept) {
+    const open = store.db
+      .selectFrom('tasks')
+      .select('task_id')
+      .where('task_id', '=', name.slice(secretPrefix.length))
+      .where('ended_at', 'is', null);
+    await store.db
+      .deleteFrom('secrets')
+      .where('name', '=', name)
+      .where((e) => e.not(e.exists(open)))
+      .execute();
+  }
+}
 
 export type LoadSubmit = (
   task: Omit<TaskRequest, 'type'>,
@@ -60,25 +82,22 @@ export function loadTableKind(parts: {
     attemptsMax,
     actsAsPrincipal: true,
     async run(task, { signal }) {
-      const { taskId, principal, target, attempt } = task;
+      const { taskId, principal, target } = task;
       const request = task.request as LoadRequest;
       try {
         if (!parts.directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
         const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
         const sealed = request.source.s3 ? await parts.secrets.get(secretOf(taskId)) : undefined;
         const credentials = sealed === undefined ? undefined : (JSON.parse(sealed) as ObjectStoreCredentials);
-        const result = await parts.loads().run(request, { taskId, principal, actor, signal, credentials });
-        await forget(task);
-        return result;
+        return await parts.loads().run(request, { taskId, principal, actor, signal, credentials });
       } catch (error) {
-        const isFinal = error instanceof Failure && codes[error.code].status !== 503;
-        if ((isFinal || attempt >= attemptsMax) && !(signal.reason instanceof HandedBack)) await forget(task);
         if (error instanceof Failure) throw error;
         // The rows may be in: run again, it finds that out.
         throw new RetryableError('the load was interrupted', { cause: error });
       }
     },
-    abandoned: forget,
+    // Not before the end is written: until then it may run again.
+    ended: forget,
     removed: forget,
   };
 }

@@ -25,6 +25,10 @@ export function runQueryKinds(parts: {
         .run(task.request as QueryRequest, { principal, actor, signal, progress, step: taskId, taskId });
       return parts.submitter().keep(task, run, { durable: true });
     },
+    // A result may be there already, where what came after it failed.
+    ended: async (task) => {
+      if (task.state !== 'succeeded') await parts.submitter().forget(task);
+    },
     removed: (task) => parts.submitter().forget(task),
   };
   return [runQueryTask, profileQueryTask].map((type) => ({ ...kind, type }));

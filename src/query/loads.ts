@@ -49,9 +49,10 @@ export interface LoadRequest extends LoadAsked {
 
 export interface LoadResult {
   readonly rowsLoaded: number;
-  readonly rowsRejected: number;
-  /** Of the file, unpacked. */
-  readonly bytes: number;
+  /** Null where a crash came between the rows and the end of the task, and the file was gone when it was asked again. */
+  readonly rowsRejected: number | null;
+  /** Of the file, unpacked; null where a crash came in between. */
+  readonly bytes: number | null;
   readonly dryRun: boolean;
   /** It was done before, under its label: nothing was done now. */
   readonly repeated: boolean;
@@ -112,8 +113,17 @@ export class Loads {
   async run(request: LoadRequest, run: LoadRun): Promise<LoadResult> {
     const chain = await this.#authorised(request, run.principal);
     const known = await this.#known(request, run.taskId);
-    if (known) return known;
-    const file = await this.#parts.files.prepare(request.source, request.compression, run);
+    if (known) return known.repeated ? known : this.#finished(request, known);
+    const step = stepOf(request, run.taskId);
+    // A crash came between the rows and the end of the task, and what they came from may be gone since.
+    const before = request.dryRun ? undefined : await this.#rowsBefore(chain, step);
+    const asked = request.errorsMax ?? 0;
+    const late = before === undefined ? undefined : lateResult(before, asked, request.label !== undefined);
+    if (late && asked === 0) return this.#finish(request, run, late);
+    const file = await this.#parts.files
+      .prepare(request.source, request.compression, run)
+      .catch((error: unknown) => (late ? undefined : Promise.reject(error)));
+    if (!file) return this.#finish(request, run, late as LoadResult);
     const rejectsPath = await this.#parts.files.spoolPath();
     try {
       const done = await this.#load(request, chain, { path: file.path, rejectsPath }, run);
@@ -125,14 +135,27 @@ export class Loads {
         rejectedRows: done.rowsRejected === 0 ? [] : await firstLines(rejectsPath),
         rejectsFileId: done.rowsRejected === 0 ? null : await this.#keepRejects(rejectsPath, request, run),
       };
-      await this.#keep(request, run.taskId, result);
-      const { upload } = request.source;
-      if (upload !== undefined && !result.dryRun) await this.#parts.files.removeUpload(upload);
-      return result;
+      return await this.#finish(request, run, result);
     } finally {
       await file.remove();
       await rm(rejectsPath, { force: true });
     }
+  }
+
+  async #rowsBefore([root]: Chain, step: string): Promise<number | undefined> {
+    const engine = await this.#parts.warehouses.use(root.spec.warehouse);
+    return engine.loadedBefore({ id: root.id, name: root.name }, step);
+  }
+
+  async #finish(request: LoadRequest, { taskId }: LoadRun, result: LoadResult): Promise<LoadResult> {
+    await this.#keep(request, taskId, result);
+    return this.#finished(request, result);
+  }
+
+  /** An upload is used up. */
+  async #finished({ source, dryRun }: LoadRequest, result: LoadResult): Promise<LoadResult> {
+    if (source.upload !== undefined && !dryRun) await this.#parts.files.removeUpload(source.upload);
+    return result;
   }
 
   /** Rights and names are those of now: a task may have waited. */
@@ -176,8 +199,7 @@ export class Loads {
       errorsMax: request.errorsMax ?? 0,
       dryRun: request.dryRun ?? false,
       rejectsPath: paths.rejectsPath,
-      // The engine forgets a task's step some days later; a label's with its table.
-      step: label === undefined ? `load/${taskId}` : `label/${table.id}/${label}`,
+      step: stepOf(request, taskId),
     };
     return warehouses.admit(warehouse, signal, async (engine) => {
       const started = performance.now();
@@ -242,6 +264,16 @@ export class Loads {
       .onConflict((c) => c.doNothing())
       .execute();
   }
+}
+
+/** The engine forgets a task's step some days later; a label's with its table. */
+const stepOf = ({ label, tableId }: LoadRequest, taskId: string) =>
+  label === undefined ? `load/${taskId}` : `label/${tableId}/${label}`;
+
+/** Of rows that were in before, and whose file cannot be asked any more. */
+function lateResult(rowsLoaded: number, errorsMax: number, repeated: boolean): LoadResult {
+  const rowsRejected = errorsMax === 0 ? 0 : null;
+  return { rowsLoaded, rowsRejected, bytes: null, dryRun: false, repeated, rejectedRows: [], rejectsFileId: null };
 }
 
 const keyOf = (label: string | undefined, taskId: string) =>

@@ -1,6 +1,6 @@
 // Results that are fetched page by page: one file of rows a task, cut at the byte offsets that the engine gave, and a small
 // description beside it. Knows nothing of tasks but their ids.
-import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ResultColumn, StatementResult } from '../engines/engine.ts';
 import { Failure } from '../standard/failure.ts';
@@ -99,6 +99,12 @@ export class ResultStore {
       rm(this.#path(taskId, 'rows'), { force: true }),
       rm(this.#path(taskId, 'json'), { force: true }),
     ]);
+  }
+
+  /** Whose results there are; some of them perhaps by halves. */
+  async taskIds(): Promise<string[]> {
+    const names = await readdir(this.#directory);
+    return [...new Set(names.map((name) => name.split('.')[0] as string))];
   }
 
   async bytes(taskId: string): Promise<number> {

@@ -60,6 +60,8 @@ export class QuerySubmitter {
   readonly #tasks: Tasks;
   readonly #results: ResultStore;
   readonly #caps: SubmitterCaps;
+  /** Results on their way to a task that is not there yet. */
+  readonly #keeping = new Set<string>();
 
   constructor(parts: {
     readonly queries: Queries;
@@ -139,9 +141,19 @@ export class QuerySubmitter {
   }
 
   /** Deletes what is kept under a task. Idempotent. */
-  async forget({ taskId, principal }: TaskRecord): Promise<void> {
+  async forget({ taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>): Promise<void> {
     await this.#results.remove(taskId);
     await this.#caps.resultRemoved(principal.id, taskId);
+  }
+
+  /** Deletes what no task answers with: a crash came between the result and its task, or the end of that. */
+  async sweep(): Promise<void> {
+    for (const taskId of await this.#results.taskIds()) {
+      if (this.#keeping.has(taskId)) continue;
+      const task = await this.#tasks.get(taskId);
+      if (!task) await this.#results.remove(taskId);
+      else if (task.endedAt !== null && task.state !== 'succeeded') await this.forget(task);
+    }
   }
 
   page(taskId: string, page: number): Promise<ResultPage> {
@@ -161,8 +173,17 @@ export class QuerySubmitter {
       return { kind: 'rows', run, rows: withoutSeparator(bytes), pages: undefined };
     }
     const taskId = newId();
-    const result = await this.keep({ taskId, principal: described.principal }, run, { durable: false });
-    await this.#tasks.record({ ...described, taskId, state: 'succeeded', endedAt: Date.now(), result });
+    const { principal } = described;
+    this.#keeping.add(taskId);
+    try {
+      const result = await this.keep({ taskId, principal }, run, { durable: false });
+      await this.#tasks.record({ ...described, taskId, state: 'succeeded', endedAt: Date.now(), result });
+    } catch (error) {
+      await this.forget({ taskId, principal });
+      throw error;
+    } finally {
+      this.#keeping.delete(taskId);
+    }
     const first = await this.#results.page(taskId, 0);
     return { kind: 'rows', run, rows: first.rows, pages: { taskId, pageCount } };
   }

@@ -8,6 +8,7 @@ import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
 import { FaultyServer } from '../faults/faulty_server.ts';
 import { type Scenario, scenarios } from '../faults/scenarios.ts';
 import { ServerProcess } from '../faults/server_process.ts';
+import { leaveSurroundings } from '../faults/surroundings.ts';
 
 interface Event {
   readonly sequence: number;
@@ -71,6 +72,7 @@ describe('a change that is broken off by an error', () => {
   after(async () => {
     await server.stop();
     await server.remove();
+    await leaveSurroundings();
   });
 
   for (const scenario of broken)
@@ -103,7 +105,7 @@ async function breakOff(server: FaultyServer, scenario: Scenario, fault: Fault):
   await scenario.prepare(server.api, id);
   const since = (await events(server.api)).at(-1)?.sequence ?? 0;
   server.plan.arm(fault);
-  const answer: Answer = await server.api.send(scenario.request(id));
+  const answer: Answer = await server.api.send(await scenario.request(id));
   const struck = server.plan.disarm();
   await server.services.catalog.recover();
   await server.api.endOfTasks(taskWaitMs);
@@ -130,7 +132,7 @@ test('a change during which the server is killed', { timeout: 240_000 }, async (
         await scenario.prepare(server.api, id);
         const since = (await events(server.api)).at(-1)?.sequence ?? 0;
         await server.arm('server', { point, n, lasting: false });
-        const answer = await server.api.send(scenario.request(id));
+        const answer = await server.api.send(await scenario.request(id));
         if (answer.status === 0) await server.exited(5000);
         else await server.disarm();
         if (!server.runs) await server.start();
@@ -148,5 +150,6 @@ test('a change during which the server is killed', { timeout: 240_000 }, async (
     await server.remove();
   } finally {
     await server.kill();
+    await leaveSurroundings();
   }
 });

@@ -15,6 +15,8 @@ export interface Request {
   readonly method: Method;
   readonly path: string;
   readonly body?: unknown;
+  /** Sent as they are, in the place of a body of JSON. */
+  readonly bytes?: string;
 }
 
 /** Status 0: the connection broke, or the answer did not come in time. */
@@ -40,9 +42,9 @@ export class Api {
     this.#agent = new Agent({ keepAlive: true, maxSockets: 64 });
   }
 
-  send({ method, path, body }: Request, answerMs = answerMsMax): Promise<Answer> {
+  send({ method, path, body, bytes }: Request, answerMs = answerMsMax): Promise<Answer> {
     return new Promise((resolve) => {
-      const text = body === undefined ? undefined : JSON.stringify(body);
+      const text = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
       const outgoing = request({
         agent: this.#agent,
         host: this.#url.hostname,
@@ -53,7 +55,10 @@ export class Api {
           authorization: `Bearer ${this.#token}`,
           ...(text === undefined
             ? {}
-            : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
+            : {
+                ...(bytes === undefined ? { 'content-type': 'application/json' } : {}),
+                'content-length': Buffer.byteLength(text),
+              }),
         },
         timeout: answerMs,
       });

@@ -7,8 +7,12 @@ import { disagreements } from './agreement.ts';
 import type { Answer } from './api.ts';
 import type { Fault, FaultPoint } from './fault_plan.ts';
 import { FaultyServer } from './faulty_server.ts';
+import { leftovers } from './leftovers.ts';
+import { Random, seedFrom } from './random.ts';
 import { type Scenario, scenarios } from './scenarios.ts';
-import { checkWhole, endOfTask } from './whole.ts';
+import { leaveSurroundings, surroundings } from './surroundings.ts';
+import { taskScenarios } from './task_scenarios.ts';
+import { checkWhole, endOfTask, make } from './whole.ts';
 
 const only = process.env.FAULTS_ONLY;
 const stepsMax = 400;
@@ -28,6 +32,14 @@ const sweeps: readonly Sweep[] = [
 /** Of those that move a hundred thousand rows each time, and only every third step; FAULTS_ALL=1 makes them all. */
 const sweepsOfLarge = sweeps.filter(({ point, lasting }) => (point === 'store') !== lasting);
 const all = process.env.FAULTS_ALL === '1';
+/** Of those that are done by a task, which have many steps: so many of each sweep, chosen by a seed; FAULTS_ALL=1 makes them all. */
+const stepsOfTaskMax = 4;
+const outsideSweeps: readonly Sweep[] = [
+  { point: 'asked', lasting: false },
+  { point: 'answered', lasting: false },
+  { point: 'asked', lasting: true },
+];
+const seed = seedFrom('FAULTS_SEED');
 
 let ids = 0;
 
@@ -39,6 +51,7 @@ describe('a change that is broken off', () => {
   after(async () => {
     await server.stop();
     await server.remove();
+    await leaveSurroundings();
   });
 
   for (const scenario of scenarios.filter(({ name }) => !only || name.includes(only))) {
@@ -55,6 +68,20 @@ describe('a change that is broken off', () => {
     });
   }
 
+  for (const scenario of taskScenarios.filter(({ name }) => !only || name.includes(only))) {
+    test(`by a task: ${scenario.name}`, { timeout: 120_000 }, async (t) => {
+      t.diagnostic(`FAULTS_SEED=${seed}`);
+      let faults = 0;
+      for (const [i, sweep] of [...sweeps, ...(scenario.reaches ? outsideSweeps : [])].entries()) {
+        for (const n of stepsOfTask(i, sweep.point)) {
+          if ((await breakOff(server, scenario, { ...sweep, n })) === 'unharmed') break;
+          faults++;
+        }
+      }
+      t.diagnostic(`${faults} faults`);
+    });
+  }
+
   test('leaves store and engine in agreement, after a restart too', async () => {
     await server.restart();
     await server.services.catalog.recover();
@@ -62,14 +89,28 @@ describe('a change that is broken off', () => {
     await server.stop();
     assert.deepEqual(await disagreements(server.dataDirectory), []);
     await server.restart();
+    await server.maintain();
+    await server.stop();
+    assert.deepEqual(await leftovers(server.dataDirectory, await surroundings()), []);
+    await server.restart();
   });
 });
+
+/** In their order; of the statements of the store, of which there are many, some left out. */
+function* stepsOfTask(fork: number, point: FaultPoint): Generator<number> {
+  const random = new Random(seed).fork(fork);
+  const isEach = all || point !== 'store';
+  for (let i = 0, n = 0; all ? n < stepsMax : i < stepsOfTaskMax; i++) {
+    n += isEach ? 1 : 1 + random.below(2 + 3 * i);
+    yield n;
+  }
+}
 
 async function breakOff(server: FaultyServer, scenario: Scenario, fault: Fault): Promise<'unharmed' | 'struck'> {
   const id = String(++ids);
   await scenario.prepare(server.api, id);
   server.plan.arm(fault);
-  const answer = await server.api.send(scenario.request(id));
+  const answer = await make(server, scenario, id);
   if (answer.status === 202 && fault.lasting) await new Promise((resolve) => setTimeout(resolve, 100));
   if (fault.lasting) server.plan.disarm();
   const task = answer.status === 202 ? await endOf(server, answer) : undefined;

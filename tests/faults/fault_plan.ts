@@ -2,9 +2,13 @@
 // n-th and all that follow. What "fail" does is the caller's: throw, or kill a process.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { GatePoint } from './surroundings.ts';
 
-/** `store`: before a statement. `before`: before a call of the engine. `after`: when it was done, before its answer arrives. */
-export type FaultPoint = 'store' | 'before' | 'after';
+/**
+ * `store`: before a statement. `before`: before a call of the engine. `after`: when it was done, before its answer arrives. `asked` and
+ * `answered`: as these two, of what is reached outside.
+ */
+export type FaultPoint = 'store' | 'before' | 'after' | GatePoint;
 
 export interface Fault {
   readonly point: FaultPoint;

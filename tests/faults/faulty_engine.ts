@@ -13,6 +13,7 @@ const counted: ReadonlySet<string> = new Set([
   'describe',
   'inferColumns',
   'load',
+  'loadedBefore',
   'optimize',
   'writtenStatement',
   'parseCreateTable',

@@ -9,16 +9,17 @@ import { readSettings } from '../../src/settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { Api } from './api.ts';
 import { columnsInEngine } from './engine_columns.ts';
-import type { World } from './expectation.ts';
 import { FaultPlan } from './fault_plan.ts';
 import { faultyEngine } from './faulty_engine.ts';
 import { loading } from './loading.ts';
+import { type ClockedWorld, clockStartMs } from './scenario_parts.ts';
+import { surroundings } from './surroundings.ts';
 
 export class InjectedFault extends Error {
   override name = 'InjectedFault';
 }
 
-export class FaultyServer implements World {
+export class FaultyServer implements ClockedWorld {
   /** Stores fail with an error that says nothing; an engine fails so too, or as one does whose process went away. */
   readonly plan = new FaultPlan((fault, what) => {
     if (fault.point !== 'store' && fault.n % 2 === 0) throw new Failure('WAREHOUSE_FAILED', `injected: ${what}`);
@@ -28,7 +29,9 @@ export class FaultyServer implements World {
   #server!: RunningServer;
   #api!: Api;
   #services!: Services;
+  #maintain!: () => Promise<void>;
   #engine: EngineWarehouse | undefined;
+  #clockMs = clockStartMs;
 
   private constructor(dataDirectory: string) {
     this.dataDirectory = dataDirectory;
@@ -53,9 +56,20 @@ export class FaultyServer implements World {
     return columnsInEngine(this.#services, () => this.#engine as EngineWarehouse, spoolDirectory, path);
   }
 
+  setClock(ms: number): Promise<void> {
+    this.#clockMs = ms;
+    this.#services.schedules.changed();
+    return Promise.resolve();
+  }
+
   async restart(): Promise<void> {
     await this.stop();
     await this.#start();
+  }
+
+  /** What is done every minute, now. */
+  maintain(): Promise<void> {
+    return this.#maintain();
   }
 
   async stop(): Promise<void> {
@@ -68,6 +82,8 @@ export class FaultyServer implements World {
   }
 
   async #start(): Promise<void> {
+    const outside = await surroundings();
+    outside.hit = (point, what) => this.plan.hit(point, what);
     const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--log-level', 'silent', ...loading];
     const log = process.env.FAULTS_LOG;
     if (log) flags[5] = log;
@@ -83,6 +99,10 @@ export class FaultyServer implements World {
       assembled: (services) => {
         this.#services = services;
       },
+      maintained: (all) => {
+        this.#maintain = all;
+      },
+      scheduleClock: () => this.#clockMs,
       taskRetryPauseMs: 10,
     });
     this.#api = new Api(this.#server.url, this.#server.token);

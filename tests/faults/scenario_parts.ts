@@ -1,13 +1,13 @@
 // What the scenarios of broken-off changes are made of: their form, the tables that they work on, how those are made.
 import { quoted } from './agreement.ts';
 import { type Answer, type Api, isAcknowledged, type Request } from './api.ts';
-import { type Expected, type TableState, uriOfPath } from './expectation.ts';
+import { type Expected, type TableState, uriOfPath, type World } from './expectation.ts';
 
 export interface Scenario {
   readonly name: string;
   /** Makes what the request needs; `id` is in every name. */
   readonly prepare: (api: Api, id: string) => Promise<void>;
-  readonly request: (id: string) => Request;
+  readonly request: (id: string) => Request | Promise<Request>;
   readonly before: (id: string) => Expected;
   readonly after: (id: string) => Expected;
   /** What a second request says when the first was done; absent: it can be made again with the same outcome. */
@@ -16,6 +16,22 @@ export interface Scenario {
   readonly isLarge?: boolean;
   /** The request is refused with this code, whatever else happens. */
   readonly refusal?: string;
+  /** A task does it: the steps are more than those of a change. */
+  readonly isTask?: boolean;
+  /** It asks something of the object store, or of the page. */
+  readonly reaches?: boolean;
+  /** In the place of the request: makes it happen, once for each id however often it is called, and waits until it has. */
+  readonly act?: (world: ClockedWorld, id: string) => Promise<Answer>;
+  /** What else differs from what should be after it. */
+  readonly look?: (world: World, id: string) => Promise<string[]>;
+}
+
+/** When the clock of schedules stands where no test has set it. */
+export const clockStartMs = Date.parse('2026-01-31T10:00:30Z');
+
+/** A server whose schedules go by a clock that stands until it is set. */
+export interface ClockedWorld extends World {
+  setClock(ms: number): Promise<void>;
 }
 
 export async function must(answer: Promise<Answer>): Promise<Answer> {

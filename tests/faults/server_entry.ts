@@ -1,5 +1,6 @@
 // A server that can be killed: run by server_process.ts as a child, told over IPC at which step it, or its engine's process,
 // is to be killed with SIGKILL. The product knows nothing of this file.
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EngineWarehouse } from '../../src/engines/engine.ts';
 import { startServer } from '../../src/main.ts';
@@ -8,11 +9,14 @@ import { readSettings } from '../../src/settings.ts';
 import { columnsInEngine } from './engine_columns.ts';
 import { type Fault, FaultPlan } from './fault_plan.ts';
 import { faultyEngine } from './faulty_engine.ts';
+import { clockStartMs } from './scenario_parts.ts';
 
 export type Order =
   | { readonly kind: 'arm'; readonly victim: 'server' | 'engine'; readonly fault: Fault; readonly delayMs: number }
   | { readonly kind: 'disarm' }
   | { readonly kind: 'recover' }
+  | { readonly kind: 'maintain' }
+  | { readonly kind: 'clock'; readonly ms: number }
   | { readonly kind: 'columns'; readonly path: readonly string[] }
   | { readonly kind: 'stop' };
 
@@ -26,6 +30,11 @@ let delayMs = 0;
 let enginePid: number | undefined;
 let engine: EngineWarehouse | undefined;
 let services: Services | undefined;
+let maintain: (() => Promise<void>) | undefined;
+/** Of the schedules. A server that is started again goes on with it. */
+let clockMs = Number(process.env.FAULTS_CLOCK ?? clockStartMs);
+
+const struckFile = process.env.FAULTS_STRUCK;
 
 const report = (message: Report) => process.send?.(message);
 
@@ -38,7 +47,9 @@ function kill(): void {
   }
 }
 
-const plan = new FaultPlan(() => {
+const plan = new FaultPlan((_fault, what) => {
+  // Written before anything dies: the name of the step is known whoever was killed.
+  if (struckFile !== undefined) writeFileSync(struckFile, what);
   if (delayMs > 0) setTimeout(kill, delayMs);
   else kill();
 });
@@ -60,6 +71,10 @@ const server = await startServer(settings, {
   assembled: (all) => {
     services = all;
   },
+  maintained: (all) => {
+    maintain = all;
+  },
+  scheduleClock: () => clockMs,
   taskRetryPauseMs: 50,
 });
 
@@ -72,6 +87,11 @@ async function obey(order: Order): Promise<unknown> {
       return plan.disarm();
     case 'recover':
       return services?.catalog.recover();
+    case 'maintain':
+      return maintain?.();
+    case 'clock':
+      clockMs = order.ms;
+      return services?.schedules.changed();
     case 'columns':
       return columnsInEngine(
         services as Services,

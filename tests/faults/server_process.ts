@@ -1,21 +1,22 @@
 // A server in a process of its own: started, armed, killed, started again on the same data. Watches that no engine outlives it.
 import { type ChildProcess, fork } from 'node:child_process';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Api } from './api.ts';
-import type { World } from './expectation.ts';
-import type { Fault } from './fault_plan.ts';
+import { type Fault, FaultPlan } from './fault_plan.ts';
 import { loading } from './loading.ts';
+import type { ClockedWorld } from './scenario_parts.ts';
 import type { Order, Report } from './server_entry.ts';
+import { surroundings } from './surroundings.ts';
 
 const entry = new URL('./server_entry.ts', import.meta.url);
 const readyMsMax = 60_000;
 const orphanMsMax = 5_000;
 
-export class ServerProcess implements World {
+export class ServerProcess implements ClockedWorld {
   readonly dataDirectory: string;
   /** How long each start took until the server said that it is ready. */
   readonly startMs: number[] = [];
@@ -25,6 +26,13 @@ export class ServerProcess implements World {
   #orders = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
   #orderIds = 0;
   #exited: Promise<void> = Promise.resolve();
+  #clockMs: number | undefined;
+  /** Of what it asks outside: counted here, where that is. */
+  readonly #outside = new FaultPlan((_fault, what) => {
+    writeFileSync(this.#struckFile, what);
+    this.#killNow();
+  });
+  #killNow: () => void = () => {};
 
   constructor(dataDirectory: string) {
     this.dataDirectory = dataDirectory;
@@ -47,12 +55,18 @@ export class ServerProcess implements World {
 
   async start(): Promise<void> {
     const before = performance.now();
+    (await surroundings()).hit = (point, what) => this.#outside.hit(point, what);
     const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--warehouse-threads', '2', ...loading];
     // Kept beside the data, for a look at what went wrong.
     const log = openSync(`${this.dataDirectory}.log`, 'a');
     const child = fork(entry, [...flags, '--log-level', process.env.FAULTS_LOG ?? 'warn'], {
       stdio: ['ignore', 'ignore', log, 'ipc'],
       execArgv: [],
+      env: {
+        ...process.env,
+        FAULTS_STRUCK: this.#struckFile,
+        ...(this.#clockMs === undefined ? {} : { FAULTS_CLOCK: String(this.#clockMs) }),
+      },
     });
     closeSync(log);
     this.#child = child;
@@ -69,12 +83,37 @@ export class ServerProcess implements World {
 
   /** Which step is to be a process's last. */
   async arm(victim: 'server' | 'engine', fault: Fault, delayMs = 0): Promise<void> {
-    await this.#order({ kind: 'arm', victim, fault, delayMs });
+    rmSync(this.#struckFile, { force: true });
+    if (fault.point === 'asked' || fault.point === 'answered') {
+      const kill = () => void (victim === 'server' ? this.#child?.kill('SIGKILL') : this.killEngine());
+      this.#killNow = () => void (delayMs > 0 ? setTimeout(kill, delayMs) : kill());
+      this.#outside.arm(fault);
+    } else await this.#order({ kind: 'arm', victim, fault, delayMs });
+  }
+
+  /** The step that was struck since it was armed last, by its name; of a server that died too. */
+  get struck(): string | undefined {
+    return existsSync(this.#struckFile) ? readFileSync(this.#struckFile, 'utf8') : undefined;
+  }
+
+  get #struckFile(): string {
+    return `${this.dataDirectory}.struck`;
   }
 
   /** What was struck; undefined where the server still runs and nothing was. */
   async disarm(): Promise<string | undefined> {
-    return (await this.#order({ kind: 'disarm' })) as string | undefined;
+    const outside = this.#outside.disarm();
+    return outside ?? ((await this.#order({ kind: 'disarm' })) as string | undefined);
+  }
+
+  async setClock(ms: number): Promise<void> {
+    this.#clockMs = ms;
+    await this.#order({ kind: 'clock', ms });
+  }
+
+  /** What a server does every minute, now. */
+  async maintain(): Promise<void> {
+    await this.#order({ kind: 'maintain' });
   }
 
   async recover(): Promise<void> {
@@ -128,7 +167,7 @@ export class ServerProcess implements World {
 
   async remove(): Promise<void> {
     await rm(this.dataDirectory, { recursive: true, force: true });
-    await rm(`${this.dataDirectory}.log`, { force: true });
+    for (const beside of ['log', 'struck']) await rm(`${this.dataDirectory}.${beside}`, { force: true });
   }
 
   #hear(report: Report, ready: (at: { url: string; token: string }) => void): void {

@@ -2,9 +2,9 @@
 // way of making it again.
 import assert from 'node:assert/strict';
 import { type Answer, isAcknowledged } from './api.ts';
-import { differences, type World } from './expectation.ts';
+import { differences } from './expectation.ts';
 import type { Fault } from './fault_plan.ts';
-import type { Scenario } from './scenarios.ts';
+import type { ClockedWorld, Scenario } from './scenario_parts.ts';
 
 const taskWaitMs = 60_000;
 
@@ -23,7 +23,17 @@ export interface BrokenOff {
   readonly fault: Fault;
 }
 
-export async function checkWhole(world: World, scenario: Scenario, id: string, broken: BrokenOff): Promise<void> {
+/** Makes it happen. */
+export async function make(world: ClockedWorld, scenario: Scenario, id: string): Promise<Answer> {
+  return scenario.act ? scenario.act(world, id) : world.api.send(await scenario.request(id));
+}
+
+export async function checkWhole(
+  world: ClockedWorld,
+  scenario: Scenario,
+  id: string,
+  broken: BrokenOff,
+): Promise<void> {
   const { answer, task, struck } = broken;
   const told = tell(scenario, broken);
   const acknowledged = answer.status === 202 ? task?.state === 'succeeded' : isAcknowledged(answer);
@@ -45,14 +55,14 @@ function tell({ name }: Scenario, { answer, task, struck, fault }: BrokenOff): s
 
 /** Whether the change was made; throws where it was made by halves, or is not as the answer said. */
 async function isDone(
-  world: World,
+  world: ClockedWorld,
   scenario: Scenario,
   id: string,
   acknowledged: boolean,
   refused: boolean,
   told: string,
 ): Promise<boolean> {
-  const fromAfter = await differences(world, scenario.after(id));
+  const fromAfter = await afterIt(world, scenario, id);
   if (acknowledged) assert.deepEqual(fromAfter, [], `acknowledged, and not so: ${told}`);
   if (fromAfter.length === 0 && !refused) return true;
   const fromBefore = await differences(world, scenario.before(id));
@@ -61,8 +71,19 @@ async function isDone(
   return false;
 }
 
-async function makeAgain(world: World, scenario: Scenario, id: string, done: boolean, told: string): Promise<void> {
-  const answer = await world.api.send(scenario.request(id));
+async function afterIt(world: ClockedWorld, scenario: Scenario, id: string): Promise<string[]> {
+  return [...(await differences(world, scenario.after(id))), ...((await scenario.look?.(world, id)) ?? [])];
+}
+
+async function makeAgain(
+  world: ClockedWorld,
+  scenario: Scenario,
+  id: string,
+  done: boolean,
+  told: string,
+): Promise<void> {
+  if (scenario.act) return;
+  const answer = await make(world, scenario, id);
   if (answer.status === 202) await world.api.endOfTasks(taskWaitMs);
   if (scenario.refusal) return assert.equal(answer.code, scenario.refusal, told);
   if (done && scenario.again && scenario.again !== 'more') {
@@ -70,5 +91,5 @@ async function makeAgain(world: World, scenario: Scenario, id: string, done: boo
   }
   assert(isAcknowledged(answer), `cannot be made again: ${JSON.stringify(answer)}: ${told}`);
   if (done && scenario.again === 'more') return;
-  assert.deepEqual(await differences(world, scenario.after(id)), [], `made again, and not so: ${told}`);
+  assert.deepEqual(await afterIt(world, scenario, id), [], `made again, and not so: ${told}`);
 }

@@ -2,9 +2,12 @@
 // table of what was done and what was wrong. Each part is replayed by the seed it prints. Exits with 1 where anything was wrong.
 import { parseArgs } from 'node:util';
 import { disagreements } from '../faults/agreement.ts';
+import { leftovers } from '../faults/leftovers.ts';
 import { Random } from '../faults/random.ts';
 import { scenarios } from '../faults/scenarios.ts';
 import { ServerProcess } from '../faults/server_process.ts';
+import { leaveSurroundings, surroundings } from '../faults/surroundings.ts';
+import { ofSchedules, taskScenarios } from '../faults/task_scenarios.ts';
 import { runCatalogModel } from '../fuzz/catalog_run.ts';
 import { crowd, levels } from '../fuzz/concurrency.ts';
 import { runGrantsModel } from '../fuzz/grants_run.ts';
@@ -12,6 +15,7 @@ import { moveRows } from '../fuzz/moving_rows.ts';
 import { readRows } from '../fuzz/reading_rows.ts';
 import { fuzzSql } from '../fuzz/sql_fuzz.ts';
 import { start } from '../server.ts';
+import { killAtInstants } from './instants.ts';
 import { killRandomly } from './kills.ts';
 import { allSteps, describeStep, killAtStep } from './steps.ts';
 

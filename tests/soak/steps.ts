@@ -4,7 +4,7 @@ import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
 import type { Random } from '../faults/random.ts';
 import type { Scenario } from '../faults/scenarios.ts';
 import type { ServerProcess } from '../faults/server_process.ts';
-import { checkWhole, endOfTask } from '../faults/whole.ts';
+import { checkWhole, endOfTask, make } from '../faults/whole.ts';
 
 export interface Step {
   readonly scenario: Scenario;
@@ -19,6 +19,11 @@ const tasksEndMs = 60_000;
 const engineBackMs = 20_000;
 /** A change asks the store about this often; the sweep goes on beyond, to where nothing is struck. */
 const usualStatements = 14;
+const statementsOfTask = 40;
+/** Requests of a task to what is outside. */
+const requestsOutside = 5;
+
+const statementsOf = ({ isTask }: Scenario) => (isTask ? statementsOfTask : usualStatements);
 
 /** Says whether the change came to that step at all; throws where it is not whole afterwards. */
 export async function killAtStep(server: ServerProcess, step: Step, id: string): Promise<boolean> {
@@ -26,7 +31,7 @@ export async function killAtStep(server: ServerProcess, step: Step, id: string):
   await scenario.prepare(server.api, id);
   const fault: Fault = { point, n, lasting: false };
   await server.arm(victim, fault, delayMs);
-  const answer = await server.api.send(scenario.request(id));
+  let answer = await make(server, scenario, id);
   if (answer.status === 202) await untilEndOrDeath(server);
   else if (answer.status === 0) await server.exited(2000);
   let struck: string | undefined = `the ${victim} was killed`;
@@ -34,6 +39,8 @@ export async function killAtStep(server: ServerProcess, step: Step, id: string):
   if (!server.runs) await server.start();
   if (victim === 'engine') await untilBack(server, delayMs);
   await server.noOrphans();
+  // What nobody answered goes on where it was.
+  if (scenario.act) answer = await scenario.act(server, id);
   const tasks = await server.api.endOfTasks(tasksEndMs);
   await server.recover();
   const task = answer.status === 202 ? tasks.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
@@ -43,7 +50,7 @@ export async function killAtStep(server: ServerProcess, step: Step, id: string):
 }
 
 /** Until the kill has come and the server has noticed: whose statement it meets is told to try again. */
-async function untilBack(server: ServerProcess, delayMs: number): Promise<void> {
+export async function untilBack(server: ServerProcess, delayMs: number): Promise<void> {
   await pause(delayMs + 20);
   const deadline = Date.now() + engineBackMs;
   for (;;) {
@@ -72,11 +79,17 @@ export function allSteps(scenarios: readonly Scenario[]): Step[] {
     const add = (victim: Step['victim'], point: FaultPoint, last: number, delays: readonly number[]) => {
       for (let n = 1; n <= last; n++) for (const delayMs of delays) steps.push({ scenario, victim, point, n, delayMs });
     };
-    add('server', 'store', usualStatements, [0]);
-    add('server', 'before', 2, [0]);
-    add('server', 'after', 2, [0]);
-    add('engine', 'before', 2, [0, 1, 3, 10]);
-    add('engine', 'after', 2, [0]);
+    const calls = scenario.isTask ? 6 : 2;
+    add('server', 'store', statementsOf(scenario), [0]);
+    add('server', 'before', calls, [0]);
+    add('server', 'after', calls, [0]);
+    add('engine', 'before', calls, [0, 1, 3, 10]);
+    add('engine', 'after', calls, [0]);
+    if (!scenario.reaches) continue;
+    for (const point of ['asked', 'answered'] as const) {
+      add('server', point, requestsOutside, [0]);
+      add('engine', point, requestsOutside, [0]);
+    }
   }
   return steps;
 }
@@ -84,12 +97,16 @@ export function allSteps(scenarios: readonly Scenario[]): Step[] {
 /** One step among those that changes have. */
 export function randomStep(random: Random, scenarios: readonly Scenario[]): Step {
   const scenario = random.pick(scenarios);
+  if (scenario.reaches && random.chance(0.25)) {
+    const point = random.pick(['asked', 'answered'] as const);
+    return { scenario, victim: 'server', point, n: 1 + random.below(requestsOutside), delayMs: random.pick([0, 0, 5]) };
+  }
   if (random.chance(0.35)) {
     const point = random.pick(['before', 'after'] as const);
     return { scenario, victim: 'engine', point, n: 1 + random.below(2), delayMs: random.pick([0, 0, 1, 3, 10, 30]) };
   }
   const point = random.pick(['store', 'store', 'before', 'after'] as const);
-  const n = 1 + random.below(point === 'store' ? usualStatements : 2);
+  const n = 1 + random.below(point === 'store' ? statementsOf(scenario) : 2);
   return { scenario, victim: 'server', point, n, delayMs: 0 };
 }
 

@@ -97,6 +97,15 @@ async function within<T>(file: DataFile, own: string, work: (file: DataFile) => 
   }
 }
 
+/** Undefined where nothing of the step is known. */
+export async function loadedBefore(
+  connection: DuckDBConnection,
+  catalog: string,
+  step: string,
+): Promise<number | undefined> {
+  return (await isDone(connection, catalog, step)) ? rowsOfStep(connection, catalog, step) : undefined;
+}
+
 async function isDone(connection: DuckDBConnection, catalog: string, step: string): Promise<boolean> {
   await connection.run('BEGIN TRANSACTION');
   try {

@@ -68,6 +68,7 @@ export interface Operations {
   ];
   inferColumns: [DataFile, InferredColumns];
   load: [LoadWork, LoadDone];
+  loadedBefore: [{ readonly catalog: CatalogRef; readonly step: string }, number | undefined];
   parseCreateTable: [string, ParsedCreateTable];
   writtenStatement: [TableWrite, WrittenStatement];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];

@@ -180,6 +180,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
   inferColumns = (file: Operations['inferColumns'][0], { signal }: { readonly signal: AbortSignal }) =>
     this.#call('inferColumns', file, shortTimeoutMs, signal);
 
+  loadedBefore = (catalog: Operations['loadedBefore'][0]['catalog'], step: string) =>
+    this.#call('loadedBefore', { catalog, step }, shortTimeoutMs);
+
   async load(work: Operations['load'][0], { signal, progress }: WorkOptions) {
     try {
       return await this.#call('load', work, changeTimeoutMs, signal, progress);

@@ -14,7 +14,7 @@ import { explained, linesAboveExplained, profiled, withPlan } from './explain.ts
 import { exportRows } from './export_rows.ts';
 import { unreviewedFunctions } from './functions.ts';
 import { closeData, openData, openScratch } from './instances.ts';
-import { inferColumns, loadFile } from './load.ts';
+import { inferColumns, loadedBefore, loadFile } from './load.ts';
 import { optimizeTable } from './optimize.ts';
 import { parameterTypes } from './parameters.ts';
 import { planOf } from './plan.ts';
@@ -134,6 +134,8 @@ class Worker {
           placed('', 0, () => inferColumns(connection, file, this.#reach.own)),
         ),
       load: (work) => this.#load(work, started, signal),
+      loadedBefore: ({ catalog, step }) =>
+        this.#sessions.with(undefined, started, ({ connection }) => loadedBefore(connection, catalog.name, step)),
       parseCreateTable: (sql) => placed(sql, 0, () => parseCreateTable(this.#scratch, sql)),
       writtenStatement: (write) => placed('', 0, () => writtenStatement(this.#scratch, write)),
       checkDefault: async ({ expression, type }) => {

@@ -1,0 +1,56 @@
+// What is done every minute, and once at the start: changes that were broken off are settled; what has expired goes, and so does what
+// a crash kept from going. What each part does of it is the part's own.
+import { sweepLoadSecrets } from './jobs/load_table.ts';
+import type { Observe } from './observe/observations.ts';
+import type { Services } from './resources/context.ts';
+import type { Store } from './store/store.ts';
+
+const everyMs = 60_000;
+
+export interface Maintenance {
+  /** All of it, now. What fails is told, and does not stop the rest. */
+  all(): Promise<void>;
+  /** Settles what is open at once, the rest in a minute. */
+  start(): void;
+  stop(): void;
+}
+
+export function maintenanceOf(services: Services, { store, observe }: { store: Store; observe: Observe }): Maintenance {
+  const { catalog, tasks, exports, files, submitter, idempotencyKeys, audit } = services;
+  const guarded = async (what: string, work: () => Promise<unknown>) => {
+    try {
+      await work();
+    } catch (error) {
+      observe({ kind: 'backgroundError', what, error });
+    }
+  };
+  const recover = () =>
+    guarded('recovery', async () => {
+      await catalog.recover();
+      await catalog.purge();
+    });
+  const sweep = () =>
+    guarded('sweep', () =>
+      Promise.all([
+        tasks.sweep(),
+        exports.sweep(),
+        sweepLoadSecrets(store),
+        submitter.sweep(),
+        idempotencyKeys.sweep(),
+        audit.sweep(),
+      ]),
+    );
+  const sweepResults = () => guarded('sweep of results', () => submitter.sweep());
+  const sweepFiles = () => guarded('sweep of files', () => files.sweep());
+  const all = async () => void (await Promise.all([recover(), sweep(), sweepResults(), sweepFiles()]));
+  let timer: NodeJS.Timeout | undefined;
+  return {
+    all,
+    start() {
+      void recover();
+      void sweepResults();
+      timer = setInterval(() => void Promise.all([recover(), sweep()]), everyMs).unref();
+    },
+    stop: () => clearInterval(timer),
+  };
+}

@@ -1,0 +1,98 @@
+// Reads what a stopped server left behind of its tasks, on its disk and in the object store: files that nothing knows, results and
+// secrets of tasks that are over or gone, objects of exports that did not succeed. An empty list: nothing is left over.
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { exportPrefix, type Surroundings } from './surroundings.ts';
+
+interface StoredTask {
+  readonly task_id: string;
+  readonly type: string;
+  readonly state: string;
+  readonly result: string | null;
+  readonly notify_at: number | null;
+}
+
+interface StoredRows {
+  readonly tasks: ReadonlyMap<string, StoredTask>;
+  readonly fileIds: ReadonlySet<string>;
+  readonly secrets: readonly string[];
+}
+
+/** All that a data directory has when nothing runs, apart from what is looked at below. */
+const expectedEntries = new Set([
+  'catalogs',
+  'files',
+  'metadata.sqlite',
+  'metadata.sqlite-shm',
+  'metadata.sqlite-wal',
+  'results',
+  'root.token',
+  'secret.key',
+  'spool',
+]);
+
+export async function leftovers(dataDirectory: string, outside: Surroundings): Promise<string[]> {
+  const rows = rowsOf(dataDirectory);
+  const found: string[] = [];
+  for (const name of readdirSync(dataDirectory)) if (!expectedEntries.has(name)) found.push(`what is this: ${name}`);
+  for (const name of filesBelow(join(dataDirectory, 'spool'))) found.push(`left in the spool: ${name}`);
+  for (const name of filesBelow(join(dataDirectory, 'files')))
+    if (!rows.fileIds.has(name)) found.push(`a file that nothing knows: ${name}`);
+  for (const name of filesBelow(join(dataDirectory, 'results'))) {
+    const state = rows.tasks.get(name.split('.')[0] as string)?.state;
+    if (state !== 'succeeded') found.push(`a result of a task that is ${state ?? 'gone'}: ${name}`);
+  }
+  for (const name of rows.secrets) {
+    const task = rows.tasks.get(name.split(/[/ ]/)[1] as string);
+    const isWanted = name.startsWith('task/') && task?.notify_at !== null && task !== undefined;
+    if (!isWanted) found.push(`a secret of a task that is ${task?.state ?? 'gone'}: ${name}`);
+  }
+  found.push(...(await objectsLeft(rows, outside)));
+  return found;
+}
+
+function rowsOf(dataDirectory: string): StoredRows {
+  const store = new DatabaseSync(join(dataDirectory, 'metadata.sqlite'), { readOnly: true });
+  const read = <T>(sql: string) => store.prepare(sql).all() as unknown as T[];
+  const tasks = read<StoredTask>('select task_id, type, state, result, notify_at from tasks');
+  const files = read<{ file_id: string }>('select file_id from files');
+  const secrets = read<{ name: string }>("select name from secrets where name <> 'derivation'");
+  store.close();
+  return {
+    tasks: new Map(tasks.map((task) => [task.task_id, task])),
+    fileIds: new Set(files.map(({ file_id }) => file_id)),
+    secrets: secrets.map(({ name }) => name),
+  };
+}
+
+function filesBelow(directory: string): string[] {
+  const all = readdirSync(directory, { recursive: true, encoding: 'utf8' });
+  return all.filter((name) => !statSync(join(directory, name)).isDirectory());
+}
+
+/** A folder holds all that its manifest names and nothing else; there is none of a task that did not succeed. */
+async function objectsLeft({ tasks }: StoredRows, { objects }: Surroundings): Promise<string[]> {
+  const found: string[] = [];
+  const keys = (await Array.fromAsync(objects.list(`${exportPrefix}/`))).map(({ key }) => key);
+  const folders = Map.groupBy(keys, (key) => key.split('/')[1] as string);
+  for (const [taskId, held] of folders) {
+    const task = tasks.get(taskId);
+    // Another server of this process wrote it.
+    if (!task) continue;
+    if (task.state !== 'succeeded') {
+      found.push(`objects of an export that ${task.state}: ${held.join(', ')}`);
+      continue;
+    }
+    const { files } = JSON.parse(task.result as string) as { files: readonly { name: string }[] };
+    const wanted = [...files.map(({ name }) => name), 'manifest.json'].map(
+      (name) => `${exportPrefix}/${taskId}/${name}`,
+    );
+    if (JSON.stringify(wanted.toSorted()) !== JSON.stringify(held.toSorted()))
+      found.push(`an export of ${wanted.join(', ')} left ${held.join(', ')}`);
+  }
+  for (const { task_id, type, state } of tasks.values())
+    if (type === 'export' && state === 'succeeded' && !folders.has(task_id))
+      found.push(`an export that succeeded and is not there: ${task_id}`);
+  return found;
+}

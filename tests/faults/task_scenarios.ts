@@ -1,0 +1,288 @@
+// The changes that are made by tasks, to be broken off at every step: loads from each source, exports, statements, results of many
+// pages, notices, schedules; and the upload that a load begins with.
+import { quoted } from './agreement.ts';
+import { type Answer, type Api, noAnswer, pathOf } from './api.ts';
+import { type TableState, uriOfPath, type World } from './expectation.ts';
+import { notes } from './loading.ts';
+import {
+  clockStartMs,
+  databaseOf,
+  makeTable,
+  must,
+  plainWith,
+  type Scenario,
+  tableOf,
+  there,
+} from './scenario_parts.ts';
+import { exportPrefix, sourceKey, sourceText, surroundings } from './surroundings.ts';
+
+/** What was made for one scenario, and is known only when it was. */
+const made = new Map<string, Readonly<Record<string, unknown>>>();
+const minuteMs = 60_000;
+const noticeMsMax = 20_000;
+const scheduleMsMax = 20_000;
+const lookAgainMs = 20;
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+interface TableTask {
+  readonly name: string;
+  readonly action: string;
+  readonly body: (id: string) => object | Promise<object>;
+  readonly after?: TableState;
+  readonly prepare?: (api: Api, id: string) => Promise<void>;
+  readonly extra?: object;
+  readonly more?: Partial<Scenario>;
+}
+
+/** An action on a table of three rows. */
+function onTable({ name, action, body, after = plainWith(3), prepare, extra, more }: TableTask): Scenario {
+  return {
+    name,
+    prepare: async (api, id) => {
+      await makeTable(api, tableOf(id), 3, extra);
+      await prepare?.(api, id);
+    },
+    request: async (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/${action}`, body: await body(id) }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => there(tableOf(id), after),
+    again: 'more',
+    isTask: true,
+    ...more,
+  };
+}
+
+const columns = [{ name: 'id' }, { name: 'v', source: 'note' }];
+
+async function upload(api: Api, id: string, text: string, send: boolean): Promise<void> {
+  const { result } = await must(api.post(pathOf('uploads'), { name: `${id}.csv`, bytes: text.length }));
+  made.set(id, result);
+  if (send) await must(api.send({ method: 'PUT', path: String(result.link), bytes: text }));
+}
+
+const uploadId = (id: string) => String(made.get(id)?.uploadId);
+
+/** The upload is gone once it was loaded; the file of what was left out can be read. */
+async function lookAtUsed({ api }: World, id: string): Promise<string[]> {
+  const { status } = await api.get(pathOf('uploads', uploadId(id)));
+  return status === 404 ? [] : [`the upload that was loaded is still there: ${status}`];
+}
+
+const ofLoads: Scenario[] = [
+  onTable({
+    name: 'load an upload, some rows left out',
+    action: 'load',
+    prepare: (api, id) => upload(api, id, `${sourceText}x,third\n`, true),
+    body: (id) => ({ source: { upload: uploadId(id) }, columns, errorsMax: 1 }),
+    after: plainWith(5),
+    more: { again: 'INVALID_PARAMETER', look: lookAtUsed },
+  }),
+  onTable({
+    name: 'load over the rows by their key',
+    action: 'load',
+    extra: { primaryKey: ['id'] },
+    prepare: async (api, id) => {
+      const path = `${uriOfPath(tableOf(id))}/rows`;
+      await must(api.post(path, { rows: [{ id: 101, n: 9, v: 'old' }] }));
+    },
+    body: () => ({ source: { path: notes }, columns, mode: 'upsert' }),
+    more: {
+      before: (id) => there(tableOf(id), plainWith(4)),
+      after: (id) => there(tableOf(id), plainWith(5)),
+      look: async ({ api }, id) => {
+        const sql = `SELECT v, n FROM ${quoted(tableOf(id))} WHERE id = 101`;
+        const { result } = await api.post(`${uriOfPath(databaseOf(id))}/query`, { sql });
+        const rows = JSON.stringify(result.rows);
+        return rows === '[["first",9]]' ? [] : [`the row that was there is ${rows}`];
+      },
+    },
+  }),
+  onTable({
+    name: 'load in the place of the rows',
+    action: 'load',
+    body: () => ({ source: { path: notes }, columns, mode: 'replace' }),
+    after: plainWith(2),
+  }),
+  onTable({
+    name: 'load a page of the web',
+    action: 'load',
+    body: async () => ({ source: { url: (await surroundings()).pageUrl }, columns }),
+    after: plainWith(5),
+    more: { reaches: true },
+  }),
+  onTable({
+    name: 'load an object',
+    action: 'load',
+    body: async () => ({ source: { s3: { ...(await surroundings()).place, key: sourceKey } }, columns }),
+    after: plainWith(5),
+    more: { reaches: true },
+  }),
+];
+
+/** Whether an export of the table succeeded and its manifest is in the store; what else is there is leftovers.ts' to say. */
+async function lookAtExports({ api }: World, id: string): Promise<string[]> {
+  const target = uriOfPath(tableOf(id));
+  const { objects } = await surroundings();
+  for (const task of await api.all(pathOf('tasks'), 'tasks')) {
+    if (task.type !== 'export' || task.target !== target || task.state !== 'succeeded') continue;
+    const { result } = await must(api.get(pathOf('tasks', String(task.taskId))));
+    const { rowCount } = result.result as { rowCount: number };
+    const manifest = await objects.readSmall(`${exportPrefix}/${task.taskId}/manifest.json`, 1e6).catch(String);
+    if (rowCount === 3 && manifest.toString().includes('"rowCount": 3')) return [];
+    return [`an export of ${rowCount} rows succeeded; its manifest: ${manifest}`];
+  }
+  return ['no export succeeded'];
+}
+
+const ofExports: Scenario[] = ['parquet', 'arrow'].map((format) =>
+  onTable({
+    name: `export a table as ${format}`,
+    action: 'export',
+    body: async () => ({ format, to: { s3: { ...(await surroundings()).place, prefix: exportPrefix } } }),
+    more: { reaches: true, look: lookAtExports },
+  }),
+);
+
+const pagesSql = "SELECT range AS id, repeat('x', 1000) AS v FROM range(200)";
+
+/** A result of several pages is there whole, if its task says that it succeeded. */
+async function lookAtPages({ api }: World, id: string): Promise<string[]> {
+  const target = uriOfPath(databaseOf(id));
+  const found: string[] = [];
+  let done = 0;
+  for (const task of await api.all(pathOf('tasks'), 'tasks')) {
+    if (task.target !== target || task.state !== 'succeeded') continue;
+    done++;
+    const { result } = await must(api.get(pathOf('tasks', String(task.taskId))));
+    const { pageCount } = result.result as { pageCount: number };
+    let rows = 0;
+    for (let page = 0; page < pageCount; page++) {
+      const answer = await api.get(pathOf('tasks', String(task.taskId), 'pages', String(page)));
+      if (answer.status !== 200) found.push(`page ${page}: ${answer.status} ${answer.code}`);
+      else rows += (answer.result.rows as unknown[]).length;
+    }
+    if (rows !== 200) found.push(`${pageCount} pages have ${rows} rows`);
+  }
+  return done > 0 ? found : ['no statement succeeded'];
+}
+
+const onDatabase = (
+  name: string,
+  body: (id: string) => object | Promise<object>,
+  more: Partial<Scenario>,
+): Scenario => ({
+  ...onTable({ name, action: '', body }),
+  request: async (id) => ({ method: 'POST', path: `${uriOfPath(databaseOf(id))}/query`, body: await body(id) }),
+  ...more,
+});
+
+async function lookAtNotice({ api }: World, id: string): Promise<string[]> {
+  const { receiver } = await surroundings();
+  const sql = noticeSql(id);
+  for (const task of await api.all(pathOf('tasks'), 'tasks')) {
+    const { result } = await must(api.get(pathOf('tasks', String(task.taskId))));
+    if ((result.request as { sql?: string } | null)?.sql !== sql) continue;
+    for (const deadline = Date.now() + noticeMsMax; Date.now() < deadline; await pause(lookAgainMs)) {
+      const { notify } = (await must(api.get(pathOf('tasks', String(task.taskId))))).result;
+      const { state } = notify as { state: string };
+      if (state === 'waiting') continue;
+      const told = receiver.of(task.taskId).length;
+      return state === 'sent' && told > 0 ? [] : [`the notice is ${state}, and came ${told} times`];
+    }
+    return ['the notice was not sent in time'];
+  }
+  return ['there is no task that was to be told of'];
+}
+
+const noticeSql = (id: string) => `SELECT ${id}`;
+
+const ofStatements: Scenario[] = [
+  onTable({
+    name: 'change rows by a task',
+    action: 'update',
+    body: () => ({ set: { n: 'n + 1' }, where: 'true', waitSeconds: 0 }),
+    more: {
+      look: async ({ api }, id) => {
+        const sql = `SELECT sum(n) FROM ${quoted(tableOf(id))}`;
+        const { result } = await api.post(`${uriOfPath(databaseOf(id))}/query`, { sql });
+        const sum = Number((result.rows as unknown[][])[0]?.[0]);
+        return sum === 6 ? [] : [`the sum should be 6 and is ${sum}`];
+      },
+    },
+  }),
+  onTable({
+    name: 'delete rows by a task',
+    action: 'delete_rows',
+    body: () => ({ where: 'id < 2', waitSeconds: 0 }),
+    after: plainWith(1),
+  }),
+  onTable({
+    name: 'insert the rows of a query by a task',
+    action: 'insert_select',
+    body: () => ({ sql: "SELECT range, range, 'v' FROM range(100)", waitSeconds: 0 }),
+    after: plainWith(103),
+  }),
+  onTable({ name: 'put a table in order', action: 'optimize', body: () => ({}) }),
+  onDatabase('a result of many pages, by a task', () => ({ sql: pagesSql, waitSeconds: 0 }), { look: lookAtPages }),
+  onDatabase('a result of many pages, waited for', () => ({ sql: pagesSql }), { look: lookAtPages }),
+  onDatabase(
+    'tell of the end of a task',
+    async (id) => ({
+      sql: noticeSql(id),
+      waitSeconds: 0,
+      notify: { url: (await surroundings()).receiver.url, secret: 'it is me, really' },
+    }),
+    { look: lookAtNotice },
+  ),
+];
+
+const ofUploads: Scenario[] = [
+  {
+    ...onTable({ name: 'send an upload', action: '', body: () => ({}) }),
+    prepare: async (api, id) => {
+      await makeTable(api, tableOf(id), 3);
+      await upload(api, id, sourceText, false);
+    },
+    request: (id) => ({ method: 'PUT', path: String(made.get(id)?.link), bytes: sourceText }),
+    again: 'CHANGE_NOT_SUPPORTED',
+    look: async ({ api }, id) => {
+      const { status, result } = await api.get(pathOf('uploads', uploadId(id)));
+      const said = `${status} ${result.state} ${result.receivedBytes}`;
+      return said === `200 ready ${sourceText.length}` ? [] : [`the upload is ${said}`];
+    },
+  },
+];
+
+/** The clock of schedules, which goes on by a minute for each that is to run. */
+let scheduleNow = clockStartMs;
+const dueAt = new Map<string, number>();
+
+/** A schedule adds a row each time that it runs: once for each minute, whatever is killed. Its clock is the test's. */
+export const ofSchedules: Scenario[] = [
+  {
+    ...onTable({ name: 'run a schedule', action: '', body: () => ({}), after: plainWith(4) }),
+    prepare: async (api, id) => {
+      await makeTable(api, tableOf(id), 3);
+      const sql = `INSERT INTO ${quoted(tableOf(id))} VALUES (77, 77, 'ran')`;
+      const query = { sql, database: databaseOf(id)[1] };
+      await must(api.post(pathOf('schedules'), { name: `s ${id}`, query, cron: '* * * * *', missedRuns: 'all' }));
+    },
+    act: async (world, id): Promise<Answer> => {
+      if (!dueAt.has(id)) {
+        scheduleNow += minuteMs;
+        dueAt.set(id, Math.floor(scheduleNow / minuteMs) * minuteMs);
+      }
+      const due = dueAt.get(id) as number;
+      await world.setClock(scheduleNow).catch(() => {});
+      for (const deadline = Date.now() + scheduleMsMax; ; await pause(lookAgainMs)) {
+        const { status, result } = await world.api.get(pathOf('schedules', `s ${id}`));
+        if (status === 0) return noAnswer;
+        if (result.lastRunAt === new Date(due).toISOString()) break;
+        if (Date.now() > deadline) throw new Error(`the schedule does not run: ${JSON.stringify(result)}`);
+      }
+      return world.api.patch(pathOf('schedules', `s ${id}`), { disabled: true });
+    },
+  },
+];
+
+export const taskScenarios: readonly Scenario[] = [...ofLoads, ...ofExports, ...ofStatements, ...ofUploads];

@@ -1,0 +1,104 @@
+// Some scenarios at once, and at a moment of chance a SIGKILL to the server or to its engine; then everything ends, what is done every
+// minute is done, and each of them is there whole or not at all. Again and again on one server.
+import { setTimeout as pause } from 'node:timers/promises';
+import { disagreements } from '../faults/agreement.ts';
+import { type Answer, noAnswer } from '../faults/api.ts';
+import { leftovers } from '../faults/leftovers.ts';
+import { Random } from '../faults/random.ts';
+import type { Scenario } from '../faults/scenario_parts.ts';
+import { ServerProcess } from '../faults/server_process.ts';
+import { surroundings } from '../faults/surroundings.ts';
+import { checkWhole, endOfTask, make } from '../faults/whole.ts';
+import { untilBack } from './steps.ts';
+
+export interface InstantsOptions {
+  readonly seed: number;
+  readonly instants: number;
+  readonly scenarios: readonly Scenario[];
+  /** No further instant after this (ms since 1970). */
+  readonly deadline?: number;
+}
+
+export interface InstantsReport {
+  readonly seed: number;
+  readonly kills: { server: number; engine: number };
+  /** What was under way when it came, and how it had been answered. */
+  readonly answers: Record<string, number>;
+  /** Empty: nothing was wrong. */
+  readonly problems: readonly string[];
+}
+
+const atOnce = 4;
+const instantMsMax = 400;
+const tasksEndMs = 60_000;
+/** A server has seen so many, then what it leaves is looked at and another one begins. */
+const instantsEach = 25;
+
+export async function killAtInstants(options: InstantsOptions): Promise<InstantsReport> {
+  const { seed, instants, deadline = Number.POSITIVE_INFINITY } = options;
+  const report = {
+    seed,
+    kills: { server: 0, engine: 0 },
+    answers: {} as Record<string, number>,
+    problems: [] as string[],
+  };
+  for (let done = 0; done < instants && Date.now() < deadline && report.problems.length === 0; ) {
+    const server = await ServerProcess.onEmptyDirectory();
+    try {
+      for (let n = 0; n < instantsEach && done < instants && Date.now() < deadline; n++, done++)
+        await killAtInstant(server, new Random(seed).fork(done), `i${done}x`, options.scenarios, report);
+      report.problems.push(...(await whatIsLeft(server)));
+      if (report.problems.length === 0) await server.remove();
+    } catch (error) {
+      report.problems.push(`instant ${done}: ${(error as Error).stack}; kept for a look: ${server.dataDirectory}`);
+    } finally {
+      await server.kill();
+    }
+  }
+  return report;
+}
+
+/** Stops it in good order. */
+export async function whatIsLeft(server: ServerProcess): Promise<string[]> {
+  await server.maintain();
+  await server.stop();
+  return [
+    ...(await disagreements(server.dataDirectory)),
+    ...(await leftovers(server.dataDirectory, await surroundings())),
+  ];
+}
+
+async function killAtInstant(
+  server: ServerProcess,
+  random: Random,
+  name: string,
+  scenarios: readonly Scenario[],
+  report: { kills: { server: number; engine: number }; answers: Record<string, number> },
+): Promise<void> {
+  const chosen = Array.from({ length: atOnce }, (_, i) => ({ scenario: random.pick(scenarios), id: `${name}${i}` }));
+  for (const { scenario, id } of chosen) await scenario.prepare(server.api, id);
+  const victim = random.chance(0.6) ? 'server' : 'engine';
+  const answers: Promise<Answer>[] = chosen.map(({ scenario, id }) => make(server, scenario, id).catch(() => noAnswer));
+  await pause(random.below(instantMsMax));
+  if (victim === 'server') await server.kill();
+  else server.killEngine();
+  report.kills[victim]++;
+  const first = await Promise.all(answers);
+  if (!server.runs) await server.start();
+  await untilBack(server, 0);
+  await server.noOrphans();
+  await server.recover();
+  for (const [i, { scenario, id }] of chosen.entries()) if (scenario.act) first[i] = await scenario.act(server, id);
+  const tasks = await server.api.endOfTasks(tasksEndMs);
+  await server.maintain();
+  for (const [i, { scenario, id }] of chosen.entries()) {
+    const answer = first[i] as Answer;
+    const told = `${answer.status} ${answer.code}`;
+    report.answers[told] = (report.answers[told] ?? 0) + 1;
+    const task = answer.status === 202 ? tasks.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
+    if (answer.status === 202 && !task) throw new Error(`the accepted task ${answer.result.taskId} is lost`);
+    const fault = { point: 'store', n: 0, lasting: false } as const;
+    const struck = `the ${victim} was killed at an instant`;
+    await checkWhole(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
+  }
+}
