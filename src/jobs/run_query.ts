@@ -4,7 +4,7 @@ import type { Directory } from '../access/directory.ts';
 import type { Queries, QueryRequest } from '../query/queries.ts';
 import { profileQueryTask, type QuerySubmitter, runQueryTask } from '../query/submit.ts';
 import { Failure } from '../standard/failure.ts';
-import type { TaskKind } from '../tasks/task.ts';
+import { RetryableError, type TaskKind } from '../tasks/task.ts';
 
 /** Also those of which the profile alone is wanted. */
 export function runQueryKinds(parts: {
@@ -20,10 +20,16 @@ export function runQueryKinds(parts: {
       // Who was disabled since may not go on.
       if (!parts.directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
-      const run = await parts
-        .queries()
-        .run(task.request as QueryRequest, { principal, actor, signal, progress, step: taskId, taskId });
-      return parts.submitter().keep(task, run, { durable: true });
+      try {
+        const run = await parts
+          .queries()
+          .run(task.request as QueryRequest, { principal, actor, signal, progress, step: taskId, taskId });
+        return await parts.submitter().keep(task, run, { durable: true });
+      } catch (error) {
+        if (error instanceof Failure) throw error;
+        // What it writes may be written: run again, it finds that out.
+        throw new RetryableError('the statement was interrupted', { cause: error });
+      }
     },
     // A result may be there already, where what came after it failed.
     ended: async (task) => {

@@ -50,7 +50,7 @@ export async function checkWhole(
 function tell({ name }: Scenario, { answer, task, struck, fault }: BrokenOff): string {
   const what = struck?.replace(/"/g, '').slice(0, 90);
   const { point, n, lasting } = fault;
-  return `${name}: broken ${lasting ? 'from' : 'at'} ${point} ${n} (${what}), answer ${JSON.stringify(answer)}, task ${JSON.stringify(task)}`;
+  return `${name}: broken ${lasting ? 'from' : 'at'} ${point} ${n} (${what}), answer ${JSON.stringify(answer).slice(0, 300)}, task ${JSON.stringify(task)}`;
 }
 
 /** Whether the change was made; throws where it was made by halves, or is not as the answer said. */

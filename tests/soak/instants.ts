@@ -75,7 +75,12 @@ async function killAtInstant(
   scenarios: readonly Scenario[],
   report: { kills: { server: number; engine: number }; answers: Record<string, number> },
 ): Promise<void> {
-  const chosen = Array.from({ length: atOnce }, (_, i) => ({ scenario: random.pick(scenarios), id: `${name}${i}` }));
+  // None twice: the clock of schedules is one for all.
+  const left = [...scenarios];
+  const chosen = Array.from({ length: atOnce }, (_, i) => {
+    const [scenario] = left.splice(random.below(left.length), 1) as [Scenario];
+    return { scenario, id: `${name}${i}` };
+  });
   for (const { scenario, id } of chosen) await scenario.prepare(server.api, id);
   const victim = random.chance(0.6) ? 'server' : 'engine';
   const answers: Promise<Answer>[] = chosen.map(({ scenario, id }) => make(server, scenario, id).catch(() => noAnswer));
