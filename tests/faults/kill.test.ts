@@ -1,36 +1,47 @@
 // A sample of what `npm run soak` does by the hundred: the server's process and the engine's are killed with SIGKILL, at steps
-// of changes and at random moments. SOAK_SEED replays a run.
+// of changes and of tasks, and at random moments. SOAK_SEED replays a run.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
+import { killAtInstants, whatIsLeft } from '../soak/instants.ts';
 import { killRandomly } from '../soak/kills.ts';
 import { describeStep, killAtStep, randomStep } from '../soak/steps.ts';
-import { disagreements } from './agreement.ts';
 import { Random, seedFrom } from './random.ts';
 import { scenarios } from './scenarios.ts';
 import { ServerProcess } from './server_process.ts';
+import { leaveSurroundings } from './surroundings.ts';
+import { ofSchedules, taskScenarios } from './task_scenarios.ts';
 
-const stepsSampled = 10;
-const roundsSampled = 6;
+const stepsSampled = 8;
+const roundsSampled = 5;
+const instantsSampled = 8;
 const seed = seedFrom('SOAK_SEED');
+const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ...ofSchedules];
 
 describe('a process that is killed', () => {
-  test('at a step of a change', { timeout: 120_000 }, async (t) => {
+  after(leaveSurroundings);
+
+  test('at a step of a change, and at one of each kind of task', { timeout: 180_000 }, async (t) => {
     t.diagnostic(`SOAK_SEED=${seed}`);
     const random = new Random(seed);
     const server = await ServerProcess.onEmptyDirectory();
+    const steps = Array.from({ length: stepsSampled }, () => randomStep(random, scenarios));
+    steps.push(...tasks.map((scenario) => randomStep(random, [scenario])));
     try {
-      for (let i = 0; i < stepsSampled; i++) {
-        const step = randomStep(random, scenarios);
-        t.diagnostic(
-          `${describeStep(step)}: ${(await killAtStep(server, step, String(i))) ? 'struck' : 'not reached'}`,
-        );
+      for (const [i, step] of steps.entries()) {
+        const struck = await killAtStep(server, step, `s${i}`);
+        t.diagnostic(`${describeStep(step)}: ${struck ? server.struck : 'not reached'}`);
       }
-      await server.stop();
-      assert.deepEqual(await disagreements(server.dataDirectory), []);
+      assert.deepEqual(await whatIsLeft(server), []);
       await server.remove();
     } finally {
       await server.kill();
     }
+  });
+
+  test('at an instant, with tasks under way', { timeout: 120_000 }, async (t) => {
+    const report = await killAtInstants({ seed, instants: instantsSampled, scenarios: tasks });
+    t.diagnostic(JSON.stringify(report));
+    assert.deepEqual(report.problems, []);
   });
 
   test('at a random moment', { timeout: 120_000 }, async (t) => {

@@ -26,8 +26,8 @@ export interface Scenario {
   readonly look?: (world: World, id: string) => Promise<string[]>;
 }
 
-/** When the clock of schedules stands where no test has set it. */
-export const clockStartMs = Date.parse('2026-01-31T10:00:30Z');
+/** Where the clock of schedules stands, of all servers of a process: it goes on by a minute for each schedule that is to run. */
+export const scheduleClock = { ms: Date.parse('2026-01-31T10:00:30Z') };
 
 /** A server whose schedules go by a clock that stands until it is set. */
 export interface ClockedWorld extends World {

@@ -180,6 +180,7 @@ const ofTables: Scenario[] = [
   },
   {
     name: 'create a table with the rows of a query',
+    isTask: true,
     prepare: (api, id) => makeTable(api, [...databaseOf(id), 'source'], 3),
     request: (id) => ({
       method: 'POST',
@@ -192,6 +193,7 @@ const ofTables: Scenario[] = [
   },
   {
     name: 'clone a table',
+    isTask: true,
     prepare: (api, id) => makeTable(api, [...databaseOf(id), 'source'], 3, { unique_key_constraints: ['n'] }),
     request: (id) => ({
       method: 'POST',
@@ -294,6 +296,7 @@ const ofColumns: Scenario[] = [
   },
   {
     name: 'widen a column of a large table, by a task',
+    isTask: true,
     prepare: (api, id) => makeTable(api, tableOf(id), manyRows),
     request: (id) => ({ method: 'PATCH', path: onColumn(id, 'n'), body: { type: 'BIGINT' } }),
     before: (id) => there(tableOf(id), plainWith(manyRows)),
@@ -326,6 +329,7 @@ function load(name: string, more: object, again?: string): Scenario {
     request: (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/load`, body }),
     before: (id) => there(tableOf(id), plainWith(3)),
     after: (id) => there(tableOf(id), plainWith(5)),
+    isTask: true,
     ...(again === undefined ? {} : { again }),
   };
 }
@@ -357,6 +361,7 @@ const ofRows: Scenario[] = [
   },
   {
     name: 'insert by a task',
+    isTask: true,
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({
       method: 'POST',

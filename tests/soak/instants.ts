@@ -29,7 +29,8 @@ export interface InstantsReport {
 }
 
 const atOnce = 4;
-const instantMsMax = 400;
+/** After this most of what was begun has ended. */
+const instantsWithinMs = [30, 100, 400];
 const tasksEndMs = 60_000;
 /** A server has seen so many, then what it leaves is looked at and another one begins. */
 const instantsEach = 25;
@@ -84,7 +85,7 @@ async function killAtInstant(
   for (const { scenario, id } of chosen) await scenario.prepare(server.api, id);
   const victim = random.chance(0.6) ? 'server' : 'engine';
   const answers: Promise<Answer>[] = chosen.map(({ scenario, id }) => make(server, scenario, id).catch(() => noAnswer));
-  await pause(random.below(instantMsMax));
+  await pause(random.below(random.pick(instantsWithinMs)));
   if (victim === 'server') await server.kill();
   else server.killEngine();
   report.kills[victim]++;

@@ -1,12 +1,10 @@
-// `npm run soak -- [--minutes 10] [--seed n]`: kills, random commands, clients at once and random SQL for as long as is asked, then a
+// `npm run soak -- [--minutes 10] [--seed n] [--all] [--only part]`: kills (with `--all` at each step that there is), random commands, clients at once and random SQL for as long as is asked, then a
 // table of what was done and what was wrong. Each part is replayed by the seed it prints. Exits with 1 where anything was wrong.
 import { parseArgs } from 'node:util';
-import { disagreements } from '../faults/agreement.ts';
-import { leftovers } from '../faults/leftovers.ts';
 import { Random } from '../faults/random.ts';
 import { scenarios } from '../faults/scenarios.ts';
 import { ServerProcess } from '../faults/server_process.ts';
-import { leaveSurroundings, surroundings } from '../faults/surroundings.ts';
+import { leaveSurroundings } from '../faults/surroundings.ts';
 import { ofSchedules, taskScenarios } from '../faults/task_scenarios.ts';
 import { runCatalogModel } from '../fuzz/catalog_run.ts';
 import { crowd, levels } from '../fuzz/concurrency.ts';
@@ -15,9 +13,9 @@ import { moveRows } from '../fuzz/moving_rows.ts';
 import { readRows } from '../fuzz/reading_rows.ts';
 import { fuzzSql } from '../fuzz/sql_fuzz.ts';
 import { start } from '../server.ts';
-import { killAtInstants } from './instants.ts';
+import { killAtInstants, whatIsLeft } from './instants.ts';
 import { killRandomly } from './kills.ts';
-import { allSteps, describeStep, killAtStep } from './steps.ts';
+import { allSteps, describeStep, killAtStep, Reach } from './steps.ts';
 
 interface Outcome {
   readonly part: string;
@@ -31,16 +29,21 @@ interface Part {
   readonly name: string;
   /** Of the time that there is. */
   readonly share: number;
+  /** It comes to an end by itself. */
+  readonly isFinite?: boolean;
   readonly run: (seed: number, deadline: number, problems: string[]) => Promise<string>;
 }
 
+const everything = [...scenarios, ...taskScenarios, ...ofSchedules];
+const instantsMin = 200;
 const roundsEach = 25;
 const stepsEach = 30;
 const statementsEach = 4000;
 
 const parts: readonly Part[] = [
-  { name: 'killed at steps', share: 0.3, run: killedAtSteps },
-  { name: 'killed at random', share: 0.3, run: killedAtRandom },
+  { name: 'killed at steps', share: 0.3, isFinite: true, run: killedAtSteps },
+  { name: 'tasks killed at instants', share: 0.1, run: tasksKilled },
+  { name: 'killed at random', share: 0.2, run: killedAtRandom },
   { name: 'catalog against its model', share: 0.1, run: model },
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
@@ -50,25 +53,31 @@ const parts: readonly Part[] = [
 /** Steps in an order of chance, a new server every so many. */
 async function killedAtSteps(seed: number, deadline: number, problems: string[]): Promise<string> {
   const random = new Random(seed);
-  const steps = allSteps(scenarios);
+  const steps = allSteps(everything);
+  const reach = new Reach();
   for (let i = steps.length - 1; i > 0; i--) {
     const j = random.below(i + 1);
     [steps[i], steps[j]] = [steps[j] as (typeof steps)[0], steps[i] as (typeof steps)[0]];
   }
   const struck = { server: 0, engine: 0 };
+  const names = new Set<string>();
   let tried = 0;
   while (tried < steps.length && Date.now() < deadline) {
     const server = await ServerProcess.onEmptyDirectory();
     try {
       for (let n = 0; n < stepsEach && tried < steps.length && Date.now() < deadline; n++) {
         const step = steps[tried++] as (typeof steps)[0];
+        if (reach.isBeyond(step)) continue;
         const came = await killAtStep(server, step, String(tried)).catch((error: Error) => {
           throw new Error(`${describeStep(step)}: ${error.message}`);
         });
-        if (came) struck[step.victim]++;
+        reach.note(step, came);
+        if (came) {
+          struck[step.victim]++;
+          names.add(`${step.scenario.name}: ${server.struck}`);
+        }
       }
-      await server.stop();
-      const found = await disagreements(server.dataDirectory);
+      const found = await whatIsLeft(server);
       problems.push(...found);
       if (found.length === 0) await server.remove();
     } catch (error) {
@@ -77,7 +86,15 @@ async function killedAtSteps(seed: number, deadline: number, problems: string[])
       await server.kill();
     }
   }
-  return `${struck.server} server kills, ${struck.engine} engine kills (${tried} of ${steps.length} steps tried)`;
+  return `${struck.server} server kills, ${struck.engine} engine kills (${tried} of ${steps.length} steps tried or known to be none; ${names.size} steps of different names)`;
+}
+
+/** All of them, however long that takes. */
+async function tasksKilled(seed: number, _deadline: number, problems: string[]): Promise<string> {
+  const tasks = everything.filter(({ isTask }) => isTask);
+  const { kills, answers, ...report } = await killAtInstants({ seed, instants: instantsMin, scenarios: tasks });
+  problems.push(...report.problems.map((problem) => `seed ${seed}: ${problem}`));
+  return `${kills.server} server kills, ${kills.engine} engine kills, under what was answered ${JSON.stringify(answers)}`;
 }
 
 async function killedAtRandom(seed: number, deadline: number, problems: string[]): Promise<string> {
@@ -174,19 +191,27 @@ async function run(part: Part, seed: number, minutes: number): Promise<Outcome> 
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
-    options: { minutes: { type: 'string', default: '10' }, seed: { type: 'string' }, only: { type: 'string' } },
+    options: {
+      minutes: { type: 'string', default: '10' },
+      seed: { type: 'string' },
+      only: { type: 'string' },
+      all: { type: 'boolean', default: false },
+    },
   });
   const seed = values.seed === undefined ? Date.now() >>> 0 : Number(values.seed) >>> 0;
   process.stdout.write(`seed ${seed}\n`);
   const outcomes: Outcome[] = [];
   for (const part of parts) {
     if (values.only !== undefined && !part.name.includes(values.only)) continue;
-    outcomes.push(await run(part, seed, Number(values.minutes)));
+    outcomes.push(
+      await run(part, seed, values.all && part.isFinite ? Number.POSITIVE_INFINITY : Number(values.minutes)),
+    );
   }
   process.stdout.write('\n| part | seconds | done | wrong |\n|---|---|---|---|\n');
   for (const { part, seconds, done, problems } of outcomes) {
     process.stdout.write(`| ${part} | ${seconds} | ${done} | ${problems.length} |\n`);
   }
+  await leaveSurroundings();
   process.exit(outcomes.some(({ problems }) => problems.length > 0) ? 1 : 0);
 }
 

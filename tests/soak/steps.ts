@@ -94,6 +94,24 @@ export function allSteps(scenarios: readonly Scenario[]): Step[] {
   return steps;
 }
 
+/** How far scenarios go: a step beyond one that was not reached is none. */
+export class Reach {
+  readonly #ends = new Map<string, number>();
+
+  isBeyond(step: Step): boolean {
+    return step.n >= (this.#ends.get(keyOf(step)) ?? Number.POSITIVE_INFINITY);
+  }
+
+  note(step: Step, wasReached: boolean): void {
+    // The engine may have done its work before the kill came.
+    if (!wasReached && step.delayMs === 0) this.#ends.set(keyOf(step), step.n + beyond);
+  }
+}
+
+const keyOf = ({ scenario, victim, point }: Step) => `${scenario.name} ${victim} ${point}`;
+/** A step more or less is due to what else runs meanwhile. */
+const beyond = 2;
+
 /** One step among those that changes have. */
 export function randomStep(random: Random, scenarios: readonly Scenario[]): Step {
   const scenario = random.pick(scenarios);
