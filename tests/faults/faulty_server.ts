@@ -12,7 +12,7 @@ import { columnsInEngine } from './engine_columns.ts';
 import { FaultPlan } from './fault_plan.ts';
 import { faultyEngine } from './faulty_engine.ts';
 import { loading } from './loading.ts';
-import { type ClockedWorld, clockStartMs } from './scenario_parts.ts';
+import { type ClockedWorld, scheduleClock } from './scenario_parts.ts';
 import { surroundings } from './surroundings.ts';
 
 export class InjectedFault extends Error {
@@ -31,7 +31,7 @@ export class FaultyServer implements ClockedWorld {
   #services!: Services;
   #maintain!: () => Promise<void>;
   #engine: EngineWarehouse | undefined;
-  #clockMs = clockStartMs;
+  #clockMs = scheduleClock.ms;
 
   private constructor(dataDirectory: string) {
     this.dataDirectory = dataDirectory;

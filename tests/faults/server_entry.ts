@@ -9,7 +9,6 @@ import { readSettings } from '../../src/settings.ts';
 import { columnsInEngine } from './engine_columns.ts';
 import { type Fault, FaultPlan } from './fault_plan.ts';
 import { faultyEngine } from './faulty_engine.ts';
-import { clockStartMs } from './scenario_parts.ts';
 
 export type Order =
   | { readonly kind: 'arm'; readonly victim: 'server' | 'engine'; readonly fault: Fault; readonly delayMs: number }
@@ -32,7 +31,7 @@ let engine: EngineWarehouse | undefined;
 let services: Services | undefined;
 let maintain: (() => Promise<void>) | undefined;
 /** Of the schedules. A server that is started again goes on with it. */
-let clockMs = Number(process.env.FAULTS_CLOCK ?? clockStartMs);
+let clockMs = Number(process.env.FAULTS_CLOCK);
 
 const struckFile = process.env.FAULTS_STRUCK;
 

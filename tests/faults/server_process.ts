@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Api } from './api.ts';
 import { type Fault, FaultPlan } from './fault_plan.ts';
 import { loading } from './loading.ts';
-import type { ClockedWorld } from './scenario_parts.ts';
+import { type ClockedWorld, scheduleClock } from './scenario_parts.ts';
 import type { Order, Report } from './server_entry.ts';
 import { surroundings } from './surroundings.ts';
 
@@ -26,7 +26,7 @@ export class ServerProcess implements ClockedWorld {
   #orders = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
   #orderIds = 0;
   #exited: Promise<void> = Promise.resolve();
-  #clockMs: number | undefined;
+  #clockMs = scheduleClock.ms;
   /** Of what it asks outside: counted here, where that is. */
   readonly #outside = new FaultPlan((_fault, what) => {
     writeFileSync(this.#struckFile, what);
@@ -65,7 +65,7 @@ export class ServerProcess implements ClockedWorld {
       env: {
         ...process.env,
         FAULTS_STRUCK: this.#struckFile,
-        ...(this.#clockMs === undefined ? {} : { FAULTS_CLOCK: String(this.#clockMs) }),
+        FAULTS_CLOCK: String(this.#clockMs),
       },
     });
     closeSync(log);

@@ -5,12 +5,12 @@ import { type Answer, type Api, noAnswer, pathOf } from './api.ts';
 import { type TableState, uriOfPath, type World } from './expectation.ts';
 import { notes } from './loading.ts';
 import {
-  clockStartMs,
   databaseOf,
   makeTable,
   must,
   plainWith,
   type Scenario,
+  scheduleClock,
   tableOf,
   there,
 } from './scenario_parts.ts';
@@ -255,8 +255,6 @@ const ofUploads: Scenario[] = [
   },
 ];
 
-/** The clock of schedules, which goes on by a minute for each that is to run. */
-let scheduleNow = clockStartMs;
 const dueAt = new Map<string, number>();
 
 /** A schedule adds a row each time that it runs: once for each minute, whatever is killed. Its clock is the test's. */
@@ -271,11 +269,11 @@ export const ofSchedules: Scenario[] = [
     },
     act: async (world, id): Promise<Answer> => {
       if (!dueAt.has(id)) {
-        scheduleNow += minuteMs;
-        dueAt.set(id, Math.floor(scheduleNow / minuteMs) * minuteMs);
+        scheduleClock.ms += minuteMs;
+        dueAt.set(id, Math.floor(scheduleClock.ms / minuteMs) * minuteMs);
       }
       const due = dueAt.get(id) as number;
-      await world.setClock(scheduleNow).catch(() => {});
+      await world.setClock(scheduleClock.ms).catch(() => {});
       for (const deadline = Date.now() + scheduleMsMax; ; await pause(lookAgainMs)) {
         const { status, result } = await world.api.get(pathOf('schedules', `s ${id}`));
         if (status === 0) return noAnswer;

@@ -1,5 +1,6 @@
-// `npm run soak -- [--minutes 10] [--seed n] [--all] [--only part]`: kills (with `--all` at each step that there is), random commands, clients at once and random SQL for as long as is asked, then a
-// table of what was done and what was wrong. Each part is replayed by the seed it prints. Exits with 1 where anything was wrong.
+// `npm run soak -- [--minutes 10] [--seed n] [--all] [--only part]`: kills (with `--all` at each step that there is), random commands,
+// clients at once and random SQL for as long as is asked, then a table of what was done and what was wrong. Each part is replayed by the
+// seed it prints. Exits with 1 where anything was wrong.
 import { parseArgs } from 'node:util';
 import { Random } from '../faults/random.ts';
 import { scenarios } from '../faults/scenarios.ts';
