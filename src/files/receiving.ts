@@ -171,7 +171,9 @@ async function hashOf(file: FileHandle, bytes: number): Promise<Hash> {
   return hash;
 }
 
+export const isFullDisk = (error: unknown): boolean => fullDisk.has((error as NodeJS.ErrnoException).code ?? '');
+
 export function storageFailure(error: unknown): never {
-  if (!fullDisk.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  if (!isFullDisk(error)) throw error;
   throw new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause: error });
 }

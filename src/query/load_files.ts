@@ -7,6 +7,7 @@ import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import type { DataFormat } from '../engines/load.ts';
+import { isFullDisk } from '../files/receiving.ts';
 import type { FileStore, StoredFile } from '../files/file_store.ts';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
@@ -237,8 +238,7 @@ async function kept(body: Readable, path: string, bytesMax: number, signal: Abor
 function fetchFailure(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return cancelled();
   if (error instanceof Failure) return error;
-  const { code } = error as NodeJS.ErrnoException;
-  return code === 'ENOSPC' ? storageFull(error) : unavailable(error);
+  return isFullDisk(error) ? storageFull(error) : unavailable(error);
 }
 
 const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the load was cancelled; nothing was loaded');
@@ -266,7 +266,7 @@ function unpackFailure(error: unknown, signal: AbortSignal): unknown {
   if (error instanceof Failure) return error;
   if (signal.aborted) return cancelled();
   const { code = '' } = error as NodeJS.ErrnoException;
-  if (code === 'ENOSPC') return storageFull(error);
+  if (isFullDisk(error)) return storageFull(error);
   if (/^(?:Z_|ZSTD_|ERR_ZSTD|ERR_.*ZLIB)/.test(code))
     return new Failure('DATA_INVALID', 'the file is not compressed as was said, or it is cut off; nothing was loaded');
   return error;

@@ -3,6 +3,7 @@
 import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ResultColumn, StatementResult } from '../engines/engine.ts';
+import { storageFailure } from '../files/receiving.ts';
 import { Failure } from '../standard/failure.ts';
 
 interface Description {
@@ -35,6 +36,21 @@ export class ResultStore {
 
   /** Takes the result over (its file is moved). `durable`: it survives the machine, as what a task acknowledged must. */
   async save(
+    taskId: string,
+    result: StatementResult,
+    options: { readonly durable: boolean },
+  ): Promise<{ pageCount: number }> {
+    try {
+      return await this.#save(taskId, result, options);
+    } catch (error) {
+      // Half of it is of no use, and takes the room that there is too little of.
+      await this.remove(taskId);
+      if (result.rows.kind === 'file') await rm(result.rows.path, { force: true });
+      return storageFailure(error);
+    }
+  }
+
+  async #save(
     taskId: string,
     result: StatementResult,
     options: { readonly durable: boolean },

@@ -2,7 +2,7 @@
 // come back. Nothing is said here that the declarations do not say.
 import { type TObject, type TSchema, Type } from 'typebox';
 import { type Code, codes } from './codes.ts';
-import { type ApiVersion, type Category, type Endpoint, takesKey } from './endpoint.ts';
+import { type ApiVersion, type Category, changes, type Endpoint, takesKey } from './endpoint.ts';
 import { createBody, listKeyOf, parametersOf } from './parameters.ts';
 import { isIn } from './paths.ts';
 
@@ -143,6 +143,7 @@ const withoutBody: readonly Code[] = ['UNKNOWN_QUERY_PARAMETER', 'BODY_NOT_ALLOW
 export function codesOf(endpoint: Endpoint): Code[] {
   const all = new Set<Code>([...always, ...(endpoint.body ? withBody : withoutBody), ...endpoint.codes]);
   if (takesKey(endpoint)) for (const code of withKey) all.add(code);
+  if (changes(endpoint) || takesKey(endpoint)) all.add('STORAGE_FULL');
   if (parametersOf(endpoint).query) all.add('INVALID_PARAMETER');
   if (endpoint.verb === 'list') all.add('INVALID_PAGE_TOKEN');
   if (endpoint.bodyRequired) all.add('EMPTY_BODY');

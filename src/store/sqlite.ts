@@ -11,6 +11,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely';
+import { Failure } from '../standard/failure.ts';
 
 /** Called before every statement; a fault test throws from it. */
 export type Inject = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
@@ -22,10 +23,18 @@ const mmapBytesMax = 64 * 1024 * 1024;
 /** Statements kept prepared. Those with lists of variable length come and go; the oldest goes first. */
 const statementsMax = 500;
 const sqliteBusy = 5;
+const sqliteFull = 13;
 
 /** Thrown where another process has the file open. */
 export class StoreInUse extends Error {
   override name = 'StoreInUse';
+}
+
+/** The disk is full. What a transaction did before is void: unlike after other Failures, nothing more may be done in it. */
+export class StoreFull extends Failure {
+  constructor(cause: unknown) {
+    super('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
+  }
 }
 
 interface Prepared {
@@ -72,6 +81,14 @@ class SqliteFile {
 
   run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
     this.#inject?.({ sql, parameters });
+    try {
+      return this.#run(sql, parameters);
+    } catch (error) {
+      throw (error as { errcode?: number }).errcode === sqliteFull ? new StoreFull(error) : error;
+    }
+  }
+
+  #run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
     const { statement, returnsRows } = this.#prepare(sql);
     const values = parameters as readonly SQLInputValue[];
     if (returnsRows) {
@@ -80,6 +97,10 @@ class SqliteFile {
     }
     const { changes } = statement.run(...values);
     return { rows: [], numAffectedRows: BigInt(changes) };
+  }
+
+  get isInTransaction(): boolean {
+    return this.#database.isTransaction;
   }
 
   /** Whatever went wrong before, the next user finds no open transaction. */
@@ -117,7 +138,11 @@ class SqliteConnection implements DatabaseConnection {
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    if (this.holdsFile) return this.file.run(sql, parameters);
+    if (this.holdsFile) {
+      // Else each statement would now be for itself.
+      if (!this.file.isInTransaction) throw new Error('the transaction was rolled back already');
+      return this.file.run(sql, parameters);
+    }
     const wait = this.file.take();
     if (wait) await wait;
     try {
@@ -158,7 +183,8 @@ class SqliteDriver implements Driver {
   }
 
   async rollbackTransaction(): Promise<void> {
-    this.#file.run('rollback', []);
+    // Of some errors, such as a full disk, SQLite has rolled back itself.
+    if (this.#file.isInTransaction) this.#file.run('rollback', []);
   }
 
   async releaseConnection(connection: SqliteConnection): Promise<void> {

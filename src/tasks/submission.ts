@@ -3,6 +3,7 @@
 import type { Kysely, Transaction } from 'kysely';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
+import { StoreFull } from '../store/sqlite.ts';
 import type { Store } from '../store/store.ts';
 import { placeOf } from './line.ts';
 import { priorities, type TaskRequest } from './task.ts';
@@ -83,7 +84,7 @@ export class GroupedWrites<T> {
             const value = await write(tx);
             all.push(() => resolve(value));
           } catch (error) {
-            if (!(error instanceof Failure)) throw error;
+            if (!(error instanceof Failure) || error instanceof StoreFull) throw error;
             all.push(() => reject(error));
           }
         }

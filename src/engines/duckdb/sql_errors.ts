@@ -53,6 +53,9 @@ export const isAboutFiles = (message: string): boolean =>
 
 export const filesRefused = (): Failure => new Failure('SQL_NOT_SUPPORTED', 'files are not read or written by SQL');
 
+/** Of the operating system, where it is not the engine that writes. */
+const fullDisk: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
+
 /** The engine can no longer be trusted. */
 export class FatalEngineError extends Error {
   override name = 'FatalEngineError';
@@ -68,6 +71,7 @@ export interface ErrorPlace {
 /** Any error of a run → what to throw. Failures pass through. */
 export function failureOf(error: unknown, place: ErrorPlace): Error {
   if (!(error instanceof Error)) return new Error(String(error));
+  if (fullDisk.has((error as NodeJS.ErrnoException).code ?? '')) return storageFull(error);
   if (error instanceof Failure || !/^[A-Z][A-Za-z ]* Error: |^INTERRUPT/.test(error.message)) return error;
   const { message } = error;
   if (isAboutFiles(message)) return filesRefused();
@@ -81,7 +85,7 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
   }
   if (/^IO Error/.test(message)) {
     return /no space left/i.test(message)
-      ? new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause: error })
+      ? storageFull(error)
       : new Failure('WAREHOUSE_FAILED', 'the engine could not read or write its files', {}, { cause: error });
   }
   if (/^Constraint Error/.test(message))
@@ -96,6 +100,8 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
   }
   return sqlInvalid(message, place.sql, offsetOf(message, place));
 }
+
+const storageFull = (cause: Error) => new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
 
 /** The engine's `LINE n:` and caret, as an offset into the user's text. */
 function offsetOf(message: string, { sql, linesAbove }: ErrorPlace): number | undefined {
