@@ -25,7 +25,13 @@ export class SmallDisk {
   static async start(megabytes: number, flags: readonly string[]): Promise<SmallDisk> {
     const at = await mkdtemp(join(tmpdir(), 'tabularium-disk-'));
     const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-    const own = ['--port=0', `--data-dir=${at}`, `--log-level=${process.env.FAULTS_LOG ?? 'fatal'}`, '--warehouse-threads=2', ...flags];
+    const own = [
+      '--port=0',
+      `--data-dir=${at}`,
+      `--log-level=${process.env.FAULTS_LOG ?? 'fatal'}`,
+      '--warehouse-threads=2',
+      ...flags,
+    ];
     const mount = `mount -t tmpfs -o size=${megabytes}m tmpfs "$0" && exec "$@"`;
     const child = spawn(
       'unshare',
@@ -86,7 +92,9 @@ export class SmallDisk {
   filesIn(name: string): Record<string, number> {
     const at = join(this.directory, name);
     if (!existsSync(at)) return {};
-    const all = readdirSync(at, { recursive: true, encoding: 'utf8' }).filter((file) => statSync(join(at, file)).isFile());
+    const all = readdirSync(at, { recursive: true, encoding: 'utf8' }).filter((file) =>
+      statSync(join(at, file)).isFile(),
+    );
     return Object.fromEntries(all.map((file) => [file, statSync(join(at, file)).size]));
   }
 

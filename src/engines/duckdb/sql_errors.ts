@@ -83,11 +83,10 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
       ? new Failure('SPILL_LIMIT_EXCEEDED', 'the statement needs more temporary disk than the warehouse allows')
       : new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows');
   }
-  if (/^IO Error/.test(message)) {
-    return /no space left/i.test(message)
-      ? storageFull(error)
-      : new Failure('WAREHOUSE_FAILED', 'the engine could not read or write its files', {}, { cause: error });
-  }
+  // A commit that finds no room says so as an error of the transaction.
+  if (/^(?:IO|TransactionContext) Error.*no space left/is.test(message)) return storageFull(error);
+  if (/^IO Error/.test(message))
+    return new Failure('WAREHOUSE_FAILED', 'the engine could not read or write its files', {}, { cause: error });
   if (/^Constraint Error/.test(message))
     return new Failure('CONSTRAINT_VIOLATED', cleaned(message), { engineMessage: cleaned(message) });
   if (/^TransactionContext Error/.test(message)) {

@@ -1,0 +1,176 @@
+// A disk that is full, for real: whatever is under way says so or waits, the tables are as they were, the server goes on, nothing is
+// left over; and once there is room again, all of it works.
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type RawReply, uri } from '../server.ts';
+import { SmallDisk } from './small_disk.ts';
+import { leaveSurroundings, reaching, surroundings } from './surroundings.ts';
+
+const skip = process.platform !== 'linux' && 'mount namespaces are Linux’s';
+const diskMegabytes = 200;
+/** Enough for the store to go on, too little for what is asked. */
+const leftBytes = 1_500_000;
+const manyRows = 250_000;
+const made = `SELECT range AS id, md5(range::VARCHAR) || md5((range + 1)::VARCHAR) AS v FROM range(${manyRows})`;
+const taskMsMax = 30_000;
+
+let disk: SmallDisk;
+let sources: string;
+const path = uri`/databases/${'d'}`;
+const table = `${path}/tables/t`;
+
+interface Told {
+  readonly status: number;
+  readonly code: string;
+  readonly result: Readonly<Record<string, unknown>>;
+}
+
+const told = ({ status, text }: RawReply): Told => ({ status, ...(JSON.parse(text) as Omit<Told, 'status'>) });
+const send = async (method: string, to: string, body?: unknown, headers = {}): Promise<Told> =>
+  told(await disk.server.send(method, to, { ...(body === undefined ? {} : { body }), headers }));
+
+before(async () => {
+  if (skip) return;
+  sources = await mkdtemp(join(tmpdir(), 'tabularium-sources-'));
+  const lines = Array.from({ length: 250_000 }, (_, i) => `${i},${Math.imul(i, 2654435761).toString(36).repeat(5)}\n`);
+  await writeFile(join(sources, 'large.csv'), `id,v\n${lines.join('')}`);
+  disk = await SmallDisk.start(diskMegabytes, [`--load-directories=${sources}`, ...reaching]);
+  const columns = [
+    { name: 'id', type: 'BIGINT' },
+    { name: 'v', type: 'STRING' },
+  ];
+  await disk.server.put(path);
+  (await disk.server.post(`${path}/tables`, { name: 't', columns })).is(201);
+  (await disk.server.query('d', "INSERT INTO t SELECT range, 'x' FROM range(1000)")).is(200);
+});
+after(async () => {
+  await disk?.server.close();
+  await leaveSurroundings();
+  if (sources !== undefined) await rm(sources, { recursive: true });
+});
+
+const rowsOf = async (name: string) => (await disk.server.rows('d', `SELECT count(*) FROM ${name}`))[0]?.[0];
+
+interface Case {
+  readonly name: string;
+  readonly ask: () => Promise<Told>;
+  /** Once there is room: asked again, it has done this. */
+  readonly done: (answer: Told) => Promise<void>;
+}
+
+const rowsAre = (name: string, count: number) => async () => assert.equal(await rowsOf(name), count);
+let uploadLink = '';
+
+const cases: readonly Case[] = [
+  {
+    name: 'a load',
+    ask: () => send('POST', `${table}/load`, { source: { path: join(sources, 'large.csv') } }),
+    done: rowsAre('t', 251_000),
+  },
+  {
+    name: 'rows of a query',
+    ask: () => send('POST', `${table}/insert_select`, { sql: made }),
+    done: rowsAre('t', 251_000 + manyRows),
+  },
+  {
+    name: 'a table made with its rows',
+    ask: () => send('POST', `${path}/tables`, { name: 'made', asSelect: { sql: made } }),
+    done: rowsAre('made', manyRows),
+  },
+  {
+    name: 'a result of many pages',
+    ask: () => send('POST', `${path}/query`, { sql: made, waitSeconds: 0 }),
+    done: async ({ result }) => assert.ok(((result.result as { pageCount: number }).pageCount ?? 0) > 1),
+  },
+  {
+    name: 'an export',
+    ask: async () =>
+      send('POST', `${path}/export`, {
+        sql: made,
+        format: 'csv',
+        to: { s3: { ...(await surroundings()).place, prefix: 'full' } },
+      }),
+    done: async ({ result }) => assert.equal((result.result as { rowCount: number }).rowCount, manyRows),
+  },
+  {
+    name: 'an upload',
+    ask: async () => {
+      if (uploadLink === '') {
+        const upload = await send('POST', '/api/v2/uploads', { name: 'a.csv' });
+        if (upload.status !== 201) return upload;
+        uploadLink = String(upload.result.link);
+      }
+      return send('PUT', uploadLink, 'x'.repeat(8_000_000), { 'content-type': undefined });
+    },
+    done: async ({ result }) => assert.equal(result.receivedBytes, 8_000_000),
+  },
+];
+
+/** What came of it: at once, or by its task once that has ended or waits to be tried again. */
+async function outcome(asked: Told): Promise<Told> {
+  if (asked.status !== 202) return asked;
+  for (const deadline = Date.now() + taskMsMax; ; ) {
+    const task = await send('GET', `${asked.result.uri}?waitSeconds=1`);
+    const { endedAt, progressText } = task.result;
+    if (endedAt !== null || String(progressText).includes('the disk of the service is full')) return task;
+    // Its end cannot be written: it is tried until it can.
+    if (disk.freeBytes === 0) return task;
+    assert.ok(Date.now() < deadline, JSON.stringify(task));
+  }
+}
+
+for (const { name, ask, done } of cases) {
+  test(`${name} on a disk that is full, and when it is not any more`, { skip, timeout: 120_000 }, async () => {
+    const before = await rowsOf('t');
+    await disk.fill(leftBytes);
+    const asked = await ask();
+    const failed = await outcome(asked);
+    const { state, error } = failed.result as { state?: string; error?: { code: string } | null };
+    const said = asked.status === 202 ? (error?.code ?? state) : failed.code;
+    assert.match(String(said), /^(?:STORAGE_FULL|pending|running)$/, JSON.stringify(failed).slice(0, 500));
+    await disk.free();
+    if (asked.status === 202) {
+      await send('POST', `${asked.result.uri}/cancel`, {});
+      const ended = await send('GET', `${asked.result.uri}?waitSeconds=20`);
+      assert.equal(ended.result.state, state === 'failed' ? 'failed' : 'cancelled', JSON.stringify(ended));
+    }
+    assert.equal(await rowsOf('t'), before);
+    const again = await ask();
+    const answer = again.status === 202 ? await send('GET', `${again.result.uri}?waitSeconds=30`) : again;
+    assert.ok([200, 201].includes(answer.status), JSON.stringify(answer));
+    if (again.status === 202) assert.equal(answer.result.state, 'succeeded', JSON.stringify(answer).slice(0, 500));
+    await done(answer);
+  });
+}
+
+test('not a byte is left: the server goes on, refuses what it cannot keep, and takes it when it can', {
+  skip,
+}, async () => {
+  await disk.fill(0);
+  for (const [method, to, body] of [
+    ['POST', '/api/v2/databases', { name: 'none' }],
+    ['POST', '/api/v2/uploads', { name: 'b.csv' }],
+    ['POST', `${table}/rows`, { rows: [[1, 'x'.repeat(100_000)]] }],
+    ['POST', `${path}/query`, { sql: 'SELECT 1', waitSeconds: 0 }],
+  ] as const)
+    assert.equal((await send(method, to, body)).code, 'STORAGE_FULL', to);
+  assert.equal((await send('GET', table)).status, 200);
+  await disk.free();
+  (await disk.server.post('/api/v2/databases', { name: 'none' })).is(201);
+  (await disk.server.post(`${table}/rows`, { rows: [[1, 'x']] })).is(201);
+});
+
+test('nothing is left over', { skip }, async () => {
+  const tasks = (await disk.server.get('/api/v2/tasks?pageSize=100')).at<{ taskId: string; state: string }[]>('tasks');
+  assert.deepEqual(
+    tasks.filter(({ state }) => !['succeeded', 'failed', 'cancelled'].includes(state)),
+    [],
+  );
+  assert.deepEqual(Object.keys(disk.filesIn('spool')), []);
+  for (const name of Object.keys(disk.filesIn('results')))
+    assert.equal(tasks.find(({ taskId }) => name.startsWith(taskId))?.state, 'succeeded', name);
+  assert.equal(Object.keys(disk.filesIn('files')).length, 1);
+});
