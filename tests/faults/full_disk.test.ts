@@ -77,7 +77,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a table made with its rows',
-    ask: () => send('POST', `${path}/tables`, { name: 'made', asSelect: { sql: made } }),
+    ask: () => send('POST', `${path}/tables`, { name: 'made', asSelect: { sql: made, waitSeconds: 1 } }),
     done: rowsAre('made', manyRows),
   },
   {
