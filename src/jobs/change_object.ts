@@ -11,6 +11,9 @@ export function changeKinds(catalog: () => Catalog): TaskKind[] {
       const { name, version } = await catalog().runIntent(task.taskId, { signal, progress });
       return { name, version };
     },
-    abandoned: (task) => catalog().settleTask(task.taskId),
+    // Also where it ran out of attempts: its names are free at once.
+    ended: async (task) => {
+      if (task.state !== 'succeeded') await catalog().settleTask(task.taskId);
+    },
   }));
 }

@@ -55,6 +55,9 @@ export function createFilledTableKind(parts: {
       }
       return { name: object.name, rowCount };
     },
-    abandoned: (task) => parts.catalog().settleTask(task.taskId),
+    // Also where it ran out of attempts: its names are free at once.
+    ended: async (task) => {
+      if (task.state !== 'succeeded') await parts.catalog().settleTask(task.taskId);
+    },
   };
 }

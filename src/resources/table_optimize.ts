@@ -30,9 +30,8 @@ export const optimizeTable = (pathOf: (path: PathParameters) => ReturnType<typeo
         target: uriOf(version, pathOf(path)),
         request: { objectId: table.id },
         ...options,
+        toTell: { actor, objectId: table.id },
       });
-      context.audit.note(actor, { outcome: '0', objectId: table.id, details: { taskId: task.taskId } });
-      actor.told = true;
       return accepted(task, context);
     },
   });

@@ -11,6 +11,8 @@ import { ending, moveTask, readTask, type TaskRow } from './task_rows.ts';
 
 /** Of so many that begin, one is the one that waits longest, whatever its priority. */
 export const longestWaitingEvery = 8;
+/** No pause is longer: one that is was worked out from a clock that has been set back since, and is over. */
+export const pauseBelievedMsMax = 3_600_000;
 /** How many are put into the line, or told of an end, in one transaction. */
 const batchMax = 100;
 
@@ -119,13 +121,14 @@ export class Line {
   async resume(): Promise<void> {
     for (let more = true; more; ) {
       const now = this.#clock();
-      if (((await this.nextDueAt()) ?? Number.POSITIVE_INFINITY) > now) return;
+      const at = await this.nextDueAt();
+      if (at === undefined || isAhead(at, now)) return;
       more = await this.#store.transaction(async (tx) => {
         const due = await tx
           .selectFrom('tasks')
           .select(['task_id', 'owner', 'priority'])
           .where(paused)
-          .where('not_before', '<=', now)
+          .where((e) => e.or([e('not_before', '<=', now), e('not_before', '>', now + pauseBelievedMsMax)]))
           .orderBy('not_before')
           .limit(batchMax)
           .execute();
@@ -181,6 +184,8 @@ async function enter(tx: Transaction<Schema>, row: Standing & Pick<TaskRow, 'tas
   const place = await placeOf(tx, row);
   await tx.updateTable('tasks').set({ place }).where('task_id', '=', row.task_id).execute();
 }
+
+const isAhead = (at: number, now: number): boolean => at > now && at <= now + pauseBelievedMsMax;
 
 function dependencyFailed(taskId: string, state: string): TaskError {
   const message = `The task that it comes after has not succeeded: ${taskId} is ${state}.`;

@@ -134,9 +134,9 @@ export class Notices {
     for (const row of rows) {
       if (this.#sending.has(row.task_id)) continue;
       const at = row.notify_at as number;
-      if (at > now) return Math.min(lookEveryMs, at - now);
+      if (isAhead(at, now)) return Math.min(lookEveryMs, at - now);
       const silentUntil = this.#silent.get(stateOf(row).host) ?? 0;
-      if (silentUntil > now) {
+      if (isAhead(silentUntil, now)) {
         await this.#put(row, silentUntil);
         this.#lookAgain = true;
       } else if (this.#sending.size < atOnceMax) {
@@ -225,6 +225,9 @@ export class Notices {
       .execute();
   }
 }
+
+/** What is further ahead than any pause was worked out from a clock that has been set back since. */
+const isAhead = (at: number, now: number): boolean => at > now && at <= now + retryPauseMsMax;
 
 function stateOf(row: Row): NoticeState {
   return JSON.parse(row.notify as string) as NoticeState;

@@ -48,11 +48,15 @@ function decide(
     return { kind: 'failed', error: taskError(error), ...(error instanceof Failure ? {} : { fault: error }) };
   }
   if (task.attempt >= kind.attemptsMax) return { kind: 'failed', error: exhausted(task.attempt, error), fault: error };
-  const wanted =
-    error instanceof RetryableError ? error.retryAfterMs : ((error as Failure).retryAfterSeconds ?? 0) * 1000;
+  const wanted = error instanceof RetryableError ? error.retryAfterMs : wantedBy(error as Failure) * 1000;
   const longest = Math.min(retryPauseMsMax, pauseMs * 2 ** (task.attempt - 1));
   const backOff = Math.max((longest * (1 + chance)) / 2, (wanted ?? 0) * (1 + wantedStretch * chance));
   return { kind: 'again', pauseMs: Math.ceil(backOff), counts: true, why: taskError(error).message };
+}
+
+/** A full disk is not emptied in the seconds that attempts take otherwise. */
+function wantedBy({ code, retryAfterSeconds }: Failure): number {
+  return retryAfterSeconds ?? (code === 'STORAGE_FULL' ? (codes[code].retryAfterSeconds ?? 0) : 0);
 }
 
 /** What becomes of a task whose process stops under it in good order. */

@@ -1,5 +1,5 @@
 // What a task is, to those who submit, run and show them. The queue and the runner are tasks.ts.
-import type { Guard, Principal } from '../model/principal.ts';
+import type { Actor, Guard, Principal } from '../model/principal.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
@@ -93,6 +93,8 @@ export interface TaskRequest {
   readonly type: string;
   readonly principal: Principal;
   readonly guard?: Guard | undefined;
+  /** Whose line of the audit trail tells of the submission, and of which object; left out where others tell of it. */
+  readonly toTell?: { readonly actor: Actor; readonly objectId: string } | undefined;
   /** URI of the object. */
   readonly target: string;
   readonly request: unknown;

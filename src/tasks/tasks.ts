@@ -107,6 +107,9 @@ export class Tasks {
       await this.#requireRoom?.(on, request.principal.id);
       const row = await this.#told(on, request, await insertTask(on, request, this.#clock()));
       await this.#trail.mark(on, request.guard, row.task_id);
+      const { toTell } = request;
+      const details = { taskId: row.task_id };
+      if (toTell) await this.#trail.append(on, toTell.actor, { outcome: '0', objectId: toTell.objectId, details });
       return row;
     };
     if (tx) return taskRecord(await write(tx));

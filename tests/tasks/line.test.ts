@@ -311,3 +311,31 @@ test('ten thousand wait: each look goes by an index, and memory keeps none of th
     assert.doesNotMatch(text, /TEMP B-TREE/, text);
   }
 });
+
+test('clocks that jump: a pause is over when it should be, or after a clock was set back', async () => {
+  const hour = 3_600_000;
+  for (const [jump, attempts] of [
+    [2 * hour, 2],
+    [-2 * hour, 2],
+    [-1000, 1],
+  ] as const) {
+    let now = Date.parse('2026-03-01T12:00:00Z');
+    let begun = 0;
+    const { tasks, close } = await prepared(
+      async () => {
+        if (++begun === 1) throw new RetryableError('later', { retryAfterMs: 60_000 });
+      },
+      { clock: () => now },
+    );
+    await tasks.start();
+    const task = await tasks.submit(work());
+    while ((await tasks.get(task.taskId))?.progressText !== 'attempt 1: later')
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    now += jump;
+    const other = await tasks.submit(work());
+    await tasks.wait(other.taskId, 5000);
+    const record = await tasks.wait(task.taskId, attempts > 1 ? 5000 : 50);
+    assert.deepEqual([record?.state, begun - 1], [attempts > 1 ? 'succeeded' : 'pending', attempts], `${jump} ms`);
+    await close();
+  }
+});
