@@ -1,0 +1,130 @@
+// What the end, or the beginning, of a task once left behind: the name of a table that was to be made with its rows, taken for a minute
+// after the task had run out of attempts; a task of `optimize` without its line in the audit trail; a load that was in, and failed
+// because its source was gone when a crash had it run again; half of a result that no task answers with.
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { EngineWarehouse } from '../../src/engines/engine.ts';
+import { startServer } from '../../src/main.ts';
+import { readSettings } from '../../src/settings.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { TestServer } from '../server.ts';
+import { until } from '../tasks/receiver.ts';
+
+let directory: string;
+let sources: string;
+let server: TestServer;
+let struck: ((sql: string) => void) | undefined;
+/** Of calls of the engine: after they were made, by their names. */
+let afterCall: ((name: string) => Promise<void> | void) | undefined;
+
+const table = '/api/v2/databases/d/tables/t';
+
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tabularium-ends-'));
+  sources = join(directory, 'sources');
+  await mkdir(sources);
+  const flags = ['--data-dir', join(directory, 'data'), '--port', '0', '--log-level', 'silent'];
+  const more = ['--warehouse-threads', '2', '--page-bytes-max', '65536', '--load-directories', sources];
+  const running = await startServer(readSettings([...flags, ...more], {}), {
+    injectStore: ({ sql }) => struck?.(sql),
+    wrapEngine: (engine) => ({
+      name: engine.name,
+      limits: engine.limits,
+      reservedName: (category, name) => engine.reservedName(category, name),
+      keyable: (type) => engine.keyable(type),
+      open: (options) => watched(engine.open(options)),
+    }),
+    taskRetryPauseMs: 2,
+  });
+  server = new TestServer(running, () => running.close());
+  (await server.put('/api/v2/databases/d')).is(201);
+  const columns = [{ name: 'id', type: 'BIGINT' }];
+  (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
+});
+after(async () => {
+  await server.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+function watched(warehouse: EngineWarehouse): EngineWarehouse {
+  return new Proxy(warehouse, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key, target);
+      if (typeof value !== 'function') return value;
+      const call = value.bind(target) as (...given: unknown[]) => unknown;
+      if (!['execute', 'load'].includes(String(key))) return call;
+      return async (...given: unknown[]) => {
+        const answer = await call(...given);
+        await afterCall?.(String(key));
+        return answer;
+      };
+    },
+  });
+}
+
+test('a table made with its rows: out of attempts, its name is free', async () => {
+  afterCall = () => {
+    throw new Failure('WAREHOUSE_FAILED', 'injected');
+  };
+  const body = { name: 'made', asSelect: { sql: 'SELECT 1 AS a', waitSeconds: 0 } };
+  const task = await server.ended(await server.post('/api/v2/databases/d/tables', body));
+  afterCall = undefined;
+  assert.equal(task.at('error', 'code'), 'TASK_ATTEMPTS_EXHAUSTED', task.text);
+  const columns = [{ name: 'b', type: 'STRING' }];
+  (await server.post('/api/v2/databases/d/tables', { name: 'made', columns })).is(201);
+});
+
+test('optimize: no task without its line in the trail', async () => {
+  struck = (sql) => {
+    if (sql.startsWith('insert into "audit_events"')) throw new Error('injected');
+  };
+  const answer = await server.send('POST', `${table}/optimize`, { body: {} });
+  struck = undefined;
+  assert.equal(answer.status, 500, answer.text);
+  const tasks = async () =>
+    (await server.get('/api/v2/tasks')).at<{ type: string }[]>('tasks').filter(({ type }) => type === 'optimize_table');
+  assert.equal((await tasks()).length, 0);
+  await server.ended(await server.post(`${table}/optimize`));
+  const lines = (await server.post('/api/v2/audit_events/search', { action: 'tables.optimize' })).is(200);
+  assert.equal(lines.at<{ outcome: string }[]>('auditEvents').filter(({ outcome }) => outcome === '0').length, 1);
+});
+
+test('a load that is in is not asked for its file again', async () => {
+  for (const errorsMax of [0, 1]) {
+    const file = join(sources, `once${errorsMax}.csv`);
+    await writeFile(file, 'id\n1\n2\n');
+    const before = await server.rows('d', 'SELECT count(*) FROM t');
+    let loads = 0;
+    afterCall = async (name) => {
+      if (name !== 'load' || ++loads > 1) return;
+      await rm(file);
+      throw new Failure('WAREHOUSE_FAILED', 'injected');
+    };
+    const task = await server.ended(await server.post(`${table}/load`, { source: { path: file }, errorsMax }));
+    afterCall = undefined;
+    assert.equal(task.at('state'), 'succeeded', task.text);
+    assert.partialDeepStrictEqual(task.at('result'), {
+      rowsLoaded: 2,
+      rowsRejected: errorsMax === 0 ? 0 : null,
+      bytes: null,
+    });
+    assert.deepEqual(await server.rows('d', 'SELECT count(*) FROM t'), [[Number(before[0]?.[0]) + 2]]);
+  }
+});
+
+test('a result that gets no task is not kept', async () => {
+  struck = (sql) => {
+    if (sql.startsWith('insert into "tasks"')) throw new Error('injected');
+  };
+  const sql = "SELECT range, repeat('x', 30) FROM range(10000)";
+  const answer = await server.send('POST', '/api/v2/databases/d/query', { body: { sql } });
+  struck = undefined;
+  assert.equal(answer.status, 500, answer.text);
+  const results = join(server.dataDirectory, 'results');
+  await until('the result is gone', async () => (await readdir(results)).length === 0);
+  (await server.query('d', sql)).is(200);
+  assert.ok((await readdir(results)).length > 0);
+});
