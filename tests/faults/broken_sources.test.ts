@@ -1,0 +1,159 @@
+// Sources that break while a load fetches them, by URL and from an object store: what passes is tried again and loaded once, whole;
+// what does not fails with its reason, and the table is as it was. And callers that go away while they send or fetch a file.
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { createServer, request, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { startServer } from '../../src/main.ts';
+import { readSettings } from '../../src/settings.ts';
+import { TestServer } from '../server.ts';
+import { until } from '../tasks/receiver.ts';
+import { leaveSurroundings, reaching, sourceKey, surroundings } from './surroundings.ts';
+
+const good = 'id,v\n1,one\n2,two\n';
+const table = '/api/v2/databases/d/tables/t';
+/** What the next requests to the web are answered with; the last one stays. */
+let answers: ((response: ServerResponse) => void)[] = [];
+let asked = 0;
+let web: Server;
+let url: string;
+let server: TestServer;
+let dataDir: string;
+
+before(async () => {
+  web = createServer((_request, response) => {
+    asked++;
+    const answer = answers.length > 1 ? answers.shift() : answers[0];
+    answer?.(response);
+  });
+  await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
+  url = `http://127.0.0.1:${(web.address() as AddressInfo).port}/people.csv`;
+  dataDir = await mkdtemp(join(tmpdir(), 'tabularium-sources-'));
+  const flags = ['--data-dir', dataDir, '--port', '0', '--log-level', 'silent', '--warehouse-threads', '2'];
+  const running = await startServer(readSettings([...flags, ...reaching, '--load-fetch-seconds', '1'], {}), {
+    taskRetryPauseMs: 2,
+  });
+  server = new TestServer(running, () => running.close());
+  (await server.put('/api/v2/databases/d')).is(201);
+  const columns = [
+    { name: 'id', type: 'BIGINT' },
+    { name: 'v', type: 'STRING' },
+  ];
+  (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
+});
+after(async () => {
+  await server.close();
+  await leaveSurroundings();
+  web.closeAllConnections();
+  await new Promise((resolve) => web.close(resolve));
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const whole = (response: ServerResponse) => void response.end(good);
+const refused = (status: number) => (response: ServerResponse) => void response.writeHead(status).end();
+const cutOff = (response: ServerResponse) => {
+  response.writeHead(200, { 'content-length': good.length });
+  response.write(good.slice(0, 10), () => response.destroy());
+};
+/** Without a length, a body that is cut off shows by its chunks alone. */
+const cutOffInChunks = (response: ServerResponse) => {
+  response.write('id,v\n9,nine\n', () => response.destroy());
+};
+const other = (response: ServerResponse) => {
+  response.writeHead(200, { 'content-length': 1000, etag: '"other"' });
+  response.write('id,v\n7,seven\n', () => response.destroy());
+};
+const stalled = (response: ServerResponse) => void response.write('id,v\n');
+
+const rows = () => server.rows('d', 'SELECT id, v FROM t ORDER BY id');
+const spooled = async () => (await readdir(join(dataDir, 'spool', 'loads')).catch(() => [])).length;
+
+async function load(source: object, next: typeof answers, more: object = {}) {
+  await server.post(`${table}/truncate`);
+  answers = [...next];
+  asked = 0;
+  return server.ended(await server.post(`${table}/load`, { source, ...more }));
+}
+
+for (const [name, first] of Object.entries({
+  'is cut off': cutOff,
+  'is cut off without a length': cutOffInChunks,
+  'is another one each time': other,
+  'is not there for a while': refused(503),
+  'has too many callers': refused(429),
+  stalls: stalled,
+})) {
+  test(`a source that ${name}, then comes whole`, async () => {
+    const task = await load({ url }, [first, first, whole]);
+    assert.equal(task.at('state'), 'succeeded', task.text);
+    assert.equal(asked, 3);
+    assert.equal(task.at('attempt'), 3);
+    const expected = [
+      [1, 'one'],
+      [2, 'two'],
+    ];
+    assert.deepEqual(await rows(), expected);
+    assert.equal(await spooled(), 0);
+  });
+
+  test(`a source that ${name} to the end`, async () => {
+    const task = await load({ url }, [first]);
+    assert.equal(task.at('state'), 'failed', task.text);
+    assert.equal(task.at('error', 'code'), 'TASK_ATTEMPTS_EXHAUSTED', task.text);
+    assert.deepEqual(await rows(), []);
+    assert.equal(await spooled(), 0);
+  });
+}
+
+test('a source that is gone for good is asked once', async () => {
+  const task = await load({ url }, [refused(410)]);
+  assert.equal(task.at('error', 'code'), 'REMOTE_REFUSED', task.text);
+  assert.equal(asked, 1);
+});
+
+test('an object store that fails for a while, and one that does not come back', async () => {
+  const outside = await surroundings();
+  const source = { s3: { ...outside.place, key: sourceKey } };
+  let failures = 4;
+  outside.hit = () => {
+    if (failures-- > 0) throw new Error('injected');
+  };
+  const columns = [{ name: 'id' }, { name: 'v', source: 'note' }];
+  const late = await load(source, [], { columns });
+  assert.equal(late.at('state'), 'succeeded', late.text);
+  assert.equal((await rows()).length, 2);
+  failures = Number.POSITIVE_INFINITY;
+  const never = await load(source, [], { columns });
+  assert.equal(never.at('error', 'code'), 'TASK_ATTEMPTS_EXHAUSTED', never.text);
+  outside.hit = () => {};
+  assert.equal(await spooled(), 0);
+});
+
+test('a caller that goes away in the middle of an upload goes on from there, and may go away in a download', async () => {
+  const bytes = 6_000_000;
+  const upload = (await server.post('/api/v2/uploads', { name: 'a.csv', bytes })).is(201);
+  const link = upload.at<string>('link');
+  const sending = request(`${server.url}${link}`, { method: 'PUT', headers: { 'content-length': bytes } });
+  sending.on('error', () => undefined);
+  sending.write('x'.repeat(bytes / 2), () => sending.destroy());
+  const received = async () => (await server.get(upload.at('uri'))).at<number>('receivedBytes');
+  await until('what came is settled', async () => (await received()) > 0);
+  const offset = await received();
+  const rest = await server.send('PUT', link, {
+    body: 'x'.repeat(bytes - offset),
+    headers: { 'content-type': undefined, 'content-range': `bytes ${offset}-${bytes - 1}/${bytes}` },
+  });
+  assert.equal(rest.status, 200, rest.text);
+  const ready = (await server.get(upload.at('uri'))).is(200, '0', { state: 'ready', receivedBytes: bytes });
+  const fetching = request(`${server.url}${ready.at('link')}`, (response) => {
+    response.once('data', () => response.destroy());
+  });
+  fetching.on('error', () => undefined);
+  fetching.end();
+  await new Promise((resolve) => fetching.once('close', resolve));
+  const again = await server.send('GET', ready.at('link'), { headers: { range: 'bytes=0-9' } });
+  assert.equal(again.text, 'xxxxxxxxxx');
+});
