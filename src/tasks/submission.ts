@@ -61,16 +61,20 @@ export class GroupedWrites<T> {
   write(write: Waiting<T>['write']): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ write, resolve, reject });
-      if (!this.#writing) void this.#writeAll();
+      if (this.#writing) return;
+      this.#writing = true;
+      // The store answers without giving way to anything else. What arrived with this one, or while the disk was flushed for the
+      // ones before, is read from its sockets first, and comes along.
+      setImmediate(() => void this.#writeAll());
     });
   }
 
   async #writeAll(): Promise<void> {
-    this.#writing = true;
     while (this.#waiting.length > 0) {
       const group = this.#waiting.slice(0, groupMax);
       this.#waiting = this.#waiting.slice(group.length);
       await this.#writeGroup(group);
+      if (this.#waiting.length > 0) await new Promise((resolve) => setImmediate(resolve));
     }
     this.#writing = false;
   }
