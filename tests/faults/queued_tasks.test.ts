@@ -1,0 +1,144 @@
+// Very many tasks in the line of a real server (600; as many as QUEUED_TASKS says): those that arrive together are one commit, nobody
+// starves between principals and priorities, a task is cancelled in each state, and memory does not grow with them.
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { startServer } from '../../src/main.ts';
+import { readSettings } from '../../src/settings.ts';
+import { newPerson } from '../access/people.ts';
+import { type Reply, TestServer } from '../server.ts';
+import { until } from '../tasks/receiver.ts';
+
+const many = Number(process.env.QUEUED_TASKS ?? 600);
+const atOnce = 16;
+const perTaskBytesMax = 10_000;
+const query = '/api/v2/catalogs/default/query';
+const endless = 'SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b';
+const given = [
+  ['read', '/catalogs/default'],
+  ['use', '/warehouses/default'],
+] as const;
+const drainMsMax = 30_000 + many * 20;
+
+let dataDir: string;
+let server: TestServer;
+let commits = 0;
+
+before(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'tabularium-queued-'));
+  const flags = ['--data-dir', dataDir, '--port', '0', '--log-level', 'silent', '--warehouse-threads', '2'];
+  const more = ['--task-runners-max', '1', '--principal-tasks-max', '0', '--load-hosts', '127.0.0.1'];
+  const running = await startServer(readSettings([...flags, ...more], {}), {
+    injectStore: ({ sql }) => {
+      if (sql === 'commit') commits++;
+    },
+    taskRetryPauseMs: 60_000,
+  });
+  server = new TestServer(running, () => running.close());
+});
+after(async () => {
+  await server.close();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+type Caller = Pick<TestServer, 'post'>;
+
+const submit = async (caller: Caller, sql: string, more: object = {}): Promise<Reply> =>
+  (await caller.post(query, { sql, waitSeconds: 0, ...more })).is(202);
+const stateOf = async (task: Reply) => (await server.get(task.at('uri'))).at<string>('state');
+const cancel = async (task: Reply) => (await server.post(`${task.at('uri')}/cancel`)).is(200);
+
+/** The one runner is busy until the answer is cancelled. */
+async function busy(): Promise<Reply> {
+  const blocker = await submit(server, endless, { priority: 'high' });
+  await until('it runs', async () => (await stateOf(blocker)) === 'running');
+  return blocker;
+}
+
+async function inParallel(count: number, work: (i: number) => Promise<unknown>): Promise<void> {
+  let next = 0;
+  const worker = async () => {
+    while (next < count) await work(next++);
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+}
+
+/** When each has ended: the last one is waited for, so that looking does not keep them from running. */
+async function endsOf(all: readonly string[]): Promise<Map<string, number>> {
+  const ended = new Map<string, number>();
+  for (const taskId of all.toReversed()) {
+    const deadline = Date.now() + drainMsMax;
+    for (let token = ''; !ended.has(taskId); ) {
+      const last = await server.get(`/api/v2/tasks/${taskId}?waitSeconds=30`);
+      assert.ok(last.at('endedAt') !== null || Date.now() < deadline, last.text);
+      if (last.at('endedAt') === null) continue;
+      for (let more = true; more; ) {
+        const page = await server.get(`/api/v2/tasks?pageSize=1000${token}`);
+        for (const task of page.at<{ taskId: string; state: string; endedAt: string }[]>('tasks'))
+          if (task.state === 'succeeded') ended.set(task.taskId, Date.parse(task.endedAt));
+        const next = page.at<string | undefined>('nextPageToken');
+        more = next !== undefined;
+        token = more ? `&pageToken=${next}` : '';
+      }
+      assert.ok(ended.has(taskId), last.text);
+    }
+  }
+  return ended;
+}
+
+test('many wait: submitted together, none starves, nothing of them is in memory', { timeout: 600_000 }, async () => {
+  const [much, little] = [await newPerson(server, 'much', given), await newPerson(server, 'little', given)];
+  const blocker = await busy();
+  const ids = { much: [] as string[], little: [] as string[], low: [] as string[] };
+  const own = async (name: keyof typeof ids, task: Promise<Reply>) => void ids[name].push((await task).at('taskId'));
+  await own('low', submit(server, 'SELECT 1', { priority: 'low' }));
+  await inParallel(many / 2, () => own('much', submit(much, 'SELECT 1')));
+  const residentBefore = process.memoryUsage().rss;
+  const commitsBefore = commits;
+  await inParallel(many / 2, () => own('much', submit(much, 'SELECT 1')));
+  assert.ok(commits - commitsBefore <= many / 4, `${commits - commitsBefore} commits for ${many / 2} tasks`);
+  const grown = process.memoryUsage().rss - residentBefore;
+  assert.ok(grown < 64_000_000 + (many / 2) * perTaskBytesMax, `${grown} bytes`);
+  await inParallel(10, () => own('little', submit(little, 'SELECT 1')));
+  await cancel(blocker);
+  const all = [...ids.much, ...ids.little, ...ids.low];
+  const ended = await endsOf(all);
+  const order = all.toSorted((a, b) => (ended.get(a) as number) - (ended.get(b) as number));
+  const last = (some: readonly string[]) => Math.max(...some.map((taskId) => order.indexOf(taskId)));
+  // In turns with the other, and one of eight is the oldest.
+  assert.ok(last(ids.little) < 50, `the few of one who came last were all done after ${last(ids.little)}`);
+  assert.ok(last(ids.low) < 50, `what is least urgent, and oldest, was done after ${last(ids.low)}`);
+});
+
+test('cancelled in each state', { timeout: 60_000 }, async () => {
+  const running = await busy();
+  const pending = await submit(server, 'SELECT 1');
+  const waiting = await submit(server, 'SELECT 2', { after: [pending.at('taskId')] });
+  const follower = await submit(server, 'SELECT 3', { after: [waiting.at('taskId')] });
+  for (const task of [waiting, pending, running]) {
+    const told = await cancel(task);
+    const ended = await server.get(`${task.at('uri')}?waitSeconds=10`);
+    assert.equal(ended.at('state'), 'cancelled', told.text);
+  }
+  assert.equal(
+    (await server.get(`${follower.at('uri')}?waitSeconds=10`)).at('error', 'code'),
+    'TASK_DEPENDENCY_FAILED',
+  );
+  // Nobody listens there: it is tried again in a minute.
+  const columns = [{ name: 'id', type: 'INT' }];
+  (await server.put('/api/v2/databases/d')).is(201);
+  (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
+  const source = { url: 'http://127.0.0.1:9/a.csv' };
+  const backingOff = (await server.post('/api/v2/databases/d/tables/t/load', { source })).is(202);
+  const said = async () => (await server.get(backingOff.at('uri'))).at<string | null>('progressText');
+  await until('it waits to be tried again', async () => (await said())?.startsWith('attempt 1') === true);
+  assert.equal(await stateOf(backingOff), 'pending');
+  await cancel(backingOff);
+  assert.equal(await stateOf(backingOff), 'cancelled');
+  const done = await submit(server, 'SELECT 4');
+  assert.equal((await server.get(`${done.at('uri')}?waitSeconds=10`)).at('state'), 'succeeded');
+  await cancel(done);
+  assert.equal(await stateOf(done), 'succeeded');
+});
