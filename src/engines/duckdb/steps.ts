@@ -53,14 +53,15 @@ export async function forgetSteps(
   connection: DuckDBConnection,
   catalog: CatalogRef,
   steps: readonly string[],
-): Promise<void> {
-  if (steps.length === 0) return;
+): Promise<undefined> {
+  if (steps.length === 0) return undefined;
   const list = `from_json($1, '["VARCHAR"]')`;
   await retryingConflicts(() =>
     connection.run(`DELETE FROM ${stepsTable(catalog.name)} WHERE step IN (SELECT unnest(${list}))`, [
       JSON.stringify(steps),
     ]),
   );
+  return undefined;
 }
 
 /**

@@ -123,11 +123,7 @@ class Worker {
       cost: (change) => this.#sessions.with(undefined, started, (session) => costOf(session.connection, change)),
       apply: (of) => this.#apply(of, started, signal, stage),
       forget: ({ catalog, steps }) =>
-        this.#sessions.with(
-          undefined,
-          started,
-          async ({ connection }) => void (await forgetSteps(connection, catalog, steps)),
-        ) as Promise<undefined>,
+        this.#sessions.with(undefined, started, ({ connection }) => forgetSteps(connection, catalog, steps)),
       insertRows: (of) => this.#insertRows(of, started, signal),
       inferColumns: (file) =>
         this.#sessions.with(undefined, started, ({ connection }) =>

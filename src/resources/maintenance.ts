@@ -1,9 +1,9 @@
 // What is done every minute, and once at the start: changes that were broken off are settled; what has expired goes, and so does what
 // a crash kept from going. What each part does of it is the part's own.
-import { sweepLoadSecrets } from './jobs/load_table.ts';
-import type { Observe } from './observe/observations.ts';
-import type { Services } from './resources/context.ts';
-import type { Store } from './store/store.ts';
+import { sweepLoadSecrets } from '../jobs/load_table.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Store } from '../store/store.ts';
+import type { Services } from './context.ts';
 
 const everyMs = 60_000;
 
