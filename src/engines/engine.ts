@@ -7,6 +7,7 @@ import type { LogicalType } from '../model/types.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { DataFile, InferredColumns, LoadDone, LoadWork } from './load.ts';
 import type { CatalogRef, DatabaseRef, TableRef } from './refs.ts';
+import type { PartToRestore, Snapshot } from './snapshot.ts';
 
 export type { CatalogRef, DatabaseRef, TableRef };
 
@@ -296,6 +297,10 @@ export interface EngineWarehouse {
   parseCreateTable(sql: string): Promise<ParsedCreateTable>;
   /** Checks a default's text against its type: a constant or function call without columns, tables or subqueries. */
   checkDefault(expression: string, type: LogicalType): Promise<void>;
+  /** All tables of a catalog as they are now, for as long as it is open; it keeps nobody from writing. */
+  snapshot(catalog: CatalogRef, options: { readonly signal: AbortSignal }): Promise<Snapshot>;
+  /** Once, however often it is called for a part; parts in their order. Throws DATA_INVALID, CONSTRAINT_VIOLATED. */
+  restorePart(part: PartToRestore, options: { readonly signal: AbortSignal }): Promise<void>;
   tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
   /** Puts a table that was written much in order. Idempotent. */
   optimize(table: TableRef, options: WorkOptions): Promise<void>;

@@ -136,6 +136,13 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
         engine.load(work, options),
       );
     },
+    snapshot: (catalog, options) => engine.snapshot(catalog, options),
+    restorePart: (part, options) => {
+      const { catalog, database, table } = part.table;
+      return turns.writing([{ catalog: catalog.name, database, table }], options.signal, () =>
+        engine.restorePart(part, options),
+      );
+    },
     insertRows: (table, batch, options) => {
       const written = { catalog: table.catalog.name, database: table.database, table: table.table };
       return turns.writing([written], options.signal, () => engine.insertRows(table, batch, options));

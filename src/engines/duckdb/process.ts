@@ -23,6 +23,8 @@ const blameable: ReadonlySet<OperationName> = new Set([
   'load',
   'inferColumns',
   'checkDefault',
+  'writeSnapshotPart',
+  'restorePart',
 ]);
 
 interface Pending {

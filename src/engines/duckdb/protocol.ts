@@ -19,6 +19,7 @@ import type {
   WrittenStatement,
 } from '../engine.ts';
 import type { DataFile, InferredColumns, LoadDone, LoadWork } from '../load.ts';
+import type { PartToRestore, SnapshotTable, TablePart } from '../snapshot.ts';
 
 /** A statement with its parameters as JSON text. */
 export interface WireStatement {
@@ -69,6 +70,14 @@ export interface Operations {
   inferColumns: [DataFile, InferredColumns];
   load: [LoadWork, LoadDone];
   loadedBefore: [{ readonly catalog: CatalogRef; readonly step: string }, number | undefined];
+  beginSnapshot: [CatalogRef, string];
+  snapshotParts: [{ readonly id: string; readonly table: SnapshotTable }, readonly TablePart[]];
+  writeSnapshotPart: [
+    { readonly id: string; readonly table: SnapshotTable; readonly part: number; readonly path: string },
+    number,
+  ];
+  endSnapshot: [string, undefined];
+  restorePart: [PartToRestore, undefined];
   parseCreateTable: [string, ParsedCreateTable];
   writtenStatement: [TableWrite, WrittenStatement];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];

@@ -6,6 +6,7 @@ import type { WarehouseSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
 import type {
   BackendStatus,
+  CatalogRef,
   EngineWarehouse,
   EngineWarehouseOptions,
   ExecuteOptions,
@@ -16,6 +17,7 @@ import type {
   WorkOptions,
 } from '../engine.ts';
 import { filesDirectory } from '../export.ts';
+import type { Snapshot } from '../snapshot.ts';
 import { catalogsDirectory } from './catalog_files.ts';
 import type { Confinement, Launch } from './confinement.ts';
 import { EngineProcess } from './process.ts';
@@ -47,6 +49,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #lastDeathAt = 0;
   #isKilledByStatement = false;
   #restartWhenIdle = false;
+  #snapshots = 0;
   /** Ends the pause before a start, because nobody wants it any more. */
   #hurry: (() => void) | undefined;
   /** Resolves when the process before this one has let the files go. */
@@ -192,6 +195,31 @@ export class DuckdbWarehouse implements EngineWarehouse {
     }
   }
 
+  async restorePart(part: Operations['restorePart'][0], { signal }: { readonly signal: AbortSignal }) {
+    await this.#call('restorePart', part, changeTimeoutMs, signal);
+  }
+
+  /** While it is open the process is not started anew for the sake of its limits. */
+  async snapshot(catalog: CatalogRef, { signal }: { readonly signal: AbortSignal }): Promise<Snapshot> {
+    const id = await this.#call('beginSnapshot', catalog, shortTimeoutMs, signal);
+    const process = this.#process;
+    this.#snapshots++;
+    let isOpen = true;
+    return {
+      parts: (table, abort) => this.#call('snapshotParts', { id, table }, changeTimeoutMs, abort),
+      write: (table, part, path, abort) =>
+        this.#call('writeSnapshotPart', { id, table, part, path }, changeTimeoutMs, abort),
+      close: async () => {
+        if (!isOpen) return;
+        isOpen = false;
+        this.#snapshots--;
+        // With a process that ended, it ended too.
+        if (process?.alive && process === this.#process)
+          await this.#call('endSnapshot', id, shortTimeoutMs).catch(() => undefined);
+      },
+    };
+  }
+
   takeChangedTables(): readonly TableName[] {
     const taken = [...this.#changed.values()];
     this.#changed.clear();
@@ -314,7 +342,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
 
   async #restartIfIdle(): Promise<void> {
     const process = this.#process;
-    if (!process?.alive || process.busy || this.#starting) return;
+    if (!process?.alive || process.busy || this.#snapshots > 0 || this.#starting) return;
     this.#restartWhenIdle = false;
     this.#starting = this.#stopProcess()
       .then(() => this.#start())

@@ -33,6 +33,7 @@ import { ownReach, type Reach, spilledBytes } from './reach.ts';
 import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
 import { insertRows } from './rows.ts';
 import { type Namespace, type Session, Sessions } from './sessions.ts';
+import { Snapshots } from './snapshots.ts';
 import { failureOf } from './sql_errors.ts';
 import { tableStatistics } from './statistics.ts';
 import { forgetSteps, retryingConflicts } from './steps.ts';
@@ -58,6 +59,7 @@ class Worker {
   readonly #definitions = new Definitions();
   readonly #data = new DataEpochs();
   readonly #known = new Map<string, KnownSelect>();
+  readonly #snapshots: Snapshots;
 
   constructor(instance: DuckDBInstance, scratch: DuckDBConnection, reach: Reach, unreviewed: ReadonlySet<string>) {
     this.#instance = instance;
@@ -65,6 +67,7 @@ class Worker {
     this.#sessions = new Sessions(instance);
     this.#reach = reach;
     this.#unreviewed = unreviewed;
+    this.#snapshots = new Snapshots(instance, reach.own, { sessions: this.#sessions, data: this.#data });
   }
 
   static async open({
@@ -132,6 +135,7 @@ class Worker {
       load: (work) => this.#load(work, started, signal),
       loadedBefore: ({ catalog, step }) =>
         this.#sessions.with(undefined, started, ({ connection }) => loadedBefore(connection, catalog.name, step)),
+      ...this.#snapshots.operations(started, signal),
       parseCreateTable: (sql) => placed(sql, 0, () => parseCreateTable(this.#scratch, sql)),
       writtenStatement: (write) => placed('', 0, () => writtenStatement(this.#scratch, write)),
       checkDefault: async ({ expression, type }) => {
@@ -231,9 +235,10 @@ class Worker {
         );
       });
     try {
-      if (leavesName.has(change.kind) && 'catalog' in change)
+      if (leavesName.has(change.kind) && 'catalog' in change) {
+        await this.#snapshots.endOf(change.catalog);
         await this.#sessions.exclusive(change.catalog.name, apply);
-      else await apply();
+      } else await apply();
     } finally {
       this.#changed(change);
     }
