@@ -13,7 +13,7 @@ import type { Store } from '../store/store.ts';
 import { intentOfTask, runIntent, updateObject } from './alteration.ts';
 import { type CatalogContext, type CatalogEngine, isVisible, notFound, ObjectChanged, siblingOf } from './context.ts';
 import { createObject } from './creation.ts';
-import { runCreation } from './filled_creation.ts';
+import { type Fill, runCreation } from './filled_creation.ts';
 import { tell } from './intents.ts';
 import { keptChildren } from './kept.ts';
 import { NameLocks } from './name_locks.ts';
@@ -289,7 +289,7 @@ export class Catalog {
   /** The body of the task of `createLater`. */
   async runCreation(
     taskId: string,
-    options: { readonly signal: AbortSignal; readonly fill: () => Promise<void> },
+    options: { readonly signal: AbortSignal; readonly fill: Fill },
   ): Promise<CatalogObject> {
     return runCreation(this.#context, taskId, options.signal, options.fill);
   }

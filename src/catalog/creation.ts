@@ -123,6 +123,7 @@ function begin(
       return { intent: undefined };
     }
     const taskId = request.task && (await addTask(context, tx, request.task, request.principal));
+    if (taskId !== undefined) await request.task?.also?.(tx, taskId);
     const intent = await insertIntent(context, tx, {
       id: newId(row.created_at),
       taskId,

@@ -8,7 +8,10 @@ import { changedBefore, intentOfTask } from './alteration.ts';
 import type { CatalogContext, CatalogEngine } from './context.ts';
 import { applyStep } from './engine_step.ts';
 import { changeOf, commitCreate, type IntentRow, noteAttempt, removeObject, tell } from './intents.ts';
-import type { CatalogObject } from './object.ts';
+import type { CatalogObject, MadeWithin } from './object.ts';
+
+/** Told the id that the object has. */
+export type Fill = (objectId: string) => Promise<MadeWithin | undefined>;
 
 /**
  * The work of the task. `fill` may be run again after a crash, and has to find then that it was done. Throws its refusal (nothing
@@ -18,7 +21,7 @@ export async function runCreation(
   context: CatalogContext,
   taskId: string,
   signal: AbortSignal,
-  fill: () => Promise<void>,
+  fill: Fill,
 ): Promise<CatalogObject> {
   const intent = await intentOfTask(context, taskId);
   if (!intent) return changedBefore(context, taskId);
@@ -40,22 +43,23 @@ async function made(
   engine: CatalogEngine,
   intent: IntentRow,
   signal: AbortSignal,
-  fill: () => Promise<void>,
+  fill: Fill,
 ): Promise<CatalogObject> {
+  let within: MadeWithin | undefined;
   try {
     const outcome = await applyStep(engine, changeOf(intent), intent.id, { signal });
     if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
-    await fill();
+    within = await fill(intent.object_id);
   } catch (error) {
     const handedBack = signal.aborted && signal.reason instanceof HandedBack;
     const isFinal = error instanceof Failure && codes[error.code].status < 500;
     if (isFinal && !handedBack) await undo(context, engine, intent, error);
     throw error;
   }
-  await commitCreate(context, intent);
+  await commitCreate(context, intent, within);
   const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
   if (!row) throw new Error(`intent ${intent.id} has no object`);
-  tell(context, row, false);
+  tell(context, row, within !== undefined);
   return context.specs.object(row);
 }
 

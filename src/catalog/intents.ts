@@ -7,7 +7,8 @@ import type { Actor } from '../model/principal.ts';
 import type { Code } from '../standard/codes.ts';
 import type { IntentsTable, IntentVerb } from '../store/schema.ts';
 import { type CatalogContext, changeCatalog, type Tx } from './context.ts';
-import type { CatalogObject } from './object.ts';
+import { insertWithin } from './made_within.ts';
+import type { CatalogObject, MadeWithin } from './object.ts';
 import { foldedComment, type ObjectRow, objectColumns } from './object_rows.ts';
 
 export type IntentRow = Selectable<IntentsTable>;
@@ -93,13 +94,15 @@ export async function writeRow(
 }
 
 /** Ends a create: the object is there. */
-export async function commitCreate(context: CatalogContext, intent: IntentRow) {
+export async function commitCreate(context: CatalogContext, intent: IntentRow, within?: MadeWithin) {
   await context.store.transaction(async (tx) => {
     await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+    if (within) await insertWithin(context, tx, intent.object_id, within);
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     // The step by which a task filled it; and the task's proof that it was done, should it run again.
     if (intent.task_id !== null) await noteSpent(tx, intent, intent.task_id);
-    await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id });
+    const { details } = within ?? {};
+    await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
   });
 }
 

@@ -2,7 +2,7 @@
 import type { Transaction } from 'kysely';
 import type { Listing } from '../access/decisions.ts';
 import type { Change, HiddenTable } from '../engines/engine.ts';
-import type { Actor, Principal } from '../model/principal.ts';
+import type { Actor } from '../model/principal.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
 import type { TaskRequest } from '../tasks/task.ts';
 
@@ -54,7 +54,13 @@ export interface CreateRequest<S = unknown> {
   readonly undo?: Change | ((id: string) => Change) | undefined;
   readonly ifExists: 'fail' | 'return';
   /** The task that makes it (Catalog.createLater), with the rights of `principal`. `target`: the URI that it will have. */
-  readonly task?: (TaskOfChange & { readonly principal: Principal }) | undefined;
+  readonly task?:
+    | (TaskOfChange &
+        Pick<TaskRequest, 'principal' | 'priority' | 'after'> & {
+          /** What is written with the task. */
+          readonly also?: ((tx: Transaction<Schema>, taskId: string) => Promise<void>) | undefined;
+        })
+    | undefined;
   /** What is written in the same transaction; for objects that no engine realises. */
   readonly also?: ((tx: Transaction<Schema>, id: string) => Promise<void>) | undefined;
 }
@@ -77,6 +83,23 @@ export interface UpdateRequest<S = unknown> {
 
 /** One that comes after others does the change in any case. */
 export type TaskOfChange = Pick<TaskRequest, 'type' | 'target' | 'request' | 'priority' | 'after' | 'notify'>;
+
+/** What the task that makes an object found it to be, and all that is in it: seen with it, all at once. */
+export interface MadeWithin {
+  /** Instead of the one that it was asked for with. */
+  readonly spec?: unknown;
+  readonly children: readonly MadeChild[];
+  /** For the line in the audit trail. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface MadeChild {
+  readonly category: Category;
+  readonly name: string;
+  readonly spec: unknown;
+  readonly children?: readonly MadeChild[];
+  readonly statistics?: { readonly rowCount: number; readonly dataBytes: number } | undefined;
+}
 
 export type UpdateOutcome<S = unknown> =
   | { readonly object: CatalogObject<S>; readonly taskId?: undefined }

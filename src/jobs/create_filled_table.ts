@@ -43,6 +43,7 @@ export function createFilledTableKind(parts: {
           const caller = { principal, actor, signal, progress, step: taskId, taskId };
           const { result } = await parts.queries().run(fill, caller);
           rowCount = result.rowCount;
+          return undefined;
         },
       });
       try {

@@ -28,6 +28,8 @@ export interface ObjectStoreCredentials {
 export interface StoredObject {
   readonly key: string;
   readonly bytes: number;
+  /** Since 1970; 0 where the store does not say. */
+  readonly modifiedAtMs: number;
 }
 
 const connectMs = 10_000;
@@ -106,6 +108,18 @@ export class ObjectStore {
     return told(Array.fromAsync(body as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
   }
 
+  /** The bytes from `start` up to `end`, which is not one of them. Small, too. */
+  async readRange(
+    key: string,
+    { start, end }: { readonly start: number; readonly end: number },
+    signal?: AbortSignal,
+  ): Promise<Buffer> {
+    const Range = `bytes=${start}-${end - 1}`;
+    const command = new this.#library.GetObjectCommand({ Bucket: this.#bucket, Key: key, Range });
+    const { Body } = await told(this.#client.send(command, sendOptions(signal)));
+    return told(Array.fromAsync((Body ?? []) as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
+  }
+
   async writeSmall(key: string, content: string | Buffer, signal?: AbortSignal): Promise<void> {
     const command = new this.#library.PutObjectCommand({ Bucket: this.#bucket, Key: key, Body: content });
     await told(this.#client.send(command, sendOptions(signal)));
@@ -133,7 +147,8 @@ export class ObjectStore {
         ...(after === undefined ? {} : { StartAfter: after }),
       });
       const { Contents = [], IsTruncated } = await told(this.#client.send(command, sendOptions(signal)));
-      for (const { Key = '', Size = 0 } of Contents) yield { key: Key, bytes: Size };
+      for (const { Key = '', Size = 0, LastModified } of Contents)
+        yield { key: Key, bytes: Size, modifiedAtMs: LastModified?.getTime() ?? 0 };
       after = Contents.at(-1)?.Key;
       if (!IsTruncated || after === undefined) return;
     }

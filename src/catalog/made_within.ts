@@ -1,0 +1,52 @@
+// The rows of what is in an object that a task has made, with those of the object: all in the transaction that shows it.
+import { newId } from '../model/ids.ts';
+import { foldName } from '../model/names.ts';
+import type { CatalogContext, Tx } from './context.ts';
+import type { MadeChild, MadeWithin } from './object.ts';
+import { foldedComment, type ObjectRow } from './object_rows.ts';
+
+/** All belongs to whom the object belongs to. */
+export async function insertWithin(
+  context: CatalogContext,
+  tx: Tx,
+  objectId: string,
+  { spec, children }: MadeWithin,
+): Promise<void> {
+  if (spec !== undefined)
+    await tx
+      .updateTable('objects')
+      .set({ spec: JSON.stringify(spec), folded_comment: foldedComment(spec) })
+      .where('id', '=', objectId)
+      .execute();
+  const row = await context.statements.byId.first(tx, { id: objectId });
+  if (!row) throw new Error('what is in an object came without it');
+  for (const child of children) await insertChild(context, tx, row, child);
+}
+
+async function insertChild(context: CatalogContext, tx: Tx, parent: ObjectRow, child: MadeChild): Promise<void> {
+  const { category, name, spec, children = [], statistics } = child;
+  const now = context.clock();
+  const { owner, updated_by } = parent;
+  const row: ObjectRow = {
+    id: newId(now),
+    category,
+    parent_id: parent.id,
+    name,
+    state: 'ready',
+    owner,
+    version: 1,
+    created_at: now,
+    created_by: updated_by,
+    updated_at: now,
+    updated_by,
+    spec: JSON.stringify(spec),
+  };
+  const folded = { folded_name: foldName(name), folded_comment: foldedComment(spec) };
+  const inserted = await context.statements.insertObject.run(tx, { ...row, ...folded });
+  if (inserted === 0) throw new Error('two that are in an object have one name');
+  if (statistics) {
+    const { rowCount: row_count, dataBytes: data_bytes } = statistics;
+    await tx.insertInto('table_statistics').values({ object_id: row.id, row_count, data_bytes, as_of: now }).execute();
+  }
+  for (const within of children) await insertChild(context, tx, row, within);
+}
