@@ -43,7 +43,7 @@ import { Exports } from './query/exports.ts';
 import { QueryHistory } from './query/history.ts';
 import { KnownNames } from './query/known_names.ts';
 import { LoadFiles } from './query/load_files.ts';
-import { LoadSettingsError, loadingOf } from './query/load_settings.ts';
+import { backupDirectoriesOf, LoadSettingsError, loadingOf } from './query/load_settings.ts';
 import { Loads } from './query/loads.ts';
 import { Queries } from './query/queries.ts';
 import { ResultStore } from './query/result_store.ts';
@@ -55,6 +55,7 @@ import { bootstrap, userOfVisitor } from './resources/bootstrap.ts';
 import type { Context, Services } from './resources/context.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
 import { maintenanceOf } from './resources/maintenance.ts';
+import { backupKinds, type OpenedBackups, openBackups } from './resources/open_backups.ts';
 import { helpText, readSettings, release, type Settings, SettingsError, warehouseDefaults } from './settings.ts';
 import type { Category } from './standard/endpoint.ts';
 import { openApi } from './standard/openapi.ts';
@@ -145,6 +146,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   const resultsDirectory = join(dataDirectory, 'results');
   await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
   const loading = await loadingOf(settings, dataDirectory);
+  const backupDirectories = await backupDirectoriesOf(settings.backupDirectories, dataDirectory, loading.directories);
   const store = await openStore({ file: join(dataDirectory, storeFileName), inject: hooks.injectStore });
   // Only who holds the store may touch what is beside it.
   await rm(spoolDirectory, { recursive: true, force: true });
@@ -176,6 +178,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     resultsDirectory,
     loading,
     exportHosts,
+    backupDirectories,
   };
 }
 
@@ -242,6 +245,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
       optimizeTableKind({ catalog: () => catalog, warehouses }),
       ...changeKinds(() => catalog),
       exportRowsKind(() => exports),
+      ...backupKinds({ opened: () => backups, catalog: () => catalog }),
     ],
     runnersMax: settings.taskRunnersMax,
     retentionDays: settings.taskRetentionDays,
@@ -260,8 +264,10 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   const files = openFiles(ground, opened);
   const exports = new Exports({ queries, tasks, directory, files, ...ground, hosts: ground.exportHosts });
   const loads = new Loads({ ...shared, store, files: loadFiles(ground, files), fileStore: files });
+  const backups: OpenedBackups = openBackups({ ...ground, ...shared, directory, tasks, release });
   const services: Services = {
     exports,
+    ...backups,
     ...opened,
     catalog,
     records: new RecordCache(catalog, settings.recordCacheBytesMax),

@@ -1,4 +1,4 @@
-// What the settings say of loads, made sure of at the start: directories that are there, hosts that can be.
+// What the settings say of loads and of directories for backups, made sure of at the start: directories that are there, hosts that can be.
 import { realpath } from 'node:fs/promises';
 import { delimiter, isAbsolute, sep } from 'node:path';
 import { HostRules } from '../outbound/host_rules.ts';
@@ -22,7 +22,7 @@ export async function loadingOf(
   dataDirectory: string,
 ): Promise<Omit<LoadFileOptions, 'spoolDirectory' | 'files'>> {
   return {
-    directories: await directoriesOutside(dataDirectory, settings.loadDirectories),
+    directories: await directoriesOutside(dataDirectory, 'loadDirectories', settings.loadDirectories),
     bytesMax: settings.loadFileBytesMax,
     hosts: hostRules(settings.loadHosts),
     fetchMs: settings.loadFetchSeconds * 1000,
@@ -37,16 +37,28 @@ function hostRules(setting: string): HostRules {
   }
 }
 
-/** Real paths. What is in or around the data is no place to load from. */
-async function directoriesOutside(dataDirectory: string, setting: string): Promise<string[]> {
+/** What is backed up is for who may read it, and what can be loaded is for everybody. Throws LoadSettingsError. */
+export async function backupDirectoriesOf(
+  setting: string,
+  dataDirectory: string,
+  loadDirectories: readonly string[],
+): Promise<string[]> {
+  const directories = await directoriesOutside(dataDirectory, 'backupDirectories', setting);
+  const open = directories.find((one) => loadDirectories.some((other) => isIn(one, other) || isIn(other, one)));
+  if (open === undefined) return directories;
+  throw new LoadSettingsError(`backupDirectories: ${open} is in or around one of loadDirectories`);
+}
+
+/** Real paths. What is in or around the data is no place to load from, or to write to. */
+async function directoriesOutside(dataDirectory: string, name: string, setting: string): Promise<string[]> {
   const data = await realpath(dataDirectory);
   const named = setting.split(delimiter).filter((path) => path !== '');
   return Promise.all(
     named.map(async (path) => {
       const real = isAbsolute(path) ? await realpath(path).catch(() => undefined) : undefined;
-      if (real === undefined) throw new LoadSettingsError(`loadDirectories: there is no ${path}`);
+      if (real === undefined) throw new LoadSettingsError(`${name}: there is no ${path}`);
       if (isIn(data, real) || isIn(real, data))
-        throw new LoadSettingsError(`loadDirectories: ${path} is in or around the data directory`);
+        throw new LoadSettingsError(`${name}: ${path} is in or around the data directory`);
       return real;
     }),
   );

@@ -4,6 +4,7 @@ import type { CatalogObject } from '../catalog/object.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
+import { backupAction, restoreCatalog } from './backup_actions.ts';
 import {
   action,
   type Context,
@@ -276,5 +277,7 @@ export const catalogs: Category<Context> = {
     }),
     ...sqlActions('catalog', pathOf),
     exportQuery('catalog', pathOf),
+    backupAction('catalog', pathOf),
+    restoreCatalog(defaultWarehouseName),
   ],
 };

@@ -2,6 +2,8 @@
 import type { Listing } from '../access/decisions.ts';
 import type { OpenedAccess } from '../access/open_access.ts';
 import { everywhere } from '../access/places.ts';
+import type { Backups } from '../backups/backups.ts';
+import type { Restores } from '../backups/restores.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject, ObjectPath } from '../catalog/object.ts';
 import { type RecordCache, rootId } from '../catalog/record_cache.ts';
@@ -60,6 +62,8 @@ export interface Services extends OpenedAccess {
   readonly loads: Loads;
   readonly submitLoad: LoadSubmit;
   readonly exports: Exports;
+  readonly backups: Backups;
+  readonly restores: Restores;
   readonly files: FileStore;
   readonly warehouseDefaults: WarehouseDefaults;
   /** How long what was dropped can come back; 0: not at all. */

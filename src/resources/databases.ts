@@ -4,6 +4,7 @@ import type { CatalogObject } from '../catalog/object.ts';
 import type { CatalogSpec, DatabaseSpec, TableSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
+import { backupAction, restoreDatabase } from './backup_actions.ts';
 import { defaultCatalogName } from './catalogs.ts';
 import {
   accepted,
@@ -304,5 +305,7 @@ export const databases: Category<Context> = {
     }),
     ...sqlActions('database', pathOf),
     exportQuery('database', pathOf),
+    backupAction('database', pathOf),
+    restoreDatabase(parentOf),
   ],
 };

@@ -16,7 +16,7 @@ export interface Maintenance {
 }
 
 export function maintenanceOf(services: Services, { store, observe }: { store: Store; observe: Observe }): Maintenance {
-  const { catalog, tasks, exports, files, submitter, idempotencyKeys, audit } = services;
+  const { catalog, tasks, exports, backups, restores, files, submitter, idempotencyKeys, audit } = services;
   const guarded = async (what: string, work: () => Promise<unknown>) => {
     try {
       await work();
@@ -34,6 +34,8 @@ export function maintenanceOf(services: Services, { store, observe }: { store: S
       Promise.all([
         tasks.sweep(),
         exports.sweep(),
+        backups.sweep(),
+        restores.sweep(),
         sweepLoadSecrets(store),
         submitter.sweep(),
         idempotencyKeys.sweep(),

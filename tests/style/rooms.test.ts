@@ -7,7 +7,7 @@ import { readSources, type Source } from './source_tree.ts';
 const levels = [
   ['resources'],
   ['jobs'],
-  ['http', 'query', 'catalog'],
+  ['http', 'query', 'catalog', 'backups'],
   ['access', 'tasks', 'engines', 'files', 'outbound'],
   ['store', 'client'],
   ['standard', 'model', 'observe'],
@@ -15,7 +15,7 @@ const levels = [
 const levelOf = new Map(levels.flatMap((rooms, level) => rooms.map((room) => [room, level] as const)));
 /** What stands beside the levels. `main` may import everything. */
 const beside: Readonly<Record<string, readonly string[]>> = {
-  cli: ['access', 'store', 'client', 'standard', 'model', 'observe', 'settings'],
+  cli: ['backups', 'outbound', 'access', 'store', 'client', 'standard', 'model', 'observe', 'settings'],
   settings: [],
 };
 const settingsFiles = [
