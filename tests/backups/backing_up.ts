@@ -1,0 +1,65 @@
+// What the tests of backups share: a server with a directory for backups, and a backup or a restore asked for and waited for.
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Settings } from '../../src/settings.ts';
+import { type Reply, start, type TestServer, uri } from '../server.ts';
+
+export interface BackedUp {
+  readonly server: TestServer;
+  /** That the server may write backups to. */
+  readonly directory: string;
+  close(): Promise<void>;
+}
+
+export async function startBackingUp(overrides: Partial<Settings> = {}): Promise<BackedUp> {
+  const directory = await mkdtemp(join(tmpdir(), 'tabularium-backups-'));
+  const server = await start({ backupDirectories: directory, loadHosts: '127.0.0.1', ...overrides });
+  return {
+    server,
+    directory,
+    close: async () => {
+      await server.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+export type Place =
+  | { readonly kind: 'directory'; readonly path: string }
+  | { readonly kind: 's3'; readonly endpoint: string };
+
+/** The record of its task, which has ended. */
+export async function backUp(server: TestServer, path: string, to: Place): Promise<Reply> {
+  return server.ended(await server.post(`${path}/backup`, { to }));
+}
+
+export async function backedUp(server: TestServer, path: string, to: Place) {
+  const task = await backUp(server, path, to);
+  assert.equal(task.at('state'), 'succeeded', task.text);
+  return task.at<{
+    backupId: string;
+    since: string | null;
+    tables: number;
+    rows: number;
+    files: number;
+    filesSent: number;
+    bytesSent: number;
+  }>('result');
+}
+
+export async function restore(server: TestServer, collection: string, body: object): Promise<Reply> {
+  return server.ended(await server.post(`${collection}/restore`, body));
+}
+
+export async function restored(server: TestServer, collection: string, body: object): Promise<Reply> {
+  const task = await restore(server, collection, body);
+  assert.equal(task.at('state'), 'succeeded', task.text);
+  return task;
+}
+
+/** Rows of a SELECT with a catalog as its default. */
+export async function rowsIn(server: TestServer, catalog: string, sql: string): Promise<unknown[][]> {
+  return (await server.post(uri`/catalogs/${catalog}/query`, { sql })).is(200).at('rows');
+}
