@@ -372,12 +372,12 @@ async function startBackground(
 
 async function main(): Promise<void> {
   const commands = [serveCommand({ start: startServer, rootTokenFileName }), ...offlineCommands];
-  const { command, flags } = commandOf(process.argv.slice(2), commands);
+  const { command, argument, flags } = commandOf(process.argv.slice(2), commands);
   const settings = readSettings(flags, process.env, command.name);
   const say = (line: string) => void process.stdout.write(`${line}\n`);
   if (settings.help) return say(helpText(commands));
   if (settings.version) return say(release);
-  await command.run(settings, say);
+  await command.run(settings, say, argument);
 }
 
 /** Told without a stack: who starts the command can mend it. */

@@ -140,7 +140,13 @@ function wrapped(text: string, indent: string): string[] {
   return lines;
 }
 
-export function helpText(commands: readonly { readonly name: string; readonly doc: string }[]): string {
+interface Told {
+  readonly name: string;
+  readonly argument?: string;
+  readonly doc: string;
+}
+
+export function helpText(commands: readonly Told[]): string {
   const lines = [
     'Usage: tabularium [command] [flags]        in a clone of the source: npm start -- [command] [flags]',
     '',
@@ -148,7 +154,10 @@ export function helpText(commands: readonly { readonly name: string; readonly do
     'file (dataDir); the first of them that is there counts.',
     '',
     'Commands',
-    ...commands.flatMap(({ name, doc }) => [`  ${name}`, ...wrapped(doc.replaceAll('`', ''), '      ')]),
+    ...commands.flatMap(({ name, argument, doc }) => [
+      `  ${name}${argument === undefined ? '' : ` <${argument}>`}`,
+      ...wrapped(doc.replaceAll('`', ''), '      '),
+    ]),
   ];
   for (const section of sections) {
     lines.push('', section);

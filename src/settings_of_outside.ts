@@ -11,12 +11,6 @@ export const outsideSettings = {
     default: '',
     doc: 'The directories that `load` may read files from, by `path`: absolute, parted by `:` (on Windows `;`), none of them in or around the data directory. Everybody who may write a table may load what is in them. Without it, no path is taken.',
   },
-  backupDirectories: {
-    section,
-    type: 'string',
-    default: '',
-    doc: 'The directories that `backup` may write to and `restore` read from: absolute, parted by `:` (on Windows `;`), none of them in or around the data directory or one of `loadDirectories`. Everybody who may read a catalog or a database may back it up there. Without it, no directory is taken.',
-  },
   loadHosts: {
     section,
     type: 'string',

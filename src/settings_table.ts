@@ -1,6 +1,7 @@
 // Every setting of the server, in one table: flags, environment variables, keys of the configuration file, `--help` and
 // docs/configuration.md all come from it. settings.ts reads it; what a setting does is up to whom main.ts hands it to.
 import { GiB, KiB, MiB, type Setting, TiB } from './setting.ts';
+import { backupCommandSettings, backupSettings } from './settings_of_backups.ts';
 import { callerSettings } from './settings_of_callers.ts';
 import { dataSettings } from './settings_of_data.ts';
 import { outsideSettings } from './settings_of_outside.ts';
@@ -272,6 +273,7 @@ export const settings = define({
   },
   ...dataSettings,
   ...outsideSettings,
+  ...backupSettings,
   queryHistoryMax: {
     section: 'Queries and tasks',
     type: 'integer',
@@ -358,6 +360,7 @@ export const settings = define({
     default: '',
     doc: 'For `secrets rotate`: the new key itself. A server that has it too opens a store that is encrypted with either.',
   },
+  ...backupCommandSettings,
   help: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints this text and ends.' },
   version: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints the version and ends.' },
 });

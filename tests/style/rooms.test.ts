@@ -24,6 +24,7 @@ const settingsFiles = [
   'src/settings_of_callers.ts',
   'src/settings_of_outside.ts',
   'src/settings_of_data.ts',
+  'src/settings_of_backups.ts',
   'src/settings_table.ts',
 ];
 const httpPackages = [
