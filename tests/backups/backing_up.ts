@@ -1,8 +1,8 @@
 // What the tests of backups share: a server with a directory for backups, and a backup or a restore asked for and waited for.
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import type { Settings } from '../../src/settings.ts';
 import { type Reply, start, type TestServer, uri } from '../server.ts';
 
@@ -26,9 +26,17 @@ export async function startBackingUp(overrides: Partial<Settings> = {}): Promise
   };
 }
 
-export type Place =
-  | { readonly kind: 'directory'; readonly path: string }
-  | { readonly kind: 's3'; readonly endpoint: string };
+export interface Place {
+  readonly kind: 'directory' | 's3';
+  readonly [field: string]: unknown;
+}
+
+/** Relative, with `/`. */
+export async function filesIn(directory: string): Promise<string[]> {
+  const found = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => []);
+  const files = found.filter((entry) => entry.isFile());
+  return files.map(({ parentPath, name }) => relative(directory, join(parentPath, name))).sort();
+}
 
 /** The record of its task, which has ended. */
 export async function backUp(server: TestServer, path: string, to: Place): Promise<Reply> {

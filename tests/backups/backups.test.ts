@@ -1,0 +1,301 @@
+// Backups to a directory and to a real S3-compatible server, while the catalog is written and changed: what comes back is what there was
+// at one instant; what did not change is not sent again; what fails or is cancelled leaves nothing.
+import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { HostRules } from '../../src/outbound/host_rules.ts';
+import { type ObjectStore, openObjectStore } from '../../src/outbound/object_store.ts';
+import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
+import { type TestServer, uri } from '../server.ts';
+import {
+  type BackedUp,
+  backedUp,
+  filesIn,
+  type Place,
+  restore,
+  restored,
+  rowsIn,
+  startBackingUp,
+} from './backing_up.ts';
+
+let backing: BackedUp;
+let server: TestServer;
+let s3: ObjectStoreServer;
+let store: ObjectStore;
+
+const numbers = [
+  { name: 'id', type: 'BIGINT' },
+  { name: 'n', type: 'BIGINT' },
+];
+
+before(async () => {
+  s3 = await startObjectStore();
+  backing = await startBackingUp();
+  server = backing.server;
+  const place = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, pathStyle: true };
+  store = await openObjectStore(place, s3, new HostRules(['127.0.0.1']));
+});
+after(async () => {
+  store.close();
+  await backing.close();
+  await s3.close();
+});
+
+async function makeCatalog(name: string, tables: readonly string[], database = 'd'): Promise<void> {
+  (await server.put(uri`/catalogs/${name}`)).is(201);
+  (await server.put(uri`/catalogs/${name}/databases/${database}`)).is(201);
+  for (const table of tables)
+    (await server.put(uri`/catalogs/${name}/databases/${database}/tables/${table}`, { columns: numbers })).is(201);
+}
+
+const run = async (catalog: string, sql: string) =>
+  (await server.post(uri`/catalogs/${catalog}/query`, { sql })).is(200);
+
+const inDirectory = (name: string): Place => ({ kind: 'directory', path: join(backing.directory, name) });
+const inStore = (prefix: string): Place => ({
+  kind: 's3',
+  endpoint: s3.endpoint,
+  bucket: s3.bucket,
+  prefix,
+  accessKeyId: s3.accessKeyId,
+  secretAccessKey: s3.secretAccessKey,
+});
+
+async function keysOf(prefix: string): Promise<string[]> {
+  return (await Array.fromAsync(store.list(`${prefix}/`))).map(({ key }) => key.slice(prefix.length + 1)).sort();
+}
+
+const kinds: [string, (name: string) => Place, (name: string) => Promise<string[]>][] = [
+  ['a directory', inDirectory, (name) => filesIn(join(backing.directory, name))],
+  ['an object store', inStore, keysOf],
+];
+
+describe('a backup', () => {
+  for (const [i, [what, placeOf, filesOf]] of kinds.entries()) {
+    it(`to ${what} sends what changed and names again what did not`, async () => {
+      const catalog = `changing ${i}`;
+      const to = placeOf(`changing-${i}`);
+      await makeCatalog(catalog, ['a', 'b', 'empty']);
+      await run(catalog, 'INSERT INTO d.a SELECT range, range * 2 FROM range(1000)');
+      await run(catalog, 'INSERT INTO d.b SELECT range, -range FROM range(500)');
+      const first = await backedUp(server, uri`/catalogs/${catalog}`, to);
+      assert.deepEqual([first.since, first.tables, first.rows, first.files, first.filesSent], [null, 3, 1500, 2, 2]);
+      const files = await filesOf(`changing-${i}`);
+      assert.equal(files.length, 3);
+      assert.equal(files.filter((path) => path === `backups/${first.backupId}/manifest.json`).length, 1);
+
+      const second = await backedUp(server, uri`/catalogs/${catalog}`, to);
+      assert.deepEqual([second.since, second.files, second.filesSent, second.bytesSent], [first.backupId, 2, 0, 0]);
+      const added = (await filesOf(`changing-${i}`)).filter((path) => !files.includes(path));
+      assert.deepEqual(added, [`backups/${second.backupId}/manifest.json`]);
+
+      await run(catalog, 'UPDATE d.b SET n = n + 1 WHERE id = 7');
+      const third = await backedUp(server, uri`/catalogs/${catalog}`, to);
+      assert.deepEqual([third.since, third.files, third.filesSent], [second.backupId, 2, 1]);
+      for (const [name, backupId, n] of [
+        ['old', first.backupId, -7],
+        ['new', undefined, -6],
+      ] as const) {
+        const from = { ...to, ...(backupId === undefined ? {} : { backupId }) };
+        const task = await restored(server, '/api/v2/catalogs', { name: `${catalog} ${name}`, from });
+        assert.equal(task.at('result', 'rows'), 1500);
+        assert.deepEqual(await rowsIn(server, `${catalog} ${name}`, 'SELECT n FROM d.b WHERE id = 7'), [[n]]);
+        assert.deepEqual(
+          await rowsIn(server, `${catalog} ${name}`, 'SELECT id, n FROM d.a'),
+          await rowsIn(server, catalog, 'SELECT id, n FROM d.a'),
+        );
+        assert.deepEqual(await rowsIn(server, `${catalog} ${name}`, 'SELECT count(*) FROM d.empty'), [[0]]);
+      }
+    });
+  }
+
+  it('is of one instant, while tables are written that must agree', async () => {
+    await makeCatalog('busy', ['first', 'large', 'second']);
+    await run('busy', 'INSERT INTO d.large SELECT range, hash(range) >> 1 FROM range(1000000)');
+    const workers = 3;
+    let isOver = false;
+    // Each row is in `first` before it is in `second`: at any instant `first` is ahead by as many rows as there are writers, or less.
+    const writing = Array.from({ length: workers }, async (_, worker) => {
+      let written = 0;
+      for (; !isOver; written++)
+        for (const table of ['first', 'second'])
+          await run('busy', `INSERT INTO d.${table} VALUES (${worker}, ${written})`);
+      return written;
+    });
+    const to = inDirectory('busy');
+    const backups: string[] = [];
+    for (let i = 0; i < 4; i++) {
+      // A change of definitions meanwhile has the backup look again.
+      const changed = server.put(uri`/catalogs/busy/databases/d/tables/${`made${i}`}`, { columns: numbers });
+      backups.push((await backedUp(server, '/api/v2/catalogs/busy', to)).backupId);
+      (await changed).is(201);
+      await run('busy', `UPDATE d.large SET n = ${i} WHERE id = ${i}`);
+    }
+    isOver = true;
+    const written = (await Promise.all(writing)).reduce((sum, one) => sum + one, 0);
+    const counts = 'SELECT (SELECT count(*) FROM d.first), (SELECT count(*) FROM d.second)';
+    assert.deepEqual(await rowsIn(server, 'busy', counts), [[written, written]]);
+    let before = -1;
+    for (const [i, backupId] of backups.entries()) {
+      await restored(server, '/api/v2/catalogs', { name: `busy ${i}`, from: { ...to, backupId } });
+      const [[first = 0, second = 0] = []] = (await rowsIn(server, `busy ${i}`, counts)) as number[][];
+      assert.ok(first >= second && first - second <= workers, `${first} and ${second}`);
+      assert.ok(second > before, `${second} after ${before}`);
+      before = second;
+      const changes = Array.from({ length: i }, (_, n) => [n]);
+      const sql = `SELECT n FROM d.large WHERE id < ${i} ORDER BY id`;
+      assert.deepEqual(await rowsIn(server, `busy ${i}`, sql), changes);
+    }
+  });
+
+  it('goes on with a catalog that is renamed, and a table that is dropped, under it', async () => {
+    await makeCatalog('moving', ['a', 'b']);
+    await run('moving', 'INSERT INTO d.a SELECT range, range FROM range(2000000)');
+    await run('moving', 'INSERT INTO d.b SELECT range, range FROM range(10)');
+    const to = inDirectory('moving');
+    const accepted = await server.post('/api/v2/catalogs/moving/backup', { to });
+    await readingBegan(accepted.is(202).at('taskId'));
+    (await server.delete('/api/v2/catalogs/moving/databases/d/tables/b?purge=true')).is(200, '0', { deleted: true });
+    (await server.post('/api/v2/catalogs/moving/rename', { newName: 'moved' })).is(200);
+    await run('moved', 'INSERT INTO d.a VALUES (-1, -1)');
+    const task = await server.ended(accepted);
+    task.is(200, '0', { state: 'succeeded' });
+    await restored(server, '/api/v2/catalogs', { name: 'moved again', from: to });
+    const [[count]] = (await rowsIn(server, 'moved again', 'SELECT count(*) FROM d.a')) as [[number]];
+    assert.ok(count === 2_000_000 || count === 2_000_001, String(count));
+  });
+
+  it('that is cancelled leaves nothing, and its staging is gone', async () => {
+    await makeCatalog('cancelled', ['a']);
+    await run('cancelled', 'INSERT INTO d.a SELECT range, hash(range) >> 1 FROM range(9000000)');
+    for (const [i, [, placeOf, filesOf]] of kinds.entries()) {
+      const accepted = await server.post('/api/v2/catalogs/cancelled/backup', { to: placeOf(`cancelled-${i}`) });
+      const taskId = accepted.is(202).at<string>('taskId');
+      await readingBegan(taskId);
+      (await server.post(uri`/tasks/${taskId}/cancel`)).is(200);
+      (await server.ended(accepted)).is(200, '0', { state: 'cancelled' });
+      assert.deepEqual(await filesOf(`cancelled-${i}`), []);
+    }
+    assert.deepEqual(await readdir(join(server.dataDirectory, 'spool', 'backups')), []);
+  });
+
+  it('of a database has that alone, and comes back beside it or in another catalog', async () => {
+    await makeCatalog('two', ['a'], 'one');
+    await makeCatalog('two', ['a'], 'other');
+    await run('two', 'INSERT INTO one.a VALUES (1, 1)');
+    await run('two', 'INSERT INTO other.a VALUES (2, 2)');
+    const to = inDirectory('two');
+    const of = await backedUp(server, '/api/v2/catalogs/two/databases/one', to);
+    assert.equal(of.tables, 1);
+    await makeCatalog('three', []);
+    const whole = await backedUp(server, '/api/v2/catalogs/two', to);
+    assert.deepEqual([whole.since, whole.tables], [null, 2]);
+    // The newest backup of a database, though that of the catalog is newer.
+    await restored(server, '/api/v2/catalogs/two/databases', { name: 'again', from: to });
+    assert.deepEqual(await rowsIn(server, 'two', 'SELECT id FROM again.a'), [[1]]);
+    await restored(server, '/api/v2/catalogs/three/databases', { name: 'other', from: to, database: 'other' });
+    assert.deepEqual(await rowsIn(server, 'three', 'SELECT id FROM other.a'), [[2]]);
+    (await server.get('/api/v2/catalogs/three/databases/other')).is(200, '0', { tableCount: 1, owner: 'root' });
+    (await server.get('/api/v2/catalogs/three/databases/other/tables/a')).is(200, '0', {
+      statistics: { rowCount: 1 },
+    });
+    const missing = await restore(server, '/api/v2/catalogs/three/databases', { name: 'x', from: to, database: 'no' });
+    missing.is(200, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND' } });
+    const from = { ...to, backupId: of.backupId };
+    const wrong = await restore(server, '/api/v2/catalogs', { name: 'x', from });
+    wrong.is(200, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND' } });
+    for (const path of ['/api/v2/catalogs/three/databases/x', '/api/v2/catalogs/x'])
+      (await server.get(path)).is(404, 'OBJECT_NOT_FOUND');
+  });
+
+  it('leaves its lines in the trail, and so does a restore', async () => {
+    await makeCatalog('told', ['a']);
+    const to = inDirectory('told');
+    const { backupId } = await backedUp(server, '/api/v2/catalogs/told', to);
+    await restored(server, '/api/v2/catalogs', { name: 'told again', from: to });
+    const events = async (action: string) =>
+      (await server.post('/api/v2/audit_events/search', { action }))
+        .is(200)
+        .at<{ outcome: string; details?: object }[]>('auditEvents');
+    assert.ok((await events('catalogs.backup')).some(({ outcome }) => outcome === '0'));
+    const done = (await events('catalogs.restore')).filter(({ outcome }) => outcome === '0');
+    assert.ok(done.some(({ details }) => (details as { backupId?: string } | null)?.backupId === backupId));
+  });
+});
+
+describe('a restore', () => {
+  it('shows nothing before it is whole, and keeps the name', async () => {
+    await makeCatalog('large', ['a']);
+    await run('large', 'INSERT INTO d.a SELECT range, range FROM range(3000000)');
+    const to = inDirectory('large');
+    await backedUp(server, '/api/v2/catalogs/large', to);
+    const accepted = await server.post('/api/v2/catalogs/restore', { name: 'slow', from: to });
+    accepted.is(202, '0', { type: 'restore', target: '/api/v2/catalogs/slow' });
+    const seen = new Set<string>();
+    for (let state = 'running'; state !== 'succeeded'; ) {
+      const query = { sql: 'SELECT count(*) FROM d.a' };
+      const { status, text } = await server.post('/api/v2/catalogs/slow/query', query);
+      seen.add(status === 200 ? (JSON.parse(text).result.rows[0][0] as number).toString() : String(status));
+      const { code } = await server.post('/api/v2/catalogs', { name: 'slow' });
+      assert.ok(['CHANGE_IN_PROGRESS', 'OBJECT_ALREADY_EXISTS'].includes(code), code);
+      state = (await server.get(uri`/tasks/${accepted.at<string>('taskId')}`)).at('state');
+      assert.ok(['pending', 'running', 'succeeded'].includes(state), state);
+    }
+    seen.delete('404');
+    assert.ok(
+      [...seen].every((one) => one === '3000000'),
+      [...seen].join(),
+    );
+    assert.deepEqual(await rowsIn(server, 'slow', 'SELECT count(*), sum(n) FROM d.a'), [[3_000_000, 4499998500000]]);
+  });
+
+  it('that is cancelled leaves nothing', async () => {
+    const from = inDirectory('large');
+    for (const collection of ['/api/v2/catalogs', '/api/v2/catalogs/large/databases']) {
+      const more = collection.endsWith('databases') ? { database: 'd' } : {};
+      const accepted = await server.post(`${collection}/restore`, { name: 'gone', from, ...more });
+      const taskId = accepted.is(202).at<string>('taskId');
+      await readingBegan(taskId);
+      (await server.post(uri`/tasks/${taskId}/cancel`)).is(200);
+      (await server.ended(accepted)).is(200, '0', { state: 'cancelled' });
+      (await server.get(`${collection}/gone`)).is(404, 'OBJECT_NOT_FOUND');
+      // The name is free, and the engine has nothing under it.
+      (await server.post(collection, { name: 'gone' })).is(201);
+      (await server.delete(`${collection}/gone`)).is(200, '0', { deleted: true });
+    }
+    assert.deepEqual(await readdir(join(server.dataDirectory, 'spool', 'backups')), []);
+  });
+
+  it('of what is not there says so at once, or in its task', async () => {
+    const from = inDirectory('nothing here');
+    (await server.post('/api/v2/catalogs/restore', { name: 'x', from })).is(400, 'INVALID_PARAMETER');
+    await restoreFails({ name: 'x', from: inStore('nothing-here') }, 'OBJECT_NOT_FOUND');
+    const backupId = '00000000-0000-7000-8000-000000000000';
+    await restoreFails({ name: 'x', from: { ...inDirectory('large'), backupId } }, 'OBJECT_NOT_FOUND');
+    (await server.post('/api/v2/catalogs/restore', { name: 'large', from: inDirectory('large') })).is(
+      400,
+      'OBJECT_ALREADY_EXISTS',
+    );
+    (await server.post('/api/v2/catalogs/restore', { name: 'main', from: inDirectory('large') })).is(
+      400,
+      'INVALID_NAME',
+    );
+  });
+});
+
+async function restoreFails(body: object, code: string): Promise<void> {
+  const task = await restore(server, '/api/v2/catalogs', body);
+  task.is(200, '0', { state: 'failed', error: { code } });
+  (await server.get('/api/v2/catalogs/x')).is(404, 'OBJECT_NOT_FOUND');
+}
+
+/** Until it has something in its staging folder, or has ended. */
+async function readingBegan(taskId: string): Promise<void> {
+  for (;;) {
+    const folders = await readdir(join(server.dataDirectory, 'spool', 'backups')).catch(() => []);
+    if (folders.length > 0) return;
+    const state = (await server.get(uri`/tasks/${taskId}`)).at<string>('state');
+    assert.ok(state === 'pending' || state === 'running', `the task ended too early: ${state}`);
+  }
+}
