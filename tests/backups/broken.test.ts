@@ -1,0 +1,263 @@
+// Backups that are not as they were written: `backup verify` says what is wrong and ends with 1, a restore says so and makes nothing;
+// and what is left over is swept, but nothing that a backup may still need.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cp, mkdir, readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
+import { type TestServer, uri } from '../server.ts';
+import { type BackedUp, backedUp, filesIn, restore, startBackingUp } from './backing_up.ts';
+
+const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** The program as it ends: its code and what it says. */
+function verify(where: string, flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
+  const args = [program, 'backup', 'verify', where, ...flags];
+  const child = spawn(process.execPath, args, { env: { ...process.env, ...env } });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (text += chunk));
+  return new Promise<{ code: number | null; text: string }>((resolve) =>
+    child.once('close', (code) => resolve({ code, text })),
+  );
+}
+
+interface Manifest {
+  digest: string;
+  manifest: {
+    formatVersion: number;
+    databases: {
+      name: string;
+      views: unknown[];
+      tables: {
+        name: string;
+        rows: number;
+        definition: { columns: { name: string; type: string; defaultValue?: string }[] };
+        parts: { path: string; rows: number; bytes: number; sha256: string }[];
+      }[];
+    }[];
+  };
+}
+
+describe('a backup that is not as it was written', () => {
+  let backing: BackedUp;
+  let server: TestServer;
+  let s3: ObjectStoreServer;
+  /** A whole one; each test breaks a copy. */
+  let whole: string;
+  let backupId: string;
+  let copies = 0;
+  before(async () => {
+    s3 = await startObjectStore();
+    backing = await startBackingUp();
+    server = backing.server;
+    (await server.put('/api/v2/catalogs/source')).is(201);
+    (await server.put('/api/v2/catalogs/source/databases/d')).is(201);
+    for (const table of ['a', 'b']) {
+      const columns = [{ name: 'id', type: 'BIGINT', defaultValue: '7' }];
+      (await server.put(uri`/catalogs/source/databases/d/tables/${table}`, { columns })).is(201);
+      const sql = `INSERT INTO d.${table} SELECT range FROM range(${table === 'a' ? 1000 : 2000})`;
+      (await server.post('/api/v2/catalogs/source/query', { sql })).is(200);
+    }
+    whole = join(backing.directory, 'whole');
+    ({ backupId } = await backedUp(server, '/api/v2/catalogs/source', { kind: 'directory', path: whole }));
+  });
+  after(async () => {
+    await backing.close();
+    await s3.close();
+  });
+
+  async function copy(): Promise<string> {
+    const path = join(backing.directory, `copy${++copies}`);
+    await cp(whole, path, { recursive: true });
+    return path;
+  }
+  const manifestOf = (path: string) => join(path, 'backups', backupId, 'manifest.json');
+  const readManifest = async (path: string) => JSON.parse(await readFile(manifestOf(path), 'utf8')) as Manifest;
+
+  /** Changed by somebody who knows how a manifest is written. */
+  async function forge(path: string, change: (manifest: Manifest['manifest']) => void): Promise<void> {
+    const { manifest } = await readManifest(path);
+    change(manifest);
+    const digest = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
+    await writeFile(manifestOf(path), JSON.stringify({ digest, manifest }));
+  }
+
+  async function isRefused(path: string, why: RegExp, code = 'DATA_INVALID'): Promise<void> {
+    const task = await restore(server, '/api/v2/catalogs', { name: 'x', from: { kind: 'directory', path } });
+    task.is(200, '0', { state: 'failed', error: { code } });
+    assert.match(task.at('error', 'message'), why);
+    (await server.get('/api/v2/catalogs/x')).is(404, 'OBJECT_NOT_FOUND');
+    // The name is free, and the engine has nothing under it.
+    (await server.post('/api/v2/catalogs', { name: 'x' })).is(201);
+    (await server.delete('/api/v2/catalogs/x?purge=true')).is(200);
+  }
+
+  const fileOf = async (path: string, table: number) =>
+    join(path, (await readManifest(path)).manifest.databases[0]?.tables[table]?.parts[0]?.path as string);
+
+  it('is told from one that is', async () => {
+    const { code, text } = await verify(whole);
+    assert.match(
+      text,
+      new RegExp(`^whole  ${backupId} .* catalog "source": 2 tables, 3000 rows, 2 files, \\d+ bytes\n`),
+    );
+    assert.match(text, /Every file is there, as it was written\.\n$/);
+    assert.equal(code, 0, text);
+  });
+
+  const breaks: [string, (path: string) => Promise<void>, RegExp, RegExp][] = [
+    ['a file is missing', async (path) => rm(await fileOf(path, 1)), /it is not there/, /is not there/],
+    [
+      'a file is cut off',
+      async (path) => truncate(await fileOf(path, 1), 100),
+      /it has 100 bytes, and had \d+/,
+      /has 100 bytes, and had \d+/,
+    ],
+    [
+      'one bit of a file is another',
+      async (path) => {
+        const bytes = await readFile(await fileOf(path, 1));
+        bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
+        await writeFile(await fileOf(path, 1), bytes);
+      },
+      /parquet: it is not as it was written/,
+      /is not as it was written/,
+    ],
+    [
+      'the manifest says another number of rows',
+      async (path) => {
+        const text = await readFile(manifestOf(path), 'utf8');
+        await writeFile(manifestOf(path), text.replaceAll('2000', '2001'));
+      },
+      /FAULT: backup \S+: .*its manifest is not as it was written/,
+      /its manifest is not as it was written/,
+    ],
+    [
+      'the manifest is cut off',
+      (path) => truncate(manifestOf(path), 1000),
+      /its manifest is not whole/,
+      /its manifest is not whole/,
+    ],
+    [
+      'the manifest was forged to name fewer rows than the file has',
+      (path) =>
+        forge(path, ({ databases: [database] }) => {
+          const table = database?.tables[1];
+          const [part] = table?.parts ?? [];
+          if (table && part) table.rows = part.rows = 1999;
+        }),
+      /it has 2000 rows, and should have 1999/,
+      /2000 rows, and should have 1999/,
+    ],
+  ];
+  for (const [what, spoil, said, refusal] of breaks)
+    it(`because ${what} is found`, async () => {
+      const path = await copy();
+      await spoil(path);
+      const { code, text } = await verify(path);
+      assert.match(text, said);
+      assert.match(text, /FAULT/);
+      assert.equal(code, 1, text);
+      await isRefused(path, refusal);
+    });
+
+  const forgeries: [string, (manifest: Manifest['manifest']) => void, RegExp][] = [
+    ['a path out of the place', (m) => setPart(m, { path: '../../etc/passwd' }), /none that a server wrote/],
+    ['a name that no table can have', (m) => setTable(m, { name: 'a\nb' }), /names something/],
+    ['a name of the engine’s own', (m) => setTable(m, { name: '__tabularium_x' }), /names something/],
+    ['two tables of one name', (m) => setTable(m, { name: 'B' }), /names two things/],
+    ['a default that is more than one', (m) => setDefault(m, '7); DROP TABLE d.b; --'), /the default/],
+    ['a default that reads what is not its', (m) => setDefault(m, '(SELECT 1)'), /the default/],
+    ['a type that is none', (m) => setType(m, 'BLOB); --'), /the definition of the table "a"/],
+    ['another format', (m) => Object.assign(m, { formatVersion: 2 }), /it is of format 2/],
+    ['what this release does not know', (m) => m.databases[0]?.views.push({}), /views/],
+  ];
+  for (const [what, change, why] of forgeries)
+    it(`but was forged to have ${what} is refused`, async () => {
+      const path = await copy();
+      await forge(path, change);
+      await isRefused(path, why);
+    });
+
+  it('is nothing to build on: the next backup is a whole one', async () => {
+    const path = await copy();
+    await truncate(manifestOf(path), 1000);
+    const next = await backedUp(server, '/api/v2/catalogs/source', { kind: 'directory', path });
+    assert.deepEqual([next.since, next.filesSent], [null, 2]);
+    const { code } = await verify(path, ['--backup-id', next.backupId]);
+    assert.equal(code, 0);
+  });
+
+  it('in an object store is found too', async () => {
+    const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
+    const to = { kind: 's3', endpoint, bucket, prefix: 'of/a day', accessKeyId, secretAccessKey } as const;
+    await backedUp(server, '/api/v2/catalogs/source', to);
+    const keys = { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey };
+    const flags = ['--s3-endpoint', endpoint];
+    const good = await verify(`s3://${bucket}/of/a day`, flags, keys);
+    assert.match(good.text, /^whole .* 2 tables, 3000 rows, 2 files/);
+    assert.equal(good.code, 0, good.text);
+    const none = await verify(`s3://${bucket}/elsewhere`, flags, keys);
+    assert.deepEqual([none.code, none.text], [1, 'There is no backup.\n']);
+    const unsigned = await verify(`s3://${bucket}/of`, flags, { ...keys, AWS_SECRET_ACCESS_KEY: '' });
+    assert.deepEqual([unsigned.code, /not set/.test(unsigned.text)], [2, true]);
+  });
+
+  it('is swept of what no backup names, once all of its folder is a day old', async () => {
+    const path = await copy();
+    const old = new Date(Date.now() - 2 * 86_400_000);
+    const folder = (id: string) => join(path, 'backups', id);
+    const [brokenOff, underWay] = ['00000000-0000-7000-8000-000000000001', '00000000-0000-7000-8000-000000000002'];
+    const name = `${'0'.repeat(64)}.parquet`;
+    for (const id of [brokenOff, underWay]) {
+      await mkdir(folder(id));
+      await writeFile(join(folder(id), name), 'left');
+      await utimes(join(folder(id), name), old, old);
+    }
+    await writeFile(join(folder(underWay), 'young'), 'left');
+    for (const file of await filesIn(path)) if (!file.includes(underWay)) await utimes(join(path, file), old, old);
+    const { code, text } = await verify(path, ['--sweep']);
+    assert.match(text, /3 files of 12 bytes are of no backup/);
+    assert.match(text, /1 files of 4 bytes were taken away\.\n$/);
+    assert.equal(code, 0, text);
+    await assert.rejects(stat(folder(brokenOff)));
+    assert.equal((await filesIn(folder(underWay))).length, 2);
+    assert.equal((await verify(path)).code, 0);
+    // What is named only by a manifest that is gone goes with it; what another names stays.
+    const next = await backedUp(server, '/api/v2/catalogs/source', { kind: 'directory', path });
+    assert.equal(next.filesSent, 0);
+    await rm(manifestOf(path));
+    assert.match((await verify(path, ['--sweep'])).text, /0 files of 0 bytes were taken away\.\n$/);
+    assert.equal((await verify(path)).code, 0);
+    // Of a manifest that cannot be read nobody knows what it names.
+    await truncate(join(folder(next.backupId), 'manifest.json'), 100);
+    const blind = await verify(path, ['--sweep']);
+    assert.match(blind.text, /Nothing was taken away/);
+    assert.equal(blind.code, 1);
+    assert.equal((await filesIn(path)).length, 5);
+  });
+
+  it('is not looked at where the words are wrong', async () => {
+    assert.match((await verify('--sweep')).text, /backup verify needs a place/);
+    const missing = await verify(join(backing.directory, 'nowhere'));
+    assert.deepEqual([missing.code, /there is no directory/.test(missing.text)], [2, true]);
+    const other = await verify(whole, ['--backup-id', '00000000-0000-7000-8000-000000000000']);
+    assert.deepEqual([other.code, /no such backup/.test(other.text)], [1, true]);
+  });
+});
+
+function tableOf({ databases }: Manifest['manifest']) {
+  const table = databases[0]?.tables[0];
+  assert.ok(table);
+  return table;
+}
+const setTable = (manifest: Manifest['manifest'], change: object) => Object.assign(tableOf(manifest), change);
+const setPart = (manifest: Manifest['manifest'], change: object) =>
+  Object.assign(tableOf(manifest).parts[0] as object, change);
+const setColumn = (manifest: Manifest['manifest'], change: object) =>
+  Object.assign(tableOf(manifest).definition.columns[0] as object, change);
+const setDefault = (manifest: Manifest['manifest'], defaultValue: string) => setColumn(manifest, { defaultValue });
+const setType = (manifest: Manifest['manifest'], type: string) => setColumn(manifest, { type });
