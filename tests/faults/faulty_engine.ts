@@ -15,6 +15,8 @@ const counted: ReadonlySet<string> = new Set([
   'load',
   'loadedBefore',
   'optimize',
+  'snapshot',
+  'restorePart',
   'writtenStatement',
   'parseCreateTable',
   'checkDefault',

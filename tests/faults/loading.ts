@@ -1,9 +1,18 @@
-// What the loads of the scenarios read: a file of two rows, and the flags with which a server may read it, and reach what is around it.
+// What the loads of the scenarios read, a file of two rows; where their backups go; and the flags with which a server may reach both,
+// and what is around it.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { reaching } from './surroundings.ts';
 
 const directory = fileURLToPath(new URL('../data', import.meta.url));
 
+/** Goes when the process ends. */
+export const backups = mkdtempSync(join(tmpdir(), 'tabularium-backups-'));
+process.once('exit', () => rmSync(backups, { recursive: true, force: true }));
+
 export const notes = `${directory}/notes.csv`;
+const reachable = ['--load-directories', directory, '--backup-directories', backups, ...reaching];
 /** Results of more than one page are small enough for a test. */
-export const loading = ['--load-directories', directory, ...reaching, '--page-bytes-max', '65536'];
+export const loading = [...reachable, '--page-bytes-max', '65536'];

@@ -2,6 +2,7 @@
 // works on names of its own, so that one server serves them all.
 import { quoted } from './agreement.ts';
 import { pathOf } from './api.ts';
+import { ofBackups } from './backup_scenarios.ts';
 import { type TableState, uriOfPath } from './expectation.ts';
 import { notes } from './loading.ts';
 import {
@@ -388,4 +389,11 @@ const ofRows: Scenario[] = [
   },
 ];
 
-export const scenarios: readonly Scenario[] = [...ofCatalogs, ...ofDatabases, ...ofTables, ...ofColumns, ...ofRows];
+export const scenarios: readonly Scenario[] = [
+  ...ofCatalogs,
+  ...ofDatabases,
+  ...ofTables,
+  ...ofColumns,
+  ...ofRows,
+  ...ofBackups,
+];

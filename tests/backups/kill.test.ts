@@ -1,0 +1,100 @@
+// The server killed with SIGKILL while a backup, or a restore, is on its way: the task goes on with the next server and ends well, what it
+// made is whole, and nothing of the first attempt is left. BACKUP_SEED replays a run.
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { DirectoryPlace } from '../../src/backups/directory_place.ts';
+import { verifyBackups } from '../../src/backups/verification.ts';
+import { Random, seedFrom } from '../faults/random.ts';
+import { type Reply, type ServerProcess, startProcess, uri } from '../server.ts';
+import { backedUp, filesIn, rowsIn } from './backing_up.ts';
+
+const rounds = 4;
+const rowCount = 1_500_000;
+/** As long as a backup or a restore takes, about. */
+const killWithinMs = 500;
+
+describe('a server that is killed', () => {
+  const random = new Random(seedFrom('BACKUP_SEED'));
+  let root: string;
+  let server: ServerProcess;
+  const dataDirectory = () => join(root, 'data');
+  const startAgain = async () => {
+    server = await startProcess([`--backup-directories=${join(root, 'backups')}`], dataDirectory());
+  };
+  before(async () => {
+    root = await mkdtemp(join(tmpdir(), 'tabularium-killed-'));
+    for (const name of ['data', 'backups']) await mkdir(join(root, name));
+    await startAgain();
+    (await server.put('/api/v2/catalogs/c')).is(201);
+    (await server.put('/api/v2/catalogs/c/databases/d')).is(201);
+    for (const table of ['a', 'b', 'c']) {
+      const columns = [
+        { name: 'id', type: 'BIGINT' },
+        { name: 'n', type: 'BIGINT' },
+      ];
+      (await server.put(uri`/catalogs/c/databases/d/tables/${table}`, { columns })).is(201);
+      const sql = `INSERT INTO d.${table} SELECT range, hash(range, '${table}') >> 1 FROM range(${rowCount})`;
+      (await server.post('/api/v2/catalogs/c/query', { sql })).is(200);
+    }
+  });
+  after(async () => {
+    await server.close();
+    await rm(root, { recursive: true, force: true });
+  });
+
+  const place = (name: string) => ({ kind: 'directory', path: join(root, 'backups', name) }) as const;
+  const sums = (catalog: string) =>
+    rowsIn(server, catalog, "SELECT 'a', count(*), sum(n) FROM d.a UNION ALL SELECT 'c', count(*), sum(n) FROM d.c");
+
+  /** Killed at some moment after the task was accepted; the record of the task, ended by the next server. */
+  async function endedByAnother(accepted: Reply): Promise<Reply> {
+    accepted.is(202);
+    await pause(random.below(killWithinMs));
+    server.child.kill('SIGKILL');
+    await server.exited;
+    await startAgain();
+    return server.ended(accepted);
+  }
+
+  it('goes on with a backup', { timeout: 120_000 }, async (t) => {
+    t.diagnostic(`BACKUP_SEED=${random.seed}`);
+    for (let round = 0; round < rounds; round++) {
+      const to = place(`of ${round}`);
+      const task = await endedByAnother(await server.post('/api/v2/catalogs/c/backup', { to }));
+      task.is(200, '0', { state: 'succeeded', result: { tables: 3, rows: 3 * rowCount } });
+      const backupId = task.at<string>('taskId');
+      const { backups, faults, unnamed } = await verifyBackups(new DirectoryPlace(to.path));
+      assert.deepEqual([faults, unnamed], [[], { files: 0, bytes: 0 }], `attempt ${task.at('attempt')}`);
+      assert.deepEqual(
+        backups.map(({ manifest }) => manifest.backupId),
+        [backupId],
+      );
+      assert.ok((await filesIn(to.path)).every((file) => file.startsWith(`backups/${backupId}/`)));
+      assert.deepEqual(await readdir(join(dataDirectory(), 'spool', 'backups')).catch(() => []), []);
+    }
+  });
+
+  it('goes on with a restore', { timeout: 120_000 }, async () => {
+    const from = place('of all');
+    await backedUp(server, '/api/v2/catalogs/c', from);
+    const wanted = await sums('c');
+    for (let round = 0; round < rounds; round++) {
+      const body = { name: `r${round}`, from };
+      const task = await endedByAnother(await server.post('/api/v2/catalogs/restore', body));
+      task.is(200, '0', { state: 'succeeded', result: { name: body.name } });
+      assert.deepEqual(await sums(body.name), wanted, `attempt ${task.at('attempt')}`);
+      const tables = (await server.get(uri`/catalogs/${body.name}/databases/d/tables`)).at<{ name: string }[]>(
+        'tables',
+      );
+      assert.deepEqual(
+        tables.map(({ name }) => name),
+        ['a', 'b', 'c'],
+      );
+      (await server.delete(uri`/catalogs/${body.name}?cascade=true&purge=true`)).is(200, '0', { deleted: true });
+    }
+  });
+});

@@ -1,0 +1,78 @@
+// Backups and restores that are broken off at every step. A backup changes nothing that a reader sees; what it leaves at its place is
+// tests/backups/' to look at.
+import type { Api } from './api.ts';
+import { pathOf } from './api.ts';
+import { uriOfPath } from './expectation.ts';
+import { backups } from './loading.ts';
+import { absent, makeTable, must, plainWith, type Scenario, there } from './scenario_parts.ts';
+
+const taskWaitMs = 60_000;
+const placeOf = (id: string) => ({ kind: 'directory', path: `${backups}/${process.pid}-${id}` });
+const source = (id: string) => `s/${id}`;
+
+async function makeSource(api: Api, id: string): Promise<void> {
+  await makeTable(api, [source(id), 'd', 't'], 3);
+  await makeTable(api, [source(id), 'd', 'keyed'], 2, { unique_key_constraints: ['n'], primaryKey: ['id'] });
+  await makeTable(api, [source(id), 'e', 'empty'], 0);
+}
+
+const shared = 'shared';
+let made: Promise<void> | undefined;
+
+/** One for all restores of this process, whichever server they are on. */
+function makeBackup(api: Api): Promise<void> {
+  made ??= (async () => {
+    await makeSource(api, shared);
+    await must(api.post(`${uriOfPath([source(shared)])}/backup`, { to: placeOf(shared) }));
+    await api.endOfTasks(taskWaitMs);
+  })();
+  return made;
+}
+
+/** Of many steps: a part of them is tried each time. */
+const isLarge = true;
+const keyed = { ...plainWith(2), uniqueKey: ['n'] };
+
+export const ofBackups: Scenario[] = [
+  {
+    name: 'back a catalog up',
+    prepare: makeSource,
+    request: (id) => ({ method: 'POST', path: `${uriOfPath([source(id)])}/backup`, body: { to: placeOf(id) } }),
+    before: (id) => there([source(id), 'd', 't'], plainWith(3)),
+    after: (id) => there([source(id), 'd', 't'], plainWith(3)),
+    isLarge,
+  },
+  {
+    name: 'restore a catalog',
+    prepare: makeBackup,
+    request: (id) => ({
+      method: 'POST',
+      path: `${pathOf('catalogs')}/restore`,
+      body: { name: `r/${id}`, from: placeOf(shared) },
+    }),
+    before: (id) => [...absent([`r/${id}`]), ...absent([`r/${id}`, 'd', 't'])],
+    after: (id) => [
+      ...there([`r/${id}`, 'd', 't'], plainWith(3)),
+      ...there([`r/${id}`, 'd', 'keyed'], keyed),
+      ...there([`r/${id}`, 'e', 'empty'], plainWith(0)),
+    ],
+    again: 'OBJECT_ALREADY_EXISTS',
+    isLarge,
+  },
+  {
+    name: 'restore a database',
+    prepare: makeBackup,
+    request: (id) => ({
+      method: 'POST',
+      path: `${uriOfPath(['default'])}/databases/restore`,
+      body: { name: `r/${id}`, from: placeOf(shared), database: 'd' },
+    }),
+    before: (id) => [...absent(['default', `r/${id}`]), ...absent(['default', `r/${id}`, 't'])],
+    after: (id) => [
+      ...there(['default', `r/${id}`, 't'], plainWith(3)),
+      ...there(['default', `r/${id}`, 'keyed'], keyed),
+    ],
+    again: 'OBJECT_ALREADY_EXISTS',
+    isLarge,
+  },
+];
