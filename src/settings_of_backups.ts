@@ -26,13 +26,13 @@ export const backupCommandSettings = {
     default: false,
     doc: 'For `backup verify`: takes away the files that no backup names, where all of their folder are older than a day.',
   },
-  s3Endpoint: {
+  storeEndpoint: {
     ...ofVerify,
     type: 'string',
     default: '',
     doc: 'For `backup verify` of `s3://bucket/prefix`: the server, as `https://s3.example.com`; by default that of AWS.',
   },
-  s3Region: {
+  storeRegion: {
     ...ofVerify,
     type: 'string',
     default: 'us-east-1',

@@ -197,6 +197,7 @@ const small = {
   logLevel: 'error',
   warehouseThreads: 2,
   exportHosts: '127.0.0.1',
+  loadHosts: '127.0.0.1',
   warehouseMemoryBytes: 512 * 1024 * 1024,
   loadDirectories: fileURLToPath(new URL('data', import.meta.url)),
 } as const satisfies Partial<Settings>;

@@ -69,7 +69,7 @@ async function placeOf(where: string, settings: Settings): Promise<Place> {
 }
 
 /** The one who starts the command says which host: any is allowed. */
-async function storeOf(bucket: string, prefix: string, { s3Endpoint, s3Region }: Settings): Promise<Place> {
+async function storeOf(bucket: string, prefix: string, { storeEndpoint, storeRegion }: Settings): Promise<Place> {
   const {
     AWS_ACCESS_KEY_ID: accessKeyId,
     AWS_SECRET_ACCESS_KEY: secretAccessKey,
@@ -77,9 +77,9 @@ async function storeOf(bucket: string, prefix: string, { s3Endpoint, s3Region }:
   } = process.env;
   if (!accessKeyId || !secretAccessKey)
     throw new SettingsError('AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set');
-  const endpoint = s3Endpoint || `https://s3.${s3Region}.amazonaws.com`;
+  const endpoint = storeEndpoint || `https://s3.${storeRegion}.amazonaws.com`;
   try {
-    const place = { endpoint, region: s3Region, bucket, pathStyle: true };
+    const place = { endpoint, region: storeRegion, bucket, pathStyle: true };
     const credentials = { accessKeyId, secretAccessKey, sessionToken: token || undefined };
     const store = await openObjectStore(place, credentials, new HostRules([new URL(endpoint).host]));
     return new StorePlace(store, prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`);

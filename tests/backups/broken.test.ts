@@ -196,7 +196,7 @@ describe('a backup that is not as it was written', () => {
     const to = { kind: 's3', endpoint, bucket, prefix: 'of/a day', accessKeyId, secretAccessKey } as const;
     await backedUp(server, '/api/v2/catalogs/source', to);
     const keys = { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey };
-    const flags = ['--s3-endpoint', endpoint];
+    const flags = ['--store-endpoint', endpoint];
     const good = await verify(`s3://${bucket}/of/a day`, flags, keys);
     assert.match(good.text, /^whole .* 2 tables, 3000 rows, 2 files/);
     assert.equal(good.code, 0, good.text);

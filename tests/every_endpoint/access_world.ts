@@ -19,6 +19,7 @@ const settings: Partial<Settings> = {
   logLevel: 'error',
   warehouseThreads: 2,
   exportHosts: '127.0.0.1',
+  loadHosts: '127.0.0.1',
   warehouseMemoryBytes: 512 * 1024 * 1024,
   loadDirectories: fileURLToPath(new URL('../data', import.meta.url)),
   ...limits,

@@ -34,6 +34,11 @@ const objects = await startObjectStore();
 after(() => objects.close());
 const { endpoint, bucket, accessKeyId, secretAccessKey } = objects;
 const exported = { format: 'csv', to: { s3: { endpoint, bucket, accessKeyId, secretAccessKey } } };
+const backups = { kind: 's3', endpoint, bucket, prefix: 'backups', accessKeyId, secretAccessKey };
+const kept = {
+  backup: () => ({ to: backups }),
+  restore: () => ({ name: freshName(), from: backups }),
+};
 const sql = {
   query: () => ({ sql: 'SELECT 1' }),
   explain: () => ({ sql: 'SELECT 1' }),
@@ -125,6 +130,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       search: none,
       undrop: (params) => ({ name: params.catalog }),
       ...sql,
+      ...kept,
     },
   },
   databases: {
@@ -137,6 +143,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       search: none,
       undrop: (params) => ({ name: params.database }),
       ...sql,
+      ...kept,
     },
   },
   tables: {

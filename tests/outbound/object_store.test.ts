@@ -59,11 +59,14 @@ test('small things, lists, and removal', async () => {
   const keys = Array.from({ length: 300 }, (_, i) => `many/${String(i).padStart(4, '0')}`);
   for (let i = 0; i < keys.length; i += 50)
     await Promise.all(keys.slice(i, i + 50).map((key) => store.writeSmall(key, key)));
+  const before = Date.now();
   const listed = await Array.fromAsync(store.list('many/'));
   assert.deepEqual(
-    listed,
+    listed.map(({ key, bytes }) => ({ key, bytes })),
     keys.map((key) => ({ key, bytes: key.length })),
   );
+  assert.ok(listed.every(({ modifiedAtMs }) => Math.abs(before - modifiedAtMs) < 60_000));
+  assert.equal((await store.readRange('many/0042', { start: 5, end: 8 })).toString(), '004');
   assert.equal((await store.readSmall('many/0042', 100)).toString(), 'many/0042');
   await assert.rejects(store.readSmall('many/0042', 3), code('REMOTE_REFUSED'));
   await store.remove('many/0042');

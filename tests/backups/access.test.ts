@@ -1,0 +1,208 @@
+// Who may back up and restore what, and where: directories and hosts of the settings only; what lies in a directory of the server is for
+// who may read the thing itself; keys of object stores are shown nowhere and forgotten with their task.
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, before, describe, it } from 'node:test';
+import { storeFileName } from '../../src/store/store.ts';
+import { grant, newPerson, type Person } from '../access/people.ts';
+import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
+import { type Reply, start, type TestServer, uri } from '../server.ts';
+import { type BackedUp, backedUp, restore, startBackingUp } from './backing_up.ts';
+
+describe('backups', () => {
+  let backing: BackedUp;
+  let server: TestServer;
+  let s3: ObjectStoreServer;
+  before(async () => {
+    s3 = await startObjectStore();
+    backing = await startBackingUp();
+    server = backing.server;
+    for (const catalog of ['secret', 'own']) {
+      (await server.put(uri`/catalogs/${catalog}`)).is(201);
+      (await server.put(uri`/catalogs/${catalog}/databases/d`)).is(201);
+      const columns = [{ name: 'id', type: 'INT' }];
+      (await server.put(uri`/catalogs/${catalog}/databases/d/tables/t`, { columns })).is(201);
+    }
+    (await server.post('/api/v2/catalogs/secret/query', { sql: 'INSERT INTO d.t VALUES (1)' })).is(200);
+  });
+  after(async () => {
+    await backing.close();
+    await s3.close();
+  });
+
+  const inDirectory = (name: string) => ({ kind: 'directory', path: join(backing.directory, name) }) as const;
+  const ended = async (accepted: Reply) => server.get(`${accepted.is(202).at<string>('uri')}?waitSeconds=30`);
+  const use = ['use', '/warehouses/default'] as const;
+
+  it('go to no directory where none is set, and the answer says how one is', async () => {
+    const bare = await start({ exportHosts: '' });
+    try {
+      const refused = await bare.post('/api/v2/catalogs/default/backup', { to: inDirectory('x') });
+      refused.is(400, 'INVALID_PARAMETER');
+      assert.match(refused.message, /backupDirectories/);
+      const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
+      const to = { kind: 's3', endpoint, bucket, accessKeyId, secretAccessKey };
+      (await bare.post('/api/v2/catalogs/default/backup', { to })).is(400, 'HOST_NOT_ALLOWED');
+    } finally {
+      await bare.close();
+    }
+  });
+
+  it('go to no other place than those that are set, and what is there is not told', async () => {
+    const outside = await mkdtemp(join(tmpdir(), 'tabularium-outside-'));
+    try {
+      await symlink(outside, join(backing.directory, 'link'));
+      const beside = `${backing.directory}-beside`;
+      const paths = [
+        outside,
+        join(outside, 'new'),
+        join(backing.directory, 'link'),
+        join(backing.directory, 'link/new'),
+      ];
+      paths.push(
+        join(backing.directory, '../x'),
+        `${backing.directory}/a/../../x`,
+        beside,
+        'relative',
+        '/',
+        '/etc/passwd',
+      );
+      for (const direction of ['to', 'from'] as const) {
+        const messages = new Set<string>();
+        for (const path of paths) {
+          const body = { [direction]: { kind: 'directory', path }, ...(direction === 'from' ? { name: 'n' } : {}) };
+          const at = direction === 'to' ? '/api/v2/catalogs/own/backup' : '/api/v2/catalogs/restore';
+          messages.add((await server.post(at, body)).is(400, 'INVALID_PARAMETER').message);
+        }
+        assert.equal(messages.size, 1, [...messages].join('\n'));
+        assert.ok(![...messages].join().includes(outside));
+      }
+    } finally {
+      await rm(outside, { recursive: true });
+    }
+  });
+
+  it('have directories that nothing else is loaded from, or the server does not start', async () => {
+    const root = await mkdtemp(join(tmpdir(), 'tabularium-both-'));
+    try {
+      await mkdir(join(root, 'within'));
+      for (const [backupDirectories, loadDirectories] of [
+        [root, root],
+        [join(root, 'within'), root],
+        [root, join(root, 'within')],
+      ] as const)
+        await assert.rejects(start({ backupDirectories, loadDirectories }), /in or around one of loadDirectories/);
+      await assert.rejects(start({ backupDirectories: join(root, 'missing') }), /backupDirectories: there is no/);
+    } finally {
+      await rm(root, { recursive: true });
+    }
+  });
+
+  it('take the fields of their kind', async () => {
+    const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
+    const whole = { kind: 's3', endpoint, bucket, accessKeyId, secretAccessKey };
+    const wrong: [object, string][] = [
+      [{ kind: 'directory' }, '/to/path'],
+      [{ ...inDirectory('x'), bucket }, '/to/bucket'],
+      [{ ...whole, path: '/x' }, '/to/path'],
+      [{ ...whole, secretAccessKey: undefined }, '/to/secretAccessKey'],
+      [{ ...whole, bucket: undefined }, '/to/bucket'],
+    ];
+    for (const [to, pointer] of wrong) {
+      const refused = (await server.post('/api/v2/catalogs/own/backup', { to })).is(400, 'INVALID_PARAMETER');
+      assert.equal(refused.at('violations', 0, 'pointer'), pointer);
+    }
+  });
+
+  it('are for who may read all of it, when they are asked for and when they are made', async () => {
+    const reader = await newPerson(server, 'reader', [['read', '/catalogs/own/databases/d'], use]);
+    const to = inDirectory('readers');
+    (await reader.post('/api/v2/catalogs/own/backup', { to })).is(403, 'FORBIDDEN');
+    const accepted = await reader.post('/api/v2/catalogs/own/databases/d/backup', { to });
+    (await ended(accepted)).is(200, '0', { state: 'succeeded', submittedBy: 'reader' });
+    const slow = await reader.post('/api/v2/catalogs/own/query', {
+      sql: 'SELECT count(*) FROM range(1500000000)',
+      waitSeconds: 0,
+    });
+    const later = await reader.post('/api/v2/catalogs/own/databases/d/backup', {
+      to,
+      after: [slow.is(202).at('taskId')],
+    });
+    (await server.delete(uri`/users/reader/grants/${await grantOf('reader', '/api/v2/catalogs/own/databases/d')}`)).is(
+      200,
+    );
+    (await ended(later)).is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
+  });
+
+  async function grantOf(user: string, on: string): Promise<string> {
+    const grants = (await server.get(uri`/users/${user}/grants`)).at<{ grantId: string; on: string }[]>('grants');
+    return grants.find((one) => one.on === on)?.grantId as string;
+  }
+
+  it('in a directory come back for who may read what they are of, and nobody else', async () => {
+    const from = inDirectory('secrets');
+    await backedUp(server, '/api/v2/catalogs/secret', from);
+    const maker = await newPerson(server, 'maker', [['create', '/catalogs/own'], ['read', '/catalogs/own'], use]);
+    const attempt = async (person: Person, name: string, code?: string) => {
+      const body = { name, from, database: 'd' };
+      const task = await ended(await person.post('/api/v2/catalogs/own/databases/restore', body));
+      task.is(200, '0', code === undefined ? { state: 'succeeded' } : { state: 'failed', error: { code } });
+      (await server.get(uri`/catalogs/own/databases/${name}`)).is(
+        code === undefined ? 200 : 404,
+        code && 'OBJECT_NOT_FOUND',
+      );
+    };
+    await attempt(maker, 'stolen', 'FORBIDDEN');
+    await grant(server, 'users/maker', [['read', '/catalogs/secret']]);
+    await attempt(maker, 'made');
+    (await server.get('/api/v2/catalogs/own/databases/made')).is(200, '0', { owner: 'maker' });
+    (await server.get('/api/v2/catalogs/own/databases/made/tables/t')).is(200, '0', { owner: 'maker' });
+    (await maker.post('/api/v2/catalogs/restore', { name: 'n', from })).is(403, 'FORBIDDEN');
+    (await server.delete('/api/v2/catalogs/secret?cascade=true&purge=true')).is(200);
+    await attempt(maker, 'after', 'FORBIDDEN');
+    await grant(server, 'users/maker', [['read', '/catalogs']]);
+    await attempt(maker, 'later');
+  });
+
+  it('show no keys, and forget them', async () => {
+    const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
+    const place = { kind: 's3', endpoint, bucket, prefix: 'keys', accessKeyId, secretAccessKey } as const;
+    const accepted = await server.post('/api/v2/catalogs/own/backup', { to: place });
+    assert.ok(!accepted.is(202).text.includes(secretAccessKey), accepted.text);
+    const task = (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
+    assert.ok(!task.text.includes(secretAccessKey), task.text);
+    const restored = await restore(server, '/api/v2/catalogs', { name: 'from keys', from: place });
+    assert.ok(!restored.is(200, '0', { state: 'succeeded' }).text.includes(secretAccessKey), restored.text);
+    const wrong = { ...place, accessKeyId: 'another' };
+    const refused = await server.ended(await server.post('/api/v2/catalogs/own/backup', { to: wrong }));
+    refused.is(200, '0', { state: 'failed', error: { code: 'REMOTE_REFUSED' } });
+    const store = new DatabaseSync(join(server.dataDirectory, storeFileName), { readOnly: true });
+    try {
+      const kept = () =>
+        store.prepare("SELECT name FROM secrets WHERE name LIKE 'backup %' OR name LIKE 'restore %'").all();
+      // Forgotten just after the end.
+      for (let tries = 0; kept().length > 0 && tries < 200; tries++) await new Promise((next) => setTimeout(next, 10));
+      assert.deepEqual(kept(), []);
+    } finally {
+      store.close();
+    }
+  });
+
+  it('and restores are made once for one key', async () => {
+    const to = inDirectory('keyed');
+    const send = async (path: string, body: object) =>
+      (await server.request('POST', path, { body, headers: { 'x-service-idempotency-key': path } }))
+        .is(202)
+        .at('taskId');
+    const backup = await send('/api/v2/catalogs/own/backup', { to });
+    assert.equal(await send('/api/v2/catalogs/own/backup', { to }), backup);
+    await server.get(`/api/v2/tasks/${backup}?waitSeconds=30`);
+    const body = { name: 'keyed', from: to };
+    const made = await send('/api/v2/catalogs/restore', body);
+    await server.get(`/api/v2/tasks/${made}?waitSeconds=30`);
+    assert.equal(await send('/api/v2/catalogs/restore', body), made);
+  });
+});
