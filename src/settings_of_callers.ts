@@ -10,7 +10,7 @@ export const callerSettings = {
     section,
     type: 'string',
     default: '',
-    doc: 'The hosts of object stores that `export` may write to, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only where the host is listed by its very name. Without it, exports are to be downloaded, and go nowhere else.',
+    doc: 'The hosts of object stores that `export` and `backup` may write to, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only where the host is listed by its very name. Without it, exports are to be downloaded, and go nowhere else.',
   },
   principalCostPerSecondMax: {
     section,

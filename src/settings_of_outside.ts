@@ -15,7 +15,7 @@ export const outsideSettings = {
     section,
     type: 'string',
     default: '',
-    doc: 'The hosts that `load` may fetch from, by `url` and `s3`, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only where the host is listed by its very name. Without it, nothing is fetched.',
+    doc: 'The hosts that `load` may fetch from, by `url` and `s3`, and `restore`, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only where the host is listed by its very name. Without it, nothing is fetched.',
   },
   loadFetchSeconds: {
     section,
@@ -23,7 +23,7 @@ export const outsideSettings = {
     min: 1,
     max: 604_800,
     default: 21_600,
-    doc: 'How long the fetching of one file may take.',
+    doc: 'How long the fetching of one file may take, for a load or of a backup.',
   },
   loadFileBytesMax: {
     section,
@@ -31,7 +31,7 @@ export const outsideSettings = {
     min: 1,
     max: 1024 * TiB,
     default: TiB,
-    doc: 'The largest file that is loaded, unpacked.',
+    doc: 'The largest file that is loaded, unpacked; and the largest of a backup that is restored.',
   },
   webhookHosts: {
     section,

@@ -9,13 +9,14 @@ import { Failure } from '../standard/failure.ts';
 import { type BackedUpPart, broken } from './manifest.ts';
 import type { Place } from './place.ts';
 
-/** Throws DATA_INVALID where it is another; then there is no file. */
+/** `ms`: for all of it. Throws DATA_INVALID where it is another, REMOTE_UNAVAILABLE where it takes too long; then there is no file. */
 export async function fetchPart(
   place: Place,
   { path, bytes, sha256 }: BackedUpPart,
   to: string,
-  signal: AbortSignal,
+  { signal: cancelled, ms }: { readonly signal: AbortSignal; readonly ms: number },
 ): Promise<void> {
+  const signal = AbortSignal.any([cancelled, AbortSignal.timeout(ms)]);
   const file = basename(path);
   const hash = createHash('sha256');
   let got = 0;
@@ -33,6 +34,8 @@ export async function fetchPart(
     if (hash.digest('hex') !== sha256) throw broken(`the file ${file} is not as it was written`, { file });
   } catch (error) {
     await rm(to, { force: true });
+    if (signal.aborted && !cancelled.aborted)
+      throw new Failure('REMOTE_UNAVAILABLE', 'a file did not come in time', {}, { cause: error });
     if ((error as NodeJS.ErrnoException).code === 'ENOSPC')
       throw new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause: error });
     throw error;

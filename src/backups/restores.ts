@@ -53,6 +53,8 @@ interface Parts {
   readonly notes: PlaceNotes;
   readonly places: Places;
   readonly spoolDirectory: string;
+  /** Of one file that is fetched. */
+  readonly loading: { readonly bytesMax: number; readonly fetchMs: number };
   /** Throws INVALID_PARAMETER where no table can be made so. */
   readonly specOf: (body: TableBody, engine: Engine, warehouse: EngineWarehouse) => Promise<TableSpec>;
   readonly definitionOf: (spec: TableSpec) => TableDefinition;
@@ -116,7 +118,7 @@ export class Restores {
       const files = await filesAt(place, run.signal);
       const chosen = await this.#chosen(task, note, place, files, run.signal);
       await this.#authoriseSource(chosen.manifest, request, task.principal);
-      check(chosen.databases, await warehouses.engineOf(request.warehouse), files);
+      check(chosen.databases, await warehouses.engineOf(request.warehouse), files, this.#parts.loading);
       const total = chosen.databases.flatMap(({ tables }) => tables).reduce((sum, { rows }) => sum + rows, 0);
       return await warehouses.admit(request.warehouse, run.signal, (engine) => {
         const work = { ...run, place, engine, staging, isAgain: task.attempt > 1, rows: { done: 0, total } };
@@ -220,7 +222,7 @@ export class Restores {
       progress({ ...rows, unit: 'rows' });
       if (rowsBefore + part.rows > there) {
         const path = join(staging, `${newId()}.parquet`);
-        await fetchPart(place, part, path, signal);
+        await fetchPart(place, part, path, { signal, ms: this.#parts.loading.fetchMs });
         try {
           const restored = { table: ref, columns: definition.columns, path, rowsBefore, rows: part.rows };
           await engine.restorePart(restored, { signal });
@@ -280,7 +282,12 @@ function described({ comment, properties }: { readonly comment?: string; readonl
 }
 
 /** Before anything is made: names that can be, and files that are there. */
-function check(databases: readonly BackedUpDatabase[], engine: Engine, files: ReadonlyMap<string, PlacedFile>): void {
+function check(
+  databases: readonly BackedUpDatabase[],
+  engine: Engine,
+  files: ReadonlyMap<string, PlacedFile>,
+  { bytesMax }: { readonly bytesMax: number },
+): void {
   checkNames('databases', databases, engine);
   for (const { name, tables, views } of databases) {
     if (views.length > 0)
@@ -289,6 +296,7 @@ function check(databases: readonly BackedUpDatabase[], engine: Engine, files: Re
     for (const { path, bytes } of tables.flatMap(({ parts }) => parts)) {
       const file = path.split('/').at(-1);
       const found = files.get(path);
+      if (bytes > bytesMax) throw broken(`the file ${file} is larger than ${bytesMax} bytes`, { file, bytesMax });
       if (!found) throw broken(`the file ${file} is not there`, { file });
       if (found.bytes !== bytes) throw broken(`the file ${file} has ${found.bytes} bytes, and had ${bytes}`, { file });
     }

@@ -36,7 +36,7 @@ export function openBackups(parts: {
   readonly spoolDirectory: string;
   readonly backupDirectories: readonly string[];
   readonly exportHosts: HostRules;
-  readonly loading: { readonly hosts: HostRules };
+  readonly loading: { readonly hosts: HostRules; readonly bytesMax: number; readonly fetchMs: number };
   readonly release: string;
 }): OpenedBackups {
   const { store, secrets, backupDirectories: directories, exportHosts, loading } = parts;

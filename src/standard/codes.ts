@@ -185,7 +185,8 @@ export const codes = define({
   },
   DATA_INVALID: {
     status: 400,
-    meaning: 'The data to be loaded cannot be read, or does not fit the table. Nothing was loaded.',
+    meaning:
+      'The data to be loaded or restored cannot be read, is not as it was written, or does not fit. Nothing was changed.',
     client: 'Mend the data, or say how it is to be read; `result` names the row and the column.',
   },
   CONSTRAINT_VIOLATED: {

@@ -166,6 +166,38 @@ describe('a backup', () => {
     assert.ok(count === 2_000_000 || count === 2_000_001, String(count));
   });
 
+  it('has tables as they were, though they are dropped, changed and emptied before it comes to them', async () => {
+    await makeCatalog('under', ['a', 'dropped', 'emptied', 'rewritten', 'written']);
+    await run('under', 'INSERT INTO d.a SELECT range, hash(range) >> 1 FROM range(4000000)');
+    const rest = ['dropped', 'emptied', 'rewritten', 'written'];
+    for (const table of rest) await run('under', `INSERT INTO d.${table} SELECT range, range FROM range(200000)`);
+    const to = inDirectory('under');
+    const accepted = await server.post('/api/v2/catalogs/under/backup', { to });
+    await writingBegan(accepted.is(202).at('taskId'));
+    const table = (name: string) => uri`/catalogs/under/databases/d/tables/${name}`;
+    (await server.delete(`${table('dropped')}?purge=true`)).is(200, '0', { deleted: true });
+    (await server.post(`${table('emptied')}/truncate`)).is(200);
+    await server.patch(`${table('rewritten')}/columns/n`, { type: 'STRING' });
+    await run('under', 'UPDATE d.written SET n = -n');
+    for (let i = 0; i < 5; i++) await run('under', 'INSERT INTO d.emptied SELECT range, -range FROM range(300000)');
+    (await server.ended(accepted)).is(200, '0', {
+      state: 'succeeded',
+      attempt: 1,
+      result: { tables: 5, rows: 4_800_000 },
+    });
+    await restored(server, '/api/v2/catalogs', { name: 'under again', from: to });
+    for (const name of rest)
+      assert.deepEqual(
+        await rowsIn(server, 'under again', `SELECT count(*), sum(n), bit_xor(hash(rowid, n)) FROM d.${name}`),
+        await rowsIn(
+          server,
+          'under again',
+          'SELECT count(*), sum(range), bit_xor(hash(range, range)) FROM range(200000)',
+        ),
+        name,
+      );
+  });
+
   it('that is cancelled leaves nothing, and its staging is gone', async () => {
     await makeCatalog('cancelled', ['a']);
     await run('cancelled', 'INSERT INTO d.a SELECT range, hash(range) >> 1 FROM range(9000000)');
@@ -290,11 +322,14 @@ async function restoreFails(body: object, code: string): Promise<void> {
   (await server.get('/api/v2/catalogs/x')).is(404, 'OBJECT_NOT_FOUND');
 }
 
-/** Until it has something in its staging folder, or has ended. */
-async function readingBegan(taskId: string): Promise<void> {
-  for (;;) {
-    const folders = await readdir(join(server.dataDirectory, 'spool', 'backups')).catch(() => []);
-    if (folders.length > 0) return;
+/** Until it has a staging folder. */
+const readingBegan = (taskId: string) => stagingHas(taskId, (names) => names.length > 0);
+/** Until the engine has written a file there. */
+const writingBegan = (taskId: string) => stagingHas(taskId, (names) => names.some((name) => name.endsWith('.parquet')));
+
+async function stagingHas(taskId: string, isSo: (names: readonly string[]) => boolean): Promise<void> {
+  const staging = join(server.dataDirectory, 'spool', 'backups');
+  while (!isSo(await readdir(staging, { recursive: true }).catch(() => []))) {
     const state = (await server.get(uri`/tasks/${taskId}`)).at<string>('state');
     assert.ok(state === 'pending' || state === 'running', `the task ended too early: ${state}`);
   }

@@ -32,6 +32,22 @@ describe('the command', () => {
       }));
 });
 
+describe('a command that needs a word more', () => {
+  const verify = { ...named('backup verify'), argument: 'place' };
+  const all = [...commands, verify];
+
+  it('gets it, and the flags after it', () => {
+    const found = commandOf(['backup', 'verify', '/a b', '--sweep'], all);
+    assert.deepEqual([found.command, found.argument, found.flags], [verify, '/a b', ['--sweep']]);
+  });
+
+  it('is refused without it, or with two', () => {
+    const message = 'backup verify needs a place, before the flags (see --help)';
+    assert.throws(() => commandOf(['backup', 'verify', '--sweep'], all), { name: 'SettingsError', message });
+    assert.throws(() => commandOf(['backup', 'verify', 'a', 'b'], all), /is not a command/);
+  });
+});
+
 describe('the program', () => {
   it('refuses a command that there is none of, and says which there are', () => {
     const { status, stderr } = run('server');
