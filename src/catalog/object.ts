@@ -56,7 +56,7 @@ export interface CreateRequest<S = unknown> {
   /** The task that makes it (Catalog.createLater), with the rights of `principal`. `target`: the URI that it will have. */
   readonly task?:
     | (TaskOfChange &
-        Pick<TaskRequest, 'principal' | 'priority' | 'after'> & {
+        Pick<TaskRequest, 'principal'> & {
           /** What is written with the task. */
           readonly also?: ((tx: Transaction<Schema>, taskId: string) => Promise<void>) | undefined;
         })

@@ -13,7 +13,7 @@ import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, requirePrivilege, requireTask, segment } from './context.ts';
 import { engineCodes, invalid, noNul } from './fields.ts';
-import { notifyField, taskFields, taskOptions } from './task_fields.ts';
+import { taskFields, taskOptions, taskCodes as usualCodes } from './task_fields.ts';
 
 const pathCharactersMax = 4096;
 /** It reads, or writes, all of a place. */
@@ -108,7 +108,7 @@ function placeOf(
   };
 }
 
-const taskCodes = ['OBJECT_NOT_FOUND', 'HOST_NOT_ALLOWED', 'TOO_MANY_TASKS', ...engineCodes] as const;
+const taskCodes = ['OBJECT_NOT_FOUND', ...usualCodes, ...engineCodes] as const;
 const directory = { kind: 'directory', path: '/backups/tabularium' };
 
 export const backupAction = (what: string, pathOf: (path: PathParameters) => readonly Segment[]) =>
@@ -119,7 +119,7 @@ export const backupAction = (what: string, pathOf: (path: PathParameters) => rea
       'Always a task (202), whose id is that of the backup. Its result has `backupId`, `takenAt`, `since` (the backup that it builds on, or null), `databases`, `tables`, `rows`, `files`, `bytes`, and of them `filesSent` and `bytesSent`. A task that fails or is cancelled leaves nothing. Grants and owners are not in a backup.',
     permission: { privilege: 'read', on: 'object' },
     codes: taskCodes,
-    body: Type.Object({ to: To, ...taskFields, ...notifyField }, { additionalProperties: false }),
+    body: Type.Object({ to: To, ...taskFields }, { additionalProperties: false }),
     bodyRequired: true,
     result: Type.Object({}),
     mayAccept: true,
@@ -142,7 +142,6 @@ const common = {
   name: Type.String({ description: 'The name that it gets.' }),
   from: From,
   ...taskFields,
-  ...notifyField,
 };
 const CatalogBody = Type.Object(
   { ...common, warehouse: Type.Optional(Type.String({ description: 'The warehouse that will keep its data.' })) },
@@ -242,7 +241,7 @@ async function submitted(body: Common, context: Context, make: ToMake) {
   const { asked, credentials } = placeOf(place, 'from');
   const { places, notes } = context.restores;
   await places.check(asked, 'from');
-  const { notify, ...order } = await taskOptions(body, context);
+  const options = await taskOptions(body, context);
   const request: RestoreRequest = {
     category: category as RestoreRequest['category'],
     name,
@@ -268,11 +267,8 @@ async function submitted(body: Common, context: Context, make: ToMake) {
       target: uriOf(version, path as Segment[]),
       request,
       principal,
-      ...order,
-      also: async (tx, taskId) => {
-        await notes.put(taskId, { credentials }, tx);
-        if (notify) await context.notices.keep(tx, taskId, notify);
-      },
+      ...options,
+      also: (tx, taskId) => notes.put(taskId, { credentials }, tx),
     },
   });
   return accepted(await requireTask(outcome.taskId as string, context), context);
