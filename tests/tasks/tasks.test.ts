@@ -336,11 +336,14 @@ test('whichever statement of the store fails while tasks run, they end as they s
       struck.add(sql);
       throw new Error('the disk is gone');
     };
-    const { tasks } = await prepared(async () => 'done', { inject });
+    // So that the second has something to wait for.
+    const both = Promise.withResolvers<string>();
+    const { tasks } = await prepared(() => both.promise, { inject });
     await pause(2);
     Object.assign(fault, { at: n, count: 0 });
     const first = await tasks.submit(request()).catch(() => undefined);
     const second = first && (await tasks.submit({ ...request(), after: [first.taskId] }).catch(() => undefined));
+    both.resolve('done');
     for (const task of [first, second]) {
       if (!task) continue;
       const wait = () => tasks.wait(task.taskId, 3000);
