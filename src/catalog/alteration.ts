@@ -16,8 +16,9 @@ import {
   checkChangePath,
   checkedChain,
   checkName,
+  checkSharedNames,
   isVisible,
-  nameKey,
+  nameKeys,
   namesOf,
   notFound,
   ObjectChanged,
@@ -41,6 +42,8 @@ import { commitChange, revertChange } from './kept.ts';
 import type { CatalogObject, UpdateOutcome, UpdateRequest } from './object.ts';
 import { type ObjectRow, objectColumns } from './object_rows.ts';
 import { inTurn } from './recovery.ts';
+import { withReachedViews } from './view_outcomes.ts';
+import { recordSources, replaceSources, requireNameFree, requireSourcesSettled, sourcesOf } from './view_sources.ts';
 
 type Begun =
   | { readonly kind: 'done'; readonly row: ObjectRow; readonly changed: boolean }
@@ -56,9 +59,8 @@ export async function updateObject(
   const { change, warehouse } = request;
   const engine = change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
   if (change && !engine) throw new Error('a change needs a warehouse to be made in');
-  const keys = [object.name, request.name ?? object.name].map((name) =>
-    nameKey(object.parentId, object.category, name),
-  );
+  const names = [object.name, request.name ?? object.name];
+  const keys = nameKeys(object.parentId, object.category, names, request.sharesNames);
   return inTurn(context, keys, async () => {
     const byTask =
       change !== undefined &&
@@ -111,7 +113,7 @@ async function begin(
   const { change, warehouse } = request;
   if (!change || warehouse === undefined) {
     if (Object.keys(next).length === 0 && !request.also) return { kind: 'done', row, changed: false };
-    if (next.name !== undefined) await checkNewName(context, tx, row, next.name);
+    if (next.name !== undefined) await checkNewName(context, tx, row, next.name, request);
     await request.also?.(tx);
     const details = changedFields(next);
     await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id, details });
@@ -119,7 +121,8 @@ async function begin(
   }
   checkChangePath(change, namesOf(chain));
   if (request.children) await checkChildren(tx, row, request.children);
-  if (next.name !== undefined) await checkNewName(context, tx, row, next.name);
+  if (next.name !== undefined) await checkNewName(context, tx, row, next.name, request);
+  const sources = 'view' in change ? await newSources(context, tx, row.id, request.sources) : undefined;
   const reservationId = next.name === undefined ? undefined : await reserveName(context, tx, row, next.name);
   const { principal } = request;
   const task = byTask && request.task ? { ...request.task, principal } : undefined;
@@ -129,8 +132,8 @@ async function begin(
     objectId: row.id,
     verb: 'update',
     warehouse,
-    change,
-    next: reservationId === undefined ? next : { ...next, reservationId },
+    change: await withReachedViews(context, tx, row.id, change),
+    next: { ...next, ...(reservationId === undefined ? {} : { reservationId }), ...(sources && { sources }) },
     taskId,
     principal,
   });
@@ -187,13 +190,38 @@ async function checkChildren(
   }
 }
 
-async function checkNewName(context: CatalogContext, tx: Tx, row: ObjectRow, name: string): Promise<void> {
+async function checkNewName(
+  context: CatalogContext,
+  tx: Tx,
+  row: ObjectRow,
+  name: string,
+  { sharesNames }: UpdateRequest,
+): Promise<void> {
+  await requireNameFree(context, tx, row.id);
+  await checkSharedNames(context, tx, row.parent_id, name, sharesNames);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
   const sibling = await siblingOf(context, tx, row.parent_id, row.category, name);
   if (!sibling || sibling.id === row.id) return;
   if (isVisible(sibling)) throw alreadyExists(row.category, name, sibling.name);
   throw new Blocked([sibling.id]);
+}
+
+/** Until it is known which of the two texts a view has, it is made of what both name. */
+async function newSources(
+  context: CatalogContext,
+  tx: Tx,
+  viewId: string,
+  sources: UpdateRequest['sources'],
+): Promise<NextRow['sources']> {
+  await requireSourcesSettled(context, tx, viewId);
+  if (!sources) return undefined;
+  const was = await sourcesOf(tx, viewId);
+  await recordSources(context, tx, viewId, sources);
+  const is = await sourcesOf(tx, viewId);
+  const isNew = new Set(is.map((row) => row.source_id));
+  await replaceSources(tx, viewId, [...is, ...was.filter((row) => !isNew.has(row.source_id))]);
+  return { was, is };
 }
 
 /** Between the intent and the commit both names are taken: the old one by the object, the new one by a row without a meaning. */
@@ -222,7 +250,7 @@ async function realise(context: CatalogContext, engine: CatalogEngine, intent: I
     await noteAttempt(context, intent, outcome.error);
     throw outcome.error;
   }
-  return commitUpdate(context, intent);
+  return commitUpdate(context, intent, outcome.applied);
 }
 
 /**
@@ -244,7 +272,7 @@ export async function runIntent(context: CatalogContext, taskId: string, options
       .where('id', '=', intent.id)
       .execute();
     const outcome = await applyStep(engine, changeOf(intent), intent.id, options);
-    if (outcome.kind === 'done') return await commitChange(context, intent);
+    if (outcome.kind === 'done') return await commitChange(context, intent, outcome.applied);
     const handedBack = signal.aborted && signal.reason instanceof HandedBack;
     if (outcome.kind === 'refused' && !handedBack) await revertChange(context, intent, outcome.failure.code);
     throw outcome.kind === 'refused' ? outcome.failure : outcome.error;

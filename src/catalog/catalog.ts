@@ -15,7 +15,7 @@ import { type CatalogContext, type CatalogEngine, isVisible, notFound, ObjectCha
 import { createObject } from './creation.ts';
 import { type Fill, runCreation } from './filled_creation.ts';
 import { tell } from './intents.ts';
-import { keptChildren } from './kept.ts';
+import { countKept } from './kept.ts';
 import { NameLocks } from './name_locks.ts';
 import type {
   CatalogObject,
@@ -36,6 +36,7 @@ import { recoverAll, recoverOne } from './recovery.ts';
 import { dropObject } from './removal.ts';
 import { catalogStatements, pathRow, pathStatement, stepsStatement } from './statements.ts';
 import { findDropped, listDropped, purgeDue, undropObject } from './undropping.ts';
+import { sourcesOf } from './view_sources.ts';
 
 /** How often a handler's attempt is made again because the object changed under it. */
 const attemptsMax = 5;
@@ -169,6 +170,11 @@ export class Catalog {
   async ownsWithin(owner: string, objectId: string): Promise<boolean> {
     const { store, statements } = this.#context;
     return (await statements.ownedWithin.first(store.db, { owner, objectId })) !== undefined;
+  }
+
+  /** What a view that is there names: ids, in no order. */
+  async sourcesOf(viewId: string): Promise<string[]> {
+    return (await sourcesOf(this.#context.store.db, viewId)).map((row) => row.source_id);
   }
 
   async byId(id: string): Promise<CatalogObject | undefined> {
@@ -321,9 +327,9 @@ export class Catalog {
     return findDropped(this.#context, parentId, category, by);
   }
 
-  /** How many objects were in one that was dropped. */
-  async countDropped(parentId: string): Promise<number> {
-    return (await keptChildren(this.#context, parentId)).length;
+  /** How many objects of a category were in one that was dropped. */
+  async countDropped(parentId: string, category: Category): Promise<number> {
+    return countKept(this.#context, parentId, category);
   }
 
   /** Throws as `create` does, and OBJECT_NOT_FOUND where it came back, or went for good, meanwhile. */

@@ -97,6 +97,31 @@ export function siblingOf(
     : context.statements.siblingChild.first(on, { parentId, category, folded });
 }
 
+/** Throws OBJECT_ALREADY_EXISTS where a sibling in one of the categories has the name, Blocked where one is about to, or to lose it. */
+export async function checkSharedNames(
+  context: CatalogContext,
+  on: Store['db'],
+  parentId: string | null,
+  name: string,
+  categories: readonly Category[] = [],
+): Promise<void> {
+  for (const category of categories) {
+    const sibling = await siblingOf(context, on, parentId, category, name);
+    if (sibling && isVisible(sibling)) throw alreadyExists(category, name, sibling.name);
+    if (sibling) throw new Blocked([sibling.id]);
+  }
+}
+
+/** What to hold while an object gets or loses a name. */
+export function nameKeys(
+  parentId: string | null,
+  category: Category,
+  names: readonly string[],
+  sharesNames: readonly Category[] = [],
+): string[] {
+  return names.flatMap((name) => [category, ...sharesNames].map((one) => nameKey(parentId, one, name)));
+}
+
 /**
  * The object and its parents as they are now, nearest first. Throws OBJECT_NOT_FOUND where one of them is not to be seen,
  * ObjectChanged where it was renamed since the caller looked, Blocked where one is being changed.
@@ -123,11 +148,13 @@ export function namesOf(chain: readonly AncestorRow[]): string[] {
 function changePath(change: Change): readonly string[] {
   if ('catalog' in change) return [change.catalog.name];
   if ('database' in change) return [change.database.catalog.name, change.database.database];
+  if ('view' in change) return [change.view.catalog.name, change.view.database, change.view.view];
   return [change.table.catalog.name, change.table.database, change.table.table];
 }
 
 /** The catalog whose engine remembers the change's step. */
 export function changeCatalog(change: Change): { readonly id: string; readonly name: string } {
   if ('catalog' in change) return change.catalog;
-  return 'database' in change ? change.database.catalog : change.table.catalog;
+  if ('database' in change) return change.database.catalog;
+  return 'view' in change ? change.view.catalog : change.table.catalog;
 }

@@ -13,8 +13,9 @@ import {
   checkChangePath,
   checkedChain,
   checkName,
+  checkSharedNames,
   isVisible,
-  nameKey,
+  nameKeys,
   namesOf,
   siblingOf,
 } from './context.ts';
@@ -23,6 +24,7 @@ import { commitCreate, type IntentRow, insertIntent, noteAttempt, removeObject, 
 import type { CatalogObject, CreateRequest } from './object.ts';
 import { foldedComment, type ObjectRow } from './object_rows.ts';
 import { inTurn } from './recovery.ts';
+import { recordSources } from './view_sources.ts';
 
 export interface Created {
   readonly object: CatalogObject;
@@ -49,7 +51,7 @@ export async function createObject(context: CatalogContext, request: CreateReque
   if (existing && isVisible(existing)) return answerExisting(context, request, existing);
   const planned = plan(context, request);
   const engine = planned.change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
-  return inTurn(context, [nameKey(parentId, category, name)], async () => {
+  return inTurn(context, nameKeys(parentId, category, [name], request.sharesNames), async () => {
     const begun = await begin(context, request, planned);
     if ('existing' in begun) return answerExisting(context, request, begun.existing);
     if (begun.intent?.task_id) {
@@ -117,6 +119,8 @@ function begin(
       if (!isVisible(existing)) throw new Blocked([existing.id]);
       return { existing };
     }
+    await checkSharedNames(context, tx, row.parent_id, row.name, request.sharesNames);
+    if (request.sources) await recordSources(context, tx, row.id, request.sources);
     if (!change || request.warehouse === undefined) {
       await request.also?.(tx, row.id);
       await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });

@@ -1,15 +1,19 @@
 // The intent: a change that was begun, in the store. Begins one, ends one (in the transaction that shows its outcome).
 // Whether and when to end it which way is for the callers: the changes themselves, tasks, and recovery.ts.
+import { isDeepStrictEqual } from 'node:util';
 import type { Selectable } from 'kysely';
 import type { Change } from '../engines/engine.ts';
+import type { Applied } from '../engines/views.ts';
 import { foldName } from '../model/names.ts';
 import type { Actor } from '../model/principal.ts';
+import type { ViewSpec } from '../model/records.ts';
 import type { Code } from '../standard/codes.ts';
 import type { IntentsTable, IntentVerb } from '../store/schema.ts';
 import { type CatalogContext, changeCatalog, type Tx } from './context.ts';
 import { insertWithin } from './made_within.ts';
 import type { CatalogObject, MadeWithin } from './object.ts';
 import { foldedComment, type ObjectRow, objectColumns } from './object_rows.ts';
+import { replaceSources, type SourceRow } from './view_sources.ts';
 
 export type IntentRow = Selectable<IntentsTable>;
 
@@ -22,6 +26,8 @@ export interface NextRow {
   readonly reservationId?: string;
   /** Of a drop: it can come back until `purgeAt`; `purge` ends it. */
   readonly keep?: { readonly purgeAt: number; readonly purge: Change };
+  /** Of a view: what it is made of, before and after. */
+  readonly sources?: { readonly was: readonly SourceRow[]; readonly is: readonly SourceRow[] };
   /** Of an undrop: what it was called when it was dropped. */
   readonly was?: string;
 }
@@ -93,6 +99,24 @@ export async function writeRow(
     .executeTakeFirstOrThrow();
 }
 
+/** @returns the views whose columns changed. */
+export async function noteColumns(
+  context: CatalogContext,
+  tx: Tx,
+  applied: Applied | undefined,
+  by: string,
+): Promise<ObjectRow[]> {
+  const changed: ObjectRow[] = [];
+  for (const { id, columns } of applied?.views ?? []) {
+    const row = await context.statements.byId.first(tx, { id });
+    if (!columns || row?.state !== 'ready') continue;
+    const spec = JSON.parse(row.spec) as ViewSpec;
+    if (!isDeepStrictEqual(spec.columns, columns))
+      changed.push(await writeRow(context, tx, id, { spec: { ...spec, columns } }, by));
+  }
+  return changed;
+}
+
 /** Ends a create: the object is there. */
 export async function commitCreate(context: CatalogContext, intent: IntentRow, within?: MadeWithin) {
   await context.store.transaction(async (tx) => {
@@ -107,11 +131,18 @@ export async function commitCreate(context: CatalogContext, intent: IntentRow, w
 }
 
 /** Ends an update: the row becomes what was meant; the engine may soon forget the step. */
-export async function commitUpdate(context: CatalogContext, intent: IntentRow): Promise<CatalogObject> {
-  const { reservationId, ...next } = nextOf(intent);
+export async function commitUpdate(
+  context: CatalogContext,
+  intent: IntentRow,
+  applied: Applied | undefined,
+): Promise<CatalogObject> {
+  const { reservationId, sources, ...next } = nextOf(intent);
+  let views: readonly ObjectRow[] = [];
   const row = await context.store.transaction(async (tx) => {
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
+    if (sources) await replaceSources(tx, intent.object_id, sources.is);
+    views = await noteColumns(context, tx, applied, intent.principal);
     await noteSpent(tx, intent, intent.id);
     const details = changedFields(next);
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
@@ -121,6 +152,7 @@ export async function commitUpdate(context: CatalogContext, intent: IntentRow): 
   });
   if (!row) throw new Error(`intent ${intent.id} has no object`);
   tell(context, row, next.name !== undefined || next.owner !== undefined);
+  for (const view of views) tell(context, view, false);
   return context.specs.object(row);
 }
 
@@ -141,10 +173,11 @@ async function noteSpent(tx: Tx, intent: IntentRow, step: string): Promise<void>
 
 /** Ends an update or a drop that did not happen: the object is what it was. */
 export async function revert(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
-  const { reservationId } = nextOf(intent);
+  const { reservationId, sources } = nextOf(intent);
   const row = await context.store.transaction(async (tx) => {
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
+    if (sources) await replaceSources(tx, intent.object_id, sources.was);
     await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
     await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: intent.object_id });
     return context.statements.byId.first(tx, { id: intent.object_id });

@@ -2,12 +2,14 @@
 // what was in it are `dropped`, its name is free, and what was granted on it stays with its id.
 import { sql } from 'kysely';
 import type { Change, HiddenTable } from '../engines/engine.ts';
+import type { Applied } from '../engines/views.ts';
 import { foldName } from '../model/names.ts';
 import type { Code } from '../standard/codes.ts';
 import { visible } from '../store/migrations.ts';
 import type { Store } from '../store/store.ts';
 import { type CatalogContext, changeCatalog, siblingOf, type Tx } from './context.ts';
 import { applyStep } from './engine_step.ts';
+import { hiddenName } from './hidden_name.ts';
 import {
   actorOf,
   changeOf,
@@ -20,17 +22,15 @@ import {
   tellGone,
   writeRow,
 } from './intents.ts';
-import type { CatalogObject, Within } from './object.ts';
+import type { CatalogObject, Category, Within } from './object.ts';
 import { type ObjectRow, objectColumns, timeText } from './object_rows.ts';
-
-/** What a kept object is called among its siblings: no name can be so, because of the control character. */
-export const hiddenName = (id: string) => `\u007f${id}`;
+import { settleRestored } from './view_outcomes.ts';
 
 /** What is visible in an object, and what the engine hides of what was dropped before. */
 export async function whatIsWithin(tx: Tx, id: string): Promise<Within> {
   const children = await tx
     .selectFrom('objects')
-    .select(['id', 'name'])
+    .select(['id', 'category', 'name'])
     .where('parent_id', '=', id)
     .where(visible)
     .execute();
@@ -49,17 +49,44 @@ async function hiddenWithin(on: Store['db'], id: string): Promise<HiddenTable[]>
 
 const hiddenOf = (change: Change): readonly HiddenTable[] => (change.kind === 'purge' ? change.hidden : []);
 
-/** What was in a kept object when it was dropped, one level down. */
-export async function keptChildren(context: CatalogContext, id: string): Promise<CatalogObject[]> {
-  const rows = await context.store.db
+/** What was in a kept object when it was dropped, all levels down. */
+export async function keptWithin(context: CatalogContext, id: string): Promise<CatalogObject[]> {
+  const found: CatalogObject[] = [];
+  for (let parents = [id]; parents.length > 0; ) {
+    const rows: ObjectRow[] = [];
+    for (let at = 0; at < parents.length; at += idsPerQueryMax)
+      rows.push(...(await keptChildren(context, parents.slice(at, at + idsPerQueryMax))));
+    found.push(...rows.map((row) => context.specs.object(row)));
+    parents = rows.map((row) => row.id);
+  }
+  return found;
+}
+
+/** Values in one `in (...)` of the store. */
+const idsPerQueryMax = 1000;
+
+function keptChildren(context: CatalogContext, parents: readonly string[]): Promise<ObjectRow[]> {
+  return context.store.db
     .selectFrom('objects')
     .select(objectColumns)
-    .where('parent_id', '=', id)
+    .where('parent_id', 'in', parents)
     .where('state', '=', 'dropped')
     .where('id', 'not in', (q) => q.selectFrom('dropped_objects').select('object_id'))
     .orderBy('name')
     .execute();
-  return rows.map((row) => context.specs.object(row));
+}
+
+/** How many objects of a category were in one that is kept. */
+export async function countKept(context: CatalogContext, parentId: string, category: Category): Promise<number> {
+  const row = await context.store.db
+    .selectFrom('objects')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('parent_id', '=', parentId)
+    .where('category', '=', category)
+    .where('state', '=', 'dropped')
+    .where('id', 'not in', (q) => q.selectFrom('dropped_objects').select('object_id'))
+    .executeTakeFirst();
+  return Number(row?.count ?? 0);
 }
 
 /** Ends a drop: the object is kept, or gone for good. */
@@ -113,8 +140,12 @@ async function setStateWithin(tx: Tx, id: string, from: ObjectRow['state'], to: 
 }
 
 /** Ends an update or an undrop. */
-export function commitChange(context: CatalogContext, intent: IntentRow): Promise<CatalogObject> {
-  return intent.verb === 'undrop' ? commitUndrop(context, intent) : commitUpdate(context, intent);
+export function commitChange(
+  context: CatalogContext,
+  intent: IntentRow,
+  applied: Applied | undefined,
+): Promise<CatalogObject> {
+  return intent.verb === 'undrop' ? commitUndrop(context, intent, applied) : commitUpdate(context, intent, applied);
 }
 
 /** Ends an update, a drop or an undrop that did not happen. */
@@ -122,10 +153,19 @@ export function revertChange(context: CatalogContext, intent: IntentRow, why: Co
   return intent.verb === 'undrop' ? revertUndrop(context, intent, why) : revert(context, intent, why);
 }
 
-async function commitUndrop(context: CatalogContext, intent: IntentRow): Promise<CatalogObject> {
+async function commitUndrop(
+  context: CatalogContext,
+  intent: IntentRow,
+  applied: Applied | undefined,
+): Promise<CatalogObject> {
   const { object_id: id, task_id, warehouse } = intent;
   const row = await context.store.transaction(async (tx) => {
     await context.statements.deleteIntent.run(tx, { id: intent.id });
+    const was = await tx
+      .selectFrom('dropped_objects')
+      .selectAll()
+      .where('object_id', '=', id)
+      .executeTakeFirstOrThrow();
     await tx.deleteFrom('dropped_objects').where('object_id', '=', id).execute();
     await setStateWithin(tx, id, 'dropped', 'ready');
     if (task_id !== null) {
@@ -136,8 +176,10 @@ async function commitUndrop(context: CatalogContext, intent: IntentRow): Promise
         .values({ step: intent.id, warehouse, catalog_id, object_id: id, task_id, not_before: null })
         .execute();
     }
-    const made = await writeRow(context, tx, id, {}, intent.principal);
-    const details = { name: made.name };
+    const { spec } = nextOf(intent);
+    const made = await writeRow(context, tx, id, spec === undefined ? {} : { spec }, intent.principal);
+    const viewsLeft = await settleRestored(context, tx, intent, applied, was);
+    const details = { name: made.name, ...(viewsLeft.length === 0 ? {} : { viewsLeft }) };
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: id, details });
     return made;
   });

@@ -41,6 +41,16 @@ export interface ListOptions {
   readonly only?: Listing | undefined;
 }
 
+/** What a view names, as it was when the view's text was read. */
+export interface Source {
+  readonly id: string;
+  readonly version: number;
+  /** Names, from the root. */
+  readonly path: readonly string[];
+  /** How often it is named. */
+  readonly uses: number;
+}
+
 export interface CreateRequest<S = unknown> {
   readonly parent: CatalogObject | null;
   readonly category: Category;
@@ -53,6 +63,10 @@ export interface CreateRequest<S = unknown> {
   readonly change?: Change | ((id: string) => Change) | undefined;
   readonly undo?: Change | ((id: string) => Change) | undefined;
   readonly ifExists: 'fail' | 'return';
+  /** Categories beside it in which nothing may have the name. */
+  readonly sharesNames?: readonly Category[] | undefined;
+  /** Of a view: what it is made of. */
+  readonly sources?: readonly Source[] | undefined;
   /** The task that makes it (Catalog.createLater), with the rights of `principal`. `target`: the URI that it will have. */
   readonly task?:
     | (TaskOfChange &
@@ -73,6 +87,9 @@ export interface UpdateRequest<S = unknown> {
   readonly principal: Actor;
   readonly warehouse?: string | undefined;
   readonly change?: Change | undefined;
+  /** As of a creation. */
+  readonly sharesNames?: readonly Category[] | undefined;
+  readonly sources?: readonly Source[] | undefined;
   /** What is written in the same transaction; for objects that no engine realises. */
   readonly also?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   /** The children that `change` was made from: where they are others by now, the object counts as changed. */
@@ -120,7 +137,7 @@ export interface DropRequest {
 
 /** What is in an object that is dropped. */
 export interface Within {
-  readonly children: readonly { readonly id: string; readonly name: string }[];
+  readonly children: readonly { readonly id: string; readonly category: Category; readonly name: string }[];
   /** Of what was dropped before it. */
   readonly hidden: readonly HiddenTable[];
 }
@@ -155,8 +172,13 @@ export interface DroppedListOptions {
 export interface UndropRequest {
   readonly newName?: string | undefined;
   readonly principal: Actor;
-  /** `children`: what was in it when it was dropped. */
-  readonly change: (children: readonly CatalogObject[]) => Change;
+  /** `within`: what was in it when it was dropped, all levels down. */
+  readonly change: (within: readonly CatalogObject[]) => Change;
+  /** As of a creation. */
+  readonly sharesNames?: readonly Category[] | undefined;
+  readonly sources?: readonly Source[] | undefined;
+  /** What becomes of its spec. */
+  readonly spec?: unknown;
   /** The task that does it, should it have to write data again. */
   readonly task?: TaskOfChange | undefined;
 }

@@ -128,7 +128,7 @@ async function againOrBack(context: CatalogContext, intent: IntentRow): Promise<
     await revertChange(context, intent, outcome.failure.code);
     return 'undone';
   }
-  await commitChange(context, intent);
+  await commitChange(context, intent, outcome.applied);
   return 'finished';
 }
 

@@ -20,6 +20,7 @@ import { commitDrop, whatIsWithin } from './kept.ts';
 import type { CatalogObject, DropRequest } from './object.ts';
 import type { ObjectRow } from './object_rows.ts';
 import { inTurn } from './recovery.ts';
+import { requireUnused } from './view_sources.ts';
 
 /** How many objects in the way are settled in one go. */
 const blockersMax = 10;
@@ -58,6 +59,7 @@ async function begin(
   if (!request.cascade) await checkEmpty(tx, row, request.childCategories);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: blockersMax });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
+  if (request.warehouse !== undefined) await requireUnused(context, tx, row.id);
   const { warehouse } = request;
   const keep = request.keep && request.keep.seconds > 0 ? request.keep : undefined;
   const given = keep?.change ?? request.change;

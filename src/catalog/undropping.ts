@@ -12,15 +12,17 @@ import {
   Blocked,
   type CatalogContext,
   checkName,
+  checkSharedNames,
   isVisible,
   nameKey,
+  nameKeys,
   notFound,
   siblingOf,
   type Tx,
 } from './context.ts';
 import { applyStep } from './engine_step.ts';
 import { type IntentRow, insertIntent, noteAttempt } from './intents.ts';
-import { commitChange, keptChildren, purgeNow, revertChange } from './kept.ts';
+import { commitChange, keptWithin, purgeNow, revertChange } from './kept.ts';
 import type {
   CatalogObject,
   Category,
@@ -31,6 +33,7 @@ import type {
 } from './object.ts';
 import { type ObjectRow, objectColumns, timeText } from './object_rows.ts';
 import { inTurn } from './recovery.ts';
+import { recordSources } from './view_sources.ts';
 
 /** Rows read at once where some of them may not be shown. */
 const rowsPerQuery = 500;
@@ -144,11 +147,11 @@ export async function undropObject(
   const name = request.newName ?? object.name;
   checkName(name);
   const engine = await context.engineOf(warehouse);
-  const keys = [object.name, name].map((one) => nameKey(object.parentId, object.category, one));
+  const keys = nameKeys(object.parentId, object.category, [object.name, name], request.sharesNames);
   return inTurn(context, keys, async () => {
     const row = await context.statements.byId.first(context.store.db, { id: object.id });
     if (row?.state !== 'dropped') throw notFound(object.category, object.name);
-    const change = request.change(await keptChildren(context, object.id));
+    const change = request.change(await keptWithin(context, object.id));
     const { task } = request;
     const byTask = task !== undefined && (waitsForOthers(task) || (await engine.cost(change)) === 'rewrite');
     const begun = await context.store.transaction((tx) =>
@@ -167,7 +170,7 @@ export async function undropObject(
       await noteAttempt(context, begun.intent, outcome.error);
       throw outcome.error;
     }
-    return { object: await commitChange(context, begun.intent) };
+    return { object: await commitChange(context, begun.intent, outcome.applied) };
   });
 }
 
@@ -183,7 +186,7 @@ async function begin(
   context: CatalogContext,
   tx: Tx,
   { object, warehouse, name, change, byTask }: Planned,
-  { principal, task }: UndropRequest,
+  { principal, task, sharesNames, sources, spec }: UndropRequest,
 ): Promise<{ readonly intent: IntentRow; readonly taskId: string | undefined }> {
   const row = await context.statements.byId.first(tx, { id: object.id });
   if (row?.state !== 'dropped') throw notFound(object.category, object.name);
@@ -191,6 +194,8 @@ async function begin(
   const sibling = await siblingOf(context, tx, row.parent_id, row.category, name);
   if (sibling && isVisible(sibling)) throw alreadyExists(row.category, name, sibling.name);
   if (sibling) throw new Blocked([sibling.id]);
+  await checkSharedNames(context, tx, row.parent_id, name, sharesNames);
+  if (sources) await recordSources(context, tx, row.id, sources);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
   const taskId = byTask && task ? await addTask(context, tx, { ...task, principal }, principal) : undefined;
@@ -200,7 +205,7 @@ async function begin(
     verb: 'undrop',
     warehouse,
     change,
-    next: { was: row.name },
+    next: { was: row.name, ...(spec === undefined ? {} : { spec }) },
     taskId,
     principal,
   });

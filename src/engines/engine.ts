@@ -6,10 +6,11 @@ import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/
 import type { LogicalType } from '../model/types.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { DataFile, InferredColumns, LoadDone, LoadWork } from './load.ts';
-import type { CatalogRef, DatabaseRef, TableRef } from './refs.ts';
+import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './refs.ts';
 import type { PartToRestore, Snapshot } from './snapshot.ts';
+import type { Applied, DependentView, KeptView, ParsedCreateView, ViewReading } from './views.ts';
 
-export type { CatalogRef, DatabaseRef, TableRef };
+export type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef };
 
 /** A table that was dropped and can come back. Nothing that SQL can name: `id` is the object's, the database as it was called then. */
 export interface HiddenTable {
@@ -34,10 +35,11 @@ export type Change =
   | { readonly kind: 'renameCatalog'; readonly catalog: CatalogRef; readonly newName: string }
   /** Out of reach, its data kept; `restoreCatalog` brings it back, under another name perhaps, and `dropCatalog` ends it. */
   | { readonly kind: 'hideCatalog'; readonly catalog: CatalogRef }
-  | { readonly kind: 'restoreCatalog'; readonly catalog: CatalogRef }
+  | { readonly kind: 'restoreCatalog'; readonly catalog: CatalogRef; readonly views?: readonly KeptView[] }
   | { readonly kind: 'createDatabase'; readonly database: DatabaseRef }
   /** Drops what is in it too; the catalog has already decided that this is wanted. Of what is hidden, only `hidden` goes. */
   | { readonly kind: 'dropDatabase'; readonly database: DatabaseRef; readonly hidden?: readonly HiddenTable[] }
+  /** Its views go: they are made anew when it comes back. */
   | {
       readonly kind: 'hideDatabase';
       readonly database: DatabaseRef;
@@ -50,6 +52,7 @@ export type Change =
       /** Its name when it was hidden. */
       readonly from: string;
       readonly tables: readonly HiddenDefinition[];
+      readonly views?: readonly KeptView[];
     }
   | {
       readonly kind: 'renameDatabase';
@@ -91,24 +94,32 @@ export type Change =
       readonly to: TableDefinition;
       /** Old name to new name, for columns that keep their data under another name. */
       readonly renamedColumns: Readonly<Record<string, string>>;
-    };
+      /** Made of it: where one of them would break, nothing is done (Failure IN_USE, BrokenViews). */
+      readonly views?: readonly DependentView[];
+    }
+  /** `sql`: a query; names in it that are not whole are looked for in the view's database. */
+  | { readonly kind: 'createView'; readonly view: ViewRef; readonly sql: string }
+  | {
+      readonly kind: 'replaceView';
+      readonly view: ViewRef;
+      readonly sql: string;
+      /** As of `alterTable`. */
+      readonly views?: readonly DependentView[];
+    }
+  | { readonly kind: 'renameView'; readonly view: ViewRef; readonly newName: string; readonly sql: string }
+  | { readonly kind: 'dropView'; readonly view: ViewRef };
 
 /** How a change will be done: at once, or by writing the table's data again (then it belongs in a task). */
 export type ChangeCost = 'instant' | 'rewrite';
 
-/** A table as a plan names it: names as the engine holds them. */
-export interface TableName {
-  readonly catalog: string;
-  readonly database: string;
-  readonly table: string;
-}
-
 /** What a statement would do, read off the engine's bound plan without running it. */
 export interface StatementAnalysis {
   readonly kind: 'select' | 'insert' | 'update' | 'delete' | 'merge';
-  /** Every table the plan reads, views expanded. Names as the engine holds them. */
+  /** Every table the plan reads, views expanded, and every table under those. Names as the engine holds them. */
   readonly reads: readonly TableName[];
   readonly writes: readonly TableName[];
+  /** Every view that it goes through, those under other views among them. */
+  readonly views: readonly TableName[];
   /** Opaque to callers: which state of the definitions the statement was bound in. */
   readonly token: string;
 }
@@ -259,7 +270,7 @@ export interface EngineWarehouse {
   status(): BackendStatus;
 
   cost(change: Change): Promise<ChangeCost>;
-  apply(change: Change, options: WorkOptions & { readonly step: string }): Promise<void>;
+  apply(change: Change, options: WorkOptions & { readonly step: string }): Promise<Applied | undefined>;
   /** Remembered steps that no intent needs any more may be forgotten. */
   forget(catalog: CatalogRef, steps: readonly string[]): Promise<void>;
 
@@ -285,6 +296,10 @@ export interface EngineWarehouse {
   ): Promise<number>;
   /** The columns of a query. Does not run it. */
   describe(statement: Statement): Promise<readonly DescribedColumn[]>;
+  /** A query as a view would be made of it, in its namespace. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
+  readView(statement: Statement & { readonly database: string }): Promise<ViewReading>;
+  /** Undefined where the text is no CREATE VIEW. Nothing of it is bound. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
+  parseCreateView(sql: string): ParsedCreateView | undefined;
   /** Throws SQL_INVALID where a part is not one expression, or not one query. Nothing is bound and nobody is authorised yet. */
   writtenStatement(write: TableWrite): Promise<WrittenStatement>;
   /** The columns of a table that could take the file. Throws DATA_INVALID. */
@@ -343,7 +358,7 @@ export interface Engine {
   /** The value of a warehouse's `engine` field. */
   readonly name: string;
   /** Why a name cannot be used for a catalog or database here, or undefined. */
-  reservedName(category: 'catalogs' | 'databases' | 'tables' | 'columns', name: string): string | undefined;
+  reservedName(category: 'catalogs' | 'databases' | 'tables' | 'views' | 'columns', name: string): string | undefined;
   /** Whether a column of this type can be part of a primary or unique key. */
   keyable(type: LogicalType): boolean;
   readonly limits: { readonly columnsMax: number; readonly replicasPerTablet: number };

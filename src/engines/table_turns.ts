@@ -118,6 +118,8 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     analyze: (statement) => engine.analyze(statement),
     tableNamesIn: (sql) => engine.tableNamesIn(sql),
     describe: (statement) => engine.describe(statement),
+    readView: (statement) => engine.readView(statement),
+    parseCreateView: (sql) => engine.parseCreateView(sql),
     explain: (statement) => engine.explain(statement),
     writtenStatement: (write) => engine.writtenStatement(write),
     parseCreateTable: (sql) => engine.parseCreateTable(sql),

@@ -55,6 +55,20 @@ export interface TableSpec extends TableDefinition {
   readonly replicationNum: number;
 }
 
+/** As the engine bound it; the type in its canonical form. */
+export interface ViewColumn {
+  readonly name: string;
+  readonly type: string;
+}
+
+export interface ViewSpec {
+  readonly comment?: string;
+  readonly properties?: Properties;
+  /** One query, as it was given. Names that are not whole are looked for in the view's database. */
+  readonly sql: string;
+  readonly columns: readonly ViewColumn[];
+}
+
 export interface TableStatistics {
   readonly rowCount: number;
   readonly dataBytes: number;

@@ -47,12 +47,12 @@ export class KnownNames {
   }
 
   async #isKnown(principal: Principal, [root = '', database = '', table = '']: readonly string[]): Promise<boolean> {
-    const path: Segment[] = [
+    const within: Segment[] = [
       { category: 'catalogs', name: root },
       { category: 'databases', name: database },
-      { category: 'tables', name: table },
     ];
-    for (const part of [path.slice(0, 2), path]) {
+    const named = ['tables', 'views'].map((category) => [...within, { category, name: table }]);
+    for (const part of [within, ...named]) {
       const chain = await this.#catalog.findFolded(part);
       if (chain && this.#decisions.mayOn(principal, 'read', 'catalogs', chain)) return true;
     }

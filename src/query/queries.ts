@@ -1,7 +1,7 @@
 // SQL in → authorised bound plan → rows out. One path for a call that waits and for a task that does not: admit, analyse,
 // authorise every table of the plan, execute. What is slow to find out is remembered by text and namespace.
 import type { Trail } from '../access/audit.ts';
-import { type Decisions, forbidden } from '../access/decisions.ts';
+import type { Decisions } from '../access/decisions.ts';
 import type { Directory } from '../access/directory.ts';
 import { type IdempotencyKeys, stepOf } from '../access/idempotency_keys.ts';
 import type { UsageCaps } from '../access/usage_caps.ts';
@@ -13,12 +13,11 @@ import {
   StaleAnalysis,
   type Statement,
   type StatementAnalysis,
-  type TableName,
 } from '../engines/engine.ts';
+import type { ViewReading } from '../engines/views.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Principal } from '../model/principal.ts';
-import type { Privilege } from '../model/privileges.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
@@ -27,6 +26,7 @@ import type { Segment } from '../standard/paths.ts';
 import { Course } from './course.ts';
 import type { QueryHistory } from './history.ts';
 import type { KnownNames } from './known_names.ts';
+import { hidden, requireAccess } from './plan_access.ts';
 import { type Only, requireOnly, requireReading } from './put_together.ts';
 import type { Caller, QueryRequest, QueryRun, RunCaller } from './query_request.ts';
 
@@ -66,8 +66,6 @@ const ofBinding: ReadonlySet<Code> = new Set<Code>([
 ]);
 /** Faults of the text alone, which tell of nothing that exists. */
 const aboutSyntax = /^(?:syntax error|unterminated|the text |a NUL |more than \d+ arrows)/;
-const hidden = () =>
-  new Failure('FORBIDDEN', 'the statement names something that does not exist, or that the caller may not use');
 /** To make a plan costs a millisecond or two: of statements that take no longer than this, it is made when somebody asks. */
 const planAfterMs = 250;
 const knownMax = 2000;
@@ -175,6 +173,14 @@ export class Queries {
     });
   }
 
+  /** What a view of the query, in the database of the request, would be. The caller may run the query. */
+  readView(request: QueryRequest & { readonly database: string }, caller: Caller): Promise<ViewReading> {
+    return this.#look(request, caller, (engine, statement, { kind }) => {
+      if (kind !== 'select') throw new Failure('SQL_NOT_SUPPORTED', 'a view is made of a query, which writes nothing');
+      return engine.readView({ ...statement, database: statement.database ?? request.database });
+    });
+  }
+
   async #look<T>(
     request: QueryRequest,
     caller: Caller,
@@ -252,9 +258,9 @@ export class Queries {
       statement.sql,
       only?.isNew,
     ]);
-    for (let attempt = 0; ; attempt++) {
+    for (let attempt = 0, anew = false; ; attempt++) {
       try {
-        let known = this.#known.get(key);
+        let known = anew ? undefined : this.#known.get(key);
         const isKnown = known !== undefined;
         if (!known) {
           known = {
@@ -273,11 +279,14 @@ export class Queries {
         if (!known.authorised.has(principal)) {
           const { authorised } = known;
           try {
-            await this.#authorise(known.analysis, principal, statement, () => engine.tableNamesIn(statement.sql), only);
+            const names = () => engine.tableNamesIn(statement.sql);
+            await requireAccess(this.#options, known.analysis, { principal, statement, names, only });
           } catch (error) {
-            // It takes as long as for what is not there, of which nothing is remembered.
-            if (isKnown) await engine.analyze(statement).catch(() => undefined);
-            throw error;
+            // Perhaps it was allowed for a view that was of other tables then. Looked at anew, it also takes as long as what is not
+            // there, of which nothing is remembered.
+            if (!isKnown) throw error;
+            anew = true;
+            continue;
           }
           authorised.add(principal);
         }
@@ -308,45 +317,6 @@ export class Queries {
       if (await this.#options.names.areKnownTo(principal, statement, names)) throw error;
       throw hidden();
     }
-  }
-
-  /** What may not be known of comes first: which of two faults is told must not hang on it. */
-  async #authorise(
-    { reads, writes }: StatementAnalysis,
-    principal: Principal,
-    statement: Statement,
-    names: () => readonly (readonly string[])[],
-    only: Only | undefined,
-  ): Promise<void> {
-    const { decisions } = this.#options;
-    const may = (privilege: Privilege, chain: readonly CatalogObject[]) =>
-      decisions.mayOn(principal, privilege, 'catalogs', chain);
-    const needed: (readonly [Privilege, readonly CatalogObject[]])[] = [];
-    for (const [privilege, tables] of [
-      ['read', reads],
-      ['write', only?.isNew ? [] : writes],
-    ] as const)
-      for (const table of tables) needed.push([privilege, await this.#chainOf(table, principal)]);
-    // Who may read or write it knows that it is there.
-    if (!needed.every(([, chain]) => may('read', chain) || may('write', chain))) throw hidden();
-    if (!(await this.#options.names.areKnownTo(principal, statement, names, [...reads, ...writes]))) throw hidden();
-    for (const [privilege, chain] of needed)
-      if (!may(privilege, chain)) throw forbidden(privilege, { category: 'catalogs', path: chain });
-  }
-
-  async #chainOf({ catalog: root, database, table }: TableName, principal: Principal): Promise<CatalogObject[]> {
-    const { catalog, decisions } = this.#options;
-    const path: Segment[] = [
-      { category: 'catalogs', name: root },
-      { category: 'databases', name: database },
-      { category: 'tables', name: table },
-    ];
-    const chain = await catalog.findFolded(path);
-    if (chain) return chain;
-    // A table that only the engine knows is half made or not ours: refused as if it were not there.
-    const holder = (await catalog.findFolded(path.slice(0, 2))) ?? [];
-    if (!decisions.mayOn(principal, 'read', 'catalogs', holder)) throw hidden();
-    throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
   }
 
   async #requireReplicas(analysis: StatementAnalysis, warehouse: string): Promise<void> {

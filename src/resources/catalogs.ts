@@ -51,6 +51,7 @@ import {
 import { searched } from './search.ts';
 import { sqlActions } from './sql_actions.ts';
 import { foundOf, keeping, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
+import { keptViews, renamedDoc } from './view_changes.ts';
 
 /** The catalog that paths without one mean (rest-standard A1). */
 export const defaultCatalogName = 'default';
@@ -184,7 +185,7 @@ export const catalogs: Category<Context> = {
     remove({
       summary: 'Deletes a catalog; with `cascade=true` all that is in it.',
       permission: { privilege: 'drop', on: 'object' },
-      codes: ['NOT_EMPTY', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', ...engineCodes],
+      codes: ['NOT_EMPTY', 'IN_USE', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', ...engineCodes],
       description: keptDoc,
       query: Type.Object(
         { cascade: Type.Optional(Type.Boolean({ default: false })), purge: Purge },
@@ -215,6 +216,7 @@ export const catalogs: Category<Context> = {
     action('rename', {
       on: 'object',
       summary: 'Renames a catalog.',
+      description: renamedDoc('A catalog'),
       permission: { privilege: 'alter', on: 'object' },
       codes: [
         'OBJECT_NOT_FOUND',
@@ -222,6 +224,7 @@ export const catalogs: Category<Context> = {
         'OBJECT_ALREADY_EXISTS',
         'OBJECT_PROTECTED',
         'CHANGE_IN_PROGRESS',
+        'IN_USE',
         ...engineCodes,
       ],
       body: NewName,
@@ -273,7 +276,11 @@ export const catalogs: Category<Context> = {
       as,
       parentOf: () => [],
       check: (name, _parents, context, { warehouse }) => requireUsableName(name, warehouse, context),
-      change: ({ object, name }) => ({ kind: 'restoreCatalog', catalog: { id: object.id, name } }),
+      change: ({ object, name, within }) => {
+        const names = new Map(within.map((one) => [one.id, one.name]));
+        const views = keptViews(within, ({ parentId }) => names.get(parentId ?? '') ?? '');
+        return { kind: 'restoreCatalog', catalog: { id: object.id, name }, views };
+      },
     }),
     ...sqlActions('catalog', pathOf),
     exportQuery('catalog', pathOf),

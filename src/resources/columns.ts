@@ -162,7 +162,7 @@ export const columns: Category<Context> = {
       summary: 'Adds a column at the end of a table.',
       description: byTask,
       permission: { privilege: 'alter', on: 'parent' },
-      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CONSTRAINT_VIOLATED'],
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CONSTRAINT_VIOLATED', 'IN_USE'],
       body: Type.Object(
         { ...changeFields, type: Type.String({ description: 'A logical type, such as `BIGINT`.' }), ...taskFields },
         { additionalProperties: false },
@@ -195,7 +195,7 @@ export const columns: Category<Context> = {
       summary: 'Changes a column: comment, default, whether it may be NULL, or a wider type.',
       description: byTask,
       permission: { privilege: 'alter', on: 'object' },
-      codes: [...changeCodes, 'VERSION_CONFLICT', 'CONSTRAINT_VIOLATED'],
+      codes: [...changeCodes, 'VERSION_CONFLICT', 'CONSTRAINT_VIOLATED', 'IN_USE'],
       body: Type.Object(
         { ...changeFields, expectedVersion: Type.Optional(ExpectedVersion), ...taskFields },
         { additionalProperties: false },
@@ -235,7 +235,7 @@ export const columns: Category<Context> = {
       summary: 'Renames a column; keys and orders that name it follow.',
       description: byTask,
       permission: { privilege: 'alter', on: 'object' },
-      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS'],
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'IN_USE'],
       body: NewNameByTask,
       bodyRequired: true,
       result: ColumnRecord,

@@ -36,6 +36,7 @@ import type { Schedules } from '../tasks/schedules.ts';
 import type { TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { invalid } from './fields.ts';
+import { namingViews } from './used_by_views.ts';
 
 /** What a new warehouse has where the request does not say. */
 export interface WarehouseDefaults {
@@ -76,7 +77,7 @@ export interface Context extends Services {
 
 export const { list, get, create, update, remove, action } = endpointsFor<Context>(
   // A handler looks an object up, decides and changes it: again from the start where somebody else changed it in between.
-  (work, context) => context.catalog.retrying(work),
+  (work, context) => namingViews(() => context.catalog.retrying(work), context),
 );
 
 export const found = (record: RecordBody): Found => ({ outcome: 'found', record });

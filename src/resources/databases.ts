@@ -54,12 +54,14 @@ import { sqlActions } from './sql_actions.ts';
 import { definitionOf } from './table_definition.ts';
 import { apart, NewNameByTask, sometimesByTask, taskCodes } from './task_fields.ts';
 import { foundOf, keeping, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
+import { keptViews, renamedDoc } from './view_changes.ts';
 
 const DatabaseRecord = Type.Object({
   name: Type.String(),
   comment: nullable(Comment),
   properties: PropertiesField,
   tableCount: Type.Integer({ description: 'Tables in it.' }),
+  viewCount: Type.Integer({ description: 'Views in it.' }),
   owner: Owner,
   ...recordFields,
 });
@@ -70,13 +72,13 @@ const pathOf = (path: PathParameters) => [...parentOf(path), segment('databases'
 const as: Render = async (chain, uri, context) => {
   const object = last(chain) as CatalogObject<DatabaseSpec>;
   const { name, spec, id } = object;
-  const tableCount = await (object.state === 'dropped'
-    ? context.catalog.countDropped(id)
-    : context.catalog.count(id, 'tables'));
+  const count = (category: string) =>
+    object.state === 'dropped' ? context.catalog.countDropped(id, category) : context.catalog.count(id, category);
   return {
     name,
     ...shownDescription(spec),
-    tableCount,
+    tableCount: await count('tables'),
+    viewCount: await count('views'),
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
@@ -117,6 +119,7 @@ export const databases: Category<Context> = {
     comment: null,
     properties: {},
     tableCount: 5,
+    viewCount: 0,
     owner: 'root',
     ...exampleFields('/api/v2/catalogs/default/databases/ssb'),
   },
@@ -182,9 +185,9 @@ export const databases: Category<Context> = {
         }),
     }),
     remove({
-      summary: 'Deletes a database; with `cascade=true` its tables too.',
+      summary: 'Deletes a database; with `cascade=true` its tables and views too.',
       permission: { privilege: 'drop', on: 'object' },
-      codes: ['NOT_EMPTY', 'CHANGE_IN_PROGRESS', ...engineCodes],
+      codes: ['NOT_EMPTY', 'IN_USE', 'CHANGE_IN_PROGRESS', ...engineCodes],
       description: keptDoc,
       query: Type.Object(
         { cascade: Type.Optional(Type.Boolean({ default: false })), purge: Purge },
@@ -198,11 +201,15 @@ export const databases: Category<Context> = {
             await context.catalog.drop(chain[1], {
               principal: context.call.actor,
               cascade: query.cascade ?? false,
-              childCategories: ['tables'],
+              childCategories: ['tables', 'views'],
               warehouse: chain[0].spec.warehouse,
               change: ({ hidden }) => ({ kind: 'dropDatabase', database: ref(chain), hidden }),
               keep: keeping(query, context, {
-                change: ({ children: tables }) => ({ kind: 'hideDatabase', database: ref(chain), tables }),
+                change: ({ children }) => ({
+                  kind: 'hideDatabase',
+                  database: ref(chain),
+                  tables: children.filter(({ category }) => category === 'tables'),
+                }),
                 purge: { kind: 'purge', catalog: ref(chain).catalog, hidden: [], databases: [chain[1].name] },
               }),
             }),
@@ -213,10 +220,10 @@ export const databases: Category<Context> = {
       on: 'object',
       summary: 'Renames a database.',
       description: sometimesByTask(
-        'An engine that cannot rename a database moves its tables: a large one is renamed by a task (202).',
+        `An engine that cannot rename a database moves its tables: a large one is renamed by a task (202). ${renamedDoc('A database')}`,
       ),
       permission: { privilege: 'alter', on: 'object' },
-      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', ...taskCodes],
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'IN_USE', ...taskCodes],
       body: NewNameByTask,
       bodyRequired: true,
       result: DatabaseRecord,
@@ -292,15 +299,16 @@ export const databases: Category<Context> = {
       parentOf,
       task: 'undrop_database',
       check: (name, [root], context) => requireUsableName(name, root as CatalogObject<CatalogSpec>, context),
-      change: ({ object, name, parents, children }) => ({
+      change: ({ object, name, parents, within }) => ({
         kind: 'restoreDatabase',
         database: ref([parents[0], { ...object, name }] as Chain),
         from: object.name,
-        tables: (children as CatalogObject<TableSpec>[]).map((table) => ({
+        tables: (within.filter(({ category }) => category === 'tables') as CatalogObject<TableSpec>[]).map((table) => ({
           id: table.id,
           name: table.name,
           definition: definitionOf(table.spec),
         })),
+        views: keptViews(within, () => name),
       }),
     }),
     ...sqlActions('database', pathOf),

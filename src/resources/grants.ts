@@ -43,6 +43,7 @@ const objectCategories = [
   'catalogs',
   'databases',
   'tables',
+  'views',
   'warehouses',
   'backends',
   'users',

@@ -21,6 +21,7 @@ import { tasks } from './tasks.ts';
 import { tokens } from './tokens.ts';
 import { uploads } from './uploads.ts';
 import { users } from './users.ts';
+import { views } from './views.ts';
 import { warehouses } from './warehouses.ts';
 
 /** `rowsBodyBytesMax`: the largest body of an insert. */
@@ -33,6 +34,7 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
     rowsCategory(limits),
     tablets,
     replicas,
+    views,
     warehouses,
     backends,
     queries,

@@ -143,6 +143,7 @@ export async function tableRequest(
     owner: ownerId(owner, context),
     principal: context.call.actor,
     ifExists,
+    sharesNames: ['views'],
     warehouse,
     change: { kind: 'createTable', table, definition: definitionOf(spec) },
     undo: { kind: 'dropTable', table },
@@ -204,7 +205,7 @@ export async function changeTable(
   const outcome = await context.catalog.update<TableSpec>(table, {
     spec: next,
     principal: context.call.actor,
-    ...(change.kind === 'rename' ? { name: change.newName } : {}),
+    ...(change.kind === 'rename' ? { name: change.newName, sharesNames: ['views'] } : {}),
     ...(change.kind === 'patch'
       ? {
           owner: await newOwner(change.body.owner, path, context),
@@ -382,11 +383,7 @@ function touched(
     throw new Failure(
       'CHANGE_NOT_SUPPORTED',
       `${formatType(was.type)} to ${formatType(next.type)} could lose values of ${JSON.stringify(was.name)}; a type can only be widened`,
-      {
-        column: was.name,
-        from: formatType(was.type),
-        to: formatType(next.type),
-      },
+      { column: was.name, from: formatType(was.type), to: formatType(next.type) },
     );
   }
   const { history, ...before } = was;

@@ -217,10 +217,10 @@ export const tables: Category<Context> = {
       },
     }),
     remove({
-      summary: 'Deletes a table and its data.',
+      summary: 'Deletes a table, and its data, that no view is made of.',
       permission: { privilege: 'drop', on: 'object' },
       description: keptDoc,
-      codes: ['CHANGE_IN_PROGRESS', ...engineCodes],
+      codes: ['CHANGE_IN_PROGRESS', 'IN_USE', ...engineCodes],
       query: Type.Object({ purge: Purge }, { additionalProperties: false }),
       handle: ({ path, query }, context) =>
         context.catalog.retrying(async () => {
@@ -240,7 +240,7 @@ export const tables: Category<Context> = {
     }),
     action('rename', {
       on: 'object',
-      summary: 'Renames a table.',
+      summary: 'Renames a table that no view is made of.',
       description: sometimesByTask('A large table with a unique key is renamed by a task (202).'),
       permission: { privilege: 'alter', on: 'object' },
       codes: [
@@ -248,6 +248,7 @@ export const tables: Category<Context> = {
         'INVALID_NAME',
         'OBJECT_ALREADY_EXISTS',
         'CHANGE_IN_PROGRESS',
+        'IN_USE',
         ...engineCodes,
         ...taskCodes,
       ],
@@ -372,6 +373,7 @@ export const tables: Category<Context> = {
       parentOf,
       task: 'undrop_table',
       check: requireUsableTableName,
+      sharesNames: ['views'],
       change: restoreTable,
     }),
   ],

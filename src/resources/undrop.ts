@@ -2,13 +2,25 @@
 // back, and the fields of both. Who owns an object, or may drop what
 // is in its parent, may bring it back; nobody else learns of it.
 import { type TObject, Type } from 'typebox';
-import type { CatalogObject, DroppedObject, Keeping, ObjectPath } from '../catalog/object.ts';
+import type { CatalogObject, DroppedObject, Keeping, ObjectPath, UndropRequest } from '../catalog/object.ts';
 import type { Change } from '../engines/engine.ts';
+import type { Code } from '../standard/codes.ts';
 import type { Listed, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { pageSizeDefault } from '../standard/parameters.ts';
 import { uriOf } from '../standard/paths.ts';
-import { accepted, action, type Context, done, listed, type Render, render, requireTask, segment } from './context.ts';
+import {
+  accepted,
+  action,
+  type Context,
+  done,
+  listed,
+  onceEach,
+  type Render,
+  render,
+  requireTask,
+  segment,
+} from './context.ts';
 import { engineCodes, invalid, searchFields } from './fields.ts';
 import { apart, type TaskBody, taskCodes, taskFields } from './task_fields.ts';
 
@@ -100,8 +112,8 @@ export interface Restored<O extends CatalogObject> {
   /** That it gets. */
   readonly name: string;
   readonly parents: readonly CatalogObject[];
-  /** What was in it. */
-  readonly children: readonly CatalogObject[];
+  /** What was in it, all levels down. */
+  readonly within: readonly CatalogObject[];
   /** What its parent was called when it was dropped, where the engine keeps it there. */
   readonly hiddenIn: string | undefined;
 }
@@ -121,8 +133,16 @@ interface UndropOptions<O extends CatalogObject> {
     context: Context,
     dropped: DroppedObject,
   ) => Promise<void>;
-  readonly change: (restored: Restored<O>) => Change;
+  /** Categories beside it in which nothing may have the name. */
+  readonly sharesNames?: readonly string[];
+  /** Of `prepare`. */
+  readonly codes?: readonly Code[];
+  readonly change: ((restored: Restored<O>) => Change) | { readonly prepare: Prepare<O> };
 }
+
+type Prepared = Pick<UndropRequest, 'sources' | 'spec'> & { readonly change: Change };
+/** For what has to be looked at as it would be now. */
+type Prepare<O extends CatalogObject> = (restored: Omit<Restored<O>, 'within'>, context: Context) => Promise<Prepared>;
 
 export function undropAction<O extends CatalogObject>({
   category,
@@ -137,14 +157,15 @@ export function undropAction<O extends CatalogObject>({
     summary: `Brings back ${title} that was dropped, with its data, its owner and what was granted on it.`,
     description: `By \`name\` it is the one that was dropped last; \`search\` with \`dropped\` shows what can come back. Where data has to be written again a task does it (202). The caller must own it, or have the privilege \`drop\` on what holds it.`,
     permission: { privilege: 'create', on: 'parent' },
-    codes: [
+    codes: onceEach([
       'OBJECT_NOT_FOUND',
       'INVALID_NAME',
       'OBJECT_ALREADY_EXISTS',
       'CHANGE_IN_PROGRESS',
       ...engineCodes,
       ...(of.task === undefined ? [] : taskCodes),
-    ],
+      ...(of.codes ?? []),
+    ]),
     body: Type.Object(
       {
         name: Type.Optional(Type.String({ description: 'What it was called.' })),
@@ -167,10 +188,16 @@ export function undropAction<O extends CatalogObject>({
       const name = body.newName ?? object.name;
       await of.check(name, parents, context, dropped);
       const target = [...at, segment(category, name)];
+      const restored = { object, name, parents, hiddenIn: dropped.hiddenIn };
+      const { change } = of;
+      const prepared = 'prepare' in change ? await change.prepare(restored, context) : undefined;
       const outcome = await context.catalog.undrop(dropped, {
         newName: name,
+        sharesNames: of.sharesNames,
+        sources: prepared?.sources,
+        spec: prepared?.spec,
         principal: context.call.actor,
-        change: (children) => of.change({ object, name, parents, children, hiddenIn: dropped.hiddenIn }),
+        change: (within) => ('prepare' in change ? (prepared as Prepared).change : change({ ...restored, within })),
         task:
           of.task === undefined
             ? undefined

@@ -14,6 +14,7 @@ import { taskLeasesMigration } from './task_leases_migration.ts';
 import { taskLineMigration } from './task_line_migration.ts';
 import { taskNoticesMigration } from './task_notices_migration.ts';
 import { unfinishedTasksMigration } from './unfinished_tasks_migration.ts';
+import { viewSourcesMigration } from './view_sources_migration.ts';
 
 export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer', double: 'real' };
 
@@ -159,6 +160,7 @@ const migrations: readonly Migration[] = [
   droppedObjectsMigration,
   taskLeasesMigration,
   taskFilesMigration,
+  viewSourcesMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -56,6 +56,14 @@ export interface DroppedObjectsTable {
   purge: string;
 }
 
+/** A table or view that a view names; of a view that was dropped, what it was then. */
+export interface ViewSourcesTable {
+  view_id: string;
+  source_id: string;
+  /** How often. */
+  uses: number;
+}
+
 /** Steps that no intent needs any more, until the engine was told to forget them. */
 export interface SpentStepsTable {
   step: string;
@@ -308,6 +316,7 @@ export interface Schema {
   objects: ObjectsTable;
   intents: IntentsTable;
   dropped_objects: DroppedObjectsTable;
+  view_sources: ViewSourcesTable;
   spent_steps: SpentStepsTable;
   load_labels: LoadLabelsTable;
   tasks: TasksTable;

@@ -30,7 +30,7 @@ export class EngineInMemory implements CatalogEngine {
   async apply(
     change: Change,
     { step, signal }: { readonly step: string; readonly signal: AbortSignal },
-  ): Promise<void> {
+  ): Promise<undefined> {
     const call = ++this.calls;
     this.fault({ when: 'before', change, call });
     await this.gate(signal);

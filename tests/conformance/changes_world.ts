@@ -26,7 +26,7 @@ export interface World {
   readonly catalog: CatalogRef;
   readonly database: DatabaseRef;
   readonly table: TableRef;
-  readonly apply: (change: Change, step?: string) => Promise<void>;
+  readonly apply: (change: Change, step?: string) => Promise<unknown>;
   readonly rows: (sql: string) => Promise<unknown[][]>;
 }
 

@@ -225,7 +225,7 @@ test('data that does not fit is shown, and nothing is changed', async () => {
   const w = await world();
   const from = definition([column('a', 'LARGEINT'), column('b', 'DOUBLE'), column('c', 'INT')]);
   await w.apply({ kind: 'createTable', table: w.table, definition: from });
-  const alter = (to: TableDefinition, renamedColumns = {}): Promise<void> =>
+  const alter = (to: TableDefinition, renamedColumns = {}): Promise<unknown> =>
     w.apply({ kind: 'alterTable', table: w.table, from, to, renamedColumns });
   await w.connection.run(
     `INSERT INTO ${qualifiedTable(w.table)} SELECT 12345678901234567890 + range // 2, 'nan', nullif(range, 3) FROM range(40)`,

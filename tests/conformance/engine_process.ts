@@ -43,8 +43,12 @@ export interface TestWarehouse {
   run(sql: string, options?: RunOptions): Promise<StatementResult>;
   /** The rows as JSON values; numbers that a double cannot hold keep their text. */
   rows(sql: string, parameters?: StatementParameters): Promise<unknown>;
-  apply(change: Change, step?: string): Promise<void>;
-  createTable(name: string, columns: Readonly<Record<string, string>>, primaryKey?: readonly string[]): Promise<void>;
+  apply(change: Change, step?: string): Promise<unknown>;
+  createTable(
+    name: string,
+    columns: Readonly<Record<string, string>>,
+    primaryKey?: readonly string[],
+  ): Promise<unknown>;
   statement(sql: string, parameters?: StatementParameters): Statement;
   pid(): number;
   close(): Promise<void>;

@@ -231,7 +231,7 @@ test('writes of the same rows at the same time are done one after the other', as
 
 test('an analysis is stale once its table changed', async () => {
   const statement = world.statement('SELECT count(*) FROM t');
-  const stale = async (change: () => Promise<void>) => {
+  const stale = async (change: () => Promise<unknown>) => {
     const analysis = await engine.analyze(statement);
     await run(statement.sql, { analysis });
     await change();

@@ -50,7 +50,7 @@ export interface EngineWorld {
   readonly directory: string;
   readonly spool: string;
   readonly events: EngineEvent[];
-  readonly change: (change: Change) => Promise<void>;
+  readonly change: (change: Change) => Promise<unknown>;
   readonly table: (
     name: string,
     columns: Readonly<Record<string, string>>,

@@ -60,6 +60,7 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'tables.load': [warehouse],
   'tables.copy_definition': [makesThere],
   'tables.clone': [makesThere, warehouse],
+  'views.create': [warehouse],
   'catalogs.undrop': [{ ...dropped, given: () => ['drop', '/catalogs'] }],
   'databases.undrop': [
     { ...dropped, given: ({ catalog }) => ['drop', `/catalogs/${encodeURIComponent(catalog as string)}`] },
@@ -72,6 +73,16 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
         `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
       ],
     },
+  ],
+  'views.undrop': [
+    {
+      ...dropped,
+      given: ({ catalog, database }) => [
+        'drop',
+        `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
+      ],
+    },
+    { ...warehouse, why: 'its query is looked at again there' },
   ],
   'tokens.create': [{ ...warehouse, why: 'nobody confines a token to what he may not do himself' }],
   'grants.create': [{ why: 'one grants what one has', given: () => ['read', '/warehouses'] }, seesGrantee],
@@ -122,6 +133,7 @@ export const grantable: readonly string[] = [
   'catalogs',
   'databases',
   'tables',
+  'views',
   'warehouses',
   'backends',
   'users',

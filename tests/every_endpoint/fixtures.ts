@@ -74,6 +74,13 @@ async function table(server: TestServer): Promise<Params> {
   return { ...params, table: name };
 }
 
+async function view(server: TestServer): Promise<Params> {
+  const params = await holder(server);
+  const name = freshName();
+  (await server.put(uri`/databases/${params.database as string}/views/${name}`, { sql: 'SELECT 1 AS a' })).is(201);
+  return { ...params, view: name };
+}
+
 async function warehouse(server: TestServer): Promise<Params> {
   const warehouseName = freshName();
   (await server.put(uri`/warehouses/${warehouseName}`)).is(201);
@@ -189,6 +196,19 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       return params;
     },
     bodies: { create: () => ({ rows: [[3, 'three'], { id: 4, note: null }] }) },
+  },
+  views: {
+    make: view,
+    makeFor: {
+      undrop: droppedBy(view, (params) => uri`/databases/${params.database as string}/views/${params.view as string}`),
+    },
+    bodies: {
+      create: () => ({ sql: 'SELECT 1 AS a', comment: 'made' }),
+      update: described,
+      rename: renamed,
+      search: none,
+      undrop: (params) => ({ name: params.view }),
+    },
   },
   tablets: { make: async (server) => ({ ...(await table(server)), tabletId: '0' }), bodies: {} },
   replicas: {

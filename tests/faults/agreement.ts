@@ -124,7 +124,11 @@ const line = (...parts: readonly unknown[]) => JSON.stringify(parts);
 /** A line for each thing that the engine should have, in the same words as `describeFile`. */
 function describeDatabase(database: StoredObject, objects: readonly StoredObject[]): string[] {
   const lines = [line('database', database.name)];
-  for (const table of objects.filter(({ parent_id }) => parent_id === database.id)) {
+  const inIt = objects.filter(({ parent_id }) => parent_id === database.id);
+  // Its columns the engine works out when it is used; what it has written down of them may be older.
+  for (const view of inIt.filter(({ category }) => category === 'views'))
+    lines.push(line('view', database.name, view.name));
+  for (const table of inIt.filter(({ category }) => category === 'tables')) {
     const spec = JSON.parse(table.spec) as TableSpec;
     const at = [database.name, table.name];
     lines.push(line('table', ...at));
@@ -168,7 +172,14 @@ async function describeFile(
   for (const { schema_name, table_name } of await rows('duckdb_tables()')) {
     lines.push(line('table', schema_name, table_name));
   }
+  const views = new Set<string>();
+  for (const { schema_name, view_name, internal } of await rows('duckdb_views()')) {
+    if (internal) continue;
+    lines.push(line('view', schema_name, view_name));
+    views.add(line(schema_name, view_name));
+  }
   for (const row of await rows('duckdb_columns()')) {
+    if (views.has(line(row.schema_name, row.table_name))) continue;
     const described = [
       row.column_name,
       engineType(String(row.data_type)),

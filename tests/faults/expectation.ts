@@ -10,6 +10,12 @@ export interface TableState {
   readonly uniqueKey?: readonly string[];
 }
 
+export interface ViewState {
+  readonly sql: string;
+  readonly columns: readonly string[];
+  readonly rows: number;
+}
+
 /** A running server, wherever it runs. */
 export interface World {
   readonly api: Api;
@@ -17,24 +23,25 @@ export interface World {
   columnsInEngine(path: readonly string[]): Promise<string[] | undefined>;
 }
 
-/** A path of 1 name is a catalog, of 2 a database, of 3 a table. */
+/** A path of 1 name is a catalog, of 2 a database, of 3 a table or a view. */
 export type Expected = readonly {
   readonly path: readonly string[];
-  readonly is: 'there' | 'absent' | TableState;
+  readonly isView?: boolean;
+  readonly is: 'there' | 'absent' | TableState | ViewState;
 }[];
 
 const categories = ['catalogs', 'databases', 'tables'];
 
-export const uriOfPath = (path: readonly string[]) =>
-  pathOf(...path.flatMap((name, i) => [categories[i] as string, name]));
+export const uriOfPath = (path: readonly string[], isView = false) =>
+  pathOf(...path.flatMap((name, i) => [i === 2 && isView ? 'views' : (categories[i] as string), name]));
 
 export async function differences(world: World, expected: Expected): Promise<string[]> {
   const found: string[] = [];
-  for (const { path, is } of expected) {
+  for (const { path, is, isView } of expected) {
     const { api } = world;
     const say = (what: string) => found.push(`${path.join('/')}: ${what}`);
-    const record = await api.get(uriOfPath(path));
-    const isListed = await listed(api, path);
+    const record = await api.get(uriOfPath(path, isView));
+    const isListed = await listed(api, path, isView);
     if (is === 'absent') {
       if (record.status !== 404) say(`should be absent, and GET says ${record.status} ${record.code}`);
       if (isListed) say('should be absent, and is in its list');
@@ -53,21 +60,24 @@ async function tableDifferences(
   world: World,
   path: readonly string[],
   record: Readonly<Record<string, unknown>>,
-  is: TableState,
+  is: TableState | ViewState,
 ): Promise<string[]> {
   const found: string[] = [];
   const compare = (what: string, actual: unknown, wanted: unknown) => {
     if (JSON.stringify(actual) === JSON.stringify(wanted)) return;
     found.push(`${what} should be ${JSON.stringify(wanted)} and is ${JSON.stringify(actual)}`);
   };
-  compare('state', record.state, 'ready');
+  if ('sql' in is) compare('query', record.sql, is.sql);
+  else {
+    compare('state', record.state, 'ready');
+    compare('unique key', record.unique_key_constraints, is.uniqueKey ?? []);
+  }
   const columns = record.columns as { name: string; type: string }[];
   compare(
     'columns in the record',
     columns.map(({ name, type }) => `${name} ${type}`),
     is.columns,
   );
-  compare('unique key', record.unique_key_constraints, is.uniqueKey ?? []);
   compare('columns in the engine', await world.columnsInEngine(path), is.columns);
   const count = await world.api.post(`${uriOfPath(path.slice(0, 2))}/query`, {
     sql: `SELECT count(*) FROM ${quoted(path)}`,
@@ -76,8 +86,8 @@ async function tableDifferences(
   return found;
 }
 
-async function listed(api: Api, path: readonly string[]): Promise<boolean> {
-  const key = categories[path.length - 1] as string;
+async function listed(api: Api, path: readonly string[], isView = false): Promise<boolean> {
+  const key = isView ? 'views' : (categories[path.length - 1] as string);
   const collection = `${path.length === 1 ? '/api/v2' : uriOfPath(path.slice(0, -1))}/${key}`;
   const first = await api.get(collection);
   if (first.status === 404) return false;

@@ -11,6 +11,7 @@ const counted: ReadonlySet<string> = new Set([
   'execute',
   'insertRows',
   'describe',
+  'readView',
   'inferColumns',
   'load',
   'loadedBefore',

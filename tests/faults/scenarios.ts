@@ -17,6 +17,7 @@ import {
   tableOf,
   there,
 } from './scenario_parts.ts';
+import { ofViews } from './view_scenarios.ts';
 
 export { must, type Scenario } from './scenario_parts.ts';
 
@@ -389,11 +390,5 @@ const ofRows: Scenario[] = [
   },
 ];
 
-export const scenarios: readonly Scenario[] = [
-  ...ofCatalogs,
-  ...ofDatabases,
-  ...ofTables,
-  ...ofColumns,
-  ...ofRows,
-  ...ofBackups,
-];
+const all = [ofCatalogs, ofDatabases, ofTables, ofColumns, ofRows, ofBackups, ofViews];
+export const scenarios: readonly Scenario[] = all.flat();

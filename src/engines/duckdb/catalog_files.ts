@@ -2,6 +2,7 @@
 import { access, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
+import { Failure } from '../../standard/failure.ts';
 import type { CatalogRef } from '../engine.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { ensureSteps, rowsOf } from './steps.ts';
@@ -113,5 +114,28 @@ async function syncDirectory(dataDirectory: string): Promise<void> {
     await handle.sync();
   } finally {
     await handle.close();
+  }
+}
+
+const busyFileWaitsMax = 200;
+const busyFileWaitMs = 50;
+
+/** What goes wrong while statements still hold the file is tried again for a while. Throws WAREHOUSE_BUSY. */
+export async function retryingBusyFile(work: () => Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof Error && /file handle conflict/i.test(error.message))) throw error;
+      if (attempt > busyFileWaitsMax || signal?.aborted) {
+        throw new Failure(
+          'WAREHOUSE_BUSY',
+          'statements still run under the old name of the catalog',
+          {},
+          { cause: error },
+        );
+      }
+      await new Promise((resolve) => setTimeout(resolve, busyFileWaitMs));
+    }
   }
 }

@@ -3,9 +3,10 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import type { CatalogRef, Change, ChangeCost, DatabaseRef, HiddenDefinition, TableRef } from '../engine.ts';
+import type { Applied, AppliedView } from '../views.ts';
 import { planAlteration, type Work } from './alter_table.ts';
 import { brokenByAlteration, isConstraintError } from './broken_constraints.ts';
-import { attachCatalog, attachKept, detachCatalog, removeCatalog } from './catalog_files.ts';
+import { attachCatalog, attachKept, detachCatalog, removeCatalog, retryingBusyFile } from './catalog_files.ts';
 import {
   dropDatabase,
   dropHidden,
@@ -21,6 +22,7 @@ import { type Stage, stagesOf } from './progress.ts';
 import { copyWeights, countRows } from './statistics.ts';
 import { inTransaction, isConflict, rememberStep, retryingConflicts, rowsOf } from './steps.ts';
 import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from './table_text.ts';
+import { boundViews, createView, dropView, dropViewsOf, renameView, replaceView, restoreViews } from './views.ts';
 
 export interface ApplyOptions {
   readonly dataDirectory: string;
@@ -29,10 +31,15 @@ export interface ApplyOptions {
   readonly stage?: Stage | undefined;
 }
 
+interface Applying extends ApplyOptions {
+  /** Told what became of views. */
+  readonly made: (views: readonly AppliedView[]) => void;
+}
+
 type ChangeOf<K extends Change['kind']> = Extract<Change, { readonly kind: K }>;
 interface Realisation<C> {
   readonly cost: (connection: DuckDBConnection, change: C) => ChangeCost | Promise<ChangeCost>;
-  readonly apply: (connection: DuckDBConnection, change: C, options: ApplyOptions) => Promise<void>;
+  readonly apply: (connection: DuckDBConnection, change: C, options: Applying) => Promise<void>;
 }
 
 /** Fewer rows than this are written again faster than a task is made for it. */
@@ -69,7 +76,11 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   },
   restoreCatalog: {
     cost: instant,
-    apply: (connection, { catalog }, { dataDirectory }) => attachKept(connection, dataDirectory, catalog),
+    apply: async (connection, { catalog, views = [] }, { dataDirectory, made }) => {
+      await attachKept(connection, dataDirectory, catalog);
+      await dropViewsOf(connection, { catalog });
+      made(await restoreViews(connection, catalog, views));
+    },
   },
   createDatabase: {
     cost: instant,
@@ -89,13 +100,19 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   },
   hideDatabase: {
     cost: instant,
-    apply: (connection, change) => inTransaction(connection, () => hideDatabase(connection, change)),
+    apply: (connection, change) =>
+      inTransaction(connection, async () => {
+        await dropViewsOf(connection, change.database);
+        await hideDatabase(connection, change);
+      }),
   },
   restoreDatabase: {
     cost: async (connection, { database, from, tables }) =>
       rowsAreMany(connection, { ...database, database: from }, tables, !sameName(database.database, from)),
-    apply: (connection, change, { stage }) =>
-      inTransaction(connection, () => restoreDatabase(connection, change, stage)),
+    apply: async (connection, change, { stage, made }) => {
+      await inTransaction(connection, () => restoreDatabase(connection, change, stage));
+      made(await restoreViews(connection, change.database.catalog, change.views ?? []));
+    },
   },
   renameDatabase: { cost: costOfRenamedDatabase, apply: renameDatabase },
   createTable: { cost: instant, apply: createTable },
@@ -147,6 +164,13 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
     cost: (connection, change) => costOfRows(connection, change.table, planAlteration(change).work),
     apply: alterTable,
   },
+  createView: { cost: instant, apply: createView },
+  replaceView: {
+    cost: instant,
+    apply: async (connection, change, { made }) => made(await replaceView(connection, change)),
+  },
+  renameView: { cost: instant, apply: renameView },
+  dropView: { cost: instant, apply: (connection, { view }) => unlessMissing(() => dropView(connection, view)) },
 };
 
 export async function costOf(connection: DuckDBConnection, change: Change): Promise<ChangeCost> {
@@ -154,13 +178,22 @@ export async function costOf(connection: DuckDBConnection, change: Change): Prom
 }
 
 /** Idempotent. Throws Failure CONSTRAINT_VIOLATED, WAREHOUSE_BUSY, STATEMENT_CANCELLED, or what DuckDB threw. */
-export async function applyChange(connection: DuckDBConnection, change: Change, options: ApplyOptions): Promise<void> {
+export async function applyChange(
+  connection: DuckDBConnection,
+  change: Change,
+  options: ApplyOptions,
+): Promise<Applied | undefined> {
   const { signal } = options;
   const interrupt = (): void => connection.interrupt();
   if (signal?.aborted) throw cancelled();
   signal?.addEventListener('abort', interrupt);
   try {
-    await retryingConflicts(() => realisationOf(change).apply(connection, change, options), signal);
+    let views: readonly AppliedView[] = [];
+    const made = (all: readonly AppliedView[]) => {
+      views = all;
+    };
+    await retryingConflicts(() => realisationOf(change).apply(connection, change, { ...options, made }), signal);
+    return views.length === 0 ? undefined : { views };
   } catch (error) {
     if (signal?.aborted && !(error instanceof Failure)) throw cancelled();
     if (isConflict(error)) {
@@ -218,9 +251,10 @@ async function renameTable(
 async function alterTable(
   connection: DuckDBConnection,
   change: ChangeOf<'alterTable'>,
-  { step, signal, stage }: ApplyOptions,
+  { step, signal, stage, made }: Applying,
 ): Promise<void> {
   const plan = planAlteration(change);
+  let views: readonly AppliedView[] | undefined;
   try {
     await onceIn(connection, change.table.catalog, step, async () => {
       const indexes = plan.touchesIndex ? await indexesOf(connection, change.table) : [];
@@ -234,7 +268,10 @@ async function alterTable(
         next();
         await connection.run(text);
       }
+      views = await boundViews(connection, change.views ?? []);
     });
+    // Done before, it changed them then.
+    made(views ?? (await boundViews(connection, change.views ?? [])));
   } catch (error) {
     if (!isConstraintError(error)) throw error;
     const broken = await brokenByAlteration(connection, change);
@@ -340,27 +377,5 @@ async function unlessMissing(work: () => Promise<unknown>): Promise<void> {
     await work();
   } catch (error) {
     if (!(error instanceof Error && /^(?:Binder|Catalog) Error: .*does not exist/s.test(error.message))) throw error;
-  }
-}
-
-const busyFileWaitsMax = 200;
-const busyFileWaitMs = 50;
-
-async function retryingBusyFile(work: () => Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof Error && /file handle conflict/i.test(error.message))) throw error;
-      if (attempt > busyFileWaitsMax || signal?.aborted) {
-        throw new Failure(
-          'WAREHOUSE_BUSY',
-          'statements still run under the old name of the catalog',
-          {},
-          { cause: error },
-        );
-      }
-      await new Promise((resolve) => setTimeout(resolve, busyFileWaitMs));
-    }
   }
 }

@@ -51,6 +51,11 @@ function touched(change: Change): string[] {
     const renamed = change.kind === 'renameTable' ? [keyOf(catalog.name, database, change.newName)] : [];
     return [keyOf(catalog.name, database, table), ...renamed];
   }
+  if ('view' in change) {
+    const { catalog, database, view } = change.view;
+    const renamed = change.kind === 'renameView' ? [keyOf(catalog.name, database, change.newName)] : [];
+    return [keyOf(catalog.name, database, view), ...renamed];
+  }
   if ('database' in change) {
     const { catalog, database } = change.database;
     return [

@@ -16,7 +16,7 @@ const unkeyable: readonly TypeKind[] = ['ARRAY', 'MAP', 'STRUCT', 'JSON'];
 export const duckdbWith = (confinement: Confinement): Engine => ({
   name: 'duckdb',
   reservedName(category, name) {
-    const isOwn = category === 'tables' && name.toLowerCase().startsWith(ownPrefix);
+    const isOwn = (category === 'tables' || category === 'views') && name.toLowerCase().startsWith(ownPrefix);
     if (!isOwn && !reserved[category]?.includes(name.toLowerCase())) return undefined;
     return `the engine has ${JSON.stringify(name)} for itself; choose another name`;
   },

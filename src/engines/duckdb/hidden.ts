@@ -7,6 +7,7 @@ import { type Stage, stagesOf } from './progress.ts';
 import { copyWeights } from './statistics.ts';
 import { ownPrefix, rowsOf } from './steps.ts';
 import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from './table_text.ts';
+import { dropViewsOf } from './views.ts';
 
 const hiddenPrefix = `${ownPrefix}dropped_`;
 
@@ -105,6 +106,7 @@ export async function dropDatabase(connection: DuckDBConnection, database: Datab
     await connection.run(`DROP SCHEMA IF EXISTS ${qualifiedSchema(database)} CASCADE`);
     return;
   }
+  await dropViewsOf(connection, database);
   for (const table of there)
     if (!table.startsWith(hiddenPrefix)) await connection.run(`DROP TABLE ${qualifiedTable({ ...database, table })}`);
 }

@@ -11,6 +11,8 @@ import { ownSchema } from './steps.ts';
 
 type Table = StatementAnalysis['reads'][number];
 type Kind = StatementAnalysis['kind'];
+/** What a plan tells; which views it went through, it does not. */
+type Planned = Omit<StatementAnalysis, 'token' | 'views'>;
 
 interface SerializedPlan {
   readonly error: boolean;
@@ -47,7 +49,7 @@ export async function planOf(
   sql: string,
   unreviewed: ReadonlySet<string>,
   parameterTypes: () => (mark: string) => string = () => () => 'VARCHAR',
-): Promise<Omit<StatementAnalysis, 'token'>> {
+): Promise<Planned> {
   refuseOtherStatement(sql);
   refuseUnbindable(sql, (name) => unboundFunctions(name) || unreviewed.has(name));
   let plan = await serialized(connection, sql);
@@ -82,6 +84,8 @@ async function serialized(connection: DuckDBConnection, sql: string): Promise<Se
   return plan;
 }
 
+const writesToView = /^(?:Can only (?:update|delete from|merge into) base tables?!?|[^\n]+ is not an table)$/;
+
 function planFailure(plan: SerializedPlan, sql: string): Failure {
   const message = plan.error_message ?? 'the statement is not understood';
   const type = plan.error_type ?? '';
@@ -92,6 +96,7 @@ function planFailure(plan: SerializedPlan, sql: string): Failure {
       'the statement cannot be analysed; where a parameter has no evident type, say it: CAST($1 AS INTEGER)',
     );
   }
+  if (writesToView.test(message)) return new Failure('SQL_NOT_SUPPORTED', 'a view takes no rows; write to its tables');
   if (type === 'not implemented' || type === 'invalid input' || type === 'serialization')
     return refusedStatement(sql, message);
   return sqlInvalid(message, sql, plan.position === undefined ? undefined : offsetOfByte(sql, Number(plan.position)));
@@ -107,7 +112,7 @@ class PlanReader {
     this.#sql = sql;
   }
 
-  read(plan: unknown): Omit<StatementAnalysis, 'token'> {
+  read(plan: unknown): Planned {
     // An explicit stack: a plan can nest deeper than calls may.
     const open: unknown[] = [plan];
     let seen = 0;

@@ -20,6 +20,7 @@ import type {
 } from '../engine.ts';
 import type { DataFile, InferredColumns, LoadDone, LoadWork } from '../load.ts';
 import type { PartToRestore, SnapshotTable, TablePart } from '../snapshot.ts';
+import type { Applied, ViewReading } from '../views.ts';
 
 /** A statement with its parameters as JSON text. */
 export interface WireStatement {
@@ -53,10 +54,11 @@ export interface Operations {
     { readonly statement: WireStatement; readonly options: WireOptions; readonly writes: boolean },
     StatementResult,
   ];
+  readView: [WireStatement & { readonly database: string }, ViewReading];
   describe: [WireStatement, readonly DescribedColumn[]];
   explain: [WireStatement, string];
   cost: [Change, ChangeCost];
-  apply: [{ readonly change: Change; readonly step: string }, undefined];
+  apply: [{ readonly change: Change; readonly step: string }, Applied | undefined];
   forget: [{ readonly catalog: CatalogRef; readonly steps: readonly string[] }, undefined];
   insertRows: [
     {

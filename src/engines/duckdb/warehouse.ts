@@ -20,6 +20,7 @@ import { filesDirectory } from '../export.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { catalogsDirectory } from './catalog_files.ts';
 import type { Confinement, Launch } from './confinement.ts';
+import { parseCreateView } from './create_view.ts';
 import { EngineProcess } from './process.ts';
 import { type OperationName, type Operations, rowsFile, type WireStatement } from './protocol.ts';
 import { tableNamesIn } from './table_names.ts';
@@ -132,6 +133,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
   };
   tableStatistics = (table: TableRef) => this.#call('tableStatistics', table, shortTimeoutMs);
   tableNamesIn = (sql: string) => tableNamesIn(sql);
+  parseCreateView = (sql: string) => parseCreateView(sql);
+  readView = (statement: Statement & { readonly database: string }) =>
+    this.#call('readView', { ...wire(statement), database: statement.database }, analysisTimeoutMs);
   analyze = (statement: Statement) => this.#call('analyze', wire(statement), analysisTimeoutMs);
   describe = (statement: Statement) => this.#call('describe', wire(statement), analysisTimeoutMs);
   explain = (statement: Statement) => this.#call('explain', wire(statement), analysisTimeoutMs);
@@ -139,17 +143,18 @@ export class DuckdbWarehouse implements EngineWarehouse {
   async apply(
     change: Operations['apply'][0]['change'],
     { step, signal, progress }: WorkOptions & { readonly step: string },
-  ): Promise<void> {
-    await this.#call('apply', { change, step }, changeTimeoutMs, signal, progress);
+  ): Promise<Operations['apply'][1]> {
+    const applied = await this.#call('apply', { change, step }, changeTimeoutMs, signal, progress);
     if ('table' in change && change.kind !== 'dropTable' && change.kind !== 'hideTable')
       this.#note(nameOf(change.table, 'newName' in change ? change.newName : undefined));
+    return applied;
   }
 
   async execute(statement: Statement, { signal, progress, timeoutMs, analysis, ...options }: ExecuteOptions) {
-    const { reads, writes, token } = analysis;
+    const { reads, writes, views, token } = analysis;
     const argument = {
       statement: wire(statement),
-      options: { ...options, token, tables: [...reads, ...writes] },
+      options: { ...options, token, tables: [...reads, ...writes, ...views] },
       writes: writes.length > 0,
     };
     try {

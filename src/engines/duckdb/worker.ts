@@ -4,6 +4,8 @@ import { basename, join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import { type Change, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
+import type { Applied } from '../views.ts';
+import { analysed, viewReading } from './analysis.ts';
 import { attachPatiently } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
 import { parseCreateTable } from './create_table.ts';
@@ -14,10 +16,9 @@ import { explained, linesAboveExplained, profiled, withPlan } from './explain.ts
 import { exportRows } from './export_rows.ts';
 import { unreviewedFunctions } from './functions.ts';
 import { closeData, openData, openScratch } from './instances.ts';
+import { KnownViews } from './known_views.ts';
 import { inferColumns, loadedBefore, loadFile } from './load.ts';
 import { optimizeTable } from './optimize.ts';
-import { parameterTypes } from './parameters.ts';
-import { planOf } from './plan.ts';
 import { CallProgress, type Stage } from './progress.ts';
 import {
   type FromEngine,
@@ -57,6 +58,7 @@ class Worker {
   readonly #reach: Reach;
   readonly #unreviewed: ReadonlySet<string>;
   readonly #definitions = new Definitions();
+  readonly #views = new KnownViews();
   readonly #data = new DataEpochs();
   readonly #known = new Map<string, KnownSelect>();
   readonly #snapshots: Snapshots;
@@ -119,6 +121,10 @@ class Worker {
         this.#within(statement, undefined, started, (session) =>
           placed(statement.sql, linesAboveExplained, () => explained(session, statement)),
         ),
+      readView: (statement) =>
+        this.#within(statement, undefined, started, (session) =>
+          placed(statement.sql, 0, () => viewReading(session, statement, this.#unreviewed)),
+        ),
       describe: (statement) =>
         this.#within(statement, undefined, started, (session) =>
           placed(statement.sql, 0, () => describedColumns(session, statement)),
@@ -153,13 +159,10 @@ class Worker {
   }
 
   #analyze(statement: WireStatement, started: Interruptible): Promise<StatementAnalysis> {
-    return this.#within(statement, undefined, started, async (session) => {
-      const epoch = this.#definitions.epoch;
-      const plan = await placed(statement.sql, 0, () =>
-        planOf(session.connection, statement.sql, this.#unreviewed, () => parameterTypes(statement.parameters)),
-      );
-      return { ...plan, token: String(epoch) };
-    });
+    const known = { unreviewed: this.#unreviewed, definitions: this.#definitions, views: this.#views };
+    return this.#within(statement, undefined, started, (session) =>
+      placed(statement.sql, 0, () => analysed(session, statement, known)),
+    );
   }
 
   #execute(
@@ -225,28 +228,29 @@ class Worker {
     started: Interruptible,
     signal: AbortSignal,
     stage: Stage | undefined,
-  ): Promise<undefined> {
+  ): Promise<Applied | undefined> {
     this.#changed(change);
     const apply = () =>
       this.#sessions.with(undefined, started, async (session) => {
         if (session.catalog !== undefined) await session.leave();
-        await placed('', 0, () =>
+        return placed('', 0, () =>
           applyChange(session.connection, change, { dataDirectory: this.#reach.dataDirectory, step, signal, stage }),
         );
       });
     try {
       if (leavesName.has(change.kind) && 'catalog' in change) {
         await this.#snapshots.endOf(change.catalog);
-        await this.#sessions.exclusive(change.catalog.name, apply);
-      } else await apply();
+        return await this.#sessions.exclusive(change.catalog.name, apply);
+      }
+      return await apply();
     } finally {
       this.#changed(change);
     }
-    return undefined;
   }
 
   #changed(change: Change): void {
     this.#definitions.note(change);
+    this.#views.note(change);
     this.#data.changedAll();
     if (change.kind.startsWith('create')) return; // nothing that was bound before means anything else now
     this.#known.clear();

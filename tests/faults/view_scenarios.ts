@@ -1,0 +1,170 @@
+// Changes of views, and of what is under them, that are broken off at every step.
+import { quoted } from './agreement.ts';
+import type { Api } from './api.ts';
+import { type Expected, uriOfPath, type ViewState } from './expectation.ts';
+import {
+  absent,
+  databaseOf,
+  makeTable,
+  must,
+  plain,
+  plainWith,
+  type Scenario,
+  tableOf,
+  there,
+} from './scenario_parts.ts';
+
+const viewOf = (id: string, name = 'v') => [...databaseOf(id), `${name}"${id}`];
+const collectionOf = (id: string) => `${uriOfPath(databaseOf(id))}/views`;
+const all = (id: string): ViewState => ({ sql: `SELECT * FROM "t""${id}"`, columns: plain, rows: 3 });
+const view = (path: readonly string[], is: ViewState): Expected => [{ path, isView: true, is }];
+const noView = (path: readonly string[]): Expected => [{ path, isView: true, is: 'absent' }];
+
+const makeView = (api: Api, path: readonly string[], sql: string) => must(api.put(uriOfPath(path, true), { sql }));
+
+async function makeAll(api: Api, id: string): Promise<void> {
+  await makeTable(api, tableOf(id), 3);
+  await makeView(api, viewOf(id), all(id).sql);
+}
+
+/** A view of the view. */
+const overOf = (id: string) => viewOf(id, 'over');
+const over = (id: string): ViewState => ({ sql: `SELECT n FROM "v""${id}"`, columns: ['n INT'], rows: 3 });
+
+async function makeBoth(api: Api, id: string): Promise<void> {
+  await makeAll(api, id);
+  await makeView(api, overOf(id), over(id).sql);
+}
+const both = (id: string): Expected => [...view(viewOf(id), all(id)), ...view(overOf(id), over(id))];
+
+const made: Scenario[] = [
+  {
+    name: 'create a view',
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({ method: 'POST', path: collectionOf(id), body: { name: `v"${id}`, sql: all(id).sql } }),
+    before: (id) => [...noView(viewOf(id)), ...there(tableOf(id), plainWith(3))],
+    after: (id) => [...view(viewOf(id), all(id)), ...there(tableOf(id), plainWith(3))],
+    again: 'OBJECT_ALREADY_EXISTS',
+  },
+  {
+    name: 'give a view under another a new query',
+    prepare: makeBoth,
+    request: (id) => ({
+      method: 'PATCH',
+      path: uriOfPath(viewOf(id), true),
+      body: { sql: 'SELECT 1.5::DOUBLE AS n', comment: 'changed' },
+    }),
+    before: both,
+    after: (id) => [
+      ...view(viewOf(id), { sql: 'SELECT 1.5::DOUBLE AS n', columns: ['n DOUBLE'], rows: 1 }),
+      ...view(overOf(id), { ...over(id), columns: ['n DOUBLE'], rows: 1 }),
+    ],
+  },
+  {
+    name: 'give a view a query that another does not survive',
+    prepare: makeBoth,
+    request: (id) => ({ method: 'PATCH', path: uriOfPath(viewOf(id), true), body: { sql: 'SELECT 1 AS other' } }),
+    before: both,
+    after: both,
+    refusal: 'IN_USE',
+  },
+  {
+    name: 'rename a view',
+    prepare: makeAll,
+    request: (id) => ({ method: 'POST', path: `${uriOfPath(viewOf(id), true)}/rename`, body: { newName: `w"${id}` } }),
+    before: (id) => [...noView(viewOf(id, 'w')), ...view(viewOf(id), all(id))],
+    after: (id) => [...noView(viewOf(id)), ...view(viewOf(id, 'w'), all(id))],
+    again: 'OBJECT_NOT_FOUND',
+  },
+];
+
+const gone: Scenario[] = [
+  {
+    name: 'drop a view',
+    prepare: makeAll,
+    request: (id) => ({ method: 'DELETE', path: uriOfPath(viewOf(id), true) }),
+    before: (id) => view(viewOf(id), all(id)),
+    after: (id) => [...noView(viewOf(id)), ...there(tableOf(id), plainWith(3))],
+  },
+  {
+    name: 'bring a view back under another name',
+    prepare: async (api, id) => {
+      await makeAll(api, id);
+      await must(api.delete(uriOfPath(viewOf(id), true)));
+    },
+    request: (id) => ({
+      method: 'POST',
+      path: `${collectionOf(id)}/undrop`,
+      body: { name: `v"${id}`, newName: `w"${id}` },
+    }),
+    before: (id) => [...noView(viewOf(id)), ...noView(viewOf(id, 'w'))],
+    after: (id) => [...noView(viewOf(id)), ...view(viewOf(id, 'w'), all(id))],
+    again: 'OBJECT_NOT_FOUND',
+  },
+  {
+    name: 'drop a database with views',
+    prepare: makeBoth,
+    request: (id) => ({ method: 'DELETE', path: `${uriOfPath(databaseOf(id))}?cascade=true` }),
+    before: both,
+    after: (id) => [...absent(databaseOf(id)), ...noView(viewOf(id)), ...noView(overOf(id))],
+  },
+  {
+    name: 'bring a database back with its views, but for one that is not valid any more',
+    prepare: async (api, id) => {
+      await makeAll(api, id);
+      const lost = ['default', `lost ${id}`, 't'];
+      await makeTable(api, lost, 1);
+      await makeView(api, viewOf(id, 'lost'), `SELECT * FROM ${quoted(lost)}`);
+      await must(api.delete(`${uriOfPath(databaseOf(id))}?cascade=true`));
+      await must(api.delete(uriOfPath(lost)));
+    },
+    request: (id) => ({ method: 'POST', path: '/api/v2/databases/undrop', body: { name: `d ${id}` } }),
+    before: (id) => [...absent(databaseOf(id)), ...noView(viewOf(id))],
+    after: (id) => [...view(viewOf(id), all(id)), ...noView(viewOf(id, 'lost'))],
+    again: 'OBJECT_NOT_FOUND',
+  },
+  {
+    name: 'bring a catalog back under another name, with its views',
+    prepare: async (api, id) => {
+      await makeTable(api, [`c/${id}`, 'd', 't'], 3);
+      await makeView(api, [`c/${id}`, 'd', 'v'], 'SELECT * FROM d.t');
+      await must(api.delete(`${uriOfPath([`c/${id}`])}?cascade=true`));
+    },
+    request: (id) => ({
+      method: 'POST',
+      path: '/api/v2/catalogs/undrop',
+      body: { name: `c/${id}`, newName: `back ${id}` },
+    }),
+    before: (id) => [...absent([`c/${id}`]), ...absent([`back ${id}`])],
+    after: (id) => view([`back ${id}`, 'd', 'v'], { sql: 'SELECT * FROM d.t', columns: plain, rows: 3 }),
+    again: 'OBJECT_NOT_FOUND',
+  },
+];
+
+const under: Scenario[] = [
+  {
+    name: 'add a column to a table under views',
+    prepare: makeBoth,
+    request: (id) => ({
+      method: 'POST',
+      path: `${uriOfPath(tableOf(id))}/columns`,
+      body: { name: 'more', type: 'DOUBLE' },
+    }),
+    before: both,
+    after: (id) => [
+      ...view(viewOf(id), { ...all(id), columns: [...plain, 'more DOUBLE'] }),
+      ...view(overOf(id), over(id)),
+    ],
+    again: 'OBJECT_ALREADY_EXISTS',
+  },
+  {
+    name: 'drop a table under a view',
+    prepare: makeAll,
+    request: (id) => ({ method: 'DELETE', path: uriOfPath(tableOf(id)) }),
+    before: (id) => view(viewOf(id), all(id)),
+    after: (id) => view(viewOf(id), all(id)),
+    refusal: 'IN_USE',
+  },
+];
+
+export const ofViews: readonly Scenario[] = [...made, ...gone, ...under];
