@@ -2,7 +2,7 @@
 // able to run its query.
 import type { CatalogObject, ObjectPath, Source } from '../catalog/object.ts';
 import type { ViewSource } from '../engines/views.ts';
-import { foldName } from '../model/names.ts';
+import { foldName, nameFault } from '../model/names.ts';
 import type { CatalogSpec, DatabaseSpec, ViewColumn, ViewSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Context, newOwner, ownerId } from './context.ts';
@@ -45,7 +45,7 @@ export async function requireUsableViewName(
   context: Context,
 ): Promise<void> {
   const { warehouse } = (root as CatalogObject<CatalogSpec>).spec;
-  const fault = (await context.warehouses.engineOf(warehouse)).reservedName('views', name);
+  const fault = nameFault(name) ?? (await context.warehouses.engineOf(warehouse)).reservedName('views', name);
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
 }
 

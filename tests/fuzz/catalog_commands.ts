@@ -49,7 +49,21 @@ export type Command =
   | { readonly do: 'copy'; readonly path: Path; readonly to: Path }
   | { readonly do: 'insert'; readonly path: Path; readonly rows: number }
   | { readonly do: 'count'; readonly path: Path }
-  | { readonly do: 'truncate'; readonly path: Path };
+  | { readonly do: 'truncate'; readonly path: Path }
+  /** `of`: what the view counts the rows of. */
+  | {
+      readonly do: 'view';
+      readonly path: Path;
+      readonly of: Path;
+      readonly put: boolean;
+      readonly comment: string | undefined;
+    }
+  | { readonly do: 'viewPatch'; readonly path: Path; readonly of: Path }
+  | { readonly do: 'viewGet'; readonly path: Path }
+  | { readonly do: 'viewRename'; readonly path: Path; readonly newName: string }
+  | { readonly do: 'viewDelete'; readonly path: Path; readonly purge: boolean }
+  | { readonly do: 'viewUndrop'; readonly path: Path; readonly newName: string | undefined }
+  | { readonly do: 'views'; readonly parent: Path; readonly pageSize: number };
 
 export interface Session {
   readonly commands: readonly Command[];
@@ -168,7 +182,22 @@ function commandOn(name: fc.Arbitrary<string>): fc.Arbitrary<Command> {
     { weight: 3, arbitrary: of('insert', { path: path(3), rows: fc.integer({ min: 1, max: 5 }) }) },
     { weight: 2, arbitrary: of('count', { path: path(3) }) },
     { weight: 1, arbitrary: of('truncate', { path: path(3) }) },
+    ...viewCommands(path, name),
   ) as fc.Arbitrary<Command>;
+}
+
+function viewCommands(path: (levels: number) => fc.Arbitrary<Path>, name: fc.Arbitrary<string>) {
+  const comment = fc.option(fc.constantFrom(...comments), { nil: undefined });
+  const at = path(3);
+  return [
+    { weight: 7, arbitrary: of('view', { path: at, of: path(3), put: fc.boolean(), comment }) },
+    { weight: 2, arbitrary: of('viewPatch', { path: at, of: path(3) }) },
+    { weight: 2, arbitrary: of('viewGet', { path: at }) },
+    { weight: 2, arbitrary: of('viewRename', { path: at, newName: name }) },
+    { weight: 3, arbitrary: of('viewDelete', { path: at, purge: fc.boolean() }) },
+    { weight: 3, arbitrary: of('viewUndrop', { path: at, newName: fc.option(name, { nil: undefined }) }) },
+    { weight: 1, arbitrary: of('views', { parent: path(2), pageSize }) },
+  ];
 }
 
 /** The URI of an object, or with one more segment that of a collection in it; names that no path can hold are refused. */

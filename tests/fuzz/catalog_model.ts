@@ -1,7 +1,6 @@
 // What the catalog should be after any commands, and what it should answer: the standard in 250 lines, without a store or an
 // engine. Only answers of one command after another; what happens at the same time is concurrency.test.ts'.
-import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
-import { foldName, nameFault } from '../../src/model/names.ts';
+import { foldName } from '../../src/model/names.ts';
 import { parseType, widens } from '../../src/model/types.ts';
 import {
   type ColumnGiven,
@@ -11,70 +10,34 @@ import {
   type Path,
   pathText,
 } from './catalog_commands.ts';
+import { byCodePoints, type Expected, isUnusable, like, type Node, node, ok, refuse } from './catalog_node.ts';
+import { ViewsModel } from './views_model.ts';
 
-interface Node {
-  name: string;
-  version: number;
-  comment: string | null;
-  /** Null, not there, is shown as empty; but to become empty is a change. */
-  properties: Readonly<Record<string, string>> | null;
-  readonly children: Node[];
-  /** What was dropped out of it and can come back, the last one last. */
-  readonly dropped: Node[];
-  /** Of a table. */
-  rows: number;
-  uniqueKey: string[];
-  /** Of a column. */
-  type: string;
-  nullable: boolean;
-  defaultValue: string | null;
-  hasNulls: boolean;
-}
-
-/** `result`: what the answer must have, perhaps among other things. `names`: of a list, in their order. */
-export interface Expected {
-  readonly status: number;
-  readonly code: string;
-  readonly result?: object;
-  readonly names?: readonly string[];
-}
-
-const ok = (result: object, status = 200): Expected => ({ status, code: '0', result });
-const refuse = (code: string, status = 400, result: object = {}): Expected => ({ status, code, result });
-
-function node(name: string, fields: Partial<Node> = {}): Node {
-  const own = { rows: 0, uniqueKey: [], type: '', nullable: true, defaultValue: null, hasNulls: false };
-  return { name, version: 1, comment: null, properties: null, children: [], dropped: [], ...own, ...fields };
-}
-
-const byCodePoints = (a: Node, b: Node) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
-
-/** SQL LIKE with `\` as its escape; case does not count. */
-function like(text: string, pattern: string): boolean {
-  const source = foldName(pattern).replace(/\\(.)|[\s\S]/gsu, (match, escaped?: string) => {
-    if (escaped === undefined && match === '%') return '.*';
-    if (escaped === undefined && match === '_') return '.';
-    return (escaped ?? match).replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
-  });
-  return new RegExp(`^${source}$`, 'su').test(foldName(text));
-}
+export type { Expected } from './catalog_node.ts';
 
 /** The names that the command's body has. */
 function textsOf(command: Command): Path {
   if (command.do === 'rename') return [command.newName];
   if (command.do === 'undrop') return [...command.path.slice(-1), command.newName ?? ''];
   if (command.do === 'copy') return command.to;
+  if (command.do === 'viewRename') return [command.newName];
+  if (command.do === 'viewUndrop') return [...command.path.slice(-1), command.newName ?? ''];
+  if (command.do === 'view') return command.path.slice(-1);
   if (command.do !== 'create') return [];
   const columns = command.path.length === 3 ? command.columns.map(({ name }) => name) : [];
   return [...command.path.slice(-1), ...columns];
 }
 
+const byText = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
 export class CatalogModel {
   readonly #root: Node;
+  readonly #views: ViewsModel;
 
   /** `version`: of the catalog that is always there. */
   constructor(version: number) {
     this.#root = node('', { children: [node('default', { version })] });
+    this.#views = new ViewsModel(this.#root);
   }
 
   /** What the command should be answered; the model is then as after it. */
@@ -114,9 +77,23 @@ export class CatalogModel {
         return this.#copy(command.path, command.to);
       case 'insert':
         return this.#on(command.path, (table) => this.#insert(table, command.rows));
+      case 'view':
+      case 'viewPatch':
+      case 'viewGet':
+      case 'viewRename':
+      case 'viewDelete':
+      case 'viewUndrop':
+        if (command.do === 'viewDelete' && !this.find(command.path.slice(0, 2))) return ok({ deleted: false });
+        return this.#on(command.path.slice(0, 2), (database) => this.#views.expect(command, database));
+      case 'views':
+        return this.#on(command.parent, ({ views }) => ({
+          ...ok({}),
+          names: views.map(({ name }) => name).sort(byText),
+        }));
       case 'count': {
         const within = this.#on(command.path.slice(0, 2), () => ok({}));
         if (within.status !== 200) return within;
+        if (this.#views.find(command.path)) return ok({ rows: [[1]] });
         const table = this.find(command.path);
         return table ? ok({ rows: [[table.rows]] }) : refuse('SQL_INVALID');
       }
@@ -139,9 +116,10 @@ export class CatalogModel {
   isAmbiguousToSql(path: Path): boolean {
     let at: Node | undefined = this.#root;
     for (const name of path) {
-      const same: Node[] | undefined = at?.children.filter((child) => foldName(child.name) === foldName(name));
-      if (same?.some((child) => child.name !== name)) return true;
-      at = same?.[0];
+      const beside: Node[] = [...(at?.children ?? []), ...(at?.views ?? [])];
+      const same: Node[] = beside.filter((child) => foldName(child.name) === foldName(name));
+      if (same.some((child) => child.name !== name)) return true;
+      at = same[0];
     }
     return false;
   }
@@ -157,7 +135,8 @@ export class CatalogModel {
     const { children, uniqueKey } = object;
     const properties = object.properties ?? {};
     if (path.length === 1) return { ...common, properties };
-    if (path.length === 2) return { ...common, properties, tableCount: children.length };
+    if (path.length === 2)
+      return { ...common, properties, tableCount: children.length, viewCount: object.views.length };
     if (path.length === 4) return { ...common, ...this.#columnFields(object) };
     const columns = children.map((column, i) => ({
       name: column.name,
@@ -190,7 +169,7 @@ export class CatalogModel {
       const made = path.length === 3 ? this.#newTable(command) : node(name, { comment });
       if (!made) return refuse('INVALID_PARAMETER');
       if (exact && put) return ok({ ...this.record(path, exact), created: false }, 201);
-      if (this.#isUnusable(path)) return refuse('INVALID_NAME');
+      if (isUnusable(path)) return refuse('INVALID_NAME');
       const taken = this.#taken(parent, name);
       if (taken) return taken;
       if (path.length === 4) {
@@ -204,18 +183,15 @@ export class CatalogModel {
   }
 
   #taken(parent: Node, name: string, except?: Node): Expected | undefined {
-    const same = parent.children.find((child) => child !== except && foldName(child.name) === foldName(name));
+    const same = [...parent.children, ...parent.views].find(
+      (child) => child !== except && foldName(child.name) === foldName(name),
+    );
     return same && refuse('OBJECT_ALREADY_EXISTS', 400, { name: same.name });
-  }
-
-  #isUnusable(path: Path): boolean {
-    const [category, name] = [categories[path.length - 1] as (typeof categories)[number], path.at(-1) as string];
-    return (nameFault(name) ?? duckdbEngine.reservedName(category, name)) !== undefined;
   }
 
   #newTable(command: Extract<Command, { do: 'create' }>): Node | undefined {
     const { path, comment = null, columns, unique } = command;
-    if (columns.some(({ name }) => this.#isUnusable([...path, name]))) return undefined;
+    if (columns.some(({ name }) => isUnusable([...path, name]))) return undefined;
     const uniqueKey = unique ? columns.filter((one) => one.defaultValue === undefined).map((one) => one.name) : [];
     const children = columns.map((column) => this.#newColumn(column, false));
     return node(path.at(-1) as string, { comment, children, uniqueKey });
@@ -260,7 +236,8 @@ export class CatalogModel {
   #rename(path: Path, newName: string): Expected {
     return this.#on(path, (object, parent) => {
       if (path.length === 1 && object.name === 'default') return refuse('OBJECT_PROTECTED');
-      if (this.#isUnusable([...path.slice(0, -1), newName])) return refuse('INVALID_NAME');
+      if (isUnusable([...path.slice(0, -1), newName])) return refuse('INVALID_NAME');
+      if (newName !== object.name && this.#views.hold(object)) return refuse('IN_USE');
       const taken = this.#taken(parent, newName, object);
       if (taken) return taken;
       if (newName !== object.name) {
@@ -280,7 +257,8 @@ export class CatalogModel {
     const parent = this.find(path.slice(0, -1));
     if (!object || !parent) return ok({ deleted: false });
     if (path.length === 1 && object.name === 'default') return refuse('OBJECT_PROTECTED');
-    if (path.length < 3 && !cascade && object.children.length > 0) return refuse('NOT_EMPTY');
+    if (path.length < 3 && !cascade && object.children.length + object.views.length > 0) return refuse('NOT_EMPTY');
+    if (path.length < 4 && this.#views.needFromOutside(object)) return refuse('IN_USE');
     if (path.length === 4) {
       if (parent.uniqueKey.includes(object.name)) return refuse('IN_USE');
       if (parent.children.length === 1) return refuse('CHANGE_NOT_SUPPORTED');
@@ -297,13 +275,14 @@ export class CatalogModel {
       const object = parent.dropped.findLast(({ name }) => name === was);
       if (!object) return refuse('OBJECT_NOT_FOUND', 404, { category: categories[path.length - 1], name: was });
       const to = [...path.slice(0, -1), newName ?? was];
-      if (this.#isUnusable(to)) return refuse('INVALID_NAME');
+      if (isUnusable(to)) return refuse('INVALID_NAME');
       const taken = this.#taken(parent, newName ?? was);
       if (taken) return taken;
       parent.dropped.splice(parent.dropped.indexOf(object), 1);
       parent.children.push(object);
       object.name = newName ?? was;
       object.version++;
+      this.#views.restore(object, path.length);
       return ok(this.record(to, object));
     });
   }
@@ -311,7 +290,7 @@ export class CatalogModel {
   #copy(path: Path, to: Path): Expected {
     return this.#on(path, (table) =>
       this.#on(to.slice(0, -1), (parent) => {
-        if (this.#isUnusable(to)) return refuse('INVALID_NAME');
+        if (isUnusable(to)) return refuse('INVALID_NAME');
         const taken = this.#taken(parent, to.at(-1) as string);
         if (taken) return taken;
         const children = table.children.map((column) => ({ ...column, version: 1, hasNulls: false }));

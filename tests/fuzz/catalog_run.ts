@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { Reply, TestServer } from '../server.ts';
 import { type Command, categories, isSendable, pathText, sessions } from './catalog_commands.ts';
 import { CatalogModel, type Expected } from './catalog_model.ts';
+import type { ViewCommand } from './views_model.ts';
 
 export interface CatalogRunOptions {
   readonly seed: number;
@@ -52,7 +53,14 @@ function isMeant(command: Command, model: CatalogModel): boolean {
     case 'list':
     case 'dropped':
     case 'search':
+    case 'views':
       return isSendable(command.parent);
+    case 'view':
+    case 'viewPatch':
+      // A NUL is refused in any SQL before it is read.
+      if (!command.of.every((name) => name.isWellFormed() && !/\p{Cc}/u.test(name) && name !== '')) return false;
+      return isSendable(command.do === 'view' ? command.path.slice(0, -1) : command.path);
+    case 'viewUndrop':
     case 'undrop':
       return isSendable(command.path.slice(0, -1));
     case 'copy':
@@ -91,6 +99,10 @@ function queryOf({ path, cascade, purge }: Extract<Command, { do: 'delete' }>): 
   return given.length === 0 ? '' : `?${given.join('&')}`;
 }
 
+interface Found {
+  readonly uri: string;
+}
+
 class CatalogRun {
   readonly #server: TestServer;
   readonly #short: boolean;
@@ -102,6 +114,7 @@ class CatalogRun {
 
   /** Everything goes but what is always there: the default catalog, whose version is returned. */
   async clear(): Promise<number> {
+    await this.#clearViews();
     for (const { name } of (await this.#server.get('/api/v2/catalogs?pageSize=1000')).at<{ name: string }[]>(
       'catalogs',
     )) {
@@ -116,6 +129,23 @@ class CatalogRun {
     return (await this.#server.patch(pathText(['default'], false), { comment: null, properties: null }))
       .is(200)
       .at('version');
+  }
+
+  /** From above: what views are made of stays until they went. */
+  async #clearViews(): Promise<void> {
+    const uris: string[] = [];
+    const all = '?pageSize=1000';
+    for (const { uri } of (await this.#server.get(`/api/v2/catalogs${all}`)).at<Found[]>('catalogs'))
+      for (const database of (await this.#server.get(`${uri}/databases${all}`)).at<Found[]>('databases'))
+        uris.push(
+          ...(await this.#server.get(`${database.uri}/views${all}`)).at<Found[]>('views').map((one) => one.uri),
+        );
+    while (uris.length > 0) {
+      const uri = uris.shift() as string;
+      const reply = await this.#server.delete(`${uri}?purge=true`);
+      if (reply.code === 'IN_USE') uris.push(uri);
+      else reply.is(200);
+    }
   }
 
   /** What can come back comes back, under a name that nothing has, and goes for good. */
@@ -143,7 +173,7 @@ class CatalogRun {
   }
 
   async #checkList(command: Extract<Command, { parent: unknown }>, wanted: Expected): Promise<void> {
-    const category = categories[command.parent.length] as string;
+    const category = command.do === 'views' ? 'views' : (categories[command.parent.length] as string);
     const names: string[] = [];
     let pages = 0;
     for (let token: string | undefined; pages < pagesMax; ) {
@@ -167,7 +197,7 @@ class CatalogRun {
   ): Promise<Reply> {
     const { parent, pageSize } = command;
     const uri = pathText(parent, this.#short, category);
-    if (command.do === 'list')
+    if (command.do === 'list' || command.do === 'views')
       return this.#server.get(`${uri}?pageSize=${pageSize}${token ? `&pageToken=${token}` : ''}`);
     const { pattern: namePattern } = command;
     const comment = command.do === 'search' ? command.comment : undefined;
@@ -216,6 +246,34 @@ class CatalogRun {
       }
       case 'truncate':
         return this.#server.post(`${uri}/truncate`);
+      default:
+        return this.#sendView(command);
+    }
+  }
+
+  #sendView(command: ViewCommand): Promise<Reply> {
+    const collection = pathText(command.path.slice(0, 2), this.#short, 'views');
+    const name = command.path.at(-1) as string;
+    const uri = `${collection}/${encodeURIComponent(name.toWellFormed())}`;
+    const of = 'of' in command ? command.of : [];
+    const sql = `SELECT count(*) AS c FROM ${of.map((part) => `"${part.replaceAll('"', '""')}"`).join('.')}`;
+    switch (command.do) {
+      case 'view': {
+        const body = { name, sql, ...(command.comment === undefined ? {} : { comment: command.comment }) };
+        return command.put ? this.#server.put(collection, body) : this.#server.post(collection, body);
+      }
+      case 'viewPatch':
+        return this.#server.patch(uri, { sql });
+      case 'viewGet':
+        return this.#server.get(uri);
+      case 'viewRename':
+        return this.#server.post(`${uri}/rename`, { newName: command.newName });
+      case 'viewDelete':
+        return this.#server.delete(`${uri}${command.purge ? '?purge=true' : ''}`);
+      case 'viewUndrop': {
+        const { newName } = command;
+        return this.#server.post(`${collection}/undrop`, { name, ...(newName === undefined ? {} : { newName }) });
+      }
     }
   }
 

@@ -259,7 +259,7 @@ test('a table under views changes as far as they stay valid; their columns follo
   const ambiguous = 'SELECT more FROM t, (SELECT 1 AS extra)';
   (await view(path, 'joined', ambiguous)).is(201);
   (await server.patch(`${path}/tables/t`, { columns: [{ name: 'id', type: 'BIGINT' }] })).is(400, 'IN_USE');
-  assert.deepEqual((await server.get(`${path}/tables/t`)).result['columns'], table['columns']);
+  assert.deepEqual((await server.get(`${path}/tables/t`)).at('columns'), table.columns);
   (await server.delete(`${path}/views/joined`)).is(200);
   (await server.delete(`${path}/tables/t/columns/more`)).is(200, '0', { deleted: true });
   assert.deepEqual(await typesOf('stars'), ['id BIGINT', 'n BIGINT']);

@@ -1,0 +1,72 @@
+// What the model of the catalog is made of: objects as nodes of a tree, answers as they are expected, and what a name may be.
+import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
+import { foldName, nameFault } from '../../src/model/names.ts';
+import { categories, type Path } from './catalog_commands.ts';
+
+export interface Node {
+  name: string;
+  version: number;
+  comment: string | null;
+  /** Null, not there, is shown as empty; but to become empty is a change. */
+  properties: Readonly<Record<string, string>> | null;
+  readonly children: Node[];
+  /** What was dropped out of it and can come back, the last one last. */
+  readonly dropped: Node[];
+  /** Of a table. */
+  rows: number;
+  uniqueKey: string[];
+  /** Of a column. */
+  type: string;
+  nullable: boolean;
+  defaultValue: string | null;
+  hasNulls: boolean;
+  /** Of a database: its views, and those that were dropped out of it. */
+  readonly views: Node[];
+  readonly droppedViews: Node[];
+  /** Of a view: what its query counts the rows of. */
+  of: Path;
+}
+
+/** `result`: what the answer must have, perhaps among other things. `names`: of a list, in their order. */
+export interface Expected {
+  readonly status: number;
+  readonly code: string;
+  readonly result?: object;
+  readonly names?: readonly string[];
+}
+
+export const ok = (result: object, status = 200): Expected => ({ status, code: '0', result });
+export const refuse = (code: string, status = 400, result: object = {}): Expected => ({ status, code, result });
+
+export function node(name: string, fields: Partial<Node> = {}): Node {
+  const own = { rows: 0, uniqueKey: [], type: '', nullable: true, defaultValue: null, hasNulls: false };
+  const ofViews = { views: [], droppedViews: [], of: [] };
+  return {
+    name,
+    version: 1,
+    comment: null,
+    properties: null,
+    children: [],
+    dropped: [],
+    ...own,
+    ...ofViews,
+    ...fields,
+  };
+}
+
+export const byCodePoints = (a: Node, b: Node) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
+
+/** SQL LIKE with `\` as its escape; case does not count. */
+export function like(text: string, pattern: string): boolean {
+  const source = foldName(pattern).replace(/\\(.)|[\s\S]/gsu, (match, escaped?: string) => {
+    if (escaped === undefined && match === '%') return '.*';
+    if (escaped === undefined && match === '_') return '.';
+    return (escaped ?? match).replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
+  });
+  return new RegExp(`^${source}$`, 'su').test(foldName(text));
+}
+
+export function isUnusable(path: Path): boolean {
+  const [category, name] = [categories[path.length - 1] as (typeof categories)[number], path.at(-1) as string];
+  return (nameFault(name) ?? duckdbEngine.reservedName(category, name)) !== undefined;
+}

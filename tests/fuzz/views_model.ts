@@ -1,0 +1,170 @@
+// What views of the model are and forbid. The query of each counts the rows of a table or of another view, by its whole name.
+import { foldName } from '../../src/model/names.ts';
+import { type Command, type Path, pathText } from './catalog_commands.ts';
+import { type Expected, isUnusable, type Node, node, ok, refuse } from './catalog_node.ts';
+
+export type ViewCommand = Extract<
+  Command,
+  { readonly do: 'view' | 'viewPatch' | 'viewGet' | 'viewRename' | 'viewDelete' | 'viewUndrop' }
+>;
+
+/** DuckDB folds the case of ASCII letters alone. */
+const folded = (name: string) => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+const named = (all: readonly Node[] | undefined, name: string) => all?.find((one) => folded(one.name) === folded(name));
+
+export class ViewsModel {
+  readonly #root: Node;
+
+  constructor(root: Node) {
+    this.#root = root;
+  }
+
+  find([catalog, database, name]: Path): Node | undefined {
+    const root = this.#root.children.find((one) => one.name === catalog);
+    return root?.children.find((one) => one.name === database)?.views.find((one) => one.name === name);
+  }
+
+  expect(command: ViewCommand, database: Node): Expected {
+    const { path } = command;
+    const name = path.at(-1) as string;
+    if (command.do === 'view') return this.#create(command, database);
+    if (command.do === 'viewUndrop') return this.#undrop(command, database);
+    const view = database.views.find((one) => one.name === name);
+    if (!view) {
+      if (command.do === 'viewDelete') return ok({ deleted: false });
+      return refuse('OBJECT_NOT_FOUND', 404, { category: 'views', name });
+    }
+    switch (command.do) {
+      case 'viewGet':
+        return ok(this.#record(path, view));
+      case 'viewPatch':
+        return this.#patch(path, view, command.of);
+      case 'viewRename':
+        return this.#rename(path, view, database, command.newName);
+      case 'viewDelete': {
+        if (this.needFromOutside(view)) return refuse('IN_USE');
+        database.views.splice(database.views.indexOf(view), 1);
+        if (!command.purge) database.droppedViews.push(view);
+        return ok({ deleted: true });
+      }
+    }
+  }
+
+  /** Whether views outside an object are made of it, or of something in it. */
+  needFromOutside(object: Node): boolean {
+    const inside = new Set(all(object));
+    return all(this.#root).some((view) => isView(view) && !inside.has(view) && this.#isOf(view, inside));
+  }
+
+  /** The same, or views are in it: then it keeps its name. */
+  hold(object: Node): boolean {
+    return this.needFromOutside(object) || all(object).some((one) => one !== object && isView(one));
+  }
+
+  /** Views come back with their database, or catalog; those that are of nothing stay dropped. */
+  restore(object: Node, levels: number): void {
+    const databases = levels === 1 ? object.children : levels === 2 ? [object] : [];
+    const open = databases.flatMap((database) => database.views.splice(0).map((view) => ({ view, database })));
+    for (;;) {
+      const next = open.findIndex(({ view }) => this.#resolve(view.of));
+      if (next < 0) break;
+      const [{ view, database } = { view: object, database: object }] = open.splice(next, 1);
+      database.views.push(view);
+    }
+    for (const { view, database } of open) database.droppedViews.push(view);
+  }
+
+  #isOf(view: Node, objects: ReadonlySet<Node>): boolean {
+    const source = this.#resolve(view.of);
+    return source !== undefined && objects.has(source.object);
+  }
+
+  /** What a whole name means to SQL, and what it is called. */
+  #resolve([catalog = '', database = '', name = '']: Path) {
+    const root = named(this.#root.children, catalog);
+    const within = named(root?.children, database);
+    const table = named(within?.children, name);
+    const view = named(within?.views, name);
+    const object = table ?? view;
+    if (!root || !within || !object) return undefined;
+    return { object, path: [root.name, within.name, object.name], isView: view !== undefined };
+  }
+
+  #record(path: Path, view: Node): object {
+    const { name, version, comment, of } = view;
+    const source = this.#resolve(of);
+    return {
+      name,
+      version,
+      comment,
+      columns: [{ name: 'c', position: 1, type: 'BIGINT' }],
+      dependsOn: source ? [viewPath(source.path, source.isView)] : [],
+      uri: viewPath([...path.slice(0, -1), name], true),
+    };
+  }
+
+  #create({ path, of, put, comment }: Extract<ViewCommand, { do: 'view' }>, database: Node): Expected {
+    const name = path.at(-1) as string;
+    if (isUnusable(path)) return refuse('INVALID_NAME');
+    if (!this.#resolve(of)) return refuse('SQL_INVALID');
+    const exact = database.views.find((one) => one.name === name);
+    if (exact && put) return ok({ ...this.#record(path, exact), created: false }, 201);
+    const taken = takenIn(database, name);
+    if (taken) return taken;
+    const view = node(name, { of, comment: comment ?? null });
+    database.views.push(view);
+    return ok({ ...this.#record(path, view), created: true }, 201);
+  }
+
+  #patch(path: Path, view: Node, of: Path): Expected {
+    if (of.join('\0') === view.of.join('\0')) return ok(this.#record(path, view));
+    for (let source = this.#resolve(of); ; source = this.#resolve(source.object.of)) {
+      if (!source || source.object === view) {
+        if (source || !this.#resolve(of)) return refuse('SQL_INVALID');
+        break;
+      }
+    }
+    view.of = of;
+    view.version++;
+    return ok(this.#record(path, view));
+  }
+
+  #rename(path: Path, view: Node, database: Node, newName: string): Expected {
+    if (isUnusable([...path.slice(0, -1), newName])) return refuse('INVALID_NAME');
+    if (newName !== view.name && this.needFromOutside(view)) return refuse('IN_USE');
+    const taken = takenIn(database, newName, view);
+    if (taken) return taken;
+    if (newName !== view.name) view.version++;
+    view.name = newName;
+    return ok(this.#record(path, view));
+  }
+
+  #undrop({ path, newName }: Extract<ViewCommand, { do: 'viewUndrop' }>, database: Node): Expected {
+    const was = path.at(-1) as string;
+    const view = database.droppedViews.findLast(({ name }) => name === was);
+    if (!view) return refuse('OBJECT_NOT_FOUND', 404, { category: 'views', name: was });
+    const name = newName ?? was;
+    if (isUnusable([...path.slice(0, -1), name])) return refuse('INVALID_NAME');
+    if (!this.#resolve(view.of)) return refuse('SQL_INVALID');
+    const taken = takenIn(database, name);
+    if (taken) return taken;
+    database.droppedViews.splice(database.droppedViews.indexOf(view), 1);
+    database.views.push(view);
+    view.name = name;
+    view.version++;
+    return ok(this.#record(path, view));
+  }
+}
+
+const isView = ({ of }: Node) => of.length > 0;
+const all = (object: Node): Node[] => [object, ...[...object.children, ...object.views].flatMap(all)];
+
+function takenIn(database: Node, name: string, except?: Node): Expected | undefined {
+  const siblings = [...database.children, ...database.views];
+  const same = siblings.find((one) => one !== except && foldName(one.name) === foldName(name));
+  return same && refuse('OBJECT_ALREADY_EXISTS', 400, { name: same.name });
+}
+
+/** The URI of a table or of a view. */
+export const viewPath = (path: Path, isOfView: boolean) =>
+  isOfView ? pathText(path.slice(0, 2), false, 'views', ...path.slice(2)) : pathText(path, false);
