@@ -40,6 +40,8 @@ export async function runCatalogModel(server: TestServer, options: CatalogRunOpt
   return commands;
 }
 
+const namedInBody: ReadonlySet<Command['do']> = new Set(['create', 'undrop', 'view', 'viewUndrop']);
+
 /** Whether the command is one that the API can be told, and whose answer does not hang on how an engine folds case. */
 function isMeant(command: Command, model: CatalogModel): boolean {
   switch (command.do) {
@@ -211,7 +213,8 @@ class CatalogRun {
   }
 
   #send(command: Exclude<Command, { parent: unknown }>, version: number): Promise<Reply> {
-    const uri = command.do === 'create' || command.do === 'undrop' ? '' : pathText(command.path, this.#short);
+    // Where the name is in the body, it may be one that no path can hold.
+    const uri = namedInBody.has(command.do) ? '' : pathText(command.path, this.#short);
     switch (command.do) {
       case 'create':
         return this.#sendCreate(command);
