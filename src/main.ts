@@ -21,7 +21,6 @@ import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import type { Engine } from './engines/engine.ts';
 import { measureLoad } from './engines/warehouse_load.ts';
 import { Warehouses } from './engines/warehouses.ts';
-import type { FileStore } from './files/file_store.ts';
 import { openFiles, startFiles } from './files/open_files.ts';
 import { Api, type Gate } from './http/call.ts';
 import { networkOf } from './http/client_address.ts';
@@ -32,6 +31,7 @@ import { openTransport, type Transport, TransportError, urlOf } from './http/tra
 import { changeKinds } from './jobs/change_object.ts';
 import { createFilledTableKind } from './jobs/create_filled_table.ts';
 import { exportRowsKind } from './jobs/export_rows.ts';
+import { loadDatabaseKind, submitNewTable } from './jobs/load_database.ts';
 import { loadTableKind, submitLoad } from './jobs/load_table.ts';
 import { optimizeTableKind } from './jobs/optimize_table.ts';
 import { runQueryKinds } from './jobs/run_query.ts';
@@ -42,9 +42,8 @@ import { HostPatternError, hostRules } from './outbound/host_rules.ts';
 import { Exports } from './query/exports.ts';
 import { QueryHistory } from './query/history.ts';
 import { KnownNames } from './query/known_names.ts';
-import { LoadFiles } from './query/load_files.ts';
 import { backupDirectoriesOf, LoadSettingsError, loadingOf } from './query/load_settings.ts';
-import { Loads } from './query/loads.ts';
+import { openLoads } from './query/open_loads.ts';
 import { Queries } from './query/queries.ts';
 import { ResultStore } from './query/result_store.ts';
 import { Rows } from './query/rows.ts';
@@ -55,6 +54,7 @@ import { bootstrap, userOfVisitor } from './resources/bootstrap.ts';
 import type { Context, Services } from './resources/context.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
 import { maintenanceOf } from './resources/maintenance.ts';
+import { newTableDefinitions } from './resources/new_table_definition.ts';
 import { backupKinds, type OpenedBackups, openBackups } from './resources/open_backups.ts';
 import { helpText, readSettings, release, type Settings, SettingsError, warehouseDefaults } from './settings.ts';
 import type { Category } from './standard/endpoint.ts';
@@ -221,8 +221,8 @@ async function transportOf(settings: Settings): Promise<Transport> {
 
 /** Every part, made and told of the others; nothing runs yet. */
 function assemble(ground: Ground, opened: OpenedAccess) {
-  const { settings, store, observe, resultsDirectory, hooks } = ground;
-  const { access, directory, audit: trail } = opened;
+  const { settings, store, observe, hooks } = ground;
+  const { directory, audit: trail } = opened;
   const warehouses = warehousesOf(ground, () => catalog);
   const catalog: Catalog = new Catalog({
     store,
@@ -234,14 +234,16 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     trail,
   });
   tellAccess(catalog, opened);
-  const results = new ResultStore(resultsDirectory);
+  const results = new ResultStore(ground.resultsDirectory);
   const caps = usageCaps(ground, results, warehouses);
+  const filling = { catalog: () => catalog, warehouses, directory, observe };
   const tasks: Tasks = new Tasks({
-    store,
+    ...ground,
     kinds: [
       ...runQueryKinds({ queries: () => queries, submitter: () => submitter, directory }),
-      loadTableKind({ loads: () => loads, directory, secrets: ground.secrets }),
-      createFilledTableKind({ catalog: () => catalog, queries: () => queries, warehouses, directory, observe }),
+      loadTableKind({ loads: () => loading.loads, directory, secrets: ground.secrets }),
+      loadDatabaseKind({ ...filling, loads: () => loading.newTableLoads, secrets: ground.secrets }),
+      createFilledTableKind({ ...filling, queries: () => queries }),
       optimizeTableKind({ catalog: () => catalog, warehouses }),
       ...changeKinds(() => catalog),
       exportRowsKind(() => exports),
@@ -251,19 +253,17 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     retentionDays: settings.taskRetentionDays,
     retryPauseMs: hooks.taskRetryPauseMs,
     requireRoom: (on, principalId) => caps.requireTaskRoom(on, principalId),
-    observe,
     trail,
-    notices: ground.notices,
   });
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
-  const { decisions } = access;
-  const names = new KnownNames({ catalog, decisions });
+  const { decisions } = opened.access;
   const shared = { catalog, warehouses, decisions, trail, observe, keys: opened.idempotencyKeys };
+  const names = new KnownNames(shared);
   const queries: Queries = new Queries({ ...shared, directory, names, caps, history, ...paging(ground) });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps });
   const files = openFiles(ground, opened);
   const exports = new Exports({ queries, tasks, directory, files, ...ground, hosts: ground.exportHosts });
-  const loads = new Loads({ ...shared, store, files: loadFiles(ground, files), fileStore: files });
+  const loading = openLoads({ ...ground, ...shared, files, definitions: newTableDefinitions });
   const backups: OpenedBackups = openBackups({ ...ground, ...shared, directory, tasks, release });
   const services: Services = {
     exports,
@@ -278,7 +278,8 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     queries,
     submitter,
     history,
-    loads,
+    ...loading,
+    submitNewTable: submitNewTable({ catalog, secrets: ground.secrets }),
     submitLoad: submitLoad({ tasks, store, trail, secrets: ground.secrets }),
     rows: new Rows({ ...shared, queries }),
     files,
@@ -304,9 +305,6 @@ function warehousesOf(ground: Ground, catalog: () => Catalog): Warehouses {
 }
 
 const paging = ({ settings: { pageBytesMax }, spoolDirectory }: Ground) => ({ spoolDirectory, pageBytesMax });
-
-const loadFiles = ({ loading, spoolDirectory }: Ground, files: FileStore) =>
-  new LoadFiles({ ...loading, spoolDirectory, files });
 
 function tellAccess(catalog: Catalog, { access, directory }: OpenedAccess): void {
   catalog.onChange((event) => {

@@ -13,7 +13,7 @@ import type { Store } from '../store/store.ts';
 import { intentOfTask, runIntent, updateObject } from './alteration.ts';
 import { type CatalogContext, type CatalogEngine, isVisible, notFound, ObjectChanged, siblingOf } from './context.ts';
 import { createObject } from './creation.ts';
-import { type Fill, runCreation } from './filled_creation.ts';
+import { runCreation } from './filled_creation.ts';
 import { tell } from './intents.ts';
 import { countKept } from './kept.ts';
 import { NameLocks } from './name_locks.ts';
@@ -22,6 +22,7 @@ import type {
   Category,
   ChangeEvent,
   CreateRequest,
+  CreationWork,
   DroppedListOptions,
   DroppedObject,
   DropRequest,
@@ -295,9 +296,17 @@ export class Catalog {
   /** The body of the task of `createLater`. */
   async runCreation(
     taskId: string,
-    options: { readonly signal: AbortSignal; readonly fill: Fill },
+    { signal, ...work }: CreationWork & { readonly signal: AbortSignal },
   ): Promise<CatalogObject> {
-    return runCreation(this.#context, taskId, options.signal, options.fill);
+    return runCreation(this.#context, taskId, signal, work);
+  }
+
+  /** The task that makes what nobody sees yet under a name; case does not count. */
+  async taskMaking(parentId: string, category: Category, name: string): Promise<string | undefined> {
+    const { store, statements } = this.#context;
+    const row = await siblingOf(this.#context, store.db, parentId, category, name);
+    if (row?.state !== 'creating') return undefined;
+    return (await statements.intentOf.first(store.db, { objectId: row.id }))?.task_id ?? undefined;
   }
 
   /**

@@ -118,6 +118,22 @@ export interface MadeChild {
   readonly statistics?: { readonly rowCount: number; readonly dataBytes: number } | undefined;
 }
 
+/** What the task of a creation does, each of it again after a crash. */
+export interface CreationWork {
+  /**
+   * Where the request could not say what is to be made. Given what is known of the object; undefined where that is all, as it is once
+   * the answer of a former attempt was kept. Throws a refusal.
+   */
+  readonly define?: (object: { readonly id: string; readonly spec: unknown }) => Promise<Definition | undefined>;
+  /** Has to find that it was done before. Told the id that the object has. */
+  readonly fill: (objectId: string) => Promise<MadeWithin | undefined>;
+}
+
+export interface Definition {
+  readonly spec: unknown;
+  readonly change: Change;
+}
+
 export type UpdateOutcome<S = unknown> =
   | { readonly object: CatalogObject<S>; readonly taskId?: undefined }
   | { readonly taskId: string; readonly object?: undefined };

@@ -5,7 +5,7 @@
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
-import type { DataFile, InferredColumns, LoadDone, LoadWork } from './load.ts';
+import type { InferredTable, InferWork, LoadDone, LoadWork } from './load.ts';
 import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './refs.ts';
 import type { PartToRestore, Snapshot } from './snapshot.ts';
 import type { Applied, DependentView, KeptView, ParsedCreateView, ViewReading } from './views.ts';
@@ -302,8 +302,8 @@ export interface EngineWarehouse {
   parseCreateView(sql: string): ParsedCreateView | undefined;
   /** Throws SQL_INVALID where a part is not one expression, or not one query. Nothing is bound and nobody is authorised yet. */
   writtenStatement(write: TableWrite): Promise<WrittenStatement>;
-  /** The columns of a table that could take the file. Throws DATA_INVALID. */
-  inferColumns(file: DataFile, options: { readonly signal: AbortSignal }): Promise<InferredColumns>;
+  /** A table that could take the file. Throws DATA_INVALID, and INVALID_PARAMETER where the columns asked for cannot be had of it. */
+  inferTable(work: InferWork, options: { readonly signal: AbortSignal }): Promise<InferredTable>;
   /** All or nothing. Throws DATA_INVALID with row and column, or CONSTRAINT_VIOLATED. */
   load(work: LoadWork, options: WorkOptions): Promise<LoadDone>;
   /** How many rows a load of this step put in; undefined where none did, or it was forgotten. */

@@ -130,7 +130,7 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     apply: (change, options) => turns.changing(change, options.signal, () => engine.apply(change, options)),
     execute: (statement, options) =>
       turns.writing(options.analysis.writes, options.signal, () => engine.execute(statement, options)),
-    inferColumns: (file, options) => engine.inferColumns(file, options),
+    inferTable: (work, options) => engine.inferTable(work, options),
     loadedBefore: (catalog, step) => engine.loadedBefore(catalog, step),
     load: (work, options) => {
       const { catalog, database, table } = work.table;

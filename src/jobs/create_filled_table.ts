@@ -2,20 +2,18 @@
 // goes the way of all statements, with the rights that its submitter has when it runs.
 import type { Directory } from '../access/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { TableRef } from '../engines/engine.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Queries, QueryRequest } from '../query/queries.ts';
 import { Failure } from '../standard/failure.ts';
 import type { TaskKind } from '../tasks/task.ts';
+import { keepStatistics } from './new_table_statistics.ts';
 
 export const createFilledTableTask = 'create_filled_table';
 
 /** What such a task was asked: the statement that fills the table. */
 export interface FillRequest {
   readonly fill: QueryRequest;
-  readonly table: TableRef;
-  readonly warehouse: string;
 }
 
 export function createFilledTableKind(parts: {
@@ -31,7 +29,7 @@ export function createFilledTableKind(parts: {
     actsAsPrincipal: true,
     async run(task, { signal, progress }) {
       const { taskId, principal, target } = task;
-      const { fill, table, warehouse } = task.request as FillRequest;
+      const { fill } = task.request as FillRequest;
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       let rowCount: number | null = null;
       const object = await parts.catalog().runCreation(taskId, {
@@ -46,14 +44,7 @@ export function createFilledTableKind(parts: {
           return undefined;
         },
       });
-      try {
-        // Of a table that nobody saw, the engine told in vain that it was written.
-        const statistics = await (await parts.warehouses.use(warehouse)).tableStatistics(table);
-        await parts.catalog().saveStatistics(object.id, { ...statistics, asOf: new Date().toISOString() });
-      } catch (error) {
-        // The table is there; what is not known of it now is asked again after the next write.
-        parts.observe({ kind: 'backgroundError', what: 'table statistics', error });
-      }
+      await keepStatistics(parts, object);
       return { name: object.name, rowCount };
     },
     // Also where it ran out of attempts: its names are free at once.

@@ -15,6 +15,7 @@ import { get, unavailable, urlOf } from '../outbound/fetching.ts';
 import type { HostRules } from '../outbound/host_rules.ts';
 import { type ObjectStoreCredentials, type ObjectStorePlace, openObjectStore } from '../outbound/object_store.ts';
 import { Failure } from '../standard/failure.ts';
+import type { LoadProgress, LoadStage } from './load_progress.ts';
 
 export type Compression = 'none' | 'gzip' | 'zstd';
 
@@ -47,6 +48,7 @@ export interface PrepareOptions {
   readonly principal: Principal;
   readonly credentials?: ObjectStoreCredentials | undefined;
   readonly signal: AbortSignal;
+  readonly progress: LoadProgress;
 }
 
 /** Between two pieces of what is fetched. */
@@ -86,6 +88,12 @@ function nameOfSource({ path, url, s3 }: LoadSource): string {
   return whole.split('/').at(-1) as string;
 }
 
+/** What has to be done before all of it was read. */
+export function stagesOf({ url, s3 }: LoadSource, compression: Compression): LoadStage[] {
+  const fetching: LoadStage[] = url !== undefined || s3 !== undefined ? ['fetching'] : [];
+  return [...fetching, ...(compression === 'none' ? [] : (['unpacking'] as const)), 'reading'];
+}
+
 export class LoadFiles {
   readonly #options: LoadFileOptions;
 
@@ -112,7 +120,7 @@ export class LoadFiles {
           : await this.#fetched(source, options);
     if (compression === 'none') return { ...found, bytes: await this.#size(found.path) };
     try {
-      return await this.#unpacked(found.path, compression, options.signal);
+      return await this.#unpacked(found.path, compression, options);
     } finally {
       await found.remove();
     }
@@ -145,20 +153,19 @@ export class LoadFiles {
     return { path, remove: () => rm(path, { force: true }) };
   }
 
-  async #fetched(source: LoadSource, { credentials, signal }: PrepareOptions) {
+  async #fetched(source: LoadSource, { credentials, signal, progress }: PrepareOptions) {
     const path = await this.spoolPath();
     const remove = () => rm(path, { force: true });
     const { bytesMax, fetchMs, hosts } = this.#options;
     const limits = { idleMs, totalMs: fetchMs, bytesMax, signal };
     try {
-      if (source.url !== undefined) await kept((await get(source.url, hosts, limits)).body, path, bytesMax, signal);
-      else
-        await this.#fetchedObject(
-          source.s3 as S3Source,
-          credentials,
-          path,
-          AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]),
-        );
+      if (source.url !== undefined) {
+        const { body, bytes } = await get(source.url, hosts, limits);
+        await kept(body, path, { bytesMax, signal, tell: (done) => progress.at('fetching', done, bytes) });
+      } else {
+        const inTime = AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]);
+        await this.#fetchedObject(source.s3 as S3Source, path, { credentials, signal: inTime, progress });
+      }
     } catch (error) {
       await remove();
       throw fetchFailure(error, signal);
@@ -168,15 +175,15 @@ export class LoadFiles {
 
   async #fetchedObject(
     s3: S3Source,
-    credentials: ObjectStoreCredentials | undefined,
     path: string,
-    signal: AbortSignal,
+    { credentials, signal, progress }: Omit<PrepareOptions, 'principal'>,
   ): Promise<void> {
     const { bytesMax, hosts } = this.#options;
     const store = await openObjectStore(s3, credentials, hosts);
     try {
       const { bytes, body } = await store.read(s3.key, signal);
-      const got = await kept(body, path, bytesMax, signal);
+      const tell = (done: number) => progress.at('fetching', done, bytes);
+      const got = await kept(body, path, { bytesMax, signal, tell });
       if (got !== bytes) throw new Failure('REMOTE_UNAVAILABLE', 'the object store broke off');
     } finally {
       store.close();
@@ -211,13 +218,19 @@ export class LoadFiles {
     return size;
   }
 
-  async #unpacked(from: string, compression: Exclude<Compression, 'none'>, signal: AbortSignal): Promise<PreparedFile> {
+  async #unpacked(
+    from: string,
+    compression: Exclude<Compression, 'none'>,
+    { signal, progress }: PrepareOptions,
+  ): Promise<PreparedFile> {
     const path = await this.spoolPath();
     const remove = () => rm(path, { force: true });
-    const counted = counter(this.#options.bytesMax);
+    const { size } = await stat(from);
+    const packed = createReadStream(from);
+    const counted = counter(this.#options.bytesMax, () => progress.at('unpacking', packed.bytesRead, size));
     const unpack = compression === 'gzip' ? createGunzip() : createZstdDecompress();
     try {
-      await pipeline(createReadStream(from), unpack, counted.stream, createWriteStream(path, { mode: 0o600 }), {
+      await pipeline(packed, unpack, counted.stream, createWriteStream(path, { mode: 0o600 }), {
         signal,
       });
     } catch (error) {
@@ -229,8 +242,16 @@ export class LoadFiles {
 }
 
 /** Into a file; how many bytes it were. */
-async function kept(body: Readable, path: string, bytesMax: number, signal: AbortSignal): Promise<number> {
-  const counted = counter(bytesMax);
+async function kept(
+  body: Readable,
+  path: string,
+  {
+    bytesMax,
+    signal,
+    tell,
+  }: { readonly bytesMax: number; readonly signal: AbortSignal; readonly tell: (bytes: number) => void },
+): Promise<number> {
+  const counted = counter(bytesMax, tell);
   await pipeline(body, counted.stream, createWriteStream(path, { mode: 0o600 }), { signal });
   return counted.bytes();
 }
@@ -245,13 +266,19 @@ const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the load was cancell
 const storageFull = (cause: unknown) => new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
 
 /** Lets so many bytes through. */
-export function counter(bytesMax: number): { readonly stream: Transform; readonly bytes: () => number } {
+function counter(
+  bytesMax: number,
+  tell: (bytes: number) => void,
+): { readonly stream: Transform; readonly bytes: () => number } {
   let bytes = 0;
   const stream = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       bytes += chunk.length;
       if (bytes > bytesMax) done(tooLarge(bytesMax));
-      else done(null, chunk);
+      else {
+        tell(bytes);
+        done(null, chunk);
+      }
     },
   });
   return { stream, bytes: () => bytes };

@@ -49,6 +49,7 @@ import {
   recordFields,
   shownDescription,
 } from './fields.ts';
+import { loadDatabase } from './load_database.ts';
 import { searched } from './search.ts';
 import { sqlActions } from './sql_actions.ts';
 import { definitionOf } from './table_definition.ts';
@@ -315,5 +316,6 @@ export const databases: Category<Context> = {
     exportQuery('database', pathOf),
     backupAction('database', pathOf),
     restoreDatabase(parentOf),
+    loadDatabase(pathOf),
   ],
 };

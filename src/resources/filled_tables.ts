@@ -10,8 +10,8 @@ import type { Code } from '../standard/codes.ts';
 import type { Accepted } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
-import { accepted, type Context, requirePrivilege, requireTask, segment } from './context.ts';
-import { defined, describe, invalid, noNul } from './fields.ts';
+import { accepted, type Context, requirePrivilege, segment } from './context.ts';
+import { describe, invalid, noNul } from './fields.ts';
 import { codes, Parameters, sqlCharactersMax, WaitSeconds } from './sql_actions.ts';
 import {
   type CreateTableBody,
@@ -23,6 +23,7 @@ import {
 } from './table_changes.ts';
 import { tableSpec } from './table_definition.ts';
 import { type TaskBody, type TaskOptions, taskCodes, taskFields, taskOptions, waitSecondsOf } from './task_fields.ts';
+import { waitedFor } from './task_wait.ts';
 
 export const AsSelect = Type.Object(
   {
@@ -130,7 +131,7 @@ async function makeFilled(
   const engine = await context.warehouses.use(warehouse);
   const { sql } = await engine.writtenStatement({ kind: 'insert', table, columns, query: { text: query, pointer } });
   const only = { kind: 'insert' as const, table: { ...names, table: name }, isNew: true as const };
-  const fill: FillRequest = { fill: { sql, parameters, numbers: 'number', ...names, only }, table, warehouse };
+  const fill: FillRequest = { fill: { sql, parameters, numbers: 'number', ...names, only } };
   const path = [segment('catalogs', root.name), segment('databases', database.name), segment('tables', name)];
   const target = uriOf(context.call.version, path);
   const { principal } = context.call;
@@ -144,15 +145,7 @@ async function makeFilled(
 
 /** The table, if its task ends well in time; its failure as that of the request; else the task. */
 async function whenMade(taskId: string, path: ObjectPath, waitSeconds: number, context: Context): Promise<Filled> {
-  const waited =
-    waitSeconds === 0 ? undefined : await context.tasks.wait(taskId, waitSeconds * 1000, context.call.signal);
-  const task = waited ?? (await requireTask(taskId, context));
+  const task = await waitedFor(taskId, waitSeconds, context);
   if (task.state === 'succeeded') return { chain: (await context.catalog.require(path)) as TableChain, made: true };
-  if (task.state === 'cancelled')
-    throw new Failure('STATEMENT_CANCELLED', 'the task that made the table was cancelled');
-  if (task.state === 'failed' && task.error) {
-    const { code, message, result } = task.error;
-    throw new Failure(code as Code, message, defined({ ...(result as object | undefined), taskId }));
-  }
   return { accepted: accepted(task, context) };
 }

@@ -1,6 +1,6 @@
 // What is done every minute, and once at the start: changes that were broken off are settled; what has expired goes, and so does what
 // a crash kept from going. What each part does of it is the part's own.
-import { sweepLoadSecrets } from '../jobs/load_table.ts';
+import { sweepLoadSecrets } from '../jobs/load_run.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
 import type { Services } from './context.ts';

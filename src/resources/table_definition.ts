@@ -43,6 +43,16 @@ export const Distribution = Type.Object(
   { additionalProperties: false },
 );
 
+/** What a definition says besides its columns. */
+export const definitionFields = {
+  primaryKey: Type.Optional(nullable(Names)),
+  orderBy: Type.Optional(nullable(Names)),
+  partitionBy: Type.Optional(nullable(Names)),
+  distribution: Type.Optional(nullable(Distribution)),
+  replicationNum: Type.Optional(Type.Integer({ minimum: 1, maximum: 32767, default: 1 })),
+  unique_key_constraints: Type.Optional(nullable(UniqueKey)),
+};
+
 export interface DefinitionBody {
   readonly columns: readonly ColumnBody[];
   readonly primaryKey?: readonly string[] | null | undefined;

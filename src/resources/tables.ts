@@ -27,23 +27,14 @@ import {
   update,
   updated,
 } from './context.ts';
-import {
-  defined,
-  describedBody,
-  ExpectedVersion,
-  engineCodes,
-  exampleFields,
-  last,
-  noNul,
-  nullable,
-} from './fields.ts';
+import { defined, describedBody, ExpectedVersion, engineCodes, exampleFields, last, noNul } from './fields.ts';
 import { AsSelect, cloneTable, createFromQuery, type Filled, fillCodes } from './filled_tables.ts';
 import { loadTable } from './load_actions.ts';
 import { rowsMoved } from './rows_moved.ts';
 import { searched } from './search.ts';
 import { queryCost, WaitSeconds } from './sql_actions.ts';
 import { changeTable, copyTable, createTable, type TableChain, tableRef } from './table_changes.ts';
-import { ColumnBody, Distribution, Names, UniqueKey } from './table_definition.ts';
+import { ColumnBody, definitionFields } from './table_definition.ts';
 import { tableRecordOf as as, TableRecord } from './table_record.ts';
 import { keepTable, requireUsableTableName, restoreTable } from './table_undrop.ts';
 import { apart, NewNameByTask, sometimesByTask, taskCodes, taskFields } from './task_fields.ts';
@@ -56,15 +47,6 @@ const parentOf = (path: PathParameters) => [
 export const tablePathOf = (path: PathParameters) => [...parentOf(path), segment('tables', path.table as string)];
 
 export { engineCodes };
-
-const definitionFields = {
-  primaryKey: Type.Optional(nullable(Names)),
-  orderBy: Type.Optional(nullable(Names)),
-  partitionBy: Type.Optional(nullable(Names)),
-  distribution: Type.Optional(nullable(Distribution)),
-  replicationNum: Type.Optional(Type.Integer({ minimum: 1, maximum: 32767, default: 1 })),
-  unique_key_constraints: Type.Optional(nullable(UniqueKey)),
-};
 
 const CreateBody = Type.Object(
   {

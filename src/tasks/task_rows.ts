@@ -2,8 +2,12 @@
 import type { Kysely, Selectable, Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
+import { parseJson } from '../standard/json.ts';
 import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
 import { type NoticeState, priorities, type TaskError, type TaskRecord, type TaskRequest } from './task.ts';
+
+/** Results hold values of callers' data, which nest as deep as they like. */
+const resultDepthMax = 10_000;
 
 export type TaskRow = Selectable<TasksTable>;
 
@@ -145,7 +149,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     attempt: row.attempt,
     target: row.target,
     request: JSON.parse(row.request),
-    result: row.result === null ? null : JSON.parse(row.result),
+    result: row.result === null ? null : parseJson(row.result, resultDepthMax),
     error: row.error === null ? null : (JSON.parse(row.error) as TaskError),
   };
 }

@@ -57,6 +57,7 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'tables.delete_rows': [warehouse, readsItself],
   'tables.insert_select': [warehouse],
   'tables.optimize': [warehouse],
+  'databases.load': [warehouse],
   'tables.load': [warehouse],
   'tables.copy_definition': [makesThere],
   'tables.clone': [makesThere, warehouse],

@@ -111,6 +111,7 @@ async function role(server: TestServer): Promise<Params> {
 const provider = () => ({ issuer: `https://issuer-${++made}.invalid`, audiences: ['tests'], disabled: true });
 
 const scheduled = () => ({ query: { sql: 'SELECT 1' }, cron: '0 0 1 1 *', disabled: true });
+const notes = fileURLToPath(new URL('../data/notes.csv', import.meta.url));
 /** What is dropped, to be brought back. */
 const droppedBy = (make: Fixture['make'], pathOf: (params: Params) => string): Fixture['make'] => {
   return async (server) => {
@@ -149,6 +150,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       rename: renamed,
       search: none,
       undrop: (params) => ({ name: params.database }),
+      load: () => ({ table: freshName(), source: { path: notes } }),
       ...sql,
       ...kept,
     },
@@ -173,7 +175,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       optimize: none,
       export_table: () => exported,
       copy_definition: renamed,
-      load: () => ({ source: { path: fileURLToPath(new URL('../data/notes.csv', import.meta.url)) } }),
+      load: () => ({ source: { path: notes } }),
       clone: renamed,
       search: none,
     },

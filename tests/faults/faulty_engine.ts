@@ -12,7 +12,7 @@ const counted: ReadonlySet<string> = new Set([
   'insertRows',
   'describe',
   'readView',
-  'inferColumns',
+  'inferTable',
   'load',
   'loadedBefore',
   'optimize',

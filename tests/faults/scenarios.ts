@@ -4,7 +4,7 @@ import { quoted } from './agreement.ts';
 import { pathOf } from './api.ts';
 import { ofBackups } from './backup_scenarios.ts';
 import { type TableState, uriOfPath } from './expectation.ts';
-import { notes } from './loading.ts';
+import { ofLoads } from './load_scenarios.ts';
 import {
   absent,
   bodyOf,
@@ -323,19 +323,6 @@ const ofColumns: Scenario[] = [
   ),
 ];
 
-function load(name: string, more: object, again?: string): Scenario {
-  const body = { source: { path: notes }, columns: [{ name: 'id' }, { name: 'v', source: 'note' }], ...more };
-  return {
-    name,
-    prepare: (api, id) => makeTable(api, tableOf(id), 3),
-    request: (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/load`, body }),
-    before: (id) => there(tableOf(id), plainWith(3)),
-    after: (id) => there(tableOf(id), plainWith(5)),
-    isTask: true,
-    ...(again === undefined ? {} : { again }),
-  };
-}
-
 const ofRows: Scenario[] = [
   {
     name: 'insert rows',
@@ -374,8 +361,6 @@ const ofRows: Scenario[] = [
     after: (id) => there(tableOf(id), plainWith(103)),
     again: 'more',
   },
-  load('load a file', {}, 'more'),
-  load('load a file under a label', { label: 'notes' }),
   {
     name: 'give a unique key that the rows break',
     prepare: async (api, id) => {
@@ -390,5 +375,5 @@ const ofRows: Scenario[] = [
   },
 ];
 
-const all = [ofCatalogs, ofDatabases, ofTables, ofColumns, ofRows, ofBackups, ofViews];
+const all = [ofCatalogs, ofDatabases, ofTables, ofColumns, ofRows, ofBackups, ofLoads, ofViews];
 export const scenarios: readonly Scenario[] = all.flat();

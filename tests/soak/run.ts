@@ -1,6 +1,6 @@
 // `npm run soak -- [--minutes 10] [--seed n] [--all] [--only part]`: kills (with `--all` at each step that there is), random commands,
-// clients at once and random SQL for as long as is asked, then a table of what was done and what was wrong. Each part is replayed by the
-// seed it prints. Exits with 1 where anything was wrong.
+// clients at once, random SQL and real sets of data for as long as is asked, then a table of what was done and what was wrong. Each part
+// is replayed by the seed it prints. Exits with 1 where anything was wrong.
 import { parseArgs } from 'node:util';
 import { Random } from '../faults/random.ts';
 import { scenarios } from '../faults/scenarios.ts';
@@ -16,6 +16,7 @@ import { fuzzSql } from '../fuzz/sql_fuzz.ts';
 import { start } from '../server.ts';
 import { killAtInstants, whatIsLeft } from './instants.ts';
 import { killRandomly } from './kills.ts';
+import { loadRealSets } from './real_sets.ts';
 import { allSteps, describeStep, killAtStep, Reach } from './steps.ts';
 
 interface Outcome {
@@ -42,13 +43,14 @@ const stepsEach = 30;
 const statementsEach = 4000;
 
 const parts: readonly Part[] = [
-  { name: 'killed at steps', share: 0.3, isFinite: true, run: killedAtSteps },
+  { name: 'killed at steps', share: 0.2, isFinite: true, run: killedAtSteps },
   { name: 'tasks killed at instants', share: 0.1, run: tasksKilled },
   { name: 'killed at random', share: 0.2, run: killedAtRandom },
   { name: 'catalog against its model', share: 0.1, run: model },
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
   { name: 'random SQL', share: 0.1, run: randomSql },
+  { name: 'real sets of data', share: 0.1, isFinite: true, run: realSets },
 ];
 
 /** Steps in an order of chance, a new server every so many. */
@@ -171,6 +173,11 @@ async function randomSql(seed: number, deadline: number): Promise<string> {
   } finally {
     await server.close();
   }
+}
+
+async function realSets(seed: number, deadline: number, problems: string[]): Promise<string> {
+  const { sets, loads, rows } = await loadRealSets(new Random(seed), deadline, problems);
+  return `${sets} sets, ${loads} loads, ${rows} rows`;
 }
 
 async function run(part: Part, seed: number, minutes: number): Promise<Outcome> {

@@ -5,13 +5,14 @@ import { foldName } from '../../model/names.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { CsvOptions, DataFile } from '../load.ts';
 import { csvFields, delimiterOf, hasLines, lineBytesMax } from './csv_line.ts';
+import { otherKind } from './file_kind.ts';
 import { quoteLiteral } from './identifiers.ts';
 import { rowsOf } from './steps.ts';
 
 /** Rows that are looked at to find the types. */
 const sampleRows = 20_480;
-/** The largest JSON value that is one row. */
-const jsonRowBytesMax = 64 * 1024 * 1024;
+/** The largest JSON value that is one row. DuckDB takes room for several times as much, for each thread. */
+export const jsonRowBytesMax = 16 * 1024 * 1024;
 
 export interface FileColumn {
   readonly name: string;
@@ -27,14 +28,26 @@ export interface KnownFile extends DataFile {
 export const dataInvalid = (message: string, result: Readonly<Record<string, unknown>> = {}): Failure =>
   new Failure('DATA_INVALID', `${message}; nothing was loaded`, result);
 
-/** `names`: those of the table's columns, by which a header is known. */
+export interface KnowingOptions {
+  /** Names by which a header is known. */
+  readonly headings: readonly string[];
+  /** What the columns of a file without a header are called, as far as they go. */
+  readonly names: readonly string[];
+  /** All rows are looked at to find the types. */
+  readonly isWhole?: boolean;
+}
+
 export async function knownFile(
   connection: DuckDBConnection,
   file: DataFile,
-  names: readonly string[],
+  options: KnowingOptions,
 ): Promise<KnownFile> {
+  const other = await otherKind(file.path, file.format);
+  if (other !== undefined) throw dataInvalid(`the file ${other}`);
   if (file.format === 'csv') await requireLines(file.path);
-  const shaped = file.format === 'csv' ? await csvShape(connection, file, names) : await described(connection, file);
+  if (file.shape) return { ...file, ...file.shape };
+  const shaped =
+    file.format === 'csv' ? await csvShape(connection, file, options) : await described(connection, file, options);
   const seen = new Set<string>();
   for (const { name } of shaped.columns) {
     if (name === '') throw dataInvalid('a column of the file has no name');
@@ -111,16 +124,37 @@ function csvOptions(csv: CsvOptions): string[] {
   ];
 }
 
-async function described(connection: DuckDBConnection, file: DataFile): Promise<KnownFile> {
+const sampleSize = ({ isWhole }: KnowingOptions) => `sample_size = ${isWhole ? -1 : sampleRows}`;
+
+async function described(connection: DuckDBConnection, file: DataFile, options: KnowingOptions): Promise<KnownFile> {
   const from =
     file.format === 'parquet'
       ? reader('read_parquet', file, [])
-      : reader('read_json', file, [...jsonOptions(file), ...patience(file), `sample_size = ${sampleRows}`]);
-  const columns = await describe(connection, from);
-  const [only] = columns;
-  if (file.format !== 'parquet' && columns.length === 1 && only?.name === 'json' && only.type === 'JSON')
-    throw dataInvalid('the file holds no JSON objects');
-  return { ...file, columns };
+      : reader('read_json', file, [...jsonOptions(file), ...patience(file), `records = 'true'`, sampleSize(options)]);
+  try {
+    return { ...file, columns: await describe(connection, from) };
+  } catch (error) {
+    if (!(error instanceof Error) || !/expected records/.test(error.message)) throw error;
+    throw noObject(await firstOther(connection, file));
+  }
+}
+
+export const noObjectReason = 'it is no JSON object in UTF-8';
+
+function noObject(row: number | undefined): Failure {
+  if (row === undefined) return dataInvalid('the file holds no JSON objects');
+  const reason = noObjectReason;
+  return dataInvalid(`row ${row}: ${reason}`, { row, column: null, reason });
+}
+
+/** The first value of a JSON file, from 1, that is no object. */
+async function firstOther(connection: DuckDBConnection, file: DataFile): Promise<number | undefined> {
+  const numbered = `SELECT row_number() OVER () AS row, json FROM ${jsonRecordsText(file)}`;
+  const [first] = await rowsOf(
+    connection,
+    `SELECT min(row) FROM (${numbered}) WHERE json IS NULL OR json_type(json) <> 'OBJECT'`,
+  );
+  return typeof first?.[0] === 'bigint' ? Number(first[0]) : undefined;
 }
 
 async function describe(connection: DuckDBConnection, from: string): Promise<FileColumn[]> {
@@ -129,22 +163,20 @@ async function describe(connection: DuckDBConnection, from: string): Promise<Fil
 }
 
 /** Delimiter and header are found in the first line, the types in a sample. */
-async function csvShape(
-  connection: DuckDBConnection,
-  file: DataFile,
-  tableNames: readonly string[],
-): Promise<KnownFile> {
+async function csvShape(connection: DuckDBConnection, file: DataFile, options: KnowingOptions): Promise<KnownFile> {
   const first = await firstLine(connection, file);
   if (first === undefined) throw dataInvalid('the file is empty');
+  if (first.includes('\0'))
+    throw dataInvalid('the first line has zero bytes; if the file is in UTF-16, say so in `csv.encoding`', { line: 1 });
   const delimiter = file.csv.delimiter ?? delimiterOf(first, file.csv.quote ?? '"');
   const fields = csvFields(first, { delimiter, quote: file.csv.quote ?? '"', escape: file.csv.escape });
   if (fields === undefined) throw dataInvalid('the first line has a quote that does not end', { row: 1 });
   const csv = { ...file.csv, delimiter };
-  const header = csv.header ?? (await hasHeader(connection, { ...file, csv }, fields, tableNames));
+  const header = csv.header ?? (await hasHeader(connection, { ...file, csv }, fields, options.headings));
   const named = { ...csv, header };
-  const names = header ? fields : fields.map((_, i) => tableNames[i] ?? `column${i + 1}`);
+  const names = header ? fields : fields.map((_, i) => options.names[i] ?? `column${i + 1}`);
   const untyped = names.map((name) => ({ name, type: 'VARCHAR' }));
-  const sample = [`sample_size = ${sampleRows}`, 'ignore_errors = true', `names = ${list(names)}`];
+  const sample = [sampleSize(options), 'ignore_errors = true', `names = ${list(names)}`];
   try {
     const types = await describe(connection, reader('read_csv', file, [...csvOptions(named), ...sample]));
     const isSame = types.length === names.length;
@@ -176,7 +208,14 @@ async function firstLine(connection: DuckDBConnection, file: DataFile): Promise<
     ...(encoding === undefined ? [] : [`encoding = ${quoteLiteral(encoding)}`]),
     ...(comment === undefined ? [] : [`comment = ${quoteLiteral(comment)}`]),
   ];
-  const rows = await rowsOf(connection, `SELECT line FROM ${reader('read_csv', file, options)} LIMIT 1`);
+  const read = (more: readonly string[]) =>
+    rowsOf(connection, `SELECT line FROM ${reader('read_csv', file, [...options, ...more])} LIMIT 1`);
+  const rows = await read([]).catch((error: unknown) => {
+    // DuckDB reads on; what is wrong further down is told with its row, once the columns are known.
+    const wrongLine = Number(/CSV Error on Line: (\d+)/.exec(String(error))?.[1] ?? 0);
+    if (wrongLine <= (skipRows ?? 0) + 1) throw error;
+    return read(['ignore_errors = true']);
+  });
   const line = rows[0]?.[0];
   return line === undefined || line === null ? undefined : String(line);
 }
@@ -189,9 +228,9 @@ async function hasHeader(
   connection: DuckDBConnection,
   file: DataFile,
   fields: readonly string[],
-  tableNames: readonly string[],
+  headings: readonly string[],
 ): Promise<boolean> {
-  const known = new Set(tableNames.map(foldName));
+  const known = new Set(headings.map(foldName));
   if (fields.some((field) => known.has(foldName(field)))) return true;
   if (fields.some((field) => isData.test(field))) return false;
   const options = csvOptions(file.csv).filter((one) => !one.startsWith('header'));
@@ -200,6 +239,6 @@ async function hasHeader(
     const [row] = await rowsOf(connection, `SELECT HasHeader FROM ${sniffed}`);
     return row?.[0] === true;
   } catch {
-    return tableNames.length === 0;
+    return headings.length === 0;
   }
 }

@@ -32,7 +32,7 @@ export interface Reading {
 /** Throws DATA_INVALID or INVALID_PARAMETER where the two do not fit. */
 export function matched(
   file: KnownFile,
-  definition: TableDefinition,
+  definition: Pick<TableDefinition, 'columns'>,
   columns: readonly LoadColumn[] | undefined,
 ): LoadedColumn[] {
   const columnOf = byName(definition.columns);
@@ -100,6 +100,10 @@ function fileValue(name: string, from: string, type: LogicalType): string {
   return `CAST(${name} AS ${to})`;
 }
 
+/** One row of nulls with the names and types of the file's columns. */
+export const expressionSource = ({ columns }: KnownFile): string =>
+  `FROM (SELECT ${columns.map(({ name, type }) => `CAST(NULL AS ${type}) AS ${quoteIdentifier(name)}`).join(', ')}) AS file`;
+
 /** Throws INVALID_PARAMETER for what is not one expression over the columns of the file, or not offered. */
 export async function requireExpressions(
   connection: DuckDBConnection,
@@ -107,25 +111,39 @@ export async function requireExpressions(
   loaded: readonly LoadedColumn[],
   unreviewed: ReadonlySet<string>,
 ): Promise<void> {
-  const columns = file.columns.map(({ name, type }) => `CAST(NULL AS ${type}) AS ${quoteIdentifier(name)}`);
   for (const { column, expression } of loaded) {
     if (expression === undefined) continue;
-    const refused = (why: string) =>
-      wrong('/columns', `the expression for ${JSON.stringify(column.name)} is not acceptable: ${why}`);
-    if (expression.length > expressionCharactersMax)
-      throw refused(`it is longer than ${expressionCharactersMax} characters`);
-    await requireOne(connection, expression, refused);
-    // In WHERE the engine takes what is of one row alone: no aggregate, no window, nothing that makes rows.
-    const sql = `SELECT 1 FROM (SELECT ${columns.join(', ')}) AS file WHERE (${cast(`(${expression}\n)`, column.type)}) IS NULL`;
-    try {
-      const { kind, reads } = await planOf(connection, sql, unreviewed);
-      if (kind !== 'select' || reads.length > 0) throw refused('it names a table');
-    } catch (error) {
-      if (!(error instanceof Failure) || error.code === 'INVALID_PARAMETER') throw error;
-      throw error.code === 'SQL_FORBIDDEN_FUNCTION'
-        ? error
-        : refused(String(error.result.engineMessage ?? error.message));
-    }
+    await requireExpression(connection, file, { name: column.name, type: column.type, expression }, unreviewed);
+  }
+}
+
+/** `type`: what it is cast to, where that is known. */
+export async function requireExpression(
+  connection: DuckDBConnection,
+  file: KnownFile,
+  {
+    name,
+    expression,
+    type,
+  }: { readonly name: string; readonly expression: string; readonly type: LogicalType | undefined },
+  unreviewed: ReadonlySet<string>,
+): Promise<void> {
+  const refused = (why: string) =>
+    wrong('/columns', `the expression for ${JSON.stringify(name)} is not acceptable: ${why}`);
+  if (expression.length > expressionCharactersMax)
+    throw refused(`it is longer than ${expressionCharactersMax} characters`);
+  await requireOne(connection, expression, refused);
+  const value = `(${expression}\n)`;
+  // In WHERE the engine takes what is of one row alone: no aggregate, no window, nothing that makes rows.
+  const sql = `SELECT 1 ${expressionSource(file)} WHERE (${type ? cast(value, type) : value}) IS NULL`;
+  try {
+    const { kind, reads } = await planOf(connection, sql, unreviewed);
+    if (kind !== 'select' || reads.length > 0) throw refused('it names a table');
+  } catch (error) {
+    if (!(error instanceof Failure) || error.code === 'INVALID_PARAMETER') throw error;
+    throw error.code === 'SQL_FORBIDDEN_FUNCTION'
+      ? error
+      : refused(String(error.result.engineMessage ?? error.message));
   }
 }
 

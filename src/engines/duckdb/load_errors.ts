@@ -1,7 +1,9 @@
 // What the engine says of a file that it cannot read → a failure for the caller: where and why, without the file's place, and
 // without advice about options that callers do not have.
 import { Failure } from '../../standard/failure.ts';
-import { dataInvalid } from './data_file.ts';
+import type { DataFile } from '../load.ts';
+import { lineLongerThan } from './broken_line.ts';
+import { dataInvalid, jsonRowBytesMax } from './data_file.ts';
 
 /** Of a row's text, this much is told. */
 const textCharactersMax = 500;
@@ -18,15 +20,21 @@ export function dataFailure(error: unknown): unknown {
     )
   )
     return error;
+  if (/maximum_object_size/.test(message))
+    return dataInvalid(`the file has a JSON value of more than ${jsonRowBytesMax} bytes`, {
+      bytesMax: jsonRowBytesMax,
+    });
+  if (/magic bytes|too small to be a Parquet/.test(message)) return notWhole();
   return csvFailure(message) ?? jsonFailure(message) ?? dataInvalid(said(message));
 }
 
 function ofReading(error: Error): unknown {
   const { message } = error;
-  if (/[Pp]arquet|magic bytes|[Cc]orrupt|snappy|thrift|end of file|deserialize/.test(message))
-    return dataInvalid('the file is not whole, or not of this format');
+  if (/[Pp]arquet|magic bytes|[Cc]orrupt|snappy|thrift|end of file|deserialize/.test(message)) return notWhole();
   return error;
 }
+
+const notWhole = () => dataInvalid('the file is not whole, or not of this format');
 
 function ofConstraint(message: string): Failure {
   const text = said(message);
@@ -51,12 +59,24 @@ function csvFailure(message: string): Failure | undefined {
 
 function jsonFailure(message: string): Failure | undefined {
   const found =
-    /(?:JSON transform error|Malformed JSON) in file "[^"]*", (?:at byte \d+ )?in (record\/value|line) (\d+): ([^\n]*)/.exec(
+    /(JSON transform error|Malformed JSON) in file "[^"]*", (?:at byte \d+ )?in (record\/value|line) (\d+): ([^\n]*)/.exec(
       message,
     );
   if (!found) return undefined;
-  const [, , row, reason = ''] = found;
-  return dataInvalid(`row ${row}: ${reason.trim()}`, { row: Number(row), column: null, reason: reason.trim() });
+  const [, kind, , counted, reason = ''] = found;
+  // Of what it cannot parse, DuckDB names the one after it.
+  const row = Number(counted) - (kind === 'Malformed JSON' ? 1 : 0);
+  return dataInvalid(`row ${row}: ${reason.trim()}`, { row, column: null, reason: reason.trim() });
+}
+
+/** The same with the row of NDJSON that is too large, which DuckDB does not name. */
+export async function fileFailure(error: unknown, { format, path }: DataFile): Promise<unknown> {
+  const failure = dataFailure(error);
+  const bytesMax = failure instanceof Failure ? failure.result.bytesMax : undefined;
+  const row = format === 'ndjson' && typeof bytesMax === 'number' ? await lineLongerThan(path, bytesMax) : undefined;
+  if (row === undefined) return failure;
+  const reason = `a JSON value of more than ${bytesMax} bytes`;
+  return dataInvalid(`row ${row}: ${reason}`, { row, column: null, reason, bytesMax });
 }
 
 /** The first line, without the kind of error and without files. */

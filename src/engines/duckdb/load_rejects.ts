@@ -4,7 +4,8 @@ import { randomUUID } from 'node:crypto';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { LogicalType } from '../../model/types.ts';
 import { formatType } from '../../model/types.ts';
-import { fromText, jsonRecordsText, type KnownFile } from './data_file.ts';
+import { lineAt, longestField } from './broken_line.ts';
+import { fromText, jsonRecordsText, type KnownFile, noObjectReason } from './data_file.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import type { LoadedColumn, Reading } from './load_columns.ts';
 import { fromText as valueFromText } from './rows.ts';
@@ -123,7 +124,7 @@ function whichExpression({ broken, columns }: Source): string {
 }
 
 function reasonOf(which: number, { columns }: Source): Pick<RejectedRow, 'column' | 'reason'> {
-  if (which === 1) return { column: null, reason: 'it is no JSON object' };
+  if (which === 1) return { column: null, reason: noObjectReason };
   const { column } = (columns[Math.floor((which - 2) / 3)] as Source['columns'][number]).loaded;
   const reasons = [
     `the value is none of ${formatType(column.type as LogicalType)}`,
@@ -137,21 +138,34 @@ function reasonOf(which: number, { columns }: Source): Pick<RejectedRow, 'column
 async function scanRejects(
   connection: DuckDBConnection,
   table: string,
-  { csv }: KnownFile,
+  file: KnownFile,
   rowsMax: number,
 ): Promise<RejectedRow[]> {
+  const { csv } = file;
   const rows = await rowsOf(
     connection,
-    `SELECT line, arg_min(column_name, column_idx), arg_min(error_message, column_idx), left(any_value(csv_line), ${textCharactersMax}) ` +
+    `SELECT line, arg_min(column_name, column_idx), coalesce(arg_min(error_message, column_idx), any_value(error_message)), left(any_value(csv_line), ${textCharactersMax}) ` +
       `FROM temp.${quoteIdentifier(table)} GROUP BY line ORDER BY line LIMIT ${rowsMax}`,
   );
   const above = (csv.skipRows ?? 0) + (csv.header === true ? 1 : 0);
-  return rows.map(([line, column, reason, text]) => ({
+  const rejected = rows.map(([line, column, reason, text]) => ({
     row: Number(line) - above,
     column: column === null ? null : String(column),
     reason: String(reason).split('\n', 1)[0] as string,
     text: text === null ? null : String(text),
   }));
+  const [first, ...others] = rejected;
+  if (!first || first.column !== null || !/^Maximum line size/.test(first.reason)) return rejected;
+  // Of a line that is too long, DuckDB keeps nothing.
+  return [{ ...first, ...(await longField(file, first.row + above)) }, ...others];
+}
+
+async function longField({ path, csv, columns }: KnownFile, at: number): Promise<Pick<RejectedRow, 'column' | 'text'>> {
+  const line = await lineAt(path, at);
+  const { delimiter = ',', quote = '"' } = csv;
+  const field = line && longestField(line, { delimiter, quote, escape: csv.escape });
+  const column = field === undefined ? null : (columns[field]?.name ?? null);
+  return { column, text: line?.toString('utf8', 0, textCharactersMax) ?? null };
 }
 
 /** `counted`: its place among the rows that were read; `before`: the rows that were not, in order. */

@@ -21,7 +21,7 @@ const blameable: ReadonlySet<OperationName> = new Set([
   'explain',
   'insertRows',
   'load',
-  'inferColumns',
+  'inferTable',
   'checkDefault',
   'writeSnapshotPart',
   'restorePart',

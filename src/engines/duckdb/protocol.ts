@@ -18,7 +18,7 @@ import type {
   TableWrite,
   WrittenStatement,
 } from '../engine.ts';
-import type { DataFile, InferredColumns, LoadDone, LoadWork } from '../load.ts';
+import type { InferredTable, InferWork, LoadDone, LoadWork } from '../load.ts';
 import type { PartToRestore, SnapshotTable, TablePart } from '../snapshot.ts';
 import type { Applied, ViewReading } from '../views.ts';
 
@@ -69,7 +69,7 @@ export interface Operations {
     },
     number,
   ];
-  inferColumns: [DataFile, InferredColumns];
+  inferTable: [InferWork, InferredTable];
   load: [LoadWork, LoadDone];
   loadedBefore: [{ readonly catalog: CatalogRef; readonly step: string }, number | undefined];
   beginSnapshot: [CatalogRef, string];

@@ -185,8 +185,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
     return count;
   }
 
-  inferColumns = (file: Operations['inferColumns'][0], { signal }: { readonly signal: AbortSignal }) =>
-    this.#call('inferColumns', file, shortTimeoutMs, signal);
+  inferTable = (work: Operations['inferTable'][0], { signal }: { readonly signal: AbortSignal }) =>
+    this.#call('inferTable', work, work.isWhole ? changeTimeoutMs : shortTimeoutMs, signal);
 
   loadedBefore = (catalog: Operations['loadedBefore'][0]['catalog'], step: string) =>
     this.#call('loadedBefore', { catalog, step }, shortTimeoutMs);

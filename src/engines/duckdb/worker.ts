@@ -17,7 +17,7 @@ import { exportRows } from './export_rows.ts';
 import { unreviewedFunctions } from './functions.ts';
 import { closeData, openData, openScratch } from './instances.ts';
 import { KnownViews } from './known_views.ts';
-import { inferColumns, loadedBefore, loadFile } from './load.ts';
+import { Loading } from './loading.ts';
 import { optimizeTable } from './optimize.ts';
 import { CallProgress, type Stage } from './progress.ts';
 import {
@@ -62,6 +62,7 @@ class Worker {
   readonly #data = new DataEpochs();
   readonly #known = new Map<string, KnownSelect>();
   readonly #snapshots: Snapshots;
+  readonly #loading: Loading;
 
   constructor(instance: DuckDBInstance, scratch: DuckDBConnection, reach: Reach, unreviewed: ReadonlySet<string>) {
     this.#instance = instance;
@@ -69,6 +70,7 @@ class Worker {
     this.#sessions = new Sessions(instance);
     this.#reach = reach;
     this.#unreviewed = unreviewed;
+    this.#loading = new Loading(this.#sessions, this.#data, { own: reach.own, unreviewed });
     this.#snapshots = new Snapshots(instance, reach.own, { sessions: this.#sessions, data: this.#data });
   }
 
@@ -134,13 +136,7 @@ class Worker {
       forget: ({ catalog, steps }) =>
         this.#sessions.with(undefined, started, ({ connection }) => forgetSteps(connection, catalog, steps)),
       insertRows: (of) => this.#insertRows(of, started, signal),
-      inferColumns: (file) =>
-        this.#sessions.with(undefined, started, ({ connection }) =>
-          placed('', 0, () => inferColumns(connection, file, this.#reach.own)),
-        ),
-      load: (work) => this.#load(work, started, signal),
-      loadedBefore: ({ catalog, step }) =>
-        this.#sessions.with(undefined, started, ({ connection }) => loadedBefore(connection, catalog.name, step)),
+      ...this.#loading.operations(started, { signal, stage }),
       ...this.#snapshots.operations(started, signal),
       parseCreateTable: (sql) => placed(sql, 0, () => parseCreateTable(this.#scratch, sql)),
       writtenStatement: (write) => placed('', 0, () => writtenStatement(this.#scratch, write)),
@@ -268,17 +264,6 @@ class Worker {
         this.#data.writing([written], () => insertRows(session.connection, table, batch, definition, { signal, step })),
       ),
     );
-  }
-
-  #load(work: Operations['load'][0], started: Interruptible, signal: AbortSignal): Promise<Operations['load'][1]> {
-    const { catalog, database, table } = work.table;
-    const written = { catalog: catalog.name, database, table };
-    return this.#sessions.with(undefined, started, async (session) => {
-      // What an expression names is looked for in no catalog.
-      if (session.catalog !== undefined) await session.leave();
-      const surroundings = { own: this.#reach.own, unreviewed: this.#unreviewed, signal };
-      return placed('', 0, () => this.#data.writing([written], () => loadFile(session.connection, work, surroundings)));
-    });
   }
 
   /** The work in a session that has the namespace as its default. */

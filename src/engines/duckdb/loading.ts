@@ -1,0 +1,49 @@
+// What the server asks of files that are to be loaded, each in a session that stands in no catalog.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import type { DataEpochs } from './data_epochs.ts';
+import { type LoadSurroundings, loadedBefore, loadFile } from './load.ts';
+import { type InferSurroundings, inferTable } from './load_infer.ts';
+import type { Operations } from './protocol.ts';
+import type { Sessions } from './sessions.ts';
+import { placed } from './wire_faults.ts';
+
+type LoadOperation = 'inferTable' | 'load' | 'loadedBefore';
+export type LoadOperations = { [K in LoadOperation]: (argument: Operations[K][0]) => Promise<Operations[K][1]> };
+
+type Interruptible = (connection: DuckDBConnection | undefined) => void;
+
+export class Loading {
+  readonly #sessions: Sessions;
+  readonly #data: DataEpochs;
+  readonly #surroundings: InferSurroundings;
+
+  constructor(sessions: Sessions, data: DataEpochs, surroundings: InferSurroundings) {
+    this.#sessions = sessions;
+    this.#data = data;
+    this.#surroundings = surroundings;
+  }
+
+  operations(started: Interruptible, told: Pick<LoadSurroundings, 'signal' | 'stage'>): LoadOperations {
+    return {
+      inferTable: (work) => this.#apart(started, (connection) => inferTable(connection, work, this.#surroundings)),
+      load: (work) => {
+        const { catalog, database, table } = work.table;
+        const written = { catalog: catalog.name, database, table };
+        const surroundings = { ...this.#surroundings, ...told };
+        return this.#apart(started, (connection) =>
+          this.#data.writing([written], () => loadFile(connection, work, surroundings)),
+        );
+      },
+      loadedBefore: ({ catalog, step }) =>
+        this.#sessions.with(undefined, started, ({ connection }) => loadedBefore(connection, catalog.name, step)),
+    };
+  }
+
+  /** What an expression names is looked for in no catalog. */
+  #apart<T>(started: Interruptible, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+    return this.#sessions.with(undefined, started, async (session) => {
+      if (session.catalog !== undefined) await session.leave();
+      return placed('', 0, () => work(session.connection));
+    });
+  }
+}

@@ -1,0 +1,219 @@
+// The engine finds the table that could take a file: names, types and the first rows, as far as the caller did not say them; and a
+// load tells how far it is. What the server makes of it is tested in tests/resources/load_database.test.ts.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { DataFormat, InferredTable, InferWork, LoadWork } from '../../src/engines/load.ts';
+import { formatType, parseType } from '../../src/model/types.ts';
+import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
+
+let world: EngineWorld;
+before(async () => {
+  world = await openEngine();
+});
+after(() => world.close());
+
+function put(bytes: string | Uint8Array): string {
+  const path = join(world.spool, `${randomUUID()}.data`);
+  writeFileSync(path, bytes);
+  return path;
+}
+
+type Given = Partial<Omit<InferWork, 'file'>> & { readonly csv?: InferWork['file']['csv'] };
+
+function infer(format: DataFormat, bytes: string, { csv = {}, ...more }: Given = {}): Promise<InferredTable> {
+  const file = { path: put(bytes), format, csv };
+  return world.engine.inferTable(
+    { file, isWhole: false, rowsMax: 10, ...more },
+    { signal: new AbortController().signal },
+  );
+}
+
+const told = ({ columns, rows }: InferredTable) => ({
+  columns: columns.map(({ name, type }) => `${name} ${formatType(type)}`),
+  rows: rows.map((row) => JSON.parse(row) as unknown),
+});
+
+const csv = 'id,name,born,share\n1,ann,2001-02-03,0.5\n2,"b,o""b",,1\n';
+
+test('columns, types and rows are those of the file', async () => {
+  const rows = [
+    [1, 'ann', '2001-02-03', 0.5],
+    [2, 'b,o"b', null, 1],
+  ];
+  const columns = ['id BIGINT', 'name STRING', 'born DATE', 'share DOUBLE'];
+  const inferred = await infer('csv', csv);
+  assert.deepEqual(told(inferred), { columns, rows });
+  assert.ok(inferred.columns.every(({ nullable }) => nullable));
+  assert.partialDeepStrictEqual(inferred.shape.csv, { delimiter: ',', header: true });
+  const objects = '{"id":1,"name":"ann","born":"2001-02-03","share":0.5}\n{"id":2,"name":"b,o\\"b","share":1}\n';
+  assert.deepEqual(told(await infer('ndjson', objects)), { columns, rows });
+  assert.deepEqual(told(await infer('json', `[${objects.trim().replace('\n', ',')}]`)), { columns, rows });
+});
+
+test('an object with one field that is called json is an object', async () => {
+  assert.deepEqual(told(await infer('ndjson', '{"json":1}\n{"json":2}\n')), {
+    columns: ['json BIGINT'],
+    rows: [[1], [2]],
+  });
+});
+
+test('what has no type of ours is text, and a nested value is nested', async () => {
+  const text = '{"at":"10:11:12","tags":["a"],"of":{"x":1,"y":null},"any":[1,"a"]}\n';
+  assert.deepEqual(told(await infer('ndjson', text)), {
+    columns: ['at STRING', 'tags ARRAY<STRING>', 'of STRUCT<x: BIGINT, y: JSON>', 'any ARRAY<JSON>'],
+    rows: [['10:11:12', ['a'], { x: 1, y: null }, [1, 'a']]],
+  });
+});
+
+test('what the caller says of types and columns stands', async () => {
+  const types = { ID: parseType('STRING'), share: parseType('DECIMAL(9,2)') };
+  assert.deepEqual(told(await infer('csv', csv, { types })), {
+    columns: ['id STRING', 'name STRING', 'born DATE', 'share DECIMAL(9,2)'],
+    rows: [
+      ['1', 'ann', '2001-02-03', 0.5],
+      ['2', 'b,o"b', null, 1],
+    ],
+  });
+  const columns = [
+    { name: 'who', source: 'NAME' },
+    { name: 'id', type: parseType('INT') },
+    { name: 'double', expression: 'share * 2' },
+    { name: 'loud', expression: 'upper(name)', type: parseType('VARCHAR(20)') },
+  ];
+  assert.deepEqual(told(await infer('csv', csv, { columns })), {
+    columns: ['who STRING', 'id INT', 'double DOUBLE', 'loud VARCHAR(20)'],
+    rows: [
+      ['ann', 1, 1, 'ANN'],
+      ['b,o"b', 2, 2, 'B,O"B'],
+    ],
+  });
+});
+
+test('a file without a header has its columns by their places', async () => {
+  const bare = '1,ann\n2,bob\n';
+  assert.deepEqual(told(await infer('csv', bare)).columns, ['column1 BIGINT', 'column2 STRING']);
+  const named = await infer('csv', bare, { columns: [{ name: 'id' }, { name: 'name' }] });
+  assert.deepEqual(told(named).columns, ['id BIGINT', 'name STRING']);
+  const chosen = await infer('csv', bare, { columns: [{ name: 'name', source: 'column2' }] });
+  assert.deepEqual(told(chosen), { columns: ['name STRING'], rows: [['ann'], ['bob']] });
+});
+
+test('what only later rows show is seen where all of them are looked at', async () => {
+  const late = `${'{"n":1}\n'.repeat(30_000)}{"n":0.5,"more":"x"}\n`;
+  assert.deepEqual(told(await infer('ndjson', late, { rowsMax: 1 })).columns, ['n BIGINT']);
+  const whole = await infer('ndjson', late, { rowsMax: 1, isWhole: true });
+  assert.deepEqual(told(whole).columns, ['n DOUBLE', 'more STRING']);
+  const lines = `n\n${'1\n'.repeat(30_000)}x\n`;
+  assert.deepEqual(told(await infer('csv', lines, { rowsMax: 0 })), { columns: ['n BIGINT'], rows: [] });
+  assert.deepEqual(told(await infer('csv', lines, { rowsMax: 0, isWhole: true })).columns, ['n STRING']);
+});
+
+test('the rows that are shown fit, are exact, and are not many characters', async () => {
+  const exact = '{"n":170141183460469231731687303715884105727}\n';
+  const { rows } = await infer('ndjson', exact, { types: { n: parseType('LARGEINT') } });
+  assert.deepEqual(rows, ['[170141183460469231731687303715884105727]']);
+  assert.deepEqual(told(await infer('csv', `a,b\n1,2\n3\nx,4\n5,6\n`, { types: { a: parseType('INT') } })).rows, [
+    [1, 2],
+    [5, 6],
+  ]);
+  const long = `a\n${`${'x'.repeat(200_000)}\n`.repeat(3)}`;
+  assert.equal((await infer('csv', long, { csv: { header: true } })).rows.length, 1);
+});
+
+const refused: Readonly<Record<string, readonly [string, DataFormat, string, Given?]>> = {
+  'a type for a column that is not there': ['INVALID_PARAMETER', 'csv', csv, { types: { other: { kind: 'STRING' } } }],
+  'a source that is not there': ['INVALID_PARAMETER', 'csv', csv, { columns: [{ name: 'a', source: 'other' }] }],
+  'an expression that names a table': [
+    'INVALID_PARAMETER',
+    'csv',
+    csv,
+    { columns: [{ name: 'a', expression: '(SELECT 1)' }] },
+  ],
+  'an expression over many rows': [
+    'INVALID_PARAMETER',
+    'csv',
+    csv,
+    { columns: [{ name: 'a', expression: 'sum(id)' }] },
+  ],
+  'a forbidden function': [
+    'SQL_FORBIDDEN_FUNCTION',
+    'csv',
+    csv,
+    { columns: [{ name: 'a', expression: `getenv('HOME')` }] },
+  ],
+  'an empty file': ['DATA_INVALID', 'csv', ''],
+  'a file of another format': ['DATA_INVALID', 'parquet', csv],
+  'JSON that is no objects': ['DATA_INVALID', 'json', '[1,2]'],
+  'a column without a name': ['DATA_INVALID', 'csv', 'a,,c\n1,2,3\n', { csv: { header: true } }],
+  'two columns of one name': ['DATA_INVALID', 'csv', 'a,A\n1,2\n', { csv: { header: true } }],
+};
+for (const [name, [code, format, bytes, given]] of Object.entries(refused)) {
+  test(`${name} is refused`, async () => {
+    const failure = await failureOf(infer(format, bytes, given));
+    assert.equal(failure.code, code, JSON.stringify(failure));
+    assert.doesNotMatch(JSON.stringify(failure), /data-|read_csv|spool/);
+  });
+}
+
+function work(table: string, path: string, inferred: InferredTable, more: Partial<LoadWork> = {}): LoadWork {
+  return {
+    table: { catalog: world.catalog, database: world.database, table },
+    definition: { columns: inferred.columns, primaryKey: [], uniqueKey: [] },
+    file: { path, format: 'csv', csv: {}, shape: inferred.shape },
+    mode: 'append',
+    errorsMax: 0,
+    dryRun: false,
+    rejectsPath: join(world.spool, `${randomUUID()}.rejects`),
+    step: randomUUID(),
+    ...more,
+  };
+}
+
+test('a dry run into a table that is not there leaves none, and tells what the load would', async () => {
+  const inferred = await infer('csv', csv);
+  const { signal } = new AbortController();
+  const dry = { dryRun: true, isUnmade: true } as const;
+  const done = await world.engine.load(work('unmade', put(csv), inferred, dry), { signal });
+  assert.deepEqual(done, { rowsLoaded: 2, rowsRejected: 0, repeated: false });
+  assert.equal((await failureOf(world.run('SELECT * FROM unmade'))).code, 'SQL_INVALID');
+  const keyed = work('unmade', put(`${csv}1,again,,\n`), inferred, {
+    ...dry,
+    definition: { columns: inferred.columns, primaryKey: ['id'], uniqueKey: [] },
+  });
+  assert.equal((await failureOf(world.engine.load(keyed, { signal }))).code, 'CONSTRAINT_VIOLATED');
+  await world.table('unmade', { id: 'BIGINT' });
+  const there = await failureOf(world.engine.load(work('unmade', put(csv), inferred, dry), { signal }));
+  assert.equal(there.code, 'CHANGE_IN_PROGRESS');
+});
+
+test('a load tells how far it is, whether or not rows may be left out', async () => {
+  const lines = Array.from({ length: 1_500_000 }, (_, i) => `${i},${'y'.repeat(40)},${i / 7}`).join('\n');
+  const path = put(`id,name,share\n${lines}\n`);
+  const columns = { id: 'BIGINT', name: 'STRING', share: 'DOUBLE' };
+  for (const errorsMax of [0, 5]) {
+    const definition = await world.table(`far_${errorsMax}`, columns);
+    const fractions: number[] = [];
+    const shape = { csv: { delimiter: ',', header: true }, columns: [] };
+    const asked = work(
+      `far_${errorsMax}`,
+      path,
+      { columns: definition.columns, shape, loaded: undefined, rows: [] },
+      { errorsMax },
+    );
+    await world.engine.load(
+      { ...asked, file: { path, format: 'csv', csv: {} } },
+      { signal: new AbortController().signal, progress: (fraction) => fractions.push(fraction) },
+    );
+    assert.ok(
+      fractions.some((one) => one > 0 && one < 1),
+      `${errorsMax}: ${fractions}`,
+    );
+    assert.deepEqual(
+      fractions,
+      fractions.toSorted((a, b) => a - b),
+    );
+  }
+});

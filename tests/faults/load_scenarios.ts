@@ -1,0 +1,43 @@
+// The loads that are broken off at every step: into tables that are there, and into those that are made for them.
+import { uriOfPath } from './expectation.ts';
+import { notes } from './loading.ts';
+import { absent, databaseOf, makeTable, must, plainWith, type Scenario, tableOf, there } from './scenario_parts.ts';
+
+function load(name: string, more: object, again?: string): Scenario {
+  const body = { source: { path: notes }, columns: [{ name: 'id' }, { name: 'v', source: 'note' }], ...more };
+  return {
+    name,
+    prepare: (api, id) => makeTable(api, tableOf(id), 3),
+    request: (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/load`, body }),
+    before: (id) => there(tableOf(id), plainWith(3)),
+    after: (id) => there(tableOf(id), plainWith(5)),
+    isTask: true,
+    ...(again === undefined ? {} : { again }),
+  };
+}
+
+export const ofLoads: readonly Scenario[] = [
+  ...[{}, { label: 'notes' }].map(
+    (more): Scenario => ({
+      name: `make a table from a file${'label' in more ? ' under a label' : ''}`,
+      prepare: async (api, id) => void (await must(api.put(uriOfPath(databaseOf(id)), {}))),
+      request: (id) => ({
+        method: 'POST',
+        path: `${uriOfPath(databaseOf(id))}/load`,
+        body: {
+          source: { path: notes },
+          table: `t"${id}`,
+          columns: [{ name: 'id' }, { name: 'n', expression: 'id', type: 'INT' }, { name: 'v', source: 'note' }],
+          primaryKey: ['id'],
+          ...more,
+        },
+      }),
+      before: (id) => absent(tableOf(id)),
+      after: (id) => there(tableOf(id), plainWith(2)),
+      isTask: true,
+      ...('label' in more ? {} : { again: 'OBJECT_ALREADY_EXISTS' }),
+    }),
+  ),
+  load('load a file', {}, 'more'),
+  load('load a file under a label', { label: 'notes' }),
+];

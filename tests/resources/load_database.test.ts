@@ -1,0 +1,394 @@
+// Tables made from files by REST: what is found in the file, what the caller says instead, that nobody sees the table before it is
+// full and a failure leaves none, that a label is done once, and how far a load is.
+import assert from 'node:assert/strict';
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { newPerson } from '../access/people.ts';
+import { type Reply, start, type TestServer, uri } from '../server.ts';
+import { Receiver } from '../tasks/receiver.ts';
+
+const directory = realpathSync(mkdtempSync(join(tmpdir(), 'load ')));
+let server: TestServer;
+let web: Server;
+let address: string;
+/** Those that wait for more of `/slow.csv`. */
+const slow: ServerResponse[] = [];
+let made = 0;
+
+const slowRows = Array.from({ length: 10 }, (_, i) => `${i},${'x'.repeat(1000)}\n`);
+const slowBytes = 'id,name\n'.length + slowRows.join('').length;
+
+before(async () => {
+  web = createServer((request, response) => {
+    if (request.url !== '/slow.csv') return void response.writeHead(404).end();
+    response.writeHead(200, { 'content-length': String(slowBytes) });
+    response.write('id,name\n');
+    slow.push(response);
+  });
+  await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
+  address = `http://127.0.0.1:${(web.address() as AddressInfo).port}`;
+  server = await start({ loadDirectories: directory, loadHosts: '127.0.0.1', webhookHosts: '127.0.0.1' });
+  (await server.put(uri`/databases/${'d'}`)).is(201);
+});
+after(async () => {
+  await server.close();
+  web.closeAllConnections();
+  await new Promise((resolve) => web.close(resolve));
+  rmSync(directory, { recursive: true, force: true });
+});
+
+function put(name: string, bytes: string | Uint8Array): string {
+  const path = join(directory, name);
+  writeFileSync(path, bytes);
+  return path;
+}
+
+const fresh = () => `t${++made}`;
+const post = (body: object, on = server): Promise<Reply> => on.post(uri`/databases/${'d'}/load`, body);
+const load = async (body: object): Promise<Reply> => server.ended(await post(body));
+
+async function loaded(body: object): Promise<Record<string, unknown>> {
+  const reply = await load(body);
+  assert.equal(reply.at('state'), 'succeeded', JSON.stringify(reply.at('error')));
+  return reply.at('result');
+}
+
+async function failed(body: object): Promise<Reply> {
+  const reply = await load(body);
+  assert.equal(reply.at('state'), 'failed', reply.text);
+  return reply;
+}
+
+const columnsOf = async (table: string) => {
+  const columns = (await server.get(uri`/databases/${'d'}/tables/${table}`))
+    .is(200)
+    .at<Record<string, unknown>[]>('columns');
+  return columns.map(({ name, type, nullable }) => `${name} ${type}${nullable ? '' : ' NOT NULL'}`);
+};
+
+/** The next to ask for it. */
+async function slowOne(): Promise<ServerResponse> {
+  await until(
+    async () => slow.length,
+    (length) => length > 0,
+  );
+  return slow.shift() as ServerResponse;
+}
+
+/** Asked again and again: it will be so. */
+async function until<T>(what: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
+  for (;;) {
+    const value = await what();
+    if (isSo(value)) return value;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+const csv = 'id,name,born\n1,ann,2001-02-03\n2,bob,\n';
+
+test('a table is made from the file and filled', async () => {
+  const table = fresh();
+  const body = { table, source: { path: put('a.csv.gz', gzipSync(csv)) }, comment: 'people', primaryKey: ['id'] };
+  const reply = await load(body);
+  assert.deepEqual(reply.at('result'), {
+    rowsLoaded: 2,
+    rowsRejected: 0,
+    bytes: csv.length,
+    dryRun: false,
+    repeated: false,
+    rejectedRows: [],
+    rejectsFileId: null,
+    table,
+  });
+  assert.equal(reply.at('target'), uri`/catalogs/${'default'}/databases/${'d'}/tables/${table}`);
+  assert.deepEqual(await columnsOf(table), ['id BIGINT NOT NULL', 'name STRING', 'born DATE']);
+  assert.deepEqual(await server.rows('d', `SELECT * FROM ${table} ORDER BY id`), [
+    [1, 'ann', '2001-02-03'],
+    [2, 'bob', null],
+  ]);
+  const shown = (await server.get(reply.at('target'))).is(200);
+  assert.partialDeepStrictEqual(shown.result, { comment: 'people', primaryKey: ['id'], statistics: { rowCount: 2 } });
+  (await post(body)).is(400, 'OBJECT_ALREADY_EXISTS');
+});
+
+test('what the caller says of columns, types and keys stands', async () => {
+  const path = put('b.csv', csv);
+  const typed = fresh();
+  await loaded({ table: typed, source: { path }, types: { id: 'STRING' }, unique_key_constraints: ['name'] });
+  assert.deepEqual(await columnsOf(typed), ['id STRING', 'name STRING', 'born DATE']);
+  const table = fresh();
+  const columns = [
+    { name: 'who', source: 'name', type: 'VARCHAR(10)', nullable: false },
+    { name: 'key', expression: 'id * 10' },
+    { name: 'kind', type: 'STRING', defaultValue: "'new'", comment: 'not in the file' },
+  ];
+  await loaded({ table, source: { path }, columns, primaryKey: ['key'] });
+  assert.deepEqual(await columnsOf(table), ['who VARCHAR(10) NOT NULL', 'key BIGINT NOT NULL', 'kind STRING']);
+  assert.deepEqual(await server.rows('d', `SELECT * FROM ${table} ORDER BY key`), [
+    ['ann', 10, 'new'],
+    ['bob', 20, 'new'],
+  ]);
+});
+
+test('inferOnly shows the table, as its definition can be sent back, and makes nothing', async () => {
+  const path = put('c.csv', 'id;share;big\n1;0.5;170141183460469231731687303715884105727\n2;1;1\n');
+  const asked = { table: 'shown', source: { path }, primaryKey: ['id'], types: { big: 'LARGEINT' } };
+  const reply = (await post({ ...asked, inferOnly: true })).is(200);
+  assert.partialDeepStrictEqual(reply.result, {
+    table: 'shown',
+    columns: [
+      { name: 'id', type: 'BIGINT', nullable: false },
+      { name: 'share', type: 'DOUBLE', nullable: true },
+      { name: 'big', type: 'LARGEINT', nullable: true },
+    ],
+    primaryKey: ['id'],
+    format: 'csv',
+    csv: { delimiter: ';', header: true },
+  });
+  assert.match(reply.text, /"rows":\[\[1,0\.5,170141183460469231731687303715884105727\],\[2,1,1\]\]/);
+  (await server.get(uri`/databases/${'d'}/tables/${'shown'}`)).is(404, 'OBJECT_NOT_FOUND');
+  const { table: _, rows: __, bytes: ___, ...back } = reply.result;
+  await loaded({ ...back, table: 'shown', source: { path } });
+  assert.deepEqual(await columnsOf('shown'), ['id BIGINT NOT NULL', 'share DOUBLE', 'big LARGEINT']);
+  // Without a name too, and where one is taken.
+  (await post({ source: { path }, inferOnly: true })).is(200);
+  (await post({ ...asked, inferOnly: true })).is(200);
+  const broken = await post({ source: { path: put('c.parquet', csv) }, inferOnly: true });
+  broken.is(400, 'DATA_INVALID');
+  const task = await server.ended(await post({ ...asked, inferOnly: true, waitSeconds: 0 }));
+  assert.partialDeepStrictEqual(task.at('result'), { table: 'shown', format: 'csv' });
+});
+
+test('a dry run does everything and leaves nothing', async () => {
+  const table = fresh();
+  const body = { table, source: { path: put('dry.csv', `${csv}x,c,\n`) }, types: { id: 'INT' }, dryRun: true };
+  const reply = await failed(body);
+  assert.partialDeepStrictEqual(reply.at('error'), { code: 'DATA_INVALID', result: { row: 3, column: 'id' } });
+  const done = await loaded({ ...body, errorsMax: 1 });
+  assert.partialDeepStrictEqual(done, { rowsLoaded: 2, rowsRejected: 1, dryRun: true, table });
+  (await server.get(uri`/databases/${'d'}/tables/${table}`)).is(404, 'OBJECT_NOT_FOUND');
+  await loaded({ ...body, errorsMax: 1, dryRun: false });
+  (await post({ ...body, errorsMax: 1 })).is(400, 'OBJECT_ALREADY_EXISTS');
+});
+
+test('what is refused at once', async () => {
+  const path = put('e.csv', csv);
+  const source = { path };
+  const refused: Readonly<Record<string, readonly object[]>> = {
+    INVALID_PARAMETER: [
+      { source },
+      { table: 'r', source: { path: '/etc/passwd' }, format: 'csv' },
+      { table: 'r', source, types: { id: 'NUMBER' } },
+      { table: 'r', source, types: { id: 'INT' }, columns: [{ name: 'id' }] },
+      { table: 'r', source, columns: [{ name: 'id', type: 'NUMBER' }] },
+      { table: 'r', source, columns: [{ name: 'id' }, { name: 'ID' }] },
+      { table: 'r', source, columns: [{ name: 'id' }], primaryKey: ['other'] },
+      { table: 'r', source, columns: [{ name: 'id', source: 'id', expression: 'id' }] },
+      { table: 'r', source, columns: [{ name: 'id', defaultValue: 1 }] },
+      { table: 'r', source, columns: [{ name: 'n', type: 'INT', defaultValue: 'nothing such' }] },
+      { table: 'r', source, waitSeconds: 1 },
+      { table: 'r', source, inferOnly: true, dryRun: true },
+      { table: 'r', source, owner: 'nobody' },
+      { table: 'r', source, after: ['none'] },
+    ],
+    UNKNOWN_FIELD: [{ table: 'r', source, mode: 'append' }],
+    INVALID_NAME: [
+      { table: '', source },
+      { table: 'a\u0000b', source },
+      { table: '..', source },
+    ],
+
+    HOST_NOT_ALLOWED: [
+      { table: 'r', source: { url: 'http://10.0.0.1/a.csv' } },
+      { table: 'r', source, notify: { url: 'http://10.0.0.1/a' } },
+    ],
+  };
+  for (const [code, bodies] of Object.entries(refused)) for (const body of bodies) (await post(body)).is(400, code);
+  (await server.post(uri`/databases/${'none'}/load`, { table: 'r', source })).is(404, 'OBJECT_NOT_FOUND');
+  (await post({ table: 'r', source, replicationNum: 3 })).is(503, 'NOT_ENOUGH_BACKENDS');
+});
+
+test('a file that cannot be loaded leaves no table, and its name free', async () => {
+  const late = `id\n${'1\n'.repeat(30_000)}x\n`;
+  const cases: Readonly<Record<string, readonly [string | Uint8Array, object, object]>> = {
+    'f1.csv': [`${csv}3\n`, {}, { code: 'DATA_INVALID', result: { row: 3 } }],
+    'f2.csv': [late, {}, { code: 'DATA_INVALID', result: { row: 30_001, column: 'id', text: 'x' } }],
+    'f3.csv': ['', {}, { code: 'DATA_INVALID' }],
+    'f4.json': [csv, {}, { code: 'DATA_INVALID' }],
+    'f5.csv.gz': [csv, {}, { code: 'DATA_INVALID' }],
+    'f6.csv': [`${csv}1,again,\n`, { primaryKey: ['id'] }, { code: 'CONSTRAINT_VIOLATED' }],
+    'f7.csv': [csv, { primaryKey: ['other'] }, { code: 'INVALID_PARAMETER' }],
+    'f8.csv': [csv, { columns: [{ name: 'a', source: 'other' }] }, { code: 'INVALID_PARAMETER' }],
+    'f9.csv': [csv, { columns: [{ name: 'a', expression: `getenv('X')` }] }, { code: 'SQL_FORBIDDEN_FUNCTION' }],
+    'f10.csv': [`"a\u0001b",c\n1,2\n`, { csv: { header: true } }, { code: 'DATA_INVALID' }],
+    'f11.csv': [csv, { columns: [{ name: 'born', nullable: false }] }, { code: 'DATA_INVALID', result: { row: 2 } }],
+  };
+  const table = fresh();
+  for (const [file, [bytes, more, error]] of Object.entries(cases)) {
+    const reply = await failed({ table, source: { path: put(file, bytes) }, ...more });
+    assert.partialDeepStrictEqual(reply.at('error'), error, `${file}: ${reply.text}`);
+    const { request: _, ...told } = reply.result;
+    assert.doesNotMatch(JSON.stringify(told), /spool|data-|load \//, file);
+    (await server.get(uri`/databases/${'d'}/tables/${table}`)).is(404, 'OBJECT_NOT_FOUND');
+  }
+  assert.deepEqual(await loaded({ table, source: { path: put('f2.csv', late) }, inferFrom: 'all' }), {
+    rowsLoaded: 30_001,
+    rowsRejected: 0,
+    bytes: late.length,
+    dryRun: false,
+    repeated: false,
+    rejectedRows: [],
+    rejectsFileId: null,
+    table,
+  });
+  assert.deepEqual(await columnsOf(table), ['id STRING']);
+});
+
+test('an upload is used up by the load that makes the table; rows that are left out are kept', async () => {
+  const table = fresh();
+  const text = `${csv}x,c,\n`;
+  const upload = (await server.post('/api/v2/uploads', { name: 'people.csv', bytes: text.length })).is(201);
+  const sent = await server.send('PUT', upload.at('link'), { body: text, headers: { 'content-type': undefined } });
+  assert.equal(sent.status, 200, sent.text);
+  const source = { upload: upload.at<string>('uploadId') };
+  const types = { id: 'INT' };
+  (await post({ table, source, types, inferOnly: true })).is(200);
+  await loaded({ table, source, types, errorsMax: 1, dryRun: true });
+  await failed({ table, source, types });
+  const reply = await load({ table, source, types, errorsMax: 1 });
+  assert.partialDeepStrictEqual(reply.at('result'), { rowsLoaded: 2, rowsRejected: 1 });
+  const rejected = await server.send('GET', reply.at('rejectsLink'));
+  assert.partialDeepStrictEqual(JSON.parse(rejected.text), { row: 3, column: 'id', text: 'x,c,' });
+  (await server.get(upload.at('uri'))).is(404, 'OBJECT_NOT_FOUND');
+});
+
+test('nobody sees the table before it is full; the task tells how far it is and who waits is told', async () => {
+  const receiver = await new Receiver().listen();
+  const table = fresh();
+  const label = 'slow';
+  const asked = { table, source: { url: `${address}/slow.csv` }, label, notify: { url: receiver.url } };
+  const first = await post(asked);
+  const task = async () => (await server.get(first.at<string>('uri'))).is(200);
+  const far = (fraction: number) => until(task, (reply) => reply.at<number>('progress') >= fraction);
+  const response = await slowOne();
+  const unseen = async () => {
+    (await server.get(uri`/databases/${'d'}/tables/${table}`)).is(404, 'OBJECT_NOT_FOUND');
+    (await server.query('d', `SELECT * FROM ${table}`)).is(400, 'SQL_INVALID');
+  };
+  for (let i = 0; i < 4; i++) response.write(slowRows[i]);
+  await far(0.19);
+  await unseen();
+  for (let i = 4; i < 8; i++) response.write(slowRows[i]);
+  const then = await far(0.39);
+  assert.equal(then.at('state'), 'running');
+  assert.equal(then.at('progressText'), `fetching: ${8 + 8 * 1003} of ${slowBytes} bytes`);
+  assert.ok(Date.parse(then.at('expectedEndAt')) >= Date.parse(then.at('startedAt')), then.text);
+  await unseen();
+  // The same again is that task; anything else of the name has to wait.
+  assert.equal((await post(asked)).is(202).at('taskId'), first.at('taskId'));
+  (await post({ ...asked, label: 'another' })).is(400, 'CHANGE_IN_PROGRESS');
+  (await server.put(uri`/databases/${'d'}/tables/${table}`, { columns: [{ name: 'a', type: 'INT' }] })).is(
+    400,
+    'CHANGE_IN_PROGRESS',
+  );
+  response.write(slowRows[8]);
+  response.end(slowRows[9]);
+  const ended = await server.ended(first);
+  assert.partialDeepStrictEqual(ended.at('result'), { rowsLoaded: 10, repeated: false });
+  assert.equal(ended.at('progress'), 1);
+  assert.deepEqual(await server.rows('d', `SELECT count(*) FROM ${table}`), [[10]]);
+  await until(
+    async () => receiver.notices,
+    ({ length }) => length > 0,
+  );
+  assert.equal(receiver.notices[0]?.task.taskId, first.at('taskId'));
+  await receiver.close();
+});
+
+test('a load that is cancelled leaves no table, whether it began or not', async () => {
+  const table = fresh();
+  const first = await post({ table, source: { url: `${address}/slow.csv` } });
+  const second = await post({
+    table: `${table}_after`,
+    source: { path: put('g.csv', csv) },
+    after: [first.at('taskId')],
+  });
+  await slowOne();
+  for (const reply of [second, first]) {
+    (await server.post(reply.is(202).at('cancelUri'))).is(200);
+    assert.equal((await server.ended(reply)).at('state'), 'cancelled');
+  }
+  for (const name of [table, `${table}_after`]) {
+    (await server.get(uri`/databases/${'d'}/tables/${name}`)).is(404, 'OBJECT_NOT_FOUND');
+    const again = () => post({ table: name, source: { path: put('g.csv', csv) } });
+    const reply = await until(again, ({ code }) => code !== 'CHANGE_IN_PROGRESS');
+    assert.equal((await server.ended(reply)).at('state'), 'succeeded');
+  }
+});
+
+test('a label is loaded once: its task answers, and where it is gone its result', async () => {
+  const table = fresh();
+  const body = { table, source: { path: put('h.csv', csv) }, label: 'day 1' };
+  const first = await load(body);
+  const again = (await post(body)).is(202);
+  assert.equal(again.at('taskId'), first.at('taskId'));
+  assert.equal(again.at('state'), 'succeeded');
+  // So it is for a load of the table.
+  const table2 = await server.post(uri`/databases/${'d'}/tables/${table}/load`, {
+    source: body.source,
+    label: 'day 1',
+  });
+  assert.partialDeepStrictEqual((await server.ended(table2)).at('result'), { rowsLoaded: 2, repeated: true });
+  (await post({ ...body, label: 'day 2' })).is(400, 'OBJECT_ALREADY_EXISTS');
+  (await server.delete(first.at('uri'))).is(200);
+  const repeated = await load(body);
+  assert.notEqual(repeated.at('taskId'), first.at('taskId'));
+  assert.partialDeepStrictEqual(repeated.at('result'), { rowsLoaded: 2, repeated: true, table });
+  assert.deepEqual(await server.rows('d', `SELECT count(*) FROM ${table}`), [[2]]);
+  (await server.delete(uri`/databases/${'d'}/tables/${table}`)).is(200);
+  assert.partialDeepStrictEqual(await loaded(body), { rowsLoaded: 2, repeated: false });
+  // A table that was there before its load was not made by it.
+  const other = fresh();
+  (await server.put(uri`/databases/${'d'}/tables/${other}`, { columns: [{ name: 'id', type: 'INT' }] })).is(201);
+  const columns = [{ name: 'id' }];
+  await server.ended(
+    await server.post(uri`/databases/${'d'}/tables/${other}/load`, { ...body, table: undefined, columns }),
+  );
+  (await post({ ...body, table: other })).is(400, 'OBJECT_ALREADY_EXISTS');
+});
+
+test('another has the result of a label where they may write the table, and the rights are those of when it runs', async () => {
+  const table = fresh();
+  const body = { table, source: { path: put('i.csv', csv) }, label: 'theirs' };
+  await loaded(body);
+  const place = `/catalogs/default/databases/d`;
+  const use = ['use', '/warehouses/default'] as const;
+  const maker = await newPerson(server, 'maker', [['create', place], use]);
+  const writer = await newPerson(server, 'writer', [['create', place], ['write', place], use]);
+  const path = uri`/databases/${'d'}/load`;
+  (await maker.post(path, body)).is(400, 'OBJECT_ALREADY_EXISTS');
+  const repeated = (await writer.post(path, body)).is(202);
+  const ended = await server.ended(repeated);
+  assert.partialDeepStrictEqual(ended.at('result'), { rowsLoaded: 2, repeated: true });
+
+  const first = (await maker.post(path, { table: fresh(), source: { url: `${address}/slow.csv` } })).is(202);
+  const mine = fresh();
+  const second = await maker.post(path, { table: mine, source: body.source, after: [first.at('taskId')] });
+  const response = await slowOne();
+  const grants = (await server.get(uri`/users/${'maker'}/grants`)).at<{ grantId: string; privilege: string }[]>(
+    'grants',
+  );
+  const create = grants.find(({ privilege }) => privilege === 'create')?.grantId as string;
+  (await server.delete(uri`/users/${'maker'}/grants/${create}`)).is(200);
+  for (const row of slowRows) response.write(row);
+  response.end();
+  await server.ended(first);
+  const refused = await server.ended(second);
+  assert.equal(refused.at('error', 'code'), 'FORBIDDEN', refused.text);
+  (await server.get(uri`/databases/${'d'}/tables/${mine}`)).is(404, 'OBJECT_NOT_FOUND');
+});

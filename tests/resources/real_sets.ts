@@ -1,0 +1,169 @@
+// Sets of data that others made (vega-datasets), as files of every format and compression, and what DuckDB in this process reads of
+// them: how many rows, and of each column a checksum that does not depend on their order. Loaded by database load, they are the same.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { type TestServer, uri } from '../server.ts';
+
+export const setsDirectory = realpathSync(
+  join(fileURLToPath(new URL('../../node_modules/vega-datasets', import.meta.url)), 'data'),
+);
+
+/** Files of JSON that are no list of flat objects, and why. */
+export const leftOut: Readonly<Record<string, string>> = {
+  'annual-precip.json': 'one object: a grid',
+  'earthquakes.json': 'one object: GeoJSON',
+  'londonBoroughs.json': 'one object: TopoJSON',
+  'londonTubeLines.json': 'one object: TopoJSON',
+  'miserables.json': 'one object: a graph',
+  'us-10m.json': 'one object: TopoJSON',
+  'volcano.json': 'one object: a grid',
+  'weekly-weather.json': 'objects in its objects',
+  'world-110m.json': 'one object: TopoJSON',
+};
+export const formatOf = (name: string): Format => extname(name).slice(1) as Format;
+export const largest = 'flights-3m.parquet';
+
+export type Format = 'csv' | 'json' | 'ndjson' | 'parquet';
+export const formats: readonly Format[] = ['csv', 'json', 'ndjson', 'parquet'];
+export type Packing = 'none' | 'gzip' | 'zstd';
+export const packings: readonly Packing[] = ['none', 'gzip', 'zstd'];
+
+const endings = { none: '', gzip: '.gz', zstd: '.zst' };
+/** What stands for null in CSV that we write, so that an empty text stays one. */
+const nullText = '\\N';
+
+export const isFlat = (text: string): boolean => {
+  const value = JSON.parse(text) as unknown;
+  const isObject = (one: unknown): one is object => typeof one === 'object' && one !== null && !Array.isArray(one);
+  const isPlain = (one: unknown) =>
+    isObject(one) && Object.values(one).every((v) => typeof v !== 'object' || v === null);
+  return Array.isArray(value) && value.every(isPlain);
+};
+
+/** The names of the files that are loaded, the largest last. */
+export function setNames(): string[] {
+  const names = readdirSync(setsDirectory).sort();
+  const json = names.filter((name) => name.endsWith('.json'));
+  const flat = json.filter((name) => isFlat(readFileSync(join(setsDirectory, name), 'utf8')));
+  assert.deepEqual(
+    json.filter((name) => !flat.includes(name)),
+    Object.keys(leftOut),
+  );
+  return [...names.filter((name) => name.endsWith('.csv')), ...flat, largest];
+}
+
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
+const readers = { csv: 'read_csv', json: 'read_json', ndjson: 'read_json', parquet: 'read_parquet' };
+
+const sumsText = (columns: readonly string[], from: string) =>
+  `SELECT count(*)::VARCHAR, ${columns.map((name) => `sum(hash(${quoted(name)}::VARCHAR))::VARCHAR`).join(', ')} FROM ${from}`;
+
+export interface Sums {
+  readonly columns: readonly string[];
+  /** The number of rows, then the checksums. */
+  readonly sums: readonly unknown[];
+}
+
+/** Sets on one side, a server on the other. `directory`: one that the server loads from, besides that of the sets. */
+export class RealSets {
+  readonly #connection: DuckDBConnection;
+  readonly #server: TestServer;
+  readonly #directory: string;
+  readonly #close: () => void;
+
+  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, server: TestServer, directory: string) {
+    this.#connection = connection;
+    this.#server = server;
+    this.#directory = directory;
+    this.#close = () => {
+      connection.closeSync();
+      instance.closeSync();
+    };
+  }
+
+  static async open(server: TestServer, directory: string): Promise<RealSets> {
+    const instance = await DuckDBInstance.create(':memory:', { threads: '2' });
+    (await server.put(uri`/databases/${'real'}`)).is(201);
+    return new RealSets(instance, await instance.connect(), server, directory);
+  }
+
+  close(): void {
+    this.#close();
+  }
+
+  /** A set as it is: what DuckDB in this process reads of the file, left in a table of it, and what the server has of it then. */
+  async original(name: string): Promise<{ readonly expected: Sums; readonly got: Sums }> {
+    const path = join(setsDirectory, name);
+    const reader = readers[formatOf(name)];
+    await this.#connection.run(`CREATE TABLE ${quoted(name)} AS FROM ${reader}('${path.replaceAll("'", "''")}')`);
+    await this.#load(name, { source: { path } });
+    return { expected: await this.#here(name), got: await this.#there(name) };
+  }
+
+  /** The same in another format, into a table of the same columns and types. */
+  async variant(
+    name: string,
+    format: Format,
+    packing: Packing,
+  ): Promise<{ readonly expected: Sums; readonly got: Sums }> {
+    const path = await this.#write(name, format, packing);
+    const table = `${name} ${format} ${packing}`;
+    try {
+      const columns = await this.#columns(name);
+      const csv = format === 'csv' ? { csv: { nullText } } : {};
+      await this.#load(table, {
+        source: { path },
+        columns: columns.map(({ name: column, type }) => ({ name: column, type })),
+        ...csv,
+      });
+      return { expected: await this.#here(name), got: await this.#there(table) };
+    } finally {
+      rmSync(path, { force: true });
+    }
+  }
+
+  async #load(table: string, body: object): Promise<void> {
+    const reply = await this.#server.ended(await this.#server.post(uri`/databases/${'real'}/load`, { table, ...body }));
+    assert.equal(reply.at('state'), 'succeeded', `${table}: ${JSON.stringify(reply.at('error'))}`);
+  }
+
+  async #columns(table: string): Promise<readonly { readonly name: string; readonly type: string }[]> {
+    return (await this.#server.get(uri`/databases/${'real'}/tables/${table}`)).is(200).at('columns');
+  }
+
+  async #here(name: string): Promise<Sums> {
+    const described = await this.#connection.runAndReadAll(`DESCRIBE ${quoted(name)}`);
+    const columns = described.getRows().map(([column]) => String(column));
+    const sums = await this.#connection.runAndReadAll(sumsText(columns, quoted(name)));
+    return { columns, sums: sums.getRows()[0] as unknown[] };
+  }
+
+  async #there(table: string): Promise<Sums> {
+    const columns = (await this.#columns(table)).map(({ name }) => name);
+    const [sums] = await this.#server.rows('real', sumsText(columns, quoted(table)));
+    return { columns, sums: sums as unknown[] };
+  }
+
+  async #write(name: string, format: Format, packing: Packing): Promise<string> {
+    const path = join(this.#directory, `${basename(name)}.${format}`);
+    const options = {
+      csv: `FORMAT csv, HEADER, NULLSTR '${nullText}'`,
+      json: 'FORMAT json, ARRAY true',
+      ndjson: 'FORMAT json',
+      parquet: `FORMAT parquet, COMPRESSION ${packing === 'none' ? 'uncompressed' : packing}`,
+    };
+    await this.#connection.run(`COPY ${quoted(name)} TO '${path.replaceAll("'", "''")}' (${options[format]})`);
+    if (format === 'parquet' || packing === 'none') return path;
+    const bytes = readFileSync(path);
+    writeFileSync(
+      path + endings[packing],
+      packing === 'gzip' ? gzipSync(bytes, { level: 1 }) : zstdCompressSync(bytes),
+    );
+    rmSync(path);
+    return path + endings[packing];
+  }
+}

@@ -1,0 +1,43 @@
+// Real sets of data through every format and compression, the largest too, as far as the time goes.
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import type { Random } from '../faults/random.ts';
+import { formats, packings, RealSets, type Sums, setNames, setsDirectory } from '../resources/real_sets.ts';
+import { start } from '../server.ts';
+
+export interface RealSetsReport {
+  readonly sets: number;
+  readonly loads: number;
+  readonly rows: number;
+}
+
+/** The sets in an order of chance, each whole before the next. What differs is put into `problems`. */
+export async function loadRealSets(random: Random, deadline: number, problems: string[]): Promise<RealSetsReport> {
+  const directory = realpathSync(mkdtempSync(join(tmpdir(), 'real ')));
+  const server = await start({ loadDirectories: `${directory}:${setsDirectory}` });
+  const real = await RealSets.open(server, directory);
+  const names = setNames();
+  let [sets, loads, rows] = [0, 0, 0];
+  const note = (what: string, { expected, got }: { readonly expected: Sums; readonly got: Sums }) => {
+    loads++;
+    rows += Number(got.sums[0]);
+    if (!isDeepStrictEqual(got, expected))
+      problems.push(`${what}: ${JSON.stringify(got)} instead of ${JSON.stringify(expected)}`);
+  };
+  try {
+    while (names.length > 0 && Date.now() < deadline) {
+      const [name] = names.splice(random.below(names.length), 1) as [string];
+      note(name, await real.original(name));
+      for (const format of formats)
+        for (const packing of packings) note(`${name} ${format} ${packing}`, await real.variant(name, format, packing));
+      sets++;
+    }
+  } finally {
+    real.close();
+    await server.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+  return { sets, loads, rows };
+}
