@@ -75,6 +75,7 @@ export async function dump(connection: DuckDBConnection, catalogName: string): P
     `SELECT schema_name, table_name, expressions FROM duckdb_indexes() WHERE ${mine} ORDER BY ALL`,
   );
   const schemas = await read(`SELECT schema_name FROM duckdb_schemas() WHERE ${mine} ORDER BY ALL`);
+  const views = await read(`SELECT sql FROM duckdb_views() WHERE ${mine} AND NOT internal ORDER BY ALL`);
   const data: Record<string, unknown> = {};
   for (const [schema, table] of await read(
     `SELECT schema_name, table_name FROM duckdb_tables() WHERE ${mine} ORDER BY ALL`,
@@ -82,7 +83,7 @@ export async function dump(connection: DuckDBConnection, catalogName: string): P
     const from = [catalogName, String(schema), String(table)].map(quoteIdentifier).join('.');
     data[from] = await read(`SELECT t::VARCHAR FROM ${from} t ORDER BY ALL`);
   }
-  return { schemas, columns, constraints, indexes, data };
+  return { schemas, columns, constraints, indexes, views, data };
 }
 
 /** What a process that was killed now would find. */

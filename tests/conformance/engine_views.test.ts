@@ -1,0 +1,159 @@
+// Views on DuckDB itself: each change atomic and idempotent, what a change under views makes of them, what an analysis tells of them.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { qualifiedTable } from '../../src/engines/duckdb/identifiers.ts';
+import { StaleAnalysis, type ViewRef } from '../../src/engines/engine.ts';
+import { column, definition, failureOf, hostile, once, type World, world } from './changes_world.ts';
+import { openWarehouse, type TestWarehouse } from './engine_process.ts';
+
+const plain = definition([column('id', 'BIGINT'), column('n', 'INT')]);
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
+
+async function withTable(): Promise<World> {
+  const w = await world();
+  await w.apply({ kind: 'createTable', table: w.table, definition: plain });
+  await w.rows(`INSERT INTO ${qualifiedTable(w.table)} VALUES (1, 10), (2, 20)`);
+  return w;
+}
+
+const viewIn = (w: World, view: string): ViewRef => ({ ...w.database, view });
+const read = (w: World, view: string) => w.rows(`FROM ${qualifiedTable({ ...w.database, table: view })} ORDER BY ALL`);
+
+test('a view: made, made anew, renamed, dropped', async () => {
+  const w = await withTable();
+  const view = viewIn(w, `v ${hostile}`);
+  const sql = `SELECT n FROM ${quoted(w.table.table)} -- to the end`;
+  await once(w, { kind: 'createView', view, sql });
+  assert.deepEqual(await read(w, view.view), [[10], [20]]);
+  await once(w, { kind: 'replaceView', view, sql: `${sql}\n WHERE id = 1` });
+  assert.deepEqual(await read(w, view.view), [[10]]);
+  await once(w, { kind: 'renameView', view, newName: 'w', sql });
+  await assert.rejects(read(w, view.view), /does not exist/);
+  assert.deepEqual(await read(w, 'w'), [[10], [20]]);
+  await once(w, { kind: 'renameView', view: viewIn(w, 'w'), newName: 'W', sql });
+  const names = 'SELECT view_name FROM duckdb_views() WHERE NOT internal';
+  assert.deepEqual(await w.rows(names), [['W']]);
+  await once(w, { kind: 'dropView', view: viewIn(w, 'W') });
+  assert.deepEqual(await w.rows(names), []);
+  for (const bad of ['SELECT nope FROM t', 'FROM nope', 'SELECT 1; SELECT 2', 'DROP TABLE t', 'SELECT $1'])
+    assert.match((await failureOf(w.apply({ kind: 'createView', view, sql: bad }))).message, /./, bad);
+  assert.deepEqual(await w.rows(names), []);
+});
+
+test('what would break a view is not done; else its columns are told', async () => {
+  const w = await withTable();
+  const id = randomUUID();
+  const view = viewIn(w, 'v');
+  await w.apply({ kind: 'createView', view, sql: `SELECT * FROM ${quoted(w.table.table)} WHERE n > 0` });
+  const views = [
+    { id, view },
+    { id: randomUUID(), view: viewIn(w, 'dropped meanwhile') },
+  ];
+  const alter = (...columns: ReturnType<typeof column>[]) =>
+    ({ kind: 'alterTable', table: w.table, from: plain, to: definition(columns), renamedColumns: {}, views }) as const;
+  const broken = await failureOf(w.apply(alter(column('id', 'BIGINT'))));
+  assert.equal(broken.code, 'IN_USE');
+  assert.deepEqual(broken.result, { broken: [id] });
+  assert.deepEqual(await read(w, 'v'), [
+    ['1', 10],
+    ['2', 20],
+  ]);
+  const change = alter(column('id', 'BIGINT'), column('n', 'BIGINT'), column('more', 'STRING'));
+  const columns = [
+    { name: 'id', type: 'BIGINT' },
+    { name: 'n', type: 'BIGINT' },
+    { name: 'more', type: 'STRING' },
+  ];
+  // The second time nothing is done, and the same is told.
+  const step = randomUUID();
+  for (let i = 0; i < 2; i++) assert.deepEqual(await w.apply(change, step), { views: [{ id, columns }] });
+  const over = await failureOf(w.apply({ kind: 'replaceView', view, sql: 'FROM v' }));
+  assert.equal(over.code, 'SQL_INVALID', 'a view under itself is not to be had');
+});
+
+test('views come back with their database as far as they are valid, in whatever order', async () => {
+  const w = await withTable();
+  const { database } = w;
+  const other = { ...w.table, table: 'other' };
+  await w.apply({ kind: 'createTable', table: other, definition: plain });
+  const id = randomUUID();
+  const sqls = { a: 'FROM b', b: 'FROM c', c: `FROM ${quoted(w.table.table)}`, lost: 'FROM gone' };
+  const views = Object.entries(sqls).map(([name, sql]) => ({ id: name, database: database.database, name, sql }));
+  await once(w, { kind: 'hideDatabase', database, tables: [{ id, name: w.table.table }] });
+  assert.deepEqual(await w.rows('SELECT view_name FROM duckdb_views() WHERE NOT internal'), []);
+  const tables = [{ id, name: w.table.table, definition: plain }];
+  const change = { kind: 'restoreDatabase', database, from: database.database, tables, views } as const;
+  for (let i = 0; i < 2; i++) {
+    const applied = (await w.apply(change)) as { views: { id: string; sources?: { name: { table: string } }[] }[] };
+    const made = applied.views.map((one) => [one.id, one.sources?.map(({ name }) => name.table)]);
+    assert.deepEqual(made, [
+      ['c', [w.table.table]],
+      ['b', ['c']],
+      ['a', ['b']],
+      ['lost', undefined],
+    ]);
+  }
+  assert.deepEqual(await read(w, 'a'), [
+    ['1', 10],
+    ['2', 20],
+  ]);
+});
+
+let running: TestWarehouse;
+before(async () => {
+  running = await openWarehouse();
+});
+after(() => running.close());
+
+test('an analysis tells of every view and of every table under them, also after a restart', async () => {
+  const { engine, apply, statement, catalog } = running;
+  await running.createTable('t', { id: 'INT' });
+  await running.createTable('u', { id: 'INT' });
+  const make = (view: string, sql: string) =>
+    apply({ kind: 'createView', view: { catalog, database: 'd', view }, sql });
+  await make('folded', 'SELECT id FROM u WHERE false');
+  await make('v', 'WITH u AS (SELECT 1 AS id) SELECT t.id FROM t, u, folded');
+  await make('constant', 'SELECT 1 AS one');
+  const tablesOf = (names: readonly { readonly table: string }[]) => names.map(({ table }) => table).sort();
+  const told = async (sql: string) => {
+    const { reads, writes, views } = await engine.analyze(statement(sql));
+    return [tablesOf(views), tablesOf(reads), tablesOf(writes)];
+  };
+  const check = async () => {
+    assert.deepEqual(await told('SELECT * FROM lake.d.V'), [['folded', 'v'], ['t', 'u'], []]);
+    assert.deepEqual(await told('SELECT * FROM d.folded'), [['folded'], ['u'], []]);
+    assert.deepEqual(await told('SELECT 1 WHERE 2 IN (FROM constant)'), [['constant'], [], []]);
+    assert.deepEqual(await told('INSERT INTO t SELECT one FROM constant'), [['constant'], [], ['t']]);
+    assert.deepEqual(await told("WITH v AS (SELECT 'constant') FROM v"), [[], [], []]);
+    assert.deepEqual(await told('SELECT id FROM t'), [[], ['t'], []]);
+  };
+  await check();
+  await engine.stop();
+  await engine.start();
+  await check();
+});
+
+test('an analysis is stale once a view of it changed, and is not where another did', async () => {
+  const { engine, apply, statement, catalog, run } = running;
+  await running.createTable('s', { id: 'INT' });
+  const ref = (view: string) => ({ catalog, database: 'd', view });
+  await apply({ kind: 'createView', view: ref('s1'), sql: 'SELECT id FROM s' });
+  await apply({ kind: 'createView', view: ref('s2'), sql: 'SELECT id FROM s1' });
+  await apply({ kind: 'createView', view: ref('s3'), sql: 'SELECT 1 AS a' });
+  const one = statement('SELECT count(*) FROM s2');
+  const signal = AbortSignal.timeout(30_000);
+  const options = { numbers: 'number', timeoutMs: 30_000, signal, pageBytesMax: 1e6 } as const;
+  const execute = (analysis: Awaited<ReturnType<typeof engine.analyze>>) =>
+    engine.execute(one, { ...options, analysis, resultPath: `${running.root}/spool/stale` });
+  let analysis = await engine.analyze(one);
+  await apply({ kind: 'replaceView', view: ref('s3'), sql: 'SELECT 2 AS a' });
+  await execute(analysis);
+  await apply({ kind: 'replaceView', view: ref('s1'), sql: 'SELECT 7 AS id' });
+  await assert.rejects(execute(analysis), StaleAnalysis);
+  analysis = await engine.analyze(one);
+  assert.deepEqual(analysis.reads, []);
+  await apply({ kind: 'dropView', view: ref('s2') });
+  await assert.rejects(execute(analysis), StaleAnalysis);
+  await assert.rejects(run('SELECT * FROM s2'), /does not exist/);
+});
