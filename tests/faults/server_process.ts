@@ -84,6 +84,8 @@ export class ServerProcess implements ClockedWorld {
   /** Which step is to be a process's last. */
   async arm(victim: 'server' | 'engine', fault: Fault, delayMs = 0): Promise<void> {
     rmSync(this.#struckFile, { force: true });
+    // What was struck before is no news of this one.
+    this.#outside.arm({ point: 'asked', n: Number.POSITIVE_INFINITY, lasting: false });
     if (fault.point === 'asked' || fault.point === 'answered') {
       const kill = () => void (victim === 'server' ? this.#child?.kill('SIGKILL') : this.killEngine());
       this.#killNow = () => void (delayMs > 0 ? setTimeout(kill, delayMs) : kill());
@@ -102,8 +104,8 @@ export class ServerProcess implements ClockedWorld {
 
   /** What was struck; undefined where the server still runs and nothing was. */
   async disarm(): Promise<string | undefined> {
-    const outside = this.#outside.disarm();
-    return outside ?? ((await this.#order({ kind: 'disarm' })) as string | undefined);
+    const inside = (await this.#order({ kind: 'disarm' })) as string | undefined;
+    return this.#outside.disarm() ?? inside;
   }
 
   async setClock(ms: number): Promise<void> {
