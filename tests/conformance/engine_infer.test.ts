@@ -119,6 +119,14 @@ test('the rows that are shown fit, are exact, and are not many characters', asyn
     [1, 2],
     [5, 6],
   ]);
+  const columns = [
+    { name: 'a', type: parseType('INT') },
+    { name: 'b', expression: 'a::INT + 1' },
+  ];
+  assert.deepEqual(told(await infer('csv', 'a\n1\nx\n', { columns })).rows, [
+    [1, 2],
+    [null, null],
+  ]);
   const long = `a\n${`${'x'.repeat(200_000)}\n`.repeat(3)}`;
   assert.equal((await infer('csv', long, { csv: { header: true } })).rows.length, 1);
 });

@@ -265,6 +265,31 @@ test('rows that do not fit are left out, counted and kept, as many as may be', a
   assert.equal(existsSync(join(world.spool, 'no')), false);
 });
 
+test('rows of which an expression fails are left out too, though it stands in several columns', async () => {
+  const key = { primaryKey: ['id'] };
+  const definition = await world.table('computed', { id: 'BIGINT', next: 'BIGINT', name: 'VARCHAR(5)' }, key);
+  const columns = [
+    { name: 'id' },
+    { name: 'next', expression: 'id::BIGINT + 1' },
+    { name: 'name', expression: 'id || id' },
+  ];
+  const lines = ['1', 'x', '22', '333'];
+  const texts = {
+    csv: `id\n${lines.join('\n')}\n`,
+    ndjson: `${lines.map((id) => JSON.stringify({ id })).join('\n')}\n`,
+  };
+  for (const [format, text] of Object.entries(texts)) {
+    const rejectsPath = join(world.spool, `${format}.computed`);
+    const more = { columns, mode: 'replace', errorsMax: 2, rejectsPath } as const;
+    const done = await load('computed', definition, format as DataFormat, text, more);
+    assert.deepEqual(done, { rowsLoaded: 2, rowsRejected: 2, repeated: false }, format);
+    assert.deepEqual(await rowsOf('computed'), [
+      [1, 2, '11'],
+      [22, 23, '2222'],
+    ]);
+  }
+});
+
 test('a load that is cancelled ends soon and leaves nothing', async () => {
   const definition = await world.table('cancelled', { id: 'BIGINT', name: 'STRING' });
   const text = `id,name\n${Array.from({ length: 400_000 }, (_, i) => `${i},${'y'.repeat(40)}`).join('\n')}\n`;

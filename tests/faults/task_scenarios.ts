@@ -5,6 +5,7 @@ import { type Answer, type Api, noAnswer, pathOf } from './api.ts';
 import { type TableState, uriOfPath, type World } from './expectation.ts';
 import { notes } from './loading.ts';
 import {
+  absent,
   databaseOf,
   makeTable,
   must,
@@ -116,6 +117,52 @@ const ofLoads: Scenario[] = [
     body: async () => ({ source: { s3: { ...(await surroundings()).place, key: sourceKey } }, columns }),
     after: plainWith(5),
     more: { reaches: true },
+  }),
+];
+
+const madeColumns = [
+  { name: 'id', type: 'BIGINT' },
+  { name: 'n', expression: 'try_cast(id AS INT)', type: 'INT' },
+  { name: 'v', source: 'note' },
+];
+
+/** A table of two rows that is made from a file. */
+function makeOf(
+  what: string,
+  body: (id: string) => object | Promise<object>,
+  { prepare, ...more }: Partial<Scenario> = {},
+): Scenario {
+  return {
+    name: `make a table from ${what}`,
+    prepare: async (api, id) => {
+      await must(api.put(uriOfPath(databaseOf(id)), {}));
+      await prepare?.(api, id);
+    },
+    request: async (id) => ({
+      method: 'POST',
+      path: `${uriOfPath(databaseOf(id))}/load`,
+      body: { table: tableOf(id).at(-1), columns: madeColumns, ...(await body(id)) },
+    }),
+    before: (id) => absent(tableOf(id)),
+    after: (id) => there(tableOf(id), plainWith(2)),
+    again: 'OBJECT_ALREADY_EXISTS',
+    isTask: true,
+    ...more,
+  };
+}
+
+const ofNewTables: Scenario[] = [
+  makeOf(
+    'an upload, a row left out',
+    (id) => ({ source: { upload: uploadId(id) }, errorsMax: 1, primaryKey: ['id'] }),
+    {
+      prepare: (api, id) => upload(api, id, `${sourceText}x,third\n`, true),
+      again: 'INVALID_PARAMETER',
+      look: lookAtUsed,
+    },
+  ),
+  makeOf('an object', async () => ({ source: { s3: { ...(await surroundings()).place, key: sourceKey } } }), {
+    reaches: true,
   }),
 ];
 
@@ -285,4 +332,10 @@ export const ofSchedules: Scenario[] = [
   },
 ];
 
-export const taskScenarios: readonly Scenario[] = [...ofLoads, ...ofExports, ...ofStatements, ...ofUploads];
+export const taskScenarios: readonly Scenario[] = [
+  ...ofLoads,
+  ...ofNewTables,
+  ...ofExports,
+  ...ofStatements,
+  ...ofUploads,
+];

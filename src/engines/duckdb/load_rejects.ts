@@ -56,7 +56,7 @@ export async function staged(
     const source = sourceOf(file, reading, names);
     const table = `temp.${quoteIdentifier(names.table)}`;
     await connection.run(
-      `CREATE TEMP TABLE ${quoteIdentifier(names.table)} AS SELECT *, ${whichExpression(source)} AS "which ${id}" FROM ` +
+      `CREATE TEMP TABLE ${quoteIdentifier(names.table)} AS SELECT *, ${whichExpression(source, `"row ${id}"`)} AS "which ${id}" FROM ` +
         `(SELECT row_number() OVER () AS "row ${id}", ${source.record} AS "record ${id}", * FROM ${source.from})`,
     );
     const scanned = file.format === 'csv' ? await scanRejects(connection, names.rejects, file, rowsMax) : [];
@@ -109,8 +109,11 @@ function sourceOf(file: KnownFile, reading: Reading, names: { rejects: string; s
   return { from: `(SELECT json, ${typed.join(', ')} FROM ${jsonRecordsText(file)})`, record: 'json', broken, columns };
 }
 
-/** 0: it fits; 1: broken as a whole; 3n+2, +3, +4: the nth column has no value of its type, is null, is too long. */
-function whichExpression({ broken, columns }: Source): string {
+/**
+ * 0: it fits; 1: broken as a whole; 3n+2, +3, +4: the nth column has no value of its type, is null, is too long. The optimizer works
+ * out once, and outside of TRY, what stands in several TRYs, but for those behind a first condition that it cannot foresee: `row`.
+ */
+function whichExpression({ broken, columns }: Source, row: string): string {
   const cases = columns.flatMap(({ loaded: { column }, value }, i) => {
     const length = lengthOf(column);
     return [
@@ -120,7 +123,7 @@ function whichExpression({ broken, columns }: Source): string {
       ...(length === undefined ? [] : [`WHEN length(TRY(${value})) > ${length} THEN ${3 * i + 4}`]),
     ];
   });
-  return `CASE ${broken === undefined ? '' : `WHEN ${broken} THEN 1`} ${cases.join(' ')} ELSE 0 END`;
+  return `CASE WHEN ${row} IS NULL THEN 1 ${broken === undefined ? '' : `WHEN ${broken} THEN 1`} ${cases.join(' ')} ELSE 0 END`;
 }
 
 function reasonOf(which: number, { columns }: Source): Pick<RejectedRow, 'column' | 'reason'> {
