@@ -56,6 +56,7 @@ import { apiInfo, categoriesWith } from './resources/index.ts';
 import { maintenanceOf } from './resources/maintenance.ts';
 import { newTableDefinitions } from './resources/new_table_definition.ts';
 import { backupKinds, type OpenedBackups, openBackups } from './resources/open_backups.ts';
+import { openSchedules } from './resources/scheduled_calls.ts';
 import { helpText, readSettings, release, type Settings, SettingsError, warehouseDefaults } from './settings.ts';
 import type { Category } from './standard/endpoint.ts';
 import { openApi } from './standard/openapi.ts';
@@ -63,7 +64,6 @@ import { StoreTooNew } from './store/migrations.ts';
 import { StoreInUse } from './store/sqlite.ts';
 import { openStore, storeFileName } from './store/store.ts';
 import { Notices } from './tasks/notices.ts';
-import { Schedules } from './tasks/schedules.ts';
 import { Tasks } from './tasks/tasks.ts';
 
 export type { RunningServer } from './cli/serve.ts';
@@ -273,7 +273,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     records: new RecordCache(catalog, settings.recordCacheBytesMax),
     tasks,
     notices: ground.notices,
-    schedules: new Schedules({ store, tasks, directory, trail, observe, clock: hooks.scheduleClock }),
+    ...openSchedules({ ...ground, tasks, directory, trail }, categoriesWith(settings), () => services),
     warehouses,
     queries,
     submitter,

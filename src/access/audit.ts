@@ -21,6 +21,13 @@ export interface AuditFacts {
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** A request of the service's own that is noted elsewhere than among the keys of callers, in the same transaction as its change. */
+export interface BoundGuard extends Guard {
+  readonly also: (tx: Transaction<Schema>, objectId: string | undefined) => Promise<void>;
+}
+
+const isBound = (guard: Guard): guard is BoundGuard => 'also' in guard;
+
 /** What writes changes is handed this much of the trail. */
 export interface Trail {
   append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void>;
@@ -105,6 +112,7 @@ export class AuditTrail implements Trail {
   /** That the change of a keyed request was made is noted with the change. */
   async mark(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void> {
     if (!guard) return;
+    if (isBound(guard)) return guard.also(tx, objectId);
     await tx
       .updateTable('idempotency_keys')
       .set({ state: 'done', object_id: objectId ?? null })

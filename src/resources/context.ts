@@ -35,6 +35,7 @@ import { JsonText, ReadyRecord, type RecordBody } from '../standard/envelope.ts'
 import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import type { Notices } from '../tasks/notices.ts';
+import type { CheckCall } from '../tasks/schedule.ts';
 import type { Schedules } from '../tasks/schedules.ts';
 import type { TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
@@ -57,6 +58,7 @@ export interface Services extends OpenedAccess {
   readonly records: RecordCache;
   readonly tasks: Tasks;
   readonly schedules: Schedules;
+  readonly checkCall: CheckCall;
   readonly notices: Notices;
   readonly warehouses: Warehouses;
   readonly queries: Queries;

@@ -70,14 +70,15 @@ const S3 = Type.Object(
         description: 'The bucket is a part of the path, as most servers want it; `false`: of the host.',
       }),
     ),
-    accessKeyId: Type.String({ minLength: 1, maxLength: 256, pattern: printable }),
+    accessKeyId: Type.String({ minLength: 1, maxLength: 256, pattern: printable, writeOnly: true }),
     secretAccessKey: Type.String({
       minLength: 1,
       maxLength: 1024,
       pattern: printable,
+      writeOnly: true,
       description: 'Kept encrypted until the task has ended; never shown.',
     }),
-    sessionToken: Type.Optional(Type.String({ minLength: 1, maxLength: 8192, pattern: printable })),
+    sessionToken: Type.Optional(Type.String({ minLength: 1, maxLength: 8192, pattern: printable, writeOnly: true })),
   },
   { additionalProperties: false },
 );

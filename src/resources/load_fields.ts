@@ -13,7 +13,8 @@ const sign = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 1, pattern: '^[^\\u0000\\n\\r]*$', description }));
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 256, pattern: noNul, description }));
 
-const credential = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 4096, description }));
+const credential = (description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: 4096, writeOnly: true, description }));
 
 const S3 = Type.Object(
   {

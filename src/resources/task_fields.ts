@@ -31,12 +31,14 @@ export const taskFields = {
         url: Type.String({
           minLength: 1,
           maxLength: 2048,
+          writeOnly: true,
           description: 'http or https, of a host that the setting `webhookHosts` allows. Not shown again.',
         }),
         secret: Type.Optional(
           Type.String({
             minLength: secretCharactersMin,
             maxLength: 256,
+            writeOnly: true,
             description: 'What the notice is signed with. Kept encrypted until it was sent, never shown.',
           }),
         ),
@@ -114,7 +116,8 @@ async function mayRead(taskId: string, { tasks, access, call }: Context): Promis
   return task !== undefined && (mayReadAll || decisions.isOwn(call.principal, task.principal));
 }
 
-function checkNotify(notify: Notify, context: Context, within: string): void {
+/** Throws as `taskOptions`. */
+export function checkNotify(notify: Notify, context: Context, within = ''): void {
   try {
     context.notices.check(notify);
   } catch (error) {

@@ -174,6 +174,20 @@ export class Tasks {
     return taskRecord(row);
   }
 
+  /** One that failed before it could begin. Part of a transaction, after whose commit `committed` is to be called. */
+  async recordFailed(
+    request: TaskRequest,
+    error: TaskError,
+    tx: Transaction<Schema>,
+  ): Promise<{ readonly taskId: string; readonly committed: () => void }> {
+    const now = this.#clock();
+    const row = await this.#told(tx, request, await insertRow(tx, request, now, ending('failed', now, { error })));
+    const { task_id: taskId } = row;
+    if (row.notify !== null)
+      await tx.updateTable('tasks').set({ notify_at: now }).where('task_id', '=', taskId).execute();
+    return { taskId, committed: () => this.#ended(row, false) };
+  }
+
   async get(taskId: string): Promise<TaskRecord | undefined> {
     const row = await readTask(this.#store.db, taskId);
     return row && this.#runner.live(row);

@@ -1,0 +1,87 @@
+// A real server whose schedules go by a clock of the test, with a table that notes what ran.
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startServer } from '../../src/main.ts';
+import type { Services } from '../../src/resources/context.ts';
+import { readSettings } from '../../src/settings.ts';
+import type { Reply } from '../server.ts';
+import { TestServer, uri } from '../server.ts';
+
+export const minute = 60_000;
+export const hour = 60 * minute;
+export const day = 24 * hour;
+
+export const noting = (who: string) => ({ sql: `INSERT INTO ran VALUES ('${who}')`, database: 'shop' });
+export const path = (name: string) => uri`/schedules/${name}`;
+
+export class ScheduleWorld {
+  /** The clock of the schedules; all else goes by that of the machine. */
+  now: number;
+  /** Called before each statement of the store; may throw. */
+  struck: (() => void) | undefined;
+  server!: TestServer;
+  services!: Services;
+  dataDir = '';
+  readonly #flags: readonly string[];
+
+  constructor(now: string, flags: readonly string[] = []) {
+    this.now = Date.parse(now);
+    this.#flags = flags;
+  }
+
+  async open(): Promise<void> {
+    this.dataDir = await mkdtemp(join(tmpdir(), 'tabularium-schedules-'));
+    await this.startAgain();
+    (await this.server.put('/api/v2/databases/shop')).is(201);
+    (await this.server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE ran (who STRING)' })).is(201);
+  }
+
+  async startAgain(): Promise<void> {
+    const flags = ['--data-dir', this.dataDir, '--port', '0', '--log-level', 'fatal', '--warehouse-threads', '2'];
+    const running = await startServer(readSettings([...flags, ...this.#flags], {}), {
+      assembled: (all) => {
+        this.services = all;
+      },
+      scheduleClock: () => this.now,
+      injectStore: () => this.struck?.(),
+      taskRetryPauseMs: 10,
+    });
+    this.server = new TestServer(running, () => running.close());
+  }
+
+  async close(): Promise<void> {
+    await this.server.close();
+    await rm(this.dataDir, { recursive: true, force: true });
+  }
+
+  async make(name: string, more: object = {}): Promise<Reply> {
+    const body = { name, ...('request' in more ? {} : { query: noting(name) }), cron: '0 * * * *', ...more };
+    return (await this.server.post('/api/v2/schedules', body)).is(201);
+  }
+
+  /** The clock says so; what is due is made, and runs to its end. */
+  async at(time: number | string): Promise<void> {
+    this.now = typeof time === 'string' ? Date.parse(time) : time;
+    const { schedules, tasks } = this.services;
+    await schedules.look();
+    for (const { taskId, endedAt } of await tasks.list({ limit: 1000 }))
+      if (endedAt === null) {
+        const ended = await tasks.wait(taskId, 10_000);
+        assert(ended?.endedAt, `a task does not end: ${JSON.stringify(ended)}`);
+      }
+  }
+
+  async ran(who: string): Promise<number> {
+    const rows = await this.server.rows('shop', 'SELECT count(*) FROM ran WHERE who = $1', [who]);
+    return Number(rows[0]?.[0]);
+  }
+
+  show = async (name: string) => (await this.server.get(path(name))).is(200);
+
+  /** The record of the last run's task. */
+  async last(name: string): Promise<Reply> {
+    return (await this.server.get((await this.show(name)).at('lastTask'))).is(200);
+  }
+}
