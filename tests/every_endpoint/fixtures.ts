@@ -309,7 +309,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       (await server.put(uri`/schedules/${schedule}`, scheduled())).is(201);
       return { schedule };
     },
-    bodies: { create: scheduled, update: () => ({ ...described(), priority: 'low' }) },
+    bodies: { create: scheduled, update: () => ({ ...described(), priority: 'low' }), rename: renamed },
   },
   uploads: {
     make: async (server) => ({ uploadId: (await server.post('/api/v2/uploads')).is(201).at('uploadId') }),

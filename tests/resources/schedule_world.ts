@@ -25,6 +25,8 @@ export class ScheduleWorld {
   services!: Services;
   dataDir = '';
   readonly #flags: readonly string[];
+  /** Tasks up to this one have ended. */
+  #ended: string | undefined;
 
   constructor(now: string, flags: readonly string[] = []) {
     this.now = Date.parse(now);
@@ -57,7 +59,8 @@ export class ScheduleWorld {
   }
 
   async make(name: string, more: object = {}): Promise<Reply> {
-    const body = { name, ...('request' in more ? {} : { query: noting(name) }), cron: '0 * * * *', ...more };
+    const body: Record<string, unknown> = { name, query: noting(name), cron: '0 * * * *', ...more };
+    if ('request' in more) delete body.query;
     return (await this.server.post('/api/v2/schedules', body)).is(201);
   }
 
@@ -66,11 +69,14 @@ export class ScheduleWorld {
     this.now = typeof time === 'string' ? Date.parse(time) : time;
     const { schedules, tasks } = this.services;
     await schedules.look();
-    for (const { taskId, endedAt } of await tasks.list({ limit: 1000 }))
-      if (endedAt === null) {
-        const ended = await tasks.wait(taskId, 10_000);
+    for (let page = await tasks.list({ limit: 100, after: this.#ended }); page.length > 0; ) {
+      for (const { taskId, endedAt } of page) {
+        const ended = endedAt === null ? await tasks.wait(taskId, 10_000) : { endedAt };
         assert(ended?.endedAt, `a task does not end: ${JSON.stringify(ended)}`);
+        this.#ended = taskId;
       }
+      page = await tasks.list({ limit: 100, after: this.#ended });
+    }
   }
 
   async ran(who: string): Promise<number> {

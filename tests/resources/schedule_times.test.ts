@@ -1,0 +1,135 @@
+// Times of schedules across the changes to and from summer time, in several zones, on a real server that runs through them or is down
+// meanwhile: against a reference that reads the local time of every quarter of an hour and knows no cron.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { hour, minute, path, ScheduleWorld } from './schedule_world.ts';
+
+const w = new ScheduleWorld('2026-01-31T10:00:30Z');
+before(() => w.open());
+after(() => w.close());
+
+/** Clocks go by an hour, and by half of one. */
+const zones = ['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'UTC'];
+/** In which all of them change, in the order of the test's clock. */
+const seasons = {
+  2026: [
+    ['2026-03-07', '2026-04-07'],
+    ['2026-10-02', '2026-11-03'],
+  ],
+  2027: [
+    ['2027-03-13', '2027-04-06'],
+    ['2027-10-02', '2027-11-09'],
+  ],
+} as const;
+
+function localTimes(zone: string, from: number, until: number) {
+  const format = new Intl.DateTimeFormat('en-CA', {
+    timeZone: zone,
+    hourCycle: 'h23',
+    ...({ year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit' } as const),
+  });
+  const all: { readonly at: number; readonly date: string; readonly minutes: number }[] = [];
+  // No zone's clock is off by less, nor changes by less.
+  const quarter = 15 * minute;
+  for (let at = Math.floor(from / quarter) * quarter; at <= until; at += quarter) {
+    const parts = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, value]));
+    const { year, month, day, hour: hours, minute: minutes } = parts;
+    all.push({ at, date: `${year}-${month}-${day}`, minutes: Number(hours) * 60 + Number(minutes) });
+  }
+  return all;
+}
+
+/** Half past two of each day: where it is left out when the clock goes on, where it comes twice the first time. */
+function daily(zone: string, from: number, until: number): string[] {
+  const halfPastTwo = 150;
+  const first = new Map<string, number>();
+  // From before, so that a day that had it already does not have it again.
+  for (const { at, date, minutes } of localTimes(zone, from - 24 * hour, until))
+    if (minutes >= halfPastTwo && !first.has(date)) first.set(date, at);
+  return [...first.values()].filter((at) => at > from && at <= until).map((at) => new Date(at).toISOString());
+}
+
+/** Each quarter of an hour that passes in the world. */
+function quarters(zone: string, from: number, until: number): string[] {
+  return localTimes(zone, from, until)
+    .filter(({ at }) => at > from)
+    .map(({ at }) => new Date(at).toISOString());
+}
+
+/** The times that had a run, by the trail. */
+async function timesOf(name: string): Promise<string[]> {
+  const times: string[] = [];
+  let pageToken: string | undefined;
+  do {
+    const page = await w.server.post('/api/v2/audit_events/search', {
+      action: 'schedules.run',
+      target: path(name),
+      pageSize: 1000,
+      ...(pageToken === undefined ? {} : { pageToken }),
+    });
+    times.push(
+      ...page
+        .is(200)
+        .at<{ details: { time: string } }[]>('auditEvents')
+        .map(({ details }) => details.time),
+    );
+    pageToken = page.at('nextPageToken');
+  } while (pageToken !== undefined);
+  return times.toSorted();
+}
+
+const fixed = '30 2 * * *';
+const request = { on: '/api/v2/databases/shop/tables/ran', action: 'delete_rows', body: { where: 'false' } };
+const begins = (day: string) => Date.parse(`${day}T00:00:30Z`);
+
+for (const [from, until] of seasons[2026])
+  test(`${from} to ${until}: each time has its run once while the server runs`, async () => {
+    const [begin, end] = [begins(from), begins(until)];
+    w.now = begin;
+    const more = { cron: fixed, missedRuns: 'all' };
+    for (const [i, timeZone] of zones.entries()) {
+      await w.make(`query-${i}-${from}`, { ...more, timeZone, query: { sql: 'SELECT 1' } });
+      await w.make(`request-${i}-${from}`, { ...more, timeZone, request });
+    }
+    for (let at = begin; at < end; ) {
+      at = Math.min(end, at + 7 * hour);
+      await w.at(at);
+    }
+    for (const [i, zone] of zones.entries())
+      for (const kind of ['query', 'request']) {
+        assert.deepEqual(await timesOf(`${kind}-${i}-${from}`), daily(zone, begin, end), zone);
+        (await w.server.delete(path(`${kind}-${i}-${from}`))).is(200);
+      }
+  });
+
+for (const [from, until] of seasons[2027])
+  test(`${from} to ${until}: what a server that was down missed is made good as each schedule says`, async () => {
+    const [begin, end] = [begins(from), begins(until)];
+    w.now = begin;
+    const policies = {
+      skip: { missedRuns: 'skip' },
+      once: { missedRuns: 'once' },
+      all: { missedRuns: 'all', missedRunsMax: 100 },
+      five: { missedRuns: 'all', missedRunsMax: 5, request },
+    };
+    for (const [i, timeZone] of zones.entries())
+      for (const [name, more] of Object.entries(policies))
+        await w.make(`${name}-${i}-${from}`, { query: { sql: 'SELECT 1' }, cron: fixed, timeZone, ...more });
+    await w.make(`often-${from}`, { cron: '*/15 * * * *', missedRuns: 'all', missedRunsMax: 9, timeZone: zones[2] });
+    await w.server.close();
+    w.now = end;
+    await w.startAgain();
+    await w.at(end);
+    await w.at(end + minute);
+    for (const [i, zone] of zones.entries()) {
+      const times = daily(zone, begin, end);
+      const expected = { skip: [], once: times.slice(-1), all: times, five: times.slice(-5) };
+      for (const [name, all] of Object.entries(expected)) {
+        assert.deepEqual(await timesOf(`${name}-${i}-${from}`), all, `${name} ${zone}`);
+        (await w.server.delete(path(`${name}-${i}-${from}`))).is(200);
+      }
+    }
+    const often = quarters(zones[2] as string, end - 4 * hour, end).slice(-9);
+    assert.deepEqual(await timesOf(`often-${from}`), often);
+    (await w.server.delete(path(`often-${from}`))).is(200);
+  });
