@@ -21,7 +21,13 @@ const cost = 20;
 const printable = '^[\\u0021-\\u007e]+$';
 const credential = (maxLength: number, description?: string) =>
   Type.Optional(
-    Type.String({ minLength: 1, maxLength, pattern: printable, ...(description === undefined ? {} : { description }) }),
+    Type.String({
+      minLength: 1,
+      maxLength,
+      pattern: printable,
+      writeOnly: true,
+      ...(description === undefined ? {} : { description }),
+    }),
   );
 
 const placeFields = (hosts: string) => ({

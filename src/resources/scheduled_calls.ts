@@ -23,6 +23,7 @@ export const scheduledActions = [
   'update',
   'delete_rows',
   'optimize',
+  'backup',
 ] as const;
 
 export const ScheduledRequest = Type.Object(

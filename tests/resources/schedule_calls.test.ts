@@ -6,10 +6,19 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { HostRules } from '../../src/outbound/host_rules.ts';
 import { type ObjectStore, openObjectStore } from '../../src/outbound/object_store.ts';
+import { categoriesWith } from '../../src/resources/index.ts';
+import { scheduledActions } from '../../src/resources/scheduled_calls.ts';
 import { newPerson } from '../access/people.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { Receiver, until } from '../tasks/receiver.ts';
 import { hour, minute, noting, path, ScheduleWorld } from './schedule_world.ts';
+
+interface Shape {
+  readonly writeOnly?: boolean;
+  readonly anyOf?: readonly Shape[];
+  readonly items?: Shape;
+  readonly properties?: Readonly<Record<string, Shape>>;
+}
 
 const w = new ScheduleWorld('2026-04-01T00:30:00Z', [
   '--webhook-hosts',
@@ -127,6 +136,39 @@ test('a statement whose end is told; another name keeps all of it', async () => 
   const last = (await w.last('renamed')).is(200, '0', { target: '/api/v2/schedules/renamed' });
   await until('told', () => receiver.of(last.at('taskId')).length > 0);
   for (const name of ['told', 'renamed']) (await w.server.delete(path(name))).is(200);
+});
+
+test('a backup, each night, with the keys of a store', async () => {
+  const to = { kind: 's3', ...place(), prefix: 'backups' };
+  const made = await w.make('backing', { ...request('backup', { to }, '/api/v2/databases/shop'), cron: '@daily' });
+  assert.ok(!made.text.includes(`"${s3.secretAccessKey}"`), made.text);
+  await w.at(w.now + 24 * hour);
+  const { backupId } = (await w.last('backing'))
+    .is(200, '0', { state: 'succeeded' })
+    .at<{ backupId: string }>('result');
+  assert.ok((await Array.fromAsync(store.list('backups'))).some(({ key }) => key.includes(backupId)));
+  (await w.server.delete(path('backing'))).is(200);
+});
+
+test('every field of a key or a secret, in whatever a schedule may ask for, is only written', () => {
+  const looksSecret = /secret|password|accessKeyId|sessionToken|credential/i;
+  const seen: string[] = [];
+  const look = (schema: Shape, at: string): void => {
+    for (const one of schema.anyOf ?? []) look(one, at);
+    if (schema.items) look(schema.items, `${at}/*`);
+    for (const [name, inner] of Object.entries(schema.properties ?? {})) {
+      if (looksSecret.test(name)) {
+        assert.equal(inner.writeOnly, true, `${at}/${name} is shown again`);
+        seen.push(name);
+      }
+      look(inner, `${at}/${name}`);
+    }
+  };
+  for (const { name, endpoints } of categoriesWith({ rowsBodyBytesMax: 1 }))
+    for (const { action, body } of endpoints)
+      if ((scheduledActions as readonly (string | undefined)[]).includes(action))
+        look(body as unknown as Shape, `${name}.${action}`);
+  for (const name of ['secretAccessKey', 'accessKeyId', 'sessionToken', 'secret']) assert.ok(seen.includes(name), name);
 });
 
 test('changes of rows, and of several missed times each once', async () => {
