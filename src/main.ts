@@ -188,10 +188,11 @@ type Ground = Awaited<ReturnType<typeof openGround>>;
 function front(ground: Ground, services: Services, transport: Transport) {
   const { settings, store, secrets, metrics, observe, hooks } = ground;
   const categories = categoriesWith(settings);
+  const limits = new RateLimits({ settings, networkOf });
   const api = new Api({
     categories,
     access: hooks.wrapGate?.(services.access) ?? services.access,
-    limits: new RateLimits({ settings, networkOf }),
+    limits,
     audit: services.audit,
     addressOf: transport.clientAddressOf,
     idempotencyKeys: services.idempotencyKeys,
@@ -206,7 +207,12 @@ function front(ground: Ground, services: Services, transport: Transport) {
     metrics,
     document: () => JSON.stringify(openApi(categories as readonly Category[], apiInfo(release))),
   });
-  const files = new FileRequests({ files: services.files, addressOf: transport.clientAddressOf });
+  const files = new FileRequests({
+    files: services.files,
+    addressOf: transport.clientAddressOf,
+    limits,
+    audit: services.audit,
+  });
   return { api, http: new HttpServer({ api, operations, files, limits: settings, observe, transport }) };
 }
 

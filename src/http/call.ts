@@ -71,8 +71,6 @@ export interface CallEnd {
   readonly session: Session | undefined;
 }
 
-const requestIdHeader = 'x-service-request-id';
-
 export class Api<Context> {
   readonly #options: ApiOptions<Context>;
   readonly #routes: Routes<Context>;
@@ -89,14 +87,12 @@ export class Api<Context> {
   }
 
   async call(incoming: IncomingMessage, outgoing: ServerResponse): Promise<CallEnd> {
-    const given = incoming.headers[requestIdHeader] as string | undefined;
-    const validId = given === undefined || /^[\x21-\x7e]{1,128}$/.test(given);
-    const requestId = given !== undefined && validId ? given : randomUUID();
+    const { requestId, isValid } = requestIdOf(incoming);
     const seen: Seen<Context> = {};
     let answer: Answer;
     let code: Code | '0' = '0';
     try {
-      if (!validId) throw new Failure('INVALID_REQUEST_ID', `${requestIdHeader} is 1 to 128 visible ASCII characters`);
+      if (!isValid) throw invalidRequestId();
       answer = await this.#answer(incoming, outgoing, requestId, seen);
     } catch (error) {
       const failure = this.#failureOf(error, requestId);
@@ -343,6 +339,18 @@ export class Api<Context> {
   }
 }
 
+const requestIdHeader = 'x-service-request-id';
+
+/** That of the caller, or a new one where there is none or it is none. */
+export function requestIdOf(incoming: IncomingMessage): { readonly requestId: string; readonly isValid: boolean } {
+  const given = incoming.headers[requestIdHeader] as string | undefined;
+  const isValid = given === undefined || /^[\x21-\x7e]{1,128}$/.test(given);
+  return { requestId: given !== undefined && isValid ? given : randomUUID(), isValid };
+}
+
+export const invalidRequestId = () =>
+  new Failure('INVALID_REQUEST_ID', `${requestIdHeader} is 1 to 128 visible ASCII characters`);
+
 function noBody(incoming: IncomingMessage, verb: string): undefined {
   if (!hasBody(incoming)) return undefined;
   throw new Failure('BODY_NOT_ALLOWED', `a ${verb === 'delete' ? 'DELETE' : 'GET'} takes no body`);
@@ -381,9 +389,9 @@ interface Seen<Context> {
 
 const toSee = { privilege: 'read', on: 'object', orSelf: true } as const;
 /** What a call beside the API costs. */
-const costBeside = 5;
+export const costBeside = 5;
 /** What an attempt without good credentials costs its address. */
-const strangerCost = 10;
+export const strangerCost = 10;
 const refusals: ReadonlySet<Code> = new Set<Code>(['UNAUTHENTICATED', 'FORBIDDEN', 'RATE_LIMITED']);
 
 const revoked = () => new Failure('UNAUTHENTICATED', 'the credentials are no longer valid');

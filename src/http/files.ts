@@ -4,18 +4,24 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import type { AuditTrail } from '../access/audit.ts';
+import type { LinkMode } from '../files/file_links.ts';
 import type { FileStore, StoredFile } from '../files/file_store.ts';
 import { missing } from '../files/parts.ts';
 import type { Actor } from '../model/principal.ts';
 import type { Answer } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { hasBody } from './body.ts';
+import { costBeside, invalidRequestId, type Limits, requestIdOf, strangerCost } from './call.ts';
+import { conditionOf, isRangeOfSame } from './conditions.ts';
 import { type ByteRange, contentDigestOf, contentRangeOf, invalidHeader, rangeOf } from './ranges.ts';
 import type { HeadersOfAll } from './security_headers.ts';
 
 export interface FileRequestsOptions {
   readonly files: FileStore;
   readonly addressOf: (incoming: IncomingMessage) => string;
+  readonly limits: Limits;
+  readonly audit: Pick<AuditTrail, 'note'>;
   /** A connection that carries nothing for so long is cut. */
   readonly idleMs?: number;
   /** However it goes, one transfer takes no longer. */
@@ -38,6 +44,21 @@ const contentTypes: Readonly<Record<string, string>> = {
   zst: 'application/zstd',
 };
 
+/** A request for a file, as the log tells of it. Of its link no more than the path: the rest is as good as a password. */
+export class FileCall {
+  readonly requestId: string;
+  readonly isValid: boolean;
+  endpoint: 'files.read' | 'files.write' | '-' = '-';
+  /** Whose file it is. */
+  principal: string | undefined;
+
+  constructor(incoming: IncomingMessage) {
+    const { requestId, isValid } = requestIdOf(incoming);
+    this.requestId = requestId;
+    this.isValid = isValid;
+  }
+}
+
 export class FileRequests {
   readonly #options: FileRequestsOptions;
 
@@ -55,19 +76,47 @@ export class FileRequests {
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     headersOfAll: HeadersOfAll,
+    call: FileCall,
   ): Promise<Answer | undefined> {
-    const { files } = this.#options;
-    const { path, query } = targetOf(incoming.url as string);
-    const fileId = filePath.exec(path)?.[1];
-    if (fileId === undefined) throw new Failure('API_NOT_FOUND', 'a link to a file is /files/, its id and a signature');
+    if (!call.isValid) throw invalidRequestId();
     const { method } = incoming;
-    if (method === 'PUT') return this.#receive(await files.opened(fileId, 'write', query), incoming, path);
-    if (method !== 'GET' && method !== 'HEAD')
+    const mode = method === 'PUT' ? 'write' : 'read';
+    if (mode === 'read' && method !== 'GET' && method !== 'HEAD')
       throw new Failure('METHOD_NOT_ALLOWED', 'a file has GET and PUT', { allow: ['GET', 'HEAD', 'PUT'] });
-    const file = await files.opened(fileId, 'read', query);
-    if (file.state !== 'ready') throw missing(fileId);
-    await this.#send(file, incoming, outgoing, headersOfAll);
+    call.endpoint = `files.${mode}`;
+    const { path, query } = targetOf(incoming.url as string);
+    const file = await this.#opened(path, mode, query, this.#options.addressOf(incoming), call);
+    if (mode === 'write') return this.#receive(file, incoming, path);
+    if (file.state !== 'ready') throw missing(file.fileId);
+    const own = { ...headersOfAll, 'x-service-request-id': call.requestId };
+    await this.#send(file, incoming, outgoing, own);
     return undefined;
+  }
+
+  /** Charged as a call is: to its address and to whose link it is, or to its address alone where the link is good for nothing. */
+  async #opened(path: string, mode: LinkMode, query: URLSearchParams, address: string, call: FileCall) {
+    const { files, limits, audit } = this.#options;
+    const actor = { action: call.endpoint, requestId: call.requestId, address, target: path };
+    let file: StoredFile;
+    try {
+      const fileId = filePath.exec(path)?.[1];
+      if (fileId === undefined)
+        throw new Failure('API_NOT_FOUND', 'a link to a file is /files/, its id and a signature');
+      file = await files.opened(fileId, mode, query);
+    } catch (error) {
+      if (error instanceof Failure && error.code === 'FORBIDDEN') audit.note(actor, { outcome: error.code });
+      limits.chargeAddress(address, strangerCost);
+      throw error;
+    }
+    const { owner: id, createdBy: name } = file;
+    call.principal = name;
+    try {
+      limits.charge(id, address, costBeside);
+    } catch (error) {
+      if (error instanceof Failure) audit.note({ ...actor, id, name }, { outcome: error.code });
+      throw error;
+    }
+    return file;
   }
 
   async #receive(file: StoredFile, incoming: IncomingMessage, path: string): Promise<Answer> {
@@ -122,12 +171,13 @@ export class FileRequests {
       // Whoever has the link may read it; nobody between us may keep it.
       'Cache-Control': 'private, no-cache',
     };
-    if (headers['if-none-match']?.split(',').some((one) => [etag, `W/${etag}`, '*'].includes(one.trim()))) {
-      outgoing.writeHead(304, own).end();
+    const validators = { etag, modifiedAt: file.updatedAt };
+    const condition = conditionOf(headers, validators);
+    if (condition !== 'met') {
+      outgoing.writeHead(condition, condition === 412 ? { ...own, 'Content-Length': 0 } : own).end();
       return;
     }
-    const ifRange = headers['if-range'];
-    const isSame = ifRange === undefined || ifRange === etag;
+    const isSame = isRangeOfSame(headers['if-range'] as string | undefined, validators);
     const range = isSame && incoming.method === 'GET' ? rangeOf(headers.range, size) : undefined;
     if (range === 'unsatisfied') {
       outgoing.writeHead(416, { ...own, 'Content-Range': `bytes */${size}`, 'Content-Length': 0 }).end();

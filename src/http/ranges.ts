@@ -9,11 +9,13 @@ export interface ByteRange {
 
 /** `unsatisfied`: answer 416. Undefined: answer the whole; more ranges than one are answered so too, as one may. */
 export function rangeOf(header: string | undefined, bytes: number): ByteRange | 'unsatisfied' | undefined {
-  const [, first, last] = /^bytes=[ \t]*(\d{0,15})-(\d{0,15})[ \t]*$/i.exec(header ?? '') ?? [];
+  const [, first, last] = /^bytes=[ \t]*(\d*)-(\d*)[ \t]*$/i.exec(header ?? '') ?? [];
   if (first === undefined || last === undefined || (first === '' && last === '')) return undefined;
   if (first === '') {
     const suffix = Number(last);
-    return suffix === 0 || bytes === 0 ? 'unsatisfied' : { start: Math.max(0, bytes - suffix), end: bytes };
+    if (suffix === 0) return 'unsatisfied';
+    // Of nothing there is no part that a header could name.
+    return bytes === 0 ? undefined : { start: Math.max(0, bytes - suffix), end: bytes };
   }
   const start = Number(first);
   if (last !== '' && Number(last) < start) return undefined;

@@ -12,7 +12,7 @@ import { Failure } from '../standard/failure.ts';
 import { AnswerWriter } from './answer_writer.ts';
 import type { Api } from './call.ts';
 import { Connections } from './connections.ts';
-import { FileRequests } from './files.ts';
+import { FileCall, FileRequests } from './files.ts';
 import { headersOfAll, pageHeaders } from './security_headers.ts';
 import type { Transport } from './transport.ts';
 
@@ -222,25 +222,51 @@ export class HttpServer<Context> {
       });
       outgoing.end(body);
     } catch (error) {
-      const failure =
-        error instanceof Failure ? error : new Failure('INTERNAL_ERROR', 'an unexpected error of the service');
-      if (!(error instanceof Failure)) this.#options.observe({ kind: 'backgroundError', what: path, error });
+      const failure = this.#failureOf(error, path);
       this.#writer.send(outgoing, answerOfFailure(failure), undefined, this.#stopping);
     }
   }
 
   async #transfer(files: FileRequests, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const started = performance.now();
+    const call = new FileCall(incoming);
+    const path = pathOf(incoming.url as string);
+    let code: Code | '0' = '0';
+    let answer: Answer | undefined;
     this.#transfers.add(incoming.socket);
     try {
-      const answer = await files.serve(incoming, outgoing, this.#writer.headersOfAll);
-      if (answer) this.#writer.send(outgoing, answer, undefined, this.#stopping);
+      answer = await files.serve(incoming, outgoing, this.#writer.headersOfAll, call);
     } catch (error) {
-      // What has begun to be answered cannot be answered otherwise; its reader has left, or is told by the cut.
-      if (!outgoing.headersSent) throw error;
-      outgoing.destroy();
+      if (outgoing.headersSent) {
+        // What has begun to be answered cannot be answered otherwise; its reader has left, or is told by the cut.
+        outgoing.destroy();
+        code = 'MALFORMED_HTTP';
+      } else {
+        const failure = this.#failureOf(error, path);
+        code = failure.code;
+        answer = answerOfFailure(failure);
+      }
     } finally {
       this.#transfers.delete(incoming.socket);
     }
+    if (answer) this.#writer.send(outgoing, answer, call.requestId, this.#stopping);
+    this.#options.observe({
+      kind: 'requestEnded',
+      requestId: call.requestId,
+      method: incoming.method as string,
+      endpoint: call.endpoint,
+      path,
+      status: answer?.status ?? outgoing.statusCode,
+      code,
+      principal: call.principal,
+      ms: performance.now() - started,
+    });
+  }
+
+  #failureOf(error: unknown, path: string): Failure {
+    if (error instanceof Failure) return error;
+    this.#options.observe({ kind: 'backgroundError', what: path, error });
+    return new Failure('INTERNAL_ERROR', 'an unexpected error of the service');
   }
 
   /** What never became a request: the parser's errors and time-outs, answered in the envelope all the same. */
