@@ -243,7 +243,7 @@ async function lookAtNotice({ api }: World, id: string): Promise<string[]> {
   return ['there is no task that was to be told of'];
 }
 
-const noticeSql = (id: string) => `SELECT ${id}`;
+const noticeSql = (id: string) => `SELECT '${id}'`;
 
 const ofStatements: Scenario[] = [
   onTable({
