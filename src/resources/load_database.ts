@@ -77,7 +77,9 @@ const Inferred = Type.Object({
   columns: Type.Array(Type.Object({ ...Column.properties }), {
     description: 'As `columns` of the body takes them.',
   }),
-  rows: Type.Array(Type.Array(Type.Unknown()), { description: 'The first rows, ten at most; what does not fit is left out, or null.' }),
+  rows: Type.Array(Type.Array(Type.Unknown()), {
+    description: 'The first rows, ten at most; what does not fit is left out, or null.',
+  }),
   format: Type.String(),
   compression: Type.String(),
   csv: Type.Optional(Type.Object({}, { description: 'How the file is read, with what was found.' })),
