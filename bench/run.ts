@@ -12,6 +12,7 @@ import { type Bench, type BenchResult, keep, keepSummary, machineFacts, page } f
 import { bench as idle } from './idle.ts';
 import { bench as insertRows } from './insert_rows.ts';
 import { bench as listTables } from './list_tables.ts';
+import { bench as load } from './load.ts';
 import { bench as pointQuery } from './point_query.ts';
 import { bench as resultPages } from './result_pages.ts';
 import { bench as ssb } from './ssb.ts';
@@ -25,6 +26,7 @@ export const benches: readonly Bench[] = [
   pointQuery,
   resultPages,
   insertRows,
+  load,
   exportFiles,
   tasks,
   ssb,

@@ -1,0 +1,179 @@
+// Files loaded through REST, from a path and as an upload, beside DuckDB in process that copies the same file into a table of the same
+// kind; and how much the server's memory grows meanwhile.
+import { createReadStream } from 'node:fs';
+import { mkdir, rm, stat } from 'node:fs/promises';
+import { request } from 'node:http';
+import { availableParallelism, totalmem } from 'node:os';
+import { basename, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { DirectDuckdb } from './harness/duckdb.ts';
+import { mixedColumns, mixedRowsSql } from './harness/mixed_table.ts';
+import { type MemoryWatch, watchMemory } from './harness/processes.ts';
+import { type Bench, type Compared, compare, interleaved, type Measure } from './harness/report.ts';
+import { TabulariumServer } from './harness/server.ts';
+
+const pathRatioMin = 0.9;
+const uploadRatioMin = 0.75;
+const growthMegabytesMax = 100;
+const database = 'loaded';
+const table = 'mixed';
+const sampleRows = 100_000;
+
+interface FileKind {
+  readonly format: 'csv' | 'parquet' | 'ndjson';
+  readonly bytes: number;
+  /** As DuckDB writes and reads it. */
+  readonly options: string;
+}
+const kinds: readonly FileKind[] = [
+  { format: 'csv', bytes: 1e9, options: 'FORMAT csv, HEADER' },
+  { format: 'parquet', bytes: 1e9, options: 'FORMAT parquet' },
+  { format: 'ndjson', bytes: 300e6, options: 'FORMAT json' },
+];
+const quickPart = 0.02;
+
+interface MadeFile extends FileKind {
+  readonly path: string;
+  readonly rows: number;
+}
+
+/** As large as asked for, nearly: by the size of a sample. */
+async function make(direct: DirectDuckdb, kind: FileKind, part: number, directory: string): Promise<MadeFile> {
+  const path = join(directory, `mixed.${kind.format}`);
+  const write = async (rows: number): Promise<number> => {
+    await direct.statements([`COPY (${mixedRowsSql(rows)}) TO '${path}' (${kind.options})`]);
+    return (await stat(path)).size;
+  };
+  const rows = Math.round((kind.bytes * part * sampleRows) / (await write(sampleRows)));
+  return { ...kind, path, rows, bytes: await write(rows) };
+}
+
+const milliseconds = (ms: readonly number[]): number => ms.reduce((sum, one) => sum + one, 0);
+
+/** In one transaction, as a load is: what was in the table goes, what is in the file comes. */
+async function copied(direct: DirectDuckdb, { path, options }: MadeFile): Promise<number> {
+  const texts = ['BEGIN TRANSACTION', `TRUNCATE ${table}`, `COPY ${table} FROM '${path}' (${options})`, 'COMMIT'];
+  return milliseconds(await direct.statements(texts));
+}
+
+/** From the request until its task has ended. */
+async function loaded(server: TabulariumServer, { rows, format }: MadeFile, source: object): Promise<number> {
+  const path = `/api/v2/databases/${database}/tables/${table}/load`;
+  const body = JSON.stringify({ source, format, mode: 'replace' });
+  const { wallMs, result } = await server.send({ method: 'POST', path, mediaType: 'application/json', body });
+  if (result.rowsLoaded !== rows) throw new Error(`${result.rowsLoaded} rows were loaded, not ${rows}`);
+  return wallMs;
+}
+
+async function uploaded(server: TabulariumServer, file: MadeFile): Promise<number> {
+  const began = performance.now();
+  const body = JSON.stringify({ name: basename(file.path), bytes: file.bytes });
+  const call = { method: 'POST', path: '/api/v2/uploads', mediaType: 'application/json', body } as const;
+  const { result } = await server.send(call);
+  const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+  const options = { method: 'PUT', headers: { 'content-length': file.bytes } };
+  const sending = request(new URL(String(result.link), server.url), options, (response) => {
+    response.resume().on('end', () => resolve(response.statusCode));
+  });
+  sending.on('error', reject);
+  await pipeline(createReadStream(file.path, { highWaterMark: 1024 * 1024 }), sending);
+  const status = await promise;
+  if (status !== 200) throw new Error(`the upload was answered with ${status}`);
+  await loaded(server, file, { upload: result.uploadId });
+  return performance.now() - began;
+}
+
+async function requireCount(server: TabulariumServer, rows: number): Promise<void> {
+  const { result } = await server.query(database, `SELECT count(*) FROM ${table}`);
+  const counted = (result.rows as number[][])[0]?.[0];
+  if (counted !== rows) throw new Error(`${rows} rows were loaded, ${counted} are in the table`);
+}
+
+function rateOf(file: MadeFile, way: string, compared: Compared<number, number>, ratioMin: number): Measure {
+  return compare(compared, {
+    what: `${file.format}, ${(file.bytes / 1e6).toFixed(0)} MB, by ${way}`,
+    unit: 'MB/s',
+    of: (ms) => file.bytes / ms / 1000,
+    ofBaseline: (ms) => file.bytes / ms / 1000,
+    baseline: 'COPY ... FROM in process',
+    target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin },
+  });
+}
+
+async function growthOf(watch: MemoryWatch, what: string): Promise<Measure[]> {
+  const memory = await watch.stop();
+  if (!memory) return [];
+  const value = (memory.peak - memory.before) / 1e6;
+  const target = { text: `< ${growthMegabytesMax}`, met: value < growthMegabytesMax };
+  return [{ what: `growth of the server's resident memory, ${what}`, value, unit: 'MB', target }];
+}
+
+/** One file both ways, turn by turn with DuckDB; the first round of each is not counted. */
+async function measure(
+  server: TabulariumServer,
+  direct: DirectDuckdb,
+  file: MadeFile,
+  rounds: number,
+): Promise<readonly Measure[]> {
+  const measures: Measure[] = [];
+  const ways = [
+    { way: 'path', ratioMin: pathRatioMin, ours: () => loaded(server, file, { path: file.path }) },
+    { way: 'upload', ratioMin: uploadRatioMin, ours: () => uploaded(server, file) },
+  ];
+  for (const { way, ratioMin, ours } of ways) {
+    const watch = watchMemory(server.pid);
+    await ours();
+    await copied(direct, file);
+    const compared = await interleaved(rounds, ours, () => copied(direct, file));
+    await requireCount(server, file.rows);
+    measures.push(rateOf(file, way, compared, ratioMin));
+    measures.push(...(await growthOf(watch, `${file.format} by ${way}`)));
+  }
+  return measures;
+}
+
+export const bench: Bench = {
+  name: 'load',
+  claim: `Files loaded at ≥ ${pathRatioMin} of the speed of DuckDB's own COPY of the same file in process, by upload at ≥ ${uploadRatioMin}; the server's memory grows by less than ${growthMegabytesMax} MB.`,
+  async run({ quick, workDirectory, say }) {
+    const files = join(workDirectory, 'files');
+    await mkdir(files);
+    // As much for the one side as for the other (harness/duckdb_process.ts).
+    const memory = `${Math.floor(totalmem() / 2 / 2 ** 20)}MiB`;
+    const flags = [
+      '--load-directories',
+      files,
+      '--warehouse-threads',
+      String(availableParallelism()),
+      '--warehouse-memory-bytes',
+      memory,
+    ];
+    const dataDirectory = join(workDirectory, 'data');
+    const server = await TabulariumServer.start({ dataDirectory, pinned: false, flags });
+    const direct = await DirectDuckdb.open(join(workDirectory, 'direct.duckdb'), database);
+    const measures: Measure[] = [];
+    try {
+      await server.put(`/api/v2/databases/${database}`);
+      await server.put(`/api/v2/databases/${database}/tables/${table}`, { columns: mixedColumns });
+      await direct.statements([`CREATE TABLE ${table} AS ${mixedRowsSql(0)}`]);
+      for (const kind of kinds) {
+        const file = await make(direct, kind, quick ? quickPart : 1, files);
+        for (const one of await measure(server, direct, file, quick ? 1 : 3)) {
+          measures.push(one);
+          say(`  ${one.what}: ${one.value.toFixed(0)} ${one.unit}${one.ratio ? `, ${one.ratio.toFixed(2)}` : ''}`);
+        }
+        await rm(file.path);
+      }
+    } finally {
+      await Promise.all([server.stop(), direct.stop()]);
+    }
+    return {
+      measures,
+      notes: [
+        `A table of 8 columns of mixed types, emptied and filled in one transaction on both sides, each with ${availableParallelism()} threads and ${memory}; files are in the cache of the system.`,
+        'REST: from the request until the task has ended; by upload, from before the upload was made.',
+        'Resident memory of the server process, sampled every 10 ms from before the first load of a kind; the engine is a process of its own with its own limit.',
+      ],
+    };
+  },
+};
