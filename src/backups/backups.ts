@@ -257,7 +257,7 @@ function manifestOf(
     formatVersion,
     ...head,
     of: { category, id: of.id, name: of.name, catalog: root.name, ...described(of.spec) },
-    databases: databases.map(({ object, tables: within }) => ({
+    databases: databases.map(({ object, tables: within, views }) => ({
       id: object.id,
       name: object.name,
       ...described(object.spec),
@@ -266,7 +266,7 @@ function manifestOf(
         const rows = parts.reduce((sum, part) => sum + part.rows, 0);
         return { id, name, definition: bodies.get(id) as TableBody, rows, parts };
       }),
-      views: [],
+      views: views.map(({ id, name, spec }) => ({ id, name, ...described(spec), sql: spec.sql })),
     })),
   };
 }

@@ -5,7 +5,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { CatalogRef, EngineWarehouse } from '../engines/engine.ts';
 import type { Snapshot } from '../engines/snapshot.ts';
-import type { CatalogSpec, DatabaseSpec, TableSpec } from '../model/records.ts';
+import type { CatalogSpec, DatabaseSpec, TableSpec, ViewSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import { RetryableError } from '../tasks/task.ts';
 
@@ -18,6 +18,7 @@ const settledWaitMs = 60_000;
 export interface DefinedDatabase {
   readonly object: CatalogObject<DatabaseSpec>;
   readonly tables: readonly CatalogObject<TableSpec>[];
+  readonly views: readonly CatalogObject<ViewSpec>[];
 }
 
 export interface Definitions {
@@ -41,7 +42,11 @@ export async function definitionsOf(catalog: Catalog, objectId: string): Promise
     });
   const databases: DefinedDatabase[] = [];
   for (const object of database ? [database] : await allOf<DatabaseSpec>(catalog, root.id, 'databases'))
-    databases.push({ object, tables: await allOf<TableSpec>(catalog, object.id, 'tables') });
+    databases.push({
+      object,
+      tables: await allOf<TableSpec>(catalog, object.id, 'tables'),
+      views: await allOf<ViewSpec>(catalog, object.id, 'views'),
+    });
   return { root, of: of as Definitions['of'], databases };
 }
 
@@ -56,7 +61,7 @@ async function allOf<S>(catalog: Catalog, parentId: string, category: string): P
 }
 
 function objectsOf({ root, of, databases }: Definitions): CatalogObject[] {
-  return [root, of, ...databases.flatMap(({ object, tables }) => [object, ...tables])];
+  return [root, of, ...databases.flatMap(({ object, tables, views }) => [object, ...tables, ...views])];
 }
 
 /** Two that are alike here are alike in the engine: what it does to an object is done while that is in another state. */

@@ -49,13 +49,18 @@ const Definition = Type.Object({
   replicationNum: Type.Integer(),
 });
 const Table = Type.Object({ id: Id, name: Name, definition: Definition, rows: Count, parts: Type.Array(Part) });
+const View = Type.Object({
+  id: Id,
+  name: Name,
+  ...described,
+  sql: Type.String({ minLength: 1, maxLength: 1_048_576 }),
+});
 const Database = Type.Object({
   id: Id,
   name: Name,
   ...described,
   tables: Type.Array(Table),
-  /** For releases that have views. */
-  views: Type.Array(Type.Unknown()),
+  views: Type.Array(View),
 });
 const Manifest = Type.Object({
   formatVersion: Type.Integer(),
@@ -76,6 +81,7 @@ const Manifest = Type.Object({
 export type Manifest = Static<typeof Manifest>;
 export type BackedUpDatabase = Static<typeof Database>;
 export type BackedUpTable = Static<typeof Table>;
+export type BackedUpView = Static<typeof View>;
 export type BackedUpPart = Static<typeof Part>;
 export type TableBody = Static<typeof Definition>;
 

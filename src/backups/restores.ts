@@ -27,6 +27,7 @@ import {
 import { backupsAmong, filesAt, manifestAt, noBackup, type Place, type PlacedFile } from './place.ts';
 import type { PlaceNote, PlaceNotes } from './place_notes.ts';
 import type { PlaceAsked, Places } from './places.ts';
+import { restoredViews, type ViewToRestore } from './restored_views.ts';
 
 export const restoreTask = 'restore';
 
@@ -68,7 +69,10 @@ interface Chosen {
   readonly databases: readonly BackedUpDatabase[];
 }
 
+type RestoredDatabase = MadeChild & { readonly children: MadeChild[] };
+
 interface Work extends Run {
+  readonly principal: Principal;
   readonly place: Place;
   readonly engine: EngineWarehouse;
   readonly staging: string;
@@ -121,7 +125,8 @@ export class Restores {
       check(chosen.databases, await warehouses.engineOf(request.warehouse), files, this.#parts.loading);
       const total = chosen.databases.flatMap(({ tables }) => tables).reduce((sum, { rows }) => sum + rows, 0);
       return await warehouses.admit(request.warehouse, run.signal, (engine) => {
-        const work = { ...run, place, engine, staging, isAgain: task.attempt > 1, rows: { done: 0, total } };
+        const { principal } = task;
+        const work = { ...run, principal, place, engine, staging, isAgain: task.attempt > 1, rows: { done: 0, total } };
         return this.#restored(request, objectId, chosen, work);
       });
     } catch (error) {
@@ -193,22 +198,36 @@ export class Restores {
     const { category, name, warehouse } = request;
     const isCatalog = category === 'catalogs';
     const catalog = request.catalog ?? { id: objectId, name };
-    const made: MadeChild[] = [];
-    for (const { tables, ...database } of databases) {
+    const made: RestoredDatabase[] = [];
+    const texts: ViewToRestore[] = [];
+    for (const { tables, views, ...database } of databases) {
       const ref = { catalog, database: isCatalog ? database.name : name };
       const { signal } = work;
       if (isCatalog) await work.engine.apply({ kind: 'createDatabase', database: ref }, { step: newId(), signal });
       const children: MadeChild[] = [];
       for (const table of tables)
         children.push(await this.#table(table, { ...ref, table: table.name }, warehouse, work));
+      texts.push(...views.map((view) => ({ database: ref.database, view })));
       made.push({ category: 'databases', name: ref.database, spec: described(database), children });
     }
+    const views = await this.#views(texts, catalog, made, work);
     const [only] = made;
     const { backupId, takenAt } = manifest;
     const tables = databases.flatMap((database) => database.tables).length;
-    const details = { backupId, takenAt, databases: databases.length, tables, rows: work.rows.total };
+    const details = { backupId, takenAt, databases: databases.length, tables, ...views, rows: work.rows.total };
     if (isCatalog) return { spec: { ...described(manifest.of), warehouse }, children: made, details };
     return { spec: only?.spec, children: only?.children ?? [], details };
+  }
+
+  /** Adds them to what is in the databases. @returns how many there are, and which were left out. */
+  async #views(all: readonly ViewToRestore[], into: CatalogRef, databases: readonly RestoredDatabase[], work: Work) {
+    const { catalog, decisions } = this.#parts;
+    const { engine, signal, principal } = work;
+    const names = databases.map(({ name }) => name);
+    const restoring = { catalog, decisions, principal, engine, signal, into, databases: names };
+    const { made, left } = await restoredViews(all, restoring);
+    for (const { database, ...view } of made) databases.find(({ name }) => name === database)?.children.push(view);
+    return { views: made.length, ...(left.length === 0 ? {} : { viewsLeft: left }) };
   }
 
   async #table(table: BackedUpTable, ref: TableRef, warehouse: string, work: Work): Promise<MadeChild> {
@@ -289,10 +308,8 @@ function check(
   { bytesMax }: { readonly bytesMax: number },
 ): void {
   checkNames('databases', databases, engine);
-  for (const { name, tables, views } of databases) {
-    if (views.length > 0)
-      throw broken(`the database ${JSON.stringify(name)} has views, which this release does not know`);
-    checkNames('tables', tables, engine);
+  for (const { tables, views } of databases) {
+    checkNames('tables', [...tables, ...views], engine);
     for (const { path, bytes } of tables.flatMap(({ parts }) => parts)) {
       const file = path.split('/').at(-1);
       const found = files.get(path);

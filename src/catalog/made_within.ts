@@ -4,6 +4,7 @@ import { foldName } from '../model/names.ts';
 import type { CatalogContext, Tx } from './context.ts';
 import type { MadeChild, MadeWithin } from './object.ts';
 import { foldedComment, type ObjectRow } from './object_rows.ts';
+import { recordNamed } from './view_sources.ts';
 
 /** All belongs to whom the object belongs to. */
 export async function insertWithin(
@@ -20,10 +21,24 @@ export async function insertWithin(
       .execute();
   const row = await context.statements.byId.first(tx, { id: objectId });
   if (!row) throw new Error('what is in an object came without it');
-  for (const child of children) await insertChild(context, tx, row, child);
+  const views: NewView[] = [];
+  for (const child of children) await insertChild(context, tx, row, child, views);
+  // Of what comes with them, perhaps: that is all there now.
+  for (const { id, sources } of views) await recordNamed(context, tx, id, sources);
 }
 
-async function insertChild(context: CatalogContext, tx: Tx, parent: ObjectRow, child: MadeChild): Promise<void> {
+interface NewView {
+  readonly id: string;
+  readonly sources: MadeChild['sources'];
+}
+
+async function insertChild(
+  context: CatalogContext,
+  tx: Tx,
+  parent: ObjectRow,
+  child: MadeChild,
+  views: NewView[],
+): Promise<void> {
   const { category, name, spec, children = [], statistics } = child;
   const now = context.clock();
   const { owner, updated_by } = parent;
@@ -48,5 +63,6 @@ async function insertChild(context: CatalogContext, tx: Tx, parent: ObjectRow, c
     const { rowCount: row_count, dataBytes: data_bytes } = statistics;
     await tx.insertInto('table_statistics').values({ object_id: row.id, row_count, data_bytes, as_of: now }).execute();
   }
-  for (const within of children) await insertChild(context, tx, row, within);
+  if (child.sources) views.push({ id: row.id, sources: child.sources });
+  for (const within of children) await insertChild(context, tx, row, within, views);
 }

@@ -2,6 +2,7 @@
 import type { Transaction } from 'kysely';
 import type { Listing } from '../access/decisions.ts';
 import type { Change, HiddenTable } from '../engines/engine.ts';
+import type { ViewSource } from '../engines/views.ts';
 import type { Actor } from '../model/principal.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
 import type { TaskRequest } from '../tasks/task.ts';
@@ -116,6 +117,8 @@ export interface MadeChild {
   readonly spec: unknown;
   readonly children?: readonly MadeChild[];
   readonly statistics?: { readonly rowCount: number; readonly dataBytes: number } | undefined;
+  /** Of a view: what it names. */
+  readonly sources?: readonly ViewSource[] | undefined;
 }
 
 /** What the task of a creation does, each of it again after a crash. */

@@ -1,10 +1,12 @@
 // What views are made of, and what that forbids: an object under a view keeps its name and stays, and so do the names of all that hold
 // a view. Kept by ids for views that are there; for one that was dropped they are what they were, and count for nothing.
+import type { ViewSource } from '../engines/views.ts';
 import { Failure } from '../standard/failure.ts';
 import type { ViewSourcesTable } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { Blocked, type CatalogContext, isVisible, ObjectChanged, type Tx } from './context.ts';
+import { Blocked, type CatalogContext, isVisible, ObjectChanged, siblingOf, type Tx } from './context.ts';
 import type { Source } from './object.ts';
+import type { ObjectRow } from './object_rows.ts';
 import type { AncestorRow } from './statements.ts';
 
 /** Views on views. */
@@ -64,6 +66,38 @@ export async function replaceSources(tx: Tx, viewId: string, rows: readonly Sour
   await tx.deleteFrom('view_sources').where('view_id', '=', viewId).execute();
   const values = rows.map((row) => ({ ...row, view_id: viewId }));
   if (values.length > 0) await tx.insertInto('view_sources').values(values).execute();
+}
+
+/** The same by names, of a view that the engine has made: throws where one of them went since, and nothing may stay then. */
+export async function recordNamed(
+  context: CatalogContext,
+  tx: Tx,
+  viewId: string,
+  sources: readonly ViewSource[] = [],
+): Promise<void> {
+  const rows = new Map<string, SourceRow>();
+  for (const source of sources) {
+    const source_id = await idOfSource(context, tx, source);
+    // It went between the engine's step and now: the step is done again, and leaves the view out.
+    if (source_id === undefined) throw new Error(`the view ${viewId} was made, and what it is made of went`);
+    rows.set(source_id, { source_id, uses: (rows.get(source_id)?.uses ?? 0) + source.uses });
+  }
+  await replaceSources(tx, viewId, [...rows.values()]);
+}
+
+async function idOfSource(context: CatalogContext, tx: Tx, { name, isView }: ViewSource): Promise<string | undefined> {
+  const path = [
+    ['catalogs', name.catalog],
+    ['databases', name.database],
+    [isView ? 'views' : 'tables', name.table],
+  ] as const;
+  let id: string | null = null;
+  for (const [category, one] of path) {
+    const row: ObjectRow | undefined = await siblingOf(context, tx, id, category, one);
+    if (!row || !isVisible(row)) return undefined;
+    id = row.id;
+  }
+  return id ?? undefined;
 }
 
 async function checkSource(context: CatalogContext, tx: Tx, { id, version, path }: Source): Promise<void> {

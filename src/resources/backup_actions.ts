@@ -167,7 +167,7 @@ type Common = Omit<Static<typeof CatalogBody>, 'warehouse'>;
 const restored = {
   on: 'collection' as const,
   description:
-    'Always a task (202). Nobody sees what it makes before it is whole, and a task that fails or is cancelled leaves nothing; its result has `name`, `backupId`, `takenAt`, `databases`, `tables`, `rows`. All of it is its maker’s, and nothing is granted on it. From a directory only what the caller may `read` can be restored; what is gone, by who may `read` all catalogs.',
+    'Always a task (202). Nobody sees what it makes before it is whole, and a task that fails or is cancelled leaves nothing; its result has `name`, `backupId`, `takenAt`, `databases`, `tables`, `views`, `rows`, and `viewsLeft`: views that would not be valid where they came to, or read what the caller may not. All of it is its maker’s, and nothing is granted on it. From a directory only what the caller may `read` can be restored; what is gone, by who may `read` all catalogs.',
   permission: { privilege: 'create', on: 'parent' } as const,
   codes: [...taskCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'] as const,
   bodyRequired: true,

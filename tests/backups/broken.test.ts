@@ -41,6 +41,8 @@ interface Manifest {
   };
 }
 
+const view = { id: '01a1fe1d-432e-71f3-902e-8ed9f83632ae', sql: 'SELECT 1' };
+
 describe('a backup that is not as it was written', () => {
   let backing: BackedUp;
   let server: TestServer;
@@ -173,7 +175,8 @@ describe('a backup that is not as it was written', () => {
     ['a default that reads what is not its', (m) => setDefault(m, '(SELECT 1)'), /the default/],
     ['a type that is none', (m) => setType(m, 'BLOB); --'), /the definition of the table "a"/],
     ['another format', (m) => Object.assign(m, { formatVersion: 2 }), /it is of format 2/],
-    ['what this release does not know', (m) => m.databases[0]?.views.push({}), /views/],
+    ['a view that is none', (m) => m.databases[0]?.views.push({ name: 'v' }), /none that a server wrote/],
+    ['a view with the name of a table', (m) => m.databases[0]?.views.push({ ...view, name: 'B' }), /names two things/],
   ];
   for (const [what, change, why] of forgeries)
     it(`but was forged to have ${what} is refused`, async () => {
