@@ -12,7 +12,7 @@ import { type Segment, uriOf } from '../standard/paths.ts';
 import type { TaskRecord, TaskRequest } from '../tasks/task.ts';
 import { accepted, action, type Context, done, onceEach, requireTask, segment } from './context.ts';
 import { describedBody, invalid, nullable } from './fields.ts';
-import { columnOrigin, columnsMax, fileFields, label, loadCodes, split } from './load_fields.ts';
+import { Csv, columnOrigin, columnsMax, fileFields, label, loadCodes, split } from './load_fields.ts';
 import { specAsAsked, specToBe } from './new_table_definition.ts';
 import { codes, queryCost, WaitSeconds } from './sql_actions.ts';
 import { type ParentChain, tableRequest } from './table_changes.ts';
@@ -77,12 +77,13 @@ const Inferred = Type.Object({
   columns: Type.Array(Type.Object({ ...Column.properties }), {
     description: 'As `columns` of the body takes them.',
   }),
+  ...definitionFields,
   rows: Type.Array(Type.Array(Type.Unknown()), {
     description: 'The first rows, ten at most; what does not fit is left out, or null.',
   }),
   format: Type.String(),
   compression: Type.String(),
-  csv: Type.Optional(Type.Object({}, { description: 'How the file is read, with what was found.' })),
+  csv: Type.Optional(Type.Object({ ...Csv.properties }, { description: 'How the file is read, with what was found.' })),
   bytes: Type.Integer({ description: 'Of the file, unpacked.' }),
 });
 

@@ -62,7 +62,7 @@ const Source = Type.Object(
   { additionalProperties: false, minProperties: 1, maxProperties: 1, description: 'Where the data is: one of these.' },
 );
 
-const Csv = Type.Object(
+export const Csv = Type.Object(
   {
     delimiter: Type.Optional(Type.String({ minLength: 1, maxLength: 4, pattern: '^[^\\u0000\\n\\r]*$' })),
     quote: sign('By default `"`.'),
