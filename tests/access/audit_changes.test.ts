@@ -34,6 +34,11 @@ let nobody: Person;
 before(async () => {
   server = await start({ failedLoginsPerAddressMax: 1_000_000 });
   nobody = await newPerson(server, 'nobody');
+  // What the restores bring back.
+  for (const operation of operations.filter((one) => keyOf(one) === 'backup')) {
+    const { path, body = {} } = await prepared(operation);
+    (await server.ended(await call(server, operation, path, { body }))).is(200, '0', { state: 'succeeded' });
+  }
 });
 after(() => server.close());
 
