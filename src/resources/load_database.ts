@@ -1,7 +1,6 @@
 // The action `load` on a database: a table made from data from outside, by a task; or what it would be. How is query/new_table_loads.ts'.
 import { type Static, Type } from 'typebox';
 import { alreadyExists, checkName } from '../catalog/context.ts';
-import type { CatalogObject } from '../catalog/object.ts';
 import { loadDatabaseTask } from '../jobs/load_database.ts';
 import { parseType, TypeSyntaxError } from '../model/types.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
@@ -216,10 +215,10 @@ async function creationOf(request: NewTableRequest, owner: string | undefined, c
 
 /** As the load itself would say it. */
 async function requireFree({ path, table }: NewTableRequest, context: Context): Promise<void> {
-  const there = (await context.catalog.findFolded([...path, segment('tables', table)]))?.at(-1) as
-    | CatalogObject
-    | undefined;
-  if (there) throw alreadyExists('tables', table, there.name);
+  for (const category of ['tables', 'views']) {
+    const there = (await context.catalog.findFolded([...path, segment(category, table)]))?.at(-1);
+    if (there) throw alreadyExists(category, table, there.name);
+  }
 }
 
 type Task = Omit<TaskRequest, 'type'> & { readonly request: NewTableRequest };

@@ -174,6 +174,9 @@ test('a dry run does everything and leaves nothing', async () => {
   (await server.get(uri`/databases/${'d'}/tables/${table}`)).is(404, 'OBJECT_NOT_FOUND');
   await loaded({ ...body, errorsMax: 1, dryRun: false });
   (await post({ ...body, errorsMax: 1 })).is(400, 'OBJECT_ALREADY_EXISTS');
+  // Views have the names that tables have.
+  (await server.put(uri`/databases/${'d'}/views/${'seen'}`, { sql: 'SELECT 1 AS a' })).is(201);
+  for (const dryRun of [true, false]) (await post({ ...body, table: 'Seen', dryRun })).is(400, 'OBJECT_ALREADY_EXISTS');
 });
 
 test('what is refused at once', async () => {
