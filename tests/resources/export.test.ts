@@ -254,6 +254,11 @@ test('what cannot be exported fails with its reason, and leaves nothing', async 
   await failing({ sql: "SELECT * FROM read_csv('/etc/passwd')" }, 'SQL_FORBIDDEN_FUNCTION');
   // In the middle of the work: the first rows are written by then.
   await failing({ sql: "SELECT CASE WHEN id > 55000 THEN error('late') END FROM facts" }, 'SQL_INVALID');
+  const late = "SELECT CASE WHEN range = 1500000 THEN error('late') END FROM range(2000000)";
+  for (const format of ['arrow', 'ndjson']) {
+    const task = await failing({ sql: late, format }, 'SQL_INVALID');
+    assert.match(task.text, /late/);
+  }
   await failing(
     { sql: 'SELECT 170141183460469231731687303715884105727::HUGEINT AS n', format: 'parquet' },
     'SQL_INVALID',

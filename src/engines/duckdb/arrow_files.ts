@@ -2,11 +2,16 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBDataChunk, DuckDBPreparedStatement, DuckDBType } from '@duckdb/node-api';
+import duckdb from '@duckdb/node-bindings';
 import * as arrow from 'apache-arrow';
-import { arrowData, arrowType } from './arrow_columns.ts';
+import { arrowType } from './arrow_types.ts';
+import { arrowData } from './arrow_vectors.ts';
 
-/** Rows of one batch: 8 chunks of the engine. */
-const batchRows = 16_384;
+/** Of a batch, about: what is in memory at once. */
+const batchBytes = 8 * 1024 * 1024;
+/** Of the first batch: one chunk of the engine. Nobody knows yet how large they are. */
+const rowsFirst = 2048;
+const rowsMax = 122_880;
 
 export interface ArrowTarget {
   readonly directory: string;
@@ -16,57 +21,95 @@ export interface ArrowTarget {
   readonly current: () => void;
 }
 
+/** The engine gave fewer rows than there are: something failed, and a stream does not tell what. */
+export class EndedEarly extends Error {}
+
+/** A query whose last row, which is not of it, shows that it came to its end. `columns`: how many there are. */
+export const withEnd = (query: string, columns: number): string =>
+  `SELECT *, false FROM (${query}) UNION ALL SELECT ${'NULL, '.repeat(columns)}true`;
+
+/** `prepared`: a query with an end. Throws EndedEarly, what `current` throws, and where the disk is full. */
 export async function writeArrow(
   prepared: DuckDBPreparedStatement,
   names: readonly string[],
   target: ArrowTarget,
 ): Promise<{ readonly path: string; readonly rows: number }[]> {
   const result = await prepared.stream();
-  const types = result.columnTypes();
+  const types = result.columnTypes().slice(0, names.length);
   const schema = new arrow.Schema(
     names.map((name, i) => new arrow.Field(name, arrowType(types[i] as DuckDBType), true)),
   );
   const written: { path: string; rows: number }[] = [];
   let file: ArrowFile | undefined;
+  // The next rows come from the engine while these are turned and written.
+  const ends = (chunk: DuckDBDataChunk) => chunk.getColumnVector(names.length).getItem(chunk.rowCount - 1) === true;
+  let coming = nextChunks(result, rowsFirst);
   try {
     file = await ArrowFile.create(target, 0, schema);
-    for (let batch = await nextBatch(result, types); batch; batch = await nextBatch(result, types)) {
+    let rows = rowsFirst;
+    for (let isEnd = false; !isEnd; ) {
+      const chunks = await coming;
       target.current();
+      const last = chunks.at(-1);
+      if (!last) throw new EndedEarly('the engine gave no last row');
+      isEnd = ends(last);
+      coming = nextChunks(result, rows);
+      coming.catch(ignored);
       if (target.fileBytesMax !== undefined && file.bytes >= target.fileBytesMax) {
         written.push(await file.finish());
         file = await ArrowFile.create(target, written.length, schema);
       }
-      await file.write(new arrow.RecordBatch(schema, structOf(schema, batch)));
+      const batch = batchOf(chunks, isEnd ? 1 : 0, schema, types);
+      if (batch.numRows > 0) rows = rowsOfNext(batch.numRows, await file.write(batch));
     }
     written.push(await file.finish());
     return written;
   } finally {
+    await coming.catch(ignored);
     await file?.close();
   }
 }
 
-interface Batch {
-  readonly length: number;
-  readonly children: readonly arrow.Data[];
-}
+const ignored = () => undefined;
 
-const structOf = ({ fields }: arrow.Schema, { length, children }: Batch) =>
-  arrow.makeData({ type: new arrow.Struct(fields), length, nullCount: 0, children: [...children] });
+/** By what the last batch was. */
+const rowsOfNext = (rows: number, bytes: number): number =>
+  Math.max(rowsFirst, Math.min(rowsMax, rows * 8, Math.floor((rows * batchBytes) / bytes)));
 
-async function nextBatch(
+/** None at the end. */
+async function nextChunks(
   result: { fetchChunk(): Promise<DuckDBDataChunk | null> },
-  types: readonly DuckDBType[],
-): Promise<Batch | undefined> {
-  const columns = types.map(() => [] as ReturnType<DuckDBDataChunk['getColumnValues']>);
-  let length = 0;
-  while (length < batchRows) {
+  rowsMin: number,
+): Promise<DuckDBDataChunk[]> {
+  const chunks: DuckDBDataChunk[] = [];
+  for (let rows = 0; rows < rowsMin; ) {
     const chunk = await result.fetchChunk();
     if (!chunk || chunk.rowCount === 0) break;
-    for (const [i, column] of columns.entries()) for (const value of chunk.getColumnValues(i)) column.push(value);
-    length += chunk.rowCount;
+    chunks.push(chunk);
+    rows += chunk.rowCount;
   }
-  if (length === 0) return undefined;
-  return { length, children: types.map((type, i) => arrowData(type, columns[i] ?? [])) };
+  return chunks;
+}
+
+/** `without`: so many rows at the end. */
+function batchOf(
+  chunks: readonly DuckDBDataChunk[],
+  without: number,
+  schema: arrow.Schema,
+  types: readonly DuckDBType[],
+): arrow.RecordBatch {
+  const length = chunks.reduce((sum, { rowCount }) => sum + rowCount, -without);
+  const children = types.map((type, i) => {
+    const pieces = chunks.map(({ chunk, rowCount }, at) => ({
+      vector: duckdb.data_chunk_get_vector(chunk, i),
+      size: rowCount,
+      from: 0,
+      count: at === chunks.length - 1 ? rowCount - without : rowCount,
+    }));
+    return arrowData(type, pieces);
+  });
+  const data = arrow.makeData({ type: new arrow.Struct(schema.fields), length, nullCount: 0, children });
+  return new arrow.RecordBatch(schema, data);
 }
 
 /** Where the writer leaves what it has made. */
@@ -91,6 +134,7 @@ class ArrowFile {
   readonly #parts: Parts;
   #rows = 0;
   #isClosed = false;
+  #writing: Promise<void> = Promise.resolve();
   bytes = 0;
 
   private constructor(handle: FileHandle, path: string, writer: arrow.RecordBatchWriter, parts: Parts) {
@@ -108,15 +152,17 @@ class ArrowFile {
     return new ArrowFile(await open(path, 'wx'), path, writer, parts);
   }
 
-  async write(batch: arrow.RecordBatch): Promise<void> {
+  /** One batch is written while the next one is made. Returns the bytes of this one. */
+  async write(batch: arrow.RecordBatch): Promise<number> {
     this.#writer.write(batch);
     this.#rows += batch.numRows;
-    await this.#drain();
+    return this.#drain();
   }
 
   async finish(): Promise<{ path: string; rows: number }> {
     this.#writer.finish();
     await this.#drain();
+    await this.#writing;
     await this.close();
     return { path: this.#path, rows: this.#rows };
   }
@@ -124,14 +170,24 @@ class ArrowFile {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    await this.#writing.catch(ignored);
     await this.#handle.close();
   }
 
-  /** What the writer has made goes to the file, so that it does not gather in memory. */
-  async #drain(): Promise<void> {
-    for (const part of this.#parts.taken()) {
-      await this.#handle.write(part);
-      this.bytes += part.byteLength;
-    }
+  async #drain(): Promise<number> {
+    const parts = this.#parts.taken();
+    const bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    await this.#writing;
+    this.#writing = this.#put(parts, bytes);
+    this.#writing.catch(ignored);
+    this.bytes += bytes;
+    return bytes;
+  }
+
+  async #put(parts: readonly Uint8Array[], bytes: number): Promise<void> {
+    if (bytes === 0) return;
+    const { bytesWritten } = await this.#handle.writev(parts);
+    // A disk that is nearly full takes a part; the rest fails, and says why.
+    if (bytesWritten < bytes) await this.#handle.appendFile(Buffer.concat(parts).subarray(bytesWritten));
   }
 }

@@ -1,15 +1,15 @@
 // The rows of a query written to files by the engine itself: COPY where it knows the format. JSON is written as it goes on the wire,
 // which keeps every digit. Files get their names, digests and counts when they are whole.
-import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
+import type { DuckDBPreparedStatement } from '@duckdb/node-api';
 import type { StatementResult } from '../engine.ts';
 import { type ExportedFile, type ExportFormat, extensionOf, filesDirectory } from '../export.ts';
-import { arrowable } from './arrow_columns.ts';
-import { writeArrow } from './arrow_files.ts';
-import { bounded } from './bounded_files.ts';
+import { EndedEarly, withEnd, writeArrow } from './arrow_files.ts';
+import { arrowable } from './arrow_types.ts';
+import { GrowingFiles } from './growing_files.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import type { WireOptions, WireStatement } from './protocol.ts';
 import { type Described, describedBy, describedByRunning, preparedOnce } from './results.ts';
@@ -53,15 +53,20 @@ export async function exportRows(
       format.kind === 'arrow'
         ? arrow(session, statement, columns, directory, options, place)
         : copied(session, statement, copyOf(format, columns, numbers), directory, options);
-    const stop = () => session.connection.interrupt();
-    const { rowCount, written } = await bounded(directory, into.bytesMax, stop, write);
+    const files = new GrowingFiles(directory, {
+      bytesMax: into.bytesMax,
+      stop: () => session.connection.interrupt(),
+      current: place.current,
+    });
+    const { rowCount, written } = await files.during(write);
     const entries: ExportedFile[] = [];
     const extension = extensionOf(into.format);
     for (const [i, { path, rows }] of written.entries()) {
       const name = `part-${String(i).padStart(5, '0')}.${extension}`;
       await rename(path, join(directory, name));
       const known = rows ?? (written.length === 1 ? rowCount : undefined);
-      entries.push(await described(directory, name, known, into.format, place));
+      const grown = await files.grown(join(directory, name));
+      entries.push({ name, ...grown, rows: known ?? (await recordsOf(join(directory, name), into.format, place)) });
     }
     for (const left of await readdir(directory, { withFileTypes: true }))
       if (left.isDirectory()) await rmdir(join(directory, left.name));
@@ -117,7 +122,9 @@ function copyOf(
   switch (format.kind) {
     case 'parquet':
       return {
-        select: columns.map(({ name, type }, i) => `${storable(type, `c${i}`)} AS ${quoteIdentifier(name)}`).join(', '),
+        select: columns
+          .map(({ name, type }, i) => `${cast(type, storable(type), `c${i}`)} AS ${quoteIdentifier(name)}`)
+          .join(', '),
         options: ['FORMAT parquet', 'RETURN_STATS true', packed],
         isCounted: true,
       };
@@ -143,11 +150,11 @@ function copyOf(
 
 const wideInteger = /"(?:[^"]|"")*"|\bU?HUGEINT\b/g;
 
-/** Parquet and Arrow have no integer of 128 bits: the engine would make a double of it. Names of fields are left as they are. */
-function storable(type: string, column: string, from = type): string {
-  const other = type.replace(wideInteger, (found) => (found.startsWith('"') ? found : 'DECIMAL(38,0)'));
-  return other === from ? column : `${column}::${other}`;
-}
+/** Parquet has no integer of 128 bits: the engine would make a double of it. Names of fields are left as they are. */
+const storable = (type: string): string =>
+  type.replace(wideInteger, (found) => (found.startsWith('"') ? found : 'DECIMAL(38,0)'));
+
+const cast = (from: string, to: string, column: string): string => (to === from ? column : `${column}::${to}`);
 
 /** The query, with its columns under names of ours; one line above the caller's text. */
 function rowsOf(statement: WireStatement, select: string, columns: number): string {
@@ -190,36 +197,28 @@ async function arrow(
   { current }: ExportPlace,
 ): Promise<{ rowCount: number; written: Written[] }> {
   if (into?.format.kind !== 'arrow') throw new Error('not a format of Arrow');
-  const select = columns.map(({ type }, i) => storable(arrowable(type), `c${i}`, type)).join(', ');
-  const text = rowsOf(statement, select, columns.length);
+  const select = columns.map(({ type }, i) => cast(type, arrowable(type), `c${i}`)).join(', ');
+  const rows = rowsOf(statement, select, columns.length);
   const { layout } = into.format;
   const target = { directory, layout, fileBytesMax: into.fileBytesMax, current };
   const names = columns.map(({ name }) => name);
-  const written = await preparedOnce(session.connection, text, statement, (prepared) =>
-    writeArrow(prepared, names, target),
+  const { connection } = session;
+  const write = (prepared: DuckDBPreparedStatement) => writeArrow(prepared, names, target);
+  const written = await preparedOnce(connection, withEnd(rows, columns.length), statement, write).catch(
+    async (error) => {
+      if (!(error instanceof EndedEarly)) throw error;
+      current();
+      // COPY tells what failed.
+      const again = `COPY (${rows}) TO ${quoteLiteral(join(directory, 'again'))} (FORMAT parquet)`;
+      await preparedOnce(connection, again, statement, (prepared) => prepared.run());
+      throw error;
+    },
   );
   return { rowCount: written.reduce((sum, { rows }) => sum + rows, 0), written };
 }
 
-/** Its digest, and its rows where nobody told them: records are counted as the file is read. */
-async function described(
-  directory: string,
-  name: string,
-  rows: number | undefined,
-  format: ExportFormat,
-  { current }: ExportPlace,
-): Promise<ExportedFile> {
-  const path = join(directory, name);
-  const { size: bytes } = await stat(path);
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path, { highWaterMark: readBytes })) {
-    current();
-    hash.update(chunk as Buffer);
-  }
-  return { name, bytes, rows: rows ?? (await recordsOf(path, format, current)), sha256: hash.digest('hex') };
-}
-
-async function recordsOf(path: string, format: ExportFormat, current: () => void): Promise<number> {
+/** Nobody told them: records are counted as the file is read. */
+async function recordsOf(path: string, format: ExportFormat, { current }: ExportPlace): Promise<number> {
   if (format.kind !== 'csv' && format.kind !== 'ndjson') throw new Error('the engine tells the rows of other formats');
   const raw = createReadStream(path, { highWaterMark: readBytes });
   const packed = { none: undefined, gzip: createGunzip, zstd: createZstdDecompress }[format.compression];

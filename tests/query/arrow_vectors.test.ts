@@ -1,0 +1,119 @@
+// Values of the engine's vectors in Arrow, beside the same values as the engine writes them in JSON: every width, texts of every
+// length, and what lies in lists, arrays, structs and maps, with nulls at each level; many batches of rows.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { type Data, type Table, tableFromIPC } from 'apache-arrow';
+import { EndedEarly, withEnd, writeArrow } from '../../src/engines/duckdb/arrow_files.ts';
+import { arrowable } from '../../src/engines/duckdb/arrow_types.ts';
+
+let duck: Awaited<ReturnType<DuckDBInstance['connect']>>;
+let directory: string;
+before(async () => {
+  duck = await (await DuckDBInstance.create(':memory:')).connect();
+  directory = mkdtempSync(join(tmpdir(), 'tabularium-arrow-'));
+});
+after(() => rmSync(directory, { recursive: true }));
+
+/** About a third of them null; which ones, differs by `seed`. */
+const some = (value: string, seed: number): string => `CASE WHEN hash(i, ${seed}) % 3 > 0 THEN ${value} END`;
+const text = (seed: number): string => some(`left('é quite long text ' || i, (hash(i, ${seed}) % 26)::INT)`, seed);
+const columns: Readonly<Record<string, string>> = {
+  id: 'i',
+  tiny: some('(i % 100)::TINYINT', 1),
+  unsigned: some('(i * 300)::UINTEGER', 2),
+  single: some('(i / 2)::FLOAT', 3),
+  flag: some('hash(i, 5) % 2 = 0', 4),
+  note: text(6),
+  bytes: some(`encode('bytes ' || i)`, 7),
+  texts: some(`[${text(8)}, ${text(9)}][1:(i % 3)::INT]`, 10),
+  pair: some(`{'a': ${text(11)}, 'b': ${some('i', 12)}, 'c': ${some('[i, NULL]', 13)}}`, 14),
+  numbers: `(${some('[i, NULL, i + 2]', 15)})::BIGINT[3]`,
+  map: some(`MAP {'k' || i: ${text(16)}, 'other': NULL}`, 17),
+  deep: some(`[[{'x': ${some('i::INT', 18)}}], NULL, []]`, 19),
+  times: some(`[TIME '10:00:00', NULL]`, 20),
+  kinds: some(`{'k': 'b'::ENUM('a', 'b'), 'big name "x"': TIME '10:00:00'}`, 21),
+  either: some(`union_value(n := i)`, 22),
+};
+/** 3,000 rows are left out on the way, so that vectors are not as the table has them. */
+const rowsOf = (select: string): string =>
+  `SELECT ${select} FROM range(23_000) AS r(i) WHERE i NOT BETWEEN 500 AND 3499`;
+
+async function written(sql: string, names: readonly string[]): Promise<Table> {
+  const prepared = await duck.prepare(withEnd(sql, names.length));
+  const own = mkdtempSync(join(directory, 'files-'));
+  const target = { directory: own, layout: 'file', fileBytesMax: undefined, current: () => undefined } as const;
+  const [file] = await writeArrow(prepared, names, target);
+  return tableFromIPC(readFileSync(file?.path as string));
+}
+
+/** As JSON has it: integers as texts, maps as objects. */
+const plain = (value: unknown): unknown =>
+  JSON.parse(
+    JSON.stringify(value, (_, held) => {
+      if (typeof held === 'bigint') return String(held);
+      if (held instanceof Uint8Array) return Buffer.from(held).toString();
+      return held;
+    }) ?? 'null',
+  );
+
+/** Numbers of JSON that Arrow has in 64 bits are texts in `plain`. */
+const told = (value: unknown): unknown =>
+  JSON.parse(JSON.stringify(value), (_, held) => (typeof held === 'number' ? String(held) : held));
+
+for (const [name, expression] of Object.entries(columns)) {
+  test(`${name}: what Arrow has is what the engine has`, async () => {
+    const [[type]] = (
+      await duck.runAndReadAll(`SELECT typeof(x) FROM (${rowsOf(`${expression} AS x`)}) LIMIT 1`)
+    ).getRows() as [[string]];
+    const cast = arrowable(type);
+    const table = await written(rowsOf(`(${expression})::${cast} AS x`), ['x']);
+    const json = name === 'bytes' ? `to_json(decode(${expression}))` : `to_json((${expression})::${cast})`;
+    const wanted = (await duck.runAndReadAll(rowsOf(`${json}::VARCHAR`))).getColumns()[0] as (string | null)[];
+    const vector = table.getChild('x');
+    assert.equal(vector?.length, 20_000);
+    assert.ok(table.batches.length > 1);
+    for (const [row, value] of [...(vector ?? [])].entries()) {
+      const want = wanted[row];
+      assert.deepEqual(told(plain(value)), told(JSON.parse(want ?? 'null')), `row ${row}`);
+    }
+  });
+}
+
+/** Every part of a column that has values of its own. */
+const leaves = (data: Data): Data[] => (data.children.length === 0 ? [data] : data.children.flatMap(leaves));
+
+test('under a null there is nothing', async () => {
+  const names = ['tiny', 'unsigned', 'single', 'pair', 'deep', 'numbers'];
+  const table = await written(rowsOf(names.map((name) => columns[name]).join(', ')), names);
+  let nulls = 0;
+  for (const name of names)
+    for (const leaf of (table.getChild(name)?.data ?? []).flatMap(leaves)) {
+      if (leaf.valueOffsets) continue;
+      for (let i = 0; i < leaf.length; i++) {
+        if (leaf.getValid(i)) continue;
+        nulls++;
+        assert.equal(Number(leaf.values[leaf.offset + i]), 0, `${name} ${i}`);
+      }
+    }
+  assert.ok(nulls > 10_000);
+});
+
+test('a query that fails on its way is not taken for one that has ended', async () => {
+  const failing = `SELECT (CASE WHEN i = 1_500_000 THEN 'x' ELSE '1' END)::INT FROM range(2_000_000) AS r(i)`;
+  await assert.rejects(written(failing, ['x']), EndedEarly);
+  const ordered = await written('SELECT i FROM range(300_000) AS r(i) ORDER BY hash(i)', ['x']);
+  const wanted = await duck.runAndReadAll('SELECT i FROM range(300_000) AS r(i) ORDER BY hash(i)');
+  assert.deepEqual([...(ordered.getChild('x') ?? [])], wanted.getColumns()[0]);
+});
+
+test('a batch is as large as its rows allow', async () => {
+  const large = await written(`SELECT repeat('x', 100_000) FROM range(3000)`, ['x']);
+  assert.ok(large.batches.length >= 2);
+  const small = await written('SELECT i FROM range(1_000_000) AS r(i)', ['x']);
+  assert.ok(small.batches.length < 30, `${small.batches.length} batches`);
+  assert.equal(small.numRows, 1_000_000);
+});
