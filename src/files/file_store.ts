@@ -1,6 +1,5 @@
 // Files that callers send or fetch, apart from those of the tables: uploads, exports, rejected rows. One row of the store and one
 // file `<dataDir>/files/<fileId>` each; bounded by a quota for each owner, gone when their time is over. Knows no HTTP.
-import type { Hash } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Selectable, Transaction } from 'kysely';
@@ -10,6 +9,7 @@ import type { Actor, Scope } from '../model/principal.ts';
 import { Failure } from '../standard/failure.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import { Digests } from './digests.ts';
 import { FileLinks, type LinkMode } from './file_links.ts';
 import { bounded, missing, type Part, requirePlace } from './parts.ts';
 import { requireFileRoom, reserveFor, roomLeft } from './quota.ts';
@@ -69,8 +69,6 @@ export interface FileStoreOptions {
 }
 
 const sweepPage = 200;
-/** Digests of what came so far, of uploads that broke off: going on need not read the file again. */
-const hashesMax = 100;
 
 export class FileStore {
   readonly #options: FileStoreOptions;
@@ -80,7 +78,7 @@ export class FileStore {
   readonly #receiving = new Map<string, Promise<unknown>>();
   /** Files on their way in that have no row yet. */
   readonly #moving = new Set<string>();
-  readonly #hashes = new Map<string, { readonly bytes: number; readonly hash: Hash }>();
+  readonly #digests = new Digests();
 
   constructor(options: FileStoreOptions) {
     this.#options = options;
@@ -97,6 +95,7 @@ export class FileStore {
   /** Waits for what is written now; who sends it must have been cut off. */
   async stop(): Promise<void> {
     await Promise.allSettled(this.#receiving.values());
+    await this.#digests.stop();
   }
 
   /** `actor`: who is told in the audit trail; without one, no line is written. Throws FILE_QUOTA_EXCEEDED. */
@@ -260,21 +259,18 @@ export class FileStore {
     requirePlace(file, part, total, limits.uploadBytesMax);
     // The store never says more than the file has: not even after a crash that comes now.
     if (part.offset < file.receivedBytes) await this.#settled(fileId, part.offset);
-    const known = this.#hashes.get(fileId);
-    this.#hashes.delete(fileId);
     const received = await receive(bounded(content, part, total ?? limits.uploadBytesMax), {
       path: this.pathOf(fileId),
       offset: part.offset,
       digest: part.digest,
-      before: known?.bytes === part.offset ? known.hash : undefined,
+      digests: this.#digests,
+      key: fileId,
       reserve: (bytes) => reserveFor(store, fileId, Math.max(bytes, total ?? 0), this.#quota),
       settled: (bytes) => this.#settled(fileId, bytes),
     });
-    const { bytes, hash, fault } = received;
+    const { bytes, sha256, fault } = received;
     const isWhole = fault === undefined && (total === undefined ? part.end === undefined : bytes === total);
-    if (isWhole) return this.#finish(file, bytes, hash.digest('hex'), actor);
-    if (this.#hashes.size >= hashesMax) this.#hashes.delete(this.#hashes.keys().next().value as string);
-    this.#hashes.set(fileId, { bytes, hash });
+    if (isWhole && sha256 !== undefined) return this.#finish(file, bytes, sha256, actor);
     if (fault !== undefined) throw fault;
     return { ...file, receivedBytes: bytes };
   }
@@ -292,6 +288,7 @@ export class FileStore {
       await this.#settled(fileId, 0);
       throw new Failure('FILE_DIGEST_MISMATCH', 'the content is not what was announced', { receivedBytes: 0 });
     }
+    this.#digests.forget(fileId);
     await sync(directory);
     const end = { state: 'ready', bytes, received_bytes: bytes, reserved_bytes: bytes, sha256 } as const;
     const updated_at = this.#clock();
@@ -327,7 +324,7 @@ export class FileStore {
 
   /** Of a file whose row is gone. One that is being written goes when that has ended. */
   async #drop(fileId: string): Promise<void> {
-    this.#hashes.delete(fileId);
+    this.#digests.forget(fileId);
     await rm(this.pathOf(fileId), { force: true });
   }
 

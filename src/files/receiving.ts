@@ -1,9 +1,9 @@
-// The bytes of an upload on their way to the disk: written in large pieces while their digest is worked out, put on the disk for
-// good every so often, so that a crash costs little. Knows no owner, no quota and no HTTP.
-import { createHash, type Hash } from 'node:crypto';
+// The bytes of an upload on their way to the disk: written in large pieces, put on the disk for good every so often, so that a crash
+// costs little. Their digest is worked out behind them (digests.ts). Knows no owner, no quota and no HTTP.
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { Failure } from '../standard/failure.ts';
+import type { Digests, RunningDigest } from './digests.ts';
 
 export interface ReceivingOptions {
   readonly path: string;
@@ -11,8 +11,9 @@ export interface ReceivingOptions {
   readonly offset: number;
   /** SHA-256 that the content itself must have. */
   readonly digest?: Uint8Array | undefined;
-  /** The digest of what is before `offset`, where it is known. */
-  readonly before?: Hash | undefined;
+  readonly digests: Digests;
+  /** By which what is known of the file's digest is found again. */
+  readonly key: string;
   /** Asked before the file has so many bytes; the answer is how many it may have before it is asked again. */
   readonly reserve: (bytes: number) => Promise<number>;
   /** So many bytes are on the disk for good. */
@@ -21,8 +22,8 @@ export interface ReceivingOptions {
 
 export interface Received {
   readonly bytes: number;
-  /** Of all bytes of the file. */
-  readonly hash: Hash;
+  /** SHA-256 of all bytes of the file, in hexadecimal. Undefined where they did not come whole. */
+  readonly sha256: string | undefined;
   /** Why the content did not come whole, or was not what it should be. */
   readonly fault: unknown;
 }
@@ -30,12 +31,12 @@ export interface Received {
 /** Pieces of at least this size are written. */
 const writeBytes = 1024 * 1024;
 const settleBytes = 64 * 1024 * 1024;
-const readBytes = 1024 * 1024;
 const fullDisk = new Set(['ENOSPC', 'EDQUOT']);
 
 /** What came is kept also where it did not come whole, unless its digest is wrong. Throws STORAGE_FULL. */
 export async function receive(content: AsyncIterable<Uint8Array>, options: ReceivingOptions): Promise<Received> {
   const file = await open(options.path, constants.O_RDWR | constants.O_CREAT, 0o600).catch(storageFailure);
+  const running = options.digests.of(options.key, file.fd);
   try {
     const { size } = await file.stat();
     if (size < options.offset) {
@@ -43,8 +44,8 @@ export async function receive(content: AsyncIterable<Uint8Array>, options: Recei
       throw new Failure('FILE_OFFSET_INVALID', 'what came before is lost; begin again', { receivedBytes: 0 });
     }
     if (size > options.offset) await file.truncate(options.offset);
-    const hash = options.before ?? (await hashOf(file, options.offset));
-    const writing = new Writing(file, hash, options);
+    await running.begin(options.offset, options.digest !== undefined);
+    const writing = new Writing(file, running, options);
     let fault: unknown;
     try {
       for await (const chunk of content) await writing.add(chunk);
@@ -55,7 +56,8 @@ export async function receive(content: AsyncIterable<Uint8Array>, options: Recei
       await file.sync().then(() => options.settled(writing.written), ignored);
       throw error;
     });
-    if (fault === undefined && writing.isWrong()) {
+    const found = fault === undefined ? await running.result() : undefined;
+    if (options.digest && found && found.part !== Buffer.from(options.digest).toString('hex')) {
       await options.settled(options.offset);
       await file.truncate(options.offset);
       throw new Failure('FILE_DIGEST_MISMATCH', 'the content is not what its Content-Digest says', {
@@ -64,18 +66,18 @@ export async function receive(content: AsyncIterable<Uint8Array>, options: Recei
     }
     await file.sync();
     await options.settled(writing.written);
-    return { bytes: writing.written, hash, fault };
+    return { bytes: writing.written, sha256: found?.whole, fault };
   } catch (error) {
     return storageFailure(error);
   } finally {
+    await running.end();
     await file.close();
   }
 }
 
 class Writing {
   readonly #file: FileHandle;
-  readonly #hash: Hash;
-  readonly #own: Hash | undefined;
+  readonly #running: RunningDigest;
   readonly #options: ReceivingOptions;
   #pieces: Uint8Array[] = [];
   #pieceBytes = 0;
@@ -87,11 +89,10 @@ class Writing {
   /** How far the file is filled without a gap. */
   written: number;
 
-  constructor(file: FileHandle, hash: Hash, options: ReceivingOptions) {
+  constructor(file: FileHandle, running: RunningDigest, options: ReceivingOptions) {
     this.#file = file;
-    this.#hash = hash;
+    this.#running = running;
     this.#options = options;
-    this.#own = options.digest && createHash('sha256');
     this.#position = options.offset;
     this.#settled = options.offset;
     this.written = options.offset;
@@ -110,12 +111,7 @@ class Writing {
     await this.#settling;
   }
 
-  isWrong(): boolean {
-    const { digest } = this.#options;
-    return digest !== undefined && this.#own?.digest().equals(digest) !== true;
-  }
-
-  /** One piece is written while the next one comes, and while its digest is worked out. */
+  /** One piece is written while the next one comes. */
   async #flush(): Promise<void> {
     await this.#writing;
     const pieces = this.#pieces;
@@ -128,10 +124,6 @@ class Writing {
     this.#writing = this.#write(pieces, this.#position, to);
     this.#writing.catch(() => undefined);
     this.#position = to;
-    for (const piece of pieces) {
-      this.#hash.update(piece);
-      this.#own?.update(piece);
-    }
     if (this.#settling || this.written - this.#settled < settleBytes) return;
     this.#settling = this.#settle();
     this.#settling.catch(() => undefined);
@@ -146,6 +138,7 @@ class Writing {
         at += (await this.#file.write(all, at, all.length - at, from + at)).bytesWritten;
     }
     this.written = to;
+    this.#running.advance(to);
   }
 
   async #settle(): Promise<void> {
@@ -158,18 +151,6 @@ class Writing {
 }
 
 const ignored = () => undefined;
-
-async function hashOf(file: FileHandle, bytes: number): Promise<Hash> {
-  const hash = createHash('sha256');
-  const buffer = Buffer.allocUnsafe(Math.min(readBytes, bytes));
-  for (let at = 0; at < bytes; ) {
-    const { bytesRead } = await file.read(buffer, 0, Math.min(buffer.length, bytes - at), at);
-    if (bytesRead === 0) throw new Error('a file is shorter than the store says');
-    hash.update(buffer.subarray(0, bytesRead));
-    at += bytesRead;
-  }
-  return hash;
-}
 
 export const isFullDisk = (error: unknown): boolean => fullDisk.has((error as NodeJS.ErrnoException).code ?? '');
 
