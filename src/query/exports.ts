@@ -21,6 +21,8 @@ export const exportTask = 'export';
 export interface ExportRequest
   extends Pick<QueryRequest, 'sql' | 'parameters' | 'numbers' | 'catalog' | 'database' | 'warehouse'>,
     Pick<ExportInto, 'format' | 'fileBytesMax'> {
+  /** Where the caller did not say the query: what instead. It is what the task shows. */
+  readonly asked?: object | undefined;
   readonly to: ExportTarget;
 }
 

@@ -48,6 +48,8 @@ export interface NewTableAsked extends FileAsked {
   readonly types?: Readonly<Record<string, string>> | undefined;
   readonly inferFrom?: 'sample' | 'all' | undefined;
   readonly definition: object;
+  /** Of the table, if not the caller; here only to be shown. */
+  readonly owner?: string | undefined;
   /** Nothing is made. */
   readonly inferOnly?: boolean | undefined;
 }

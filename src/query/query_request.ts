@@ -19,6 +19,8 @@ export interface QueryRequest {
   readonly profile?: true | undefined;
   /** It must turn out to be this, and to write this alone: for statements that were put together from parts. */
   readonly only?: Only | undefined;
+  /** Where the statement was put together: what from, without its parameters. It is what a task shows. */
+  readonly asked?: object | undefined;
 }
 
 export interface QueryRun {

@@ -40,6 +40,7 @@ import type { Schedules } from '../tasks/schedules.ts';
 import type { TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { invalid } from './fields.ts';
+import { requestShown } from './task_requests.ts';
 import { namingViews } from './used_by_views.ts';
 
 /** What a new warehouse has where the request does not say. */
@@ -115,12 +116,14 @@ export async function requireTask(taskId: string, context: Context): Promise<Tas
 export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'call' | 'files'>) {
   const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
   const { principal: _principal, ...shown } = task;
+  const request = requestShown(task);
   const { submittedAt, submittedBy, startedAt, endedAt, result } = shown;
   const { rejectsFileId: fileId } = (result ?? {}) as { rejectsFileId?: string | null };
   const rejects = fileId && endedAt ? { fileId, expiresAt: Date.parse(endedAt) + rejectsLifetimeMs } : undefined;
   const paged = typeof result === 'object' && result !== null && 'pageCount' in result;
   return {
     ...shown,
+    request,
     ...(paged ? { firstPage: `${uri}/pages/0` } : {}),
     ...(rejects ? { rejectsLink: files.link(rejects, 'read') } : {}),
     createdAt: submittedAt,

@@ -5,6 +5,7 @@ import type { StatementParameters } from '../engines/engine.ts';
 import { type ExportFormat, parquetCompressions, textCompressions } from '../engines/export.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import type { ExportTarget } from '../query/export_places.ts';
+import type { ExportRequest } from '../query/exports.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, requirePrivilege, segment } from './context.ts';
@@ -202,7 +203,8 @@ export const exportTable = (pathOf: (path: PathParameters) => readonly Segment[]
       });
       const columns = body.columns?.map(quoted).join(', ') ?? '*';
       const sql = `SELECT ${columns} FROM ${[catalog.name, database, table].map(quoted).join('.')}`;
-      return submitted(segments, segments.slice(0, 2), { sql }, body, context);
+      const asked = { columns: body.columns };
+      return submitted(segments, segments.slice(0, 2), { sql, asked }, body, context);
     },
   });
 
@@ -211,7 +213,7 @@ const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 async function submitted(
   about: readonly Segment[],
   [root, database]: readonly Segment[],
-  query: { readonly sql: string; readonly parameters?: StatementParameters },
+  query: Pick<ExportRequest, 'sql' | 'parameters' | 'asked'>,
   body: Common,
   context: Context,
 ) {

@@ -22,7 +22,15 @@ import {
   tableRequest,
 } from './table_changes.ts';
 import { tableSpec } from './table_definition.ts';
-import { type TaskBody, type TaskOptions, taskCodes, taskFields, taskOptions, waitSecondsOf } from './task_fields.ts';
+import {
+  apart,
+  type TaskBody,
+  type TaskOptions,
+  taskCodes,
+  taskFields,
+  taskOptions,
+  waitSecondsOf,
+} from './task_fields.ts';
 import { waitedFor } from './task_wait.ts';
 
 export const AsSelect = Type.Object(
@@ -73,7 +81,13 @@ export async function createFromQuery(
     throw new Failure('SQL_NOT_SUPPORTED', message);
   });
   const spec = tableSpec({ ...body, columns }, await context.warehouses.engineOf(chain[0].spec.warehouse));
-  const filling = { spec: describe(spec, body), query: asSelect.sql, pointer: '/asSelect/sql', parameters };
+  const filling = {
+    spec: describe(spec, body),
+    query: asSelect.sql,
+    pointer: '/asSelect/sql',
+    parameters,
+    asked: { ...body, asSelect: { sql: asSelect.sql } },
+  };
   return makeFilled(
     chain,
     name,
@@ -89,7 +103,9 @@ export async function cloneTable(
   body: { readonly newName: string; readonly waitSeconds?: number } & TaskBody,
   context: Context,
 ): Promise<Filled> {
-  const options = { waitSeconds: waitSecondsOf(body), ...(await taskOptions(body, context)) };
+  const { waitSeconds: _, ...sent } = body;
+  const { asked, options: of } = await apart(sent, context);
+  const options = { waitSeconds: waitSecondsOf(body), ...of };
   const source = (await context.catalog.require(path)) as TableChain;
   const to = (await context.catalog.require(toParents)) as ParentChain;
   if (source[0].spec.warehouse !== to[0].spec.warehouse)
@@ -97,7 +113,7 @@ export async function cloneTable(
   const spec = await copiedSpec(source, to, context);
   const columns = spec.columns.map(({ name }) => quoted(name)).join(', ');
   const query = `SELECT ${columns} FROM ${source.map(({ name }) => quoted(name)).join('.')}`;
-  return makeFilled(to, body.newName, { spec, query, pointer: '' }, { ifExists: 'fail', ...options }, context);
+  return makeFilled(to, body.newName, { spec, query, pointer: '', asked }, { ifExists: 'fail', ...options }, context);
 }
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
@@ -107,12 +123,14 @@ interface Filling {
   readonly query: string;
   readonly pointer: string;
   readonly parameters?: StatementParameters | undefined;
+  /** What the caller sent, without what is the task's. */
+  readonly asked: object;
 }
 
 async function makeFilled(
   parents: ParentChain,
   name: string,
-  { spec, query, pointer, parameters }: Filling,
+  { spec, query, pointer, parameters, asked }: Filling,
   options: TaskOptions & {
     readonly owner?: string | undefined;
     readonly ifExists: 'fail' | 'return';
@@ -131,7 +149,7 @@ async function makeFilled(
   const engine = await context.warehouses.use(warehouse);
   const { sql } = await engine.writtenStatement({ kind: 'insert', table, columns, query: { text: query, pointer } });
   const only = { kind: 'insert' as const, table: { ...names, table: name }, isNew: true as const };
-  const fill: FillRequest = { fill: { sql, parameters, numbers: 'number', ...names, only } };
+  const fill: FillRequest = { fill: { sql, parameters, numbers: 'number', ...names, only, asked } };
   const path = [segment('catalogs', root.name), segment('databases', database.name), segment('tables', name)];
   const target = uriOf(context.call.version, path);
   const { principal } = context.call;

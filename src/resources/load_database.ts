@@ -185,6 +185,7 @@ function askedOf(body: Body): Omit<NewTableAsked, 'source'> {
     types,
     inferFrom,
     definition,
+    owner: body.owner,
     inferOnly,
   };
 }

@@ -10,7 +10,7 @@ import { invalid, noNul } from './fields.ts';
 import { codes, Parameters, queryCost, Statistics, sqlCharactersMax, WaitSeconds } from './sql_actions.ts';
 import { type TableChain, tableRef } from './table_changes.ts';
 import { optimizeTable } from './table_optimize.ts';
-import { taskCodes, taskFields, taskOptions, waitSecondsOf } from './task_fields.ts';
+import { apart, taskCodes, taskFields, waitSecondsOf } from './task_fields.ts';
 
 export const expressionCharactersMax = 65_536;
 
@@ -94,7 +94,8 @@ async function written(
   writeOf: (chain: TableChain) => TableWrite,
 ) {
   const waitSeconds = waitSecondsOf(body);
-  const options = await taskOptions(body, context);
+  const { parameters, waitSeconds: _, ...sent } = body;
+  const { asked, options } = await apart(sent, context);
   const chain = (await context.catalog.require(path)) as TableChain;
   const [root, database, table] = chain;
   await requirePrivilege('use', [segment('warehouses', root.spec.warehouse)], context);
@@ -104,7 +105,7 @@ async function written(
     .submit({
       request: {
         sql: statement.sql,
-        parameters: body.parameters as StatementParameters | undefined,
+        parameters: parameters as StatementParameters | undefined,
         numbers: 'number',
         catalog: root.name,
         database: database.name,
@@ -113,6 +114,7 @@ async function written(
           table: { catalog: root.name, database: database.name, table: table.name },
           objectId: table.id,
         },
+        asked,
       },
       principal: context.call.principal,
       actor: context.call.actor,

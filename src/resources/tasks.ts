@@ -52,7 +52,7 @@ const TaskRecordSchema = Type.Object({
   endedAt: nullable(Timestamp),
   attempt: Type.Integer({ description: 'How often it was begun.' }),
   target: Type.String({ description: 'URI of the object that it is about.' }),
-  request: Type.Unknown(),
+  request: Type.Unknown({ description: 'What the caller sent, with defaults, without keys and other secrets.' }),
   result: Type.Unknown({
     description: 'Files in it have links, good for an hour, where the task is shown by itself; a list has none.',
   }),

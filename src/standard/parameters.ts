@@ -2,8 +2,10 @@
 // body or a query (rest-standard A5, B2).
 import { type TObject, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { Errors } from 'typebox/value';
 import type { Category, Endpoint } from './endpoint.ts';
 import { Failure, type Violation, violated } from './failure.ts';
+import { meantSchema, type Schema, schemaAt } from './meant_schema.ts';
 
 export const pageSizeDefault = 100;
 export const pageSizeMax = 1000;
@@ -40,23 +42,29 @@ export function compileCheck(schema: TSchema, where: 'body' | 'query'): Check {
   const validator = Compile(schema);
   return (value) => {
     if (validator.Check(value)) return;
-    throw failureOf(violationsOf(validator.Errors(value), where));
+    const meant = meantSchema(schema, value);
+    const errors = Errors(meant, value);
+    // What is meant is a guess: the declared schema has the last word.
+    throw failureOf(violationsOf(errors.length > 0 ? errors : validator.Errors(value), meant, where));
   };
 }
 
 interface SchemaError {
   readonly keyword: string;
   readonly instancePath: string;
+  readonly schemaPath: string;
   readonly params: object;
   readonly message: string;
 }
 
-function violationsOf(errors: readonly SchemaError[], where: 'body' | 'query'): Violation[] {
+function violationsOf(errors: readonly SchemaError[], schema: TSchema, where: 'body' | 'query'): Violation[] {
   const found: Violation[] = [];
   for (const error of errors) {
-    const { keyword, instancePath, params, message } = error;
-    if (saidBetter(error, errors)) continue;
+    const { keyword, instancePath, params } = error;
+    // Beside additionalProperties, which says it better.
+    if (keyword === 'boolean') continue;
     const at = where === 'body' ? instancePath : `query:${instancePath.slice(1)}`;
+    const declared = schemaAt(schema, error.schemaPath);
     if (keyword === 'additionalProperties') {
       for (const field of (params as { additionalProperties: string[] }).additionalProperties) {
         const pointer = where === 'body' ? `${instancePath}/${escapePointer(field)}` : `query:${field}`;
@@ -64,19 +72,29 @@ function violationsOf(errors: readonly SchemaError[], where: 'body' | 'query'): 
       }
     } else if (keyword === 'required') {
       for (const field of (params as { requiredProperties: string[] }).requiredProperties) {
-        found.push({ pointer: `${at}/${escapePointer(field)}`, rule: 'required', message: 'is required' });
+        const values = declared?.properties?.[field]?.enum;
+        const message = values ? `is required: ${oneOf(values)}` : 'is required';
+        found.push({ pointer: `${at}/${escapePointer(field)}`, rule: 'required', message });
       }
-    } else found.push({ pointer: at, rule: keyword, message });
+    } else found.push({ pointer: at, rule: keyword, message: messageOf(error, declared) });
   }
   return found;
 }
 
-/** An `anyOf` and its null alternative, where the other alternative says what is wrong; `false` beside additionalProperties. */
-function saidBetter({ keyword, instancePath, params }: SchemaError, errors: readonly SchemaError[]): boolean {
-  if (keyword === 'boolean') return true;
-  const isNull = (one: SchemaError) => one.keyword === 'type' && (one.params as { type?: unknown }).type === 'null';
-  if (keyword !== 'anyOf' && !(keyword === 'type' && (params as { type?: unknown }).type === 'null')) return false;
-  return errors.some((one) => one.instancePath.startsWith(instancePath) && one.keyword !== 'anyOf' && !isNull(one));
+const oneOf = (values: readonly unknown[]): string => {
+  const said = values.map((value) => (/^[\w-]+$/.test(String(value)) ? String(value) : JSON.stringify(value)));
+  return said.length === 1 ? (said[0] as string) : `one of ${said.join(', ')}`;
+};
+
+/** The validator's own message, where that names what is allowed. */
+function messageOf({ keyword, params, message }: SchemaError, declared: Schema | undefined): string {
+  const { allowedValues, allowedValue } = params as { allowedValues?: unknown[]; allowedValue?: unknown };
+  if (keyword === 'enum' && allowedValues) return `must be ${oneOf(allowedValues)}`;
+  if (keyword === 'const') return `must be ${oneOf([allowedValue])}`;
+  const { properties, minProperties, maxProperties } = declared ?? {};
+  if (properties && minProperties === 1 && /^m(?:in|ax)Properties$/.test(keyword))
+    return `must have ${maxProperties === 1 ? 'exactly' : 'at least'} ${oneOf(Object.keys(properties))}`;
+  return message;
 }
 
 function failureOf(violations: readonly Violation[]): Failure {

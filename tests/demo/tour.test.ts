@@ -1,14 +1,9 @@
 // The tour of the README, pasted block by block into one shell against a real server: each block answers with the codes, and where it
 // is no JSON with the lines, that the README shows below it.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { startProcess } from '../server.ts';
+import { blocksOf, openShell, textOf } from './pasting.ts';
 
 interface Step {
   readonly commands: string;
@@ -16,11 +11,9 @@ interface Step {
   readonly shown: string | undefined;
 }
 
-const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-
 function tour(): Step[] {
-  const part = readme.slice(readme.indexOf('## A tour'), readme.indexOf('## Where to read on'));
-  const blocks = [...part.matchAll(/^```\n(.*?)^```$/gms)].map(([, block]) => block as string);
+  const readme = textOf('README.md');
+  const blocks = blocksOf(readme.slice(readme.indexOf('## A tour'), readme.indexOf('## Where to read on')));
   const isCommands = (block: string) => /^(?:curl|export|printf|[A-Z]+=)/.test(block);
   return blocks.flatMap((block, i) => {
     if (!isCommands(block)) return [];
@@ -40,21 +33,13 @@ const telling = (output: string): string[] =>
 test('the tour of the README does what it shows', async (t) => {
   const server = await startProcess();
   t.after(() => server.close());
-  const home = mkdtempSync(join(tmpdir(), 'tabularium-tour-'));
-  t.after(() => rmSync(home, { recursive: true, force: true }));
+  const shell = openShell(t, server);
   const steps = tour();
   assert.ok(steps.length >= 10, `${steps.length} steps`);
-  const end = '-- the end of a step --';
-  const script = steps.map(({ commands }) => `${commands}printf '\\n${end}\\n'\n`).join('');
-  const here = script.replaceAll('http://127.0.0.1:8030', server.url).replace('$(cat data/root.token)', server.token);
-  const shell = spawn('bash', ['-s'], { cwd: home, stdio: ['pipe', 'pipe', 'inherit'] });
-  shell.stdin.end(here);
-  const [output] = await Promise.all([text(shell.stdout), once(shell, 'exit')]);
-  const outputs = output.split(`${end}\n`).slice(0, -1);
-  assert.equal(outputs.length, steps.length);
-  for (const [i, { commands, shown }] of steps.entries()) {
+  for (const { commands, shown } of steps) {
+    const { output } = await shell.paste(commands);
     // Of some steps only the last answers are shown; the others went well.
-    const told = telling(outputs[i] as string);
+    const told = telling(output);
     const last = telling(shown ?? '');
     const before = told.slice(0, Math.max(0, told.length - last.length));
     assert.deepEqual(told, [...before.map(() => '{"code":"0"'), ...last], commands);

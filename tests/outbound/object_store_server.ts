@@ -22,9 +22,8 @@ export interface ObjectStoreServer {
   close(): Promise<void>;
 }
 
-export async function startObjectStore(): Promise<ObjectStoreServer> {
+export async function startObjectStore(bucket = 'bucket'): Promise<ObjectStoreServer> {
   const directory = await mkdtemp(join(tmpdir(), 'tabularium-s3-'));
-  const bucket = 'bucket';
   const server = new S3rver({
     port: 0,
     address: '127.0.0.1',

@@ -1,0 +1,68 @@
+// What a task's record shows as its `request`: the body that the caller sent, its defaults filled in. What the task keeps there for
+// itself, such as ids of objects or a statement that was put together from the body, is not shown.
+import { type BackupRequest, backupTask } from '../backups/backups.ts';
+import { type RestoreRequest, restoreTask } from '../backups/restores.ts';
+import { createFilledTableTask, type FillRequest } from '../jobs/create_filled_table.ts';
+import { loadDatabaseTask } from '../jobs/load_database.ts';
+import { optimizeTableTask } from '../jobs/optimize_table.ts';
+import { type ExportRequest, exportTask } from '../query/exports.ts';
+import { type LoadRequest, loadTableTask } from '../query/loads.ts';
+import type { NewTableRequest } from '../query/new_table_loads.ts';
+import type { QueryRequest } from '../query/query_request.ts';
+import { profileQueryTask, runQueryTask } from '../query/submit.ts';
+import type { TaskRecord } from '../tasks/task.ts';
+
+/** By type of task. Those of others are what was sent. */
+const shownOf: Readonly<Record<string, (request: never) => object>> = {
+  [runQueryTask]: queryShown,
+  [profileQueryTask]: queryShown,
+  [exportTask]: exportShown,
+  [loadTableTask]: ({ path: _path, tableId: _tableId, ...asked }: LoadRequest) => asked,
+  [loadDatabaseTask]: newTableShown,
+  [createFilledTableTask]: filledShown,
+  [optimizeTableTask]: () => ({}),
+  [backupTask]: ({ to }: BackupRequest) => ({ to }),
+  [restoreTask]: restoreShown,
+};
+
+export function requestShown({ type, request }: Pick<TaskRecord, 'type' | 'request'>): unknown {
+  const shown = Object.hasOwn(shownOf, type) ? shownOf[type] : undefined;
+  return shown ? shown(request as never) : request;
+}
+
+function queryShown(request: QueryRequest): object {
+  const { into: _into, profile: _profile, only: _only, asked, parameters, ...query } = request;
+  return asked ? { ...asked, parameters } : { ...query, parameters };
+}
+
+function exportShown(request: ExportRequest): object {
+  const { asked, sql, parameters, catalog, database, warehouse, format, numbers, fileBytesMax, to } = request;
+  const { kind, ...options } = format;
+  const { compression, layout, ...csv } = options as { compression?: string; layout?: string };
+  const { kind: target, ...place } = to;
+  return {
+    ...(asked ?? { sql, parameters, catalog, database, warehouse }),
+    format: kind,
+    compression,
+    arrowLayout: layout,
+    ...(kind === 'csv' ? { csv } : {}),
+    ...(kind === 'ndjson' ? { numbers } : {}),
+    fileBytesMax,
+    to: target === 's3' ? { kind: target, s3: place } : { kind: target },
+  };
+}
+
+function newTableShown({ path: _p, databaseId: _d, repeatOf: _r, definition, table, ...asked }: NewTableRequest) {
+  // Where a table is only looked at, it need not have a name.
+  return { ...asked, ...(table === '' ? {} : { table }), ...definition };
+}
+
+function filledShown({ fill }: FillRequest): object {
+  const { parameters } = fill;
+  const { asSelect, ...asked } = (fill.asked ?? {}) as { asSelect?: object };
+  return { ...asked, ...(asSelect ? { asSelect: { ...asSelect, parameters } } : {}) };
+}
+
+function restoreShown({ category, name, from, backupId, database, warehouse }: RestoreRequest): object {
+  return { name, from: { ...from, backupId }, database, ...(category === 'catalogs' ? { warehouse } : {}) };
+}

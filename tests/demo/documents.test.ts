@@ -1,0 +1,149 @@
+// The commands of docs/api.md and docs/backup.md, pasted block by block into one shell against a server with the settings that they
+// suppose: each curl answers with the code and the fields that the document shows below it, or else goes well, and each task succeeds.
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import { startObjectStore } from '../outbound/object_store_server.ts';
+import { startProcess, type TestServer } from '../server.ts';
+import { type Answer, blocksOf, openShell, textOf } from './pasting.ts';
+
+interface Shown {
+  readonly code: string;
+  /** Names of fields, at any depth. */
+  readonly fields: readonly string[];
+}
+
+const fieldsIn = (text: string): string[] => [...text.matchAll(/"(\w+)":/g)].map(([, name]) => name as string);
+
+/** What a document says of each curl of a block, in their order: comments below a curl are its answer. */
+function shownIn(block: string): Shown[] {
+  const curls: string[] = [];
+  for (const line of block.split('\n')) {
+    if (/^#/.test(line)) curls.push(`${curls.pop()}${line.replace(/^# */, '')}`);
+    else if (/(?:^|\()curl /.test(line)) curls.push('');
+  }
+  return curls.map((text) => ({ code: /"code":"(\w+)"/.exec(text)?.[1] ?? '0', fields: fieldsIn(text) }));
+}
+
+/** A file is answered as it is, with a status and no code. */
+function requireShown({ status, body }: Answer, { code, fields }: Shown, block: string): void {
+  const got = body.startsWith('{"code"') ? (JSON.parse(body) as { code: string }).code : status === 200 ? '0' : status;
+  assert.equal(got, code, `${block}${body}`);
+  const there = new Set(fieldsIn(body));
+  assert.deepEqual(
+    fields.filter((field) => !there.has(field)),
+    [],
+    `fields that the document shows and the answer has not: ${block}${body}`,
+  );
+}
+
+/** What comes next in a document may build on tasks of before. Answers the number of tasks. */
+async function requireSuccess(server: TestServer): Promise<number> {
+  const { result } = await server.get('/api/v2/tasks?pageSize=1000');
+  const tasks = result.tasks as { readonly uri: string }[];
+  for (const { uri } of tasks) {
+    const task = await server.get(`${uri}?waitSeconds=30`);
+    assert.equal(task.at('state'), 'succeeded', task.text);
+  }
+  return tasks.length;
+}
+
+interface Surroundings {
+  readonly server: TestServer;
+  /** Where a path of the document is. */
+  readonly directory: string;
+  readonly pasteAll: () => Promise<{ readonly curls: number; readonly outputs: readonly string[] }>;
+}
+
+/** `path` and `bucket` are those that the document speaks of. */
+async function around(
+  t: TestContext,
+  { document, path, bucket }: { readonly document: string; readonly path: string; readonly bucket: string },
+): Promise<Surroundings> {
+  const directory = mkdtempSync(join(tmpdir(), 'tabularium-documents-'));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const store = await startObjectStore(bucket);
+  t.after(() => store.close());
+  const here = (text: string): string =>
+    text
+      .replaceAll(path, directory)
+      .replaceAll('https://s3.example.com', store.endpoint)
+      .replaceAll('s3.example.com', new URL(store.endpoint).hostname)
+      .replaceAll('…', store.secretAccessKey);
+  const text = textOf(document);
+  const flags = /^tabularium (--.*)$/m.exec(text)?.[1] ?? `--load-directories ${path} --export-hosts s3.example.com`;
+  const server = await startProcess(
+    here(flags)
+      .split(/ (?=--)/)
+      .map((flag) => flag.replace(' ', '=')),
+  );
+  t.after(() => server.close());
+  const shell = openShell(t, server, {
+    URL: server.url,
+    AUTH: `Authorization: Bearer ${server.token}`,
+    JSON: 'Content-Type: application/json',
+  });
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  await shell.paste(`tabularium() { '${process.execPath}' '${main}' "$@"; }`);
+  const pasteAll = async () => {
+    const outputs: string[] = [];
+    let curls = 0;
+    for (const block of blocksOf(text).filter((one) => /^(?:.*\bcurl|tabularium backup) /m.test(one))) {
+      const { output, answers } = await shell.paste(here(block));
+      const shown = shownIn(block);
+      assert.equal(answers.length, shown.length, block);
+      for (const [i, answer] of answers.entries()) requireShown(answer, shown[i] as Shown, block);
+      await requireSuccess(server);
+      curls += answers.length;
+      outputs.push(output);
+    }
+    return { curls, outputs };
+  };
+  return { server, directory, pasteAll };
+}
+
+/** What is called by name in a document, of all that is pasted. */
+const curlsIn = (document: string): number => textOf(document).match(/\bcurl -/g)?.length ?? 0;
+
+test('the commands of docs/api.md answer as it says', async (t) => {
+  const document = 'docs/api.md';
+  const { server, directory, pasteAll } = await around(t, { document, path: '/data/incoming', bucket: 'exports' });
+  const orders = 'id,when,remark\n3,2026-01-31T10:00:00,late\n4,2026-01-31T11:00:00,by post\n';
+  writeFileSync(join(directory, 'orders.csv.gz'), gzipSync(orders));
+  const { curls } = await pasteAll();
+  assert.equal(curls, curlsIn(document));
+  const rows = await server.rows('shop', 'SELECT id, note FROM orders ORDER BY id');
+  assert.deepEqual(rows, [
+    [1, 'by phone'],
+    [2, 'urgent!'],
+    [3, 'LATE'],
+    [4, 'BY POST'],
+  ]);
+  assert.ok((await requireSuccess(server)) >= 5);
+});
+
+test('the commands of docs/backup.md answer as it says', async (t) => {
+  const document = 'docs/backup.md';
+  const { server, directory, pasteAll } = await around(t, { document, path: '/srv/backups', bucket: 'backups' });
+  mkdirSync(join(directory, 'shop'), { recursive: true });
+  (await server.post('/api/v2/catalogs', { name: 'shop' })).is(201);
+  (await server.post('/api/v2/catalogs/shop/databases', { name: 'sales' })).is(201);
+  const columns = [{ name: 'id', type: 'BIGINT' }];
+  (await server.post('/api/v2/catalogs/shop/databases/sales/tables', { name: 'orders', columns })).is(201);
+  const sql = 'INSERT INTO orders SELECT range FROM range(10)';
+  (await server.post('/api/v2/catalogs/shop/databases/sales/query', { sql })).is(200);
+  const { curls, outputs } = await pasteAll();
+  assert.equal(curls, curlsIn(document));
+  for (const catalog of ['shop_of_monday/databases/sales', 'default/databases/sales_of_monday']) {
+    const answer = await server.post(`/api/v2/catalogs/${catalog}/query`, { sql: 'SELECT count(*) FROM orders' });
+    assert.deepEqual(answer.is(200).at('rows'), [[10]]);
+  }
+  // The directory has one, and so has the store.
+  const whole =
+    /^whole {2}\S+ \S+ catalog "shop": 1 tables, 10 rows, \d+ files, \d+ bytes\nEvery file is there, as it was written\.$/gm;
+  assert.equal((outputs.at(-1) ?? '').match(whole)?.length, 2);
+});

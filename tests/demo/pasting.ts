@@ -1,0 +1,91 @@
+// The commands of a document, pasted block by block into one shell against a real server: what is in a document to paste, and what
+// came of it. What it should have come to is the tests'.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import type { TestServer } from '../server.ts';
+
+/** What one call of curl got. */
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+export interface Pasted {
+  /** All that the block wrote to the terminal. */
+  readonly output: string;
+  /** Of each curl in it, also of those whose answer went into a variable, a pipe or a file. */
+  readonly answers: readonly Answer[];
+}
+
+export const textOf = (document: string) => readFileSync(new URL(`../../${document}`, import.meta.url), 'utf8');
+
+/** What stands between fences, but for what is marked as another language than that of a shell. */
+export const blocksOf = (text: string): string[] =>
+  [...text.matchAll(/^```(?:sh)?\n(.*?)^```$/gms)].map(([, block]) => block as string);
+
+/** Keeps what each curl got beside the terminal, in the order of their ends. */
+const keepingCurl = `curl() {
+  local kept=$ANSWERS/$(printf %04d "$(ls "$ANSWERS" | wc -l)")
+  mkdir "$kept"
+  command curl --silent --show-error --dump-header "$kept/head" "$@" >"$kept/body"
+  cat "$kept/body"
+}
+`;
+
+function answersIn(directory: string): Answer[] {
+  return readdirSync(directory)
+    .sort()
+    .map((name) => {
+      // The last line of a status: one of 100 may come before it.
+      const status = readFileSync(join(directory, name, 'head'), 'utf8')
+        .match(/^HTTP\/\S+ \d+/gm)
+        ?.at(-1);
+      const body = readFileSync(join(directory, name, 'body'), 'utf8');
+      return { status: Number(status?.split(' ')[1]), body };
+    });
+}
+
+export interface Shell {
+  /** The end of a block is awaited. */
+  paste(block: string): Promise<Pasted>;
+}
+
+/** A shell as a reader has it beside a server that was started in the same directory. `t` ends it. */
+export function openShell(t: TestContext, server: TestServer, environment: NodeJS.ProcessEnv = {}): Shell {
+  const home = mkdtempSync(join(tmpdir(), 'tabularium-paste-'));
+  const answersDirectory = mkdtempSync(join(tmpdir(), 'tabularium-answers-'));
+  mkdirSync(join(home, 'data'));
+  writeFileSync(join(home, 'data', 'root.token'), server.token);
+  const shell = spawn('bash', ['-s'], {
+    cwd: home,
+    env: { ...process.env, ...environment, ANSWERS: answersDirectory },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  t.after(() => {
+    shell.kill();
+    for (const directory of [home, answersDirectory]) rmSync(directory, { recursive: true, force: true });
+  });
+  shell.stdin.write(keepingCurl);
+  const written = shell.stdout.setEncoding('utf8')[Symbol.asyncIterator]();
+  const end = '\n-- the end of a block --\n';
+  let answered = 0;
+  return {
+    paste: async (block) => {
+      const own = block.replaceAll('http://127.0.0.1:8030', server.url);
+      shell.stdin.write(`${own}\nprintf '${end.replaceAll('\n', '\\n')}'\n`);
+      let output = '';
+      while (!output.endsWith(end)) {
+        const { value, done } = await written.next();
+        assert.ok(!done, `the shell ended in: ${block}${output}`);
+        output += value;
+      }
+      const answers = answersIn(answersDirectory).slice(answered);
+      answered += answers.length;
+      return { output: output.slice(0, -end.length), answers };
+    },
+  };
+}

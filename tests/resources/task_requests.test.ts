@@ -1,0 +1,156 @@
+// The `request` of a task, for every type that a call can make: what the caller sent, and nothing that the server keeps for itself.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { requestShown } from '../../src/resources/task_requests.ts';
+import { type BackedUp, startBackingUp } from '../backups/backing_up.ts';
+import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
+import { type TestServer, uri } from '../server.ts';
+
+let backing: BackedUp;
+let server: TestServer;
+let s3: ObjectStoreServer;
+before(async () => {
+  s3 = await startObjectStore();
+  backing = await startBackingUp();
+  server = backing.server;
+  (await server.post('/api/v2/databases', { name: 'shop' })).is(201);
+  const columns = [
+    { name: 'id', type: 'BIGINT' },
+    { name: 'note', type: 'STRING' },
+  ];
+  (await server.post(`${shop}/tables`, { name: 'items', primaryKey: ['id'], columns })).is(201);
+  (await server.query('shop', `INSERT INTO items VALUES (1, 'one'), (2, 'two')`)).is(200);
+});
+after(async () => {
+  await backing.close();
+  await s3.close();
+});
+
+const shop = '/api/v2/databases/shop';
+const items = uri`/databases/shop/tables/items`;
+const now = { waitSeconds: 0 };
+const uuid = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
+
+/** The request of the task that a call made, when it has ended and as a list shows it. */
+async function shownOf(path: string, body: object): Promise<unknown> {
+  const accepted = await server.post(path, body);
+  const task = (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
+  const request = task.at('request');
+  assert.deepEqual(accepted.at('request'), request);
+  const { tasks } = (await server.get('/api/v2/tasks?pageSize=1000')).result as { tasks: Record<string, unknown>[] };
+  assert.deepEqual(tasks.find(({ taskId }) => taskId === task.at('taskId'))?.request, request);
+  const sent = JSON.stringify(body);
+  const ids = JSON.stringify(request).match(uuid) ?? [];
+  assert.deepEqual(
+    ids.filter((id) => !sent.includes(id)),
+    [],
+  );
+  assert.ok(!JSON.stringify(request).includes(server.dataDirectory));
+  return request;
+}
+
+async function upload(text: string): Promise<string> {
+  const made = (await server.post('/api/v2/uploads', { name: 'rows.csv' })).is(201);
+  const sent = await server.send('PUT', made.at('link'), { body: text, headers: { 'content-type': undefined } });
+  return (JSON.parse(sent.text) as { result: { fileId: string } }).result.fileId;
+}
+
+test('queries and profiles', async () => {
+  const asked = { sql: 'SELECT id FROM items WHERE id > $1', parameters: [1] };
+  const known = { ...asked, numbers: 'number', catalog: 'default', database: 'shop' };
+  assert.deepEqual(await shownOf(`${shop}/query`, { ...asked, ...now, rowsMax: 10 }), { ...known, rowsMax: 10 });
+  assert.deepEqual(await shownOf(`${shop}/profile`, { ...asked, ...now }), known);
+});
+
+test('changes of rows by expressions show these, not the statement that was made of them', async () => {
+  const update = { set: { note: 'note || $mark' }, where: 'id = 2', parameters: { mark: '!' } };
+  assert.deepEqual(await shownOf(`${items}/update`, { ...update, ...now, priority: 'high' }), update);
+  const where = { where: 'id = 77' };
+  assert.deepEqual(await shownOf(`${items}/delete_rows`, { ...where, ...now }), where);
+  const insert = { sql: 'SELECT id + 10 FROM items WHERE id = ?', columns: ['id'], parameters: [1] };
+  assert.deepEqual(await shownOf(`${items}/insert_select`, { ...insert, ...now }), insert);
+  assert.deepEqual(await shownOf(`${items}/optimize`, {}), {});
+});
+
+test('tables that are made with their rows', async () => {
+  const asSelect = { sql: 'SELECT id FROM items WHERE id > ?', parameters: [1] };
+  const body = { name: 'large', comment: 'of items', primaryKey: ['id'] };
+  assert.deepEqual(await shownOf(`${shop}/tables`, { ...body, asSelect: { ...asSelect, ...now } }), {
+    ...body,
+    asSelect,
+  });
+  const clone = { newName: 'copy', catalog: 'default' };
+  assert.deepEqual(await shownOf(`${items}/clone`, { ...clone, ...now }), clone);
+});
+
+test('loads', async () => {
+  const source = { upload: await upload('id,note\n5,five\n') };
+  const load = { source, format: 'csv', mode: 'upsert', errorsMax: 2, label: 'five' };
+  const shown = { ...load, compression: 'none' };
+  assert.deepEqual(await shownOf(`${items}/load`, { ...load, priority: 'low' }), shown);
+  const made = {
+    source: { upload: await upload('id,note\n5,five\n') },
+    table: 'loaded',
+    format: 'csv',
+    types: { note: 'STRING' },
+    comment: 'as loaded',
+    owner: 'root',
+    primaryKey: ['id'],
+  };
+  assert.deepEqual(await shownOf(`${shop}/load`, made), { ...made, compression: 'none' });
+  const looked = { source: { upload: await upload('id\n5\n') }, format: 'csv', inferOnly: true };
+  assert.deepEqual(await shownOf(`${shop}/load`, { ...looked, ...now }), { ...looked, compression: 'none' });
+});
+
+test('exports', async () => {
+  const csv = { delimiter: ';', header: false, nullText: '-' };
+  const table = { columns: ['id'], format: 'csv', compression: 'gzip', csv };
+  const download = { to: { kind: 'download' } };
+  assert.deepEqual(await shownOf(`${items}/export`, table), { ...table, ...download });
+  const place = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, prefix: 'out/', pathStyle: true };
+  const keys = { accessKeyId: s3.accessKeyId, secretAccessKey: s3.secretAccessKey };
+  const query = { sql: 'SELECT id FROM items WHERE id > ?', parameters: [1], format: 'ndjson', numbers: 'string' };
+  assert.deepEqual(await shownOf(`${shop}/export`, { ...query, to: { s3: { ...place, ...keys } } }), {
+    ...query,
+    catalog: 'default',
+    database: 'shop',
+    compression: 'none',
+    to: { kind: 's3', s3: place },
+  });
+  const arrow = { format: 'arrow', arrowLayout: 'stream', fileBytesMax: 1024 * 1024 };
+  assert.deepEqual(await shownOf(`${items}/export`, arrow), { ...arrow, ...download });
+});
+
+test('backups and restores', async () => {
+  const place = { kind: 'directory', path: backing.directory };
+  assert.deepEqual(await shownOf(`${shop}/backup`, { to: place }), { to: place });
+  const database = { name: 'restored', from: place };
+  assert.deepEqual(await shownOf('/api/v2/databases/restore', database), database);
+  const store = { kind: 's3', endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket };
+  const to = { ...store, prefix: 'kept/', pathStyle: true };
+  const keys = { accessKeyId: s3.accessKeyId, secretAccessKey: s3.secretAccessKey };
+  assert.deepEqual(await shownOf('/api/v2/catalogs/default/backup', { to: { ...to, ...keys } }), { to });
+  assert.deepEqual(await shownOf('/api/v2/catalogs/restore', { name: 'again', from: { ...to, ...keys } }), {
+    name: 'again',
+    from: to,
+    warehouse: 'default',
+  });
+});
+
+test('changes of objects', async () => {
+  const rename = { newName: 'things' };
+  const first = (await server.query('shop', 'SELECT 1', now)).is(202).at<string>('taskId');
+  const later = { after: [first] };
+  assert.deepEqual(await shownOf(`${items}/columns`, { name: 'more', type: 'INT', ...later }), {
+    kind: 'addColumn',
+    column: { name: 'more', type: 'INT' },
+  });
+  assert.deepEqual(await shownOf(`${items}/rename`, { ...rename, ...later }), { kind: 'rename', ...rename });
+  assert.deepEqual(await shownOf(`${shop}/rename`, { newName: 'store', ...later }), { newName: 'store' });
+});
+
+test('a task of a release before shows no statement that it did not get', () => {
+  const fill = { sql: 'INSERT INTO made SELECT 1', numbers: 'number', catalog: 'default', database: 'shop' };
+  assert.deepEqual(requestShown({ type: 'create_filled_table', request: { fill } }), {});
+  assert.deepEqual(requestShown({ type: 'toString', request: { a: 1 } }), { a: 1 });
+});

@@ -1,0 +1,136 @@
+// What is said of a value that fits no member of a union: one message that names what is allowed, or what is wrong with the member
+// that was meant, and nothing about the others.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { type TSchema, Type } from 'typebox';
+import { categoriesWith } from '../../src/resources/index.ts';
+import { Failure, type Violation } from '../../src/standard/failure.ts';
+import type { Schema } from '../../src/standard/meant_schema.ts';
+import { compileCheck, parametersOf } from '../../src/standard/parameters.ts';
+
+function violations(schema: TSchema, value: unknown): readonly Violation[] {
+  try {
+    compileCheck(schema, 'body')(value);
+  } catch (error) {
+    assert.ok(error instanceof Failure, String(error));
+    return (error.result as { violations: Violation[] }).violations;
+  }
+  return assert.fail(`${JSON.stringify(value)} was taken`);
+}
+
+const said = (schema: TSchema, value: unknown) =>
+  violations(schema, value).map(({ pointer, rule, message }) => `${pointer} ${rule}: ${message}`);
+
+const Mode = Type.Union([Type.Literal('append'), Type.Literal('replace'), Type.Literal('upsert')]);
+const closed = { additionalProperties: false };
+const Directory = Type.Object({ kind: Type.Literal('directory'), path: Type.String() }, closed);
+const Store = Type.Object({ kind: Type.Literal('s3'), bucket: Type.String(), mode: Type.Optional(Mode) }, closed);
+
+test('a union of literals names them once', () => {
+  const body = Type.Object({ mode: Mode, maybe: Type.Optional(Type.Union([Mode, Type.Null()])) });
+  const modes = 'one of append, replace, upsert';
+  for (const mode of ['upsrt', 1, null, {}, ['append'], JSON.rawJSON('1')])
+    assert.deepEqual(said(body, { mode }), [`/mode enum: must be ${modes}`]);
+  assert.deepEqual(said(body, {}), [`/mode required: is required: ${modes}`]);
+  assert.deepEqual(said(body, { mode: 'append', maybe: 'no' }), [`/maybe enum: must be ${modes}, null`]);
+  const signs = Type.Object({ sign: Type.Union([Type.Literal(','), Type.Literal('.')]), fixed: Type.Literal('x') });
+  assert.deepEqual(said(signs, { sign: ';', fixed: 'y' }), [
+    '/sign enum: must be one of ",", "."',
+    '/fixed const: must be x',
+  ]);
+});
+
+test('in lists and maps too', () => {
+  const body = Type.Object({
+    list: Type.Optional(Type.Array(Mode)),
+    map: Type.Optional(Type.Record(Type.String(), Mode)),
+  });
+  const modes = 'must be one of append, replace, upsert';
+  assert.deepEqual(said(body, { list: ['append', 'x'], map: { a: 'y', 'b/c': 'append' } }), [
+    `/list/1 enum: ${modes}`,
+    `/map/a enum: ${modes}`,
+  ]);
+});
+
+test('a union of more literals than the validator tells errors of is whole', () => {
+  const names = Array.from({ length: 40 }, (_, i) => `n${i}`);
+  const body = Type.Object({ name: Type.Union(names.map((name) => Type.Literal(name))), other: Type.Integer() });
+  assert.deepEqual(said(body, { name: 'x', other: 'y' }), [
+    `/name enum: must be one of ${names.join(', ')}`,
+    '/other type: must be integer',
+  ]);
+});
+
+test('of objects by kind, the one that was meant is told of', () => {
+  const body = Type.Object({ to: Type.Union([Directory, Store]) }, closed);
+  assert.deepEqual(said(body, { to: {} }), ['/to/kind required: is required: one of directory, s3']);
+  assert.deepEqual(said(body, { to: { kind: 'ftp', path: 1 } }), ['/to/kind enum: must be one of directory, s3']);
+  assert.deepEqual(said(body, { to: { kind: 's3', path: '/a' } }), [
+    '/to/bucket required: is required',
+    '/to/path unknownField: is not a field of this API',
+  ]);
+  assert.deepEqual(said(body, { to: { kind: 's3', bucket: 'b', mode: 'x' } }), [
+    '/to/mode enum: must be one of append, replace, upsert',
+  ]);
+  assert.deepEqual(said(body, { to: 'here' }), ['/to type: must be object']);
+  assert.deepEqual(said(body, {}), ['/to required: is required']);
+});
+
+test('of other members, the one of the type of the value', () => {
+  const body = Type.Object({
+    value: Type.Union([Type.String({ maxLength: 2 }), Type.Number(), Type.Array(Type.Boolean()), Type.Null()]),
+  });
+  assert.deepEqual(said(body, { value: 'abc' }), ['/value maxLength: must not have more than 2 characters']);
+  assert.deepEqual(said(body, { value: [1] }), ['/value/0 type: must be boolean']);
+  assert.deepEqual(said(body, { value: {} }), ['/value type: must be either string or number or array or null']);
+});
+
+test('one field of several is named', () => {
+  const fields = { url: Type.Optional(Type.String()), path: Type.Optional(Type.String()) };
+  const one = Type.Object(fields, { ...closed, minProperties: 1, maxProperties: 1 });
+  const message = 'must have exactly one of url, path';
+  assert.deepEqual(said(one, {}), [` minProperties: ${message}`]);
+  assert.deepEqual(said(one, { url: '', path: '' }), [` maxProperties: ${message}`]);
+});
+
+test('whatever does not fit has something said of it', () => {
+  const pieces = fc.constantFrom('append', 'directory', 's3', 'x', 1, null, true, JSON.rawJSON('1'));
+  const keys = fc.constantFrom('to', 'mode', 'kind', 'path', 'bucket', 'list', '__proto__', 'a/b');
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof({ maxDepth: 4 }, pieces, fc.array(tie('value')), fc.dictionary(keys, tie('value'))),
+  }));
+  const Value = Type.Union([Directory, Store, Mode, Type.Array(Type.Union([Mode, Type.Integer(), Store]))]);
+  const body = Type.Object({ to: Value, map: Type.Record(Type.String(), Type.Union([Value, Type.Null()])) });
+  const check = compileCheck(body, 'body');
+  fc.assert(
+    fc.property(value, value, (to, map) => {
+      try {
+        check({ to, map: { map } });
+      } catch (error) {
+        assert.ok(error instanceof Failure, String(error));
+        assert.notEqual((error.result as { violations: unknown[] }).violations.length, 0);
+      }
+    }),
+  );
+});
+
+test('every union of literals that an endpoint takes is told once', () => {
+  let fields = 0;
+  for (const { name, endpoints } of categoriesWith({ rowsBodyBytesMax: 1 })) {
+    for (const endpoint of endpoints) {
+      const body = parametersOf(endpoint).body;
+      for (const [field, schema] of Object.entries((body?.properties ?? {}) as Record<string, Schema>)) {
+        const literals = schema.anyOf?.map((one) => one.const) ?? [];
+        if (literals.length < 2 || literals.includes(undefined)) continue;
+        fields++;
+        const found = violations(body as TSchema, { [field]: 'no such value' }).filter(
+          ({ pointer }) => pointer === `/${field}`,
+        );
+        assert.equal(found.length, 1, `${name} ${field}`);
+        for (const literal of literals) assert.ok(found[0]?.message.includes(String(literal)), name);
+      }
+    }
+  }
+  assert.ok(fields > 20, `${fields} fields`);
+});
