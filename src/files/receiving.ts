@@ -2,6 +2,7 @@
 // costs little. Their digest is worked out behind them (digests.ts). Knows no owner, no quota and no HTTP.
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
+import { isMarkedAsUntransferable } from 'node:worker_threads';
 import { Failure } from '../standard/failure.ts';
 import type { Digests, RunningDigest } from './digests.ts';
 
@@ -33,7 +34,7 @@ const writeBytes = 1024 * 1024;
 const settleBytes = 64 * 1024 * 1024;
 const fullDisk = new Set(['ENOSPC', 'EDQUOT']);
 
-/** What came is kept also where it did not come whole, unless its digest is wrong. Throws STORAGE_FULL. */
+/** What came is kept also where it did not come whole, unless its digest is wrong. Chunks are used up. Throws STORAGE_FULL. */
 export async function receive(content: AsyncIterable<Uint8Array>, options: ReceivingOptions): Promise<Received> {
   const file = await open(options.path, constants.O_RDWR | constants.O_CREAT, 0o600).catch(storageFailure);
   const running = options.digests.of(options.key, file.fd);
@@ -137,6 +138,7 @@ class Writing {
       for (let at = bytesWritten; at < all.length; )
         at += (await this.#file.write(all, at, all.length - at, from + at)).bytesWritten;
     }
+    for (const piece of pieces) release(piece);
     this.written = to;
     this.#running.advance(to);
   }
@@ -148,6 +150,15 @@ class Writing {
     this.#settled = bytes;
     this.#settling = undefined;
   }
+}
+
+/**
+ * At once, not when garbage is collected: each 64 MB that came would make the engine of JavaScript look through all that the server
+ * has. A chunk that shares its memory with others, as small ones do, is left to it.
+ */
+function release({ buffer, byteLength }: Uint8Array): void {
+  if (!(buffer instanceof ArrayBuffer) || buffer.byteLength !== byteLength || isMarkedAsUntransferable(buffer)) return;
+  if (!buffer.detached) buffer.transfer(0);
 }
 
 const ignored = () => undefined;

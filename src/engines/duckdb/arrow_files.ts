@@ -21,46 +21,36 @@ export interface ArrowTarget {
   readonly current: () => void;
 }
 
-/** The engine gave fewer rows than there are: something failed, and a stream does not tell what. */
-export class EndedEarly extends Error {}
-
-/** A query whose last row, which is not of it, shows that it came to its end. `columns`: how many there are. */
-export const withEnd = (query: string, columns: number): string =>
-  `SELECT *, false FROM (${query}) UNION ALL SELECT ${'NULL, '.repeat(columns)}true`;
-
-/** `prepared`: a query with an end. Throws EndedEarly, what `current` throws, and where the disk is full. */
+/** Who calls must see to it that the stream was not ended by an error: it does not tell. Throws what `current` throws. */
 export async function writeArrow(
   prepared: DuckDBPreparedStatement,
   names: readonly string[],
   target: ArrowTarget,
 ): Promise<{ readonly path: string; readonly rows: number }[]> {
   const result = await prepared.stream();
-  const types = result.columnTypes().slice(0, names.length);
+  const types = result.columnTypes();
   const schema = new arrow.Schema(
     names.map((name, i) => new arrow.Field(name, arrowType(types[i] as DuckDBType), true)),
   );
   const written: { path: string; rows: number }[] = [];
   let file: ArrowFile | undefined;
   // The next rows come from the engine while these are turned and written.
-  const ends = (chunk: DuckDBDataChunk) => chunk.getColumnVector(names.length).getItem(chunk.rowCount - 1) === true;
   let coming = nextChunks(result, rowsFirst);
   try {
     file = await ArrowFile.create(target, 0, schema);
     let rows = rowsFirst;
-    for (let isEnd = false; !isEnd; ) {
+    for (;;) {
       const chunks = await coming;
       target.current();
-      const last = chunks.at(-1);
-      if (!last) throw new EndedEarly('the engine gave no last row');
-      isEnd = ends(last);
+      if (chunks.length === 0) break;
       coming = nextChunks(result, rows);
       coming.catch(ignored);
       if (target.fileBytesMax !== undefined && file.bytes >= target.fileBytesMax) {
         written.push(await file.finish());
         file = await ArrowFile.create(target, written.length, schema);
       }
-      const batch = batchOf(chunks, isEnd ? 1 : 0, schema, types);
-      if (batch.numRows > 0) rows = rowsOfNext(batch.numRows, await file.write(batch));
+      const batch = batchOf(chunks, schema, types);
+      rows = rowsOfNext(batch.numRows, await file.write(batch));
     }
     written.push(await file.finish());
     return written;
@@ -91,20 +81,18 @@ async function nextChunks(
   return chunks;
 }
 
-/** `without`: so many rows at the end. */
 function batchOf(
   chunks: readonly DuckDBDataChunk[],
-  without: number,
   schema: arrow.Schema,
   types: readonly DuckDBType[],
 ): arrow.RecordBatch {
-  const length = chunks.reduce((sum, { rowCount }) => sum + rowCount, -without);
+  const length = chunks.reduce((sum, { rowCount }) => sum + rowCount, 0);
   const children = types.map((type, i) => {
-    const pieces = chunks.map(({ chunk, rowCount }, at) => ({
+    const pieces = chunks.map(({ chunk, rowCount }) => ({
       vector: duckdb.data_chunk_get_vector(chunk, i),
       size: rowCount,
       from: 0,
-      count: at === chunks.length - 1 ? rowCount - without : rowCount,
+      count: rowCount,
     }));
     return arrowData(type, pieces);
   });

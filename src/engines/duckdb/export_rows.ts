@@ -4,10 +4,9 @@ import { createReadStream } from 'node:fs';
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
-import type { DuckDBPreparedStatement } from '@duckdb/node-api';
 import type { StatementResult } from '../engine.ts';
 import { type ExportedFile, type ExportFormat, extensionOf, filesDirectory } from '../export.ts';
-import { EndedEarly, withEnd, writeArrow } from './arrow_files.ts';
+import { writeArrow } from './arrow_files.ts';
 import { arrowable } from './arrow_types.ts';
 import { GrowingFiles } from './growing_files.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
@@ -203,17 +202,23 @@ async function arrow(
   const target = { directory, layout, fileBytesMax: into.fileBytesMax, current };
   const names = columns.map(({ name }) => name);
   const { connection } = session;
-  const write = (prepared: DuckDBPreparedStatement) => writeArrow(prepared, names, target);
-  const written = await preparedOnce(connection, withEnd(rows, columns.length), statement, write).catch(
-    async (error) => {
-      if (!(error instanceof EndedEarly)) throw error;
-      current();
-      // COPY tells what failed.
-      const again = `COPY (${rows}) TO ${quoteLiteral(join(directory, 'again'))} (FORMAT parquet)`;
-      await preparedOnce(connection, again, statement, (prepared) => prepared.run());
-      throw error;
-    },
-  );
+  let isWhole = false;
+  const written = await preparedOnce(connection, rows, statement, async (prepared) => {
+    const files = await writeArrow(prepared, names, target);
+    // An error ends a stream as its last row does, but also the transaction.
+    isWhole = await connection.run('SELECT 1').then(
+      () => true,
+      () => false,
+    );
+    return files;
+  });
+  current();
+  if (!isWhole) {
+    // COPY tells what failed.
+    const again = `COPY (${rows}) TO ${quoteLiteral(join(directory, 'again'))} (FORMAT parquet)`;
+    await preparedOnce(connection, again, statement, (prepared) => prepared.run());
+    throw new Error('the rows of a query ended early, and nothing tells why');
+  }
   return { rowCount: written.reduce((sum, { rows }) => sum + rows, 0), written };
 }
 
