@@ -20,10 +20,6 @@ export function rowReader(columns: readonly ColumnDefinition[]): RowReader {
   return { read: (rows) => new Batch(columns, cells, names).read(rows) };
 }
 
-export function prepareRows(columns: readonly ColumnDefinition[], rows: readonly unknown[]): RowsBatch {
-  return rowReader(columns).read(rows);
-}
-
 interface Cell {
   readonly name: string;
   readonly read: ValueReader;

@@ -1,5 +1,5 @@
 // Fields that several categories share: their schemas and how a PATCH changes them (RFC 7396: null clears).
-import { type Static, type TSchema, Type } from 'typebox';
+import { type TSchema, Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Properties } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
@@ -116,5 +116,3 @@ export function timeOf(text: string | undefined, pointer: string): number | unde
   if (Number.isNaN(at)) throw invalid(pointer, 'format', 'must be a time such as 2026-01-31T00:00:00Z');
   return at;
 }
-
-export type StaticOf<S extends TSchema> = Static<S>;

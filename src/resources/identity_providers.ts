@@ -2,17 +2,12 @@
 import { type Static, Type } from 'typebox';
 import type { ProviderSpec } from '../access/identity_providers.ts';
 import type { CatalogObject } from '../catalog/object.ts';
-import type { Category, PathParameters } from '../standard/endpoint.ts';
+import type { Category } from '../standard/endpoint.ts';
 import {
   type Context,
   commonFields,
   create,
-  created,
   deleted,
-  found,
-  freshPage,
-  get,
-  list,
   newOwner,
   ownerId,
   ownerName,
@@ -39,6 +34,7 @@ import {
   recordFields,
   shownDescription,
 } from './fields.ts';
+import { rootObjects } from './root_objects.ts';
 
 const algorithms = [
   'RS256',
@@ -121,7 +117,6 @@ const ChangeBody = Type.Object(
 );
 
 type Provider = CatalogObject<ProviderSpec>;
-const pathOf = (path: PathParameters) => [segment('identity_providers', path.identityProvider as string)];
 
 const as: Render = async (chain, uri, context) => {
   const object = last(chain) as Provider;
@@ -140,6 +135,14 @@ const as: Render = async (chain, uri, context) => {
     ...commonFields(object, uri),
   };
 };
+
+const standing = rootObjects({
+  category: 'identity_providers',
+  parameter: 'identityProvider',
+  record: ProviderRecord,
+  as,
+});
+const { pathOf } = standing;
 
 type Asked = Omit<Static<typeof ChangeBody>, 'owner' | 'expectedVersion'>;
 type Change = { readonly [K in keyof Asked]?: Asked[K] | undefined };
@@ -213,17 +216,8 @@ export const identityProviders: Category<Context> = {
     ...exampleFields('/api/v2/identity_providers/company'),
   },
   endpoints: [
-    list({
-      summary: 'Lists identity providers by name.',
-      permission: { privilege: 'read', on: 'parent', orWithin: true },
-      handle: ({ page: at }, context) => freshPage([], 'identity_providers', at, context, as),
-    }),
-    get({
-      summary: 'Shows an identity provider, and whether its keys are at hand.',
-      permission: { privilege: 'read', on: 'object' },
-      handle: async ({ path }, context) =>
-        found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, as)),
-    }),
+    standing.list('Lists identity providers by name.'),
+    standing.get('Shows an identity provider, and whether its keys are at hand.'),
     create({
       summary: 'Creates an identity provider. Its tokens are accepted from then on.',
       description: 'The caller needs `grant` on each role that is mapped to.',
@@ -253,9 +247,7 @@ export const identityProviders: Category<Context> = {
           also: (tx, id) => context.identityProviders.keepSecret(tx, id, clientSecret),
         });
         if (made) await context.identityProviders.changed();
-        const at = [segment('identity_providers', object.name)];
-        const record = (await render(at, [object], context, as)) as { uri: string };
-        return created(record, made, record.uri);
+        return standing.createdAs(object, made, context);
       },
     }),
     update({

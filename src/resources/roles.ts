@@ -8,13 +8,8 @@ import {
   type Context,
   commonFields,
   create,
-  created,
   deleted,
   done,
-  found,
-  freshPage,
-  get,
-  list,
   newOwner,
   ownerId,
   ownerName,
@@ -22,7 +17,6 @@ import {
   remove,
   render,
   requirePrivilege,
-  segment,
   update,
   updated,
   userNamed,
@@ -35,13 +29,13 @@ import {
   exampleFields,
   invalid,
   last,
-  NewName,
   nullable,
   Owner,
   PropertiesField,
   recordFields,
   shownDescription,
 } from './fields.ts';
+import { rootObjects } from './root_objects.ts';
 import { searchOf } from './search.ts';
 
 const membersMax = 20_000;
@@ -62,8 +56,6 @@ interface RoleSpec {
 }
 type Role = CatalogObject<RoleSpec>;
 
-const pathOf = (path: PathParameters) => [segment('roles', path.role as string)];
-
 const as: Render = async (chain, uri, context) => {
   const object = last(chain) as Role;
   const { directory } = context;
@@ -76,6 +68,9 @@ const as: Render = async (chain, uri, context) => {
     ...commonFields(object, uri),
   };
 };
+
+const standing = rootObjects({ category: 'roles', parameter: 'role', record: RoleRecord, as });
+const { pathOf } = standing;
 
 function idsOfMembers(names: readonly string[], pointer: string, context: Context): Set<string> {
   return new Set(names.map((name, i) => userNamed(name, `${pointer}/${i}`, context)));
@@ -131,17 +126,8 @@ export const roles: Category<Context> = {
     ...exampleFields('/api/v2/roles/analysts'),
   },
   endpoints: [
-    list({
-      summary: 'Lists roles by name.',
-      permission: { privilege: 'read', on: 'parent', orWithin: true },
-      handle: ({ page: at }, context) => freshPage([], 'roles', at, context, as),
-    }),
-    get({
-      summary: 'Shows a role.',
-      permission: { privilege: 'read', on: 'object' },
-      handle: async ({ path }, context) =>
-        found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, as)),
-    }),
+    standing.list('Lists roles by name.'),
+    standing.get('Shows a role.'),
     create({
       summary: 'Creates a role.',
       permission: { privilege: 'create', on: 'parent' },
@@ -162,8 +148,7 @@ export const roles: Category<Context> = {
           also: (tx, id) => writeMembers(tx, id, ids),
         });
         if (made) context.directory.setMembers(object.id, ids);
-        const record = (await render([segment('roles', object.name)], [object], context, as)) as { uri: string };
-        return created(record, made, record.uri);
+        return standing.createdAs(object, made, context);
       },
     }),
     update({
@@ -203,21 +188,7 @@ export const roles: Category<Context> = {
         return deleted(await context.catalog.drop(object, { principal, cascade: true, childCategories: [] }));
       },
     }),
-    action('rename', {
-      on: 'object',
-      summary: 'Renames a role; its members and grants stay.',
-      permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
-      body: NewName,
-      bodyRequired: true,
-      result: RoleRecord,
-      example: { body: { newName: 'reporting' } },
-      handle: async ({ path, body: { newName } }, context) => {
-        const [object] = (await context.catalog.require(pathOf(path))) as [Role];
-        const changed = await context.catalog.update(object, { name: newName, principal: context.call.actor });
-        return done(await render([segment('roles', newName)], [changed.object ?? object], context, as));
-      },
-    }),
+    standing.rename('Renames a role; its members and grants stay.', 'reporting'),
     action('add_members', {
       on: 'object',
       summary: 'Puts users into a role. Those that are in it stay.',

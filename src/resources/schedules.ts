@@ -1,27 +1,10 @@
 // Schedules: work that is done by itself at set times, as tasks of the schedule's owner: SQL, or actions of the API such as loads and
 // exports.
 import { Type } from 'typebox';
-import type { Category, PathParameters } from '../standard/endpoint.ts';
-import {
-  action,
-  type Context,
-  create,
-  created,
-  deleted,
-  done,
-  found,
-  freshPage,
-  get,
-  list,
-  newOwner,
-  ownerId,
-  remove,
-  render,
-  segment,
-  update,
-  updated,
-} from './context.ts';
-import { ExpectedVersion, invalid, NewName } from './fields.ts';
+import type { Category } from '../standard/endpoint.ts';
+import { type Context, create, deleted, newOwner, ownerId, remove, render, update, updated } from './context.ts';
+import { ExpectedVersion, invalid } from './fields.ts';
+import { rootObjects } from './root_objects.ts';
 import {
   asSchedule as as,
   changed,
@@ -39,7 +22,8 @@ const ChangeBody = Type.Object(
   { ...changeFields, expectedVersion: Type.Optional(ExpectedVersion) },
   { additionalProperties: false },
 );
-const pathOf = (path: PathParameters) => [segment('schedules', path.schedule as string)];
+const standing = rootObjects({ category: 'schedules', parameter: 'schedule', record: ScheduleRecord, as });
+const { pathOf } = standing;
 const { query, cron, timeZone, priority } = example;
 
 export const schedules: Category<Context> = {
@@ -51,17 +35,8 @@ export const schedules: Category<Context> = {
   record: ScheduleRecord,
   example,
   endpoints: [
-    list({
-      summary: 'Lists schedules by name.',
-      permission: { privilege: 'read', on: 'parent', orWithin: true },
-      handle: ({ page: at }, context) => freshPage([], 'schedules', at, context, as),
-    }),
-    get({
-      summary: 'Shows a schedule, when it runs next and when it ran last.',
-      permission: { privilege: 'read', on: 'object' },
-      handle: async ({ path }, context) =>
-        found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, as)),
-    }),
+    standing.list('Lists schedules by name.'),
+    standing.get('Shows a schedule, when it runs next and when it ran last.'),
     create({
       summary: 'Creates a schedule.',
       description:
@@ -89,9 +64,7 @@ export const schedules: Category<Context> = {
           },
         });
         if (made) context.schedules.changed();
-        const at = [segment('schedules', object.name)];
-        const record = (await render(at, [object], context, as)) as { uri: string };
-        return created(record, made, record.uri);
+        return standing.createdAs(object, made, context);
       },
     }),
     update({
@@ -138,21 +111,6 @@ export const schedules: Category<Context> = {
         return deleted(was);
       },
     }),
-    action('rename', {
-      on: 'object',
-      summary: 'Renames a schedule.',
-      permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
-      body: NewName,
-      bodyRequired: true,
-      result: ScheduleRecord,
-      example: { body: { newName: 'every_night' } },
-      handle: async ({ path, body: { newName } }, context) => {
-        const [object] = (await context.catalog.require(pathOf(path))) as [Schedule];
-        const outcome = await context.catalog.update(object, { name: newName, principal: context.call.actor });
-        const at = [segment('schedules', newName)];
-        return done(await render(at, [outcome.object ?? object], context, as));
-      },
-    }),
+    standing.rename('Renames a schedule.', 'every_night'),
   ],
 };

@@ -28,9 +28,6 @@ export function segmentsOfUri(uri: string): Segment[] {
   return segments;
 }
 
-/** How a create was addressed: the name in the body or in the path. */
-export type CreateForm = 'collection' | 'action' | 'object';
-
 export interface Route<Context> {
   readonly version: ApiVersion;
   readonly category: Category<Context>;

@@ -15,7 +15,7 @@ import { duckdbType, jsonExpression, logicalTypeOf, resultTypeText } from '../..
 import type { TableRef } from '../../src/engines/engine.ts';
 import type { ColumnDefinition, TableDefinition } from '../../src/model/records.ts';
 import { formatType, parseType } from '../../src/model/types.ts';
-import { prepareRows } from '../../src/query/row_values.ts';
+import { rowReader } from '../../src/query/row_values.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { parseJson } from '../../src/standard/json.ts';
 
@@ -50,7 +50,7 @@ async function makeTable(columns: ColumnDefinition[], keys: Partial<TableDefinit
   const definition: TableDefinition = { columns, primaryKey: [], uniqueKey: [], ...keys };
   await applyChange(connection, { kind: 'createTable', table, definition }, options);
   const insert = (rowsText: string): Promise<number> =>
-    insertRows(connection, table, prepareRows(columns, parseJson(rowsText) as unknown[]), definition);
+    insertRows(connection, table, rowReader(columns).read(parseJson(rowsText) as unknown[]), definition);
   return { table, definition, insert };
 }
 
@@ -256,7 +256,7 @@ test('a default that breaks a constraint is told as one', async () => {
 
 test('a cancelled insert inserts nothing', async () => {
   const { table, definition } = await makeTable([column('a', 'INT')]);
-  const work = insertRows(connection, table, prepareRows(definition.columns, [[1]]), definition, {
+  const work = insertRows(connection, table, rowReader(definition.columns).read([[1]]), definition, {
     signal: AbortSignal.abort(),
   });
   await assert.rejects(work, (error) => error instanceof Failure && error.code === 'STATEMENT_CANCELLED');

@@ -6,7 +6,7 @@ import type { RowsBatch } from '../../src/engines/engine.ts';
 import type { ColumnDefinition } from '../../src/model/records.ts';
 import { parseType } from '../../src/model/types.ts';
 import { exactNumber, formatExact } from '../../src/query/exact_number.ts';
-import { prepareRows, rowReader } from '../../src/query/row_values.ts';
+import { rowReader } from '../../src/query/row_values.ts';
 import { Failure, type Violation } from '../../src/standard/failure.ts';
 import { parseJson } from '../../src/standard/json.ts';
 
@@ -27,7 +27,7 @@ function violationsOf(work: () => unknown): { violations: Violation[]; violation
 
 /** One value, as JSON text, in one column; what is handed on, as JSON text. */
 function handedOn(type: string, value: string): string {
-  const batch = prepareRows([column('c', type)], parseJson(`[[${value}]]`) as unknown[]);
+  const batch = rowReader([column('c', type)]).read(parseJson(`[[${value}]]`) as unknown[]);
   return batch.json.slice(2, -2);
 }
 
@@ -110,7 +110,7 @@ test('violations point at the field, the nested value or the position', () => {
     { 'a/b~': null },
     [1, { x: 1 }, 'd'],
   ];
-  const { violations, violationCount } = violationsOf(() => prepareRows(columns, rows));
+  const { violations, violationCount } = violationsOf(() => rowReader(columns).read(rows));
   assert.equal(violationCount, undefined);
   assert.deepEqual(
     violations.map(({ pointer, rule }) => `${pointer} ${rule}`),
@@ -131,28 +131,28 @@ test('violations point at the field, the nested value or the position', () => {
 });
 
 test('at most 100 violations are listed, the rest is counted', () => {
-  const result = violationsOf(() => prepareRows(columns, new Array(5000).fill({})));
+  const result = violationsOf(() => rowReader(columns).read(new Array(5000).fill({})));
   assert.equal(result.violations.length, 100);
   assert.equal(result.violationCount, 5000);
 });
 
 test('a column that no row gives is left out; one that some give says which do not', () => {
   const names = (batch: RowsBatch): string[] => batch.columns.map((c) => c.name);
-  const all = prepareRows(columns, [{ id: 1, 'a/b~': null, d: 'x' }]);
+  const all = rowReader(columns).read([{ id: 1, 'a/b~': null, d: 'x' }]);
   assert.equal(all.columns, columns);
   assert.equal(all.omitted, undefined);
-  const none = prepareRows(columns, [{ id: 1 }, { id: 2 }]);
+  const none = rowReader(columns).read([{ id: 1 }, { id: 2 }]);
   assert.deepEqual(names(none), ['id']);
   assert.equal(none.json, '[[1],[2]]');
   assert.equal(none.omitted, undefined);
-  const some = prepareRows(columns, [{ id: 1, d: 'x' }, { id: 2 }, [3, null, 'y']]);
+  const some = rowReader(columns).read([{ id: 1, d: 'x' }, { id: 2 }, [3, null, 'y']]);
   assert.deepEqual(names(some), ['id', 'a/b~', 'd']);
   assert.deepEqual(some.omitted, [{ column: 2, rows: [1] }]);
-  const empty = prepareRows([column('n', 'INT', { defaultValue: '1' }), column('m', 'INT')], [{}, {}]);
+  const empty = rowReader([column('n', 'INT', { defaultValue: '1' }), column('m', 'INT')]).read([{}, {}]);
   assert.deepEqual(names(empty), ['n']);
   assert.equal(empty.json, '[[null],[null]]');
   assert.deepEqual(empty.omitted, [{ column: 0, rows: [0, 1] }]);
-  assert.deepEqual(prepareRows(columns, []), { columns, json: '[]', rowCount: 0 });
+  assert.deepEqual(rowReader(columns).read([]), { columns, json: '[]', rowCount: 0 });
 });
 
 test('names of Object.prototype are names like others', () => {
@@ -161,7 +161,7 @@ test('names of Object.prototype are names like others', () => {
   assert.equal(reader.read(parseJson('[{}]') as unknown[]).json, '[[null]]');
   assert.equal(reader.read(parseJson('[{"__proto__":1,"constructor":2,"toString":3}]') as unknown[]).json, '[[1,2,3]]');
   const { violations } = violationsOf(() =>
-    prepareRows([column('a', 'INT')], parseJson('[{"__proto__":1}]') as unknown[]),
+    rowReader([column('a', 'INT')]).read(parseJson('[{"__proto__":1}]') as unknown[]),
   );
   assert.equal(violations[0]!.pointer, '/rows/0/__proto__');
 });

@@ -1,0 +1,70 @@
+// What the categories of objects that lie in no other have alike: how they are listed, shown, told when they are made, and renamed.
+import type { TObject } from 'typebox';
+import type { CatalogObject } from '../catalog/object.ts';
+import type { PathParameters } from '../standard/endpoint.ts';
+import {
+  action,
+  type Context,
+  created,
+  done,
+  found,
+  freshPage,
+  get,
+  list,
+  type Render,
+  render,
+  segment,
+} from './context.ts';
+import { NewName } from './fields.ts';
+
+interface RootObjects {
+  readonly category: string;
+  /** Of the path. */
+  readonly parameter: string;
+  readonly record: TObject;
+  readonly as: Render;
+}
+
+export function rootObjects({ category, parameter, record, as }: RootObjects) {
+  const show = (object: CatalogObject, context: Context) =>
+    render([segment(category, object.name)], [object], context, as);
+  const pathOf = (path: PathParameters) => [segment(category, path[parameter] as string)];
+  return {
+    pathOf,
+    show,
+    async createdAs(object: CatalogObject, made: boolean, context: Context) {
+      const shown = (await show(object, context)) as { uri: string };
+      return created(shown, made, shown.uri);
+    },
+    list: (summary: string) =>
+      list({
+        summary,
+        permission: { privilege: 'read', on: 'parent', orWithin: true },
+        handle: ({ page }, context) => freshPage([], category, page, context, as),
+      }),
+    get: (summary: string) =>
+      get({
+        summary,
+        permission: { privilege: 'read', on: 'object' },
+        handle: async ({ path }, context) =>
+          found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, as)),
+      }),
+    rename: (summary: string, newName: string) =>
+      action('rename', {
+        on: 'object',
+        summary,
+        permission: { privilege: 'alter', on: 'object' },
+        codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
+        body: NewName,
+        bodyRequired: true,
+        result: record,
+        example: { body: { newName } },
+        handle: async ({ path, body }, context) => {
+          const [object] = (await context.catalog.require(pathOf(path))) as [CatalogObject];
+          const { newName: name } = body;
+          const changed = await context.catalog.update(object, { name, principal: context.call.actor });
+          return done(await render([segment(category, name)], [changed.object ?? object], context, as));
+        },
+      }),
+  };
+}
