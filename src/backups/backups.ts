@@ -184,9 +184,9 @@ export class Backups {
   /** A task has ended: what it left is taken away unless it succeeded, and its credentials are forgotten. Idempotent. */
   async settle(task: TaskRecord): Promise<void> {
     const { notes } = this.#parts;
-    const { taskId, attempt, state, endedAt } = task;
+    const { taskId, startedAt, state, endedAt } = task;
     if ((await notes.get(taskId)) === undefined) return;
-    if (attempt > 0 && state !== 'succeeded') {
+    if (startedAt !== null && state !== 'succeeded') {
       const isLate = endedAt !== null && Date.now() - Date.parse(endedAt) > clearWithinMs;
       try {
         const place = await this.#open(taskId, (task.request as BackupRequest).to);

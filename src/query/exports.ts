@@ -75,14 +75,14 @@ export class Exports {
     return task;
   }
 
-  async run(task: TaskRecord, { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>): Promise<Manifest> {
+  async run(task: TaskRecord, { signal, progress, isAgain }: TaskContext): Promise<Manifest> {
     const { taskId, principal, target } = task;
     if (!this.#options.directory.isActive(principal))
       throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
     const place = await this.#open(task);
     try {
-      // An attempt that was broken off may have left some; one that was handed back is not counted.
-      if (task.attempt > 1 || isDownload(task)) await place.clear();
+      // The first time there is nothing, and who may only write to an object store could not look.
+      if (isAgain) await place.clear();
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       const { format, fileBytesMax, to: _to, ...query } = task.request as ExportRequest;
       const into = { format, fileBytesMax, bytesMax: await place.room() };
@@ -133,7 +133,7 @@ export class Exports {
     const { secrets } = this.#options;
     const name = secretOf(task.taskId);
     if ((await secrets.get(name)) === undefined) return;
-    const isBegun = task.attempt > 0 && task.state !== 'succeeded';
+    const isBegun = task.startedAt !== null && task.state !== 'succeeded';
     if (isBegun) {
       const isLate = task.endedAt !== null && Date.now() - Date.parse(task.endedAt) > clearWithinMs;
       try {

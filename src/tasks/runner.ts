@@ -236,7 +236,8 @@ export class TaskRunner {
     else {
       task.isHeld = true;
       this.#line.hasBegun();
-      const context = { signal: task.controller.signal, progress: task.progress, store: this.#store };
+      const isAgain = row.started_at !== null;
+      const context = { signal: task.controller.signal, progress: task.progress, isAgain, store: this.#store };
       task.done = this.#work(task, () => runKind(kind, task, context));
     }
     return true;

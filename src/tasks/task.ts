@@ -70,6 +70,8 @@ export interface TaskContext {
   readonly signal: AbortSignal;
   /** An amount, or a fraction and how to say it; `null`: unknown. Written to the store at most once a second. */
   progress(at: Amount | number | null, text?: string): void;
+  /** It was begun before, and may have left something: also where that does not count as an attempt. */
+  readonly isAgain: boolean;
   readonly store: Store;
 }
 

@@ -331,7 +331,7 @@ async function running(uri: string): Promise<void> {
   }
 }
 
-test('killed in the middle: the export is there once, without what the first attempt left', async () => {
+async function takenUpAgain(signal: 'SIGKILL' | 'SIGTERM', attempt: number): Promise<void> {
   const flags = ['--export-hosts=127.0.0.1'];
   const kept = await mkdtemp(join(tmpdir(), 'tabularium-export-'));
   const first = await startProcess(flags, kept);
@@ -339,14 +339,14 @@ test('killed in the middle: the export is there once, without what the first att
   const accepted = await first.post('/api/v2/catalogs/default/export', { sql, format: 'csv', to: target() });
   const taskId = accepted.is(202).at<string>('taskId');
   while ((await first.get(accepted.at('uri'))).at('state') === 'pending');
-  first.child.kill('SIGKILL');
+  first.child.kill(signal);
   await first.exited;
   await store.writeSmall(`out/${taskId}/part-00099.csv`, 'left behind');
   const second = await startProcess(flags, kept);
   try {
     const ended = (await second.get(`${accepted.at<string>('uri')}?waitSeconds=30`)).is(200, '0', {
       state: 'succeeded',
-      attempt: 2,
+      attempt,
     });
     assert.equal(ended.at('result', 'rowCount'), 400_000);
     assert.deepEqual(await keysOf(`out/${taskId}/`), [`out/${taskId}/manifest.json`, `out/${taskId}/part-00000.csv`]);
@@ -365,4 +365,9 @@ test('killed in the middle: the export is there once, without what the first att
     file.close();
     await rm(kept, { recursive: true });
   }
-});
+}
+
+test('killed in the middle: the export is there once, without what the first attempt left', () =>
+  takenUpAgain('SIGKILL', 2));
+
+test('stopped in the middle: the same, and it does not count as an attempt', () => takenUpAgain('SIGTERM', 1));
