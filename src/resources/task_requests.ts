@@ -6,6 +6,7 @@ import { createFilledTableTask, type FillRequest } from '../jobs/create_filled_t
 import { loadDatabaseTask } from '../jobs/load_database.ts';
 import { optimizeTableTask } from '../jobs/optimize_table.ts';
 import { type ExportRequest, exportTask } from '../query/exports.ts';
+import type { LoadSource } from '../query/load_files.ts';
 import { type LoadRequest, loadTableTask } from '../query/loads.ts';
 import type { NewTableRequest } from '../query/new_table_loads.ts';
 import type { QueryRequest } from '../query/query_request.ts';
@@ -17,7 +18,10 @@ const shownOf: Readonly<Record<string, (request: never) => object>> = {
   [runQueryTask]: queryShown,
   [profileQueryTask]: queryShown,
   [exportTask]: exportShown,
-  [loadTableTask]: ({ path: _path, tableId: _tableId, ...asked }: LoadRequest) => asked,
+  [loadTableTask]: ({ path: _path, tableId: _tableId, source, ...asked }: LoadRequest) => ({
+    ...asked,
+    source: sourceShown(source),
+  }),
   [loadDatabaseTask]: newTableShown,
   [createFilledTableTask]: filledShown,
   [optimizeTableTask]: () => ({}),
@@ -52,9 +56,22 @@ function exportShown(request: ExportRequest): object {
   };
 }
 
-function newTableShown({ path: _p, databaseId: _d, repeatOf: _r, definition, table, ...asked }: NewTableRequest) {
+/** What follows the `?` of a URL is often all that is needed to read it: a signature, a token. */
+function sourceShown({ url, ...source }: LoadSource): LoadSource {
+  return url === undefined ? source : { ...source, url: url.replace(/[?#].*$/s, '?…') };
+}
+
+function newTableShown({
+  path: _p,
+  databaseId: _d,
+  repeatOf: _r,
+  definition,
+  table,
+  source,
+  ...asked
+}: NewTableRequest) {
   // Where a table is only looked at, it need not have a name.
-  return { ...asked, ...(table === '' ? {} : { table }), ...definition };
+  return { ...asked, source: sourceShown(source), ...(table === '' ? {} : { table }), ...definition };
 }
 
 function filledShown({ fill }: FillRequest): object {

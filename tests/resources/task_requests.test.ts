@@ -154,3 +154,11 @@ test('a task of a release before shows no statement that it did not get', () => 
   assert.deepEqual(requestShown({ type: 'create_filled_table', request: { fill } }), {});
   assert.deepEqual(requestShown({ type: 'toString', request: { a: 1 } }), { a: 1 });
 });
+
+test('what signs a URL is not shown', () => {
+  const source = { url: 'https://data.example.com/rows.csv?X-Amz-Signature=planted#there' };
+  const shown = { format: 'csv', source: { url: 'https://data.example.com/rows.csv?…' } };
+  const kept = { path: [], source, format: 'csv' };
+  assert.deepEqual(requestShown({ type: 'load_table', request: kept }), shown);
+  assert.deepEqual(requestShown({ type: 'load_database', request: { ...kept, table: '' } }), shown);
+});
