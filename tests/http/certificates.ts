@@ -46,6 +46,7 @@ export function ask(
   url: string,
   certFile: string,
   options: RequestOptions & { readonly agent?: Agent | false } = {},
+  body: string | Uint8Array = '',
 ): Promise<SecureReply> {
   const { promise, resolve, reject } = Promise.withResolvers<SecureReply>();
   const sent = request(url, { ca: readFileSync(certFile), agent: false, timeout: 15_000, ...options }, (response) => {
@@ -60,7 +61,7 @@ export function ask(
   });
   sent.on('timeout', () => sent.destroy(new Error(`no answer of ${url}`)));
   sent.on('error', reject);
-  sent.end();
+  sent.end(body);
   return promise;
 }
 

@@ -2,9 +2,11 @@
 // two senders or a slow one meet.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
-import { readdir, symlink } from 'node:fs/promises';
+import { once } from 'node:events';
+import { readdir, readFile, symlink } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { newPerson } from '../access/people.ts';
@@ -71,6 +73,35 @@ async function kept(upload: Upload, bytes: number, on = server): Promise<void> {
   }
   assert.fail(`of ${bytes} bytes ${(await shown(upload, on)).receivedBytes} were kept`);
 }
+
+/** Everything that one connection is answered, until the server closes it. */
+async function said(pieces: readonly (string | Uint8Array)[]): Promise<string> {
+  const socket = connect(server.port, '127.0.0.1');
+  for (const piece of pieces) if (!socket.write(piece)) await once(socket, 'drain');
+  return text(socket);
+}
+
+test('however the bytes are cut on their way, the same arrive: in chunks of any size, one upload right after another', async () => {
+  const bytes = randomBytes(9_000_000);
+  const [chunked, whole] = [await begin(), await begin({ bytes: bytes.length })];
+  const sizes = [1, 65_536, 7, 65_535, 200_000, 16, 1_000_003, 131_072];
+  const pieces: (string | Uint8Array)[] = [
+    `PUT ${chunked.link} HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n`,
+  ];
+  for (let at = 0, i = 0; at < bytes.length; i++) {
+    const piece = bytes.subarray(at, at + (sizes[i % sizes.length] as number));
+    pieces.push(`${piece.length.toString(16)}\r\n`, piece, '\r\n');
+    at += piece.length;
+  }
+  const head = `PUT ${whole.link} HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: ${bytes.length}\r\n\r\n`;
+  const answers = await said([...pieces, '0\r\n\r\n', head, bytes]);
+  assert.equal(answers.match(/HTTP\/1\.1 200/g)?.length, 2, answers);
+  for (const upload of [chunked, whole]) {
+    const { state, sha256: found } = await shown(upload);
+    assert.deepEqual([state, found], ['ready', sha256(bytes)]);
+    assert.ok(bytes.equals(await readFile(join(server.dataDirectory, 'files', upload.uploadId))));
+  }
+});
 
 test('an upload is sent at once and read back', async () => {
   const bytes = randomBytes(5_000_000);

@@ -2,6 +2,7 @@
 // listening in the open unless it was asked for.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:https';
@@ -55,6 +56,19 @@ test('with a certificate, the server speaks HTTPS and says so', async (t) => {
   assert.equal((await ask(`${server.url}/api/v2/catalogs`, files.tlsCertFile)).status, 401);
   const end = await counted(server.url, files.tlsCertFile, server.token, certificateEnd);
   assert.ok(Math.abs(end - Date.now() / 1000 - 30 * 86_400) < 3600, String(end));
+});
+
+test('a large upload arrives as it was sent', async (t) => {
+  const files = makePair(directoryOf(t), 'first');
+  const server = await start(files);
+  t.after(() => server.close());
+  const headers = { authorization: `Bearer ${server.token}`, 'content-type': 'application/json' };
+  const made = await ask(`${server.url}/api/v2/uploads`, files.tlsCertFile, { method: 'POST', headers }, '{}');
+  const { link } = (JSON.parse(made.text) as { result: { link: string } }).result;
+  const bytes = randomBytes(9_000_000);
+  const sent = await ask(`${server.url}${link}`, files.tlsCertFile, { method: 'PUT' }, bytes);
+  const { sha256 } = (JSON.parse(sent.text) as { result: { sha256: string } }).result;
+  assert.equal(sha256, createHash('sha256').update(bytes).digest('hex'));
 });
 
 const certificateEnd = 'tabularium_tls_certificate_end_seconds{listener="https"}';
