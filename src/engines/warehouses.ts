@@ -157,11 +157,11 @@ export class Warehouses {
     const limits = { queriesMax: spec.queriesMax, queueMax: spec.queueMax, queueWaitMs: this.#options.queueWaitMs };
     return running.admission.run(limits, signal, async (queuedMs) => {
       if (!running.engine.running) await this.#awake(running);
-      running.lastUsedAt = Date.now();
+      running.lastUsedAt = performance.now();
       try {
         return await work(running.engine, queuedMs, spec);
       } finally {
-        running.lastUsedAt = Date.now();
+        running.lastUsedAt = performance.now();
       }
     });
   }
@@ -240,7 +240,7 @@ export class Warehouses {
       description,
       engine: inTurns(opened),
       admission,
-      lastUsedAt: Date.now(),
+      lastUsedAt: performance.now(),
       asleep: false,
       starting: undefined,
       startError: undefined,
@@ -258,7 +258,7 @@ export class Warehouses {
       () => {
         running.startError = undefined;
         running.asleep = false;
-        running.lastUsedAt = Date.now();
+        running.lastUsedAt = performance.now();
       },
       (error: unknown) => {
         running.startError = error instanceof Failure ? error.message : 'the engine does not start';
@@ -279,9 +279,9 @@ export class Warehouses {
       const { autoSuspendSeconds } = running.description.spec;
       const { admission, engine } = running;
       const busy = admission.running + admission.queued > 0 || engine.status().runningQueries > 0;
-      if (busy) running.lastUsedAt = Date.now();
+      if (busy) running.lastUsedAt = performance.now();
       if (!engine.running || busy || autoSuspendSeconds === 0) continue;
-      if (Date.now() - running.lastUsedAt < autoSuspendSeconds * 1000) continue;
+      if (performance.now() - running.lastUsedAt < autoSuspendSeconds * 1000) continue;
       running.asleep = true;
       await engine
         .stop()

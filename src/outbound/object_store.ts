@@ -224,7 +224,9 @@ async function told<T>(work: Promise<T>): Promise<T> {
     if (cause instanceof Failure) throw cause;
     const { name, $metadata } = cause as { name?: string; $metadata?: { httpStatusCode?: number } };
     const remoteStatus = $metadata?.httpStatusCode;
-    if (remoteStatus === undefined || remoteStatus >= 500 || remoteStatus === 429) throw unavailable(cause);
+    // A clock was wrong, ours or theirs: the library goes by theirs from then on, but cannot send a file's content a second time.
+    const isLate = name === 'RequestTimeTooSkewed';
+    if (remoteStatus === undefined || remoteStatus >= 500 || remoteStatus === 429 || isLate) throw unavailable(cause);
     const code = /^[A-Za-z]{1,64}$/.test(name ?? '') ? name : 'an error';
     throw new Failure('REMOTE_REFUSED', `the object store answered ${code}`, { remoteStatus }, { cause });
   }

@@ -16,6 +16,7 @@ export type Order =
   | { readonly kind: 'recover' }
   | { readonly kind: 'maintain' }
   | { readonly kind: 'clock'; readonly ms: number }
+  | { readonly kind: 'jump'; readonly ms: number }
   | { readonly kind: 'columns'; readonly path: readonly string[] }
   | { readonly kind: 'stop' };
 
@@ -34,6 +35,15 @@ let maintain: (() => Promise<void>) | undefined;
 let clockMs = Number(process.env.FAULTS_CLOCK);
 
 const struckFile = process.env.FAULTS_STRUCK;
+
+/** How far the clock of the whole process is from the true one. */
+let jumpedMs = 0;
+const RealDate = Date;
+const now = () => RealDate.now() + jumpedMs;
+globalThis.Date = new Proxy(RealDate, {
+  construct: (target, args) => Reflect.construct(target, args.length === 0 ? [now()] : args),
+  get: (target, key) => (key === 'now' ? now : Reflect.get(target, key)),
+});
 
 const report = (message: Report) => process.send?.(message);
 
@@ -91,6 +101,9 @@ async function obey(order: Order): Promise<unknown> {
     case 'clock':
       clockMs = order.ms;
       return services?.schedules.changed();
+    case 'jump':
+      jumpedMs = order.ms;
+      return undefined;
     case 'columns':
       return columnsInEngine(
         services as Services,

@@ -113,6 +113,11 @@ export class ServerProcess implements ClockedWorld {
     await this.#order({ kind: 'clock', ms });
   }
 
+  /** The clock of the whole process, from now on so far from the true one, until it ends. */
+  async jump(ms: number): Promise<void> {
+    await this.#order({ kind: 'jump', ms });
+  }
+
   /** What a server does every minute, now. */
   async maintain(): Promise<void> {
     await this.#order({ kind: 'maintain' });

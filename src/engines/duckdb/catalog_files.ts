@@ -51,13 +51,13 @@ export async function attachPatiently(
   dataDirectory: string,
   catalog: CatalogRef,
 ): Promise<void> {
-  const deadline = Date.now() + lockWaitMs;
+  const deadline = performance.now() + lockWaitMs;
   for (;;) {
     try {
       await attachCatalog(connection, dataDirectory, catalog);
       return;
     } catch (error) {
-      if (!(error instanceof Error) || !/lock/i.test(error.message) || Date.now() > deadline) throw error;
+      if (!(error instanceof Error) || !/lock/i.test(error.message) || performance.now() > deadline) throw error;
       await new Promise((resolve) => setTimeout(resolve, lockPollMs));
     }
   }

@@ -68,8 +68,10 @@ export class EngineProcess {
   residentBytes = 0;
   spilledBytes = 0;
   runningStatements = 0;
+  /** Milliseconds since 1970. */
   lastHeartbeatAt = Date.now();
-  #lookedAt = Date.now();
+  #heardAt = performance.now();
+  #lookedAt = performance.now();
 
   constructor({ command, args, env }: Launch, residentBytesMax: number, events: ProcessEvents) {
     this.#residentBytesMax = residentBytesMax;
@@ -195,6 +197,7 @@ export class EngineProcess {
 
   #receive(message: FromEngine): void {
     this.lastHeartbeatAt = Date.now();
+    this.#heardAt = performance.now();
     if (message.kind === 'heartbeat') {
       this.residentBytes = message.residentBytes;
       this.spilledBytes = message.spilledBytes;
@@ -234,8 +237,8 @@ export class EngineProcess {
   #look(): void {
     if (!this.alive) return;
     // After a stop of this process itself (a suspended machine, a long collection), what the other said is still unread.
-    if (Date.now() - this.#lookedAt > silenceMs / 2) this.lastHeartbeatAt = Date.now();
-    this.#lookedAt = Date.now();
+    if (performance.now() - this.#lookedAt > silenceMs / 2) this.#heardAt = performance.now();
+    this.#lookedAt = performance.now();
     if (this.residentBytes > this.#residentBytesMax) {
       const statements = [...this.#pending.values()].filter((one) => blameable.has(one.operation));
       const culprit = statements.length === 1 ? statements[0] : undefined;
@@ -250,7 +253,7 @@ export class EngineProcess {
         gone(),
         statements.length > 0,
       );
-    } else if (this.#opened && Date.now() - this.lastHeartbeatAt > silenceMs)
+    } else if (this.#opened && performance.now() - this.#heardAt > silenceMs)
       this.kill(`silent for ${silenceMs} ms`, gone());
   }
 

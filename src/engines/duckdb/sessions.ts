@@ -147,9 +147,9 @@ export class Sessions {
   /** Waits until no session has the catalog as its default. Throws CHANGE_IN_PROGRESS where statements do not end in time. */
   async #release(catalog: string): Promise<void> {
     await this.#leave(catalog);
-    const deadline = Date.now() + exclusiveWaitMs;
+    const deadline = performance.now() + exclusiveWaitMs;
     while ([...this.#busy].some((session) => session.catalog === catalog)) {
-      if (Date.now() > deadline) {
+      if (performance.now() > deadline) {
         throw new Failure(
           'CHANGE_IN_PROGRESS',
           `statements are still running in the catalog ${JSON.stringify(catalog)}`,

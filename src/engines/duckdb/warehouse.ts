@@ -47,7 +47,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #error: string | null = null;
   #wanted = false;
   #deaths = 0;
-  #lastDeathAt = 0;
+  #lastDeathAt = Number.NEGATIVE_INFINITY;
   #isKilledByStatement = false;
   #restartWhenIdle = false;
   #snapshots = 0;
@@ -56,7 +56,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   /** Resolves when the process before this one has let the files go. */
   #gone: Promise<unknown> = Promise.resolve();
   #disk = { dataUsedBytes: 0, diskAvailableBytes: 0, diskTotalBytes: 0 };
-  #diskLookedAt = 0;
+  #diskLookedAt = Number.NEGATIVE_INFINITY;
   /** Tables written since somebody asked. */
   readonly #changed = new Map<string, TableName>();
 
@@ -259,7 +259,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     const started = performance.now();
     const { name, dataDirectory, spoolDirectory, observe } = this.#options;
     const pause =
-      this.#deaths === 0 || Date.now() - this.#lastDeathAt > quietMs
+      this.#deaths === 0 || performance.now() - this.#lastDeathAt > quietMs
         ? 0
         : (restartWaitMs[Math.min(this.#deaths, restartWaitMs.length) - 1] ?? 0);
     if (pause > 0) await this.#pause(pause);
@@ -336,8 +336,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
     if (this.#process !== process) return;
     // A statement that costs the process is not sent again by itself: others need not wait longer for the next start.
     if (!this.#isKilledByStatement) {
-      this.#deaths = Date.now() - this.#lastDeathAt > quietMs ? 1 : this.#deaths + 1;
-      this.#lastDeathAt = Date.now();
+      this.#deaths = performance.now() - this.#lastDeathAt > quietMs ? 1 : this.#deaths + 1;
+      this.#lastDeathAt = performance.now();
     }
     this.#isKilledByStatement = false;
     this.#error = 'the engine stopped and is being started again';
@@ -366,8 +366,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   async #lookAtDisk(): Promise<void> {
-    if (Date.now() - this.#diskLookedAt < diskLookMs) return;
-    this.#diskLookedAt = Date.now();
+    if (performance.now() - this.#diskLookedAt < diskLookMs) return;
+    this.#diskLookedAt = performance.now();
     try {
       const directory = catalogsDirectory(this.#options.dataDirectory);
       let dataUsedBytes = 0;

@@ -1,0 +1,58 @@
+// Every kind of task, with the server's clock set forward or back by most of an hour at a moment of chance while it is under way: it
+// is done as if nothing had happened, once. FAULTS_SEED replays a run.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { whatIsLeft } from '../soak/instants.ts';
+import { Random, seedFrom } from './random.ts';
+import type { Scenario } from './scenario_parts.ts';
+import { scenarios } from './scenarios.ts';
+import { ServerProcess } from './server_process.ts';
+import { leaveSurroundings } from './surroundings.ts';
+import { ofSchedules, taskScenarios } from './task_scenarios.ts';
+import { checkWhole, endOfTask, make } from './whole.ts';
+
+/** Less than a link lasts: what was begun may go on. Much more than leases, pauses and heartbeats. */
+const jumpMs = 50 * 60_000;
+const jumpsWithinMs = [5, 30, 150];
+const tasksEndMs = 60_000;
+const seed = seedFrom('FAULTS_SEED');
+const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ...ofSchedules];
+
+after(leaveSurroundings);
+
+test('clocks that jump', { timeout: 180_000 }, async (t) => {
+  t.diagnostic(`FAULTS_SEED=${seed}`);
+  const random = new Random(seed);
+  const server = await ServerProcess.onEmptyDirectory();
+  let aheadMs = 0;
+  const jumped = async (scenario: Scenario, id: string) => {
+    await scenario.prepare(server.api, id);
+    const making = make(server, scenario, id);
+    await pause(random.below(random.pick(jumpsWithinMs)));
+    aheadMs = aheadMs === 0 ? random.pick([jumpMs, -jumpMs]) : 0;
+    await server.jump(aheadMs);
+    const answer = await making;
+    const ended = await server.api.endOfTasks(tasksEndMs);
+    await server.maintain();
+    const task = answer.status === 202 ? ended.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
+    const fault = { point: 'store', n: 0, lasting: false } as const;
+    await checkWhole(server, scenario, id, { answer, task: endOfTask(task), struck: undefined, fault });
+  };
+  try {
+    for (const [i, scenario] of tasks.entries()) {
+      const was = aheadMs;
+      const began = performance.now();
+      await jumped(scenario, `c${i}`).catch((error: Error) => {
+        error.message = `${scenario.name}, clock set by ${aheadMs - was} ms: ${error.message}`;
+        throw error;
+      });
+      t.diagnostic(`${scenario.name}: ${aheadMs - was} ms, ${Math.round(performance.now() - began)} ms`);
+    }
+    await server.jump(0);
+    assert.deepEqual(await whatIsLeft(server), []);
+    await server.remove();
+  } finally {
+    await server.kill();
+  }
+});
