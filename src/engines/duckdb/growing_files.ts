@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Failure } from '../../standard/failure.ts';
 
-const lookMs = 100;
+const lookMs = 50;
 const readBytes = 1024 * 1024;
 
 interface Growing {
