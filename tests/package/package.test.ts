@@ -2,6 +2,7 @@
 // with signals and old versions of Node is launcher.test.ts.
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -99,14 +100,19 @@ describe('the package', () => {
       assert.equal(answer.status, 200);
       await answer.arrayBuffer();
       const token = readFileSync(join(home, 'data/root.token'), 'utf8').trim();
-      const query = await fetch(`${url}/api/v2/catalogs/default/query`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ sql: 'SELECT 6 * 7 AS answer' }),
-      });
-      const body = await query.text();
-      assert.equal(query.status, 200, body);
-      assert.deepEqual(JSON.parse(body).result.rows, [[42]]);
+      const post = async (path: string, body: object) => {
+        const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+        const reply = await fetch(`${url}/api/v2/${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+        const text = await reply.text();
+        assert.ok(reply.ok, text);
+        return JSON.parse(text).result;
+      };
+      assert.deepEqual((await post('catalogs/default/query', { sql: 'SELECT 6 * 7 AS answer' })).rows, [[42]]);
+      // Its digest is a thread's, whose file no other imports.
+      const { link } = await post('uploads', { name: 'rows.csv' });
+      const sent = await fetch(`${url}${link}`, { method: 'PUT', body: 'id\n1\n' });
+      const { sha256 } = ((await sent.json()) as { result: { sha256: string } }).result;
+      assert.equal(sha256, createHash('sha256').update('id\n1\n').digest('hex'));
       server.kill('SIGTERM');
       const [code, signal] = await exit;
       assert.deepEqual([code, signal], [0, null]);
