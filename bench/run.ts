@@ -17,6 +17,7 @@ import { bench as pointQuery } from './point_query.ts';
 import { bench as resultPages } from './result_pages.ts';
 import { bench as ssb } from './ssb.ts';
 import { bench as tasks } from './tasks.ts';
+import { bench as uploads } from './uploads.ts';
 
 export const benches: readonly Bench[] = [
   getTable,
@@ -26,6 +27,7 @@ export const benches: readonly Bench[] = [
   pointQuery,
   resultPages,
   insertRows,
+  uploads,
   load,
   exportFiles,
   tasks,

@@ -1,0 +1,132 @@
+// Uploads of 1 GB beside a plain program that writes the same bytes to a file and flushes them; and what they cost those who ask for
+// something else meanwhile: the time of GET of a table while they come, and at rest.
+import { randomBytes } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { fillStore, tableName, tablesPath } from './harness/filled_store.ts';
+import { Generator as Load } from './harness/load.ts';
+import type { LoadResult } from './harness/load_job.ts';
+import { type Bench, compare, interleaved, median } from './harness/report.ts';
+import { TabulariumServer } from './harness/server.ts';
+
+const uploadBytes = 1_000_000_000;
+const pieceBytes = 1024 * 1024;
+const connections = 4;
+const ratioMin = 0.75;
+
+function* pieces(bytes: number): Generator<Uint8Array> {
+  const piece = randomBytes(pieceBytes);
+  for (let left = bytes; left > 0; left -= pieceBytes) yield left >= pieceBytes ? piece : piece.subarray(0, left);
+}
+
+/** Milliseconds until it was answered. */
+async function upload(server: TabulariumServer, bytes: number, signal?: AbortSignal): Promise<number> {
+  const began = performance.now();
+  const body = JSON.stringify({ name: 'x.bin', bytes });
+  const made = await server.send({ method: 'POST', path: '/api/v2/uploads', mediaType: 'application/json', body });
+  const { link, uri } = made.result as { link: string; uri: string };
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const put = request(`${server.url}${link}`, {
+    method: 'PUT',
+    headers: { 'content-length': bytes },
+    ...(signal ? { signal } : {}),
+  });
+  put.on('response', (response) => {
+    response.resume();
+    if (response.statusCode === 200) response.once('end', resolve);
+    else reject(new Error(`an upload was answered with ${response.statusCode}`));
+  });
+  put.on('error', reject);
+  try {
+    await Promise.all([promise, pipeline(Readable.from(pieces(bytes)), put)]);
+    return performance.now() - began;
+  } finally {
+    await fetch(new URL(uri, server.url), { method: 'DELETE', headers: server.authorization });
+  }
+}
+
+async function written(path: string, bytes: number): Promise<number> {
+  const began = performance.now();
+  await pipeline(Readable.from(pieces(bytes)), createWriteStream(path, { flush: true }));
+  const ms = performance.now() - began;
+  await rm(path);
+  return ms;
+}
+
+/** GETs for a while, with uploads one after the other beside them, or with none. */
+async function gets(server: TabulariumServer, generator: Load, durationMs: number, bytes: number): Promise<LoadResult> {
+  const template = { method: 'GET', path: `${tablesPath}/${tableName(0)}`, headers: server.authorization } as const;
+  const job = { port: server.port, connections, template, order: 'cycle', count: 1, status: 200 } as const;
+  const stop = new AbortController();
+  const sending = (async () => {
+    while (bytes > 0 && !stop.signal.aborted) await upload(server, bytes, stop.signal);
+  })().catch((error: unknown) => {
+    if (!stop.signal.aborted) throw error;
+  });
+  const found = await generator.load({ ...job, warmupMs: 300, durationMs });
+  stop.abort();
+  await sending;
+  return found;
+}
+
+export const bench: Bench = {
+  name: 'uploads',
+  claim: `An upload of 1 GB takes in at least ${ratioMin} of the bytes a second of a plain program that writes them to a file and flushes it.`,
+  async run({ quick, workDirectory, say }) {
+    const bytes = quick ? uploadBytes / 50 : uploadBytes;
+    const durationMs = quick ? 500 : 6000;
+    const rounds = quick ? 1 : 7;
+    const dataDirectory = join(workDirectory, 'data');
+    await fillStore(dataDirectory, 10, { inEngine: false });
+    const server = await TabulariumServer.start({ dataDirectory, pinned: false });
+    const generator = new Load({ pinned: false });
+    try {
+      const plain = () => written(join(workDirectory, 'plain'), bytes);
+      const compared = await interleaved(rounds, () => upload(server, bytes), plain);
+      const rateOf = (ms: number) => bytes / ms / 1000;
+      const rate = compare(compared, {
+        what: `an upload of ${bytes / 1e6} MB`,
+        unit: 'MB/s',
+        of: rateOf,
+        ofBaseline: rateOf,
+        baseline: 'a file written and flushed',
+        target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin },
+      });
+      say(`  ${rate.value.toFixed(0)} MB/s, ${rate.ratio?.toFixed(2)}`);
+      const beside = await interleaved(
+        rounds,
+        () => gets(server, generator, durationMs, bytes),
+        () => gets(server, generator, durationMs / 2, 0),
+      );
+      const [busy, resting] = [beside.ours, beside.baseline];
+      const within = (all: readonly LoadResult[], of: (one: LoadResult) => number) => median(all.map(of));
+      return {
+        measures: [
+          rate,
+          {
+            what: 'GET of a table at rest, half of them within',
+            value: within(resting, (one) => one.p50Ms),
+            unit: 'ms',
+          },
+          { what: '- 99 of 100 within', value: within(resting, (one) => one.p99Ms), unit: 'ms' },
+          {
+            what: 'GET of a table while uploads come, half of them within',
+            value: within(busy, (one) => one.p50Ms),
+            unit: 'ms',
+          },
+          { what: '- 99 of 100 within', value: within(busy, (one) => one.p99Ms), unit: 'ms' },
+        ],
+        notes: [
+          'An upload: from before it is made until it is answered, with its digest; the client is in a process of its own on the same cores.',
+          'GET: four connections, one request at a time on each.',
+        ],
+      };
+    } finally {
+      await Promise.all([server.stop(), generator.stop()]);
+    }
+  },
+};
