@@ -32,6 +32,8 @@ const sweeps: readonly Sweep[] = [
 /** Of those that move a hundred thousand rows each time; FAULTS_ALL=1 makes them all. */
 const sweepsOfLarge = sweeps.filter(({ point, lasting }) => (point === 'store') !== lasting);
 const all = process.env.FAULTS_ALL === '1';
+/** With all steps, a server has thousands of tasks in the end, which each step looks through. */
+const timeout = all ? 900_000 : 120_000;
 /** Of those that are done by a task, which have many steps: so many of each sweep, chosen by a seed; FAULTS_ALL=1 makes them all. */
 const stepsOfTaskMax = 4;
 const outsideSweeps: readonly Sweep[] = [
@@ -58,7 +60,7 @@ describe('a change that is broken off', () => {
   });
 
   for (const scenario of scenarios.filter(({ name }) => !only || name.includes(only))) {
-    test(scenario.name, { timeout: 120_000 }, async (t) => {
+    test(scenario.name, { timeout }, async (t) => {
       let faults = 0;
       for (const sweep of scenario.isLarge && !all ? sweepsOfLarge : sweeps) {
         for (let n = first(scenario); ; n += stride(scenario)) {
@@ -72,7 +74,7 @@ describe('a change that is broken off', () => {
   }
 
   for (const scenario of taskScenarios.filter(({ name }) => !only || name.includes(only))) {
-    test(`by a task: ${scenario.name}`, { timeout: 120_000 }, async (t) => {
+    test(`by a task: ${scenario.name}`, { timeout }, async (t) => {
       t.diagnostic(`FAULTS_SEED=${seed}`);
       let faults = 0;
       for (const [i, sweep] of [...sweeps, ...(scenario.reaches ? outsideSweeps : [])].entries()) {
