@@ -30,6 +30,7 @@ export function closeData(connection: DuckDBConnection, spec: WarehouseSpec, rea
     `max_temp_directory_size = '${kibibytes(spec.spillLimitBytes)}'`,
     `TimeZone = 'UTC'`,
     'catalog_error_max_schemas = 0', // no guesses at others' names
+    'enable_external_file_cache = false', // a file is read once, and another one may come to have its path
     `allowed_directories = [${directories.map(quoteLiteral).join(', ')}]`,
     'enable_external_access = false',
     'lock_configuration = true',
