@@ -24,7 +24,7 @@ export class Course {
   readonly #history: QueryHistory;
   readonly #observe: Observe;
   readonly #submitted: Submitted;
-  readonly #submittedAt = performance.now();
+  readonly #waitsSince = performance.now();
   #begunAt: number | undefined;
   #queuedMs: number | undefined;
   #kind: StatementAnalysis['kind'] | undefined;
@@ -50,7 +50,7 @@ export class Course {
       errorMessage: null,
       plan: null,
     };
-    this.#history.begin({ ...submitted, ...nothingYet, state: 'queued', submittedAt: this.#submittedAt }, cancel);
+    this.#history.begin({ ...submitted, ...nothingYet, state: 'queued', submittedAt: Date.now() }, cancel);
   }
 
   /** What the statement does, once it is analysed. */
@@ -97,7 +97,7 @@ export class Course {
   #end(change: Partial<QueryEntry>, code: string, rowCount: number): { elapsedMs: number; queuedMs: number } {
     const { queryId, warehouse } = this.#submitted;
     const elapsedMs = this.#begunAt === undefined ? 0 : rounded(performance.now() - this.#begunAt);
-    const times = { elapsedMs, queuedMs: this.#queuedMs ?? rounded(performance.now() - this.#submittedAt) };
+    const times = { elapsedMs, queuedMs: this.#queuedMs ?? rounded(performance.now() - this.#waitsSince) };
     this.#history.end(queryId, { kind: this.kind ?? null, endedAt: Date.now(), ...times, ...change });
     const statement = this.kind ?? 'unknown';
     this.#observe({ kind: 'queryEnded', queryId, warehouse, statement, code, ...times, rowCount });
