@@ -33,6 +33,8 @@ export interface KnowingOptions {
   readonly headings: readonly string[];
   /** What the columns of a file without a header are called, as far as they go. */
   readonly names: readonly string[];
+  /** The types of the columns are wanted too: without it, all of them may be text. */
+  readonly isTyped: boolean;
   /** All rows are looked at to find the types. */
   readonly isWhole?: boolean;
 }
@@ -125,12 +127,20 @@ function csvOptions(csv: CsvOptions): string[] {
 }
 
 const sampleSize = ({ isWhole }: KnowingOptions) => `sample_size = ${isWhole ? -1 : sampleRows}`;
+/** What the fields of a JSON object hold is looked at where their types are wanted. */
+const depth = ({ isTyped }: KnowingOptions) => (isTyped ? [] : ['maximum_depth = 1']);
 
 async function described(connection: DuckDBConnection, file: DataFile, options: KnowingOptions): Promise<KnownFile> {
   const from =
     file.format === 'parquet'
       ? reader('read_parquet', file, [])
-      : reader('read_json', file, [...jsonOptions(file), ...patience(file), `records = 'true'`, sampleSize(options)]);
+      : reader('read_json', file, [
+          ...jsonOptions(file),
+          ...patience(file),
+          `records = 'true'`,
+          sampleSize(options),
+          ...depth(options),
+        ]);
   try {
     return { ...file, columns: await describe(connection, from) };
   } catch (error) {
@@ -176,6 +186,7 @@ async function csvShape(connection: DuckDBConnection, file: DataFile, options: K
   const named = { ...csv, header };
   const names = header ? fields : fields.map((_, i) => options.names[i] ?? `column${i + 1}`);
   const untyped = names.map((name) => ({ name, type: 'VARCHAR' }));
+  if (!options.isTyped) return { ...file, csv: named, columns: untyped };
   const sample = [sampleSize(options), 'ignore_errors = true', `names = ${list(names)}`];
   try {
     const types = await describe(connection, reader('read_csv', file, [...csvOptions(named), ...sample]));

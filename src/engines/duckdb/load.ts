@@ -39,11 +39,12 @@ export function loadFile(
   stage?.(0, 0);
   return within(work.file, own, async (file) => {
     const catalog = work.table.catalog.name;
-    const isRepeated = !work.dryRun && (await isDone(connection, catalog, work.step));
-    const rowsLoaded = isRepeated ? await rowsOfStep(connection, catalog, work.step) : 0;
-    if (isRepeated && work.errorsMax === 0) return { rowsLoaded, rowsRejected: 0, repeated: true };
+    const loadedBefore = work.dryRun ? undefined : await rowsOfStep(connection, catalog, work.step);
+    const isRepeated = loadedBefore !== undefined;
+    if (isRepeated && work.errorsMax === 0) return { rowsLoaded: loadedBefore, rowsRejected: 0, repeated: true };
     const names = work.definition.columns.map(({ name }) => name);
-    const known = await knownFile(connection, file, { headings: names, names });
+    const isTyped = work.columns?.some(({ expression }) => expression !== undefined) ?? false;
+    const known = await knownFile(connection, file, { headings: names, names, isTyped });
     const loaded = matched(known, work.definition, work.columns);
     await requireExpressions(connection, known, loaded, unreviewed);
     requireKey(work);
@@ -54,7 +55,7 @@ export function loadFile(
       try {
         await keepRejected(rows.rejected, work, own);
         const rowsRejected = rows.rejected.length;
-        if (isRepeated) return { rowsLoaded, rowsRejected, repeated: true };
+        if (isRepeated) return { rowsLoaded: loadedBefore, rowsRejected, repeated: true };
         stage?.(stagingPart, 1);
         const done = await insert(connection, work, reading, { values: rows.values, from: rows.table }, signal);
         return { ...done, rowsRejected };
@@ -95,24 +96,6 @@ export async function within<T>(file: DataFile, own: string, work: (file: DataFi
   }
 }
 
-/** Undefined where nothing of the step is known. */
-export async function loadedBefore(
-  connection: DuckDBConnection,
-  catalog: string,
-  step: string,
-): Promise<number | undefined> {
-  return (await isDone(connection, catalog, step)) ? rowsOfStep(connection, catalog, step) : undefined;
-}
-
-async function isDone(connection: DuckDBConnection, catalog: string, step: string): Promise<boolean> {
-  await connection.run('BEGIN TRANSACTION');
-  try {
-    return !(await rememberStep(connection, catalog, step));
-  } finally {
-    await connection.run('ROLLBACK');
-  }
-}
-
 function requireKey({ mode, definition }: LoadWork): void {
   if (mode !== 'upsert' || definition.primaryKey.length > 0) return;
   const message = 'the table has no primary key by which rows could be replaced';
@@ -143,7 +126,8 @@ function insert(
     try {
       if (!work.dryRun && !(await rememberStep(connection, catalog, work.step))) {
         await connection.run('ROLLBACK');
-        return { rowsLoaded: await rowsOfStep(connection, catalog, work.step), rowsRejected: 0, repeated: true };
+        const rowsLoaded = (await rowsOfStep(connection, catalog, work.step)) ?? 0;
+        return { rowsLoaded, rowsRejected: 0, repeated: true };
       }
       if (work.isUnmade) await make(connection, work);
       if (work.mode === 'replace') await connection.run(`TRUNCATE ${qualifiedTable(work.table)}`);

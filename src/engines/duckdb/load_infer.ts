@@ -33,6 +33,7 @@ export function inferTable(
     const known = await knownFile(connection, file, {
       headings: asked?.map(({ name, source }) => source ?? name) ?? Object.keys(work.types ?? {}),
       names: isByPlace && asked ? asked.map(({ name }) => name) : [],
+      isTyped: true,
       isWhole,
     });
     const columns = asked

@@ -1,10 +1,11 @@
 // What the server asks of files that are to be loaded, each in a session that stands in no catalog.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { DataEpochs } from './data_epochs.ts';
-import { type LoadSurroundings, loadedBefore, loadFile } from './load.ts';
+import { type LoadSurroundings, loadFile } from './load.ts';
 import { type InferSurroundings, inferTable } from './load_infer.ts';
 import type { Operations } from './protocol.ts';
 import type { Sessions } from './sessions.ts';
+import { rowsOfStep } from './steps.ts';
 import { placed } from './wire_faults.ts';
 
 type LoadOperation = 'inferTable' | 'load' | 'loadedBefore';
@@ -35,7 +36,7 @@ export class Loading {
         );
       },
       loadedBefore: ({ catalog, step }) =>
-        this.#sessions.with(undefined, started, ({ connection }) => loadedBefore(connection, catalog.name, step)),
+        this.#sessions.with(undefined, started, ({ connection }) => rowsOfStep(connection, catalog.name, step)),
     };
   }
 

@@ -326,7 +326,7 @@ export async function runWrite(session: Session, statement: WireStatement, optio
   const { connection } = session;
   const counted = [{ name: 'Count', type: 'BIGINT' }];
   if (options.step !== undefined && !(await rememberStep(connection, statement.catalog.name, options.step))) {
-    const rowCount = await rowsOfStep(connection, statement.catalog.name, options.step);
+    const rowCount = (await rowsOfStep(connection, statement.catalog.name, options.step)) ?? 0;
     return {
       columns: counted,
       rowCount,

@@ -43,10 +43,14 @@ export async function noteRows(
   ]);
 }
 
-/** As `noteRows` noted; 0 for what it did not. */
-export async function rowsOfStep(connection: DuckDBConnection, catalogName: string, step: string): Promise<number> {
+/** As `noteRows` noted, 0 where it did not; undefined for a step that was not done. */
+export async function rowsOfStep(
+  connection: DuckDBConnection,
+  catalogName: string,
+  step: string,
+): Promise<number | undefined> {
   const [row] = await rowsOf(connection, `SELECT rows_changed FROM ${stepsTable(catalogName)} WHERE step = $1`, [step]);
-  return Number(row?.[0] ?? 0);
+  return row && Number(row[0] ?? 0);
 }
 
 export async function forgetSteps(
