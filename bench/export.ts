@@ -50,7 +50,7 @@ async function exported(server: TabulariumServer, format: string, rows: number):
     method: 'POST',
     path: `/api/v2/databases/${database}/tables/${table}/export`,
     mediaType: 'application/json',
-    body: JSON.stringify({ format, to: { kind: 'download' } }),
+    body: JSON.stringify({ format, to: { download: true } }),
   });
   if (result.rowCount !== rows) throw new Error(`${result.rowCount} rows of ${rows} were exported`);
   const began = performance.now();

@@ -2,7 +2,7 @@
 // backups/.
 import { type Static, Type } from 'typebox';
 import type { BackupRequest } from '../backups/backups.ts';
-import type { Direction, PlaceAsked } from '../backups/places.ts';
+import type { PlaceAsked } from '../backups/places.ts';
 import { type RestoreRequest, restoreTask } from '../backups/restores.ts';
 import type { CatalogObject, ObjectPath } from '../catalog/object.ts';
 import type { CatalogRef, Change } from '../engines/engine.ts';
@@ -13,109 +13,49 @@ import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, requirePrivilege, requireTask, segment } from './context.ts';
 import { engineCodes, invalid, noNul } from './fields.ts';
+import { storeFolder, storeFolderOf } from './object_store_fields.ts';
 import { taskFields, taskOptions, taskCodes as usualCodes } from './task_fields.ts';
 
 const pathCharactersMax = 4096;
 /** It reads, or writes, all of a place. */
 const cost = 20;
-const printable = '^[\\u0021-\\u007e]+$';
-const credential = (maxLength: number, description?: string) =>
-  Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength,
-      pattern: printable,
-      writeOnly: true,
-      ...(description === undefined ? {} : { description }),
-    }),
+/** `hosts`: the setting that lists those of object stores. */
+const place = (hosts: string) =>
+  Type.Object(
+    {
+      path: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: pathCharactersMax,
+          pattern: noNul,
+          description: 'The absolute path of a directory on the server, in one of its `backupDirectories`.',
+        }),
+      ),
+      s3: Type.Optional(storeFolder(hosts)),
+    },
+    {
+      additionalProperties: false,
+      minProperties: 1,
+      maxProperties: 1,
+      description:
+        'Where the backups are kept: one of these. Where a backup of the same thing is there, only what changed is sent.',
+    },
   );
-
-const placeFields = (hosts: string) => ({
-  kind: Type.Union([Type.Literal('directory'), Type.Literal('s3')]),
-  path: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: pathCharactersMax,
-      pattern: noNul,
-      description: 'For `directory`: an absolute path on the server, in one of its `backupDirectories`.',
-    }),
-  ),
-  endpoint: Type.Optional(
-    Type.String({
-      maxLength: 512,
-      pattern: '^https?://[^/?#@]+/?$',
-      description: `For \`s3\`, as all that follows: the server, on a host of the setting \`${hosts}\`.`,
-    }),
-  ),
-  region: Type.Optional(Type.String({ pattern: '^[a-z0-9-]{1,64}$', description: 'By default `us-east-1`.' })),
-  bucket: Type.Optional(Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$' })),
-  prefix: Type.Optional(
-    Type.String({ maxLength: 512, pattern: noNul, description: 'In front of all keys; a `/` is put between.' }),
-  ),
-  pathStyle: Type.Optional(
-    Type.Boolean({ description: 'The bucket is a part of the path, as is the default; `false`: of the host.' }),
-  ),
-  accessKeyId: credential(256),
-  secretAccessKey: credential(1024, 'Kept encrypted until the task has ended; never shown.'),
-  sessionToken: credential(8192),
-});
-const To = Type.Object(placeFields('exportHosts'), {
-  additionalProperties: false,
-  description: 'Where the backups are kept. Where a backup of the same thing is there, only what changed is sent.',
-});
-const From = Type.Object(
-  {
-    ...placeFields('loadHosts'),
-    backupId: Type.Optional(
-      Type.String({
-        pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$',
-        description: 'Which backup; by default the newest that fits.',
-      }),
-    ),
-  },
-  { additionalProperties: false, description: 'Where the backups are kept.' },
-);
-type PlaceBody = Static<typeof To>;
-
-const directoryFields: readonly (keyof PlaceBody)[] = ['path'];
-const storeFields: readonly (keyof PlaceBody)[] = [
-  'endpoint',
-  'region',
-  'bucket',
-  'prefix',
-  'pathStyle',
-  'accessKeyId',
-  'secretAccessKey',
-  'sessionToken',
-];
-const required: Readonly<Record<PlaceBody['kind'], readonly (keyof PlaceBody)[]>> = {
-  directory: ['path'],
-  s3: ['endpoint', 'bucket', 'accessKeyId', 'secretAccessKey'],
-};
+const To = place('exportHosts');
+const From = place('loadHosts');
 
 /** What the request of a task may show, and what not. */
-function placeOf(
-  body: PlaceBody,
-  direction: Direction,
-): { asked: PlaceAsked; credentials: ObjectStoreCredentials | undefined } {
-  const { kind } = body;
-  for (const field of kind === 's3' ? directoryFields : storeFields)
-    if (body[field] !== undefined) throw invalid(`/${direction}/${field}`, 'kind', `is not for the kind ${kind}`);
-  for (const field of required[kind])
-    if (body[field] === undefined)
-      throw invalid(`/${direction}/${field}`, 'required', `is required for the kind ${kind}`);
-  if (kind === 'directory') return { asked: { kind, path: body.path as string }, credentials: undefined };
-  const { endpoint = '', region = 'us-east-1', bucket = '', prefix = '', pathStyle = true } = body;
-  const { accessKeyId = '', secretAccessKey = '', sessionToken } = body;
-  const below = prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`;
-  return {
-    asked: { kind, endpoint, region, bucket, prefix: below, pathStyle },
-    credentials: { accessKeyId, secretAccessKey, sessionToken },
-  };
+function placeOf({ path, s3 }: Static<typeof To>): {
+  readonly asked: PlaceAsked;
+  readonly credentials: ObjectStoreCredentials | undefined;
+} {
+  if (!s3) return { asked: { kind: 'directory', path: path as string }, credentials: undefined };
+  const { place, credentials } = storeFolderOf(s3);
+  return { asked: { kind: 's3', ...place }, credentials };
 }
 
 const taskCodes = ['OBJECT_NOT_FOUND', ...usualCodes, ...engineCodes] as const;
-const directory = { kind: 'directory', path: '/backups/tabularium' };
+const directory = { path: '/backups/tabularium' };
 
 export const backupAction = (what: string, pathOf: (path: PathParameters) => readonly Segment[]) =>
   action('backup', {
@@ -135,7 +75,7 @@ export const backupAction = (what: string, pathOf: (path: PathParameters) => rea
       const segments = pathOf(path);
       const chain = (await context.catalog.require(segments)) as [CatalogObject<CatalogSpec>, ...CatalogObject[]];
       await requirePrivilege('use', [segment('warehouses', chain[0].spec.warehouse)], context);
-      const { asked, credentials } = placeOf(body.to, 'to');
+      const { asked, credentials } = placeOf(body.to);
       const { principal, actor, version } = context.call;
       const request: BackupRequest = { objectId: (chain.at(-1) as CatalogObject).id, to: asked };
       const target = uriOf(version, segments);
@@ -147,6 +87,12 @@ export const backupAction = (what: string, pathOf: (path: PathParameters) => rea
 const common = {
   name: Type.String({ description: 'The name that it gets.' }),
   from: From,
+  backupId: Type.Optional(
+    Type.String({
+      pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$',
+      description: 'Which backup; by default the newest that fits.',
+    }),
+  ),
   ...taskFields,
 };
 const CatalogBody = Type.Object(
@@ -238,13 +184,12 @@ interface ToMake {
 }
 
 async function submitted(body: Common, context: Context, make: ToMake) {
-  const { name, from } = body;
+  const { name, from, backupId } = body;
   const { path, parent, warehouse, spec, change, undo } = make;
   const { category } = path.at(-1) as Segment;
   const fault = (await context.warehouses.engineOf(warehouse)).reservedName(category as 'catalogs', name);
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
-  const { backupId, ...place } = from;
-  const { asked, credentials } = placeOf(place, 'from');
+  const { asked, credentials } = placeOf(from);
   const { places, notes } = context.restores;
   await places.check(asked, 'from');
   const options = await taskOptions(body, context);

@@ -9,7 +9,8 @@ import type { ExportRequest } from '../query/exports.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, requirePrivilege, segment } from './context.ts';
-import { invalid, noNul } from './fields.ts';
+import { invalid } from './fields.ts';
+import { storeFolder, storeFolderOf } from './object_store_fields.ts';
 import { codes, Parameters, queryCost, Sql } from './sql_actions.ts';
 import { type TableChain, tableRef } from './table_changes.ts';
 import { taskCodes, taskFields, taskOptions } from './task_fields.ts';
@@ -46,55 +47,21 @@ const Csv = Type.Object(
   },
   { additionalProperties: false, description: 'For `csv`.' },
 );
-const printable = '^[\\u0021-\\u007e]+$';
-const S3 = Type.Object(
-  {
-    endpoint: Type.String({
-      maxLength: 512,
-      pattern: '^https?://[^/?#@]+/?$',
-      description:
-        'The server, as `https://s3.eu-central-1.amazonaws.com`; its host is one of the setting `exportHosts`.',
-    }),
-    region: Type.Optional(Type.String({ pattern: '^[a-z0-9-]{1,64}$', default: 'us-east-1' })),
-    bucket: Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$' }),
-    prefix: Type.Optional(
-      Type.String({
-        maxLength: 512,
-        pattern: noNul,
-        default: '',
-        description: 'In front of the folder, which is called as the task; a `/` is put between.',
-      }),
-    ),
-    pathStyle: Type.Optional(
-      Type.Boolean({
-        default: true,
-        description: 'The bucket is a part of the path, as most servers want it; `false`: of the host.',
-      }),
-    ),
-    accessKeyId: Type.String({ minLength: 1, maxLength: 256, pattern: printable, writeOnly: true }),
-    secretAccessKey: Type.String({
-      minLength: 1,
-      maxLength: 1024,
-      pattern: printable,
-      writeOnly: true,
-      description: 'Kept encrypted until the task has ended; never shown.',
-    }),
-    sessionToken: Type.Optional(Type.String({ minLength: 1, maxLength: 8192, pattern: printable, writeOnly: true })),
-  },
-  { additionalProperties: false },
-);
 const To = Type.Object(
   {
-    kind: Type.Optional(
-      Type.Union([Type.Literal('download'), Type.Literal('s3')], { description: '`s3` where `s3` is given.' }),
+    download: Type.Optional(
+      Type.Literal(true, {
+        description:
+          'The default: they are kept by the server as long as the task, count for `principalFileBytesMax`, and are fetched by the links of the task.',
+      }),
     ),
-    s3: Type.Optional(S3),
+    s3: Type.Optional(storeFolder('exportHosts')),
   },
   {
     additionalProperties: false,
     minProperties: 1,
-    description:
-      'Where the files go. `{"kind": "download"}`, which is the default: they are kept by the server as long as the task, count for `principalFileBytesMax`, and are fetched by the links of the task.',
+    maxProperties: 1,
+    description: 'Where the files go: one of these. In a store they are in a folder that is called as the task.',
   },
 );
 const common = {
@@ -246,22 +213,13 @@ async function submitted(
 }
 
 /** What a task may show of where its files go, and what not. */
-function targetOf({ kind, s3 }: NonNullable<Common['to']> = { kind: 'download' }): {
+function targetOf({ s3 }: NonNullable<Common['to']> = {}): {
   readonly to: ExportTarget;
   readonly credentials?: ObjectStoreCredentials;
 } {
-  if (!s3) {
-    if (kind === 's3') throw invalid('/to/s3', 'required', 'is required: it says where the store is');
-    return { to: { kind: 'download' } };
-  }
-  if (kind === 'download') throw invalid('/to/s3', 'kind', 'is not for a download');
-  const { accessKeyId, secretAccessKey, sessionToken, ...place } = s3;
-  const { endpoint, region = 'us-east-1', bucket, prefix = '', pathStyle = true } = place;
-  const folder = prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`;
-  return {
-    to: { kind: 's3', endpoint, region, bucket, prefix: folder, pathStyle },
-    credentials: { accessKeyId, secretAccessKey, sessionToken },
-  };
+  if (!s3) return { to: { kind: 'download' } };
+  const { place, credentials } = storeFolderOf(s3);
+  return { to: { kind: 's3', ...place }, credentials };
 }
 
 /** Options of another format than the one asked for are a mistake of who sent them. */

@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import type { LoadSource } from '../query/load_files.ts';
 import { engineCodes, invalid, noNul } from './fields.ts';
+import { storeFields, storeKeys, storePlace } from './object_store_fields.ts';
 import { taskCodes, taskFields } from './task_fields.ts';
 
 const errorsMax = 100_000;
@@ -13,23 +14,18 @@ const sign = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 1, pattern: '^[^\\u0000\\n\\r]*$', description }));
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 256, pattern: noNul, description }));
 
-const credential = (description: string) =>
-  Type.Optional(Type.String({ minLength: 1, maxLength: 4096, writeOnly: true, description }));
-
 const S3 = Type.Object(
   {
-    endpoint: Type.String({ minLength: 1, maxLength: 2048, description: '`https://s3.eu-central-1.amazonaws.com`.' }),
-    region: Type.Optional(Type.String({ minLength: 1, maxLength: 64, default: 'us-east-1' })),
-    bucket: Type.String({ minLength: 1, maxLength: 255, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$' }),
+    ...storeFields('loadHosts'),
     key: Type.String({ minLength: 1, maxLength: 1024, pattern: noNul }),
-    pathStyle: Type.Optional(
-      Type.Boolean({ default: false, description: 'The bucket is in the path: what servers other than AWS want.' }),
-    ),
-    accessKeyId: credential('Without it the store is asked unsigned.'),
-    secretAccessKey: credential('Kept encrypted until the task has ended, and shown nowhere.'),
-    sessionToken: credential('As the secret key.'),
+    ...storeKeys,
+    accessKeyId: Type.Optional(storeKeys.accessKeyId),
+    secretAccessKey: Type.Optional(storeKeys.secretAccessKey),
   },
-  { additionalProperties: false, description: 'An object of a store that speaks S3, on a host of `loadHosts`.' },
+  {
+    additionalProperties: false,
+    description: 'An object of a store that speaks S3; without keys it is asked unsigned.',
+  },
 );
 
 const Source = Type.Object(
@@ -131,7 +127,7 @@ export function split(source: Static<typeof Source>): {
   const { accessKeyId, secretAccessKey, sessionToken, ...place } = source.s3;
   if ((accessKeyId === undefined) !== (secretAccessKey === undefined))
     throw invalid('/source/s3', 'credentials', 'has `accessKeyId` and `secretAccessKey`, or neither');
-  const s3 = { region: 'us-east-1', pathStyle: false, ...place };
+  const s3 = storePlace(place);
   if (accessKeyId === undefined || secretAccessKey === undefined) return { source: { s3 }, credentials: undefined };
   return { source: { s3 }, credentials: { accessKeyId, secretAccessKey, sessionToken } };
 }

@@ -1,10 +1,12 @@
 // What a task's record shows as its `request`: the body that the caller sent, its defaults filled in. What the task keeps there for
 // itself, such as ids of objects or a statement that was put together from the body, is not shown.
 import { type BackupRequest, backupTask } from '../backups/backups.ts';
+import type { PlaceAsked } from '../backups/places.ts';
 import { type RestoreRequest, restoreTask } from '../backups/restores.ts';
 import { createFilledTableTask, type FillRequest } from '../jobs/create_filled_table.ts';
 import { loadDatabaseTask } from '../jobs/load_database.ts';
 import { optimizeTableTask } from '../jobs/optimize_table.ts';
+import type { ExportTarget } from '../query/export_places.ts';
 import { type ExportRequest, exportTask } from '../query/exports.ts';
 import type { LoadSource } from '../query/load_files.ts';
 import { type LoadRequest, loadTableTask } from '../query/loads.ts';
@@ -25,7 +27,7 @@ const shownOf: Readonly<Record<string, (request: never) => object>> = {
   [loadDatabaseTask]: newTableShown,
   [createFilledTableTask]: filledShown,
   [optimizeTableTask]: () => ({}),
-  [backupTask]: ({ to }: BackupRequest) => ({ to }),
+  [backupTask]: ({ to }: BackupRequest) => ({ to: placeShown(to) }),
   [restoreTask]: restoreShown,
 };
 
@@ -43,7 +45,6 @@ function exportShown(request: ExportRequest): object {
   const { asked, sql, parameters, catalog, database, warehouse, format, numbers, fileBytesMax, to } = request;
   const { kind, ...options } = format;
   const { compression, layout, ...csv } = options as { compression?: string; layout?: string };
-  const { kind: target, ...place } = to;
   return {
     ...(asked ?? { sql, parameters, catalog, database, warehouse }),
     format: kind,
@@ -52,8 +53,21 @@ function exportShown(request: ExportRequest): object {
     ...(kind === 'csv' ? { csv } : {}),
     ...(kind === 'ndjson' ? { numbers } : {}),
     fileBytesMax,
-    to: target === 's3' ? { kind: target, s3: place } : { kind: target },
+    to: placeShown(to),
   };
+}
+
+function placeShown(place: ExportTarget | PlaceAsked): object {
+  switch (place.kind) {
+    case 'download':
+      return { download: true };
+    case 'directory':
+      return { path: place.path };
+    case 's3': {
+      const { kind: _, ...s3 } = place;
+      return { s3 };
+    }
+  }
 }
 
 /** What follows the `?` of a URL is often all that is needed to read it: a signature, a token. */
@@ -81,5 +95,5 @@ function filledShown({ fill }: FillRequest): object {
 }
 
 function restoreShown({ category, name, from, backupId, database, warehouse }: RestoreRequest): object {
-  return { name, from: { ...from, backupId }, database, ...(category === 'catalogs' ? { warehouse } : {}) };
+  return { name, from: placeShown(from), backupId, database, ...(category === 'catalogs' ? { warehouse } : {}) };
 }

@@ -37,7 +37,7 @@ describe('backups', () => {
     await s3.close();
   });
 
-  const inDirectory = (name: string) => ({ kind: 'directory', path: join(backing.directory, name) }) as const;
+  const inDirectory = (name: string) => ({ path: join(backing.directory, name) }) as const;
   const ended = async (accepted: Reply) => server.get(`${accepted.is(202).at<string>('uri')}?waitSeconds=30`);
   const use = ['use', '/warehouses/default'] as const;
 
@@ -48,7 +48,7 @@ describe('backups', () => {
       refused.is(400, 'INVALID_PARAMETER');
       assert.match(refused.message, /backupDirectories/);
       const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
-      const to = { kind: 's3', endpoint, bucket, accessKeyId, secretAccessKey };
+      const to = { s3: { endpoint, bucket, accessKeyId, secretAccessKey } };
       (await bare.post('/api/v2/catalogs/default/backup', { to })).is(400, 'HOST_NOT_ALLOWED');
     } finally {
       await bare.close();
@@ -77,7 +77,7 @@ describe('backups', () => {
       for (const direction of ['to', 'from'] as const) {
         const messages = new Set<string>();
         for (const path of paths) {
-          const body = { [direction]: { kind: 'directory', path }, ...(direction === 'from' ? { name: 'n' } : {}) };
+          const body = { [direction]: { path }, ...(direction === 'from' ? { name: 'n' } : {}) };
           const at = direction === 'to' ? '/api/v2/catalogs/own/backup' : '/api/v2/catalogs/restore';
           messages.add((await server.post(at, body)).is(400, 'INVALID_PARAMETER').message);
         }
@@ -105,20 +105,23 @@ describe('backups', () => {
     }
   });
 
-  it('take the fields of their kind', async () => {
+  it('are one place each, said as everywhere', async () => {
     const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
-    const whole = { kind: 's3', endpoint, bucket, accessKeyId, secretAccessKey };
+    const whole = { s3: { endpoint, bucket, accessKeyId, secretAccessKey } };
     const wrong: [object, string][] = [
-      [{ kind: 'directory' }, '/to/path'],
-      [{ ...inDirectory('x'), bucket }, '/to/bucket'],
-      [{ ...whole, path: '/x' }, '/to/path'],
-      [{ ...whole, secretAccessKey: undefined }, '/to/secretAccessKey'],
-      [{ ...whole, bucket: undefined }, '/to/bucket'],
+      [{}, '/to'],
+      [{ path: '' }, '/to/path'],
+      [{ ...inDirectory('x'), ...whole }, '/to'],
+      [{ s3: { ...whole.s3, secretAccessKey: undefined } }, '/to/s3/secretAccessKey'],
+      [{ s3: { ...whole.s3, bucket: undefined } }, '/to/s3/bucket'],
+      [{ s3: { ...whole.s3, bucket: 'a/../b' } }, '/to/s3/bucket'],
     ];
     for (const [to, pointer] of wrong) {
       const refused = (await server.post('/api/v2/catalogs/own/backup', { to })).is(400, 'INVALID_PARAMETER');
       assert.equal(refused.at('violations', 0, 'pointer'), pointer);
     }
+    const mixed = { s3: { ...whole.s3, path: '/x' } };
+    (await server.post('/api/v2/catalogs/own/backup', { to: mixed })).is(400, 'UNKNOWN_FIELD');
   });
 
   it('are for who may read all of it, when they are asked for and when they are made', async () => {
@@ -174,7 +177,7 @@ describe('backups', () => {
   it('show no keys, and forget them', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'tabularium-keys-'));
     const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
-    const place = { kind: 's3', endpoint, bucket, prefix: 'keys', accessKeyId, secretAccessKey } as const;
+    const place = { s3: { endpoint, bucket, prefix: 'keys', accessKeyId, secretAccessKey } } as const;
     const one = await start({ dataDir });
     const secret = (reply: Reply) => assert.ok(!reply.text.includes(secretAccessKey), reply.text);
     try {
@@ -184,7 +187,7 @@ describe('backups', () => {
       secret(
         (await restore(one, '/api/v2/catalogs', { name: 'again', from: place })).is(200, '0', { state: 'succeeded' }),
       );
-      const wrong = { ...place, accessKeyId: 'another' };
+      const wrong = { s3: { ...place.s3, accessKeyId: 'another' } };
       const refused = await one.ended(await one.post('/api/v2/catalogs/default/backup', { to: wrong }));
       refused.is(200, '0', { state: 'failed', error: { code: 'REMOTE_REFUSED' } });
       await pause(forgottenMs);

@@ -26,10 +26,7 @@ export async function startBackingUp(overrides: Partial<Settings> = {}): Promise
   };
 }
 
-export interface Place {
-  readonly kind: 'directory' | 's3';
-  readonly [field: string]: unknown;
-}
+export type Place = { readonly path: string } | { readonly s3: object };
 
 /** Relative, with `/`. */
 export async function filesIn(directory: string): Promise<string[]> {

@@ -52,14 +52,15 @@ async function makeCatalog(name: string, tables: readonly string[], database = '
 const run = async (catalog: string, sql: string) =>
   (await server.post(uri`/catalogs/${catalog}/query`, { sql })).is(200);
 
-const inDirectory = (name: string): Place => ({ kind: 'directory', path: join(backing.directory, name) });
+const inDirectory = (name: string): Place => ({ path: join(backing.directory, name) });
 const inStore = (prefix: string): Place => ({
-  kind: 's3',
-  endpoint: s3.endpoint,
-  bucket: s3.bucket,
-  prefix,
-  accessKeyId: s3.accessKeyId,
-  secretAccessKey: s3.secretAccessKey,
+  s3: {
+    endpoint: s3.endpoint,
+    bucket: s3.bucket,
+    prefix,
+    accessKeyId: s3.accessKeyId,
+    secretAccessKey: s3.secretAccessKey,
+  },
 });
 
 async function keysOf(prefix: string): Promise<string[]> {
@@ -97,8 +98,7 @@ describe('a backup', () => {
         ['old', first.backupId, -7],
         ['new', undefined, -6],
       ] as const) {
-        const from = { ...to, ...(backupId === undefined ? {} : { backupId }) };
-        const task = await restored(server, '/api/v2/catalogs', { name: `${catalog} ${name}`, from });
+        const task = await restored(server, '/api/v2/catalogs', { name: `${catalog} ${name}`, from: to, backupId });
         assert.equal(task.at('result', 'rows'), 1500);
         assert.deepEqual(await rowsIn(server, `${catalog} ${name}`, 'SELECT n FROM d.b WHERE id = 7'), [[n]]);
         assert.deepEqual(
@@ -138,7 +138,7 @@ describe('a backup', () => {
     assert.deepEqual(await rowsIn(server, 'busy', counts), [[written, written]]);
     let before = -1;
     for (const [i, backupId] of backups.entries()) {
-      await restored(server, '/api/v2/catalogs', { name: `busy ${i}`, from: { ...to, backupId } });
+      await restored(server, '/api/v2/catalogs', { name: `busy ${i}`, from: to, backupId });
       const [[first = 0, second = 0] = []] = (await rowsIn(server, `busy ${i}`, counts)) as number[][];
       assert.ok(first >= second && first - second <= workers, `${first} and ${second}`);
       assert.ok(second > before, `${second} after ${before}`);
@@ -234,8 +234,8 @@ describe('a backup', () => {
     });
     const missing = await restore(server, '/api/v2/catalogs/three/databases', { name: 'x', from: to, database: 'no' });
     missing.is(200, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND' } });
-    const from = { ...to, backupId: of.backupId };
-    const wrong = await restore(server, '/api/v2/catalogs', { name: 'x', from });
+    const { backupId } = of;
+    const wrong = await restore(server, '/api/v2/catalogs', { name: 'x', from: to, backupId });
     wrong.is(200, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND' } });
     for (const path of ['/api/v2/catalogs/three/databases/x', '/api/v2/catalogs/x'])
       (await server.get(path)).is(404, 'OBJECT_NOT_FOUND');
@@ -304,7 +304,7 @@ describe('a restore', () => {
     (await server.post('/api/v2/catalogs/restore', { name: 'x', from })).is(400, 'INVALID_PARAMETER');
     await restoreFails({ name: 'x', from: inStore('nothing-here') }, 'OBJECT_NOT_FOUND');
     const backupId = '00000000-0000-7000-8000-000000000000';
-    await restoreFails({ name: 'x', from: { ...inDirectory('large'), backupId } }, 'OBJECT_NOT_FOUND');
+    await restoreFails({ name: 'x', from: inDirectory('large'), backupId }, 'OBJECT_NOT_FOUND');
     (await server.post('/api/v2/catalogs/restore', { name: 'large', from: inDirectory('large') })).is(
       400,
       'OBJECT_ALREADY_EXISTS',

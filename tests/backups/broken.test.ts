@@ -64,7 +64,7 @@ describe('a backup that is not as it was written', () => {
       (await server.post('/api/v2/catalogs/source/query', { sql })).is(200);
     }
     whole = join(backing.directory, 'whole');
-    ({ backupId } = await backedUp(server, '/api/v2/catalogs/source', { kind: 'directory', path: whole }));
+    ({ backupId } = await backedUp(server, '/api/v2/catalogs/source', { path: whole }));
   });
   after(async () => {
     await backing.close();
@@ -88,7 +88,7 @@ describe('a backup that is not as it was written', () => {
   }
 
   async function isRefused(path: string, why: RegExp, code = 'DATA_INVALID'): Promise<void> {
-    const task = await restore(server, '/api/v2/catalogs', { name: 'x', from: { kind: 'directory', path } });
+    const task = await restore(server, '/api/v2/catalogs', { name: 'x', from: { path } });
     task.is(200, '0', { state: 'failed', error: { code } });
     assert.match(task.at('error', 'message'), why);
     (await server.get('/api/v2/catalogs/x')).is(404, 'OBJECT_NOT_FOUND');
@@ -188,7 +188,7 @@ describe('a backup that is not as it was written', () => {
   it('is nothing to build on: the next backup is a whole one', async () => {
     const path = await copy();
     await truncate(manifestOf(path), 1000);
-    const next = await backedUp(server, '/api/v2/catalogs/source', { kind: 'directory', path });
+    const next = await backedUp(server, '/api/v2/catalogs/source', { path });
     assert.deepEqual([next.since, next.filesSent], [null, 2]);
     const { code } = await verify(path, ['--backup-id', next.backupId]);
     assert.equal(code, 0);
@@ -196,7 +196,7 @@ describe('a backup that is not as it was written', () => {
 
   it('in an object store is found too', async () => {
     const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
-    const to = { kind: 's3', endpoint, bucket, prefix: 'of/a day', accessKeyId, secretAccessKey } as const;
+    const to = { s3: { endpoint, bucket, prefix: 'of/a day', accessKeyId, secretAccessKey } } as const;
     await backedUp(server, '/api/v2/catalogs/source', to);
     const keys = { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey };
     const flags = ['--store-endpoint', endpoint];
@@ -230,7 +230,7 @@ describe('a backup that is not as it was written', () => {
     assert.equal((await filesIn(folder(underWay))).length, 2);
     assert.equal((await verify(path)).code, 0);
     // What is named only by a manifest that is gone goes with it; what another names stays.
-    const next = await backedUp(server, '/api/v2/catalogs/source', { kind: 'directory', path });
+    const next = await backedUp(server, '/api/v2/catalogs/source', { path });
     assert.equal(next.filesSent, 0);
     await rm(manifestOf(path));
     assert.match((await verify(path, ['--sweep'])).text, /0 files of 0 bytes were taken away\.\n$/);

@@ -36,7 +36,7 @@ describe('since the last backup', () => {
   after(() => backing.close());
 
   const run = async (sql: string) => (await server.query('d', sql)).is(200);
-  const place = (name: string) => ({ kind: 'directory', path: join(backing.directory, name) }) as const;
+  const place = (name: string) => ({ path: join(backing.directory, name) }) as const;
   const make = async (name: string, columns: readonly object[]) =>
     (await server.put(uri`/databases/d/tables/${name}`, { columns })).is(201);
   const count = async (name: string) => (await backedUp(server, '/api/v2/databases/d', place(name))).filesSent;

@@ -46,7 +46,7 @@ describe('a server that is killed', () => {
     await rm(root, { recursive: true, force: true });
   });
 
-  const place = (name: string) => ({ kind: 'directory', path: join(root, 'backups', name) }) as const;
+  const place = (name: string) => ({ path: join(root, 'backups', name) }) as const;
   const sums = (catalog: string) =>
     rowsIn(server, catalog, "SELECT 'a', count(*), sum(n) FROM d.a UNION ALL SELECT 'c', count(*), sum(n) FROM d.c");
 

@@ -73,7 +73,7 @@ describe('types in a backup', () => {
 
   it('come back exactly', async () => {
     const { server, directory } = backing;
-    const to = { kind: 'directory', path: directory } as const;
+    const to = { path: directory } as const;
     const { rows } = await backedUp(server, uri`/catalogs/kinds`, to);
     assert.ok(rows > 0);
     await restored(server, '/api/v2/catalogs', { name: 'again', from: to });
@@ -110,7 +110,7 @@ describe('types in a backup', () => {
       orderBy: ['d'],
     };
     (await server.post('/api/v2/catalogs/kinds/databases/d/tables', definition)).is(201);
-    const to = { kind: 'directory', path: `${directory}/definitions/deep` } as const;
+    const to = { path: `${directory}/definitions/deep` } as const;
     (
       await server.post('/api/v2/catalogs/kinds/query', {
         sql: `INSERT INTO d."Ordered ""t""" VALUES (3, 'x', 1), (1, 'y', 1), (2, NULL, 5)`,

@@ -33,7 +33,7 @@ before(async () => {
 });
 after(() => backing.close());
 
-const place = () => ({ kind: 'directory', path: join(backing.directory, 'views') }) as const;
+const place = () => ({ path: join(backing.directory, 'views') }) as const;
 const viewsIn = async (database: string) =>
   (await server.get(`${database}/views`))
     .is(200)

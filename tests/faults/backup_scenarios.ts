@@ -7,7 +7,7 @@ import { backups } from './loading.ts';
 import { absent, makeTable, must, plainWith, type Scenario, there } from './scenario_parts.ts';
 
 const taskWaitMs = 60_000;
-const placeOf = (id: string) => ({ kind: 'directory', path: `${backups}/${process.pid}-${id}` });
+const placeOf = (id: string) => ({ path: `${backups}/${process.pid}-${id}` });
 const source = (id: string) => `s/${id}`;
 
 async function makeSource(api: Api, id: string): Promise<void> {

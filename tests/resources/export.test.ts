@@ -281,8 +281,8 @@ test('bodies that mean nothing are refused before there is a task', async () => 
     [{ fileBytesMax: 1 }, '/fileBytesMax'],
     [{ csv: { delimiter: '"' } }, '/csv/delimiter'],
     [{ to: {} }, '/to'],
-    [{ to: { kind: 's3' } }, '/to/s3'],
-    [{ to: { kind: 'download', ...target() } }, '/to/s3'],
+    [{ to: { download: false } }, '/to/download'],
+    [{ to: { download: true, ...target() } }, '/to'],
     [{ to: target({ bucket: 'a/../b' }) }, '/to/s3/bucket'],
     [{ to: target({ endpoint: 'file:///etc' }) }, '/to/s3/endpoint'],
   ] as const)

@@ -111,12 +111,12 @@ test('each format comes through its links as it was put in, in one file or in pa
   };
   for (const more of [{}, { fileBytesMax: mebibyte }]) {
     for (const format of ['parquet', 'csv', 'ndjson'] as const) {
-      const task = await exported({ format, to: { kind: 'download' }, ...more });
+      const task = await exported({ format, to: { download: true }, ...more });
       assert.equal(task.at<number>('result', 'fileCount') > 1, 'fileBytesMax' in more, format);
       assert.equal(await checksum(readers[format](await fetchedAll(task))), wanted, format);
       await remove(task);
     }
-    const task = await exported({ format: 'arrow', to: { kind: 'download' }, ...more });
+    const task = await exported({ format: 'arrow', to: { download: true }, ...more });
     await fetchedAll(task);
     const contents = task.at<Shown[]>('result', 'files').map(async ({ link }) => (await fetched(link)).content);
     const read = (await Promise.all(contents)).map((content) => tableFromIPC(content).numRows);
@@ -132,7 +132,7 @@ test('each format comes through its links as it was put in, in one file or in pa
 test('a download is the default; a query and its history lead to its files', async () => {
   const body = { sql: 'SELECT n FROM facts WHERE n < $1 ORDER BY n', parameters: [3], format: 'csv' };
   const task = await exported(body, database);
-  task.is(200, '0', { request: { to: { kind: 'download' } } });
+  task.is(200, '0', { request: { to: { download: true } } });
   const { content } = await fetched(task.at('result', 'files', 0, 'link'));
   assert.equal(content.toString(), 'n\n0\n1\n2\n');
   const query = await server.get(`/api/v2/queries/${task.at<string>('result', 'queryId')}`);

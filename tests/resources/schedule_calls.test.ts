@@ -139,7 +139,7 @@ test('a statement whose end is told; another name keeps all of it', async () => 
 });
 
 test('a backup, each night, with the keys of a store', async () => {
-  const to = { kind: 's3', ...place(), prefix: 'backups' };
+  const to = { s3: { ...place(), prefix: 'backups' } };
   const made = await w.make('backing', { ...request('backup', { to }, '/api/v2/databases/shop'), cron: '@daily' });
   assert.ok(!made.text.includes(`"${s3.secretAccessKey}"`), made.text);
   await w.at(w.now + 24 * hour);

@@ -105,7 +105,7 @@ test('loads', async () => {
 test('exports', async () => {
   const csv = { delimiter: ';', header: false, nullText: '-' };
   const table = { columns: ['id'], format: 'csv', compression: 'gzip', csv };
-  const download = { to: { kind: 'download' } };
+  const download = { to: { download: true } };
   assert.deepEqual(await shownOf(`${items}/export`, table), { ...table, ...download });
   const place = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, prefix: 'out/', pathStyle: true };
   const keys = { accessKeyId: s3.accessKeyId, secretAccessKey: s3.secretAccessKey };
@@ -115,22 +115,22 @@ test('exports', async () => {
     catalog: 'default',
     database: 'shop',
     compression: 'none',
-    to: { kind: 's3', s3: place },
+    to: { s3: place },
   });
   const arrow = { format: 'arrow', arrowLayout: 'stream', fileBytesMax: 1024 * 1024 };
   assert.deepEqual(await shownOf(`${items}/export`, arrow), { ...arrow, ...download });
 });
 
 test('backups and restores', async () => {
-  const place = { kind: 'directory', path: backing.directory };
+  const place = { path: backing.directory };
   assert.deepEqual(await shownOf(`${shop}/backup`, { to: place }), { to: place });
   const database = { name: 'restored', from: place };
   assert.deepEqual(await shownOf('/api/v2/databases/restore', database), database);
-  const store = { kind: 's3', endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket };
-  const to = { ...store, prefix: 'kept/', pathStyle: true };
-  const keys = { accessKeyId: s3.accessKeyId, secretAccessKey: s3.secretAccessKey };
-  assert.deepEqual(await shownOf('/api/v2/catalogs/default/backup', { to: { ...to, ...keys } }), { to });
-  assert.deepEqual(await shownOf('/api/v2/catalogs/restore', { name: 'again', from: { ...to, ...keys } }), {
+  const store = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket };
+  const to = { s3: { ...store, prefix: 'kept/', pathStyle: true } };
+  const signed = { s3: { ...to.s3, accessKeyId: s3.accessKeyId, secretAccessKey: s3.secretAccessKey } };
+  assert.deepEqual(await shownOf('/api/v2/catalogs/default/backup', { to: signed }), { to });
+  assert.deepEqual(await shownOf('/api/v2/catalogs/restore', { name: 'again', from: signed }), {
     name: 'again',
     from: to,
     warehouse: 'default',
