@@ -11,7 +11,7 @@ import { quoteIdentifier } from './identifiers.ts';
 import { within } from './load.ts';
 import { expressionSource, type LoadedColumn, matched, readingOf, requireExpression } from './load_columns.ts';
 import { rowsOf } from './steps.ts';
-import { duckdbType, jsonExpression, logicalTypeOf } from './types.ts';
+import { duckdbType, jsonExpression, nearestTypeOf } from './types.ts';
 
 /** Of the rows that are shown, together. */
 const shownCharactersMax = 262_144;
@@ -54,13 +54,10 @@ export function inferTable(
 const wrong = (pointer: string, message: string): Failure =>
   new Failure('INVALID_PARAMETER', `${pointer}: ${message}`, { violations: [{ pointer, rule: 'columns', message }] });
 
-/** Text holds whatever has no type of ours. */
-const typeOf = (type: string): LogicalType => logicalTypeOf(type) ?? { kind: 'STRING' };
-
 function columnsOf(known: KnownFile, types: ReadonlyMap<string, LogicalType>): ColumnDefinition[] {
   return known.columns.map(({ name, type }) => ({
     name,
-    type: types.get(foldName(name)) ?? typeOf(type),
+    type: types.get(foldName(name)) ?? nearestTypeOf(type),
     nullable: true,
   }));
 }
@@ -102,7 +99,7 @@ async function typed(
       continue;
     }
     const of = found(one);
-    const inferred = type ?? (of && typeOf(of.type));
+    const inferred = type ?? (of && nearestTypeOf(of.type));
     if (!inferred || (!of && !one.isOptional))
       throw wrong(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);
     columns.push({ name, type: inferred, nullable: true });
@@ -112,7 +109,7 @@ async function typed(
 
 async function typeOfExpression(connection: DuckDBConnection, known: KnownFile, expression: string) {
   const [row] = await rowsOf(connection, `DESCRIBE SELECT (${expression}\n) AS value ${expressionSource(known)}`);
-  return typeOf(String(row?.[1]));
+  return nearestTypeOf(String(row?.[1]));
 }
 
 /** What does not fit is passed over: it is for the load to tell where that is. */

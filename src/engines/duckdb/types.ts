@@ -72,30 +72,38 @@ const kindOfScalar: Readonly<Record<string, ScalarKind>> = {
 
 /** The logical type that holds every value of a DuckDB type, or undefined where none does (TIME, INTERVAL, ENUM, ...). */
 export function logicalTypeOf(duckdbTypeText: string): LogicalType | undefined {
-  return logicalOf(parseEngineType(duckdbTypeText));
+  return logicalOf(parseEngineType(duckdbTypeText), exactKind);
 }
 
-function logicalOf(type: EngineType): LogicalType | undefined {
+/** The logical type that a value of a DuckDB type becomes where it has to have one: nanoseconds are cut, the rest is text. */
+export function nearestTypeOf(duckdbTypeText: string): LogicalType {
+  const kindOf = (name: string) => exactKind(name) ?? (name === 'TIMESTAMP_NS' ? 'DATETIME' : 'STRING');
+  return logicalOf(parseEngineType(duckdbTypeText), kindOf) ?? { kind: 'STRING' };
+}
+
+const exactKind = (name: string) => (Object.hasOwn(kindOfScalar, name) ? kindOfScalar[name] : undefined);
+
+function logicalOf(type: EngineType, kindOf: (scalar: string) => ScalarKind | undefined): LogicalType | undefined {
   switch (type.kind) {
     case 'scalar': {
-      const kind = Object.hasOwn(kindOfScalar, type.name) ? kindOfScalar[type.name] : undefined;
+      const kind = kindOf(type.name);
       return kind === undefined ? undefined : { kind };
     }
     case 'decimal':
       return { kind: 'DECIMAL', precision: type.precision, scale: type.scale };
     case 'list': {
-      const element = logicalOf(type.element);
+      const element = logicalOf(type.element, kindOf);
       return element && { kind: 'ARRAY', element };
     }
     case 'map': {
-      const key = logicalOf(type.key);
-      const value = logicalOf(type.value);
+      const key = logicalOf(type.key, kindOf);
+      const value = logicalOf(type.value, kindOf);
       return key && value && { kind: 'MAP', key, value };
     }
     case 'struct': {
       const fields: { name: string; type: LogicalType }[] = [];
       for (const field of type.fields) {
-        const fieldType = logicalOf(field.type);
+        const fieldType = logicalOf(field.type, kindOf);
         if (fieldType === undefined || field.name === undefined) return undefined;
         fields.push({ name: field.name, type: fieldType });
       }

@@ -1,0 +1,51 @@
+// Tables made from files of types that no table has: each becomes the nearest, wherever it stands.
+import assert from 'node:assert/strict';
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { start, uri } from '../server.ts';
+
+const ns = "'2024-01-02 03:04:05.123456789'::TIMESTAMP_NS";
+const at = '2024-01-02T03:04:05.123456';
+/** Of the file, and what comes of it: the column, its value. */
+const columns: readonly (readonly [string, string, unknown])[] = [
+  [`${ns} AS at`, 'at DATETIME', at],
+  [`[${ns}] AS many`, 'many ARRAY<DATETIME>', [at]],
+  [
+    `{'at': ${ns}, 'of day': '03:04:05'::TIME} AS one`,
+    'one STRUCT<at: DATETIME, "of day": STRING>',
+    { at, 'of day': '03:04:05' },
+  ],
+  [`'03:04:05'::TIME AS of_day`, 'of_day STRING', '03:04:05'],
+  [`'b'::ENUM ('a', 'b') AS letter`, 'letter STRING', 'b'],
+  ['18446744073709551615::UBIGINT AS wide', 'wide LARGEINT', 18446744073709551615n],
+];
+
+test('types that no table has become the nearest', async (t) => {
+  const directory = realpathSync(mkdtempSync(join(tmpdir(), 'tabularium-types-')));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const server = await start({ loadDirectories: directory });
+  t.after(() => server.close());
+  const path = join(directory, 'others.parquet');
+  const connection = await (await DuckDBInstance.create()).connect();
+  await connection.run(`COPY (SELECT ${columns.map(([value]) => value).join(', ')}) TO '${path}' (FORMAT parquet)`);
+  connection.closeSync();
+  (await server.put(uri`/databases/${'d'}`)).is(201);
+  const post = await server.post(uri`/databases/${'d'}/load`, { table: 'others', source: { path } });
+  const { text } = await server.ended(post);
+  assert.match(text, /"state":"succeeded"/);
+  const record = (await server.get(uri`/databases/${'d'}/tables/${'others'}`)).is(200);
+  const made = record.at<{ name: string; type: string }[]>('columns').map(({ name, type }) => `${name} ${type}`);
+  assert.deepEqual(
+    made,
+    columns.map(([, column]) => column),
+  );
+  const row = JSON.stringify(
+    columns.map(([, , value]) => value),
+    (_, value) => (typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value),
+  );
+  const selected = await server.query('d', 'SELECT * FROM others');
+  assert.ok(selected.text.includes(`"rows":[${row}]`), selected.text);
+});
