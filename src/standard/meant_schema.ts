@@ -1,6 +1,11 @@
-// A declared schema and a value that does not fit it → the schema without alternatives: of each union the member that the value was
-// meant to be, so that its errors are about that one. What errors are called is parameters.ts'.
+// A declared schema and a value that does not fit it → a schema without alternatives (of each union the member that the value was meant
+// to be, so that its errors are about that one), and as much of the value as errors are told of: looking for them in all of a large
+// body would keep others waiting. What errors are called is parameters.ts'.
 import type { TSchema } from 'typebox';
+import { Check } from 'typebox/value';
+
+/** Of the items of one list or map, or of the unknown fields of one object, so many are told that are wrong. */
+const toldMax = 8;
 
 export type Schema = TSchema & {
   readonly const?: unknown;
@@ -10,32 +15,76 @@ export type Schema = TSchema & {
   readonly items?: Schema;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly patternProperties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: unknown;
+  readonly maxItems?: number;
   readonly minProperties?: number;
   readonly maxProperties?: number;
 };
+const anything: TSchema = {};
 type Fields = Readonly<Record<string, unknown>>;
 
-export function meantSchema(declared: TSchema, value: unknown): TSchema {
+export interface Meant {
+  readonly schema: TSchema;
+  readonly value: unknown;
+}
+
+export function meant(declared: TSchema, value: unknown): Meant {
   const schema = declared as Schema;
   const { anyOf, items, properties, patternProperties } = schema;
   if (anyOf) return memberMeant(schema, value);
-  if (items && Array.isArray(value) && hasUnion(items)) {
-    const { items: _, ...rest } = schema;
-    return { ...rest, prefixItems: value.map((one) => meantSchema(items, one)) };
-  }
-  if (!isFields(value)) return schema;
-  if (properties) {
-    const inner = Object.entries(properties).map(([name, field]) => [
-      name,
-      Object.hasOwn(value, name) ? meantSchema(field, value[name]) : enumOf(field),
-    ]);
-    return { ...schema, properties: Object.fromEntries(inner) };
-  }
+  if (items && Array.isArray(value)) return itemsMeant(schema, items, value);
+  if (!isFields(value)) return { schema, value };
+  if (properties) return fieldsMeant(schema, properties, value);
   const [each] = Object.values(patternProperties ?? {});
-  if (!each || !hasUnion(each)) return schema;
-  const { patternProperties: _, ...rest } = schema;
-  const inner = Object.entries(value).map(([name, one]) => [name, meantSchema(each, one)]);
-  return { ...rest, properties: Object.fromEntries(inner) };
+  return each ? entriesMeant(schema, each, value) : { schema, value };
+}
+
+/** Of a list that is too long nothing else is told. */
+function itemsMeant({ items: _, ...rest }: Schema, items: Schema, value: readonly unknown[]): Meant {
+  if (value.length > (rest.maxItems ?? Number.POSITIVE_INFINITY)) return { schema: rest, value };
+  const told: Meant[] = [];
+  let wrong = 0;
+  for (const one of value) {
+    if (wrong === toldMax) break;
+    const isRight = Check(items, one);
+    if (!isRight) wrong++;
+    told.push(isRight ? { schema: anything, value: one } : meant(items, one));
+  }
+  return {
+    schema: { ...rest, prefixItems: told.map(({ schema }) => schema) },
+    value: [...told.map((one) => one.value), ...value.slice(told.length)],
+  };
+}
+
+function fieldsMeant(schema: Schema, properties: NonNullable<Schema['properties']>, value: Fields): Meant {
+  const schemas = Object.entries(properties).map(([name, field]): [string, TSchema] => [name, enumOf(field)]);
+  const declared = new Map(schemas);
+  const values: [string, unknown][] = [];
+  let unknown = 0;
+  for (const [name, one] of Object.entries(value)) {
+    const field = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    if (field) {
+      const inner = meant(field, one);
+      declared.set(name, inner.schema);
+      values.push([name, inner.value]);
+    } else if (schema.additionalProperties !== false || unknown++ < toldMax) values.push([name, one]);
+  }
+  return { schema: { ...schema, properties: Object.fromEntries(declared) }, value: Object.fromEntries(values) };
+}
+
+function entriesMeant({ patternProperties: _, ...rest }: Schema, each: Schema, value: Fields): Meant {
+  const all = Object.entries(value);
+  if (all.length > (rest.maxProperties ?? Number.POSITIVE_INFINITY)) return { schema: rest, value };
+  const wrong = new Map<string, Meant>();
+  for (const [name, one] of all) {
+    if (wrong.size === toldMax) break;
+    if (!Check(each, one)) wrong.set(name, meant(each, one));
+  }
+  const told = [...wrong];
+  return {
+    schema: { ...rest, properties: Object.fromEntries(told.map(([name, { schema }]) => [name, schema])) },
+    value: Object.fromEntries(all.map(([name, one]) => [name, wrong.has(name) ? wrong.get(name)?.value : one])),
+  };
 }
 
 /** The schema at the place that an error names: `#/properties/source`. */
@@ -53,11 +102,6 @@ const isFields = (value: unknown): value is Fields =>
 
 const flat = ({ anyOf }: Schema): readonly Schema[] => (anyOf ?? []).flatMap((one) => (one.anyOf ? flat(one) : [one]));
 
-function hasUnion({ anyOf, items, properties, patternProperties }: Schema): boolean {
-  const inner = [items, ...Object.values(properties ?? {}), ...Object.values(patternProperties ?? {})];
-  return anyOf !== undefined || inner.some((one) => one !== undefined && hasUnion(one));
-}
-
 /** A union of literals, and perhaps null, as the list of its values; all else as it is. */
 function enumOf(schema: Schema): Schema {
   const members = flat(schema);
@@ -65,9 +109,9 @@ function enumOf(schema: Schema): Schema {
   return members.length > 0 && !values.includes(undefined) ? ({ enum: values } as Schema) : schema;
 }
 
-function memberMeant(schema: Schema, value: unknown): TSchema {
+function memberMeant(schema: Schema, value: unknown): Meant {
   const values = enumOf(schema);
-  if (values.enum) return values;
+  if (values.enum) return { schema: values, value };
   const members = flat(schema);
   if (isFields(value)) {
     const objects = members.filter((one) => one.properties);
@@ -79,17 +123,20 @@ function memberMeant(schema: Schema, value: unknown): TSchema {
   }
   const fitting = members.filter((one) => accepts(one, value));
   const [only, ...others] = fitting;
-  if (only && others.length === 0) return meantSchema(only, value);
-  if (only) return fitting.every((one) => one.const !== undefined) ? enumOf({ anyOf: fitting } as Schema) : schema;
+  if (only && others.length === 0) return meant(only, value);
+  if (only) {
+    const isOfValues = fitting.every((one) => one.const !== undefined);
+    return { schema: isOfValues ? enumOf({ anyOf: fitting } as Schema) : schema, value };
+  }
   const types = [...new Set(members.map(({ type }) => type))];
-  return types.includes(undefined) ? schema : { type: types.length === 1 ? types[0] : types };
+  return { schema: types.includes(undefined) ? schema : { type: types.length === 1 ? types[0] : types }, value };
 }
 
-function memberOfKind(objects: readonly Schema[], kind: string, value: Fields): TSchema {
+function memberOfKind(objects: readonly Schema[], kind: string, value: Fields): Meant {
   const kinds = objects.map(({ properties }) => properties?.[kind]?.const);
   const at = Object.hasOwn(value, kind) ? kinds.indexOf(value[kind]) : -1;
-  if (at >= 0) return meantSchema(objects[at] as Schema, value);
-  return { type: 'object', required: [kind], properties: { [kind]: { enum: kinds } } };
+  if (at >= 0) return meant(objects[at] as Schema, value);
+  return { schema: { type: 'object', required: [kind], properties: { [kind]: { enum: kinds } } }, value };
 }
 
 function accepts({ type }: Schema, value: unknown): boolean {

@@ -2,10 +2,11 @@
 // body or a query (rest-standard A5, B2).
 import { type TObject, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { Settings } from 'typebox/system';
 import { Errors } from 'typebox/value';
 import type { Category, Endpoint } from './endpoint.ts';
-import { Failure, type Violation, violated } from './failure.ts';
-import { meantSchema, type Schema, schemaAt } from './meant_schema.ts';
+import { Failure, type Violation, violated, violationsMax } from './failure.ts';
+import { meant, type Schema, schemaAt } from './meant_schema.ts';
 
 export const pageSizeDefault = 100;
 export const pageSizeMax = 1000;
@@ -37,15 +38,18 @@ export function createBody(endpoint: Endpoint, withName: boolean): TObject | und
   return Type.Object(fields, { additionalProperties: false }) as unknown as TObject;
 }
 
+// Each unknown field counts twice.
+Settings.Set({ maxErrors: 2 * violationsMax });
+
 /** A check that throws UNKNOWN_FIELD or INVALID_PARAMETER with violations. */
 export function compileCheck(schema: TSchema, where: 'body' | 'query'): Check {
   const validator = Compile(schema);
   return (value) => {
     if (validator.Check(value)) return;
-    const meant = meantSchema(schema, value);
-    const errors = Errors(meant, value);
+    const told = meant(schema, value);
+    const errors = Errors(told.schema, told.value);
     // What is meant is a guess: the declared schema has the last word.
-    throw failureOf(violationsOf(errors.length > 0 ? errors : validator.Errors(value), meant, where));
+    throw failureOf(violationsOf(errors.length > 0 ? errors : validator.Errors(value), told.schema, where));
   };
 }
 

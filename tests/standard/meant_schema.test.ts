@@ -77,6 +77,34 @@ test('of objects by kind, the one that was meant is told of', () => {
   assert.deepEqual(said(body, {}), ['/to required: is required']);
 });
 
+test('of very much that is wrong, some is told', () => {
+  const body = Type.Object(
+    {
+      list: Type.Optional(Type.Array(Type.Integer(), { maxItems: 1000 })),
+      map: Type.Optional(Type.Record(Type.String(), Type.Integer(), { maxProperties: 1000 })),
+    },
+    closed,
+  );
+  const many = (count: number) => Array.from({ length: count }, (_, i) => `n${i}`);
+  const mapOf = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 'x']));
+  const integer = 'type: must be integer';
+  assert.deepEqual(said(body, { list: [...Array(900).keys(), 'x'] }), [`/list/900 ${integer}`]);
+  assert.deepEqual(
+    said(body, { list: [0, ...many(900)], map: mapOf(many(900)) }),
+    [...Array(8).keys()]
+      .map((i) => `/list/${i + 1} ${integer}`)
+      .concat(many(8).map((name) => `/map/${name} ${integer}`)),
+  );
+  assert.deepEqual(said(body, { list: many(1001), map: mapOf(many(1001)) }), [
+    '/list maxItems: must not have more than 1000 items',
+    '/map maxProperties: must not have more than 1000 properties',
+  ]);
+  assert.deepEqual(
+    said(body, mapOf(many(1000))),
+    many(8).map((name) => `/${name} unknownField: is not a field of this API`),
+  );
+});
+
 test('of other members, the one of the type of the value', () => {
   const body = Type.Object({
     value: Type.Union([Type.String({ maxLength: 2 }), Type.Number(), Type.Array(Type.Boolean()), Type.Null()]),
