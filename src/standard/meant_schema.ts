@@ -113,14 +113,6 @@ function memberMeant(schema: Schema, value: unknown): Meant {
   const values = enumOf(schema);
   if (values.enum) return { schema: values, value };
   const members = flat(schema);
-  if (isFields(value)) {
-    const objects = members.filter((one) => one.properties);
-    const [first] = objects;
-    const kind = Object.keys(first?.properties ?? {}).find((name) =>
-      objects.every((one) => one.properties?.[name]?.const !== undefined),
-    );
-    if (kind !== undefined && objects.length > 1) return memberOfKind(objects, kind, value);
-  }
   const fitting = members.filter((one) => accepts(one, value));
   const [only, ...others] = fitting;
   if (only && others.length === 0) return meant(only, value);
@@ -130,13 +122,6 @@ function memberMeant(schema: Schema, value: unknown): Meant {
   }
   const types = [...new Set(members.map(({ type }) => type))];
   return { schema: types.includes(undefined) ? schema : { type: types.length === 1 ? types[0] : types }, value };
-}
-
-function memberOfKind(objects: readonly Schema[], kind: string, value: Fields): Meant {
-  const kinds = objects.map(({ properties }) => properties?.[kind]?.const);
-  const at = Object.hasOwn(value, kind) ? kinds.indexOf(value[kind]) : -1;
-  if (at >= 0) return meant(objects[at] as Schema, value);
-  return { schema: { type: 'object', required: [kind], properties: { [kind]: { enum: kinds } } }, value };
 }
 
 function accepts({ type }: Schema, value: unknown): boolean {

@@ -62,21 +62,6 @@ test('a union of more literals than the validator tells errors of is whole', () 
   ]);
 });
 
-test('of objects by kind, the one that was meant is told of', () => {
-  const body = Type.Object({ to: Type.Union([Directory, Store]) }, closed);
-  assert.deepEqual(said(body, { to: {} }), ['/to/kind required: is required: one of directory, s3']);
-  assert.deepEqual(said(body, { to: { kind: 'ftp', path: 1 } }), ['/to/kind enum: must be one of directory, s3']);
-  assert.deepEqual(said(body, { to: { kind: 's3', path: '/a' } }), [
-    '/to/bucket required: is required',
-    '/to/path unknownField: is not a field of this API',
-  ]);
-  assert.deepEqual(said(body, { to: { kind: 's3', bucket: 'b', mode: 'x' } }), [
-    '/to/mode enum: must be one of append, replace, upsert',
-  ]);
-  assert.deepEqual(said(body, { to: 'here' }), ['/to type: must be object']);
-  assert.deepEqual(said(body, {}), ['/to required: is required']);
-});
-
 test('of very much that is wrong, some is told', () => {
   const body = Type.Object(
     {
