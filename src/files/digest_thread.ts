@@ -1,5 +1,5 @@
-// The thread that works out digests of files that come in (digests.ts): reads what was just written, which the system still has in
-// memory, as far as it is told. Nothing here is imported by the server.
+// The thread that works out digests of files that are written (digests.ts): reads what was just written, which the system still has in
+// memory, as far as it is told. Nothing here is imported by others.
 import { createHash, type Hash } from 'node:crypto';
 import { readSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';

@@ -1,5 +1,5 @@
-// The SHA-256 of files on their way in, worked out by a thread of its own: on the main one, each megabyte would make everybody else
-// wait for the better part of a millisecond (docs/performance.md).
+// The SHA-256 of files while they are written, worked out by a thread of its own: on the main one, each megabyte would make everybody
+// else wait for the better part of a millisecond (docs/performance.md).
 import { Worker } from 'node:worker_threads';
 
 /** What the thread is asked for; `key` is the file's. */
@@ -56,7 +56,7 @@ export class Digests {
     return answer.promise;
   }
 
-  /** With the first upload: a server that has none needs no thread. */
+  /** With the first file: who has none needs no thread. */
   #started(): Worker {
     const thread = new Worker(script);
     thread.on('message', (answered: Answered) => {

@@ -4,6 +4,7 @@ import { createReadStream } from 'node:fs';
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
+import type { Digests } from '../../files/digests.ts';
 import type { StatementResult } from '../engine.ts';
 import { type ExportedFile, type ExportFormat, extensionOf, filesDirectory } from '../export.ts';
 import { writeArrow } from './arrow_files.ts';
@@ -23,6 +24,7 @@ const newline = 0x0a;
 export interface ExportPlace {
   /** A directory that the engine may write to. */
   readonly own: string;
+  readonly digests: Digests;
   /** Throws where the statement was cancelled, or might mean something else by now. */
   readonly current: () => void;
 }
@@ -45,6 +47,11 @@ export async function exportRows(
   const final = filesDirectory(resultPath);
   const directory = join(place.own, basename(final));
   await mkdir(directory);
+  const files = new GrowingFiles(directory, place.digests, {
+    bytesMax: into.bytesMax,
+    stop: () => session.connection.interrupt(),
+    current: place.current,
+  });
   try {
     const columns = named(await describe(session, statement));
     const { format } = into;
@@ -52,11 +59,6 @@ export async function exportRows(
       format.kind === 'arrow'
         ? arrow(session, statement, columns, directory, options, place)
         : copied(session, statement, copyOf(format, columns, numbers), directory, options);
-    const files = new GrowingFiles(directory, {
-      bytesMax: into.bytesMax,
-      stop: () => session.connection.interrupt(),
-      current: place.current,
-    });
     const { rowCount, written } = await files.during(write);
     const entries: ExportedFile[] = [];
     const extension = extensionOf(into.format);
@@ -84,6 +86,8 @@ export async function exportRows(
   } catch (error) {
     for (const path of [directory, final]) await rm(path, { recursive: true, force: true });
     throw error;
+  } finally {
+    files.close();
   }
 }
 

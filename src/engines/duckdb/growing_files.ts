@@ -1,19 +1,15 @@
 // Files that the engine writes, looked at while it does: their digests are worked out and their bytes put on the disk as they come, so
 // that little of either is left at the end; and what has become too large together is stopped, as COPY knows no such bound. Files are
 // only ever appended to.
-import { createHash, type Hash } from 'node:crypto';
-import { open, readdir, stat } from 'node:fs/promises';
+import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Digests } from '../../files/digests.ts';
 import { Failure } from '../../standard/failure.ts';
 
 const lookMs = 50;
-const readBytes = 1024 * 1024;
-
-interface Growing {
-  bytes: number;
-  readonly hash: Hash;
-}
+/** Between two of these, the work may be found to be over. */
+const stepBytes = 64 * 1024 * 1024;
 
 export interface GrownFile {
   readonly bytes: number;
@@ -30,15 +26,25 @@ export interface Watch {
   readonly current: () => void;
 }
 
-/** The files of a directory and of those in it. */
+interface Seen {
+  readonly path: string;
+  readonly inode: number;
+  readonly bytes: number;
+}
+
+/** The files of a directory and of those in it. To be closed. */
 export class GrowingFiles {
   readonly #directory: string;
+  readonly #digests: Digests;
   readonly #watch: Watch;
-  /** By inode: names may change. */
-  readonly #files = new Map<number, Growing>();
+  /** How far each is followed. By inode: names may change. */
+  readonly #followed = new Map<number, number>();
+  /** What could not be put on the disk is said once: asked again, the system says that all is well. */
+  #flushFault: { readonly error: unknown } | undefined;
 
-  constructor(directory: string, watch: Watch) {
+  constructor(directory: string, digests: Digests, watch: Watch) {
     this.#directory = directory;
+    this.#digests = digests;
     this.#watch = watch;
   }
 
@@ -54,12 +60,13 @@ export class GrowingFiles {
     while (!isDone) {
       await Promise.race([ended, wait(lookMs, undefined, { ref: false })]);
       // What cannot be looked at now is looked at the next time.
-      isOver ||= (await this.#bytes().catch(() => 0)) > bytesMax;
+      const files = await this.#seen().catch(() => []);
+      isOver ||= files.reduce((sum, { bytes }) => sum + bytes, 0) > bytesMax;
       // What comes after the work must not be stopped in its place.
       if (isOver && !isDone) stop();
-      for (const path of await this.#paths().catch(() => [])) {
+      for (const { path, inode, bytes } of files) {
         if (isDone || isOver) break;
-        await this.#follow(path, () => !isDone).catch(() => undefined);
+        if (bytes > this.#from(inode)) await this.#follow(path, () => !isDone).catch(() => undefined);
       }
     }
     if (isOver) throw tooLarge(bytesMax);
@@ -68,43 +75,62 @@ export class GrowingFiles {
 
   /** Of a file that nobody writes any more. */
   async grown(path: string): Promise<GrownFile> {
-    const { bytes, hash } = await this.#follow(path, () => {
+    const grown = await this.#follow(path, () => {
       this.#watch.current();
       return true;
     });
-    return { bytes, sha256: hash.copy().digest('hex') };
+    if (this.#flushFault) throw this.#flushFault.error;
+    return grown;
   }
 
-  async #follow(path: string, goesOn: () => boolean): Promise<Growing> {
+  close(): void {
+    for (const inode of this.#followed.keys()) this.#digests.forget(this.#keyOf(inode));
+  }
+
+  async #follow(path: string, goesOn: () => boolean): Promise<GrownFile> {
     const file = await open(path, 'r');
     try {
-      const { ino, size } = await file.stat();
-      const known = this.#files.get(ino) ?? { bytes: 0, hash: createHash('sha256') };
-      this.#files.set(ino, known);
-      const flushed = known.bytes < size ? file.datasync() : undefined;
-      const buffer = Buffer.allocUnsafe(Math.min(readBytes, size - known.bytes));
-      while (known.bytes < size && goesOn()) {
-        const { bytesRead } = await file.read(buffer, 0, Math.min(buffer.length, size - known.bytes), known.bytes);
-        if (bytesRead === 0) throw new Error('a file has become shorter');
-        known.hash.update(buffer.subarray(0, bytesRead));
-        known.bytes += bytesRead;
+      const { ino: inode, size } = await file.stat();
+      let at = this.#from(inode);
+      const digest = this.#digests.of(this.#keyOf(inode), file.fd);
+      const flushed = at < size ? this.#flush(file) : undefined;
+      try {
+        await digest.begin(at, false);
+        while (at < size && goesOn()) {
+          at = Math.min(at + stepBytes, size);
+          digest.advance(at);
+          await digest.end();
+        }
+        this.#followed.set(inode, at);
+        const { whole } = await digest.result();
+        return { bytes: at, sha256: whole };
+      } finally {
+        await digest.end();
+        await flushed;
       }
-      await flushed;
-      return known;
     } finally {
       await file.close();
     }
   }
 
-  async #paths(): Promise<string[]> {
-    const entries = await readdir(this.#directory, { recursive: true, withFileTypes: true });
-    return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+  async #flush(file: FileHandle): Promise<void> {
+    await file.datasync().catch((error: unknown) => {
+      this.#flushFault ??= { error };
+    });
   }
 
-  async #bytes(): Promise<number> {
-    let bytes = 0;
-    for (const path of await this.#paths()) bytes += (await stat(path)).size;
-    return bytes;
+  #from = (inode: number): number => this.#followed.get(inode) ?? 0;
+  #keyOf = (inode: number): string => `${this.#directory}/${inode}`;
+
+  async #seen(): Promise<Seen[]> {
+    const entries = await readdir(this.#directory, { recursive: true, withFileTypes: true });
+    const paths = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+    const seen: Seen[] = [];
+    for (const path of paths) {
+      const { ino: inode, size: bytes } = await stat(path);
+      seen.push({ path, inode, bytes });
+    }
+    return seen;
   }
 }
 

@@ -2,6 +2,7 @@
 // process.ts; nothing here is imported by the server.
 import { basename, join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { Digests } from '../../files/digests.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type Change, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
 import type { Applied } from '../views.ts';
@@ -61,6 +62,7 @@ class Worker {
   readonly #views = new KnownViews();
   readonly #data = new DataEpochs();
   readonly #known = new Map<string, KnownSelect>();
+  readonly #digests = new Digests();
   readonly #snapshots: Snapshots;
   readonly #loading: Loading;
 
@@ -176,7 +178,9 @@ class Worker {
       current();
       if (options.into) {
         const { own } = this.#reach;
-        return placed(statement.sql, linesAbove, () => exportRows(session, statement, options, { own, current }));
+        return placed(statement.sql, linesAbove, () =>
+          exportRows(session, statement, options, { own, digests: this.#digests, current }),
+        );
       }
       if (!writes) return this.#select(session, statement, options);
       const write = async () => {
