@@ -13,11 +13,11 @@ import { invalid } from './fields.ts';
 import { storeFolder, storeFolderOf } from './object_store_fields.ts';
 import { codes, Parameters, queryCost, Sql } from './sql_actions.ts';
 import { type TableChain, tableRef } from './table_changes.ts';
+import { columnsMax } from './table_definition.ts';
 import { taskCodes, taskFields, taskOptions } from './task_fields.ts';
 
 const fileBytesMin = 1024 * 1024;
 const fileBytesMost = 1024 ** 4;
-const columnsMax = 10_000;
 
 const one = <const T extends readonly string[]>(names: T, description: string) =>
   Type.Optional(

@@ -4,7 +4,8 @@ import { type LoadAsked, loadTableTask } from '../query/loads.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action } from './context.ts';
-import { columnOrigin, columnsMax, fileFields, label, loadCodes, split } from './load_fields.ts';
+import { columnOrigin, fileFields, label, loadCodes, split } from './load_fields.ts';
+import { columnsMax } from './table_definition.ts';
 import { apart } from './task_fields.ts';
 
 const Column = Type.Object(

@@ -11,11 +11,11 @@ import { type Segment, uriOf } from '../standard/paths.ts';
 import type { TaskRecord, TaskRequest } from '../tasks/task.ts';
 import { accepted, action, type Context, done, onceEach, requireTask, segment } from './context.ts';
 import { describedBody, invalid, nullable } from './fields.ts';
-import { Csv, columnOrigin, columnsMax, fileFields, label, loadCodes, split } from './load_fields.ts';
+import { Csv, columnOrigin, fileFields, label, loadCodes, split } from './load_fields.ts';
 import { specAsAsked, specToBe } from './new_table_definition.ts';
 import { codes, queryCost, WaitSeconds } from './sql_actions.ts';
 import { type ParentChain, tableRequest } from './table_changes.ts';
-import { ColumnBody, DefaultValue, definitionFields, definitionOf } from './table_definition.ts';
+import { ColumnBody, columnsMax, DefaultValue, definitionFields, definitionOf } from './table_definition.ts';
 import { taskOptions, waitSecondsOf } from './task_fields.ts';
 import { waitedFor } from './task_wait.ts';
 

@@ -7,7 +7,6 @@ import { storeFields, storeKeys, storePlace } from './object_store_fields.ts';
 import { taskCodes, taskFields } from './task_fields.ts';
 
 const errorsMax = 100_000;
-export const columnsMax = 10_000;
 
 const one = (values: readonly string[]) => Type.Union(values.map((value) => Type.Literal(value)));
 const sign = (description: string) =>

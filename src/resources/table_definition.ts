@@ -28,7 +28,9 @@ export const ColumnBody = Type.Object(
 );
 export type ColumnBody = Static<typeof ColumnBody>;
 
-export const Names = Type.Array(Type.String(), { maxItems: 10_000 });
+/** No list of columns is longer; an engine may take fewer. */
+export const columnsMax = 10_000;
+export const Names = Type.Array(Type.String(), { maxItems: columnsMax });
 export const UniqueKey = Type.Array(Type.String(), {
   maxItems: 32,
   description: 'Columns whose values together are unique, besides the primary key; enforced by the engine.',

@@ -9,6 +9,7 @@ import { accepted, action, type Context, done, requirePrivilege, segment } from 
 import { invalid, noNul } from './fields.ts';
 import { codes, Parameters, queryCost, Statistics, sqlCharactersMax, WaitSeconds } from './sql_actions.ts';
 import { type TableChain, tableRef } from './table_changes.ts';
+import { columnsMax } from './table_definition.ts';
 import { optimizeTable } from './table_optimize.ts';
 import { apart, taskCodes, taskFields, waitSecondsOf } from './task_fields.ts';
 
@@ -42,7 +43,7 @@ const UpdateBody = Type.Object(
   {
     set: Type.Record(Type.String(), Expression, {
       minProperties: 1,
-      maxProperties: 10_000,
+      maxProperties: columnsMax,
       description: 'Column to expression.',
     }),
     where: Where,
@@ -57,7 +58,7 @@ const InsertBody = Type.Object(
     columns: Type.Optional(
       Type.Array(Type.String(), {
         minItems: 1,
-        maxItems: 10_000,
+        maxItems: columnsMax,
         description: 'The columns that it fills, in its order; others get their defaults. By default all.',
       }),
     ),

@@ -34,7 +34,7 @@ import { rowsMoved } from './rows_moved.ts';
 import { searched } from './search.ts';
 import { queryCost, WaitSeconds } from './sql_actions.ts';
 import { changeTable, copyTable, createTable, type TableChain, tableRef } from './table_changes.ts';
-import { ColumnBody, definitionFields } from './table_definition.ts';
+import { ColumnBody, columnsMax, definitionFields } from './table_definition.ts';
 import { tableRecordOf as as, TableRecord } from './table_record.ts';
 import { keepTable, requireUsableTableName, restoreTable } from './table_undrop.ts';
 import { apart, NewNameByTask, sometimesByTask, taskCodes, taskFields } from './task_fields.ts';
@@ -52,7 +52,7 @@ const CreateBody = Type.Object(
   {
     ...describedBody,
     ...definitionFields,
-    columns: Type.Optional(Type.Array(ColumnBody)),
+    columns: Type.Optional(Type.Array(ColumnBody, { maxItems: columnsMax })),
     asSelect: Type.Optional(AsSelect),
     sql: Type.Optional(
       Type.String({
@@ -183,7 +183,7 @@ export const tables: Category<Context> = {
         {
           ...describedBody,
           unique_key_constraints: definitionFields.unique_key_constraints,
-          columns: Type.Optional(Type.Array(ColumnBody, { minItems: 1 })),
+          columns: Type.Optional(Type.Array(ColumnBody, { minItems: 1, maxItems: columnsMax })),
           expectedVersion: Type.Optional(ExpectedVersion),
           ...taskFields,
         },
