@@ -219,6 +219,7 @@ export class LoadSteps {
       try {
         const told = (fraction: number) => progress.at('reading', fraction * bytes, bytes);
         const done = await engine.load(work, { signal, progress: told });
+        told(1);
         trail.note(actor, { outcome: '0', ...facts });
         observe({ kind: 'rowsInserted', warehouse, rowCount: done.rowsLoaded, ms: performance.now() - started });
         return done;

@@ -110,7 +110,7 @@ export class NewTableLoads {
     return this.#with(request, run, parents, async (making) => {
       const { spec, inferred } = await making.found();
       const { columns, ...body } = this.#parts.definitions.bodyOf(spec);
-      const { delimiter, header } = inferred.shape.csv;
+      const { delimiter, header, dateFormat, timestampFormat } = inferred.shape.csv;
       return {
         ...(request.table === '' ? {} : { table: request.table }),
         columns: columns.map((column) => ({ ...column, ...originOf(column.name, inferred) })),
@@ -118,7 +118,9 @@ export class NewTableLoads {
         rows: inferred.rows.map((row) => parseJson(row, valueDepthMax)),
         format: request.format,
         compression: request.compression,
-        ...(request.format === 'csv' ? { csv: { ...request.csv, delimiter, header } } : {}),
+        ...(request.format === 'csv'
+          ? { csv: { ...request.csv, delimiter, header, dateFormat, timestampFormat } }
+          : {}),
         bytes: (await making.file.ready()).bytes,
       };
     });

@@ -1,12 +1,13 @@
 // A file of data as DuckDB reads it: which columns it has, and the text that stands for it in FROM. Nothing is left for DuckDB to
 // guess while it loads, because what it guesses of a broken file is another shape, not an error.
+import { open } from 'node:fs/promises';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../model/names.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { CsvOptions, DataFile } from '../load.ts';
 import { csvFields, delimiterOf, hasLines, lineBytesMax } from './csv_line.ts';
 import { otherKind } from './file_kind.ts';
-import { quoteLiteral } from './identifiers.ts';
+import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { rowsOf } from './steps.ts';
 
 /** Rows that are looked at to find the types. */
@@ -47,6 +48,7 @@ export async function knownFile(
   const other = await otherKind(file.path, file.format);
   if (other !== undefined) throw dataInvalid(`the file ${other}`);
   if (file.format === 'csv') await requireLines(file.path);
+  if (file.format === 'json' || file.format === 'ndjson') await requireNoMark(file.path);
   if (file.shape) return { ...file, ...file.shape };
   const shaped =
     file.format === 'csv' ? await csvShape(connection, file, options) : await described(connection, file, options);
@@ -65,20 +67,36 @@ async function requireLines(path: string): Promise<void> {
 
 /** The file in FROM, with its columns read as these types. `more`: options of the reader. */
 export function fromText(file: KnownFile, types: readonly FileColumn[], more: readonly string[] = []): string {
-  const columns = `{${types.map(({ name, type }) => `${quoteLiteral(name)}: ${quoteLiteral(type)}`).join(', ')}}`;
   switch (file.format) {
     case 'csv':
-      return reader('read_csv', file, [
-        ...csvOptions(file.csv),
-        'auto_detect = false',
-        `columns = ${columns}`,
-        ...more,
-      ]);
+      return csvText(file, types, more);
     case 'parquet':
       return reader('read_parquet', file, more);
     default:
-      return reader('read_json', file, [...jsonOptions(file), `columns = ${columns}`, ...more]);
+      return reader('read_json', file, [...jsonOptions(file), columnsOption(types), ...more]);
   }
+}
+
+const columnsOption = (types: readonly FileColumn[]): string =>
+  `columns = {${types.map(({ name, type }) => `${quoteLiteral(name)}: ${quoteLiteral(type)}`).join(', ')}}`;
+
+const zoned = 'TIMESTAMP WITH TIME ZONE';
+
+/** The reader makes null of a text that is no time with a zone: it is cast after it. */
+function csvText(file: KnownFile, types: readonly FileColumn[], more: readonly string[]): string {
+  const { csv } = file;
+  const read = types.map(({ name, type }) => ({ name, type: type === zoned ? 'VARCHAR' : type }));
+  const options = [...csvOptions(csv), 'auto_detect = false', columnsOption(read), ...more];
+  const rows = reader('read_csv', file, options);
+  const casts = types
+    .filter(({ type }) => type === zoned)
+    .map(({ name }) => `${zonedValue(quoteIdentifier(name), csv)} AS ${quoteIdentifier(name)}`);
+  return casts.length === 0 ? rows : `(SELECT * REPLACE (${casts.join(', ')}) FROM ${rows})`;
+}
+
+/** A time with a zone from its text, which is as `csv` says. */
+export function zonedValue(text: string, { timestampFormat }: CsvOptions): string {
+  return `CAST(${timestampFormat === undefined ? text : `strptime(${text}, ${quoteLiteral(timestampFormat)})`} AS ${zoned})`;
 }
 
 /** Each value of a JSON file as one text; null where a line of it is none. */
@@ -120,6 +138,8 @@ function csvOptions(csv: CsvOptions): string[] {
     ['comment', csv.comment],
   ];
   return [
+    // An empty text is written in quotes, a null is not.
+    'allow_quoted_nulls = false',
     ...texts.flatMap(([name, value]) => (value === undefined ? [] : [`${name} = ${quoteLiteral(value)}`])),
     `header = ${csv.header ?? false}`,
     `skip = ${csv.skipRows ?? 0}`,
@@ -142,10 +162,48 @@ async function described(connection: DuckDBConnection, file: DataFile, options: 
           ...depth(options),
         ]);
   try {
-    return { ...file, columns: await describe(connection, from) };
+    const columns = await describe(connection, from);
+    if (file.format !== 'parquet') await requireKeys(connection, file, columns);
+    return { ...file, columns };
   } catch (error) {
     if (!(error instanceof Error) || !/expected records/.test(error.message)) throw error;
     throw noObject(await firstOther(connection, file));
+  }
+}
+
+/** What DuckDB calls a key that is empty, or the same as another but for its case. */
+const isMadeUp = (name: string, all: ReadonlySet<string>): boolean =>
+  /^C\d+$/.test(name) || all.has(foldName(/^(.+)_\d+$/s.exec(name)?.[1] ?? ''));
+
+/** Throws DATA_INVALID where a column would not have what the file has for it. */
+async function requireKeys(
+  connection: DuckDBConnection,
+  file: DataFile,
+  columns: readonly FileColumn[],
+): Promise<void> {
+  const all = new Set(columns.map(({ name }) => foldName(name)));
+  const doubtful = columns.filter(({ name }) => isMadeUp(name, all));
+  if (doubtful.length === 0) return;
+  const first = `SELECT json FROM ${jsonRecordsText(file)} LIMIT ${sampleRows}`;
+  const rows = await rowsOf(
+    connection,
+    `SELECT DISTINCT unnest(json_keys(json)) FROM (${first}) WHERE json IS NOT NULL`,
+  );
+  const keys = new Set(rows.map(([key]) => key));
+  if (doubtful.some(({ name }) => !keys.has(name)))
+    throw dataInvalid('the file has keys that are empty, or that differ in nothing but their case');
+}
+
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
+
+async function requireNoMark(path: string): Promise<void> {
+  const file = await open(path);
+  try {
+    const { buffer } = await file.read(Buffer.alloc(byteOrderMark.length), 0, byteOrderMark.length, 0);
+    if (buffer.equals(byteOrderMark))
+      throw dataInvalid('the file begins with a byte order mark (BOM), which JSON has not');
+  } finally {
+    await file.close();
   }
 }
 
@@ -184,25 +242,50 @@ async function csvShape(connection: DuckDBConnection, file: DataFile, options: K
   const csv = { ...file.csv, delimiter };
   const header = csv.header ?? (await hasHeader(connection, { ...file, csv }, fields, options.headings));
   const named = { ...csv, header };
-  const names = header ? fields : fields.map((_, i) => options.names[i] ?? `column${i + 1}`);
+  const place = (i: number) => `column${i + 1}`;
+  const names = fields.map((field, i) => {
+    if (!header) return options.names[i] ?? place(i);
+    return field.trim() === '' ? place(i) : field;
+  });
   const untyped = names.map((name) => ({ name, type: 'VARCHAR' }));
   if (!options.isTyped) return { ...file, csv: named, columns: untyped };
   const sample = [sampleSize(options), 'ignore_errors = true', `names = ${list(names)}`];
   try {
-    const types = await describe(connection, reader('read_csv', file, [...csvOptions(named), ...sample]));
-    const isSame = types.length === names.length;
-    return {
-      ...file,
-      csv: named,
-      columns: isSame ? untyped.map((one, i) => ({ ...one, ...typeOf(types[i]) })) : untyped,
-    };
+    const { types, ...formats } = await sniffed(
+      connection,
+      reader('sniff_csv', file, [...csvOptions(named), ...sample]),
+    );
+    if (types.length !== names.length) return { ...file, csv: named, columns: untyped };
+    const columns = names.map((name, i) => ({ name, type: types[i] as string }));
+    return { ...file, csv: { ...formats, ...withoutUndefined(named) }, columns };
   } catch {
     // Reading it will say what is wrong.
     return { ...file, csv: named, columns: untyped };
   }
 }
 
-const typeOf = (column: FileColumn | undefined) => ({ type: column?.type ?? 'VARCHAR' });
+const isoDate = '%Y-%m-%d';
+
+interface Sniffed extends Pick<CsvOptions, 'dateFormat' | 'timestampFormat'> {
+  readonly types: readonly string[];
+}
+
+/** The types, and how dates and times are written where that is another way than the usual one. */
+async function sniffed(connection: DuckDBConnection, from: string): Promise<Sniffed> {
+  const [row] = await rowsOf(connection, `SELECT to_json(Columns)::VARCHAR, DateFormat, TimestampFormat FROM ${from}`);
+  const [columns, date, timestamp] = (row ?? []).map(String);
+  const types = (JSON.parse(columns ?? '[]') as { type: string }[]).map(({ type }) => type);
+  const isFound = (type: string, format: string | undefined) => types.includes(type) && format !== 'null';
+  return {
+    types,
+    ...(isFound('DATE', date) && date !== isoDate ? { dateFormat: date } : {}),
+    ...(isFound('TIMESTAMP', timestamp) && !types.includes(zoned) ? { timestampFormat: timestamp } : {}),
+  };
+}
+
+const withoutUndefined = (csv: CsvOptions): CsvOptions =>
+  Object.fromEntries(Object.entries(csv).filter(([, value]) => value !== undefined));
+
 const list = (names: readonly string[]) => `[${names.map(quoteLiteral).join(', ')}]`;
 
 async function firstLine(connection: DuckDBConnection, file: DataFile): Promise<string | undefined> {
@@ -232,7 +315,7 @@ async function firstLine(connection: DuckDBConnection, file: DataFile): Promise<
 }
 
 /** What nobody calls a column. */
-const isData = /^[\d\s.,:/+-]*$/;
+const isData = /^[\d\s.,:/+-]*[\d.,:/+-][\d\s.,:/+-]*$/;
 
 /** A line that names a column of the table is a header; else the types of what is below it tell. */
 async function hasHeader(
@@ -243,6 +326,7 @@ async function hasHeader(
 ): Promise<boolean> {
   const known = new Set(headings.map(foldName));
   if (fields.some((field) => known.has(foldName(field)))) return true;
+  if (fields.every((field) => field.trim() === '')) return false;
   if (fields.some((field) => isData.test(field))) return false;
   const options = csvOptions(file.csv).filter((one) => !one.startsWith('header'));
   try {

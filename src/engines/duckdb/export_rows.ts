@@ -4,6 +4,7 @@ import { createReadStream } from 'node:fs';
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
+import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Digests } from '../../files/digests.ts';
 import type { StatementResult } from '../engine.ts';
 import { type ExportedFile, type ExportFormat, extensionOf, filesDirectory } from '../export.ts';
@@ -11,10 +12,14 @@ import { writeArrow } from './arrow_files.ts';
 import { arrowable } from './arrow_types.ts';
 import { GrowingFiles } from './growing_files.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
+import { inOrder, isOrdered } from './ordered_files.ts';
+import { bindParameters } from './parameters.ts';
 import type { WireOptions, WireStatement } from './protocol.ts';
 import { type Described, describedBy, describedByRunning, preparedOnce } from './results.ts';
 import type { Session } from './sessions.ts';
 import { withoutEnd } from './statement_text.ts';
+import { inTransaction } from './steps.ts';
+import { parseEngineType } from './type_text.ts';
 import { jsonExpression, resultTypeText } from './types.ts';
 
 const readBytes = 1024 * 1024;
@@ -120,7 +125,6 @@ function copyOf(
   columns: readonly Described[],
   numbers: WireOptions['numbers'],
 ): Copy {
-  const plain = columns.map(({ name }, i) => `c${i} AS ${quoteIdentifier(name)}`).join(', ');
   const packed = `COMPRESSION ${quoteLiteral(format.compression === 'none' ? 'uncompressed' : format.compression)}`;
   switch (format.kind) {
     case 'parquet':
@@ -134,7 +138,14 @@ function copyOf(
     case 'csv': {
       const { delimiter, header, nullText } = format;
       const said = [`DELIMITER ${quoteLiteral(delimiter)}`, `HEADER ${header}`, `NULLSTR ${quoteLiteral(nullText)}`];
-      return { select: plain, options: ['FORMAT csv', `QUOTE '"'`, `ESCAPE '"'`, ...said, packed], isCounted: false };
+      const values = columns.map(
+        ({ name, type }, i) => `${csvValue(type, `c${i}`, numbers)} AS ${quoteIdentifier(name)}`,
+      );
+      return {
+        select: values.join(', '),
+        options: ['FORMAT csv', `QUOTE '"'`, `ESCAPE '"'`, ...said, packed],
+        isCounted: false,
+      };
     }
     case 'ndjson': {
       const parts = columns.map(({ name, type }, i) => {
@@ -150,6 +161,15 @@ function copyOf(
     }
   }
 }
+
+/** As a load takes it: base64 for bytes, JSON for what is nested. */
+function csvValue(type: string, column: string, numbers: WireOptions['numbers']): string {
+  if (type === 'BLOB') return `to_base64(${column})`;
+  if (!nested.has(parseEngineType(type).kind)) return column;
+  return `CASE WHEN ${column} IS NULL THEN NULL ELSE CAST(${jsonExpression(type, column, numbers)} AS VARCHAR) END`;
+}
+
+const nested: ReadonlySet<string> = new Set(['list', 'map', 'struct', 'union']);
 
 const wideInteger = /"(?:[^"]|"")*"|\bU?HUGEINT\b/g;
 
@@ -176,6 +196,15 @@ async function copied(
   const path = join(directory, 'copy');
   const options = [...copy.options, ...(split === undefined ? [] : [`FILE_SIZE_BYTES ${split}`])];
   const columns = (await describe(session, statement)).length;
+  const { connection } = session;
+  if (split !== undefined && (await isOrdered(connection, statement.sql))) {
+    const written = await inOrder(connection, path, split, {
+      put: (table) =>
+        putDown(connection, statement, `CREATE TEMP TABLE ${table} AS ${rowsOf(statement, '*', columns)}`),
+      copy: (rows, to) => `COPY (SELECT ${copy.select} FROM ${rows}) TO ${to} (${copy.options.join(', ')})`,
+    });
+    return { rowCount: written.reduce((sum, { rows }) => sum + rows, 0), written };
+  }
   const text = `COPY (${rowsOf(statement, copy.select, columns)}) TO ${quoteLiteral(path)} (${options.join(', ')})`;
   const rows = await preparedOnce(session.connection, text, statement, async (prepared) =>
     (await prepared.runAndReadAll()).getRows(),
@@ -189,6 +218,18 @@ async function copied(
   const numberOf = (name: string) => Number(/\d+/.exec(name)?.[0] ?? 0);
   names.sort((a, b) => numberOf(a) - numberOf(b));
   return { rowCount, written: names.map((name) => ({ path: join(path, name), rows: told.get(name) })) };
+}
+
+function putDown(connection: DuckDBConnection, statement: WireStatement, text: string): Promise<unknown> {
+  return inTransaction(connection, async () => {
+    const prepared = await connection.prepare(text);
+    try {
+      await bindParameters(prepared, statement.parameters, connection);
+      await prepared.run();
+    } finally {
+      prepared.destroySync();
+    }
+  });
 }
 
 async function arrow(

@@ -42,9 +42,12 @@ export function loadFile(
     const loadedBefore = work.dryRun ? undefined : await rowsOfStep(connection, catalog, work.step);
     const isRepeated = loadedBefore !== undefined;
     if (isRepeated && work.errorsMax === 0) return { rowsLoaded: loadedBefore, rowsRejected: 0, repeated: true };
-    const names = work.definition.columns.map(({ name }) => name);
+    const headings = work.definition.columns.map(({ name }) => name);
+    const isByPlace = work.columns?.every(({ source, expression }) => source === undefined && expression === undefined);
+    // Of a file without a header: as inferTable has it.
+    const names = work.columns ? (isByPlace ? work.columns.map(({ name }) => name) : []) : headings;
     const isTyped = work.columns?.some(({ expression }) => expression !== undefined) ?? false;
-    const known = await knownFile(connection, file, { headings: names, names, isTyped });
+    const known = await knownFile(connection, file, { headings, names, isTyped });
     const loaded = matched(known, work.definition, work.columns);
     await requireExpressions(connection, known, loaded, unreviewed);
     requireKey(work);

@@ -6,11 +6,11 @@ import type { ColumnDefinition, TableDefinition } from '../../model/records.ts';
 import type { LogicalType } from '../../model/types.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { LoadColumn } from '../load.ts';
-import { dataInvalid, type FileColumn, type KnownFile } from './data_file.ts';
+import { dataInvalid, type FileColumn, type KnownFile, zonedValue } from './data_file.ts';
 import { numberTooLarge, parseTree } from './default_expression.ts';
 import { quoteIdentifier } from './identifiers.ts';
 import { planOf } from './plan.ts';
-import { isNested, fromText as valueFromText } from './rows.ts';
+import { fromJson, hasMap, isNested, fromText as valueFromText } from './rows.ts';
 import { rowsOf } from './steps.ts';
 import { duckdbType } from './types.ts';
 
@@ -79,24 +79,27 @@ export function readingOf(file: KnownFile, loaded: readonly LoadedColumn[]): Rea
     if (!source) return { loaded: one, text: cast(`(${expression}\n)`, column.type) };
     const name = quoteIdentifier(source.name);
     if (!isText) return { loaded: one, text: fileValue(name, source.type, column.type) };
-    const type = file.format === 'csv' && isNested(column.type) ? 'VARCHAR' : readAs(column.type);
+    const type = file.format === 'csv' ? readFromCsv(column.type) : readFromJson(column.type);
     types.set(foldName(source.name), { name: source.name, type });
+    if (column.type.kind === 'TIMESTAMPTZ' && file.format === 'csv')
+      return { loaded: one, text: zonedValue(name, file.csv) };
     return { loaded: one, text: fileValue(name, type, column.type) };
   });
   return { types: [...types.values()], values };
 }
 
-/** Base64 stands for bytes in text, as it does in rows of JSON. */
-const readAs = (type: LogicalType): string => (type.kind === 'BINARY' ? 'VARCHAR' : duckdbType(type));
+/** Base64 stands for bytes in text, as it does in rows of JSON; the reader makes null of what is no TIMESTAMPTZ. */
+const readFromCsv = (type: LogicalType): string =>
+  isNested(type) || type.kind === 'BINARY' || type.kind === 'TIMESTAMPTZ' ? 'VARCHAR' : duckdbType(type);
+const readFromJson = (type: LogicalType): string =>
+  type.kind === 'BINARY' ? 'VARCHAR' : hasMap(type) ? 'JSON' : duckdbType(type);
 const cast = (text: string, type: LogicalType): string => `CAST(${text} AS ${duckdbType(type)})`;
 
 function fileValue(name: string, from: string, type: LogicalType): string {
   const to = duckdbType(type);
   if (from === to) return name;
-  if (from === 'VARCHAR' || from === 'JSON') {
-    const text = from === 'JSON' && !isNested(type) && type.kind !== 'JSON' ? `(${name} ->> '$')` : `${name}::VARCHAR`;
-    return valueFromText(type, from === 'VARCHAR' ? name : text);
-  }
+  if (from === 'VARCHAR') return valueFromText(type, name);
+  if (from === 'JSON') return fromJson(type, name);
   return `CAST(${name} AS ${to})`;
 }
 

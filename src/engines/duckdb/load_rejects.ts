@@ -8,7 +8,7 @@ import { lineAt, longestField } from './broken_line.ts';
 import { fromText, jsonRecordsText, type KnownFile, noObjectReason } from './data_file.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import type { LoadedColumn, Reading } from './load_columns.ts';
-import { fromText as valueFromText } from './rows.ts';
+import { fromJson } from './rows.ts';
 import { rowsOf } from './steps.ts';
 import { lengthOf } from './table_text.ts';
 
@@ -37,7 +37,12 @@ interface Source {
   readonly record: string;
   /** Whether the record is broken as a whole; undefined: it cannot be. */
   readonly broken?: string;
-  readonly columns: readonly { readonly loaded: LoadedColumn; readonly value: string }[];
+  readonly columns: readonly {
+    readonly loaded: LoadedColumn;
+    readonly value: string;
+    /** Where it is true, the value is no good, whatever it is. */
+    readonly fault?: string | undefined;
+  }[];
 }
 
 /** `rowsMax`: how many rejected rows are told of at most, one more than may be. */
@@ -95,18 +100,40 @@ function sourceOf(file: KnownFile, reading: Reading, names: { rejects: string; s
     const record = reading.types.map(({ name }) => `${quoteLiteral(name)}: ${quoteIdentifier(name)}`);
     return { from: fromText(file, reading.types), record: `to_json({${record.join(', ')}})`, columns };
   }
-  const of = (name: string) => `json_extract_string(json, ${quoteLiteral(`$.${JSON.stringify(name)}`)})`;
+  const of = (name: string) => `json_extract(json, ${quoteLiteral(`$.${JSON.stringify(name)}`)})`;
   const broken = `json IS NULL OR json_type(json) <> 'OBJECT'`;
-  if (!hasExpression) {
-    const fromJson = columns.map(({ loaded }) => ({
-      loaded,
-      value: valueFromText(loaded.column.type, of((loaded.source as { name: string }).name)),
-    }));
-    return { from: jsonRecordsText(file), record: 'json', broken, columns: fromJson };
-  }
+  const fromFile = columns.map(({ loaded, value }) =>
+    loaded.source
+      ? { loaded, value: fromJson(loaded.column.type, of(loaded.source.name)) }
+      : { loaded, value, fault: faultOf(loaded, reading) },
+  );
+  if (!hasExpression) return { from: jsonRecordsText(file), record: 'json', broken, columns: fromFile };
   // Expressions see the columns under the types that were found, as they do in a load that rejects nothing.
-  const typed = reading.types.map(({ name, type }) => `TRY_CAST(${of(name)} AS ${type}) AS ${quoteIdentifier(name)}`);
-  return { from: `(SELECT json, ${typed.join(', ')} FROM ${jsonRecordsText(file)})`, record: 'json', broken, columns };
+  const typed = reading.types.map(({ name, type }) => {
+    const text = `(${of(name)} ->> '$')`;
+    const value = `TRY_CAST(${text} AS ${type})`;
+    return `${value} AS ${quoteIdentifier(name)}, ${text} IS NOT NULL AND ${isOther(value, text, type)} AS ${otherOf(name)}`;
+  });
+  return {
+    from: `(SELECT json, ${typed.join(', ')} FROM ${jsonRecordsText(file)})`,
+    record: 'json',
+    broken,
+    columns: fromFile,
+  };
+}
+
+const wholeTypes = /^U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?$/;
+
+/** A cast makes null of what is none of a type, and rounds to whole numbers. */
+const isOther = (value: string, text: string, type: string): string =>
+  wholeTypes.test(type) ? `(${value} IS NULL OR ${value} <> TRY_CAST(${text} AS DOUBLE))` : `${value} IS NULL`;
+
+const otherOf = (name: string): string => quoteIdentifier(`other ${name}`);
+
+/** An expression over a value that is none of the type that was found has none itself. */
+function faultOf({ expression = '' }: LoadedColumn, { types }: Reading): string | undefined {
+  const named = types.filter(({ name }) => expression.toLowerCase().includes(name.toLowerCase()));
+  return named.length === 0 ? undefined : named.map(({ name }) => otherOf(name)).join(' OR ');
 }
 
 /**
@@ -114,9 +141,10 @@ function sourceOf(file: KnownFile, reading: Reading, names: { rejects: string; s
  * out once, and outside of TRY, what stands in several TRYs, but for those behind a first condition that it cannot foresee: `row`.
  */
 function whichExpression({ broken, columns }: Source, row: string): string {
-  const cases = columns.flatMap(({ loaded: { column }, value }, i) => {
+  const cases = columns.flatMap(({ loaded: { column }, value, fault }, i) => {
     const length = lengthOf(column);
     return [
+      ...(fault === undefined ? [] : [`WHEN ${fault} THEN ${3 * i + 2}`]),
       // A value that is null is none that failed: in a list the two differ.
       `WHEN TRY([${value}]) IS NULL THEN ${3 * i + 2}`,
       ...(column.nullable ? [] : [`WHEN TRY(${value}) IS NULL THEN ${3 * i + 3}`]),

@@ -89,6 +89,29 @@ export function fromText(type: LogicalType, text: string): string {
   return fromWire(type, `from_json_strict(${text}, ${quoteLiteral(JSON.stringify(wireOf(type)))})`, 0);
 }
 
+/** A value from JSON as a file has it: a map may be an object there, too. */
+export function fromJson(type: LogicalType, json: string): string {
+  if (type.kind === 'JSON') return `nullif(${json}, 'null'::JSON)`;
+  if (!isNested(type)) return fromLeaf(type, `(${json} ->> '$')`);
+  const text = fromText(type, `${json}::VARCHAR`);
+  if (type.kind !== 'MAP') return text;
+  return `CASE WHEN json_type(${json}) = 'OBJECT' THEN CAST(${json} AS ${duckdbType(type)}) ELSE ${text} END`;
+}
+
+/** DuckDB's reader of JSON takes maps as objects only. */
+export function hasMap(type: LogicalType): boolean {
+  switch (type.kind) {
+    case 'MAP':
+      return true;
+    case 'ARRAY':
+      return hasMap(type.element);
+    case 'STRUCT':
+      return type.fields.some((field) => hasMap(field.type));
+    default:
+      return false;
+  }
+}
+
 export function isNested(type: LogicalType): boolean {
   return type.kind === 'ARRAY' || type.kind === 'MAP' || type.kind === 'STRUCT';
 }

@@ -1,0 +1,180 @@
+// Files as others write them: what is in a file is what is in the table, or the load says where it is not.
+import assert from 'node:assert/strict';
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type Reply, start, type TestServer, uri } from '../server.ts';
+
+const directory = realpathSync(mkdtempSync(join(tmpdir(), 'tabularium-written-')));
+const database = '/api/v2/databases/d';
+let server: TestServer;
+let made = 0;
+before(async () => {
+  server = await start({ loadDirectories: directory });
+  (await server.put(uri`/databases/${'d'}`)).is(201);
+});
+after(async () => {
+  await server.close();
+  rmSync(directory, { recursive: true });
+});
+
+function put(ending: string, text: string): { path: string } {
+  const path = join(directory, `${++made}.${ending}`);
+  writeFileSync(path, text);
+  return { path };
+}
+
+async function table(types: Record<string, string>): Promise<string> {
+  const name = `t${++made}`;
+  const columns = Object.entries(types).map(([name, type]) => ({ name, type }));
+  (await server.post(`${database}/tables`, { name, columns })).is(201);
+  return name;
+}
+
+const load = async (into: string, source: object, more: object = {}): Promise<Reply> =>
+  server.ended(await server.post(`${database}/tables/${into}/load`, { source, ...more }));
+const make = async (source: object, more: object = {}): Promise<{ task: Reply; name: string }> => {
+  const name = `t${++made}`;
+  return { task: await server.ended(await server.post(`${database}/load`, { table: name, source, ...more })), name };
+};
+const rowsOf = (name: string) => server.rows('d', `SELECT * FROM ${name} ORDER BY ALL`);
+const succeeded = (task: Reply) => assert.equal(task.at('state'), 'succeeded', task.text);
+const failed = (task: Reply, error: object) =>
+  assert.partialDeepStrictEqual(task.at('error'), { code: 'DATA_INVALID', ...error }, task.text);
+
+test('a text that is no time with a zone is refused, as that of any type is', async () => {
+  const into = await table({ id: 'INT', at: 'TIMESTAMPTZ' });
+  const good = '1,2026-01-31T10:00:00+02:00\n2,2026-01-31 10:00:00Z\n3,\n';
+  const right = [
+    [1, '2026-01-31T08:00:00Z'],
+    [2, '2026-01-31T10:00:00Z'],
+    [3, null],
+  ];
+  for (const wrong of ['abc', '1769853600', '2026-02-30 10:00:00Z', '31.01.2026 10:00']) {
+    const source = put('csv', `id,at\n${good}4,${wrong}\n`);
+    failed(await load(into, source), { result: { row: 4, column: 'at' } });
+    failed(await load(into, source, { columns: [{ name: 'at' }, { name: 'id', expression: 'id + 1' }] }), {});
+    const some = await load(into, source, { errorsMax: 1, mode: 'replace' });
+    assert.deepEqual([some.at('result', 'rowsLoaded'), some.at('result', 'rowsRejected')], [3, 1], some.text);
+    assert.deepEqual(await rowsOf(into), right);
+  }
+  const csv = { timestampFormat: '%d.%m.%Y %H:%M' };
+  succeeded(await load(into, put('csv', 'id,at\n1,31.01.2026 10:00\n'), { csv, mode: 'replace' }));
+  assert.deepEqual(await rowsOf(into), [[1, '2026-01-31T10:00:00Z']]);
+});
+
+test('rows are left out alike whether another column is an expression or not', async () => {
+  const into = await table({ id: 'INT', v: 'INT', s: 'STRING' });
+  const source = put('ndjson', '{"a":1,"b":1}\n{"a":2,"b":2}\n{"a":3,"b":"abc"}\n');
+  const named = [
+    { name: 'id', source: 'a' },
+    { name: 'v', source: 'b' },
+  ];
+  for (const columns of [
+    named,
+    [...named, { name: 's', expression: "'x'" }],
+    [named[0], { name: 'v', expression: 'b' }],
+  ]) {
+    const task = await load(into, source, { columns, errorsMax: 5, mode: 'replace' });
+    assert.deepEqual([task.at('result', 'rowsLoaded'), task.at('result', 'rowsRejected')], [2, 1], task.text);
+    assert.partialDeepStrictEqual(task.at('result', 'rejectedRows', 0), { row: 3, column: 'v' });
+  }
+  const later = put(
+    'ndjson',
+    `${Array.from({ length: 20_500 }, (_, i) => `{"a":${i},"b":2}`).join('\n')}\n{"a":1,"b":1.5}\n`,
+  );
+  const columns = [named[0], { name: 'v', expression: 'b * 2' }];
+  const task = await load(into, later, { columns, errorsMax: 5, mode: 'replace' });
+  assert.deepEqual([task.at('result', 'rowsLoaded'), task.at('result', 'rowsRejected')], [20_500, 1], task.text);
+});
+
+test('JSON means the same whether rows may be left out or not; a map may be an object or pairs', async () => {
+  const into = await table({ id: 'INT', j: 'JSON', m: 'MAP<STRING, INT>' });
+  const lines = [
+    '{"id":1,"j":"x","m":{"a":1}}',
+    '{"id":2,"j":"123","m":[{"key":"b","value":2}]}',
+    '{"id":3,"j":"{\\"a\\":1}","m":{}}',
+    '{"id":4,"j":"null","m":[]}',
+    '{"id":5,"j":null,"m":null}',
+    '{"id":6,"j":[1,{"b":null}]}',
+  ];
+  for (const errorsMax of [0, 5]) {
+    const task = await load(into, put('ndjson', `${lines.join('\n')}\n`), { errorsMax, mode: 'replace' });
+    assert.deepEqual([task.at('state'), task.at('result', 'rowsRejected')], ['succeeded', 0], task.text);
+    assert.deepEqual(await rowsOf(into), [
+      [1, 'x', [{ key: 'a', value: 1 }]],
+      [2, '123', [{ key: 'b', value: 2 }]],
+      [3, '{"a":1}', []],
+      [4, 'null', []],
+      [5, null, null],
+      [6, [1, { b: null }], null],
+    ]);
+  }
+});
+
+test('an empty text in quotes is one, and nothing at all is null', async () => {
+  const into = await table({ id: 'INT', s: 'STRING' });
+  for (const errorsMax of [0, 5]) {
+    succeeded(await load(into, put('csv', 'id,s\n1,""\n2,\n'), { errorsMax, mode: 'replace' }));
+    assert.deepEqual(await rowsOf(into), [
+      [1, ''],
+      [2, null],
+    ]);
+  }
+});
+
+test('a header may leave a name out, as that of an index', async () => {
+  const { task, name } = await make(put('csv', ',a,b\n0,1,x\n1,2,y\n'));
+  succeeded(task);
+  const record = (await server.get(`${database}/tables/${name}`)).is(200);
+  assert.deepEqual(
+    record.at<{ name: string }[]>('columns').map((column) => column.name),
+    ['column1', 'a', 'b'],
+  );
+  const into = await table({ a: 'INT', b: 'STRING' });
+  succeeded(await load(into, put('csv', ',a,b\n0,1,x\n'), { columns: [{ name: 'a' }, { name: 'b' }] }));
+  assert.deepEqual(await rowsOf(into), [[1, 'x']]);
+});
+
+test('columns of a file without a header are meant by their places', async () => {
+  const into = await table({ a: 'INT', b: 'INT' });
+  const source = put('csv', '7,8\n');
+  succeeded(await load(into, source, { columns: [{ name: 'b' }, { name: 'a' }] }));
+  assert.deepEqual(await rowsOf(into), [[8, 7]]);
+  const columns = [
+    { name: 'a', source: 'column2' },
+    { name: 'b', source: 'column1' },
+  ];
+  succeeded(await load(into, source, { columns, mode: 'replace' }));
+  assert.deepEqual(await rowsOf(into), [[8, 7]]);
+  succeeded(await load(into, source, { mode: 'replace' }));
+  assert.deepEqual(await rowsOf(into), [[7, 8]]);
+});
+
+test('dates are read as they were found to be written, which is shown', async () => {
+  const source = put('csv', 'id,d,at\n1,13/02/2026,31.01.2026 10:00:00\n2,03/04/2026,01.02.2026 11:30:00\n');
+  const shown = (await server.post(`${database}/load`, { source, inferOnly: true })).is(200);
+  const csv = { dateFormat: '%d/%m/%Y', timestampFormat: '%d.%m.%Y %H:%M:%S' };
+  assert.partialDeepStrictEqual(shown.at('csv'), csv);
+  const right = [
+    [1, '2026-02-13', '2026-01-31T10:00:00'],
+    [2, '2026-04-03', '2026-02-01T11:30:00'],
+  ];
+  assert.deepEqual(shown.at('rows'), right);
+  const { task, name } = await make(source);
+  succeeded(task);
+  assert.deepEqual(await rowsOf(name), right);
+});
+
+test('what a file has twice, or without a name, is not lost in silence', async () => {
+  for (const text of ['{"id":1,"a":1,"A":2}\n', '{"id":1,"":2}\n']) failed((await make(put('ndjson', text))).task, {});
+  const { task } = await make(put('ndjson', '{"a":1,"a_1":2,"C7":3}\n'));
+  succeeded(task);
+});
+
+test('a byte order mark is told of', async () => {
+  const { task } = await make(put('ndjson', '\ufeff{"id":1}\n'));
+  failed(task, {});
+  assert.match(task.at('error', 'message'), /byte order mark/);
+});
