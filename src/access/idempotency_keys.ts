@@ -13,8 +13,8 @@ export interface KeptAnswer {
 }
 
 export type Begun =
-  /** Nothing is known to have been done with it. */
-  | { readonly kind: 'new'; readonly guard: Guard }
+  /** Nothing is known to have been done with it. `isAgain`: it was begun before, and a crash came in between. */
+  | { readonly kind: 'new'; readonly guard: Guard; readonly isAgain: boolean }
   | { readonly kind: 'answered'; readonly answer: KeptAnswer }
   /** The change was made; of its answer nothing is kept. */
   | { readonly kind: 'done'; readonly guard: Guard; readonly objectId: string | undefined };
@@ -47,7 +47,7 @@ export class IdempotencyKeys {
         if (status !== null && body !== null)
           return { kind: 'answered', answer: { status, body, location: location ?? undefined } };
         return known.state === 'begun'
-          ? { kind: 'new', guard }
+          ? { kind: 'new', guard, isAgain: true }
           : { kind: 'done', guard, objectId: known.object_id ?? undefined };
       }
       const keyId = newId(now);
@@ -58,7 +58,7 @@ export class IdempotencyKeys {
         .values({ owner, key, ...row })
         .onConflict((c) => c.columns(['owner', 'key']).doUpdateSet(row))
         .execute();
-      return { kind: 'new', guard: { owner, key, keyId } };
+      return { kind: 'new', guard: { owner, key, keyId }, isAgain: false };
     });
   }
 
@@ -89,6 +89,18 @@ export class IdempotencyKeys {
       .where('key', '=', key)
       .where('key_id', '=', keyId)
       .execute();
+  }
+
+  /** The change that a crash came into was made after all, by who went on with it. Undefined: it was not. */
+  async doneSince({ owner, key, keyId }: Guard): Promise<{ readonly objectId: string | undefined } | undefined> {
+    const known = await this.#store.db
+      .selectFrom('idempotency_keys')
+      .select(['state', 'object_id'])
+      .where('owner', '=', owner)
+      .where('key', '=', key)
+      .where('key_id', '=', keyId)
+      .executeTakeFirst();
+    return known?.state === 'done' ? { objectId: known.object_id ?? undefined } : undefined;
   }
 
   /** It came to nothing, and may be tried again with the same key. */

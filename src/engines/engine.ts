@@ -94,6 +94,8 @@ export type Change =
       readonly to: TableDefinition;
       /** Old name to new name, for columns that keep their data under another name. */
       readonly renamedColumns: Readonly<Record<string, string>>;
+      /** Who asks may not read the rows: of those that do not fit, only the number is told. */
+      readonly hidesRows?: boolean;
       /** Made of it: where one of them would break, nothing is done (Failure IN_USE, BrokenViews). */
       readonly views?: readonly DependentView[];
     }

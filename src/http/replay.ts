@@ -2,6 +2,7 @@
 // access/idempotency_keys.ts.
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Begun, type IdempotencyKeys, idempotencyKeyForm, type KeptAnswer } from '../access/idempotency_keys.ts';
 import type { Guard } from '../model/principal.ts';
 import { codes, type SuccessStatus } from '../standard/codes.ts';
@@ -22,6 +23,9 @@ export interface Keyed {
   readonly again: (guard: Guard, objectId: string | undefined) => Promise<Answer>;
 }
 
+/** How long a change that a crash came into may take to be gone on with. */
+const recoveryMs = 3000;
+const recoveryLookMs = 50;
 const idempotencyKeyHeader = 'x-service-idempotency-key';
 const replayHeader = { 'x-service-idempotent-replay': 'true' };
 
@@ -77,11 +81,26 @@ export class Replays {
       await this.#keep(keyed, guard, answer);
       return answer;
     } catch (error) {
+      const mayPass =
+        !(error instanceof Failure) || codes[error.code].status >= 500 || error.code === 'CHANGE_IN_PROGRESS';
+      if (begun.isAgain) {
+        // What the crash came into is gone on with meanwhile: that may be why it cannot be done once more.
+        const done = await this.#doneSince(guard, mayPass ? 0 : recoveryMs);
+        if (done) return replayed(await keyed.again(guard, done.objectId));
+      }
       // A refusal is the first answer too; what may pass is not: the same key then tries anew.
-      if (error instanceof Failure && codes[error.code].status < 500)
-        await this.#keep(keyed, guard, answerOfFailure(error));
-      else await this.#keys.release(guard);
+      if (!mayPass) await this.#keep(keyed, guard, answerOfFailure(error));
+      else if (!begun.isAgain) await this.#keys.release(guard);
       throw error;
+    }
+  }
+
+  async #doneSince(guard: Guard, forMs: number) {
+    const until = performance.now() + forMs;
+    for (;;) {
+      const done = await this.#keys.doneSince(guard);
+      if (done || performance.now() >= until) return done;
+      await pause(recoveryLookMs);
     }
   }
 

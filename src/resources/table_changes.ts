@@ -196,7 +196,7 @@ export async function changeTable(
   const [root, database, table] = chain;
   const { warehouse } = root.spec;
   const next = await nextSpec(change, table, warehouse, context);
-  const engineChange = engineChangeOf(change, chain, next);
+  const engineChange = engineChangeOf(change, chain, next, context);
   if (!engineChange && options.after?.length)
     throw invalid('/after', 'task', 'is for what a task does; this change is one of the record alone');
   if (engineChange && next.columns.some((column) => column.defaultValue !== undefined)) {
@@ -224,14 +224,16 @@ export async function changeTable(
   return { chain: [root, database, outcome.object] };
 }
 
-function engineChangeOf(change: TableChange, chain: TableChain, next: TableSpec): Change | undefined {
+function engineChangeOf(change: TableChange, chain: TableChain, next: TableSpec, context: Context): Change | undefined {
   const ref = tableRef(chain);
   const [from, to] = [definitionOf(chain[2].spec), definitionOf(next)];
   if (change.kind === 'rename') return { kind: 'renameTable', table: ref, newName: change.newName, definition: from };
   if (change.kind === 'truncate') return { kind: 'truncateTable', table: ref };
   if (JSON.stringify(from) === JSON.stringify(to)) return undefined;
   const renamedColumns = change.kind === 'renameColumn' ? { [change.name]: change.newName } : {};
-  return { kind: 'alterTable', table: ref, from, to, renamedColumns };
+  const { access, call } = context;
+  const hidesRows = !access.decisions.mayOn(call.principal, 'read', 'catalogs', chain);
+  return { kind: 'alterTable', table: ref, from, to, renamedColumns, hidesRows };
 }
 
 async function nextSpec(

@@ -82,7 +82,10 @@ function entriesMeant({ patternProperties: _, ...rest }: Schema, each: Schema, v
   }
   const told = [...wrong];
   return {
-    schema: { ...rest, properties: Object.fromEntries(told.map(([name, { schema }]) => [name, schema])) },
+    schema:
+      told.length === 0
+        ? rest
+        : { ...rest, properties: Object.fromEntries(told.map(([name, one]) => [name, one.schema])) },
     value: Object.fromEntries(all.map(([name, one]) => [name, wrong.has(name) ? wrong.get(name)?.value : one])),
   };
 }

@@ -96,7 +96,7 @@ function messageOf({ keyword, params, message }: SchemaError, declared: Schema |
   if (keyword === 'enum' && allowedValues) return `must be ${oneOf(allowedValues)}`;
   if (keyword === 'const') return `must be ${oneOf([allowedValue])}`;
   const { properties, minProperties, maxProperties } = declared ?? {};
-  if (properties && minProperties === 1 && /^m(?:in|ax)Properties$/.test(keyword))
+  if (properties && Object.keys(properties).length > 0 && minProperties === 1 && /^m(?:in|ax)Properties$/.test(keyword))
     return `must have ${maxProperties === 1 ? 'exactly' : 'at least'} ${oneOf(Object.keys(properties))}`;
   return message;
 }

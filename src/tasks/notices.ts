@@ -165,33 +165,30 @@ export class Notices {
   }
 
   /** Undefined where it was taken. */
-  async #attempt(row: Row): Promise<{ readonly message: string; readonly forGood: boolean } | undefined> {
+  async #attempt(row: Row): Promise<Refused | undefined> {
     const { secrets, rules } = this.#options;
     const text = await secrets.get(secretOf(row.task_id));
-    if (text === undefined) return { message: 'its address is not known any more', forGood: true };
+    if (text === undefined) return { message: 'its address is not known any more', forGood: true, isSilent: false };
     const notify = JSON.parse(text) as Notify;
     const message = messageOf(row, notify, this.#clock());
     try {
       const limits = { totalMs: answerMs, signal: this.#stopped.signal };
       const status = await post(notify.url, rules, message, limits);
       if (status >= 200 && status < 300) return undefined;
-      return { message: `it was answered with ${status}`, forGood: status === goneStatus };
+      return { message: `it was answered with ${status}`, forGood: status === goneStatus, isSilent: false };
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
-      return { message: error.message, forGood: error.code === 'HOST_NOT_ALLOWED' };
+      const forGood = error.code === 'HOST_NOT_ALLOWED';
+      return { message: error.message, forGood, isSilent: !forGood };
     }
   }
 
-  async #note(
-    row: Row,
-    before: NoticeState,
-    why: { readonly message: string; readonly forGood: boolean } | undefined,
-  ): Promise<void> {
+  async #note(row: Row, before: NoticeState, why: Refused | undefined): Promise<void> {
     const attempts = before.attempts + 1;
     const over = !why || why.forGood || attempts >= attemptsMax;
     const longest = Math.min(retryPauseMsMax, (this.#options.retryPauseMs ?? retryPauseMs) * 2 ** (attempts - 1));
     const again = this.#clock() + Math.ceil((longest * (1 + Math.random())) / 2);
-    if (why && !why.forGood) this.#silence(before.host, again);
+    if (why?.isSilent) this.#silence(before.host, again);
     else this.#silent.delete(before.host);
     const state = {
       ...before,
@@ -224,6 +221,13 @@ export class Notices {
       .where(noticeDue)
       .execute();
   }
+}
+
+/** Why a notice was not taken. `isSilent`: the host did not answer at all. */
+interface Refused {
+  readonly message: string;
+  readonly forGood: boolean;
+  readonly isSilent: boolean;
 }
 
 /** What is further ahead than any pause was worked out from a clock that has been set back since. */

@@ -13,6 +13,7 @@ export interface Alteration {
   readonly from: TableDefinition;
   readonly to: TableDefinition;
   readonly renamedColumns: Readonly<Record<string, string>>;
+  readonly hidesRows?: boolean;
 }
 
 /** How much of the table's data an alteration touches. */

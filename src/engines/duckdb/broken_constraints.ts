@@ -22,7 +22,7 @@ export async function brokenByAlteration(
   connection: DuckDBConnection,
   alteration: Alteration,
 ): Promise<Failure | undefined> {
-  const { table, from, to } = alteration;
+  const { table, from, to, hidesRows = false } = alteration;
   const source = qualifiedTable(table);
   const pairs = pairColumns(alteration);
   const originOf = (name: string): ColumnDefinition | undefined => pairs.find((p) => p.column.name === name)?.origin;
@@ -39,7 +39,7 @@ export async function brokenByAlteration(
       origin === undefined
         ? `the column "${column.name}" is not nullable and has no default, but the table has ${count} rows`
         : `the column "${column.name}" is null in ${count} rows`,
-      { column: column.name, count, rows: sample },
+      { column: column.name, count, ...(hidesRows ? {} : { rows: sample }) },
     );
   }
   for (const key of [to.primaryKey, to.uniqueKey]) {
@@ -58,7 +58,7 @@ export async function brokenByAlteration(
     return new Failure(
       'CONSTRAINT_VIOLATED',
       `${count} ${count === 1 ? 'value' : 'values'} of (${key.join(', ')}) ${count === 1 ? 'stands' : 'stand'} in more than one row`,
-      { keys: sample, count },
+      { ...(hidesRows ? {} : { keys: sample }), count },
     );
   }
   return undefined;

@@ -1,0 +1,73 @@
+// A request with an idempotency key was sent again after a crash, ran while the change that the crash had come into was gone on with, and
+// was refused because of it: its object had another name by then. The refusal was kept. So was one that only asked for patience.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { AuditTrail } from '../../src/access/audit.ts';
+import { IdempotencyKeys } from '../../src/access/idempotency_keys.ts';
+import { type Keyed, Replays } from '../../src/http/replay.ts';
+import type { Guard } from '../../src/model/principal.ts';
+import type { Code } from '../../src/standard/codes.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { openStore } from '../../src/store/store.ts';
+
+const answer = (text: string) => ({ status: 200 as const, headers: {}, body: [JSON.stringify({ text })] });
+const textOf = ({ body }: { readonly body: readonly (string | Uint8Array)[] }) => body.join('');
+
+test('a key whose change was gone on with meanwhile is answered with what it made; what may pass is tried anew', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'tabularium-keys-'));
+  const store = await openStore({ file: join(directory, 'store.db') });
+  t.after(async () => {
+    await store.close();
+    rmSync(directory, { recursive: true });
+  });
+  const keys = new IdempotencyKeys(store);
+  const audit = new AuditTrail({
+    store,
+    serverId: 'one',
+    key: new Uint8Array(32),
+    retentionDays: 1,
+    observe: () => undefined,
+  });
+  const ask = (key: string, run: Keyed['run']) =>
+    // A server of its own each time: what another had under way is not known.
+    new Replays(keys).answer({
+      owner: 'o',
+      key,
+      fingerprint: 'f',
+      secretFields: [],
+      run,
+      again: async (_guard, objectId) => answer(`made: ${objectId}`),
+    });
+  const refuse = (code: Code) => async () => {
+    throw new Failure(code, 'no');
+  };
+  const never = async () => assert.fail('it ran again');
+
+  // The crash comes before the answer; what it came into is done while the request runs again.
+  const { guard } = (await keys.begin('o', 'crashed', 'f')) as { readonly guard: Guard };
+  const recovered = async () => {
+    setTimeout(() => void store.transaction((tx) => audit.mark(tx, guard, 'x')), 100);
+    throw new Failure('OBJECT_NOT_FOUND', 'it is called otherwise by now');
+  };
+  assert.equal(textOf(await ask('crashed', recovered)), '{"text":"made: x"}');
+  assert.equal(textOf(await ask('crashed', never)), '{"text":"made: x"}');
+
+  // It is still under way.
+  const { guard: slow } = (await keys.begin('o', 'slow', 'f')) as { readonly guard: Guard };
+  await assert.rejects(ask('slow', refuse('CHANGE_IN_PROGRESS')), { code: 'CHANGE_IN_PROGRESS' });
+  await store.transaction((tx) => audit.mark(tx, slow, 'y'));
+  assert.equal(textOf(await ask('slow', never)), '{"text":"made: y"}');
+
+  for (const [code, isKept] of [
+    ['CHANGE_IN_PROGRESS', false],
+    ['WAREHOUSE_FAILED', false],
+    ['OBJECT_NOT_FOUND', true],
+  ] as const) {
+    await assert.rejects(ask(code, refuse(code as Code)), { code });
+    if (isKept) assert.match(textOf(await ask(code, never)), /OBJECT_NOT_FOUND/);
+    else assert.equal(textOf(await ask(code, async () => answer('now'))), '{"text":"now"}');
+  }
+});

@@ -1,0 +1,39 @@
+// Who may change a table, and not read it, was shown rows and keys of it that did not fit the change.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newPerson } from '../access/people.ts';
+import { start, uri } from '../server.ts';
+
+test('what keeps a table from being changed is shown to who may read it', async (t) => {
+  const server = await start();
+  t.after(() => server.close());
+  (await server.put(uri`/databases/${'d'}`)).is(201);
+  const pay = '/api/v2/databases/d/tables/pay';
+  const columns = ['who', 'n'].map((name) => ({ name, type: 'STRING' }));
+  (await server.post('/api/v2/databases/d/tables', { name: 'pay', columns })).is(201);
+  (
+    await server.post(`${pay}/rows`, {
+      rows: [
+        ['Ann', null],
+        ['Ann', null],
+      ],
+    })
+  ).is(201);
+  const changer = await newPerson(server, 'changer', [['alter', '/databases/d']]);
+  const reader = await newPerson(server, 'reader', [
+    ['alter', '/databases/d'],
+    ['read', '/databases/d'],
+  ]);
+  const changes = [
+    ['POST', `${pay}/columns`, { name: 'z', type: 'INT', nullable: false }],
+    ['PATCH', `${pay}/columns/n`, { nullable: false }],
+    ['PATCH', pay, { unique_key_constraints: ['who'] }],
+  ] as const;
+  for (const [method, path, body] of changes) {
+    const shown = (await reader.request(method, path, body)).is(400, 'CONSTRAINT_VIOLATED');
+    assert.match(shown.text, /Ann/);
+    const hidden = (await changer.request(method, path, body)).is(400, 'CONSTRAINT_VIOLATED');
+    assert.doesNotMatch(hidden.text, /Ann/);
+    assert.equal(hidden.at('count'), shown.at('count'));
+  }
+});
