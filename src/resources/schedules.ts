@@ -80,8 +80,10 @@ export const schedules: Category<Context> = {
         const { owner, expectedVersion, ...change } = body;
         const kept = await context.schedules.secretsOf(object.id);
         const { spec, secrets } = changed(object.spec, kept, change, context);
+        // What kept it from running, up to now, is not true any more.
+        const isAnew = isRetimed(object.spec, spec) || object.spec.confirmedBy.id !== spec.confirmedBy.id;
         const keep = async (tx: Tx, id: string) => {
-          if (isRetimed(object.spec, spec)) await context.schedules.setTimes(tx, id, spec);
+          if (isAnew) await context.schedules.setTimes(tx, id, spec);
           if (secrets) await context.schedules.setSecrets(tx, id, secrets);
         };
         const outcome = await context.catalog.update(object, {
@@ -89,7 +91,7 @@ export const schedules: Category<Context> = {
           owner: await newOwner(owner, pathOf(path), context),
           expectedVersion,
           principal: context.call.actor,
-          ...(secrets || isRetimed(object.spec, spec) ? { also: (tx) => keep(tx, object.id) } : {}),
+          ...(secrets || isAnew ? { also: (tx) => keep(tx, object.id) } : {}),
         });
         context.schedules.changed();
         return updated(await render(pathOf(path), [outcome.object ?? object], context, as));

@@ -25,8 +25,11 @@ export class CronTimes {
       throw new CronFault('timeZone', 'is no time zone of the IANA database, such as Europe/Berlin or UTC');
     try {
       this.#cron = new Cron(expression, { timezone: timeZone, mode: '5-part', fixedTimeRule: 'no-wildcard' });
-    } catch (error) {
-      throw new CronFault('cron', `is no cron expression of five fields: ${(error as Error).message}`);
+    } catch {
+      throw new CronFault(
+        'cron',
+        'is no cron expression of five fields: minute, hour, day of the month, month, day of the week',
+      );
     }
   }
 

@@ -108,7 +108,10 @@ async function onlyCreateTable(connection: DuckDBConnection, sql: string, plan: 
   if (only.type !== 'LOGICAL_CREATE_TABLE' || only.info === undefined) {
     throw notSupported('only a CREATE TABLE statement is taken here');
   }
-  if (only.children) throw notSupported('CREATE TABLE ... AS SELECT is not taken: create the table, then insert');
+  if (only.children)
+    throw notSupported(
+      'CREATE TABLE ... AS SELECT is not taken: POST .../tables with `asSelect` makes a table of a query',
+    );
   return only.info;
 }
 

@@ -16,7 +16,10 @@ export function parseCreateView(sql: string): ParsedCreateView | undefined {
   const between = tokens.slice(1, at).map(({ text }) => text.toUpperCase());
   if (at < 1 || !between.every((one) => prefixes.has(one))) return undefined;
   if (between.length > 0)
-    throw new Failure('SQL_NOT_SUPPORTED', `CREATE ${between.join(' ')} VIEW is not offered; PATCH changes a view`);
+    throw new Failure(
+      'SQL_NOT_SUPPORTED',
+      `CREATE ${between.join(' ')} VIEW is not offered${between[0] === 'OR' ? '; PATCH changes a view' : ''}`,
+    );
   let next = at + 1;
   if (word(next) === 'IF') next += 3; // NOT EXISTS: whether it may be there is the method's to say
   const parts: string[] = [];

@@ -26,7 +26,7 @@ const instead: readonly (readonly [RegExp, string])[] = [
   [/^alter\s+table\b/i, 'tables are changed by PATCH .../tables/{table}, and its actions'],
   [/^alter\s+view\b/i, 'views are changed by PATCH .../views/{view}, and its actions'],
   [/^alter\s+(schema|database)\b/i, 'databases are changed by PATCH .../databases/{database}, and its actions'],
-  [/^(copy|export)\b/i, 'results are fetched by POST .../query, page by page'],
+  [/^(copy|export)\b/i, 'rows are written to files by POST .../export, and read from files by POST .../load'],
   [/^comment\b/i, 'comments are changed by PATCH of the object'],
   [/^drop\s+table\b/i, 'tables are deleted by DELETE .../tables/{table}'],
   [/^drop\s+view\b/i, 'views are deleted by DELETE .../views/{view}'],
