@@ -244,7 +244,7 @@ async function* arriving(incoming: IncomingMessage, idleMs: number, wholeMs: num
 }
 
 function receivedAnswer({ fileId, state, bytes, receivedBytes, sha256 }: StoredFile): Answer {
-  const body = { code: '0', message: 'OK', result: { fileId, state, bytes, receivedBytes, sha256 } };
+  const body = { code: '0', message: 'OK', result: { uploadId: fileId, state, bytes, receivedBytes, sha256 } };
   return { status: 200, headers: {}, body: [JSON.stringify(body)] };
 }
 

@@ -9,6 +9,7 @@ import type { CsvOptions, DataFormat, FileShape, LoadColumn, LoadDone, LoadWork 
 import type { CatalogRef } from '../engines/refs.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { FileStore } from '../files/file_store.ts';
+import { foldName } from '../model/names.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import type { TableDefinition } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -338,9 +339,13 @@ export function wrong(pointer: string, message: string): Failure {
 }
 
 export function requireOneOrigin(columns: readonly LoadColumn[] | undefined): void {
-  for (const [i, { source, expression }] of (columns ?? []).entries())
+  const names = new Set<string>();
+  for (const [i, { name, source, expression }] of (columns ?? []).entries()) {
     if (source !== undefined && expression !== undefined)
       throw wrong(`/columns/${i}`, 'has `source` or `expression`, not both');
+    if (names.has(foldName(name))) throw wrong(`/columns/${i}/name`, 'stands more than once');
+    names.add(foldName(name));
+  }
 }
 
 /** Of a file of JSON lines. */

@@ -94,7 +94,7 @@ const common = {
 };
 
 const QueryBody = Type.Object(
-  { sql: Sql, parameters: Type.Optional(Parameters), ...common },
+  { sql: Type.String({ ...Sql, description: 'One query.' }), parameters: Type.Optional(Parameters), ...common },
   { additionalProperties: false },
 );
 const TableBody = Type.Object(

@@ -52,7 +52,7 @@ async function shownOf(path: string, body: object): Promise<unknown> {
 async function upload(text: string): Promise<string> {
   const made = (await server.post('/api/v2/uploads', { name: 'rows.csv' })).is(201);
   const sent = await server.send('PUT', made.at('link'), { body: text, headers: { 'content-type': undefined } });
-  return (JSON.parse(sent.text) as { result: { fileId: string } }).result.fileId;
+  return (JSON.parse(sent.text) as { result: { uploadId: string } }).result.uploadId;
 }
 
 test('queries and profiles', async () => {

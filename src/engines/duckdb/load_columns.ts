@@ -114,9 +114,11 @@ export async function requireExpressions(
   loaded: readonly LoadedColumn[],
   unreviewed: ReadonlySet<string>,
 ): Promise<void> {
-  for (const { column, expression } of loaded) {
+  for (const [i, { column, expression }] of loaded.entries()) {
     if (expression === undefined) continue;
-    await requireExpression(connection, file, { name: column.name, type: column.type, expression }, unreviewed);
+    const pointer = `/columns/${i}/expression`;
+    const asked = { pointer, name: column.name, type: column.type, expression };
+    await requireExpression(connection, file, asked, unreviewed);
   }
 }
 
@@ -125,14 +127,20 @@ export async function requireExpression(
   connection: DuckDBConnection,
   file: KnownFile,
   {
+    pointer,
     name,
     expression,
     type,
-  }: { readonly name: string; readonly expression: string; readonly type: LogicalType | undefined },
+  }: {
+    readonly pointer: string;
+    readonly name: string;
+    readonly expression: string;
+    readonly type: LogicalType | undefined;
+  },
   unreviewed: ReadonlySet<string>,
 ): Promise<void> {
   const refused = (why: string) =>
-    wrong('/columns', `the expression for ${JSON.stringify(name)} is not acceptable: ${why}`);
+    wrong(pointer, `the expression for ${JSON.stringify(name)} is not acceptable: ${why}`);
   if (expression.length > expressionCharactersMax)
     throw refused(`it is longer than ${expressionCharactersMax} characters`);
   await requireOne(connection, expression, refused);

@@ -94,7 +94,8 @@ async function typed(
   for (const [i, one] of asked.entries()) {
     const { name, source, expression, type } = one;
     if (expression !== undefined) {
-      await requireExpression(connection, known, { name, expression, type }, unreviewed);
+      const pointer = `/columns/${i}/expression`;
+      await requireExpression(connection, known, { pointer, name, expression, type }, unreviewed);
       columns.push({ name, type: type ?? (await typeOfExpression(connection, known, expression)), nullable: true });
       continue;
     }
