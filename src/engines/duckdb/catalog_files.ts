@@ -1,11 +1,12 @@
 // A catalog's one file: attached under the catalog's name, which may change, stored under its id, which does not.
+import { existsSync } from 'node:fs';
 import { access, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
-import type { CatalogRef } from '../engine.ts';
+import type { CatalogRef, TableName } from '../engine.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
-import { ensureSteps, rowsOf } from './steps.ts';
+import { ensureSteps, ownSchema, rowsOf } from './steps.ts';
 
 /**
  * Measured (docs/decisions/duckdb-node-api.md): five million rows are 141 MB in blocks of 16 KiB and 71 MB in blocks of 64 KiB, as
@@ -43,6 +44,23 @@ export async function attachCatalog(
   );
   await ensureSteps(connection, catalog.name);
   await syncDirectory(dataDirectory);
+}
+
+/** A process that ended well puts the log of a catalog into its file, and takes it away. */
+export const hasLog = (dataDirectory: string, catalog: CatalogRef): boolean =>
+  existsSync(`${catalogFile(dataDirectory, catalog)}.wal`);
+
+/** All tables of these. */
+export async function tablesOf(connection: DuckDBConnection, catalogs: readonly CatalogRef[]): Promise<TableName[]> {
+  if (catalogs.length === 0) return [];
+  const names = catalogs.map(({ name }) => quoteLiteral(name)).join(', ');
+  const text = `SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name IN (${names}) AND schema_name <> '${ownSchema}'`;
+  const rows = await rowsOf(connection, text);
+  return rows.map(([catalog, database, table]) => ({
+    catalog: String(catalog),
+    database: String(database),
+    table: String(table),
+  }));
 }
 
 /** The same, where another process may have the file still. */

@@ -46,7 +46,8 @@ export interface Operations {
       readonly readableDirectories: readonly string[];
       readonly catalogs: readonly CatalogRef[];
     },
-    { readonly version: string },
+    /** `written`: tables that may have been written after anybody was told of it last. */
+    { readonly version: string; readonly written: readonly TableName[] },
   ];
   close: [undefined, undefined];
   analyze: [WireStatement, StatementAnalysis];

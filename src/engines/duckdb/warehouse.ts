@@ -281,7 +281,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#process = process;
     this.#gone = process.exited;
     try {
-      const { version } = await process.open({
+      const { version, written } = await process.open({
         spec: this.#spec,
         dataDirectory,
         spoolDirectory,
@@ -289,6 +289,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
         catalogs,
       });
       this.#version = version;
+      for (const table of written) this.#note(table);
     } catch (error) {
       if (!this.#wanted) throw suspendedMeanwhile();
       process.kill('it does not open', new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse does not start'));

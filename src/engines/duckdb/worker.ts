@@ -7,7 +7,7 @@ import { Failure } from '../../standard/failure.ts';
 import { type Change, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
 import type { Applied } from '../views.ts';
 import { analysed, viewReading } from './analysis.ts';
-import { attachPatiently } from './catalog_files.ts';
+import { attachPatiently, hasLog, tablesOf } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
 import { parseCreateTable } from './create_table.ts';
 import { DataEpochs } from './data_epochs.ts';
@@ -82,11 +82,13 @@ class Worker {
     spoolDirectory,
     readableDirectories,
     catalogs,
-  }: Operations['open'][0]): Promise<{ worker: Worker; version: string }> {
+  }: Operations['open'][0]): Promise<Operations['open'][1] & { worker: Worker }> {
     const instance = await openData(spec);
     const connection = await instance.connect();
     const reach = await ownReach(dataDirectory, spoolDirectory, readableDirectories);
+    const left = catalogs.filter((catalog) => hasLog(dataDirectory, catalog));
     for (const catalog of catalogs) await attachPatiently(connection, dataDirectory, catalog);
+    const written = await tablesOf(connection, left);
     await closeData(connection, spec, reach);
     const [row] = (await connection.runAndReadAll('SELECT library_version FROM pragma_version()')).getRows();
     const version = String(row?.[0]);
@@ -94,7 +96,7 @@ class Worker {
     connection.closeSync();
     const scratch = await openScratch(spec);
     const worker = new Worker(instance, await scratch.connect(), reach, unreviewed);
-    return { worker, version };
+    return { worker, version, written };
   }
 
   spilledBytes = (): Promise<number> => spilledBytes(this.#reach);
@@ -322,9 +324,9 @@ function main(): void {
   };
   const call = async ({ id, operation, argument, ...asked }: Call): Promise<unknown> => {
     if (operation === 'open') {
-      const opened = await Worker.open(argument as Operations['open'][0]);
-      worker = opened.worker;
-      return { version: opened.version };
+      const { worker: made, ...opened } = await Worker.open(argument as Operations['open'][0]);
+      worker = made;
+      return opened;
     }
     if (!worker) throw new Error('the engine is not open');
     if (operation === 'close') return worker.close();

@@ -1,0 +1,31 @@
+// Rows that came just before a crash were in the table, and not in its statistics until something else was written.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startProcess } from '../server.ts';
+
+const table = '/api/v2/databases/d/tables/t';
+
+test('statistics follow the rows after a crash too', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'tabularium-statistics-'));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const killed = await startProcess([], directory);
+  (await killed.put('/api/v2/databases/d')).is(201);
+  (await killed.put(table, { columns: [{ name: 'id', type: 'INT' }] })).is(201);
+  (await killed.post(`${table}/rows`, { rows: [[1], [2], [3]] })).is(201);
+  killed.child.kill('SIGKILL');
+  await killed.exited;
+  const server = await startProcess([], directory);
+  t.after(() => server.close());
+  // The engine starts when it is first needed.
+  (await server.query('d', 'SELECT 1')).is(200);
+  const until = Date.now() + 10_000;
+  for (;;) {
+    const { rowCount } = (await server.get(table)).is(200).at<{ rowCount: number | null }>('statistics');
+    if (rowCount === 3) break;
+    assert.ok(Date.now() < until, String(rowCount));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+});
