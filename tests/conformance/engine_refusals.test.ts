@@ -33,7 +33,7 @@ test('other statements are refused, with the endpoint that does the same', async
     ['DESCRIBE t', /GET/],
     ['USE memory', /path/],
     ['BEGIN', /transaction/],
-    [`COPY t TO '/tmp/x'`, /query/],
+    [`COPY t TO '/tmp/x'`, /export/],
   ];
   for (const [sql, message] of cases) {
     const failure = await failureOf(run(sql));
