@@ -13,6 +13,8 @@ export interface CsvOptions {
   readonly escape?: string | undefined;
   readonly header?: boolean | undefined;
   readonly nullText?: string | undefined;
+  /** Whether the text of null stands for it in quotes too, as it does by default. */
+  readonly quotedNulls?: boolean | undefined;
   readonly skipRows?: number | undefined;
   readonly dateFormat?: string | undefined;
   readonly timestampFormat?: string | undefined;

@@ -64,6 +64,12 @@ export const Csv = Type.Object(
     escape: sign('What stands before a quote in a quoted text; by default the quote.'),
     header: Type.Optional(Type.Boolean({ description: 'Whether the first line names the columns.' })),
     nullText: text('The text that is null; by default nothing at all.'),
+    quotedNulls: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description: 'Whether that text is null in quotes too; `false`: `""` is an empty text, as exports write it.',
+      }),
+    ),
     skipRows: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Lines before the data.' })),
     dateFormat: text('As of strptime: `%d.%m.%Y`.'),
     timestampFormat: text('As of strptime: `%d.%m.%Y %H:%M:%S`.'),

@@ -113,10 +113,17 @@ test('JSON means the same whether rows may be left out or not; a map may be an o
   }
 });
 
-test('an empty text in quotes is one, and nothing at all is null', async () => {
+test('an empty text in quotes is null as nothing is, unless the two are told apart', async () => {
   const into = await table({ id: 'INT', s: 'STRING' });
+  const source = put('csv', '"id","s"\n"1",""\n"",\n');
   for (const errorsMax of [0, 5]) {
-    succeeded(await load(into, put('csv', 'id,s\n1,""\n2,\n'), { errorsMax, mode: 'replace' }));
+    succeeded(await load(into, source, { errorsMax, mode: 'replace' }));
+    assert.deepEqual(await rowsOf(into), [
+      [1, null],
+      [null, null],
+    ]);
+    const told = put('csv', 'id,s\n1,""\n2,\n');
+    succeeded(await load(into, told, { errorsMax, mode: 'replace', csv: { quotedNulls: false } }));
     assert.deepEqual(await rowsOf(into), [
       [1, ''],
       [2, null],

@@ -62,9 +62,17 @@ async function load(table: string, body: object): Promise<Reply> {
 }
 
 const formats: readonly (readonly [string, object, object])[] = [
-  ['CSV', { format: 'csv' }, {}],
-  ['CSV with a word for null', { format: 'csv', csv: { nullText: 'NULL' } }, { csv: { nullText: 'NULL' } }],
-  ['CSV by a semicolon, zstd', { format: 'csv', compression: 'zstd', csv: { delimiter: ';' } }, {}],
+  ['CSV', { format: 'csv' }, { csv: { quotedNulls: false } }],
+  [
+    'CSV with a word for null',
+    { format: 'csv', csv: { nullText: 'NULL' } },
+    { csv: { nullText: 'NULL', quotedNulls: false } },
+  ],
+  [
+    'CSV by a semicolon, zstd',
+    { format: 'csv', compression: 'zstd', csv: { delimiter: ';' } },
+    { csv: { quotedNulls: false } },
+  ],
   ['NDJSON', { format: 'ndjson', numbers: 'string' }, {}],
   ['NDJSON, gzip', { format: 'ndjson', numbers: 'string', compression: 'gzip' }, {}],
   ['Parquet', { format: 'parquet' }, {}],

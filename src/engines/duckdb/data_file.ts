@@ -108,8 +108,7 @@ export function csvOptions(csv: CsvOptions): string[] {
     ['comment', csv.comment],
   ];
   return [
-    // An empty text is written in quotes, a null is not.
-    'allow_quoted_nulls = false',
+    `allow_quoted_nulls = ${csv.quotedNulls ?? true}`,
     ...texts.flatMap(([name, value]) => (value === undefined ? [] : [`${name} = ${quoteLiteral(value)}`])),
     `header = ${csv.header ?? false}`,
     `skip = ${csv.skipRows ?? 0}`,
