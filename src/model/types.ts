@@ -118,6 +118,21 @@ const aliases: Record<string, TypeKind> = {
 
 const bareFieldName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
+/** Whether a type, or one inside of it, is such. */
+export function holdsType(type: LogicalType, isSuch: (one: LogicalType) => boolean): boolean {
+  if (isSuch(type)) return true;
+  switch (type.kind) {
+    case 'ARRAY':
+      return holdsType(type.element, isSuch);
+    case 'MAP':
+      return holdsType(type.key, isSuch) || holdsType(type.value, isSuch);
+    case 'STRUCT':
+      return type.fields.some((field) => holdsType(field.type, isSuch));
+    default:
+      return false;
+  }
+}
+
 /** The one canonical text of a type, as every record returns it: `DECIMAL(18,2)`, `ARRAY<INT>`, `STRUCT<a: INT, b: STRING>`. */
 export function formatType(type: LogicalType): string {
   switch (type.kind) {

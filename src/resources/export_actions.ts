@@ -11,7 +11,7 @@ import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, requirePrivilege, segment } from './context.ts';
 import { invalid } from './fields.ts';
 import { storeFolder, storeFolderOf } from './object_store_fields.ts';
-import { codes, Parameters, queryCost, Sql } from './sql_actions.ts';
+import { codes, Parameters, Query, queryCost } from './sql_actions.ts';
 import { type TableChain, tableRef } from './table_changes.ts';
 import { columnsMax } from './table_definition.ts';
 import { taskCodes, taskFields, taskOptions } from './task_fields.ts';
@@ -94,7 +94,7 @@ const common = {
 };
 
 const QueryBody = Type.Object(
-  { sql: Type.String({ ...Sql, description: 'One query.' }), parameters: Type.Optional(Parameters), ...common },
+  { sql: Query, parameters: Type.Optional(Parameters), ...common },
   { additionalProperties: false },
 );
 const TableBody = Type.Object(

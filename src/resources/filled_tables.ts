@@ -11,8 +11,8 @@ import type { Accepted } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import { accepted, type Context, requirePrivilege, segment } from './context.ts';
-import { describe, invalid, noNul } from './fields.ts';
-import { codes, Parameters, sqlCharactersMax, WaitSeconds } from './sql_actions.ts';
+import { describe, invalid } from './fields.ts';
+import { codes, Parameters, Query, WaitSeconds } from './sql_actions.ts';
 import {
   type CreateTableBody,
   copiedSpec,
@@ -35,7 +35,7 @@ import { waitedFor } from './task_wait.ts';
 
 export const AsSelect = Type.Object(
   {
-    sql: Type.String({ minLength: 1, maxLength: sqlCharactersMax, pattern: noNul, description: 'One query.' }),
+    sql: Query,
     parameters: Type.Optional(Parameters),
     waitSeconds: Type.Optional(WaitSeconds),
     ...taskFields,

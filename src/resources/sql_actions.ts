@@ -23,6 +23,13 @@ export const Sql = Type.String({
   description: 'One statement: SELECT or DML.',
 });
 
+export const Query = Type.String({
+  minLength: 1,
+  maxLength: sqlCharactersMax,
+  pattern: noNul,
+  description: 'One query.',
+});
+
 export const Parameters = Type.Union(
   [
     Type.Array(Type.Unknown(), { maxItems: 10_000 }),

@@ -7,7 +7,7 @@ import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, done, requirePrivilege, segment } from './context.ts';
 import { invalid, noNul } from './fields.ts';
-import { codes, Parameters, queryCost, Statistics, sqlCharactersMax, WaitSeconds } from './sql_actions.ts';
+import { codes, Parameters, Query, queryCost, Statistics, WaitSeconds } from './sql_actions.ts';
 import { type TableChain, tableRef } from './table_changes.ts';
 import { columnsMax } from './table_definition.ts';
 import { optimizeTable } from './table_optimize.ts';
@@ -54,7 +54,7 @@ const UpdateBody = Type.Object(
 const DeleteBody = Type.Object({ where: Where, ...common }, { additionalProperties: false });
 const InsertBody = Type.Object(
   {
-    sql: Type.String({ minLength: 1, maxLength: sqlCharactersMax, pattern: noNul, description: 'One query.' }),
+    sql: Query,
     columns: Type.Optional(
       Type.Array(Type.String(), {
         minItems: 1,

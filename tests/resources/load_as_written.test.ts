@@ -1,29 +1,20 @@
 // Files as others write them: what is in a file is what is in the table, or the load says where it is not.
 import assert from 'node:assert/strict';
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { type Reply, start, type TestServer, uri } from '../server.ts';
+import type { Reply, TestServer } from '../server.ts';
+import { type LoadingServer, startLoading } from './loading_server.ts';
 
-const directory = realpathSync(mkdtempSync(join(tmpdir(), 'tabularium-written-')));
 const database = '/api/v2/databases/d';
+let world: LoadingServer;
 let server: TestServer;
 let made = 0;
 before(async () => {
-  server = await start({ loadDirectories: directory });
-  (await server.put(uri`/databases/${'d'}`)).is(201);
+  world = await startLoading();
+  ({ server } = world);
 });
-after(async () => {
-  await server.close();
-  rmSync(directory, { recursive: true });
-});
+after(() => world.close());
 
-function put(ending: string, text: string): { path: string } {
-  const path = join(directory, `${++made}.${ending}`);
-  writeFileSync(path, text);
-  return { path };
-}
+const put = (ending: string, text: string) => ({ path: world.put(`${++made}.${ending}`, text) });
 
 async function table(types: Record<string, string>): Promise<string> {
   const name = `t${++made}`;

@@ -1,11 +1,10 @@
 // Tables made from files of types that no table has: each becomes the nearest, wherever it stands.
 import assert from 'node:assert/strict';
-import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { start, uri } from '../server.ts';
+import { uri } from '../server.ts';
+import { startLoading } from './loading_server.ts';
 
 const ns = "'2024-01-02 03:04:05.123456789'::TIMESTAMP_NS";
 const at = '2024-01-02T03:04:05.123456';
@@ -24,15 +23,12 @@ const columns: readonly (readonly [string, string, unknown])[] = [
 ];
 
 test('types that no table has become the nearest', async (t) => {
-  const directory = realpathSync(mkdtempSync(join(tmpdir(), 'tabularium-types-')));
-  t.after(() => rmSync(directory, { recursive: true }));
-  const server = await start({ loadDirectories: directory });
-  t.after(() => server.close());
+  const { server, directory, close } = await startLoading();
+  t.after(close);
   const path = join(directory, 'others.parquet');
   const connection = await (await DuckDBInstance.create()).connect();
   await connection.run(`COPY (SELECT ${columns.map(([value]) => value).join(', ')}) TO '${path}' (FORMAT parquet)`);
   connection.closeSync();
-  (await server.put(uri`/databases/${'d'}`)).is(201);
   const post = await server.post(uri`/databases/${'d'}/load`, { table: 'others', source: { path } });
   const { text } = await server.ended(post);
   assert.match(text, /"state":"succeeded"/);

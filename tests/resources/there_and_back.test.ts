@@ -1,23 +1,18 @@
 // What an export writes, a load takes: each format of text and Parquet, values of each type, nulls, empty texts; and in the order of the
 // query, in however many files.
 import assert from 'node:assert/strict';
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { type Reply, start, type TestServer, uri } from '../server.ts';
+import type { Reply, TestServer } from '../server.ts';
+import { type LoadingServer, startLoading } from './loading_server.ts';
 
-const directory = realpathSync(mkdtempSync(join(tmpdir(), 'tabularium-back-')));
+let world: LoadingServer;
 let server: TestServer;
 before(async () => {
-  server = await start({ loadDirectories: directory });
-  (await server.put(uri`/databases/${'d'}`)).is(201);
+  world = await startLoading();
+  ({ server } = world);
 });
-after(async () => {
-  await server.close();
-  rmSync(directory, { recursive: true });
-});
+after(() => world.close());
 
 const tables = '/api/v2/databases/d/tables';
 const columns = Object.entries({
@@ -84,8 +79,7 @@ for (const [i, [name, asked, read]] of formats.entries()) {
     for (const table of [from, to]) (await server.post(tables, { name: table, columns })).is(201);
     (await server.post(`${tables}/${from}/rows`, `{"rows": [${rows}]}`)).is(201);
     const [file] = await exported(`${tables}/${from}/export`, asked);
-    const path = join(directory, `${i}-${file?.name}`);
-    writeFileSync(path, file?.content as Buffer);
+    const path = world.put(`${i}-${file?.name}`, file?.content as Buffer);
     // With `errorsMax`, the rows go another way; they mean the same.
     for (const more of [{}, { errorsMax: 5 }]) {
       const loaded = await load(to, { source: { path }, mode: 'replace', ...more, ...read });
@@ -109,8 +103,7 @@ test('files have the order of the query, each its next rows', async () => {
     let last: bigint | undefined;
     let count = 0;
     for (const { name, content } of files) {
-      const path = join(directory, name);
-      writeFileSync(path, content);
+      const path = world.put(name, content);
       const reader = { csv: 'read_csv', ndjson: 'read_json', parquet: 'read_parquet' }[format];
       const text = `SELECT count(*), max(h::UBIGINT), min(h::UBIGINT), bool_and(before IS NULL OR before > h::UBIGINT)
         FROM (SELECT h, lag(h::UBIGINT) OVER () AS before FROM ${reader}('${path}'))`;

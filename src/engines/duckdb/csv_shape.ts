@@ -47,7 +47,9 @@ export async function csvShape(
     );
     if (types.length !== names.length) return { ...file, csv: named, columns: untyped };
     const columns = names.map((name, i) => ({ name, type: types[i] as string }));
-    return { ...file, csv: { ...formats, ...withoutUndefined(named) }, columns };
+    const dateFormat = named.dateFormat ?? formats.dateFormat;
+    const timestampFormat = named.timestampFormat ?? formats.timestampFormat;
+    return { ...file, csv: { ...named, dateFormat, timestampFormat }, columns };
   } catch {
     // Reading it will say what is wrong.
     return { ...file, csv: named, columns: untyped };
@@ -72,9 +74,6 @@ async function sniffed(connection: DuckDBConnection, from: string): Promise<Snif
     ...(isFound('TIMESTAMP', timestamp) && !types.includes(zoned) ? { timestampFormat: timestamp } : {}),
   };
 }
-
-const withoutUndefined = (csv: CsvOptions): CsvOptions =>
-  Object.fromEntries(Object.entries(csv).filter(([, value]) => value !== undefined));
 
 const list = (names: readonly string[]) => `[${names.map(quoteLiteral).join(', ')}]`;
 
@@ -120,8 +119,8 @@ async function hasHeader(
   if (named.length === 0 || named.some((field) => isData.test(field))) return false;
   const options = csvOptions(file.csv).filter((one) => !one.startsWith('header'));
   try {
-    const sniffed = reader('sniff_csv', file, [...options, `sample_size = ${sampleRows}`, 'ignore_errors = true']);
-    const [row] = await rowsOf(connection, `SELECT HasHeader FROM ${sniffed}`);
+    const from = reader('sniff_csv', file, [...options, `sample_size = ${sampleRows}`, 'ignore_errors = true']);
+    const [row] = await rowsOf(connection, `SELECT HasHeader FROM ${from}`);
     return row?.[0] === true;
   } catch {
     return headings.length === 0;

@@ -1,5 +1,5 @@
-// A file of data as DuckDB reads it: the text that stands for it in FROM. Nothing is left for DuckDB to guess while it loads, because what it
-// guesses of a broken file is another shape, not an error. Which columns a file has is file_shape.ts'.
+// A file of data as DuckDB reads it: the text that stands for it in FROM. Nothing is left for DuckDB to guess while it loads, because
+// what it guesses of a broken file is another shape, not an error. Which columns a file has is file_shape.ts'.
 import { Failure } from '../../standard/failure.ts';
 import type { CsvOptions, DataFile } from '../load.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';

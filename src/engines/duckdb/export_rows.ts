@@ -4,7 +4,6 @@ import { createReadStream } from 'node:fs';
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
-import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Digests } from '../../files/digests.ts';
 import type { StatementResult } from '../engine.ts';
 import { type ExportedFile, type ExportFormat, extensionOf, filesDirectory } from '../export.ts';
@@ -13,9 +12,8 @@ import { arrowable } from './arrow_types.ts';
 import { GrowingFiles } from './growing_files.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { inOrder, isOrdered } from './ordered_files.ts';
-import { bindParameters } from './parameters.ts';
 import type { WireOptions, WireStatement } from './protocol.ts';
-import { type Described, describedBy, describedByRunning, preparedOnce } from './results.ts';
+import { type Described, describedBy, describedByRunning, preparedOnce, withPrepared } from './results.ts';
 import type { Session } from './sessions.ts';
 import { withoutEnd } from './statement_text.ts';
 import { inTransaction } from './steps.ts';
@@ -199,8 +197,10 @@ async function copied(
   const { connection } = session;
   if (split !== undefined && (await isOrdered(connection, statement.sql))) {
     const written = await inOrder(connection, path, split, {
-      put: (table) =>
-        putDown(connection, statement, `CREATE TEMP TABLE ${table} AS ${rowsOf(statement, '*', columns)}`),
+      put: (table) => {
+        const text = `CREATE TEMP TABLE ${table} AS ${rowsOf(statement, '*', columns)}`;
+        return inTransaction(connection, () => withPrepared(connection, text, statement, (one) => one.run()));
+      },
       copy: (rows, to) => `COPY (SELECT ${copy.select} FROM ${rows}) TO ${to} (${copy.options.join(', ')})`,
     });
     return { rowCount: written.reduce((sum, { rows }) => sum + rows, 0), written };
@@ -218,18 +218,6 @@ async function copied(
   const numberOf = (name: string) => Number(/\d+/.exec(name)?.[0] ?? 0);
   names.sort((a, b) => numberOf(a) - numberOf(b));
   return { rowCount, written: names.map((name) => ({ path: join(path, name), rows: told.get(name) })) };
-}
-
-function putDown(connection: DuckDBConnection, statement: WireStatement, text: string): Promise<unknown> {
-  return inTransaction(connection, async () => {
-    const prepared = await connection.prepare(text);
-    try {
-      await bindParameters(prepared, statement.parameters, connection);
-      await prepared.run();
-    } finally {
-      prepared.destroySync();
-    }
-  });
 }
 
 async function arrow(

@@ -10,6 +10,7 @@ const kinds: readonly (readonly [string, (head: Buffer) => boolean])[] = [
   ['is packed by zstd: say so in `compression`', (head) => head.readUInt32BE(0) === 0x28b52ffd],
   ['is a ZIP archive, which is not taken', (head) => head.readUInt32BE(0) === 0x504b0304],
 ];
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 /** What nobody calls a column. */
 const isJson = /^\s*(?:\[\s*)?\{\s*"(?:[^"\\]|\\.)*"\s*:/;
 
@@ -22,6 +23,8 @@ export async function otherKind(path: string, format: DataFormat): Promise<strin
     if (head.length < 4 || format === 'parquet') return undefined;
     const known = kinds.find(([, is]) => is(head));
     if (known) return known[0];
+    if (format !== 'csv' && head.subarray(0, 3).equals(byteOrderMark))
+      return 'begins with a byte order mark (BOM), which JSON has not';
     return format === 'csv' && isJson.test(head.toString()) ? 'is JSON: say so in `format`' : undefined;
   } finally {
     await file.close();

@@ -1,6 +1,5 @@
-// Which columns a file of data has: of CSV as csv_shape.ts finds them, of others as the engine does. Refused is what is no such file, and what
-// has a column that nobody could name.
-import { open } from 'node:fs/promises';
+// Which columns a file of data has: of CSV as csv_shape.ts finds them, of others as the engine does. Refused is what is no such file,
+// and what has a column that nobody could name.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../model/names.ts';
 import type { Failure } from '../../standard/failure.ts';
@@ -30,7 +29,6 @@ export async function knownFile(
   const other = await otherKind(file.path, file.format);
   if (other !== undefined) throw dataInvalid(`the file ${other}`);
   if (file.format === 'csv') await requireLines(file.path);
-  if (file.format === 'json' || file.format === 'ndjson') await requireNoMark(file.path);
   if (file.shape) return { ...file, ...file.shape };
   const shaped =
     file.format === 'csv' ? await csvShape(connection, file, options) : await described(connection, file, options);
@@ -92,19 +90,6 @@ async function requireKeys(
   const keys = new Set(rows.map(([key]) => key));
   if (doubtful.some(({ name }) => !keys.has(name)))
     throw dataInvalid('the file has keys that are empty, or that differ in nothing but their case');
-}
-
-const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
-
-async function requireNoMark(path: string): Promise<void> {
-  const file = await open(path);
-  try {
-    const { buffer } = await file.read(Buffer.alloc(byteOrderMark.length), 0, byteOrderMark.length, 0);
-    if (buffer.equals(byteOrderMark))
-      throw dataInvalid('the file begins with a byte order mark (BOM), which JSON has not');
-  } finally {
-    await file.close();
-  }
 }
 
 export const noObjectReason = 'it is no JSON object in UTF-8';

@@ -10,7 +10,7 @@ import { isConstraintError } from './broken_constraints.ts';
 import { dataInvalid, fromText, type KnownFile } from './data_file.ts';
 import { knownFile } from './file_shape.ts';
 import { qualifiedTable } from './identifiers.ts';
-import { matched, type Reading, readingOf, requireExpressions } from './load_columns.ts';
+import { matched, namesByPlace, type Reading, readingOf, requireExpressions } from './load_columns.ts';
 import { fileFailure } from './load_errors.ts';
 import { type RejectedRow, staged } from './load_rejects.ts';
 import type { Stage } from './progress.ts';
@@ -44,9 +44,7 @@ export function loadFile(
     const isRepeated = loadedBefore !== undefined;
     if (isRepeated && work.errorsMax === 0) return { rowsLoaded: loadedBefore, rowsRejected: 0, repeated: true };
     const headings = work.definition.columns.map(({ name }) => name);
-    const isByPlace = work.columns?.every(({ source, expression }) => source === undefined && expression === undefined);
-    // Of a file without a header: as inferTable has it.
-    const names = work.columns ? (isByPlace ? work.columns.map(({ name }) => name) : []) : headings;
+    const names = work.columns ? namesByPlace(work.columns) : headings;
     const isTyped = work.columns?.some(({ expression }) => expression !== undefined) ?? false;
     const known = await knownFile(connection, file, { headings, names, isTyped });
     const loaded = matched(known, work.definition, work.columns);

@@ -23,6 +23,12 @@ export interface LoadedColumn {
   readonly expression: string | undefined;
 }
 
+/** What the columns of a file without a header are called: those that are meant by nothing but their places. */
+export const namesByPlace = (columns: readonly LoadColumn[]): readonly string[] =>
+  columns.every(({ source, expression }) => source === undefined && expression === undefined)
+    ? columns.map(({ name }) => name)
+    : [];
+
 /** A reading of the file: the types of its columns there, and the values for the table's. */
 export interface Reading {
   readonly types: readonly FileColumn[];

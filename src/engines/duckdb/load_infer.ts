@@ -10,7 +10,14 @@ import { type FileColumn, fromText, type KnownFile } from './data_file.ts';
 import { knownFile } from './file_shape.ts';
 import { quoteIdentifier } from './identifiers.ts';
 import { within } from './load.ts';
-import { expressionSource, type LoadedColumn, matched, readingOf, requireExpression } from './load_columns.ts';
+import {
+  expressionSource,
+  type LoadedColumn,
+  matched,
+  namesByPlace,
+  readingOf,
+  requireExpression,
+} from './load_columns.ts';
 import { rowsOf } from './steps.ts';
 import { duckdbType, jsonExpression, nearestTypeOf } from './types.ts';
 
@@ -30,10 +37,9 @@ export function inferTable(
 ): Promise<InferredTable> {
   return within(work.file, own, async (file) => {
     const { columns: asked, isWhole } = work;
-    const isByPlace = asked?.every(({ source, expression }) => source === undefined && expression === undefined);
     const known = await knownFile(connection, file, {
       headings: asked?.map(({ name, source }) => source ?? name) ?? Object.keys(work.types ?? {}),
-      names: isByPlace && asked ? asked.map(({ name }) => name) : [],
+      names: namesByPlace(asked ?? []),
       isTyped: true,
       isWhole,
     });

@@ -194,16 +194,26 @@ export async function preparedOnce<T>(
 ): Promise<T> {
   await connection.run('BEGIN TRANSACTION');
   try {
-    const prepared = await connection.prepare(text);
-    try {
-      await bindParameters(prepared, statement.parameters, connection);
-      return await run(prepared);
-    } finally {
-      prepared.destroySync();
-    }
+    return await withPrepared(connection, text, statement, run);
   } finally {
     // It changed nothing, and may have failed; either way it ends.
     await connection.run('ROLLBACK').catch(() => undefined);
+  }
+}
+
+/** With the statement's parameters. */
+export async function withPrepared<T>(
+  connection: DuckDBConnection,
+  text: string,
+  { parameters }: WireStatement,
+  run: (prepared: DuckDBPreparedStatement) => Promise<T>,
+): Promise<T> {
+  const prepared = await connection.prepare(text);
+  try {
+    await bindParameters(prepared, parameters, connection);
+    return await run(prepared);
+  } finally {
+    prepared.destroySync();
   }
 }
 

@@ -2,7 +2,7 @@
 // rows were checked before (query/row_values.ts); here they are only turned into DuckDB's types, exactly.
 import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api';
 import type { ColumnDefinition, TableDefinition } from '../../model/records.ts';
-import type { LogicalType } from '../../model/types.ts';
+import { holdsType, type LogicalType } from '../../model/types.ts';
 import { Failure, type Violation, violated } from '../../standard/failure.ts';
 import type { RowsBatch, TableRef } from '../engine.ts';
 import { isConstraintError, objectExpression } from './broken_constraints.ts';
@@ -99,18 +99,7 @@ export function fromJson(type: LogicalType, json: string): string {
 }
 
 /** DuckDB's reader of JSON takes maps as objects only. */
-export function hasMap(type: LogicalType): boolean {
-  switch (type.kind) {
-    case 'MAP':
-      return true;
-    case 'ARRAY':
-      return hasMap(type.element);
-    case 'STRUCT':
-      return type.fields.some((field) => hasMap(field.type));
-    default:
-      return false;
-  }
-}
+export const hasMap = (type: LogicalType): boolean => holdsType(type, ({ kind }) => kind === 'MAP');
 
 export function isNested(type: LogicalType): boolean {
   return type.kind === 'ARRAY' || type.kind === 'MAP' || type.kind === 'STRUCT';
@@ -167,16 +156,7 @@ function fromWire(type: LogicalType, wire: string, depth: number): string {
   }
 }
 
-function castable(type: LogicalType): boolean {
-  switch (type.kind) {
-    case 'ARRAY':
-      return castable(type.element);
-    case 'STRUCT':
-      return type.fields.every((field) => castable(field.type));
-    default:
-      return type.kind !== 'BINARY' && type.kind !== 'MAP';
-  }
-}
+const castable = (type: LogicalType): boolean => !holdsType(type, ({ kind }) => kind === 'BINARY' || kind === 'MAP');
 
 /** More clashing rows than this are not counted. */
 const clashesMax = 10_000;

@@ -1,7 +1,7 @@
 // Parts of a table as Parquet files, out and in: which rows are in which part, by what others are told apart, and how a value that
 // Parquet has no type for is kept.
 import type { ColumnDefinition } from '../../model/records.ts';
-import type { LogicalType } from '../../model/types.ts';
+import { holdsType, type LogicalType } from '../../model/types.ts';
 import type { PartToRestore, SnapshotTable, TablePart } from '../snapshot.ts';
 import { qualifiedTable, quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { nameList } from './table_text.ts';
@@ -64,20 +64,7 @@ export function readPartText({ table, columns }: Pick<PartToRestore, 'table' | '
 }
 
 /** Parquet has no integer of 128 bits, and the engine would make a double of it. */
-function isStorable(type: LogicalType): boolean {
-  switch (type.kind) {
-    case 'LARGEINT':
-      return false;
-    case 'ARRAY':
-      return isStorable(type.element);
-    case 'MAP':
-      return isStorable(type.key) && isStorable(type.value);
-    case 'STRUCT':
-      return type.fields.every((field) => isStorable(field.type));
-    default:
-      return true;
-  }
-}
+const isStorable = (type: LogicalType): boolean => !holdsType(type, ({ kind }) => kind === 'LARGEINT');
 
 function storedType(type: LogicalType): LogicalType {
   switch (type.kind) {
