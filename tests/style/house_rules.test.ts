@@ -5,8 +5,8 @@ import { basename } from 'node:path';
 import { describe, it } from 'node:test';
 import { filesUnder, readSources, textOf } from './source_tree.ts';
 
-const fileLinesMax = 399;
-const functionLinesMax = 69;
+const fileLinesMax = 599;
+const functionLinesMax = 79;
 const openingLinesMax = 5;
 /** Files known to be longer, with what they may not outgrow. A limit here only ever goes down. */
 const longFiles: Readonly<Record<string, number>> = {};
