@@ -320,7 +320,7 @@ export const settings = define({
     min: 1,
     max: 30,
     default: 16,
-    doc: 'How many statements a warehouse runs at once; more wait in its queue.',
+    doc: 'How many statements a warehouse runs at once; more wait in its queue. One principal gets all of these slots but one.',
   },
   warehouseQueueMax: {
     section: 'Defaults of warehouses',
@@ -328,7 +328,7 @@ export const settings = define({
     min: 0,
     max: 100_000,
     default: 100,
-    doc: 'How many statements wait in the queue of a warehouse; more are answered with 503 `WAREHOUSE_BUSY`.',
+    doc: 'How many statements wait in the queue of a warehouse. When it is full, the latest statement of the principal that has most of them in it is answered with 503 `WAREHOUSE_BUSY`.',
   },
   warehouseStatementTimeoutSeconds: {
     section: 'Defaults of warehouses',

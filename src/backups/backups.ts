@@ -105,7 +105,7 @@ export class Backups {
       if (files.has(manifestPath(taskId))) return resultOf((await manifestAt(place, taskId, signal)).manifest);
       await this.#parts.trail.tell(actor, { outcome: 'begun', objectId, details });
       const { warehouse } = definitions.root.spec;
-      const result = await this.#parts.warehouses.admit(warehouse, signal, (engine) =>
+      const result = await this.#parts.warehouses.admit(warehouse, { principal, signal }, (engine) =>
         this.#taken(engine, { taskId, objectId, place, files }, context),
       );
       this.#parts.trail.note(actor, { outcome: '0', objectId, details });

@@ -124,8 +124,8 @@ export class Restores {
       await this.#authoriseSource(chosen.manifest, request, task.principal);
       check(chosen.databases, await warehouses.engineOf(request.warehouse), files, this.#parts.loading);
       const total = chosen.databases.flatMap(({ tables }) => tables).reduce((sum, { rows }) => sum + rows, 0);
-      return await warehouses.admit(request.warehouse, run.signal, (engine) => {
-        const { principal } = task;
+      const { principal } = task;
+      return await warehouses.admit(request.warehouse, { principal, signal: run.signal }, (engine) => {
         const work = { ...run, principal, place, engine, staging, isAgain: task.attempt > 1, rows: { done: 0, total } };
         return this.#restored(request, objectId, chosen, work);
       });

@@ -3,7 +3,7 @@
 import type { WarehouseSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
-import { Admission } from './admission.ts';
+import { Admission, type Turn } from './admission.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
 import { inTurns } from './table_turns.ts';
 
@@ -146,16 +146,16 @@ export class Warehouses {
     );
   }
 
-  /** Runs a statement when its turn comes. */
+  /** Runs a statement when its principal's turn comes. */
   async admit<T>(
     name: string,
-    signal: AbortSignal,
+    turn: Turn,
     work: (engine: EngineWarehouse, queuedMs: number, spec: WarehouseSpec) => Promise<T>,
   ): Promise<T> {
     const running = await this.#of(name);
     const { spec } = running.description;
     const limits = { queriesMax: spec.queriesMax, queueMax: spec.queueMax, queueWaitMs: this.#options.queueWaitMs };
-    return running.admission.run(limits, signal, async (queuedMs) => {
+    return running.admission.run(limits, turn, async (queuedMs) => {
       if (!running.engine.running) await this.#awake(running);
       running.lastUsedAt = performance.now();
       try {

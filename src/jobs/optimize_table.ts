@@ -28,11 +28,15 @@ export function optimizeTableKind(parts: {
         throw new Failure('OBJECT_NOT_FOUND', 'the table is gone', { category: 'tables' });
       const { warehouse } = (root as CatalogObject<CatalogSpec>).spec;
       const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
-      const [before, after] = await parts.warehouses.admit(warehouse, signal, async (engine) => {
-        const was = await engine.tableStatistics(ref);
-        await engine.optimize(ref, { signal, progress });
-        return [was, await engine.tableStatistics(ref)] as const;
-      });
+      const [before, after] = await parts.warehouses.admit(
+        warehouse,
+        { principal: task.principal, signal },
+        async (engine) => {
+          const was = await engine.tableStatistics(ref);
+          await engine.optimize(ref, { signal, progress });
+          return [was, await engine.tableStatistics(ref)] as const;
+        },
+      );
       await parts.catalog().saveStatistics(objectId, { ...after, asOf: new Date().toISOString() });
       return { ...after, dataBytesBefore: before.dataBytes };
     },

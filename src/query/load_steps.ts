@@ -4,6 +4,7 @@ import { open, rm } from 'node:fs/promises';
 import type { Trail } from '../access/audit.ts';
 import type { Decisions } from '../access/decisions.ts';
 import type { IdempotencyKeys } from '../access/idempotency_keys.ts';
+import type { Turn } from '../engines/admission.ts';
 import type { EngineWarehouse } from '../engines/engine.ts';
 import type { CsvOptions, DataFormat, FileShape, LoadColumn, LoadDone, LoadWork } from '../engines/load.ts';
 import type { CatalogRef } from '../engines/refs.ts';
@@ -194,8 +195,9 @@ export class LoadSteps {
     request: FileRequest,
     { columns, mode, step, shape, isUnmade }: LoadManner & { readonly step: string },
     file: RunFile,
-    { taskId, actor, signal }: LoadRun,
+    run: LoadRun,
   ): Promise<LoadDone> {
+    const { taskId, actor, signal } = run;
     const { path, bytes } = await file.ready();
     const { format, csv = {}, errorsMax = 0, dryRun = false, label } = request;
     const work: LoadWork = {
@@ -212,7 +214,7 @@ export class LoadSteps {
     };
     const { keys, trail, observe } = this.#parts;
     const { progress } = file;
-    return this.#admitted(warehouse, [catalog.name, database, table.name].join('.'), signal, async (engine) => {
+    return this.#admitted(warehouse, [catalog.name, database, table.name].join('.'), run, async (engine) => {
       const started = performance.now();
       if (label === undefined && !dryRun) await keys.keepStep(step, { warehouse, catalogId: catalog.id });
       const facts = { objectId: table.id, details: { taskId, kind: 'load', mode } };
@@ -234,13 +236,13 @@ export class LoadSteps {
   async #admitted<T>(
     warehouse: string,
     named: string,
-    signal: AbortSignal,
+    turn: Turn,
     work: (engine: EngineWarehouse) => Promise<T>,
   ): Promise<T> {
     const { warehouses } = this.#parts;
     if ((await warehouses.availableBackends(warehouse)) === 0)
       throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${named}`, { tables: [named] });
-    return warehouses.admit(warehouse, signal, work);
+    return warehouses.admit(warehouse, turn, work);
   }
 
   /** What is told of it. The file of the rows left out is kept first. */

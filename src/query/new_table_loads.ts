@@ -293,7 +293,7 @@ class Making {
       isWhole: inferFrom === 'all',
       rowsMax: inferOnly ? shownRows : 0,
     };
-    const inferred = await warehouses.admit(warehouse, signal, (engine) => engine.inferTable(work, { signal }));
+    const inferred = await warehouses.admit(warehouse, this.#run, (engine) => engine.inferTable(work, { signal }));
     const spec = definitions.specOf(this.#request, inferred.columns, await warehouses.engineOf(warehouse));
     return { spec, inferred };
   }

@@ -116,7 +116,8 @@ export class Queries {
     };
     const course = new Course(this.#options, submitted, abort);
     try {
-      const result = await warehouses.admit(warehouse, controller.signal, async (engine, queuedMs, spec) => {
+      const turn = { principal: caller.principal, signal: controller.signal };
+      const result = await warehouses.admit(warehouse, turn, async (engine, queuedMs, spec) => {
         course.begin(queuedMs);
         return this.#authorised(engine, statement, warehouse, caller.principal, request.only, async (analysis) => {
           course.analysed(analysis.kind);
@@ -189,7 +190,7 @@ export class Queries {
     const { statement, warehouse } = await this.#place(request, caller.principal);
     const end = this.#options.caps.queryBegins(caller.principal.id);
     return this.#options.warehouses
-      .admit(warehouse, caller.signal, (engine) =>
+      .admit(warehouse, caller, (engine) =>
         this.#authorised(engine, statement, warehouse, caller.principal, undefined, (analysis) =>
           work(engine, statement, analysis),
         ),

@@ -60,7 +60,7 @@ export class Rows {
     const batch = this.#reader(table).read(rows);
     await this.#requireReplica(warehouse, [root.name, database.name, table.name].join('.'));
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
-    return this.#warehouses.admit(warehouse, signal, async (engine) => {
+    return this.#warehouses.admit(warehouse, caller, async (engine) => {
       const started = performance.now();
       const step = stepOf(actor.guard);
       if (step !== undefined) await this.#keys.keepStep(step, { warehouse, catalogId: root.id });
