@@ -24,6 +24,7 @@ import { Warehouses } from './engines/warehouses.ts';
 import { openFiles, startFiles } from './files/open_files.ts';
 import { Api, type Gate } from './http/call.ts';
 import { networkOf } from './http/client_address.ts';
+import { Document } from './http/document.ts';
 import { FileRequests } from './http/files.ts';
 import { operationsOf } from './http/operations.ts';
 import { HttpServer } from './http/server.ts';
@@ -205,7 +206,8 @@ function front(ground: Ground, services: Services, transport: Transport) {
   const operations = operationsOf({
     ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
     metrics,
-    document: () => JSON.stringify(openApi(categories as readonly Category[], apiInfo(release))),
+    document: new Document(() => openApi(categories as readonly Category[], apiInfo(release))),
+    documentNeedsCredentials: settings.openApiNeedsCredentials,
   });
   const files = new FileRequests({
     files: services.files,

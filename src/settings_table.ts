@@ -120,6 +120,12 @@ export const settings = define({
     default: '',
     doc: 'The key itself, in place of `secretKeyFile`.',
   },
+  openApiNeedsCredentials: {
+    section: 'Server',
+    type: 'boolean',
+    default: false,
+    doc: 'Shows `/openapi.json` only to callers with credentials; otherwise it is open to everyone.',
+  },
   auditRetentionDays: {
     section: 'Server',
     type: 'integer',

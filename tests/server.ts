@@ -93,6 +93,8 @@ export interface RawReply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
+  /** As they came, perhaps compressed. */
+  readonly bytes: Buffer;
 }
 
 /** `uri`/catalogs/${name}`` → the path under /api/v2 with the name percent-encoded. */
@@ -145,8 +147,8 @@ export class TestServer {
         response.on('data', (chunk: Buffer) => chunks.push(chunk));
         response.on('error', reject);
         response.on('end', () => {
-          const text = Buffer.concat(chunks).toString();
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, text });
+          const bytes = Buffer.concat(chunks);
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, text: bytes.toString(), bytes });
         });
       },
     );

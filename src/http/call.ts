@@ -128,11 +128,12 @@ export class Api<Context> {
   async admit(
     incoming: IncomingMessage,
     path: string,
-    needs: 'credentials' | { readonly privilege: Privilege; readonly category: string },
+    needs: 'anyone' | 'credentials' | { readonly privilege: Privilege; readonly category: string },
   ): Promise<void> {
     const { access, audit, limits, addressOf } = this.#options;
     const actor = new CallActor(path.slice(1), randomUUID(), addressOf(incoming), path);
     try {
+      if (needs === 'anyone') return limits.chargeAddress(actor.address, costBeside);
       const { principal } = await this.#authenticate(incoming, actor);
       actor.id = principal.id;
       actor.name = principal.name;

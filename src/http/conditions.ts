@@ -19,10 +19,14 @@ export function conditionOf(headers: IncomingHttpHeaders, { etag, modifiedAt }: 
     if (since !== undefined && modified > since) return 412;
   }
   const noneMatch = headers['if-none-match'];
-  if (noneMatch !== undefined)
-    return tagsOf(noneMatch).some((tag) => tag === '*' || tag === etag || tag === `W/${etag}`) ? 304 : 'met';
+  if (noneMatch !== undefined) return isKnownTag(noneMatch, etag) ? 304 : 'met';
   const since = timeOf(headers['if-modified-since']);
   return since !== undefined && modified <= since ? 304 : 'met';
+}
+
+/** Whether an `If-None-Match` names a tag; weak and strong compare alike in it (RFC 9110, 13.1.2). */
+export function isKnownTag(ifNoneMatch: string | undefined, etag: string): boolean {
+  return tagsOf(ifNoneMatch ?? '').some((tag) => tag === '*' || tag === etag || tag === `W/${etag}`);
 }
 
 /** Whether a part may be sent to who has another part of what `If-Range` names: only a strong validator says so. */

@@ -1,4 +1,4 @@
-// /files/{id} (rest-standard B8): raw bytes up and down by signed links. An upload goes on where it broke off; a download may be asked
+// /files/{id} (rest-standard B9): raw bytes up and down by signed links. An upload goes on where it broke off; a download may be asked
 // for in parts. Bytes stream between the socket and the disk; what may be sent and for how long it is kept is files/.
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';

@@ -1,5 +1,6 @@
-// What is served beside the API (rest-standard B8), apart from pages and files: is it alive, is it ready, its figures, its
+// What is served beside the API (rest-standard B9), apart from pages and files: is it alive, is it ready, its figures, its
 // document.
+import type { Document } from './document.ts';
 import type { Operation } from './server.ts';
 
 const text = 'text/plain; charset=utf-8';
@@ -8,11 +9,12 @@ export interface OperationSources {
   /** Rejects where the server cannot do its work. */
   readonly ready: () => Promise<unknown>;
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
-  /** The OpenAPI document as JSON. */
-  readonly document: () => string;
+  readonly document: Document;
+  readonly documentNeedsCredentials: boolean;
 }
 
-export function operationsOf({ ready, metrics, document }: OperationSources): Readonly<Record<string, Operation>> {
+export function operationsOf(sources: OperationSources): Readonly<Record<string, Operation>> {
+  const { ready, metrics, document, documentNeedsCredentials } = sources;
   return {
     '/livez': { needs: 'nothing', run: async () => ({ status: 200, contentType: text, body: 'alive\n' }) },
     '/readyz': {
@@ -29,8 +31,8 @@ export function operationsOf({ ready, metrics, document }: OperationSources): Re
       run: async () => ({ status: 200, contentType: metrics.contentType, body: await metrics.text() }),
     },
     '/openapi.json': {
-      needs: 'credentials',
-      run: async () => ({ status: 200, contentType: 'application/json', body: document() }),
+      needs: documentNeedsCredentials ? 'credentials' : 'anyone',
+      run: async (headers) => ({ contentType: 'application/json', ...(await document.serve(headers)) }),
     },
   };
 }

@@ -1,7 +1,13 @@
 // The HTTP server: sockets, their limits, and the raw edges where no request exists yet. Everything under /api/ goes to
-// call.ts; the few paths beside it (rest-standard B8) are given by main as `operations`. Sole user of
+// call.ts; the few paths beside it (rest-standard B9) are given by main as `operations`. Sole user of
 // node:http and node:https as a server.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Privilege } from '../model/privileges.ts';
@@ -33,8 +39,14 @@ export interface HttpLimits {
 
 /** Something served beside /api/: its answer, or a Failure thrown. */
 export interface Operation {
-  readonly needs: 'nothing' | 'credentials' | { readonly privilege: Privilege; readonly category: string };
-  run(): Promise<{ readonly status: number; readonly contentType: string; readonly body: string }>;
+  /** `anyone`: no credentials, but the rate limit of the address counts it; `nothing`: not even that. */
+  readonly needs: 'nothing' | 'anyone' | 'credentials' | { readonly privilege: Privilege; readonly category: string };
+  run(headers: IncomingHttpHeaders): Promise<{
+    readonly status: number;
+    readonly contentType: string;
+    readonly headers?: Readonly<Record<string, string>>;
+    readonly body: string | Uint8Array;
+  }>;
 }
 
 export interface HttpOptions<Context> {
@@ -175,7 +187,8 @@ export class HttpServer<Context> {
     }
     const { answer, requestId, endpoint, code, principal, session } = await this.#options.api.call(incoming, outgoing);
     this.#writer.send(outgoing, answer, requestId, this.#stopping);
-    if (session && outgoing.writableLength > slowAnswerBytesMin) this.#options.api.watch(outgoing, session);
+    const isSlow = outgoing.writableLength > slowAnswerBytesMin || !outgoing.headersSent;
+    if (session && isSlow && !outgoing.writableEnded) this.#options.api.watch(outgoing, session);
     this.#options.observe({
       kind: 'requestEnded',
       requestId,
@@ -212,15 +225,9 @@ export class HttpServer<Context> {
         throw new Failure('METHOD_NOT_ALLOWED', 'this URI has GET only', { allow: ['GET', 'HEAD'] });
       }
       if (operation.needs !== 'nothing') await this.#options.api.admit(incoming, path, operation.needs);
-      const { status, contentType, body } = await operation.run();
-      outgoing.writeHead(status, {
-        ...this.#writer.headersOfAll,
-        ...pageHeaders,
-        'Content-Type': contentType,
-        'Content-Length': Buffer.byteLength(body),
-        'Cache-Control': 'no-store',
-      });
-      outgoing.end(body);
+      const { status, contentType, headers, body } = await operation.run(incoming.headers);
+      const own = { ...pageHeaders, 'Content-Type': contentType, 'Cache-Control': 'no-store', ...headers };
+      this.#writer.write(outgoing, status, own, [body]);
     } catch (error) {
       const failure = this.#failureOf(error, path);
       this.#writer.send(outgoing, answerOfFailure(failure), undefined, this.#stopping);

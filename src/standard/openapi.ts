@@ -3,7 +3,7 @@
 import { type TObject, type TSchema, Type } from 'typebox';
 import { type Code, codes } from './codes.ts';
 import { type ApiVersion, type Category, changes, type Endpoint, takesKey } from './endpoint.ts';
-import { createBody, listKeyOf, parametersOf } from './parameters.ts';
+import { createBody, listKeyOf, queryOf } from './parameters.ts';
 import { isIn } from './paths.ts';
 
 type Json = Record<string, unknown>;
@@ -144,7 +144,7 @@ export function codesOf(endpoint: Endpoint): Code[] {
   const all = new Set<Code>([...always, ...(endpoint.body ? withBody : withoutBody), ...endpoint.codes]);
   if (takesKey(endpoint)) for (const code of withKey) all.add(code);
   if (changes(endpoint) || takesKey(endpoint)) all.add('STORAGE_FULL');
-  if (parametersOf(endpoint).query) all.add('INVALID_PARAMETER');
+  if (queryOf(endpoint)) all.add('INVALID_PARAMETER');
   if (endpoint.verb === 'list') all.add('INVALID_PAGE_TOKEN');
   if (endpoint.bodyRequired) all.add('EMPTY_BODY');
   if (endpoint.mayAccept) all.add('TOO_MANY_TASKS');
@@ -247,8 +247,7 @@ function pathParameters({ path }: Operation): Json[] {
 }
 
 function queryParameters(endpoint: Endpoint): Json[] {
-  const { query } = parametersOf(endpoint);
-  return Object.entries(query?.properties ?? {}).map(([name, schema]) => ({
+  return Object.entries(queryOf(endpoint)?.properties ?? {}).map(([name, schema]) => ({
     name,
     in: 'query',
     required: false,

@@ -123,8 +123,13 @@ export interface Parameters {
   readonly mediaTypes: readonly string[];
 }
 
+/** The query parameters that an endpoint declares; without compiling anything. */
+export function queryOf(endpoint: Endpoint): TObject | undefined {
+  return endpoint.query ?? (endpoint.verb === 'list' ? pageQuery : undefined);
+}
+
 export function parametersOf(endpoint: Endpoint): Parameters {
-  const query = endpoint.query ?? (endpoint.verb === 'list' ? pageQuery : undefined);
+  const query = queryOf(endpoint);
   const { body } = endpoint;
   return {
     query,

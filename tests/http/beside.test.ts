@@ -1,4 +1,4 @@
-// What is served beside the API (rest-standard B8): open or not, its methods, its types, and no envelope where it is not an API.
+// What is served beside the API (rest-standard B9): open or not, its methods, its types, and no envelope where it is not an API.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';
@@ -25,12 +25,20 @@ test('alive and ready are open to all', async () => {
   }
 });
 
-test('metrics and the document are not', async () => {
-  for (const path of ['/metrics', '/openapi.json']) {
-    const reply = await server.request('GET', path, stranger);
-    assert.ok(reply.is(401, 'UNAUTHENTICATED').headers['www-authenticate']);
-    (await server.request('GET', path, { headers: { authorization: 'Bearer wrong' } })).is(401, 'UNAUTHENTICATED');
-  }
+async function requireClosed(at: TestServer, path: string): Promise<void> {
+  const reply = await at.request('GET', path, stranger);
+  assert.ok(reply.is(401, 'UNAUTHENTICATED').headers['www-authenticate']);
+  (await at.request('GET', path, { headers: { authorization: 'Bearer wrong' } })).is(401, 'UNAUTHENTICATED');
+}
+
+test('metrics are not', () => requireClosed(server, '/metrics'));
+
+test('the document is open to everyone, unless a setting says otherwise', async (t) => {
+  assert.equal((await server.send('GET', '/openapi.json', stranger)).status, 200);
+  const closed = await start({ openApiNeedsCredentials: true });
+  t.after(() => closed.close());
+  await requireClosed(closed, '/openapi.json');
+  assert.equal((await closed.send('GET', '/openapi.json')).status, 200);
 });
 
 test('metrics tell of requests and statements', async () => {
@@ -51,6 +59,28 @@ test('the document is the one of these declarations, with the paths that are ser
   const { openapi, paths } = JSON.parse(text) as { openapi: string; paths: Record<string, object> };
   assert.match(openapi, /^3\.1\./);
   assert.ok('post' in (paths['/api/v2/catalogs/{catalog}/databases/{database}/tables/create'] ?? {}));
+});
+
+test('the document has an ETag for each coding, by which it need not be sent again', async () => {
+  const tags = new Set<string>();
+  for (const coding of ['identity', 'zstd', 'br', 'gzip']) {
+    const get = (more: Record<string, string>) =>
+      server.send('GET', '/openapi.json', { headers: { 'accept-encoding': coding, ...more } });
+    const { status, headers } = await get({});
+    assert.equal(status, 200);
+    assert.equal(headers['content-encoding'] ?? 'identity', coding);
+    assert.equal(headers.vary, 'Accept-Encoding');
+    const tag = headers.etag as string;
+    assert.match(tag, /^"[\w-]+"$/);
+    assert.equal((await get({})).headers.etag, tag);
+    for (const known of [tag, `W/${tag}`, `"other", ${tag}`, '*']) {
+      const again = await get({ 'if-none-match': known });
+      assert.deepEqual([again.status, again.text, again.headers.etag], [304, '', tag], known);
+    }
+    assert.equal((await get({ 'if-none-match': '"other"' })).status, 200);
+    tags.add(tag);
+  }
+  assert.equal(tags.size, 4);
 });
 
 test('other methods: 405', async () => {
