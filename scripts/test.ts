@@ -1,19 +1,26 @@
-// Runs the tests (node:test), all of them or those under the paths given, and ends with what was skipped and why, and node's
-// own counts. A file that hangs is ended and named, the others go on. In CI nothing may be skipped: a skip fails the run.
-import { globSync, statSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+// Runs the tests (node:test), all of them or those under the paths given, and ends with what was skipped and why, the slowest
+// files, and node's own counts. A file that hangs is ended and named, the others continue. In CI a skip fails the run.
+import { globSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { availableParallelism, constants, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
+import { type MachineSpeed, measureMachine } from './machine_speed.ts';
 
 const root = resolve(import.meta.dirname, '..');
+/** On a quiet machine, as all deadlines here and in tests; `scale` says how much longer they are on this one. */
 const testTimeoutMs = 5 * 60_000;
-/** A file that says nothing while a test of it runs: longer than a test may take. */
+/** A file that reports nothing while a test of it runs: longer than a test may take. */
 const silenceMaxMs = testTimeoutMs + 60_000;
-/** A file whose tests are over and that does not end: something of it was left open. */
+/** A file whose tests are over and that does not end: it left something open. */
 const endingMaxMs = 60_000;
-const runTimeoutMs = 18 * 60_000;
+/** The last resort, on any machine. */
+const runMsMax = 35 * 60_000;
+/** After the last resort: for files to end and to report what they have. */
+const abortMsMax = 5000;
+const remeasureEveryMs = 60_000;
+const slowestShown = 15;
 /** Many tests wait for a child process, so at least two files; more than cores would disturb tests that measure waits. */
 const filesAtOnce = Math.min(4, Math.max(2, availableParallelism()));
 const isCi = ['true', '1'].includes(process.env.CI ?? '');
@@ -24,17 +31,25 @@ interface FileRun {
   readonly file: string;
   readonly abort: AbortController;
   readonly events: Event[];
-  testsRunning: number;
+  readonly startedMs: number;
+  /** By name: how many tests of this name run. */
+  readonly testsRunning: Map<string, number>;
   hasBegun: boolean;
   lastSignMs: number;
 }
 
 const short = (file: string): string => relative(root, file);
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
+const testsOf = ({ testsRunning }: FileRun): string =>
+  testsRunning.size === 0 ? 'no test runs' : `running: ${[...testsRunning.keys()].join(' > ')}`;
 const skips: string[] = [];
 const problems: string[] = [];
 const counts = new Map(['tests', 'suites', 'pass', 'fail', 'cancelled', 'skipped', 'todo'].map((name) => [name, 0]));
 const running = new Set<FileRun>();
+const durations: { readonly file: string; readonly ms: number }[] = [];
+let left: string[] = [];
 let failures = 0;
+let scale = 1;
 
 function testFiles(given: readonly string[]): string[] {
   const paths = given.length > 0 ? given.map((path) => resolve(path)) : [join(root, 'tests')];
@@ -52,10 +67,10 @@ function end(fileRun: FileRun, why: string): void {
 
 function endTheSilent(): void {
   for (const fileRun of running) {
-    const silentMs = Date.now() - fileRun.lastSignMs;
-    if (silentMs > silenceMaxMs) end(fileRun, `said nothing for ${silenceMaxMs / 1000} s`);
-    else if (fileRun.hasBegun && fileRun.testsRunning === 0 && silentMs > endingMaxMs)
-      end(fileRun, `did not end within ${endingMaxMs / 1000} s after its tests: what did it leave open?`);
+    const silentMs = performance.now() - fileRun.lastSignMs;
+    if (silentMs > silenceMaxMs * scale) end(fileRun, `reported nothing for ${seconds(silentMs)}: ${testsOf(fileRun)}`);
+    else if (fileRun.hasBegun && fileRun.testsRunning.size === 0 && silentMs > endingMaxMs * scale)
+      end(fileRun, `did not end within ${seconds(silentMs)} after its tests: what did it leave open?`);
   }
 }
 
@@ -70,10 +85,13 @@ function note(fileRun: FileRun, event: Event): void {
   const { type, data } = event;
   const isFile = data.file !== undefined && resolve(root, String(data.name)) === data.file;
   if (type === 'test:dequeue' || type === 'test:complete') {
-    fileRun.lastSignMs = Date.now();
+    fileRun.lastSignMs = performance.now();
     if (!isFile) {
       fileRun.hasBegun = true;
-      fileRun.testsRunning += type === 'test:dequeue' ? 1 : -1;
+      const name = String(data.name);
+      const count = (fileRun.testsRunning.get(name) ?? 0) + (type === 'test:dequeue' ? 1 : -1);
+      if (count > 0) fileRun.testsRunning.set(name, count);
+      else fileRun.testsRunning.delete(name);
     }
   }
   if (type === 'test:fail') failures++;
@@ -88,20 +106,29 @@ function note(fileRun: FileRun, event: Event): void {
 
 async function runFile(file: string): Promise<Event[]> {
   const abort = new AbortController();
-  const fileRun: FileRun = { file, abort, events: [], testsRunning: 0, hasBegun: false, lastSignMs: Date.now() };
+  const startedMs = performance.now();
+  const fileRun: FileRun = {
+    file,
+    abort,
+    events: [],
+    startedMs,
+    testsRunning: new Map(),
+    hasBegun: false,
+    lastSignMs: startedMs,
+  };
   running.add(fileRun);
-  const stream = run({ files: [file], cwd: root, timeout: testTimeoutMs, signal: abort.signal });
+  const stream = run({ files: [file], cwd: root, timeout: testTimeoutMs * scale, signal: abort.signal });
   for await (const event of stream) note(fileRun, event as Event);
   running.delete(fileRun);
+  durations.push({ file, ms: performance.now() - startedMs });
   return fileRun.events;
 }
 
-async function runAll(files: readonly string[]): Promise<void> {
+async function runAll(): Promise<void> {
   const events = new PassThrough({ objectMode: true });
   const shown = events.compose(new spec());
   shown.on('data', (text: unknown) => void process.stdout.write(String(text)));
   const ended = new Promise((resolve) => shown.on('end', resolve));
-  const left = [...files];
   const worker = async (): Promise<void> => {
     for (let file = left.shift(); file !== undefined; file = left.shift())
       for (const event of await runFile(file)) events.write(event);
@@ -111,33 +138,75 @@ async function runAll(files: readonly string[]): Promise<void> {
   await ended;
 }
 
+/** The limit of the whole run is over: names what runs and what has not begun, so that it can be made faster or split. */
+function endAll(): void {
+  for (const fileRun of running) {
+    const ranMs = performance.now() - fileRun.startedMs;
+    end(
+      fileRun,
+      `ran for ${seconds(ranMs)} when the limit of ${runMsMax / 60_000} minutes was over: ${testsOf(fileRun)}`,
+    );
+  }
+  if (left.length > 0) problems.push(`${left.length} files were not run: ${left.map(short).join(', ')}`);
+  left = [];
+}
+
+function showSlowest(): void {
+  const slowest = durations.toSorted((a, b) => b.ms - a.ms).slice(0, slowestShown);
+  console.log('\nslowest files:');
+  for (const { file, ms } of slowest) console.log(`  ${seconds(ms).padStart(8)}  ${short(file)}`);
+}
+
 function conclude(startMs: number): number {
+  showSlowest();
   if (skips.length > 0) console.log(`\nskipped:\n${skips.map((skip) => `  ${skip}`).join('\n')}`);
   else console.log('\nskipped: nothing');
   if (isCi && skips.length > 0) problems.push('in CI nothing may be skipped');
   for (const problem of problems) console.log(`failed: ${problem}`);
   if (problems.length > 0 && counts.get('fail') === 0) counts.set('fail', problems.length);
   for (const [name, count] of counts) console.log(`# ${name} ${count}`);
+  console.log(`# deadlines x${scale.toFixed(1)}`);
   console.log(`# duration_ms ${(performance.now() - startMs).toFixed(0)}`);
   return failures > 0 || problems.length > 0 || counts.get('tests') === 0 ? 1 : 0;
 }
 
+/** Files that begin later wait by the new scale. It only grows: what was slow once may be slow again. */
+async function scaleDeadlines(): Promise<MachineSpeed> {
+  const speed = await measureMachine(filesAtOnce);
+  scale = Math.max(scale, speed.scale, Number(process.env.TEST_TIME_SCALE) || 1);
+  process.env.TEST_TIME_SCALE = scale.toFixed(2);
+  return speed;
+}
+
+/** Compiled code for this run's processes and the servers and engines that they start: half of what a start costs. */
+function useCompileCache(): void {
+  const directory = mkdtempSync(join(tmpdir(), 'tabularium-compiled-'));
+  process.env.NODE_COMPILE_CACHE = directory;
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => process.exit(128 + constants.signals[signal]));
+}
+
 async function main(): Promise<number> {
   const startMs = performance.now();
-  const files = testFiles(process.argv.slice(2));
-  if (files.length === 0) {
+  left = testFiles(process.argv.slice(2));
+  if (left.length === 0) {
     console.error('there is no test file under the paths given');
     return 1;
   }
-  const watch = setInterval(endTheSilent, 5000).unref();
+  useCompileCache();
+  const { startMs: processMs, computeMs } = await scaleDeadlines();
+  console.log(
+    `a process starts in ${processMs.toFixed(0)} ms, the sample computation takes ${computeMs.toFixed(0)} ms: deadlines x${scale.toFixed(1)}`,
+  );
+  const watches = [setInterval(endTheSilent, 5000), setInterval(scaleDeadlines, remeasureEveryMs)];
   const deadline = setTimeout(() => {
-    for (const fileRun of running) end(fileRun, `was running when ${runTimeoutMs / 60_000} minutes were over`);
-    // Files that have not begun have no time left either.
-    setTimeout(() => process.exit(conclude(startMs)), 5000);
-  }, runTimeoutMs);
-  await runAll(files);
+    endAll();
+    setTimeout(() => process.exit(conclude(startMs)), abortMsMax);
+  }, runMsMax);
+  await runAll();
   clearTimeout(deadline);
-  clearInterval(watch);
+  for (const watch of watches) clearInterval(watch);
   return conclude(startMs);
 }
 

@@ -14,11 +14,12 @@ import type { Code } from '../src/standard/codes.ts';
 import type { Endpoint } from '../src/standard/endpoint.ts';
 import { codesOf } from '../src/standard/openapi.ts';
 import { Routes } from '../src/standard/paths.ts';
+import { deadlineMs } from './deadline.ts';
 
 /** The statuses that anything under /api/ may have (rest-standard A4). */
 export const statuses: readonly number[] = [200, 201, 202, 400, 401, 403, 404, 405, 406, 415, 500, 503];
-const requestMs = 60_000;
-const stopMs = 20_000;
+const requestMs = deadlineMs(60_000);
+const stopMs = deadlineMs(20_000);
 
 export interface RequestOptions {
   /** Sent as JSON, unless it is a string or bytes, which are sent as they are. */

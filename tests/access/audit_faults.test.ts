@@ -2,6 +2,7 @@
 // it was, once; and the trail is whole. The machinery is that of tests/faults.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { deadlineMs } from '../deadline.ts';
 import type { Answer, Api } from '../faults/api.ts';
 import { differences, type World } from '../faults/expectation.ts';
 import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
@@ -33,7 +34,7 @@ const broken = [
   return scenario;
 });
 const stepsMax = 100;
-const taskWaitMs = 20_000;
+const taskWaitMs = deadlineMs(20_000);
 let ids = 0;
 
 const events = async (api: Api) => (await api.all('/api/v2/audit_events', 'auditEvents')) as unknown as Event[];
@@ -76,7 +77,7 @@ describe('a change that is broken off by an error', () => {
   });
 
   for (const scenario of broken)
-    test(scenario.name, { timeout: 120_000 }, async (t) => {
+    test(scenario.name, { timeout: deadlineMs(120_000) }, async (t) => {
       const seen: string[] = [];
       for (const [point, lasting] of [
         ['store', false],
@@ -117,7 +118,7 @@ async function breakOff(server: FaultyServer, scenario: Scenario, fault: Fault):
   return struck === undefined ? 'unharmed' : outcomes;
 }
 
-test('a change during which the server is killed', { timeout: 240_000 }, async (t) => {
+test('a change during which the server is killed', { timeout: deadlineMs(240_000) }, async (t) => {
   const server = await ServerProcess.onEmptyDirectory();
   const came = { finished: 0, undone: 0, untold: 0 };
   try {

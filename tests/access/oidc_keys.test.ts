@@ -8,9 +8,9 @@ import { exportJWK } from 'jose';
 import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/oidc.ts';
 import { secureUrl } from '../../src/access/oidc_keys.ts';
 import type { Observation } from '../../src/observe/observations.ts';
+import { eventually } from '../deadline.ts';
 import { type IssuerKey, makeKey, TokenIssuer } from './token_issuer.ts';
 
-const waitMsMax = 10_000;
 const notValid = { name: 'Failure', code: 'UNAUTHENTICATED', message: 'the token is not valid' };
 const unavailable = { name: 'Failure', code: 'IDENTITY_PROVIDER_UNAVAILABLE' };
 const hour = 3_600_000;
@@ -58,15 +58,8 @@ function oidcWith(rest: Partial<IdentityProvider> = {}, options: Partial<OidcOpt
 const token = (key: IssuerKey, claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}) =>
   issuer.token(key, claims, header, now);
 
-async function until(what: string, holds: () => boolean): Promise<void> {
-  const deadline = performance.now() + waitMsMax;
-  while (!holds()) {
-    if (performance.now() > deadline) assert.fail(`it did not come to this: ${what}`);
-    await sleep(5);
-  }
-}
 const fetched = (oidc: Oidc) =>
-  until('keys', () => oidc.status('p1').keysFetchedAt !== undefined || oidc.status('p1').error !== undefined);
+  eventually('keys', () => oidc.status('p1').keysFetchedAt !== undefined || oidc.status('p1').error !== undefined);
 
 describe('keys', () => {
   it('are fetched before a token comes, and once', async () => {
@@ -102,18 +95,18 @@ describe('keys', () => {
       {},
       { limits: { refreshMs: 5, backgroundRetryMs: 5 }, changed: () => void changes.push(issuer.keyRequests) },
     );
-    await until('three fetches', () => issuer.keyRequests >= 3);
+    await eventually('three fetches', () => issuer.keyRequests >= 3);
     assert.deepEqual(changes, []);
     issuer.answerKeys = (response) => response.writeHead(500).end();
-    await until('a failure', () => oidc.status('p1').error !== undefined);
+    await eventually('a failure', () => oidc.status('p1').error !== undefined);
     assert.equal(oidc.status('p1').error, 'it answers with status 500');
     issuer.answerKeys = undefined;
-    await until('an end of it', () => oidc.status('p1').error === undefined);
+    await eventually('an end of it', () => oidc.status('p1').error === undefined);
     const good = await token(one);
     assert.ok(await oidc.verify(good));
     assert.ok(oidc.cached(good));
     issuer.keys = [two.jwk];
-    await until('a change', () => changes.length > 0);
+    await eventually('a change', () => changes.length > 0);
     assert.equal(oidc.cached(good), undefined, 'a token of a key that was withdrawn is not good for long');
     await assert.rejects(oidc.verify(good), notValid);
     oidc.close();

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type UsageCapSettings, UsageCaps } from '../../src/access/usage_caps.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { eventually } from '../deadline.ts';
 import { start, type TestServer, uri } from '../server.ts';
 
 const none: UsageCapSettings = {
@@ -176,9 +177,7 @@ describe('caps through REST', () => {
     (await server.delete(accepted.at<string>('uri'))).is(200);
   const state = async (accepted: { at<T>(...path: string[]): T }) =>
     (await server.get(accepted.at<string>('uri'))).is(200).at('state');
-  const until = async (what: () => Promise<boolean>) => {
-    while (!(await what())) await new Promise((resolve) => setTimeout(resolve, 20));
-  };
+  const until = (what: () => Promise<boolean>) => eventually(String(what), what, 60_000);
 
   it('statements: a call is refused, a task waits, and both go on when there is room', async () => {
     const first = (await submit(slow)).is(202);

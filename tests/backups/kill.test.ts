@@ -8,6 +8,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DirectoryPlace } from '../../src/backups/directory_place.ts';
 import { verifyBackups } from '../../src/backups/verification.ts';
+import { deadlineMs } from '../deadline.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { type Reply, type ServerProcess, startProcess, uri } from '../server.ts';
 import { backedUp, filesIn, rowsIn } from './backing_up.ts';
@@ -60,7 +61,7 @@ describe('a server that is killed', () => {
     return server.ended(accepted);
   }
 
-  it('goes on with a backup', { timeout: 120_000 }, async (t) => {
+  it('goes on with a backup', { timeout: deadlineMs(120_000) }, async (t) => {
     t.diagnostic(`BACKUP_SEED=${random.seed}`);
     for (let round = 0; round < rounds; round++) {
       const to = place(`of ${round}`);
@@ -78,7 +79,7 @@ describe('a server that is killed', () => {
     }
   });
 
-  it('goes on with a restore', { timeout: 120_000 }, async () => {
+  it('goes on with a restore', { timeout: deadlineMs(120_000) }, async () => {
     const from = place('of all');
     await backedUp(server, '/api/v2/catalogs/c', from);
     const wanted = await sums('c');

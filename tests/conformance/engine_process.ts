@@ -18,6 +18,7 @@ import type { WarehouseSpec } from '../../src/model/records.ts';
 import { parseType } from '../../src/model/types.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { parseJson } from '../../src/standard/json.ts';
+import { deadlineMs } from '../deadline.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -88,7 +89,7 @@ export async function openWarehouse(changes: Partial<WarehouseSpec> = {}): Promi
     return engine.execute(one, {
       analysis,
       numbers: 'number',
-      timeoutMs: 30_000,
+      timeoutMs: deadlineMs(30_000),
       signal,
       resultPath: join(root, 'spool', `r${++results}`),
       pageBytesMax: 8 * mebibyte,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
+import { deadlineMs } from '../deadline.ts';
 import { definitionOf, openEngine } from './engine_world.ts';
 
 const w = await openEngine();
@@ -24,7 +25,7 @@ function listener(enough: () => void) {
 async function toldBy(sql: string): Promise<number[]> {
   const controller = new AbortController();
   const { told, progress } = listener(() => controller.abort());
-  const running = w.run(sql, { signal: controller.signal, progress, timeoutMs: 60_000 });
+  const running = w.run(sql, { signal: controller.signal, progress, timeoutMs: deadlineMs(60_000) });
   await assert.rejects(running, { code: 'STATEMENT_CANCELLED' });
   return told;
 }

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { qualifiedTable } from '../../src/engines/duckdb/identifiers.ts';
 import { StaleAnalysis, type ViewRef } from '../../src/engines/engine.ts';
+import { deadlineMs } from '../deadline.ts';
 import { column, definition, failureOf, hostile, once, type World, world } from './changes_world.ts';
 import { openWarehouse, type TestWarehouse } from './engine_process.ts';
 
@@ -142,8 +143,8 @@ test('an analysis is stale once a view of it changed, and is not where another d
   await apply({ kind: 'createView', view: ref('s2'), sql: 'SELECT id FROM s1' });
   await apply({ kind: 'createView', view: ref('s3'), sql: 'SELECT 1 AS a' });
   const one = statement('SELECT count(*) FROM s2');
-  const signal = AbortSignal.timeout(30_000);
-  const options = { numbers: 'number', timeoutMs: 30_000, signal, pageBytesMax: 1e6 } as const;
+  const signal = AbortSignal.timeout(deadlineMs(30_000));
+  const options = { numbers: 'number', timeoutMs: deadlineMs(30_000), signal, pageBytesMax: 1e6 } as const;
   const execute = (analysis: Awaited<ReturnType<typeof engine.analyze>>) =>
     engine.execute(one, { ...options, analysis, resultPath: `${running.root}/spool/stale` });
   let analysis = await engine.analyze(one);

@@ -19,6 +19,7 @@ import {
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../../src/model/records.ts';
 import { parseType } from '../../src/model/types.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { deadlineMs } from '../deadline.ts';
 
 export const MiB = 1024 * 1024;
 
@@ -110,7 +111,7 @@ export async function openEngine(given: Partial<WarehouseSpec> = {}): Promise<En
         try {
           return await engine.execute(of, {
             numbers: 'number',
-            timeoutMs: 20_000,
+            timeoutMs: deadlineMs(20_000),
             signal: new AbortController().signal,
             resultPath: join(spool, randomUUID()),
             pageBytesMax: MiB,
@@ -152,12 +153,4 @@ export async function failureOf(
     return { code: error.code, message: error.message, result: { ...error.result } };
   }
   return { code: '0', message: 'it succeeded', result: {} };
-}
-
-export async function eventually(what: string, holds: () => boolean, withinMs = 10_000): Promise<void> {
-  const deadline = Date.now() + withinMs;
-  while (!holds()) {
-    if (Date.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 }

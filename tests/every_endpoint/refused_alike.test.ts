@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Operation } from '../../src/standard/openapi.ts';
+import { deadlineMs } from '../deadline.ts';
 import type { RequestOptions, TestServer } from '../server.ts';
 import { openToAll } from './access_needs.ts';
 import {
@@ -142,7 +143,7 @@ test('a body is not waited for', async () => {
     if (operation.endpoint.permission.on === 'target') continue;
     const path = pathOf(operation.path, await fresh(server, operation));
     const headers = { 'content-length': '1000', 'content-type': 'application/json' };
-    (await call(nobody, operation, path, { body: '{', headers, signal: AbortSignal.timeout(10_000) })).is(
+    (await call(nobody, operation, path, { body: '{', headers, signal: AbortSignal.timeout(deadlineMs(10_000)) })).is(
       403,
       'FORBIDDEN',
     );

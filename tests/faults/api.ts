@@ -1,6 +1,7 @@
 // The REST API as a test speaks it: every answer as data, none thrown; a connection that breaks before the answer is whole
 // is `noAnswer`, because then nobody knows what the server did. Paths are sent exactly as written.
 import { Agent, request } from 'node:http';
+import { deadlineMs } from '../deadline.ts';
 
 export interface Answer {
   readonly status: number;
@@ -29,7 +30,7 @@ export function pathOf(...segments: readonly string[]): string {
   return `/api/v2/${segments.map(encodeURIComponent).join('/')}`;
 }
 
-const answerMsMax = 120_000;
+const answerMsMax = deadlineMs(120_000);
 
 export class Api {
   readonly #url: URL;

@@ -1,12 +1,14 @@
 // Backups and restores that are broken off at every step. A backup changes nothing that a reader sees; what it leaves at its place is
 // tests/backups/' to look at.
+
+import { deadlineMs } from '../deadline.ts';
 import type { Api } from './api.ts';
 import { pathOf } from './api.ts';
 import { uriOfPath } from './expectation.ts';
 import { backups } from './loading.ts';
 import { absent, makeTable, must, plainWith, type Scenario, there } from './scenario_parts.ts';
 
-const taskWaitMs = 60_000;
+const taskWaitMs = deadlineMs(60_000);
 const placeOf = (id: string) => ({ path: `${backups}/${process.pid}-${id}` });
 const source = (id: string) => `s/${id}`;
 

@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startServer } from '../../src/main.ts';
 import { readSettings } from '../../src/settings.ts';
+import { eventually } from '../deadline.ts';
 import { TestServer } from '../server.ts';
-import { until } from '../tasks/receiver.ts';
 import { leaveSurroundings, reaching, sourceKey, surroundings } from './surroundings.ts';
 
 const good = 'id,v\n1,one\n2,two\n';
@@ -140,7 +140,7 @@ test('a caller that goes away in the middle of an upload goes on from there, and
   sending.on('error', () => undefined);
   sending.write('x'.repeat(bytes / 2), () => sending.destroy());
   const received = async () => (await server.get(upload.at('uri'))).at<number>('receivedBytes');
-  await until('what came is settled', async () => (await received()) > 0);
+  await eventually('what came is settled', async () => (await received()) > 0);
   const offset = await received();
   const rest = await server.send('PUT', link, {
     body: 'x'.repeat(bytes - offset),

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineMs } from '../deadline.ts';
 import { whatIsLeft } from '../soak/instants.ts';
 import { Random, seedFrom } from './random.ts';
 import type { Scenario } from './scenario_parts.ts';
@@ -15,13 +16,13 @@ import { checkWhole, endOfTask, make } from './whole.ts';
 /** Less than a link lasts: what was begun may go on. Much more than leases, pauses and heartbeats. */
 const jumpMs = 50 * 60_000;
 const jumpsWithinMs = [5, 30, 150];
-const tasksEndMs = 60_000;
+const tasksEndMs = deadlineMs(60_000);
 const seed = seedFrom('FAULTS_SEED');
 const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ...ofSchedules];
 
 after(leaveSurroundings);
 
-test('clocks that jump', { timeout: 180_000 }, async (t) => {
+test('clocks that jump', { timeout: deadlineMs(180_000) }, async (t) => {
   t.diagnostic(`FAULTS_SEED=${seed}`);
   const random = new Random(seed);
   const server = await ServerProcess.onEmptyDirectory();

@@ -4,9 +4,10 @@ import type { EngineWarehouse } from '../../src/engines/engine.ts';
 import { newId } from '../../src/model/ids.ts';
 import type { Services } from '../../src/resources/context.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { deadlineMs } from '../deadline.ts';
 import { quoted } from './agreement.ts';
 
-const timeoutMs = 30_000;
+const timeoutMs = deadlineMs(30_000);
 
 /** `id BIGINT`, in their order; undefined where the engine has no such table. */
 export async function columnsInEngine(

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { TaskRecord } from '../../src/tasks/task.ts';
+import { deadlineMs } from '../deadline.ts';
 import { disagreements } from './agreement.ts';
 import type { Answer } from './api.ts';
 import type { Fault, FaultPoint } from './fault_plan.ts';
@@ -16,7 +17,7 @@ import { checkWhole, endOfTask, make } from './whole.ts';
 
 const only = process.env.FAULTS_ONLY;
 const stepsMax = 400;
-const taskWaitMs = 20_000;
+const taskWaitMs = deadlineMs(20_000);
 
 interface Sweep {
   readonly point: FaultPoint;
@@ -33,7 +34,7 @@ const sweeps: readonly Sweep[] = [
 const sweepsOfLarge = sweeps.filter(({ point, lasting }) => (point === 'store') !== lasting);
 const all = process.env.FAULTS_ALL === '1';
 /** With all steps, a server has thousands of tasks in the end, which each step looks through. */
-const timeout = all ? 900_000 : 120_000;
+const timeout = deadlineMs(all ? 900_000 : 120_000);
 /** Of those that are done by a task, which have many steps: so many of each sweep, chosen by a seed; FAULTS_ALL=1 makes them all. */
 const stepsOfTaskMax = 4;
 const outsideSweeps: readonly Sweep[] = [

@@ -5,6 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { deadlineMs } from '../deadline.ts';
 import { type RawReply, uri } from '../server.ts';
 import { SmallDisk } from './small_disk.ts';
 import { leaveSurroundings, reaching, surroundings } from './surroundings.ts';
@@ -15,7 +16,7 @@ const diskMegabytes = 200;
 const leftBytes = 1_500_000;
 const manyRows = 250_000;
 const made = `SELECT range AS id, md5(range::VARCHAR) || md5((range + 1)::VARCHAR) AS v FROM range(${manyRows})`;
-const taskMsMax = 30_000;
+const taskMsMax = deadlineMs(30_000);
 
 let disk: SmallDisk;
 let sources: string;
@@ -123,7 +124,10 @@ async function outcome(asked: Told): Promise<Told> {
 }
 
 for (const { name, ask, done } of cases) {
-  test(`${name} on a disk that is full, and when it is not any more`, { skip, timeout: 120_000 }, async () => {
+  test(`${name} on a disk that is full, and when it is not any more`, {
+    skip,
+    timeout: deadlineMs(120_000),
+  }, async () => {
     const before = await rowsOf('t');
     await disk.fill(leftBytes);
     const asked = await ask();

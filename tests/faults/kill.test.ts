@@ -2,6 +2,7 @@
 // of changes and of tasks, and at random moments. SOAK_SEED replays a run.
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
+import { deadlineMs } from '../deadline.ts';
 import { killAtInstants, whatIsLeft } from '../soak/instants.ts';
 import { killRandomly } from '../soak/kills.ts';
 import { describeStep, killAtStep, randomStep } from '../soak/steps.ts';
@@ -20,7 +21,7 @@ const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ..
 describe('a process that is killed', () => {
   after(leaveSurroundings);
 
-  test('at a step of a change, and at one of each kind of task', { timeout: 180_000 }, async (t) => {
+  test('at a step of a change, and at one of each kind of task', { timeout: deadlineMs(180_000) }, async (t) => {
     t.diagnostic(`SOAK_SEED=${seed}`);
     const random = new Random(seed);
     const server = await ServerProcess.onEmptyDirectory();
@@ -38,13 +39,13 @@ describe('a process that is killed', () => {
     }
   });
 
-  test('at an instant, with tasks under way', { timeout: 120_000 }, async (t) => {
+  test('at an instant, with tasks under way', { timeout: deadlineMs(120_000) }, async (t) => {
     const report = await killAtInstants({ seed, instants: instantsSampled, scenarios: tasks });
     t.diagnostic(JSON.stringify(report));
     assert.deepEqual(report.problems, []);
   });
 
-  test('at a random moment', { timeout: 120_000 }, async (t) => {
+  test('at a random moment', { timeout: deadlineMs(120_000) }, async (t) => {
     const report = await killRandomly({ seed, rounds: roundsSampled, workers: 3, tablesEach: 3 });
     t.diagnostic(JSON.stringify(report));
     assert.deepEqual(report.problems, []);

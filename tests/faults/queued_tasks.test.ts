@@ -8,8 +8,8 @@ import { after, before, test } from 'node:test';
 import { startServer } from '../../src/main.ts';
 import { readSettings } from '../../src/settings.ts';
 import { newPerson } from '../access/people.ts';
+import { deadlineMs, eventually } from '../deadline.ts';
 import { type Reply, TestServer } from '../server.ts';
-import { until } from '../tasks/receiver.ts';
 
 const many = Number(process.env.QUEUED_TASKS ?? 600);
 const atOnce = 16;
@@ -20,7 +20,7 @@ const given = [
   ['read', '/catalogs/default'],
   ['use', '/warehouses/default'],
 ] as const;
-const drainMsMax = 30_000 + many * 20;
+const drainMsMax = deadlineMs(30_000 + many * 20);
 
 let dataDir: string;
 let server: TestServer;
@@ -53,7 +53,7 @@ const cancel = async (task: Reply) => (await server.post(`${task.at('uri')}/canc
 /** The one runner is busy until the answer is cancelled. */
 async function busy(): Promise<Reply> {
   const blocker = await submit(server, endless, { priority: 'high' });
-  await until('it runs', async () => (await stateOf(blocker)) === 'running');
+  await eventually('it runs', async () => (await stateOf(blocker)) === 'running');
   return blocker;
 }
 
@@ -88,7 +88,9 @@ async function endsOf(all: readonly string[]): Promise<Map<string, number>> {
   return ended;
 }
 
-test('many wait: submitted together, none starves, nothing of them is in memory', { timeout: 600_000 }, async () => {
+test('many wait: submitted together, none starves, nothing of them is in memory', {
+  timeout: deadlineMs(600_000),
+}, async () => {
   const [much, little] = [await newPerson(server, 'much', given), await newPerson(server, 'little', given)];
   const blocker = await busy();
   const ids = { much: [] as string[], little: [] as string[], low: [] as string[] };
@@ -112,7 +114,7 @@ test('many wait: submitted together, none starves, nothing of them is in memory'
   assert.ok(last(ids.low) < 50, `what is least urgent, and oldest, was done after ${last(ids.low)}`);
 });
 
-test('cancelled in each state', { timeout: 60_000 }, async () => {
+test('cancelled in each state', { timeout: deadlineMs(60_000) }, async () => {
   const running = await busy();
   const pending = await submit(server, 'SELECT 1');
   const waiting = await submit(server, 'SELECT 2', { after: [pending.at('taskId')] });
@@ -133,7 +135,7 @@ test('cancelled in each state', { timeout: 60_000 }, async () => {
   const source = { url: 'http://127.0.0.1:9/a.csv' };
   const backingOff = (await server.post('/api/v2/databases/d/tables/t/load', { source })).is(202);
   const said = async () => (await server.get(backingOff.at('uri'))).at<string | null>('progressText');
-  await until('it waits to be tried again', async () => (await said())?.startsWith('attempt 1') === true);
+  await eventually('it waits to be tried again', async () => (await said())?.startsWith('attempt 1') === true);
   assert.equal(await stateOf(backingOff), 'pending');
   await cancel(backingOff);
   assert.equal(await stateOf(backingOff), 'cancelled');

@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineMs } from '../deadline.ts';
 import { Api } from './api.ts';
 import { type Fault, FaultPlan } from './fault_plan.ts';
 import { loading } from './loading.ts';
@@ -13,8 +14,8 @@ import type { Order, Report } from './server_entry.ts';
 import { surroundings } from './surroundings.ts';
 
 const entry = new URL('./server_entry.ts', import.meta.url);
-const readyMsMax = 60_000;
-const orphanMsMax = 5_000;
+const readyMsMax = deadlineMs(60_000);
+const orphanMsMax = deadlineMs(5_000);
 
 export class ServerProcess implements ClockedWorld {
   readonly dataDirectory: string;

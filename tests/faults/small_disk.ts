@@ -6,11 +6,12 @@ import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { deadlineMs } from '../deadline.ts';
 import { TestServer } from '../server.ts';
 
 const writeBytes = 1 << 20;
 const smallestWriteBytes = 512;
-const stopMs = 20_000;
+const stopMs = deadlineMs(20_000);
 
 export class SmallDisk {
   readonly server: TestServer;

@@ -1,5 +1,7 @@
 // The changes that are made by tasks, to be broken off at every step: loads from each source, exports, statements, results of many
 // pages, notices, schedules; and the upload that a load begins with.
+
+import { deadlineMs } from '../deadline.ts';
 import { quoted } from './agreement.ts';
 import { type Answer, type Api, noAnswer, pathOf } from './api.ts';
 import { type TableState, uriOfPath, type World } from './expectation.ts';
@@ -20,8 +22,8 @@ import { exportPrefix, sourceKey, sourceText, surroundings } from './surrounding
 /** What was made for one scenario, and is known only when it was. */
 const made = new Map<string, Readonly<Record<string, unknown>>>();
 const minuteMs = 60_000;
-const noticeMsMax = 20_000;
-const scheduleMsMax = 20_000;
+const noticeMsMax = deadlineMs(20_000);
+const scheduleMsMax = deadlineMs(20_000);
 const lookAgainMs = 20;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,12 +1,13 @@
 // After a change was broken off and all was settled: it is there whole or not at all, as its answer said; nothing is in the
 // way of making it again.
 import assert from 'node:assert/strict';
+import { deadlineMs } from '../deadline.ts';
 import { type Answer, isAcknowledged } from './api.ts';
 import { differences } from './expectation.ts';
 import type { Fault } from './fault_plan.ts';
 import type { ClockedWorld, Scenario } from './scenario_parts.ts';
 
-const taskWaitMs = 60_000;
+const taskWaitMs = deadlineMs(60_000);
 
 /** What `checkWhole` has to know of a task's record. */
 export function endOfTask(record: object | undefined): BrokenOff['task'] {

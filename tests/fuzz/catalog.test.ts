@@ -1,6 +1,7 @@
 // Random commands over the whole catalog through the real HTTP API, against an in-memory model: status, code and key fields
 // must agree. FUZZ_SEED (and FUZZ_PATH, which fast-check prints) replay a run; FUZZ_RUNS makes it longer.
 import { after, before, test } from 'node:test';
+import { deadlineMs } from '../deadline.ts';
 import { seedFrom } from '../faults/random.ts';
 import { start, type TestServer } from '../server.ts';
 import { runCatalogModel } from './catalog_run.ts';
@@ -15,7 +16,7 @@ before(async () => {
 });
 after(() => server.close());
 
-test('the catalog answers as its model does', { timeout: 240_000 + runs * 5000 }, async (t) => {
+test('the catalog answers as its model does', { timeout: deadlineMs(240_000 + runs * 5000) }, async (t) => {
   t.diagnostic(`FUZZ_SEED=${seed}`);
   t.diagnostic(`${await runCatalogModel(server, { seed, runs, path })} commands`);
 });

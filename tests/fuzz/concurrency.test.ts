@@ -1,6 +1,7 @@
 // Clients at once on the same few names, at each level of the catalog. FUZZ_SEED replays what they ask (not when).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { deadlineMs } from '../deadline.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { start, type TestServer } from '../server.ts';
 import { crowd, levels } from './concurrency.ts';
@@ -19,7 +20,7 @@ describe('clients at once', () => {
   after(() => server.close());
 
   for (const level of levels) {
-    test(`on the same ${level}`, { timeout: 120_000 + rounds * 10_000 }, async (t) => {
+    test(`on the same ${level}`, { timeout: deadlineMs(120_000 + rounds * 10_000) }, async (t) => {
       t.diagnostic(`FUZZ_SEED=${seed}`);
       for (let round = 0; round < rounds; round++) {
         const random = new Random(seed).fork(round);
@@ -28,7 +29,7 @@ describe('clients at once', () => {
     });
   }
 
-  test('on rows, under changes of what they are in', { timeout: 120_000 + rounds * 10_000 }, async (t) => {
+  test('on rows, under changes of what they are in', { timeout: deadlineMs(120_000 + rounds * 10_000) }, async (t) => {
     t.diagnostic(`FUZZ_SEED=${seed}`);
     for (let round = 0; round < rounds; round++) {
       const random = new Random(seed).fork(round);
@@ -36,7 +37,7 @@ describe('clients at once', () => {
     }
   });
 
-  test('on rows, some reading what others insert', { timeout: 120_000 + rounds * 10_000 }, async (t) => {
+  test('on rows, some reading what others insert', { timeout: deadlineMs(120_000 + rounds * 10_000) }, async (t) => {
     t.diagnostic(`FUZZ_SEED=${seed}`);
     for (let round = 0; round < rounds; round++) {
       t.diagnostic(JSON.stringify(await readRows(server, new Random(seed).fork(round), 40)));

@@ -2,6 +2,7 @@
 // allowed if and only if the model allows it. TEST_SEED (and TEST_PATH, which fast-check prints) replay a run; FUZZ_RUNS makes it
 // longer.
 import { after, before, test } from 'node:test';
+import { deadlineMs } from '../deadline.ts';
 import { seedFrom } from '../faults/random.ts';
 import { start, type TestServer } from '../server.ts';
 import { runGrantsModel } from './grants_run.ts';
@@ -17,7 +18,7 @@ before(async () => {
 });
 after(() => server.close());
 
-test('the service allows what its rules allow', { timeout: 240_000 + runs * 5000 }, async (t) => {
+test('the service allows what its rules allow', { timeout: deadlineMs(240_000 + runs * 5000) }, async (t) => {
   t.diagnostic(`TEST_SEED=${seed}`);
   t.diagnostic(`${await runGrantsModel(server, { seed, runs, path })} questions`);
 });

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
+import { deadlineMs } from '../deadline.ts';
 
 export interface PairFiles {
   readonly tlsCertFile: string;
@@ -49,16 +50,20 @@ export function ask(
   body: string | Uint8Array = '',
 ): Promise<SecureReply> {
   const { promise, resolve, reject } = Promise.withResolvers<SecureReply>();
-  const sent = request(url, { ca: readFileSync(certFile), agent: false, timeout: 15_000, ...options }, (response) => {
-    const shown = nameShown(response.socket as TLSSocket);
-    const chunks: Buffer[] = [];
-    response.on('data', (chunk: Buffer) => chunks.push(chunk));
-    response.on('error', reject);
-    response.on('end', () => {
-      const text = Buffer.concat(chunks).toString();
-      resolve({ status: response.statusCode ?? 0, headers: response.headers, text, shown });
-    });
-  });
+  const sent = request(
+    url,
+    { ca: readFileSync(certFile), agent: false, timeout: deadlineMs(15_000), ...options },
+    (response) => {
+      const shown = nameShown(response.socket as TLSSocket);
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const text = Buffer.concat(chunks).toString();
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, shown });
+      });
+    },
+  );
   sent.on('timeout', () => sent.destroy(new Error(`no answer of ${url}`)));
   sent.on('error', reject);
   sent.end(body);
@@ -68,7 +73,7 @@ export function ask(
 /** The name in the certificate that a new connection is shown. */
 export function shownAt(port: number): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false, timeout: 15_000 }, () => {
+  const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false, timeout: deadlineMs(15_000) }, () => {
     resolve(nameShown(socket));
     socket.destroy();
   });

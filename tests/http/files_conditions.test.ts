@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { conditionOf, isRangeOfSame } from '../../src/http/conditions.ts';
 import { rangeOf } from '../../src/http/ranges.ts';
+import { eventually } from '../deadline.ts';
 import { start, startProcess, type TestServer } from '../server.ts';
-import { until } from '../tasks/receiver.ts';
 
 const text = '0123456789';
 let server: TestServer;
@@ -214,7 +214,7 @@ test('they are in the log and in the metrics, and their signatures are not', asy
         .filter((line) => line.includes(path))
         .map((line) => JSON.parse(line) as Record<string, unknown>);
     // A download is logged when its connection took the last byte: its caller may have asked for more by then.
-    await until('logged', () => entries().length >= 3);
+    await eventually('logged', () => entries().length >= 3);
     const told = entries()
       .map(({ endpoint, method, status, code, principal }) => ({ endpoint, method, status, code, principal }))
       .toSorted((a, b) => Number(a.status) - Number(b.status) || String(b.method).localeCompare(String(a.method)));

@@ -4,13 +4,14 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { deadlineMs } from '../deadline.ts';
 import { type ServerProcess, startProcess } from '../server.ts';
 import { head, isFailure, Wire } from './wire.ts';
 
 const headersBytesMax = 16 * 1024;
 const requestTimeoutMs = 1000;
 /** Node looks for requests that are late once a second. */
-const lateMs = requestTimeoutMs + 2500;
+const lateMs = deadlineMs(requestTimeoutMs + 2500);
 let server: ServerProcess;
 before(async () => {
   server = await startProcess([

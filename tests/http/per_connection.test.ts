@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { deadlineMs } from '../deadline.ts';
 import { start, type TestServer } from '../server.ts';
 import { head, isFailure, Wire } from './wire.ts';
 
@@ -28,7 +29,7 @@ test('connections of one address over its limit are closed as they come, and cou
   const { body = '' } = (await wires[1]?.answer()) ?? {};
   assert.match(body, /^tabularium_connections_refused_total\{limit="connectionsPerAddressMax"\} 5$/m);
   wires[0]?.close();
-  for (const deadline = Date.now() + 10_000; ; await sleep(20)) {
+  for (const deadline = Date.now() + deadlineMs(10_000); ; await sleep(20)) {
     const wire = new Wire(server.port);
     wire.write(head(server.token, 'GET /livez'));
     const taken = await wire.answer().catch(() => undefined);

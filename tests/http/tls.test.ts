@@ -15,16 +15,12 @@ import { TlsFiles } from '../../src/http/tls.ts';
 import { isLoopback } from '../../src/http/transport.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { SettingsError } from '../../src/settings.ts';
+import { eventually } from '../deadline.ts';
 import { start } from '../server.ts';
 import { ask, directoryOf, makePair, type PairFiles, shownAt } from './certificates.ts';
 import { Wire } from './wire.ts';
 
 const silent = { logLevel: 'silent' } as const;
-
-async function eventually(look: () => Promise<boolean> | boolean, what: string): Promise<void> {
-  for (const deadline = Date.now() + 10_000; Date.now() < deadline; await sleep(20)) if (await look()) return;
-  assert.fail(`${what}: not within 10 s`);
-}
 
 /** The value of a counter, with its labels, as Prometheus reads it. */
 async function counted(url: string, certFile: string, token: string, line: string): Promise<number> {
@@ -97,7 +93,7 @@ test('versions of TLS older than tlsMinVersion are not spoken, also after a relo
   t.after(() => strict.close());
   assert.equal(await versionSpoken(strict.port, 'TLSv1.2'), 'none');
   await replace(files, makePair(directory, 'newer'));
-  await eventually(async () => (await shownAt(strict.port)) === 'newer', 'the new certificate');
+  await eventually('the new certificate', async () => (await shownAt(strict.port)) === 'newer');
   assert.equal(await versionSpoken(strict.port, 'TLSv1.2'), 'none');
   assert.equal(await versionSpoken(strict.port, 'TLSv1.3'), 'TLSv1.3');
 });
@@ -165,7 +161,7 @@ test('a new pair is shown to new connections; an open one goes on; a bad pair ch
   assert.equal((await onOpenOne()).shown, 'old');
 
   await replace(live, next);
-  await eventually(async () => (await shownAt(server.port)) === 'next', 'the new certificate');
+  await eventually('the new certificate', async () => (await shownAt(server.port)) === 'next');
   assert.deepEqual(((reply) => [reply.status, reply.shown])(await onOpenOne()), [200, 'old']);
 
   const reloads = (outcome: string) =>
@@ -178,11 +174,11 @@ test('a new pair is shown to new connections; an open one goes on; a bad pair ch
   for (const [what, spoil] of bad) {
     const before = await reloads('refused');
     await spoil();
-    await eventually(async () => (await reloads('refused')) > before, what);
+    await eventually(what, async () => (await reloads('refused')) > before);
     assert.equal(await shownAt(server.port), 'next', what);
   }
   await replace(live, last);
-  await eventually(async () => (await shownAt(server.port)) === 'last', 'the last certificate');
+  await eventually('the last certificate', async () => (await shownAt(server.port)) === 'last');
   assert.equal((await onOpenOne()).status, 200);
 });
 
@@ -204,7 +200,7 @@ test('a symbolic link that is turned to another directory is a change', async (t
   assert.equal(await shownAt(server.port), 'one');
   await symlink('two', join(directory, '..data_new'));
   await rename(join(directory, '..data_new'), join(directory, '..data'));
-  await eventually(async () => (await shownAt(server.port)) === 'two', 'the new certificate');
+  await eventually('the new certificate', async () => (await shownAt(server.port)) === 'two');
 });
 
 test('what no watch sees is found by looking; each fault is told once; so is an end that is near', async (t) => {
@@ -225,13 +221,13 @@ test('what no watch sees is found by looking; each fault is told once; so is an 
     (observation) => seen.push(observation),
   );
   t.after(() => tls.stop());
-  await eventually(() => seen.length === 3, 'told at the start');
+  await eventually('told at the start', () => seen.length === 3);
   assert.deepEqual(kinds(), ['tlsExpiring', 'tlsKeyExposed', 'tlsLoaded']);
 
   seen.length = 0;
   await writeFile(join(directory, 'nonsense'), 'nonsense');
   await rename(join(directory, 'nonsense'), real.tlsKeyFile); // at once, so that no half of it is seen
-  await eventually(() => seen.length > 0, 'the fault');
+  await eventually('the fault', () => seen.length > 0);
   await sleep(200);
   assert.deepEqual(kinds(), ['tlsReloadFailed']);
   assert.equal(used, 0);
@@ -241,7 +237,7 @@ test('what no watch sees is found by looking; each fault is told once; so is an 
   // Two writes in a directory that nobody watches: between them the pair may be seen as a bad one.
   await copyFile(next.tlsKeyFile, real.tlsKeyFile);
   await copyFile(next.tlsCertFile, real.tlsCertFile);
-  await eventually(() => kinds().includes('tlsReloaded'), 'the new pair');
+  await eventually('the new pair', () => kinds().includes('tlsReloaded'));
   await sleep(100);
   assert.equal(used, 1);
   assert.equal(seen.filter(({ kind }) => kind === 'tlsReloaded' || kind === 'tlsExpiring').length, 1);
@@ -263,7 +259,7 @@ test('a handshake that does not come, or not on, is cut; so is plain HTTP; both 
     const said = await wire.rest();
     assert.doesNotMatch(said, /HTTP|alive/);
   }
-  await eventually(async () => (await broken('TLS_HANDSHAKE_FAILED')) === 3, 'all are counted');
+  await eventually('all are counted', async () => (await broken('TLS_HANDSHAKE_FAILED')) === 3);
   assert.equal(await broken('MALFORMED_HTTP'), 0, 'they were no requests');
 });
 

@@ -2,6 +2,7 @@
 // answer. Answers are cut apart by their Content-Length.
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
+import { deadlineMs } from '../deadline.ts';
 
 export interface WireAnswer {
   readonly status: number;
@@ -9,7 +10,7 @@ export interface WireAnswer {
   readonly body: string;
 }
 
-const waitMsMax = 15_000;
+const waitMsMax = deadlineMs(15_000);
 
 export class Wire {
   readonly socket: Socket;

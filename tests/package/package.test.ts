@@ -10,11 +10,12 @@ import { delimiter, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
+import { deadlineMs } from '../deadline.ts';
 
 const run = promisify(execFile);
 const root = resolve(import.meta.dirname, '../..');
-const installTimeoutMs = 180_000;
-const readyTimeoutMs = 30_000;
+const installTimeoutMs = deadlineMs(180_000);
+const readyTimeoutMs = deadlineMs(30_000);
 const outputBytesMax = 16 * 1024 * 1024;
 
 /**

@@ -10,8 +10,8 @@ import type { EngineWarehouse } from '../../src/engines/engine.ts';
 import { startServer } from '../../src/main.ts';
 import { readSettings } from '../../src/settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { eventually } from '../deadline.ts';
 import { TestServer } from '../server.ts';
-import { until } from '../tasks/receiver.ts';
 
 let directory: string;
 let sources: string;
@@ -124,7 +124,7 @@ test('a result that gets no task is not kept', async () => {
   struck = undefined;
   assert.equal(answer.status, 500, answer.text);
   const results = join(server.dataDirectory, 'results');
-  await until('the result is gone', async () => (await readdir(results)).length === 0);
+  await eventually('the result is gone', async () => (await readdir(results)).length === 0);
   (await server.query('d', sql)).is(200);
   assert.ok((await readdir(results)).length > 0);
 });

@@ -6,10 +6,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { deadlineMs } from '../deadline.ts';
 import { type Reply, start, type TestServer } from '../server.ts';
 
 /** A heartbeat of the engine, every quarter of a second, tells of it. */
-const stoppedWithinMs = 5000;
+const stoppedWithinMs = deadlineMs(5000);
 /** So long it works before it is cancelled: it is in the middle then. */
 const workMs = 400;
 const pollMs = 10;
@@ -44,7 +45,7 @@ async function until(what: string, isSo: (of: Reply) => boolean, withinMs: numbe
 
 /** Cancels what runs, and waits until the engine does it no more. Answers what it took. */
 async function stopped(what: string, cancel: () => Promise<Reply>): Promise<number> {
-  await until(`${what} begins`, (reply) => reply.at<number>('runningQueries') > 0, 30_000);
+  await until(`${what} begins`, (reply) => reply.at<number>('runningQueries') > 0, deadlineMs(30_000));
   await sleep(workMs);
   const startedAt = (await server.get(backend)).at<string>('lastStartAt');
   const since = performance.now();
@@ -72,7 +73,7 @@ async function cancelledTask(what: string, accepted: Reply): Promise<void> {
 
 /** All is as it was. */
 async function answers(): Promise<void> {
-  await until('the engine is back', (reply) => reply.at('alive') === true, 30_000);
+  await until('the engine is back', (reply) => reply.at('alive') === true, deadlineMs(30_000));
   assert.deepEqual(await server.rows('shop', 'SELECT * FROM t'), [[1, 'x']]);
   const spool = (await readdir(join(server.dataDirectory, 'spool'))).filter((name) => name !== 'spill');
   assert.deepEqual(

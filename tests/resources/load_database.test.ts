@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { newPerson } from '../access/people.ts';
+import { eventually } from '../deadline.ts';
 import { type Reply, start, type TestServer, uri } from '../server.ts';
 import { Receiver } from '../tasks/receiver.ts';
 
@@ -82,11 +83,11 @@ async function slowOne(): Promise<ServerResponse> {
 
 /** Asked again and again: it will be so. */
 async function until<T>(what: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
-  for (;;) {
+  const look = async () => {
     const value = await what();
-    if (isSo(value)) return value;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+    return isSo(value) ? { value } : undefined;
+  };
+  return (await eventually(String(isSo), look, 60_000)).value;
 }
 
 const csv = 'id,name,born\n1,ann,2001-02-03\n2,bob,\n';

@@ -9,8 +9,9 @@ import { type ObjectStore, openObjectStore } from '../../src/outbound/object_sto
 import { categoriesWith } from '../../src/resources/index.ts';
 import { scheduledActions } from '../../src/resources/scheduled_calls.ts';
 import { newPerson } from '../access/people.ts';
+import { eventually } from '../deadline.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
-import { Receiver, until } from '../tasks/receiver.ts';
+import { Receiver } from '../tasks/receiver.ts';
 import { hour, minute, noting, path, ScheduleWorld } from './schedule_world.ts';
 
 interface Shape {
@@ -76,7 +77,7 @@ test('a load and an export, each hour, with keys that nobody is shown', async ()
     assert.equal(await w.ran('loaded'), n);
     const loaded = await w.last('loading');
     loaded.is(200, '0', { state: 'succeeded', type: 'load_table', priority: 'high', submittedBy: 'root' });
-    await until('told', () => receiver.of(loaded.at('taskId')).length > 0);
+    await eventually('told', () => receiver.of(loaded.at('taskId')).length > 0);
     assert.ok(receiver.of(loaded.at('taskId'))[0]?.headers['x-service-signature']);
     const exported = (await w.last('exporting')).is(200, '0', { state: 'succeeded', type: 'export' });
     assert.equal(exported.at('result', 'fileCount'), 1);
@@ -134,7 +135,7 @@ test('a statement whose end is told; another name keeps all of it', async () => 
   await w.at(w.now + hour);
   assert.equal(await w.ran('told'), 2);
   const last = (await w.last('renamed')).is(200, '0', { target: '/api/v2/schedules/renamed' });
-  await until('told', () => receiver.of(last.at('taskId')).length > 0);
+  await eventually('told', () => receiver.of(last.at('taskId')).length > 0);
   for (const name of ['told', 'renamed']) (await w.server.delete(path(name))).is(200);
 });
 
@@ -196,7 +197,7 @@ test('as its owner, with the rights of that time; what is refused is told, and t
   const refused = async (code: string) => {
     await w.at(w.now + hour);
     const last = (await w.last('ann')).is(200, '0', { state: 'failed', error: { code }, submittedBy: 'ann' });
-    await until('told', () => receiver.of(last.at('taskId')).length > 0);
+    await eventually('told', () => receiver.of(last.at('taskId')).length > 0);
     assert.partialDeepStrictEqual(receiver.of(last.at('taskId'))[0]?.task.error, { code });
     return last;
   };

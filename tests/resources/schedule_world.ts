@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { startServer } from '../../src/main.ts';
 import type { Services } from '../../src/resources/context.ts';
 import { readSettings } from '../../src/settings.ts';
+import { deadlineMs } from '../deadline.ts';
 import type { Reply } from '../server.ts';
 import { TestServer, uri } from '../server.ts';
 
@@ -71,7 +72,7 @@ export class ScheduleWorld {
     await schedules.look();
     for (let page = await tasks.list({ limit: 100, after: this.#ended }); page.length > 0; ) {
       for (const { taskId, endedAt } of page) {
-        const ended = endedAt === null ? await tasks.wait(taskId, 10_000) : { endedAt };
+        const ended = endedAt === null ? await tasks.wait(taskId, deadlineMs(10_000)) : { endedAt };
         assert(ended?.endedAt, `a task does not end: ${JSON.stringify(ended)}`);
         this.#ended = taskId;
       }

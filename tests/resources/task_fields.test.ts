@@ -4,8 +4,9 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { categoriesWith } from '../../src/resources/index.ts';
 import { codesOf } from '../../src/standard/openapi.ts';
+import { eventually } from '../deadline.ts';
 import { start, type TestServer, uri } from '../server.ts';
-import { Receiver, until } from '../tasks/receiver.ts';
+import { Receiver } from '../tasks/receiver.ts';
 
 let server: TestServer;
 let receiver: Receiver;
@@ -126,7 +127,7 @@ for (const name of names)
     (await server.post(`${first.at<string>('uri')}/cancel`)).is(200);
     const failed = await server.ended(failing);
     failed.is(200, '0', { state: 'failed', error: { code: 'TASK_DEPENDENCY_FAILED' }, attempt: 0 });
-    await until('told of its failure', () => receiver.of(failing.at('taskId')).length > 0);
+    await eventually('told of its failure', () => receiver.of(failing.at('taskId')).length > 0);
     // What was meant to be changed is as it was, and free: the same is asked again.
     const again = () => ask(quick.at('taskId'));
     let accepted = await again();
@@ -136,7 +137,7 @@ for (const name of names)
     for (const { text } of [accepted, ended, failed])
       assert.ok(!text.includes(secret) && !text.includes('in+the+address'), text);
     await requests({})[name]?.done();
-    await until('told of its success', () => receiver.of(ended.at('taskId')).length > 0);
+    await eventually('told of its success', () => receiver.of(ended.at('taskId')).length > 0);
     assert.ok(receiver.of(ended.at('taskId'))[0]?.headers['x-service-signature']);
   });
 

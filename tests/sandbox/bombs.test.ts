@@ -2,12 +2,13 @@
 // goes on. What a statement may take is set small here.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { deadlineMs } from '../deadline.ts';
 import { openSandbox, type Sandbox } from './sandbox_world.ts';
 
 const timeoutSeconds = 1;
 const memoryBytes = 128 * 1024 * 1024;
 /** The time that an analysis or a statement has, that to end it, and that of a start where the process had to go. */
-const answersWithinMs = 30_000;
+const answersWithinMs = deadlineMs(30_000);
 /** Servers: most bombs are waits. */
 const lanes = 3;
 
@@ -189,6 +190,6 @@ const shapes: Readonly<Record<string, string>> = {
   fields: `SELECT ({'a': 1})${'.a'.repeat(20_000)}`,
 };
 
-test('what would not end is ended', { timeout: 240_000 }, () => areContained(endless));
+test('what would not end is ended', { timeout: deadlineMs(240_000) }, () => areContained(endless));
 
-test('what has a shape that no one writes is answered', { timeout: 240_000 }, () => areContained(shapes));
+test('what has a shape that no one writes is answered', { timeout: deadlineMs(240_000) }, () => areContained(shapes));

@@ -19,7 +19,8 @@ import { Confinement, type ConfinementMode, confinedCommand } from '../../src/en
 import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
 import type { EngineEvent, EngineWarehouse } from '../../src/engines/engine.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { eventually, spec } from '../conformance/engine_world.ts';
+import { spec } from '../conformance/engine_world.ts';
+import { eventually } from '../deadline.ts';
 import { startProcess } from '../server.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'sandbox 0é%d \\ '));

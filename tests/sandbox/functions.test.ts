@@ -12,6 +12,7 @@ import {
 import { offeredFunctions, unreviewedFunctions } from '../../src/engines/duckdb/functions.ts';
 import { planOf } from '../../src/engines/duckdb/plan.ts';
 import type { Failure } from '../../src/standard/failure.ts';
+import { deadlineMs } from '../deadline.ts';
 import { openSandbox, type Sandbox } from './sandbox_world.ts';
 
 let sandbox: Sandbox;
@@ -127,7 +128,9 @@ const otherwise: readonly ((name: string, args: readonly string[]) => string)[] 
 const dangerous =
   /^(?:read_(?:csv|text|blob|json|parquet|duckdb)|parquet_metadata|sniff_csv|glob|query|query_table|seq_scan|current_setting|getvariable|write_log|json_execute_serialized_sql|duckdb_(?:secrets|settings|tables|columns|logs)|pragma_storage_info|sql_auto_complete|enable_logging|sleep_ms|nextval)$/;
 
-test('whatever the engine has and we do not offer is refused, in every disguise', { timeout: 120_000 }, async (t) => {
+test('whatever the engine has and we do not offer is refused, in every disguise', {
+  timeout: deadlineMs(120_000),
+}, async (t) => {
   const functions = await unoffered();
   assert.ok(functions.length > 150, `${functions.length} functions`);
   let sent = 0;

@@ -17,6 +17,7 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import type { Settings } from '../../src/settings.ts';
+import { deadlineMs } from '../deadline.ts';
 import { type Reply, start, type TestServer, uri } from '../server.ts';
 
 /** What a statement may be answered with that is refused for what it is. */
@@ -25,7 +26,7 @@ export const refusals =
 const secretFiles = ['secret.csv', 'secret.json', 'secret.txt', 'secret.parquet', 'secret.duckdb'] as const;
 /** Under the data directory. Of the files there, `catalogs` has databases only: here that of a warehouse that sleeps. */
 const holders = { results: secretFiles, spool: secretFiles, catalogs: ['secret.duckdb'] } as const;
-const answersWithinMs = 15_000;
+const answersWithinMs = deadlineMs(15_000);
 
 export class Sandbox {
   readonly server: TestServer;

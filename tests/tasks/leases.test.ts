@@ -10,6 +10,7 @@ import { openStore, type Store } from '../../src/store/store.ts';
 import { LeaseLost, leaseMs } from '../../src/tasks/leases.ts';
 import { Cancelled, type TaskContext, type TaskKind } from '../../src/tasks/task.ts';
 import { Tasks } from '../../src/tasks/tasks.ts';
+import { deadlineMs, eventually } from '../deadline.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-leases-'));
 const opened: { close: () => Promise<void> }[] = [];
@@ -23,7 +24,7 @@ after(async () => {
 const beatMs = 5;
 /** Of a runner that is to say nothing: longer than any test. */
 const silent = 3_600_000;
-const soonMs = 5000;
+const soonMs = deadlineMs(5000);
 let files = 0;
 
 async function newStore(): Promise<Store> {
@@ -62,13 +63,7 @@ async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, atte
   return { tasks, begun, told, ends };
 }
 
-async function until(is: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (let waited = 0; waited < soonMs; waited += 2) {
-    if (await is()) return;
-    await pause(2);
-  }
-  assert.fail(`not within ${soonMs} ms: ${what}`);
-}
+const until = (is: () => boolean | Promise<boolean>, what: string) => eventually(what, is);
 
 const work = (n = 1) => ({ type: 'work', principal: { id: 'root', name: 'root' }, target: '/x', request: { n } });
 const row = (store: Store, taskId: string) =>

@@ -9,8 +9,9 @@ import { after, before, test } from 'node:test';
 import { startServer } from '../../src/main.ts';
 import { HostPatternError } from '../../src/outbound/host_rules.ts';
 import { readSettings } from '../../src/settings.ts';
+import { eventually } from '../deadline.ts';
 import { startProcess, TestServer } from '../server.ts';
-import { Receiver, until } from './receiver.ts';
+import { Receiver } from './receiver.ts';
 
 const secret = 'a secret of the receiver';
 let dataDir: string;
@@ -40,7 +41,7 @@ const submit = async (sql: string, more: object = {}) =>
   (await query(sql, { notify: { url: receiver.url, secret }, ...more })).is(202).at<string>('taskId');
 const stateOf = async (taskId: string) =>
   (await server.get(`/api/v2/tasks/${taskId}`)).is(200).at<Record<string, unknown>>('notify');
-const sent = (taskId: string) => until('sent', async () => (await stateOf(taskId)).state === 'sent');
+const sent = (taskId: string) => eventually('sent', async () => (await stateOf(taskId)).state === 'sent');
 
 test('the end of a task is told, signed, without what it read', async () => {
   const taskId = await submit("SELECT 'private' AS x");
@@ -89,7 +90,7 @@ test('what is not taken is sent again; a redirect is not followed; what is gone 
   assert.equal((await stateOf(taskId)).attempts, 5);
   receiver.statuses = [410, 204];
   const gone = await submit('SELECT 3');
-  await until('given up', async () => (await stateOf(gone)).state === 'failed');
+  await eventually('given up', async () => (await stateOf(gone)).state === 'failed');
   assert.match(String((await stateOf(gone)).error), /410/);
   assert.equal(receiver.of(gone).length, 1);
 });
@@ -147,7 +148,7 @@ test('whatever statement of the store fails, each end is told at least once', as
       body: { sql: 'SELECT 6', waitSeconds: 0, notify: { url: receiver.url, secret } },
     });
     const { result } = JSON.parse(answer.text) as { result: { taskId?: string } };
-    if (result.taskId !== undefined) await until(`sent, ${n}`, () => receiver.of(result.taskId).length > 0);
+    if (result.taskId !== undefined) await eventually(`sent, ${n}`, () => receiver.of(result.taskId).length > 0);
     struck = undefined;
     if (result.taskId !== undefined) await sent(result.taskId);
   }
@@ -174,15 +175,16 @@ test('a server that is killed before the end, or before it was told, tells of it
     const waiting = await ask('SELECT 7', { after: [running] });
     await kill();
     process = await startProcess(flags, directory);
-    for (const taskId of [running, waiting]) await until('told after a kill', () => receiver.of(taskId).length > 0);
+    for (const taskId of [running, waiting])
+      await eventually('told after a kill', () => receiver.of(taskId).length > 0);
     receiver.statuses = [0];
     const untold = await ask('SELECT 8');
-    await until('tried', () => receiver.of(untold).length > 0);
+    await eventually('tried', () => receiver.of(untold).length > 0);
     await kill();
     const before = receiver.of(untold).length;
     receiver.statuses = [204];
     process = await startProcess(flags, directory);
-    await until('told in the end', () => receiver.of(untold).length > before, 12_000);
+    await eventually('told in the end', () => receiver.of(untold).length > before, 12_000);
   } finally {
     await process.close();
     await rm(directory, { recursive: true, force: true });

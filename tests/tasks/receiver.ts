@@ -47,11 +47,3 @@ export class Receiver {
     this.#server.closeAllConnections();
   }
 }
-
-/** Looks until it is so. */
-export async function until(what: string, isSo: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
-  for (const deadline = Date.now() + ms; !(await isSo()); ) {
-    if (Date.now() > deadline) throw new Error(`not in ${ms} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}

@@ -1,0 +1,24 @@
+// How long tests wait before they give up: a duration that is ample on a quiet machine, times what scripts/test.ts measured of
+// this one. Only for the end of a wait that fails the test, never for a setting of the product that the test is about.
+import { setTimeout as pause } from 'node:timers/promises';
+
+const scale = Math.max(1, Number(process.env.TEST_TIME_SCALE) || 1);
+const pollMs = 10;
+
+export function deadlineMs(quietMs: number): number {
+  return Math.ceil(quietMs * scale);
+}
+
+/** Polls until `look` answers something, and returns it. Throws with `what` when `quietMs`, scaled, are over. */
+export async function eventually<T>(
+  what: string,
+  look: () => T | Promise<T>,
+  quietMs = 10_000,
+): Promise<Exclude<T, undefined | null | false>> {
+  const ms = deadlineMs(quietMs);
+  for (const deadline = performance.now() + ms; ; await pause(pollMs)) {
+    const found = await look();
+    if (found !== undefined && found !== null && found !== false) return found as Exclude<T, undefined | null | false>;
+    if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`);
+  }
+}
