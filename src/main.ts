@@ -46,6 +46,7 @@ import { KnownNames } from './query/known_names.ts';
 import { backupDirectoriesOf, LoadSettingsError, loadingOf } from './query/load_settings.ts';
 import { openLoads } from './query/open_loads.ts';
 import { Queries } from './query/queries.ts';
+import { ResultAccess } from './query/result_access.ts';
 import { ResultStore } from './query/result_store.ts';
 import { Rows } from './query/rows.ts';
 import { storedResults } from './query/stored_results.ts';
@@ -266,11 +267,20 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
   const { decisions } = opened.access;
   const shared = { catalog, warehouses, decisions, trail, observe, keys: opened.idempotencyKeys };
+  const resultAccess = new ResultAccess({ store, catalog, decisions });
   const names = new KnownNames(shared);
   const queries: Queries = new Queries({ ...shared, directory, names, caps, history, ...paging(ground) });
-  const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps });
-  const files = openFiles(ground, opened);
-  const exports = new Exports({ queries, tasks, directory, files, ...ground, hosts: ground.exportHosts });
+  const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps, access: resultAccess });
+  const files = openFiles(ground, opened, readableResults(tasks, resultAccess));
+  const exports = new Exports({
+    queries,
+    tasks,
+    directory,
+    files,
+    access: resultAccess,
+    ...ground,
+    hosts: ground.exportHosts,
+  });
   const loading = openLoads({ ...ground, ...shared, files, definitions: newTableDefinitions });
   const backups: OpenedBackups = openBackups({ ...ground, ...shared, directory, tasks, release });
   const services: Services = {
@@ -285,6 +295,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     warehouses,
     queries,
     submitter,
+    resultAccess,
     history,
     ...loading,
     submitNewTable: submitNewTable({ catalog, secrets: ground.secrets }),
@@ -320,6 +331,11 @@ function tellAccess(catalog: Catalog, { access, directory }: OpenedAccess): void
     if (event.deep) access.decisions.pathsChanged();
   });
 }
+
+const readableResults = (tasks: Tasks, access: ResultAccess) => async (taskId: string) => {
+  const task = await tasks.get(taskId);
+  return task !== undefined && access.isAllowed(task);
+};
 
 function usageCaps({ settings, store }: Ground, results: ResultStore, warehouses: Warehouses): UsageCaps {
   return new UsageCaps({

@@ -36,6 +36,8 @@ export interface StoredFile {
   readonly createdBy: string;
   readonly updatedAt: number;
   readonly expiresAt: number;
+  /** Whose result it is a part of. */
+  readonly taskId: string | null;
 }
 
 export interface NewFile {
@@ -63,8 +65,8 @@ export interface FileStoreOptions {
   readonly linkKey: Uint8Array;
   readonly limits: { readonly principalFileBytesMax: number; readonly uploadBytesMax: number };
   readonly trail: Trail;
-  /** Links of users who may no longer do anything are void. */
-  readonly isActive: (userId: string) => boolean;
+  /** Asked at each use of a link. */
+  readonly mayUse: (file: StoredFile) => boolean | Promise<boolean>;
   readonly clock?: (() => number) | undefined;
 }
 
@@ -214,8 +216,8 @@ export class FileStore {
     this.#links.require(fileId, mode, query);
     const file = await this.find(fileId);
     if (!file) throw missing(fileId);
-    if (!this.#options.isActive(file.owner))
-      throw new Failure('FORBIDDEN', 'the user whose file it is may no longer do this');
+    if (!(await this.#options.mayUse(file)))
+      throw new Failure('FORBIDDEN', 'the user for whom this file was made may no longer read it');
     return file;
   }
 
@@ -365,6 +367,7 @@ function shown(row: Selectable<FilesTable>): StoredFile {
     createdBy: row.created_by,
     updatedAt: row.updated_at,
     expiresAt: row.expires_at,
+    taskId: row.task_id,
   };
 }
 

@@ -18,6 +18,7 @@ export interface FilesGround {
 export function openFiles(
   ground: FilesGround,
   { audit, directory }: Pick<OpenedAccess, 'audit' | 'directory'>,
+  mayReadResult: (taskId: string) => Promise<boolean>,
 ): FileStore {
   return new FileStore({
     store: ground.store,
@@ -25,7 +26,8 @@ export function openFiles(
     linkKey: ground.secrets.derive('file links'),
     limits: ground.settings,
     trail: audit,
-    isActive: (id) => directory.isActive({ id, name: '' }),
+    mayUse: ({ owner, kind, taskId }) =>
+      directory.isActive({ id: owner, name: '' }) && (kind !== 'export' || (taskId !== null && mayReadResult(taskId))),
   });
 }
 

@@ -14,6 +14,7 @@ import { HandedBack, type TaskContext, type TaskRecord, type TaskRequest } from 
 import type { Tasks } from '../tasks/tasks.ts';
 import { Downloads, type ExportPlace, type ExportTarget, type Manifest, ObjectStoreFolder } from './export_places.ts';
 import type { Queries, QueryRequest } from './queries.ts';
+import type { ResultAccess } from './result_access.ts';
 
 export const exportTask = 'export';
 
@@ -35,6 +36,7 @@ export interface ExportsOptions {
   /** Where exports may go. */
   readonly hosts: HostRules;
   readonly files: FileStore;
+  readonly access: ResultAccess;
   /** Files are kept as long as their task. */
   readonly settings: { readonly taskRetentionDays: number };
 }
@@ -91,6 +93,7 @@ export class Exports {
       const run = await this.#options.queries.run({ ...query, into }, { principal, actor, signal, taskId, ...told });
       const { files, columns, rowCount } = run.result;
       if (!files) throw new Error('the engine wrote no files');
+      if (isDownload(task)) await this.#options.access.record(taskId, run.sources);
       try {
         const bytes = files.entries.reduce((sum, file) => sum + file.bytes, 0);
         if (!isDownload(task)) progress({ done: 0, total: bytes, unit: 'bytes' });
@@ -148,8 +151,10 @@ export class Exports {
 
   /** A task is about to be removed: what is kept here goes with it. Idempotent. */
   async forget(task: TaskRecord): Promise<void> {
-    if (isDownload(task)) await this.#options.files.removeOf(task.taskId);
-    else await this.settle(task);
+    const { files, access } = this.#options;
+    if (!isDownload(task)) return this.settle(task);
+    await files.removeOf(task.taskId);
+    await access.forget(task.taskId);
   }
 
   /** What a crash kept from being settled. */

@@ -10,6 +10,7 @@ import { Failure } from '../standard/failure.ts';
 import type { Segment } from '../standard/paths.ts';
 import type { KnownNames } from './known_names.ts';
 import type { Only } from './put_together.ts';
+import type { ResultSources } from './result_access.ts';
 
 interface Parts {
   readonly catalog: Catalog;
@@ -28,12 +29,14 @@ interface Asked {
 export const hidden = () =>
   new Failure('FORBIDDEN', 'the statement names something that does not exist, or that the caller may not use');
 
-/** What may not be known of comes first: which of two faults is told must not hang on it. */
+/**
+ * What may not be known of comes first: which of two faults is told must not hang on it. Returns the tables and views that are read.
+ */
 export async function requireAccess(
   parts: Parts,
   { reads, writes, views }: StatementAnalysis,
   { principal, statement, names, only }: Asked,
-): Promise<void> {
+): Promise<ResultSources> {
   const may = (privilege: Privilege, chain: readonly CatalogObject[]) =>
     parts.decisions.mayOn(principal, privilege, 'catalogs', chain);
   const needed: (readonly [Privilege, readonly CatalogObject[]])[] = [];
@@ -48,6 +51,7 @@ export async function requireAccess(
   if (!(await parts.names.areKnownTo(principal, statement, names, [...reads, ...writes, ...views]))) throw hidden();
   for (const [privilege, chain] of needed)
     if (!may(privilege, chain)) throw forbidden(privilege, { category: 'catalogs', path: chain });
+  return needed.filter(([privilege]) => privilege === 'read').map(([, chain]) => chain.map(({ id }) => id));
 }
 
 async function chainOf(

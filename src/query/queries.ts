@@ -29,6 +29,7 @@ import type { KnownNames } from './known_names.ts';
 import { hidden, requireAccess } from './plan_access.ts';
 import { type Only, requireOnly, requireReading } from './put_together.ts';
 import type { Caller, QueryRequest, QueryRun, RunCaller } from './query_request.ts';
+import type { ResultSources } from './result_access.ts';
 
 export type { QueryStatistics } from './course.ts';
 export type { Caller, QueryRequest, QueryRun } from './query_request.ts';
@@ -55,6 +56,8 @@ interface Known {
   version: string;
   /** Who may run it. */
   authorised: WeakSet<Principal>;
+  /** What it reads, as found when it was authorised. */
+  sources: ResultSources;
 }
 
 /** What an engine says of a statement that it has bound, or could not: it may tell what exists. */
@@ -114,39 +117,48 @@ export class Queries {
       owner: caller.principal.id,
       taskId: caller.taskId ?? null,
     };
+    let sources: ResultSources = [];
     const course = new Course(this.#options, submitted, abort);
     try {
       const turn = { principal: caller.principal, signal: controller.signal };
       const result = await warehouses.admit(warehouse, turn, async (engine, queuedMs, spec) => {
         course.begin(queuedMs);
-        return this.#authorised(engine, statement, warehouse, caller.principal, request.only, async (analysis) => {
-          course.analysed(analysis.kind);
-          if (request.into || request.profile) requireReading(analysis);
-          await this.#announce(analysis, queryId, caller.actor, request.only?.objectId);
-          const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
-          const executing = engine.execute(statement, {
-            analysis,
-            rowsMax: request.rowsMax,
-            numbers: request.numbers,
-            timeoutMs: spec.statementTimeoutSeconds * 1000,
-            signal: controller.signal,
-            progress: caller.progress,
-            resultPath: `${spoolDirectory}/${queryId}`,
-            pageBytesMax,
-            into: request.into,
-            profile: request.profile,
-            planAfterMs,
-            step:
-              analysis.kind === 'select'
-                ? undefined
-                : (caller.step ?? (await this.#stepOf(statement, warehouse, caller.actor))),
-          });
-          return executing.finally(end);
-        });
+        return this.#authorised(
+          engine,
+          statement,
+          warehouse,
+          caller.principal,
+          request.only,
+          async (analysis, read) => {
+            sources = read;
+            course.analysed(analysis.kind);
+            if (request.into || request.profile) requireReading(analysis);
+            await this.#announce(analysis, queryId, caller.actor, request.only?.objectId);
+            const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
+            const executing = engine.execute(statement, {
+              analysis,
+              rowsMax: request.rowsMax,
+              numbers: request.numbers,
+              timeoutMs: spec.statementTimeoutSeconds * 1000,
+              signal: controller.signal,
+              progress: caller.progress,
+              resultPath: `${spoolDirectory}/${queryId}`,
+              pageBytesMax,
+              into: request.into,
+              profile: request.profile,
+              planAfterMs,
+              step:
+                analysis.kind === 'select'
+                  ? undefined
+                  : (caller.step ?? (await this.#stepOf(statement, warehouse, caller.actor))),
+            });
+            return executing.finally(end);
+          },
+        );
       });
       const statistics = course.succeeded(result);
       this.#conclude(course.kind, queryId, caller.actor, '0');
-      return { queryId, kind: course.kind ?? 'select', result, statistics };
+      return { queryId, kind: course.kind ?? 'select', result, statistics, sources };
     } catch (thrown) {
       const error = whyStopped(thrown, controller.signal);
       const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
@@ -249,7 +261,7 @@ export class Queries {
     warehouse: string,
     principal: Principal,
     only: Only | undefined,
-    work: (analysis: StatementAnalysis) => Promise<T>,
+    work: (analysis: StatementAnalysis, sources: ResultSources) => Promise<T>,
   ): Promise<T> {
     const key = JSON.stringify([
       warehouse,
@@ -268,6 +280,7 @@ export class Queries {
             analysis: await this.#analysed(engine, statement, principal),
             version: '',
             authorised: new WeakSet(),
+            sources: [],
           };
           this.#remember(key, known);
         }
@@ -281,7 +294,7 @@ export class Queries {
           const { authorised } = known;
           try {
             const names = () => engine.tableNamesIn(statement.sql);
-            await requireAccess(this.#options, known.analysis, { principal, statement, names, only });
+            known.sources = await requireAccess(this.#options, known.analysis, { principal, statement, names, only });
           } catch (error) {
             // Perhaps it was allowed for a view that was of other tables then. Looked at anew, it also takes as long as what is not
             // there, of which nothing is remembered.
@@ -292,7 +305,7 @@ export class Queries {
           authorised.add(principal);
         }
         await this.#requireReplicas(known.analysis, warehouse);
-        return await work(known.analysis);
+        return await work(known.analysis, known.sources);
       } catch (error) {
         if (!(error instanceof StaleAnalysis)) throw error;
         if (attempt >= staleRetriesMax)

@@ -4,6 +4,7 @@ import type { ExportInto } from '../engines/export.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import type { QueryStatistics } from './course.ts';
 import type { Only } from './put_together.ts';
+import type { ResultSources } from './result_access.ts';
 
 export interface QueryRequest {
   readonly sql: string;
@@ -28,6 +29,8 @@ export interface QueryRun {
   readonly kind: StatementAnalysis['kind'];
   readonly result: StatementResult;
   readonly statistics: QueryStatistics;
+  /** The tables and views that it read. */
+  readonly sources: ResultSources;
 }
 
 /** Who runs a statement: with which rights, and in which request. */

@@ -8,6 +8,7 @@ import type { Actor, Principal } from '../model/principal.ts';
 import type { TaskContext, TaskRecord, TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import type { Queries, QueryRequest, QueryRun, QueryStatistics } from './queries.ts';
+import type { ResultAccess } from './result_access.ts';
 import { type ResultPage, type ResultStore, withoutSeparator } from './result_store.ts';
 
 export const runQueryTask = 'run_query';
@@ -60,6 +61,7 @@ export class QuerySubmitter {
   readonly #tasks: Tasks;
   readonly #results: ResultStore;
   readonly #caps: SubmitterCaps;
+  readonly #access: ResultAccess;
   /** Results on their way to a task that is not there yet. */
   readonly #keeping = new Set<string>();
 
@@ -68,11 +70,13 @@ export class QuerySubmitter {
     readonly tasks: Tasks;
     readonly results: ResultStore;
     readonly caps: SubmitterCaps;
+    readonly access: ResultAccess;
   }) {
     this.#queries = parts.queries;
     this.#tasks = parts.tasks;
     this.#results = parts.results;
     this.#caps = parts.caps;
+    this.#access = parts.access;
   }
 
   async submit(submission: Submission): Promise<QueryAnswer> {
@@ -136,6 +140,7 @@ export class QuerySubmitter {
       if (rows.kind === 'file') await rm(rows.path, { force: true });
       throw error;
     }
+    await this.#access.record(taskId, run.sources);
     const { pageCount } = await this.#results.save(taskId, run.result, options);
     return taskResult(run, pageCount);
   }
@@ -143,6 +148,7 @@ export class QuerySubmitter {
   /** Deletes what is kept under a task. Idempotent. */
   async forget({ taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>): Promise<void> {
     await this.#results.remove(taskId);
+    await this.#access.forget(taskId);
     await this.#caps.resultRemoved(principal.id, taskId);
   }
 
@@ -151,13 +157,17 @@ export class QuerySubmitter {
     for (const taskId of await this.#results.taskIds()) {
       if (this.#keeping.has(taskId)) continue;
       const task = await this.#tasks.get(taskId);
-      if (!task) await this.#results.remove(taskId);
-      else if (task.endedAt !== null && task.state !== 'succeeded') await this.forget(task);
+      if (!task) {
+        await this.#results.remove(taskId);
+        await this.#access.forget(taskId);
+      } else if (task.endedAt !== null && task.state !== 'succeeded') await this.forget(task);
     }
   }
 
-  page(taskId: string, page: number): Promise<ResultPage> {
-    return this.#results.page(taskId, page);
+  /** Throws FORBIDDEN where the task's principal may no longer read what it came from, RESULT_EXPIRED, OBJECT_NOT_FOUND. */
+  async page(task: Pick<TaskRecord, 'taskId' | 'principal'>, page: number): Promise<ResultPage> {
+    await this.#access.require(task);
+    return this.#results.page(task.taskId, page);
   }
 
   async #rows(

@@ -19,6 +19,7 @@ import { rejectsLifetimeMs } from '../query/load_steps.ts';
 import type { Loads } from '../query/loads.ts';
 import type { NewTableLoads } from '../query/new_table_loads.ts';
 import type { Queries } from '../query/queries.ts';
+import type { ResultAccess } from '../query/result_access.ts';
 import type { Rows } from '../query/rows.ts';
 import type { QuerySubmitter } from '../query/submit.ts';
 import {
@@ -64,6 +65,7 @@ export interface Services extends OpenedAccess {
   readonly warehouses: Warehouses;
   readonly queries: Queries;
   readonly submitter: QuerySubmitter;
+  readonly resultAccess: ResultAccess;
   readonly history: QueryHistory;
   readonly rows: Rows;
   readonly loads: Loads;

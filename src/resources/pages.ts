@@ -49,7 +49,7 @@ export const pages: Category<Context> = {
             { category: 'pages', name: text },
           );
         }
-        const { columns, rows, page, pageCount } = await context.submitter.page(taskId, Number(text));
+        const { columns, rows, page, pageCount } = await context.submitter.page(task, Number(text));
         const uri = pageUri(context, taskId, page);
         const rest = {
           page,

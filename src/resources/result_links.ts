@@ -5,13 +5,13 @@ import { exportTask } from '../query/exports.ts';
 import type { TaskRecord } from '../tasks/task.ts';
 import { type Context, taskRecord } from './context.ts';
 
-export function taskWithLinks(task: TaskRecord, context: Context) {
+export async function taskWithLinks(task: TaskRecord, context: Context) {
   const record = taskRecord(task, context);
   const result = task.result as Partial<DownloadManifest> | null;
   if (task.type !== exportTask || result?.manifestFileId === undefined) return record;
   const { files = [], manifestFileId, expiresAt } = result;
   const until = Date.parse(expiresAt as string);
-  if (until <= Date.now()) return record;
+  if (until <= Date.now() || !(await context.resultAccess.isAllowed(task))) return record;
   const link = (fileId: string) => context.files.link({ fileId, expiresAt: until }, 'read');
   return {
     ...record,

@@ -159,7 +159,7 @@ export const tasks: Category<Context> = {
             ? await context.tasks.get(taskId)
             : await context.tasks.wait(taskId, waitSeconds * 1000, context.call.signal);
         if (!task) throw taskMissing(taskId);
-        return found(taskWithLinks(task, context));
+        return found(await taskWithLinks(task, context));
       },
     }),
     remove({
@@ -184,7 +184,7 @@ export const tasks: Category<Context> = {
         await permitTask('operate', path.taskId as string, context);
         const task = await context.tasks.cancel(path.taskId as string, context.call.actor);
         if (!task) throw taskMissing(path.taskId as string);
-        return done(taskWithLinks(task, context));
+        return done(await taskWithLinks(task, context));
       },
     }),
   ],

@@ -7,6 +7,7 @@ import { filesMigration } from './files_migration.ts';
 import { idempotencyMigration } from './idempotency_migration.ts';
 import { loadLabelsMigration } from './load_labels_migration.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
+import { resultSourcesMigration } from './result_sources_migration.ts';
 import { schedulesMigration } from './schedules_migration.ts';
 import type { Schema } from './schema.ts';
 import { taskFilesMigration } from './task_files_migration.ts';
@@ -161,6 +162,7 @@ const migrations: readonly Migration[] = [
   taskLeasesMigration,
   taskFilesMigration,
   viewSourcesMigration,
+  resultSourcesMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -312,7 +312,15 @@ export interface FilesTable {
   task_id: string | null;
 }
 
+/** What a stored result was read from (query/result_access.ts). */
+export interface ResultSourcesTable {
+  task_id: string;
+  /** JSON: of each table and view, the ids of its catalog, its database and itself. */
+  sources: string;
+}
+
 export interface Schema {
+  result_sources: ResultSourcesTable;
   objects: ObjectsTable;
   intents: IntentsTable;
   dropped_objects: DroppedObjectsTable;

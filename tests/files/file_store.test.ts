@@ -25,7 +25,7 @@ beforeEach(async () => {
     linkKey: Buffer.alloc(32, 7),
     limits: { principalFileBytesMax: 1000, uploadBytesMax: 1000 },
     trail: noTrail,
-    isActive: (userId) => active.has(userId),
+    mayUse: ({ owner }) => active.has(owner),
     clock: () => now,
   });
   await files.start();
@@ -105,7 +105,7 @@ test('a part that breaks off is kept, and the digest is of the whole also where 
     linkKey: Buffer.alloc(32, 7),
     limits: { principalFileBytesMax: 1000, uploadBytesMax: 1000 },
     trail: noTrail,
-    isActive: () => true,
+    mayUse: () => true,
     clock: () => now,
   });
   const done = await again.append(fileId, content('de'), { offset: 3, end: 5, total: 5 });
