@@ -202,6 +202,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
     contextOf: (call) => ({ ...services, call }),
     pageTokenKey: secrets.derive('page tokens'),
     requestBodyBytesMax: settings.requestBodyBytesMax,
+    requestBodyValuesMax: settings.requestBodyValuesMax,
     observe,
   });
   const operations = operationsOf({

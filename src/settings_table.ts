@@ -156,6 +156,14 @@ export const settings = define({
     default: 4 * MiB,
     doc: 'The largest body of a request, rows apart.',
   },
+  requestBodyValuesMax: {
+    section: 'Limits of HTTP',
+    type: 'integer',
+    min: 1000,
+    max: 100_000_000,
+    default: 100_000,
+    doc: 'How many values (members of objects and elements of arrays) the body of a request may have, rows apart.',
+  },
   rowsBodyBytesMax: {
     section: 'Limits of HTTP',
     type: 'bytes',

@@ -1,7 +1,7 @@
 // Bodies of requests: read whole, bounded in bytes and time, then as the declared media type says (rest-standard A4, B2).
 import type { IncomingMessage } from 'node:http';
 import { Failure } from '../standard/failure.ts';
-import { parseJson } from '../standard/json.ts';
+import { parseRequestJson } from '../standard/json.ts';
 import { requireMediaType } from '../standard/media.ts';
 import { escapePointer, type Parameters } from '../standard/parameters.ts';
 
@@ -41,6 +41,12 @@ export function readBytes(incoming: IncomingMessage, bytesMax: number): Promise<
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
+export interface BodyForm {
+  /** Media types besides JSON, each with the field that takes the text. */
+  readonly textFields: Readonly<Record<string, string>> | undefined;
+  readonly valuesMax: number;
+}
+
 /**
  * The body as an object of declared fields, not yet checked. Throws UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON, EMPTY_BODY,
  * INVALID_PARAMETER.
@@ -49,7 +55,7 @@ export function decodeBody(
   bytes: Buffer,
   headers: IncomingMessage['headers'],
   parameters: Parameters,
-  textFields: Readonly<Record<string, string>> | undefined,
+  { textFields, valuesMax }: BodyForm,
 ): Record<string, unknown> {
   const type = requireMediaType(headers['content-type'], parameters.mediaTypes);
   const encoding = headers['content-encoding'];
@@ -64,7 +70,7 @@ export function decodeBody(
       supported: parameters.mediaTypes,
     });
   }
-  const value = parseJson(text);
+  const value = parseRequestJson(text, valuesMax);
   if (typeof value !== 'object' || value === null || Array.isArray(value) || JSON.isRawJSON(value)) {
     const violations = [{ pointer: '', rule: 'type', message: 'must be an object' }];
     throw new Failure('INVALID_PARAMETER', 'the body must be a JSON object', { violations });

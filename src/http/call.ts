@@ -24,7 +24,7 @@ import { acceptsJson } from '../standard/media.ts';
 import { signPageToken } from '../standard/page_token.ts';
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
-import { decodeBody, hasBody, readBytes } from './body.ts';
+import { type BodyForm, decodeBody, hasBody, readBytes } from './body.ts';
 import { fingerprintOf, keyOf, Replays } from './replay.ts';
 import { nameOfEndpoint, optionsAnswer, placeOf } from './route_facts.ts';
 import { type Call, CallActor, RunningCall, RunningCalls, tokenOf } from './running_call.ts';
@@ -58,6 +58,8 @@ export interface ApiOptions<Context> {
   readonly contextOf: (call: Call) => Context;
   readonly pageTokenKey: Uint8Array;
   readonly requestBodyBytesMax: number;
+  /** Values in a body, unless its endpoint has a limit of its own. */
+  readonly requestBodyValuesMax: number;
   readonly observe: Observe;
 }
 
@@ -312,7 +314,7 @@ export class Api<Context> {
     if (hasBody(incoming)) {
       const bytes = await readBytes(incoming, endpoint.bodyBytesMax ?? this.#options.requestBodyBytesMax);
       sent.bytes = bytes;
-      if (bytes.length > 0) body = decodeBody(bytes, incoming.headers, parameters, endpoint.textBodies);
+      if (bytes.length > 0) body = decodeBody(bytes, incoming.headers, parameters, this.#formOf(endpoint));
     }
     if (endpoint.bodyRequired && Object.keys(body).length === 0) {
       throw new Failure('EMPTY_BODY', 'the body must be a JSON object with at least one field');
@@ -321,6 +323,11 @@ export class Api<Context> {
     check?.(body);
     // The path goes before the body (rest-standard A5).
     return nameInPath === undefined ? body : { ...body, name: nameInPath };
+  }
+
+  #formOf({ textBodies, bodyBytesMax }: Endpoint<Context>): BodyForm {
+    const valuesMax = bodyBytesMax === undefined ? this.#options.requestBodyValuesMax : Number.POSITIVE_INFINITY;
+    return { textFields: textBodies, valuesMax };
   }
 
   #parametersOf(endpoint: Endpoint<Context>): Parameters {

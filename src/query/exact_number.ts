@@ -24,8 +24,15 @@ export function exactNumber(text: string): ExactNumber | undefined {
   const point = wholeDigits.length + exponent;
   const whole = point <= 0 ? '' : digits.slice(0, point).padEnd(point, '0');
   const fraction = point >= digits.length ? '' : digits.slice(Math.max(0, point)).padStart(digits.length - point, '0');
-  const number = { whole: whole.replace(/^0+/, ''), fraction: fraction.replace(/0+$/, '') };
+  const number = { whole: whole.replace(/^0+/, ''), fraction: withoutEndingZeros(fraction) };
   return { negative: sign === '-' && number.whole + number.fraction !== '', ...number };
+}
+
+/** No pattern for them: it would begin anew at each zero of a long number. */
+export function withoutEndingZeros(digits: string): string {
+  let end = digits.length;
+  while (digits.charCodeAt(end - 1) === 48) end--;
+  return digits.slice(0, end);
 }
 
 /** Plain digits, as every engine reads them: `-123.45`, no exponent. */

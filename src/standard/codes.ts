@@ -33,13 +33,13 @@ export const codes = define({
   },
   MALFORMED_JSON: {
     status: 400,
-    meaning: 'The body starts as JSON and breaks, or nests too deep.',
+    meaning: 'The body starts as JSON and breaks, nests too deep, or has an object that names a member twice.',
     client: 'Mend the text at `result.line` and `result.column`.',
   },
   BODY_TOO_LARGE: {
     status: 400,
-    meaning: 'The body is larger than this API takes.',
-    client: 'Send less in one request; `result.bytesMax` is the limit.',
+    meaning: 'The body is larger than this API takes, or has more values.',
+    client: 'Send less in one request; `result.bytesMax` or `result.valuesMax` is the limit.',
   },
   BODY_NOT_ALLOWED: { status: 400, meaning: 'The method takes no body.', client: 'Send no body.' },
   BODY_AND_QUERY: {

@@ -1,6 +1,7 @@
 // JSON in and out, exactly: numbers that a double cannot hold are kept as JSON.rawJSON objects, which JSON.stringify writes
 // back to the letter. Malformed text is a Failure with line and column (rest-standard B2).
 import { Failure } from './failure.ts';
+import { faultIn, placeAt, stringEnd } from './json_faults.ts';
 
 export const jsonDepthMax = 128;
 
@@ -19,16 +20,50 @@ declare global {
 
 /** Text to value. Throws Failure MALFORMED_JSON. `depthMax`: for text of our own making that may nest deeper. */
 export function parseJson(text: string, depthMax = jsonDepthMax): unknown {
+  return valueIn(text, survey(text, depthMax), depthMax);
+}
+
+/**
+ * The text of a request, in which no object has two members of one name and which has at most `valuesMax` values: members of objects
+ * and elements of arrays. Throws MALFORMED_JSON, BODY_TOO_LARGE.
+ */
+export function parseRequestJson(text: string, valuesMax: number): unknown {
+  const surveyed = survey(text, jsonDepthMax);
+  if (surveyed.tooDeepAt === undefined && surveyed.values > valuesMax) {
+    const message = `the body has more than ${valuesMax} values (members of objects and elements of arrays)`;
+    throw new Failure('BODY_TOO_LARGE', message, { valuesMax });
+  }
+  const value = valueIn(text, surveyed, jsonDepthMax);
+  // Of two members of one name, JSON.parse keeps the last.
+  if (membersIn(value) === surveyed.members) return value;
+  throw malformed(text, faultIn(text)?.offset ?? 0, 'an object names a member twice');
+}
+
+function valueIn(text: string, { tooDeepAt, wideNumbers }: Survey, depthMax: number): unknown {
   // Before parsing: a reviver overflows the stack on text that nests a hundred thousand deep.
-  const { tooDeepAt, wideNumbers } = survey(text, depthMax);
   if (tooDeepAt !== undefined) throw malformed(text, tooDeepAt, `nesting is at most ${depthMax} deep`);
   try {
     // A reviver makes parsing eight times as slow, and almost every text can do without.
     return wideNumbers ? JSON.parse(text, keepExact) : JSON.parse(text);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw malformed(text, faultOffset(text), 'this is not JSON');
+    throw malformed(text, faultIn(text)?.offset ?? 0, 'this is not JSON');
   }
+}
+
+function membersIn(value: unknown): number {
+  if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return 0;
+  let count = 0;
+  if (Array.isArray(value)) {
+    for (const inner of value) if (typeof inner === 'object') count += membersIn(inner);
+    return count;
+  }
+  for (const name in value) {
+    count++;
+    const inner = (value as Record<string, unknown>)[name];
+    if (typeof inner === 'object') count += membersIn(inner);
+  }
+  return count;
 }
 
 function keepExact(_key: string, value: unknown, context: { source?: string }): unknown {
@@ -46,16 +81,18 @@ function sameNumber(a: string, b: string): boolean {
 function plain(text: string): string {
   const [, sign, whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
-  const digits = (whole + fraction).replace(/^0+/, '');
-  const significant = digits.replace(/0+$/, '');
-  if (significant === '') return '0';
-  return `${sign}${significant}e${Number(exponent) - fraction.length + digits.length - significant.length}`;
+  const digits = whole + fraction;
+  let first = 0;
+  while (digits.charCodeAt(first) === 48) first++;
+  // No pattern for zeros at the end: it would begin anew at each zero of a long number.
+  let last = digits.length;
+  while (last > first && digits.charCodeAt(last - 1) === 48) last--;
+  if (first === last) return '0';
+  return `${sign}${digits.slice(first, last)}e${Number(exponent) - fraction.length + digits.length - last}`;
 }
 
 function malformed(text: string, offset: number, what: string): Failure {
-  const before = text.slice(0, offset);
-  const line = before.split('\n').length;
-  const column = offset - before.lastIndexOf('\n');
+  const { line, column } = placeAt(text, offset);
   return new Failure('MALFORMED_JSON', `${what} at line ${line}, column ${column}`, { line, column });
 }
 
@@ -64,27 +101,34 @@ interface Survey {
   readonly tooDeepAt?: number;
   /** Whether a double would change a number of the text. */
   readonly wideNumbers: boolean;
+  /** Members of all objects, of sound text. */
+  readonly members: number;
+  /** Objects, arrays, their members and elements: at most, of sound text. */
+  readonly values: number;
 }
 
 /** One pass over what is outside of strings. Of malformed text it says anything; JSON.parse refuses that. */
 function survey(text: string, depthMax: number): Survey {
   let depth = 0;
   let wideNumbers = false;
+  let members = 0;
+  let values = 1;
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i);
-    if (c === 34) {
-      i = stringEnd(text, i);
-    } else if (c === 123 || c === 91) {
-      if (++depth > depthMax) return { tooDeepAt: i, wideNumbers };
-    } else if (c === 125 || c === 93) {
-      depth--;
-    } else if (c >= 48 && c <= 57) {
+    if (c === 34) i = stringEnd(text, i);
+    else if (c === 44) values++;
+    else if (c === 58) members++;
+    else if (c === 123 || c === 91) {
+      values++;
+      if (++depth > depthMax) return { tooDeepAt: i, wideNumbers, members, values };
+    } else if (c === 125 || c === 93) depth--;
+    else if (c >= 48 && c <= 57) {
       const end = numberEnd(text, i);
       wideNumbers ||= isWide(text, i, end);
       i = end - 1;
     }
   }
-  return { wideNumbers };
+  return { wideNumbers, members, values };
 }
 
 function numberEnd(text: string, start: number): number {
@@ -98,68 +142,8 @@ function numberEnd(text: string, start: number): number {
 
 /** Fifteen digits always survive a double; more, or an exponent, has to be tried. */
 function isWide(text: string, start: number, end: number): boolean {
+  if (end - start === 1) return false;
   const source = text.slice(start, end);
   if (source.length <= 15 && !/[eE]/.test(source)) return false;
   return !sameNumber(source, String(Number(source)));
-}
-
-/** The offset of the closing quote of the string that opens at `start`, or the text's length. */
-function stringEnd(text: string, start: number): number {
-  let end = start + 1;
-  for (;;) {
-    end = text.indexOf('"', end);
-    if (end < 0) return text.length;
-    let slashes = 0;
-    while (text.charCodeAt(end - 1 - slashes) === 92) slashes++;
-    if (slashes % 2 === 0) return end;
-    end++;
-  }
-}
-
-const token =
-  /[\t\n\r ]*(?:([{}[\],:])|"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)(?!\w))/y;
-
-const space = /[\t\n\r ]*/y;
-
-type Expecting = 'value' | 'valueOrEnd' | 'key' | 'keyOrEnd' | 'colon' | 'comma' | 'nothing';
-
-/** Where text that JSON.parse refused first departs from the grammar. The engine's own message does not always say. */
-function faultOffset(text: string): number {
-  const open: ('{' | '[')[] = [];
-  let expecting: Expecting = 'value';
-  let at = 0;
-  const closed = (): Expecting => (open.length > 0 ? 'comma' : 'nothing');
-  for (;;) {
-    space.lastIndex = at;
-    const start = at + (space.exec(text)?.[0].length ?? 0);
-    token.lastIndex = at;
-    const match = token.exec(text);
-    if (!match || expecting === 'nothing') return start;
-    at = token.lastIndex;
-    const mark = match[1];
-    const isString = mark === undefined && text[start] === '"';
-    if (expecting === 'colon') {
-      if (mark !== ':') return start;
-      expecting = 'value';
-    } else if (expecting === 'comma') {
-      if (mark === (open.at(-1) === '{' ? '}' : ']')) {
-        open.pop();
-        expecting = closed();
-      } else if (mark === ',') expecting = open.at(-1) === '{' ? 'key' : 'value';
-      else return start;
-    } else if (expecting === 'key' || expecting === 'keyOrEnd') {
-      if (isString) expecting = 'colon';
-      else if (mark === '}' && expecting === 'keyOrEnd') {
-        open.pop();
-        expecting = closed();
-      } else return start;
-    } else if (mark === '{' || mark === '[') {
-      open.push(mark);
-      expecting = mark === '{' ? 'keyOrEnd' : 'valueOrEnd';
-    } else if (mark === ']' && expecting === 'valueOrEnd') {
-      open.pop();
-      expecting = closed();
-    } else if (mark !== undefined) return start;
-    else expecting = closed();
-  }
 }

@@ -60,14 +60,18 @@ function fieldsMeant(schema: Schema, properties: NonNullable<Schema['properties'
   const schemas = Object.entries(properties).map(([name, field]): [string, TSchema] => [name, enumOf(field)]);
   const declared = new Map(schemas);
   const values: [string, unknown][] = [];
+  for (const [name, field] of Object.entries(properties)) {
+    if (!Object.hasOwn(value, name)) continue;
+    const inner = meant(field, value[name]);
+    declared.set(name, inner.schema);
+    values.push([name, inner.value]);
+  }
   let unknown = 0;
-  for (const [name, one] of Object.entries(value)) {
-    const field = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    if (field) {
-      const inner = meant(field, one);
-      declared.set(name, inner.schema);
-      values.push([name, inner.value]);
-    } else if (schema.additionalProperties !== false || unknown++ < toldMax) values.push([name, one]);
+  for (const name in value) {
+    if (Object.hasOwn(properties, name)) continue;
+    // Objects of declared fields only: the rest of the unknown ones need not even be looked at.
+    if (schema.additionalProperties === false && ++unknown > toldMax) break;
+    values.push([name, value[name]]);
   }
   return { schema: { ...schema, properties: Object.fromEntries(declared) }, value: Object.fromEntries(values) };
 }

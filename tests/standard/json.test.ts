@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { exactNumber } from '../../src/query/exact_number.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { jsonDepthMax, parseJson } from '../../src/standard/json.ts';
+import { jsonDepthMax, parseJson, parseRequestJson } from '../../src/standard/json.ts';
 import { deadlineMs } from '../deadline.ts';
 
 const roundTrip = (text: string) => JSON.stringify(parseJson(text));
@@ -167,4 +168,62 @@ test('megabytes of bad text are refused in a moment', () => {
     assert.equal(fault(text).code, 'MALFORMED_JSON');
     assert.ok(performance.now() - started < deadlineMs(3000), `${performance.now() - started} ms`);
   }
+});
+
+function requestFault(text: string, valuesMax = 1000): { code: string; line?: unknown; column?: unknown } {
+  try {
+    parseRequestJson(text, valuesMax);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    const { line, column } = error.result;
+    return { code: error.code, ...(line === undefined ? {} : { line, column }) };
+  }
+  return assert.fail(`${text.slice(0, 80)} was taken`);
+}
+
+test('an object that names a member twice is refused at the second name, however it is written', () => {
+  const cases: Record<string, [line: number, column: number]> = {
+    '{"a":1,"a":2}': [1, 8],
+    '{"a":1,"a":1}': [1, 8],
+    '{"a":1,\n "\\u0061":2}': [2, 2],
+    '{"a":{"b":1,"c":[{"d":null,"d":null}]}}': [1, 28],
+    '{"__proto__":1,"__proto__":2}': [1, 16],
+    '{"":1,"":2}': [1, 7],
+    '{"0":1,"0":2}': [1, 8],
+    '{"a":12345678901234567890,"b":1,"a":2}': [1, 33],
+    '{"a":":","b:":1,"b:":2}': [1, 17],
+  };
+  for (const [text, [line, column]] of Object.entries(cases))
+    assert.deepEqual(requestFault(text), { code: 'MALFORMED_JSON', line, column }, text);
+});
+
+test('members of one name in several objects are no repetition', () => {
+  for (const text of [
+    '{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]}',
+    '{"a":"\\"a\\":1","A":1,"á":[],"a ":{}}',
+    '{"__proto__":{"x":1},"constructor":1,"0":1,"00":2}',
+    '{"a":12345678901234567890,"b":{"a":1}}',
+  ])
+    assert.equal(JSON.stringify(parseRequestJson(text, 1000)).length > 0, true, text);
+});
+
+test('the values of a request have a limit, wherever they are', () => {
+  const many = (n: number, one: (i: number) => string) => Array.from({ length: n }, (_, i) => one(i)).join();
+  for (const text of [
+    `{${many(1001, (i) => `"k${i}":1`)}}`,
+    `[${many(1001, () => '1')}]`,
+    `[${many(1001, () => '[]')}]`,
+    `[${many(501, () => '{"a":1}')}]`,
+  ])
+    assert.equal(requestFault(text).code, 'BODY_TOO_LARGE', text.slice(0, 20));
+  assert.equal(Object.keys(parseRequestJson(`{${many(900, (i) => `"k${i}":1`)}}`, 1000) as object).length, 900);
+});
+
+test('numbers of very many digits are read in a moment', () => {
+  const started = process.cpuUsage();
+  for (const text of [`1${'0'.repeat(200_000)}1`, `0.${'10'.repeat(100_000)}1`, `1.${'0'.repeat(200_000)}1`]) {
+    assert.ok(JSON.isRawJSON(parseJson(text)));
+    assert.equal(exactNumber(text)?.negative, false);
+  }
+  assert.ok(process.cpuUsage(started).user < 1000 * deadlineMs(2000));
 });

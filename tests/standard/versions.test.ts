@@ -128,6 +128,7 @@ const api = new Api<Shelf>({
   contextOf: ({ version }) => ({ version, notes }),
   pageTokenKey: randomBytes(32),
   requestBodyBytesMax: 4096,
+  requestBodyValuesMax: 100_000,
   observe: (event) => void seen.push(event),
 });
 const server = new HttpServer<Shelf>({
