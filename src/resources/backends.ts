@@ -120,7 +120,7 @@ export const backends: Category<Context> = {
     comment: null,
     state: 'enabled',
     alive: true,
-    engineVersion: 'v1.5.6',
+    engineVersion: 'v1.5.5',
     cpuCores: 2,
     memoryUsedBytes: 104857600,
     memoryLimitBytes: 4294967296,

@@ -93,7 +93,7 @@ describe('words', () => {
 describe('dependencies', () => {
   const manifest = JSON.parse(textOf('package.json')) as Record<string, Record<string, string>>;
   const lock = JSON.parse(textOf('package-lock.json')) as {
-    packages: Record<string, { resolved?: string; hasInstallScript?: boolean; dev?: boolean; devOptional?: boolean }>;
+    packages: Record<string, { resolved?: string; integrity?: string; hasInstallScript?: boolean }>;
   };
   const kinds = ['dependencies', 'optionalDependencies', 'devDependencies'];
   const names = kinds.flatMap((kind) => Object.keys(manifest[kind] ?? {}));
@@ -122,6 +122,14 @@ describe('dependencies', () => {
     none(
       packages.filter(([, { hasInstallScript }]) => hasInstallScript).map(([path]) => path),
       'these packages run a script when they are installed:',
+    );
+  });
+
+  it('have the digest of their package in the lock file', () => {
+    const packages = Object.entries(lock.packages).filter(([path]) => path !== '');
+    none(
+      packages.filter(([, { integrity }]) => !integrity).map(([path]) => path),
+      'the registry does not have these packages: choose a version that is published for every platform:',
     );
   });
 });

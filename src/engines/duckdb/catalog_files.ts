@@ -39,11 +39,27 @@ export async function attachCatalog(
   const attachedAs = await nameOfAttached(connection, file);
   if (attachedAs === catalog.name) return;
   if (attachedAs !== undefined) await detach(connection, attachedAs);
-  await connection.run(
-    `ATTACH ${quoteLiteral(file)} AS ${quoteIdentifier(catalog.name)} (BLOCK_SIZE ${blockSizeBytes})`,
-  );
+  try {
+    await connection.run(
+      `ATTACH ${quoteLiteral(file)} AS ${quoteIdentifier(catalog.name)} (BLOCK_SIZE ${blockSizeBytes})`,
+    );
+  } catch (error) {
+    throw newerFormat(error, catalog) ?? error;
+  }
   await ensureSteps(connection, catalog.name);
   await syncDirectory(dataDirectory);
+}
+
+/** What is wrong where the file was written by a release that is newer than this one, in a format that it does not know. */
+function newerFormat(error: unknown, catalog: CatalogRef): Error | undefined {
+  const pattern = /version number (\d+), but we can only read versions between (\d+) and (\d+)/;
+  const [, written, oldest, newest] = pattern.exec(error instanceof Error ? error.message : '') ?? [];
+  if (Number(written) <= Number(newest) || written === undefined) return undefined;
+  return new Error(
+    `the file of the catalog ${JSON.stringify(catalog.name)} was written by a newer release of DuckDB in format ${written}, and this ` +
+      `release reads the formats ${oldest} to ${newest}: start the release of tabularium that wrote it, or a newer one`,
+    { cause: error },
+  );
 }
 
 /** A process that ended well puts the log of a catalog into its file, and takes it away. */
@@ -112,6 +128,16 @@ export async function removeCatalog(
   await rm(file, { force: true });
   await rm(`${file}.wal`, { force: true });
   await syncDirectory(dataDirectory);
+}
+
+/**
+ * Writes the log of each catalog into its file. Closing the instance does not: idle connections and prepared statements keep it alive.
+ * A catalog that cannot be checkpointed now keeps its log, which is replayed when it is attached again.
+ */
+export async function checkpointAttached(connection: DuckDBConnection): Promise<void> {
+  const names = await rowsOf(connection, 'SELECT database_name FROM duckdb_databases() WHERE path IS NOT NULL');
+  for (const [name] of names)
+    await connection.run(`CHECKPOINT ${quoteIdentifier(String(name))}`).catch(() => undefined);
 }
 
 async function detach(connection: DuckDBConnection, name: string): Promise<void> {

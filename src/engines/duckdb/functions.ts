@@ -128,7 +128,7 @@ export const unboundFunctions = (name: string): boolean =>
   name !== 'glob' &&
   (unbound.has(name) || unboundFamilies.test(name) || (refused.has(name) && !offeredFunctions.has(name)));
 
-const reviewedVersion = 'v1.5.6';
+const reviewedVersion = 'v1.5.5';
 
 /** What another version of the engine has besides. Binding alone can call a function: these are refused before. */
 export async function unreviewedFunctions(connection: DuckDBConnection, version: string): Promise<ReadonlySet<string>> {

@@ -7,7 +7,7 @@ import { Failure } from '../../standard/failure.ts';
 import { type Change, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
 import type { Applied } from '../views.ts';
 import { analysed, viewReading } from './analysis.ts';
-import { attachPatiently, hasLog, tablesOf } from './catalog_files.ts';
+import { attachPatiently, checkpointAttached, hasLog, tablesOf } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
 import { parseCreateTable } from './create_table.ts';
 import { DataEpochs } from './data_epochs.ts';
@@ -105,8 +105,9 @@ class Worker {
     return this.#sessions.busy;
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#scratch.closeSync();
+    await checkpointAttached(await this.#instance.connect());
     this.#instance.closeSync();
   }
 
