@@ -102,6 +102,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     rootToken: ground.token,
     failedLogins: new FailedLogins({ settings, networkOf }),
     auditRetentionDays: settings.auditRetentionDays,
+    identityProviderHosts: hostRules('identityProviderHosts', settings.identityProviderHosts),
     steps: (path) => parts.services.catalog.steps(path),
     ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
     makeUser: (visitor) => userOfVisitor(visitor, parts.services),

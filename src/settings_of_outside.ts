@@ -33,6 +33,12 @@ export const outsideSettings = {
     default: TiB,
     doc: 'The largest file that is loaded, unpacked; and the largest of a backup that is restored.',
   },
+  identityProviderHosts: {
+    section,
+    type: 'string',
+    default: '*',
+    doc: 'Hosts that identity providers may be on, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only of hosts that are listed by their very name.',
+  },
   webhookHosts: {
     section,
     type: 'string',

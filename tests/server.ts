@@ -201,6 +201,7 @@ const small = {
   warehouseThreads: 2,
   exportHosts: '127.0.0.1',
   loadHosts: '127.0.0.1',
+  identityProviderHosts: '127.0.0.1,*.invalid,*.example.com',
   warehouseMemoryBytes: 512 * 1024 * 1024,
   loadDirectories: fileURLToPath(new URL('data', import.meta.url)),
 } as const satisfies Partial<Settings>;

@@ -1,9 +1,11 @@
 // The identity providers of the store, handed to who verifies their tokens (oidc.ts); their secrets are kept encrypted.
 import type { Transaction } from 'kysely';
+import type { HostRules } from '../outbound/host_rules.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Directory } from './directory.ts';
 import type { IdentityProvider, Oidc } from './oidc.ts';
+import { secureUrl } from './oidc_keys.ts';
 import type { Secrets } from './secrets.ts';
 
 export interface ProviderSpec {
@@ -26,10 +28,11 @@ export interface IdentityProvidersOptions {
   readonly secrets: Secrets;
   readonly oidc: Pick<Oidc, 'setProviders' | 'status'>;
   readonly directory: Directory;
+  /** Where issuers may be. */
+  readonly hosts: HostRules;
 }
 
 const secretOf = (id: string) => `identity_provider/${id}`;
-const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
 export class IdentityProviders {
   readonly #options: IdentityProvidersOptions;
@@ -77,8 +80,10 @@ export class IdentityProviders {
     return this.#specs.get(id);
   }
 
-  status(id: string) {
-    return this.#options.oidc.status(id);
+  /** Why keys are unavailable is in the log: it would tell what answers in the server's network. */
+  status(id: string): { readonly keysFetchedAt: number | undefined; readonly error: string | undefined } {
+    const { keysFetchedAt, error } = this.#options.oidc.status(id);
+    return { keysFetchedAt, error: error && 'the signing keys are unavailable; the log of the server says why' };
   }
 
   /** `undefined` leaves it, null removes it. Part of the change of the provider. */
@@ -97,10 +102,10 @@ export class IdentityProviders {
       ['jwksUri', spec.jwksUri],
     ] as const) {
       if (text === undefined) continue;
-      const url = URL.canParse(text) ? new URL(text) : undefined;
-      const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback.test(url.hostname));
-      if (!url || !isSafe || url.username !== '' || url.password !== '' || url.hash !== '')
-        return { pointer: `/${field}`, message: 'must be an https URL without user and fragment' };
+      const url = secureUrl(text);
+      if (!url) return { pointer: `/${field}`, message: 'must be an https URL without user and fragment' };
+      if (!this.#options.hosts.allows(url))
+        return { pointer: `/${field}`, message: 'is on a host that the setting identityProviderHosts does not allow' };
     }
     for (const [other, { issuer }] of this.#specs)
       if (other !== id && issuer === spec.issuer)

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
-import { type IssuerKeyLimits, IssuerKeys, issuerKeyLimits, secureUrl } from './oidc_keys.ts';
+import { type FetchKeys, type IssuerKeyLimits, IssuerKeys, issuerKeyLimits, secureUrl } from './oidc_keys.ts';
 
 export interface IdentityProvider {
   readonly id: string;
@@ -32,8 +32,8 @@ export interface VerifiedToken {
   readonly providerId: string;
   readonly issuer: string;
   readonly subject: string;
-  /** What `userClaim` says. */
-  readonly userName: string;
+  /** What `userClaim` says; absent where the issuer does not vouch for it. */
+  readonly userName?: string;
   /** Names of roles here; each once. */
   readonly roles: readonly string[];
   /** From then on it is refused; milliseconds since 1970. */
@@ -42,7 +42,7 @@ export interface VerifiedToken {
 }
 
 export interface OidcOptions {
-  readonly fetch?: typeof fetch;
+  readonly fetch: FetchKeys;
   readonly clock?: () => number;
   readonly observe: Observe;
   /** An issuer has other keys than before: sessions that came of tokens are to be looked at again. */
@@ -157,12 +157,12 @@ export class Oidc {
       this.#keysOfProvider.set(id, known);
       return known.keys;
     }
-    const { observe, fetch: fetchWith = fetch, limits } = this.#options;
+    const { observe, fetch, limits } = this.#options;
     const keys = new IssuerKeys({
       name,
       issuer,
       jwksUri,
-      fetch: fetchWith,
+      fetch,
       clock: this.#clock,
       observe,
       limits: { ...issuerKeyLimits, ...limits },
@@ -196,8 +196,8 @@ export class Oidc {
     if (token.length > tokenCharactersMax) throw notValid();
     let issuer: string | undefined;
     try {
-      const { alg, crit } = decodeProtectedHeader(token);
-      if (typeof alg !== 'string' || crit !== undefined) throw notValid();
+      const { alg, crit, typ } = decodeProtectedHeader(token);
+      if (typeof alg !== 'string' || crit !== undefined || !isType(typ, headerTypes)) throw notValid();
       issuer = decodeJwt(token).iss;
     } catch (cause) {
       throw notValid(undefined, cause);
@@ -265,13 +265,14 @@ function verifiedOf(payload: JWTPayload, provider: IdentityProvider, now: number
     throw notValid();
   const userName = claimOf(payload, provider.userClaim);
   if (!isName(sub) || !isName(userName)) throw notValid();
-  // An issuer that says of an address that nobody has shown to have it does not name anybody by it.
-  if (provider.userClaim === 'email' && !verified.has(payload.email_verified)) throw notValid();
+  if (payload.events !== undefined || !isType(payload.typ, claimedTypes)) throw notValid();
+  const { email_verified: vouched } = payload;
+  if (provider.userClaim === 'email' && vouched !== undefined && !isVerified(vouched)) throw notValid();
   return {
     providerId: provider.id,
     issuer: provider.issuer,
     subject: sub,
-    userName,
+    ...(provider.userClaim === 'email' && !isVerified(vouched) ? {} : { userName }),
     roles: rolesOf(payload, provider),
     expiresAt: Math.min((exp + clockToleranceSeconds) * 1000, Number.MAX_SAFE_INTEGER),
     ...(isName(jti) ? { tokenId: jti } : {}),
@@ -303,8 +304,18 @@ function isName(text: unknown): text is string {
   return typeof text === 'string' && text.trim() !== '' && text.length <= claimCharactersMax && text.isWellFormed();
 }
 
-/** Some issuers say it as text, some not at all. */
-const verified = new Set<unknown>([undefined, true, 'true']);
+/** Some issuers send it as text. */
+const isVerified = (claim: unknown): boolean => claim === true || claim === 'true';
+
+/** Media types of tokens that authenticate (RFC 7519, RFC 9068): not those that report a logout or another event. */
+const headerTypes: readonly string[] = ['jwt', 'at+jwt'];
+/** Keycloak repeats the use of a token in a claim; a refresh token is none that authenticates. */
+const claimedTypes: readonly string[] = ['bearer', 'id', 'jwt', 'at+jwt'];
+
+function isType(type: unknown, types: readonly string[]): boolean {
+  if (type === undefined) return true;
+  return typeof type === 'string' && types.includes(type.toLowerCase().replace(/^application\//, ''));
+}
 
 const digestOf = (token: string): string => createHash('sha256').update(token).digest('base64');
 

@@ -4,13 +4,19 @@ import { createLocalJWKSet, errors, type JWK, type JWTVerifyGetKey, type LocalJW
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 
+/** Does not follow redirects. */
+export type FetchKeys = (
+  url: URL,
+  options: { readonly headers: Readonly<Record<string, string>>; readonly signal: AbortSignal },
+) => Promise<Response>;
+
 export interface IssuerKeysOptions {
   /** For the log. */
   readonly name: string;
   readonly issuer: string;
   /** Without it, the issuer's discovery document says. */
   readonly jwksUri?: string | undefined;
-  readonly fetch: typeof fetch;
+  readonly fetch: FetchKeys;
   readonly clock: () => number;
   readonly observe: Observe;
   readonly limits: IssuerKeyLimits;
@@ -45,7 +51,7 @@ const discoveryPath = '/.well-known/openid-configuration';
 const notHttps = 'its URL is not one of https';
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
-/** Why keys are not to be had, in words that tell nothing of the network. */
+/** Why keys are unavailable. For the log: shown to callers it would tell what answers in the server's network. */
 class KeysFault extends Error {}
 
 export class IssuerKeys {
@@ -94,7 +100,7 @@ export class IssuerKeys {
     const isGood = () => this.#fetchedAt !== undefined && clock() - this.#fetchedAt < limits.outageMs;
     if (!isGood() && (this.#fetching || clock() - this.#failedAt >= limits.retryMs)) await this.#refresh();
     if (this.#keys && isGood()) return this.#keys;
-    throw new Failure('IDENTITY_PROVIDER_UNAVAILABLE', 'the keys of the identity provider are not to be had');
+    throw new Failure('IDENTITY_PROVIDER_UNAVAILABLE', 'the signing keys of the identity provider are unavailable');
   }
 
   /** A key that is not there may be new. Anybody can make up a name, so that this is not done for each. */
@@ -163,10 +169,10 @@ export class IssuerKeys {
 
   async #read(url: URL, signal: AbortSignal): Promise<Readonly<Record<string, unknown>>> {
     const headers = { accept: 'application/json' };
-    const response = await this.#options.fetch(url, { redirect: 'manual', signal, headers });
+    const response = await this.#options.fetch(url, { signal, headers });
     if (response.status !== 200) {
       await response.body?.cancel();
-      const isRedirect = response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400);
+      const isRedirect = response.status >= 300 && response.status < 400;
       throw new KeysFault(isRedirect ? 'it redirects' : `it answers with status ${response.status}`);
     }
     const parsed = parsedOf(await textOf(response));
@@ -215,5 +221,8 @@ function parsedOf(text: string): unknown {
 function reasonOf(error: unknown): string {
   if (error instanceof KeysFault) return error.message;
   if (error instanceof errors.JOSEError) return 'what it serves is no set of keys';
-  return (error as Error).name === 'TimeoutError' ? 'it does not answer in time' : 'it is not reachable';
+  // Of an aborted request, the reason is at the end of the causes.
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if (cause.name === 'TimeoutError') return 'it does not answer in time';
+  return error instanceof Failure && error.code === 'HOST_NOT_ALLOWED' ? error.message : 'it is not reachable';
 }

@@ -1,6 +1,8 @@
 // Makes the parts of access/ and tells them of one another; what they need of rooms above is handed in.
 import { randomUUID } from 'node:crypto';
 import type { Observe } from '../observe/observations.ts';
+import { guardedFetch } from '../outbound/fetching.ts';
+import type { HostRules } from '../outbound/host_rules.ts';
 import { type Store, setting } from '../store/store.ts';
 import { Access, type AccessOptions } from './access.ts';
 import { AuditTrail } from './audit.ts';
@@ -22,13 +24,15 @@ export interface OpenAccessOptions
   readonly observe: Observe;
   readonly secrets: Secrets;
   readonly auditRetentionDays: number;
+  readonly identityProviderHosts: HostRules;
 }
 
 /** What the lines of the audit trail are signed with. */
 export const auditKeyOf = (secrets: Secrets): Buffer => secrets.derive('audit');
 
 export async function openAccess(options: OpenAccessOptions) {
-  const { store, observe, secrets, makeUser, failedLogins, auditRetentionDays: retentionDays } = options;
+  const { store, observe, secrets, makeUser, failedLogins, identityProviderHosts } = options;
+  const { auditRetentionDays: retentionDays } = options;
   const directory = new Directory();
   await directory.load(store);
   const serverId = await setting(store, serverIdSetting, randomUUID);
@@ -36,8 +40,12 @@ export async function openAccess(options: OpenAccessOptions) {
   const audit = new AuditTrail({ store, observe, key, retentionDays, serverId });
   const parts = { store, directory, trail: audit, observe };
   const passwords = new Passwords();
-  const oidc = new Oidc({ observe, changed: () => directory.credentialsChanged() });
-  const identityProviders = new IdentityProviders({ store, directory, oidc, secrets });
+  const oidc = new Oidc({
+    observe,
+    fetch: guardedFetch(identityProviderHosts),
+    changed: () => directory.credentialsChanged(),
+  });
+  const identityProviders = new IdentityProviders({ store, directory, oidc, secrets, hosts: identityProviderHosts });
   await identityProviders.changed();
   const oidcUsers = new OidcUsers({ oidc, directory, makeUser });
   return {

@@ -8,6 +8,8 @@ import type { HostRules } from './host_rules.ts';
 
 const redirectsMax = 5;
 const redirects: readonly number[] = [301, 302, 303, 307, 308];
+/** A Response of one of these takes no body. */
+const bodiless: readonly number[] = [204, 205, 304];
 /** Of an answer that nobody reads. */
 const discardedBytesMax = 64 * 1024;
 
@@ -82,6 +84,23 @@ export async function post(
   });
   response.on('error', () => {});
   return response.statusCode ?? 0;
+}
+
+/** A GET in the form of `fetch`: held to the host rules, redirects not followed. Rejects as `get` does. */
+export function guardedFetch(rules: HostRules): (url: URL, options: FetchOptions) => Promise<Response> {
+  return async (url, { headers, signal }) => {
+    const response = await send(url, rules, { method: 'GET', headers, signal });
+    const { statusCode: status = 0 } = response;
+    if (!bodiless.includes(status))
+      return new Response(Readable.toWeb(response) as ReadableStream<Uint8Array>, { status });
+    response.destroy();
+    return new Response(null, { status });
+  };
+}
+
+export interface FetchOptions {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
 }
 
 export function urlOf(address: string): URL {

@@ -93,10 +93,14 @@ export class HostRules {
     if (defaultPorts[url.protocol] === undefined) throw new Failure('INVALID_PARAMETER', 'a URL is http or https');
     if (url.username !== '' || url.password !== '')
       throw new Failure('INVALID_PARAMETER', 'a URL has no credentials in it');
+    if (!this.allows(url)) throw notAllowed(bareHost(url.hostname));
+  }
+
+  /** By its text alone: what a name resolves to is checked when it is connected to. */
+  allows(url: URL): boolean {
     const host = bareHost(url.hostname);
     const allowed = this.#rulesFor(url);
-    if (allowed.length === 0) throw notAllowed(host);
-    if (isIP(host) !== 0 && !isPublic(host) && !isNamed(allowed, host)) throw notAllowed(host);
+    return allowed.length > 0 && (isIP(host) === 0 || isPublic(host) || isNamed(allowed, host));
   }
 
   /** For sockets: names become addresses that this URL may be fetched from, or the connection fails with HOST_NOT_ALLOWED. */

@@ -36,7 +36,7 @@ export async function bootstrap(services: Services, engine: string): Promise<voi
 export async function userOfVisitor(token: VerifiedToken, services: Services): Promise<KnownUser | undefined> {
   const { catalog, directory, identityProviders } = services;
   const { providerId, subject, userName: name } = token;
-  if (!identityProviders.specOf(providerId)?.createUsers) return undefined;
+  if (name === undefined || !identityProviders.specOf(providerId)?.createUsers) return undefined;
   // A name is no proof: it must not make the visitor somebody who is here already.
   if (nameFault(name) !== undefined || name.includes(':')) return undefined;
   try {

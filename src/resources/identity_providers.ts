@@ -14,6 +14,7 @@ import {
   type Render,
   remove,
   render,
+  requireOnCollection,
   requirePrivilege,
   segment,
   update,
@@ -66,7 +67,7 @@ const fields = {
   userClaim: Type.String({
     ...Claim,
     description:
-      'The claim that new users are named by. With `email`, a token whose `email_verified` is false is refused.',
+      'The claim that new users are named by. With `email`, a token whose `email_verified` is false is refused, and one without it makes no user.',
   }),
   roleMapping: Type.Record(Type.String(), Type.String(), {
     maxProperties: 1000,
@@ -91,7 +92,7 @@ const ProviderRecord = Type.Object({
   rolesClaim,
   hasClientSecret: Type.Boolean(),
   keysFetchedAt: nullable(Type.String({ format: 'date-time', description: 'When its keys were last fetched.' })),
-  error: nullable(Type.String({ description: 'Why its keys are not to be had.' })),
+  error: nullable(Type.String({ description: 'Set while its signing keys are unavailable.' })),
   owner: Owner,
   ...recordFields,
 });
@@ -165,12 +166,13 @@ function specOf(before: ProviderSpec, change: Change): ProviderSpec {
   };
 }
 
-/** Who maps a claim to a role puts whom it likes into it. */
+/** Who maps a claim to a role puts whom it likes into it; who lets visitors become users makes users. */
 async function check(spec: ProviderSpec, id: string | undefined, context: Context): Promise<void> {
   const fault = context.identityProviders.fault(spec, id);
   if (fault) throw invalid(fault.pointer, 'provider', fault.message);
   if (spec.algorithms.some((name) => name.startsWith('HS')) && !spec.hasClientSecret)
     throw invalid('/clientSecret', 'required', 'is needed for the HS* algorithms');
+  if (spec.createUsers) await requireOnCollection('create', 'users', context);
   for (const role of new Set(Object.values(spec.roleMapping)))
     await requirePrivilege('grant', [segment('roles', role)], context);
   for (const [claim, role] of Object.entries(spec.roleMapping))
@@ -220,7 +222,8 @@ export const identityProviders: Category<Context> = {
     standing.get('Shows an identity provider, and whether its keys are at hand.'),
     create({
       summary: 'Creates an identity provider. Its tokens are accepted from then on.',
-      description: 'The caller needs `grant` on each role that is mapped to.',
+      description:
+        'The caller needs `grant` on each role that is mapped to and, with `createUsers`, `create` on `/api/v2/users`.',
       permission: { privilege: 'create', on: 'parent' },
       codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
       body: Type.Object(
@@ -252,7 +255,8 @@ export const identityProviders: Category<Context> = {
     }),
     update({
       summary: 'Changes an identity provider.',
-      description: 'The caller needs `grant` on each role that is mapped to.',
+      description:
+        'The caller needs `grant` on each role that is mapped to and, with `createUsers`, `create` on `/api/v2/users`.',
       permission: { privilege: 'alter', on: 'object' },
       codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS'],
       body: ChangeBody,

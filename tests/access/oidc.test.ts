@@ -5,6 +5,8 @@ import { createHmac } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { exportSPKI, importJWK, type JWTPayload, SignJWT } from 'jose';
 import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/oidc.ts';
+import { guardedFetch } from '../../src/outbound/fetching.ts';
+import { HostRules } from '../../src/outbound/host_rules.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { type IssuerKey, makeKey, TokenIssuer } from './token_issuer.ts';
 
@@ -36,7 +38,7 @@ const provider = (rest: Partial<IdentityProvider> = {}): IdentityProvider => ({
 });
 
 function oidcWith(rest: Partial<IdentityProvider> = {}, options: Partial<OidcOptions> = {}): Oidc {
-  const oidc = new Oidc({ observe: () => {}, ...options });
+  const oidc = new Oidc({ fetch: guardedFetch(new HostRules(['127.0.0.1'])), observe: () => {}, ...options });
   open.add(oidc);
   oidc.setProviders([provider(rest)]);
   return oidc;
@@ -80,7 +82,7 @@ describe('a good token', () => {
       await assert.rejects(oidcWith({ algorithms: [alg], clientSecret: `${clientSecret}x` }).verify(token), refusal());
     });
 
-  it('may have several audiences, any type, and no time of issue', async () => {
+  it('may have several audiences, the type of an access token, and no time of issue', async () => {
     const token = await issuer.token(
       key('ES256'),
       { aud: ['a', 'tabularium'], iat: undefined as never },
@@ -90,6 +92,12 @@ describe('a good token', () => {
     );
     assert.equal((await oidcWith().verify(token)).subject, 'subject-1');
   });
+
+  for (const typ of ['logout+jwt', 'application/secevent+jwt', 'dpop+jwt', '', 7])
+    it(`of the type ${JSON.stringify(typ)} is no token that authenticates`, async () => {
+      const token = await issuer.token(key('ES256'), {}, { typ });
+      await assert.rejects(oidcWith().verify(token), refusal());
+    });
 
   it('need not name its key', async () => {
     const second = await makeKey('ES256', 'a second');
@@ -158,7 +166,8 @@ describe('claims', () => {
   it('name the user', async () => {
     const named = async (claims: JWTPayload, userClaim: string) =>
       (await oidcWith({ userClaim }).verify(await issuer.token(key('ES256'), claims))).userName;
-    assert.equal(await named({ email: 'ada@example.com' }, 'email'), 'ada@example.com');
+    // Good for somebody who is known by its subject; nobody is named by it.
+    assert.equal(await named({ email: 'ada@example.com' }, 'email'), undefined);
     assert.equal(await named({ user: { name: 'ada' } }, 'user.name'), 'ada');
     const email = 'ada@example.com';
     assert.equal(await named({ email, email_verified: true }, 'email'), email);
@@ -166,7 +175,11 @@ describe('claims', () => {
       await assert.rejects(named({ email, email_verified }, 'email'), refusal(), JSON.stringify(email_verified));
     assert.equal(await named({ sub: 'ada', email, email_verified: false }, 'sub'), 'ada');
     for (const email of [undefined, '', '  ', 7, null, ['a'], 'x'.repeat(513), 'a\ud800'])
-      await assert.rejects(named({ email } as JWTPayload, 'email'), refusal(), JSON.stringify(email));
+      await assert.rejects(
+        named({ email, email_verified: true } as JWTPayload, 'email'),
+        refusal(),
+        JSON.stringify(email),
+      );
   });
 });
 
@@ -177,6 +190,8 @@ describe('a token is refused', () => {
   const cases: [string, Record<string, unknown>, string?][] = [
     ['that has expired', { exp: now - 31 }, expired],
     ['that does not expire', { exp: undefined }],
+    ['that reports a logout', { events: { 'http://schemas.openid.net/event/backchannel-logout': {} } }],
+    ['that is a refresh token', { typ: 'Refresh' }],
     ['whose end is no number', { exp: '2100-01-01' }],
     ['that is not valid yet', { nbf: now + 60 }],
     ['that was issued in the future', { iat: now + 60 }],

@@ -8,6 +8,8 @@ import { exportJWK } from 'jose';
 import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/oidc.ts';
 import { secureUrl } from '../../src/access/oidc_keys.ts';
 import type { Observation } from '../../src/observe/observations.ts';
+import { guardedFetch } from '../../src/outbound/fetching.ts';
+import { HostRules } from '../../src/outbound/host_rules.ts';
 import { eventually } from '../deadline.ts';
 import { type IssuerKey, makeKey, TokenIssuer } from './token_issuer.ts';
 
@@ -49,7 +51,12 @@ const provider = (rest: Partial<IdentityProvider> = {}): IdentityProvider => ({
 });
 
 function oidcWith(rest: Partial<IdentityProvider> = {}, options: Partial<OidcOptions> = {}): Oidc {
-  const oidc = new Oidc({ observe: () => {}, clock: () => now, ...options });
+  const oidc = new Oidc({
+    fetch: guardedFetch(new HostRules(['127.0.0.1'])),
+    observe: () => {},
+    clock: () => now,
+    ...options,
+  });
   open.add(oidc);
   oidc.setProviders([provider(rest)]);
   return oidc;

@@ -28,7 +28,11 @@ const credential = (where: string) => plant(where, credentials);
 
 before(async () => {
   issuer = await new TokenIssuer().start();
-  server = await startProcess(['--log-level=trace', '--failed-logins-per-address-max=1000']);
+  server = await startProcess([
+    '--log-level=trace',
+    '--failed-logins-per-address-max=1000',
+    '--identity-provider-hosts=127.0.0.1',
+  ]);
   for (const stream of [server.child.stdout, server.child.stderr])
     stream?.on('data', (chunk: Buffer) => {
       said += chunk;

@@ -1,0 +1,66 @@
+// Identity providers through REST: who may let visitors become users, which hosts the server connects to, and that nothing of its
+// network is reported.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { after, before, test } from 'node:test';
+import { eventually } from '../deadline.ts';
+import { start, type TestServer } from '../server.ts';
+
+const path = '/api/v2/identity_providers';
+const password = 'correct horse battery';
+const headers = { authorization: `Basic ${Buffer.from(`ada:${password}`).toString('base64')}` };
+let server: TestServer;
+
+before(async () => {
+  server = await start();
+  (await server.post('/api/v2/users', { name: 'ada', password })).is(201);
+  for (const privilege of ['create', 'read', 'alter'])
+    (await server.post('/api/v2/users/ada/grants', { privilege, on: path })).is(201);
+});
+after(() => server.close());
+
+test('createUsers needs the right to create users', async () => {
+  const ada = (method: string, to: string, body: object) => server.request(method, to, { body, headers });
+  const provider = { name: 'company', issuer: 'https://one.invalid', audiences: ['x'], disabled: true };
+  (await ada('POST', path, { ...provider, createUsers: true })).is(403, 'FORBIDDEN', { privilege: 'create' });
+  (await ada('POST', path, provider)).is(201);
+  (await ada('PATCH', `${path}/company`, { createUsers: true })).is(403, 'FORBIDDEN', { privilege: 'create' });
+  (await server.post('/api/v2/users/ada/grants', { privilege: 'create', on: '/api/v2/users' })).is(201);
+  (await ada('PATCH', `${path}/company`, { createUsers: true })).is(200, '0', { createUsers: true });
+});
+
+test('an issuer on a host that is not allowed is refused, whether or not anything answers there', async () => {
+  for (const issuer of ['https://10.1.2.3', 'https://[fd00::1]', 'http://localhost:1', 'https://elsewhere.test'])
+    for (const field of ['issuer', 'jwksUri']) {
+      const body = { name: 'p', issuer: 'https://two.invalid', audiences: ['x'], [field]: issuer };
+      const reply = (await server.post(path, body)).is(400, 'INVALID_PARAMETER');
+      assert.match(reply.text, /identityProviderHosts/);
+    }
+});
+
+test('one text for every reason why keys are unavailable', async () => {
+  const errors = new Set<string>();
+  const answering = createServer((_, response) => response.writeHead(404).end());
+  const garbage = createTcpServer((socket) => socket.end('SSH-2.0-OpenSSH_9.2\r\n'));
+  const closed = createTcpServer();
+  const servers = [answering, garbage, closed];
+  for (const one of servers) await new Promise<void>((resolve) => one.listen(0, '127.0.0.1', resolve));
+  const ports = servers.map((one) => (one.address() as AddressInfo).port);
+  await new Promise((resolve) => closed.close(resolve));
+  try {
+    for (const [n, port] of ports.entries()) {
+      const body = { name: `port ${n}`, issuer: `http://127.0.0.1:${port}`, audiences: ['x'] };
+      const made = (await server.post(path, body)).is(201).at<string>('uri');
+      await eventually('an error', async () => {
+        const error = (await server.get(made)).at<string | null>('error');
+        if (error !== null) errors.add(error);
+        return error !== null;
+      });
+    }
+  } finally {
+    answering.close();
+    garbage.close();
+  }
+  assert.equal(errors.size, 1, [...errors].join('; '));
+});
