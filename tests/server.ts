@@ -69,6 +69,8 @@ export class Reply {
     assert.equal(status < 300, this.code === '0', `${request}: ${status} ${this.code}`);
     if (status < 300) assert.equal(this.message, 'OK', request);
     assert.equal(status === 503, headers['retry-after'] !== undefined, `${request}: Retry-After goes with 503`);
+    const outcome = status >= 500 ? body.result.outcome : 'none';
+    assert.ok(['notApplied', 'unknown', 'none'].includes(String(outcome)), `${request}: no outcome: ${text}`);
   }
 
   /** Asserts what came, and hands the answer on. `result`: the fields that the result must have, perhaps among others. */

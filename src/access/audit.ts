@@ -106,7 +106,9 @@ export class AuditTrail implements Trail {
   async append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void> {
     await this.#write(tx, [{ actor, facts, at: this.#clock() }]);
     if (facts.outcome !== 'begun') actor.told = true;
-    if (facts.outcome === '0') await this.mark(tx, actor.guard, facts.objectId);
+    if (facts.outcome !== '0') return;
+    actor.changed = true;
+    await this.mark(tx, actor.guard, facts.objectId);
   }
 
   /** That the change of a keyed request was made is noted with the change. */

@@ -4,6 +4,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Change, ChangeCost, WorkOptions } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
+import type { Actor } from '../model/principal.ts';
+import type { Code } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import { visible } from '../store/migrations.ts';
 import { HandedBack, RetryableError } from '../tasks/task.ts';
@@ -25,7 +27,7 @@ import {
   siblingOf,
   type Tx,
 } from './context.ts';
-import { applyStep } from './engine_step.ts';
+import { applyStep, firstAttempt } from './engine_step.ts';
 import {
   changedFields,
   changeOf,
@@ -33,7 +35,6 @@ import {
   type IntentRow,
   insertIntent,
   type NextRow,
-  noteAttempt,
   revert,
   tell,
   writeRow,
@@ -78,7 +79,7 @@ export async function updateObject(
       context.onTask();
       return { taskId: begun.taskId };
     }
-    return { object: await realise(context, engine as CatalogEngine, begun.intent) };
+    return { object: await realise(context, engine as CatalogEngine, begun.intent, request.principal) };
   });
 }
 
@@ -240,17 +241,14 @@ async function reserveName(context: CatalogContext, tx: Tx, row: ObjectRow, name
   return id;
 }
 
-async function realise(context: CatalogContext, engine: CatalogEngine, intent: IntentRow): Promise<CatalogObject> {
-  const outcome = await applyStep(engine, changeOf(intent), intent.id);
-  if (outcome.kind === 'refused') {
-    await revert(context, intent, outcome.failure.code);
-    throw outcome.failure;
-  }
-  if (outcome.kind === 'unknown') {
-    await noteAttempt(context, intent, outcome.error);
-    throw outcome.error;
-  }
-  return commitUpdate(context, intent, outcome.applied);
+async function realise(
+  context: CatalogContext,
+  engine: CatalogEngine,
+  intent: IntentRow,
+  principal: Actor,
+): Promise<CatalogObject> {
+  const undo = (why: Code) => revert(context, intent, why);
+  return commitUpdate(context, intent, await firstAttempt(context, engine, intent, principal, undo));
 }
 
 /**
@@ -274,8 +272,8 @@ export async function runIntent(context: CatalogContext, taskId: string, options
     const outcome = await applyStep(engine, changeOf(intent), intent.id, options);
     if (outcome.kind === 'done') return await commitChange(context, intent, outcome.applied);
     const handedBack = signal.aborted && signal.reason instanceof HandedBack;
-    if (outcome.kind === 'refused' && !handedBack) await revertChange(context, intent, outcome.failure.code);
-    throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
+    if (outcome.kind === 'refused' && !handedBack) await revertChange(context, intent, outcome.error.code);
+    throw outcome.error;
   } catch (error) {
     if (error instanceof Failure) throw error;
     throw new RetryableError('the change was interrupted', { cause: error });

@@ -15,11 +15,12 @@ export async function addTask(
   context: CatalogContext,
   tx: Tx,
   task: TaskOfChange & { readonly principal: Principal },
-  { guard }: Actor,
+  actor: Actor,
 ): Promise<string> {
   await context.requireTaskRoom(tx, task.principal.id);
   const { task_id } = await insertTask(tx, task, context.clock());
   if (task.notify) await context.keepNotice(tx, task_id, task.notify);
-  await context.trail.mark(tx, guard, task_id);
+  actor.changed = true;
+  await context.trail.mark(tx, actor.guard, task_id);
   return task_id;
 }

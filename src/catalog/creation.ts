@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import type { Change } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
+import type { Actor } from '../model/principal.ts';
 import type { ObjectsTable } from '../store/schema.ts';
 import { addTask } from './change_tasks.ts';
 import {
@@ -19,7 +20,7 @@ import {
   namesOf,
   siblingOf,
 } from './context.ts';
-import { applyStep } from './engine_step.ts';
+import { firstAttempt } from './engine_step.ts';
 import { commitCreate, type IntentRow, insertIntent, noteAttempt, removeObject, tell } from './intents.ts';
 import type { CatalogObject, CreateRequest } from './object.ts';
 import { foldedComment, type ObjectRow } from './object_rows.ts';
@@ -58,7 +59,7 @@ export async function createObject(context: CatalogContext, request: CreateReque
       context.onTask();
       return { taskId: begun.intent.task_id };
     }
-    if (begun.intent && engine && planned.change) await realise(context, engine, planned.change, begun.intent);
+    if (begun.intent && engine) await realise(context, engine, begun.intent, request.principal);
     tell(context, planned.row, false);
     return { object: context.specs.object({ ...planned.row, state: 'ready' }), created: true };
   });
@@ -146,18 +147,10 @@ function begin(
 async function realise(
   context: CatalogContext,
   engine: CatalogEngine,
-  change: Change,
   intent: IntentRow,
+  principal: Actor,
 ): Promise<void> {
-  const outcome = await applyStep(engine, change, intent.id);
-  if (outcome.kind === 'refused') {
-    await removeObject(context, intent, outcome.failure.code);
-    throw outcome.failure;
-  }
-  if (outcome.kind === 'unknown') {
-    await noteAttempt(context, intent, outcome.error);
-    throw outcome.error;
-  }
+  await firstAttempt(context, engine, intent, principal, (why) => removeObject(context, intent, why));
   try {
     await commitCreate(context, intent);
   } catch (error) {

@@ -45,7 +45,7 @@ async function made(
   try {
     const change = (await defined(context, intent, work)) ?? changeOf(intent);
     const outcome = await applyStep(engine, change, intent.id, { signal });
-    if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
+    if (outcome.kind !== 'done') throw outcome.error;
     within = await work.fill(intent.object_id);
   } catch (error) {
     const handedBack = signal.aborted && signal.reason instanceof HandedBack;
@@ -90,5 +90,5 @@ async function undo(context: CatalogContext, engine: CatalogEngine, intent: Inte
   const outcome = await applyStep(engine, change, `${intent.id}/undo`);
   if (outcome.kind === 'done') return removeObject(context, intent, why.code);
   // Recovery goes on once the task has ended.
-  await noteAttempt(context, intent, outcome.kind === 'refused' ? outcome.failure : outcome.error);
+  await noteAttempt(context, intent, outcome.error);
 }

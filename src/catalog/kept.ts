@@ -208,7 +208,7 @@ export async function purgeNow(context: CatalogContext, intent: IntentRow): Prom
   const engine = await context.engineOf(intent.warehouse);
   const change = await sparing(context, row, changeOf(intent));
   const outcome = await applyStep(engine, change, intent.id);
-  if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
+  if (outcome.kind !== 'done') throw outcome.error;
   await removeObject(context, intent, '0');
   tellGone(context, row);
 }

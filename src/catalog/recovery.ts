@@ -4,7 +4,7 @@
 
 import type { Change } from '../engines/engine.ts';
 import { codes } from '../standard/codes.ts';
-import { Failure } from '../standard/failure.ts';
+import { Failure, withOutcome } from '../standard/failure.ts';
 import { isTerminal } from '../tasks/task_rows.ts';
 import { Blocked, type CatalogContext, changeInProgress, nameKey, turnWaitMs } from './context.ts';
 import { applyStep } from './engine_step.ts';
@@ -43,7 +43,7 @@ async function clear(context: CatalogContext, objectId: string, heldKeys: readon
     try {
       await settle(context, intent);
     } catch (error) {
-      if (error instanceof Failure && codes[error.code].status === 503) throw error;
+      if (error instanceof Failure && codes[error.code].status === 503) throw withOutcome(error, 'notApplied');
       throw changeInProgress();
     }
   };
@@ -93,7 +93,7 @@ const endings: Record<
     const engine = await context.engineOf(intent.warehouse);
     const undo = JSON.parse(intent.undo ?? 'null') as Change;
     const outcome = await applyStep(engine, undo, `${intent.id}/undo`);
-    if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
+    if (outcome.kind !== 'done') throw outcome.error;
     await removeObject(context, intent, 'TASK_INTERRUPTED');
     return 'undone';
   },
@@ -103,7 +103,7 @@ const endings: Record<
     const engine = await context.engineOf(intent.warehouse);
     const outcome = await applyStep(engine, changeOf(intent), intent.id);
     // Readers were told that it is gone: there is no way back.
-    if (outcome.kind !== 'done') throw outcome.kind === 'refused' ? outcome.failure : outcome.error;
+    if (outcome.kind !== 'done') throw outcome.error;
     const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
     await commitDrop(context, intent);
     if (row) tellGone(context, row, intent);
@@ -123,11 +123,12 @@ async function againOrBack(context: CatalogContext, intent: IntentRow): Promise<
   }
   const engine = await context.engineOf(intent.warehouse);
   const outcome = await applyStep(engine, changeOf(intent), intent.id);
-  if (outcome.kind === 'unknown') throw outcome.error;
   if (outcome.kind === 'refused') {
-    await revertChange(context, intent, outcome.failure.code);
+    await revertChange(context, intent, outcome.error.code);
     return 'undone';
   }
+  // Of an attempt that changed nothing too: an earlier one may have.
+  if (outcome.kind !== 'done') throw outcome.error;
   await commitChange(context, intent, outcome.applied);
   return 'finished';
 }

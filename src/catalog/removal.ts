@@ -1,6 +1,7 @@
 // How an object goes. From the first transaction on nobody sees it or what is under it; the engine's step follows; then
 // the rows go.
 import { newId } from '../model/ids.ts';
+import type { Actor } from '../model/principal.ts';
 import { Failure } from '../standard/failure.ts';
 import { visible } from '../store/migrations.ts';
 import {
@@ -14,8 +15,8 @@ import {
   ObjectChanged,
   type Tx,
 } from './context.ts';
-import { applyStep } from './engine_step.ts';
-import { changeOf, type IntentRow, insertIntent, noteAttempt, revert, tellGone } from './intents.ts';
+import { firstAttempt } from './engine_step.ts';
+import { type IntentRow, insertIntent, revert, tellGone } from './intents.ts';
 import { commitDrop, whatIsWithin } from './kept.ts';
 import type { CatalogObject, DropRequest } from './object.ts';
 import type { ObjectRow } from './object_rows.ts';
@@ -38,7 +39,7 @@ export async function dropObject(
     const begun = await context.store.transaction((tx) => begin(context, tx, object, request));
     if (begun === 'gone') return false;
     tellGone(context, begun.row, begun.intent);
-    if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent);
+    if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent, request.principal);
     return true;
   });
 }
@@ -98,15 +99,12 @@ async function checkEmpty(tx: Tx, row: ObjectRow, categories: readonly string[])
   }
 }
 
-async function realise(context: CatalogContext, engine: CatalogEngine, intent: IntentRow): Promise<void> {
-  const outcome = await applyStep(engine, changeOf(intent), intent.id);
-  if (outcome.kind === 'refused') {
-    await revert(context, intent, outcome.failure.code);
-    throw outcome.failure;
-  }
-  if (outcome.kind === 'unknown') {
-    await noteAttempt(context, intent, outcome.error);
-    throw outcome.error;
-  }
+async function realise(
+  context: CatalogContext,
+  engine: CatalogEngine,
+  intent: IntentRow,
+  principal: Actor,
+): Promise<void> {
+  await firstAttempt(context, engine, intent, principal, (why) => revert(context, intent, why));
   await commitDrop(context, intent);
 }

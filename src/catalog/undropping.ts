@@ -4,7 +4,7 @@ import type { Change } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
 import { systemActor } from '../model/principal.ts';
-import { codes } from '../standard/codes.ts';
+import { type Code, codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import { addTask, waitsForOthers } from './change_tasks.ts';
 import {
@@ -20,7 +20,7 @@ import {
   siblingOf,
   type Tx,
 } from './context.ts';
-import { applyStep } from './engine_step.ts';
+import { firstAttempt } from './engine_step.ts';
 import { type IntentRow, insertIntent, noteAttempt } from './intents.ts';
 import { commitChange, keptWithin, purgeNow, revertChange } from './kept.ts';
 import type {
@@ -161,16 +161,10 @@ export async function undropObject(
       context.onTask();
       return { taskId: begun.taskId };
     }
-    const outcome = await applyStep(engine, change, begun.intent.id);
-    if (outcome.kind === 'refused') {
-      await revertChange(context, begun.intent, outcome.failure.code);
-      throw outcome.failure;
-    }
-    if (outcome.kind === 'unknown') {
-      await noteAttempt(context, begun.intent, outcome.error);
-      throw outcome.error;
-    }
-    return { object: await commitChange(context, begun.intent, outcome.applied) };
+    const { intent } = begun;
+    const undo = (why: Code) => revertChange(context, intent, why);
+    const applied = await firstAttempt(context, engine, intent, request.principal, undo);
+    return { object: await commitChange(context, intent, applied) };
   });
 }
 

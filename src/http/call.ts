@@ -6,9 +6,10 @@ import type { Session } from '../access/access.ts';
 import type { AuditTrail } from '../access/audit.ts';
 import type { Decisions } from '../access/decisions.ts';
 import type { IdempotencyKeys } from '../access/idempotency_keys.ts';
+import type { Actor, Guard } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
-import type { Code } from '../standard/codes.ts';
+import type { Code, RequestOutcome } from '../standard/codes.ts';
 import {
   type Accepted,
   type Category,
@@ -17,9 +18,10 @@ import {
   type Endpoint,
   type Input,
   type Outcome,
+  readsOnly,
 } from '../standard/endpoint.ts';
 import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
-import { Failure } from '../standard/failure.ts';
+import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
 import { acceptsJson } from '../standard/media.ts';
 import { signPageToken } from '../standard/page_token.ts';
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
@@ -97,7 +99,8 @@ export class Api<Context> {
       if (!isValid) throw invalidRequestId();
       answer = await this.#answer(incoming, outgoing, requestId, seen);
     } catch (error) {
-      const failure = this.#failureOf(error, requestId);
+      // What a handler threw has its outcome (#run). Of all else: nothing was begun.
+      const failure = this.#withOutcome(error, requestId, 'notApplied');
       code = failure.code;
       answer = answerOfFailure(failure);
     }
@@ -198,20 +201,26 @@ export class Api<Context> {
     const input = inputOf(route, body, query, after);
     // To wait for it here is sooner than to hand on the promise.
     if (key === undefined) return await this.#run(route, call, input, scope);
-    return this.#replays.answer({
+    const keyed = {
       owner: principal.id,
       key,
       fingerprint: fingerprintOf(method, path, sent.bytes),
       secretFields: endpoint.secretFields ?? [],
-      run: (guard) => {
+      run: (guard: Guard) => {
         actor.guard = guard;
         return this.#run(route, call, input, scope);
       },
-      again: (guard, objectId) => {
+      again: (guard: Guard, objectId: string | undefined) => {
         actor.guard = guard;
         return this.#again(route, call, scope, objectId);
       },
-    });
+    };
+    try {
+      return await this.#replays.answer(keyed);
+    } catch (error) {
+      // An earlier attempt with the key may have been applied.
+      throw this.#withOutcome(error, requestId, 'unknown');
+    }
   }
 
   /** A promise only where the store has to be asked. */
@@ -243,7 +252,7 @@ export class Api<Context> {
       if (!call.permitted) throw new Error(`${call.actor.action} asked for no leave`);
       if (call.revoked) throw revoked();
     } catch (error) {
-      throw call.revoked ? revoked() : error;
+      throw call.revoked ? revoked() : this.#failureOfHandler(error, endpoint, call.actor);
     } finally {
       this.#running.remove(call);
     }
@@ -337,6 +346,19 @@ export class Api<Context> {
       this.#parameters.set(endpoint, parameters);
     }
     return parameters;
+  }
+
+  /** A 5xx gets the outcome of the whole request, which the failed step alone does not tell. */
+  #failureOfHandler(error: unknown, endpoint: Endpoint<Context>, { requestId, changed }: Actor): Failure {
+    const failure = this.#failureOf(error, requestId as string);
+    if (readsOnly(endpoint)) return withOutcome(failure, 'notApplied');
+    return withOutcome(failure, changed ? 'unknown' : (outcomeOf(failure) ?? 'notApplied'));
+  }
+
+  /** `outcome`: of a failure that has none of its own. */
+  #withOutcome(error: unknown, requestId: string, outcome: RequestOutcome): Failure {
+    const failure = this.#failureOf(error, requestId);
+    return failure.outcome === undefined ? withOutcome(failure, outcome) : failure;
   }
 
   #failureOf(error: unknown, requestId: string): Failure {

@@ -9,7 +9,7 @@ import { codes, type SuccessStatus } from '../standard/codes.ts';
 import { type Endpoint, takesKey } from '../standard/endpoint.ts';
 import type { Answer } from '../standard/envelope.ts';
 import { answerOfFailure } from '../standard/envelope.ts';
-import { Failure } from '../standard/failure.ts';
+import { Failure, withOutcome } from '../standard/failure.ts';
 
 /** How a keyed request is carried out. */
 export interface Keyed {
@@ -81,8 +81,7 @@ export class Replays {
       await this.#keep(keyed, guard, answer);
       return answer;
     } catch (error) {
-      const mayPass =
-        !(error instanceof Failure) || codes[error.code].status >= 500 || error.code === 'CHANGE_IN_PROGRESS';
+      const mayPass = !(error instanceof Failure) || codes[error.code].status >= 500;
       if (begun.isAgain) {
         // What the crash came into is gone on with meanwhile: that may be why it cannot be done once more.
         const done = await this.#doneSince(guard, mayPass ? 0 : recoveryMs);
@@ -91,7 +90,8 @@ export class Replays {
       // A refusal is the first answer too; what may pass is not: the same key then tries anew.
       if (!mayPass) await this.#keep(keyed, guard, answerOfFailure(error));
       else if (!begun.isAgain) await this.#keys.release(guard);
-      throw error;
+      // Of this attempt it may be known that it changed nothing, of the one before it is not.
+      throw begun.isAgain ? withOutcome(error, 'unknown') : error;
     }
   }
 

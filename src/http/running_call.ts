@@ -105,6 +105,7 @@ export class CallActor implements Actor {
   id = '';
   name = '';
   told = false;
+  changed = false;
   guard: Guard | undefined = undefined;
   readonly action: string;
   readonly requestId: string;

@@ -39,6 +39,8 @@ export interface Actor {
   readonly guard?: Guard | undefined;
   /** Set once the audit trail has, or surely will have, a line about what it does. */
   told?: boolean;
+  /** Set once a change was made for the request: a failure after that cannot report that nothing was applied. */
+  changed?: boolean;
 }
 
 /** The first user, who may do everything and cannot be taken that from. */

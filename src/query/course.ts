@@ -89,9 +89,9 @@ export class Course {
     const state = errorCode === 'STATEMENT_CANCELLED' ? 'cancelled' : 'failed';
     this.#end({ state, errorCode, errorMessage }, errorCode, 0);
     if (!known) return error;
-    const { code, message, result, retryAfterSeconds, cause } = error;
-    const retry = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
-    return new Failure(code, message, { ...result, queryId: this.#submitted.queryId }, { cause, ...retry });
+    const { code, message, result, retryAfterSeconds, outcome, cause } = error;
+    const named = { ...result, queryId: this.#submitted.queryId };
+    return new Failure(code, message, named, { cause, retryAfterSeconds, outcome });
   }
 
   #end(change: Partial<QueryEntry>, code: string, rowCount: number): { elapsedMs: number; queuedMs: number } {

@@ -5,6 +5,7 @@ import type { UsageCaps } from '../access/usage_caps.ts';
 import type { ResultColumn } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Principal } from '../model/principal.ts';
+import { withOutcome } from '../standard/failure.ts';
 import type { TaskContext, TaskRecord, TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import type { Queries, QueryRequest, QueryRun, QueryStatistics } from './queries.ts';
@@ -105,15 +106,15 @@ export class QuerySubmitter {
       // From here on it is a task's: the caller may go.
       signal.removeEventListener('abort', abort);
       const taskId = newId();
-      const task = await this.#tasks.adopt({
-        ...described,
-        taskId,
-        running: (task) => {
-          course.task = task;
-          if (course.fraction !== undefined) task.progress(course.fraction);
-          task.signal.addEventListener('abort', abort, { once: true });
-          return work.then((done) => this.keep({ taskId, principal }, done, { durable: true }));
-        },
+      const running = (task: Pick<TaskContext, 'progress' | 'signal'>) => {
+        course.task = task;
+        if (course.fraction !== undefined) task.progress(course.fraction);
+        task.signal.addEventListener('abort', abort, { once: true });
+        return work.then((done) => this.keep({ taskId, principal }, done, { durable: true }));
+      };
+      // The statement runs already, and may be done before it is stopped.
+      const task = await this.#tasks.adopt({ ...described, taskId, running }).catch((error: unknown) => {
+        throw withOutcome(error, 'unknown');
       });
       return { kind: 'task', task };
     } catch (error) {

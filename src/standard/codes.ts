@@ -2,15 +2,33 @@
 // docs/codes.md, the OpenAPI document and the envelope all read this table; a code that is not here cannot be sent.
 
 export type SuccessStatus = 200 | 201 | 202;
-export type FailureStatus = 400 | 401 | 403 | 404 | 405 | 406 | 415 | 500 | 503;
+type RefusalStatus = 400 | 401 | 403 | 404 | 405 | 406 | 415;
+export type FailureStatus = RefusalStatus | 500 | 503;
 
-interface CodeDefinition {
-  readonly status: FailureStatus;
+/**
+ * What became of a request that is answered with a 5xx (rest-standard B2). `notApplied`: nothing was changed and nothing will be.
+ * `unknown`: it may have been applied, or may still be.
+ */
+export type RequestOutcome = 'notApplied' | 'unknown';
+
+interface CodeText {
   readonly meaning: string;
   readonly client: string;
-  /** For 503: the Retry-After that is sent unless the failure says another. */
-  readonly retryAfterSeconds?: number;
 }
+
+type CodeDefinition =
+  | (CodeText & {
+      readonly status: RefusalStatus;
+      readonly outcome?: undefined;
+      readonly retryAfterSeconds?: undefined;
+    })
+  | (CodeText & {
+      readonly status: 500 | 503;
+      /** The outcome of a request that changes something, unless the failure has its own. */
+      readonly outcome: RequestOutcome;
+      /** For 503: the Retry-After that is sent unless the failure has its own. */
+      readonly retryAfterSeconds?: number;
+    });
 
 const define = <const K extends string>(table: Record<K, CodeDefinition>): Record<K, CodeDefinition> => table;
 
@@ -115,9 +133,11 @@ export const codes = define({
     client: 'Read the object again and decide anew.',
   },
   CHANGE_IN_PROGRESS: {
-    status: 400,
+    status: 503,
+    outcome: 'notApplied',
     meaning: 'Another change of this object, or of its parent, is under way.',
-    client: 'Wait until it ends, then send the request again.',
+    client: 'Send the request again after the given time.',
+    retryAfterSeconds: 1,
   },
   OBJECT_PROTECTED: {
     status: 400,
@@ -146,12 +166,14 @@ export const codes = define({
   },
   TASK_INTERRUPTED: {
     status: 503,
+    outcome: 'unknown',
     meaning: 'The server stopped while the task ran, and work of this kind is not begun again by itself.',
     client: 'Look at what the task did, then submit it again.',
     retryAfterSeconds: 1,
   },
   TASK_ATTEMPTS_EXHAUSTED: {
     status: 503,
+    outcome: 'unknown',
     meaning: 'The task was begun several times and was interrupted or found the service unavailable each time.',
     client:
       'Look at the message, and whether a statement had its effect all the same; submit it again when the reason is gone.',
@@ -286,53 +308,62 @@ export const codes = define({
   // the service
   INTERNAL_ERROR: {
     status: 500,
+    outcome: 'unknown',
     meaning: 'An unexpected error of the service.',
     client: 'Retry later; report `result.errorId`.',
   },
   WAREHOUSE_BUSY: {
     status: 503,
+    outcome: 'notApplied',
     meaning: 'The queue of the warehouse is full, or the wait in it was too long.',
     client: 'Retry after the given time.',
     retryAfterSeconds: 1,
   },
   WAREHOUSE_SUSPENDED: {
     status: 503,
+    outcome: 'notApplied',
     meaning: 'The warehouse is suspended and does not resume by itself.',
     client: 'Resume it, then retry.',
     retryAfterSeconds: 5,
   },
   WAREHOUSE_STARTING: {
     status: 503,
+    outcome: 'notApplied',
     meaning: 'The warehouse is starting.',
     client: 'Retry after the given time.',
     retryAfterSeconds: 1,
   },
   WAREHOUSE_FAILED: {
     status: 503,
+    outcome: 'unknown',
     meaning: 'The engine of the warehouse stopped while the request ran, or does not start.',
     client: 'Retry; if it stays, look at the health of the warehouse.',
     retryAfterSeconds: 1,
   },
   NOT_ENOUGH_BACKENDS: {
     status: 503,
+    outcome: 'notApplied',
     meaning: 'The table asks for more replicas than there are available backends.',
     client: 'Add or enable backends, or ask for fewer replicas.',
     retryAfterSeconds: 30,
   },
   REPLICAS_UNAVAILABLE: {
     status: 503,
+    outcome: 'notApplied',
     meaning: 'A table that the statement needs has no available replica.',
     client: 'Retry when the backends that `result.tables` need are back.',
     retryAfterSeconds: 10,
   },
   STORAGE_FULL: {
     status: 503,
+    outcome: 'unknown',
     meaning: 'The disk of the service is full.',
     client: 'Free space, then retry.',
     retryAfterSeconds: 60,
   },
   IDENTITY_PROVIDER_UNAVAILABLE: {
     status: 503,
+    outcome: 'notApplied',
     meaning:
       'The keys of the identity provider that issued the token are not to be had, so that it cannot be verified.',
     client: 'Retry after the given time.',
@@ -340,30 +371,35 @@ export const codes = define({
   },
   REMOTE_UNAVAILABLE: {
     status: 503,
+    outcome: 'unknown',
     meaning: 'A server elsewhere, from which data comes or to which it goes, does not answer, or broke off.',
     client: 'Retry after the given time.',
     retryAfterSeconds: 10,
   },
   RATE_LIMITED: {
     status: 503,
+    outcome: 'notApplied',
     meaning: 'The caller reached a rate limit.',
     client: 'Retry after the given time.',
     retryAfterSeconds: 1,
   },
   TOO_MANY_QUERIES: {
     status: 503,
+    outcome: 'notApplied',
     meaning: 'As many statements of the caller run, or wait for their warehouse, as one principal may have.',
     client: 'Retry when one of them has ended, or submit it as a task, which waits.',
     retryAfterSeconds: 1,
   },
   TOO_MANY_TASKS: {
     status: 503,
+    outcome: 'notApplied',
     meaning: 'As many tasks of the caller have not ended as one principal may have.',
     client: 'Retry when some of them have ended, or cancel those that are not wanted.',
     retryAfterSeconds: 5,
   },
   SHUTTING_DOWN: {
     status: 503,
+    outcome: 'notApplied',
     meaning: 'The server is shutting down.',
     client: 'Retry, perhaps on another server.',
     retryAfterSeconds: 5,

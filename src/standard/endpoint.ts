@@ -126,6 +126,11 @@ export function changes<Context>({ verb, permission, creates }: Endpoint<Context
   return verb !== 'get' && verb !== 'list';
 }
 
+/** Whether no call of it can leave anything behind. What may submit a task can, and so can SQL, which only its text tells apart. */
+export function readsOnly<Context>(endpoint: Endpoint<Context>): boolean {
+  return !changes(endpoint) && endpoint.mayAccept !== true;
+}
+
 export interface Category<Context = unknown> {
   /** Lower snake_case, last word plural; unique in the whole API, but that leaves may share it under different parents. */
   readonly name: string;

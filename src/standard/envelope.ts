@@ -2,7 +2,7 @@
 // ready-serialised, so that a hot object is not serialised again for each reader.
 import { codes, type FailureStatus, type SuccessStatus } from './codes.ts';
 import type { Outcome } from './endpoint.ts';
-import type { Failure } from './failure.ts';
+import { type Failure, outcomeOf } from './failure.ts';
 import { envelopeHead as head, JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
 
 export { JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
@@ -69,13 +69,15 @@ export function answerOf(outcome: Outcome, listKey: () => string, sign: (key: st
 
 /** `allow`: for METHOD_NOT_ALLOWED. */
 export function answerOfFailure(failure: Failure): Answer {
-  const { status } = codes[failure.code];
+  const { status, retryAfterSeconds } = codes[failure.code];
   const headers: Record<string, string> = {};
-  const retryAfter = failure.retryAfterSeconds ?? codes[failure.code].retryAfterSeconds;
+  const retryAfter = failure.retryAfterSeconds ?? retryAfterSeconds;
   if (retryAfter !== undefined) headers['Retry-After'] = String(Math.ceil(retryAfter));
   if (status === 401)
     headers['WWW-Authenticate'] = 'Bearer realm="tabularium", Basic realm="tabularium", charset="UTF-8"';
   if (failure.code === 'METHOD_NOT_ALLOWED') headers.Allow = (failure.result.allow as string[]).join(', ');
-  const body = JSON.stringify({ code: failure.code, message: failure.message, result: failure.result });
+  const outcome = outcomeOf(failure);
+  const result = outcome === undefined ? failure.result : { ...failure.result, outcome };
+  const body = JSON.stringify({ code: failure.code, message: failure.message, result });
   return { status, headers, body: [body] };
 }

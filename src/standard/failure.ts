@@ -1,6 +1,6 @@
 // The one way to fail: a Failure with a declared code. Its message and result are for the caller and carry no path, host,
 // stack or other caller's SQL; its cause is for the log only.
-import type { Code } from './codes.ts';
+import { type Code, codes, type RequestOutcome } from './codes.ts';
 
 /** One thing wrong with a request. `pointer` is a JSON pointer into the body, or `path:`/`query:`/`header:` and a name. */
 export interface Violation {
@@ -17,18 +17,40 @@ export class Failure extends Error {
   readonly code: Code;
   readonly result: Readonly<Record<string, unknown>>;
   readonly retryAfterSeconds: number | undefined;
+  /** Of a 5xx, where it is known better than the code says. Read it with `outcomeOf`. */
+  readonly outcome: RequestOutcome | undefined;
 
   constructor(
     code: Code,
     message: string,
     result: Readonly<Record<string, unknown>> = {},
-    options: { readonly cause?: unknown; readonly retryAfterSeconds?: number } = {},
+    options: FailureOptions = {},
   ) {
     super(message, { cause: options.cause });
     this.code = code;
     this.result = result;
     this.retryAfterSeconds = options.retryAfterSeconds;
+    this.outcome = options.outcome;
   }
+}
+
+interface FailureOptions {
+  readonly cause?: unknown;
+  readonly retryAfterSeconds?: number | undefined;
+  readonly outcome?: RequestOutcome | undefined;
+}
+
+/** What became of the request; undefined for a failure that blames it (4xx), which never changes anything. */
+export function outcomeOf({ code, outcome }: Failure): RequestOutcome | undefined {
+  const outcomeOfCode = codes[code].outcome;
+  return outcomeOfCode && (outcome ?? outcomeOfCode);
+}
+
+/** The same failure with another outcome. Errors that are no Failure, and failures that blame the request, stay what they are. */
+export function withOutcome<E>(error: E, outcome: RequestOutcome): E | Failure {
+  if (!(error instanceof Failure) || outcomeOf(error) === undefined || error.outcome === outcome) return error;
+  const { code, message, result, retryAfterSeconds, cause } = error;
+  return new Failure(code, message, result, { cause, retryAfterSeconds, outcome });
 }
 
 /** A Failure that lists what is wrong, the first `violationsMax` of it. */

@@ -1,7 +1,7 @@
 // The OpenAPI 3.1 document, read off the declarations: every path in both shapes, every form of create, every code that can
 // come back. Nothing is said here that the declarations do not say.
 import { type TObject, type TSchema, Type } from 'typebox';
-import { type Code, codes } from './codes.ts';
+import { type Code, codes, type RequestOutcome } from './codes.ts';
 import { type ApiVersion, type Category, changes, type Endpoint, takesKey } from './endpoint.ts';
 import { createBody, listKeyOf, queryOf } from './parameters.ts';
 import { isIn } from './paths.ts';
@@ -333,6 +333,18 @@ function exampleOf(endpoint: Endpoint, category: Category): unknown {
     : undefined;
 }
 
+const withRequestOutcome = {
+  type: 'object',
+  required: ['outcome'],
+  properties: {
+    outcome: {
+      enum: ['notApplied', 'unknown'] satisfies RequestOutcome[],
+      description:
+        'Whether the request certainly changed nothing (`notApplied`), or may have, or may still (`unknown`).',
+    },
+  },
+};
+
 /** Failures are shared by all operations that can answer with the same codes of a status. */
 type Shared = Record<string, Json>;
 
@@ -353,11 +365,11 @@ function shareOf(status: number, of: readonly Code[], shared: Shared): string {
   if (known !== undefined) return known;
   const count = Object.keys(shared).filter((one) => one.startsWith(`Failure${status}`)).length;
   const name = `Failure${status}_${count + 1}`;
-  const schema = {
-    allOf: [{ $ref: '#/components/schemas/Failure' }, { type: 'object', properties: { code: { enum: of } } }],
-  };
+  const properties = { code: { enum: of }, ...(status >= 500 ? { result: withRequestOutcome } : {}) };
+  const schema = { allOf: [{ $ref: '#/components/schemas/Failure' }, { type: 'object', properties }] };
   const first = of[0] as Code;
-  const example = { code: first, message: codes[first].meaning, result: {} };
+  const { meaning, outcome } = codes[first];
+  const example = { code: first, message: meaning, result: outcome ? { outcome } : {} };
   const headers =
     status === 503 ? { headers: { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } } } : {};
   shared[name] = { description, ...headers, content: { 'application/json': { schema, example } } };

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Code, codes } from '../../src/standard/codes.ts';
 import { answerOfFailure } from '../../src/standard/envelope.ts';
-import { Failure, violated, violationsMax } from '../../src/standard/failure.ts';
+import { Failure, outcomeOf, violated, violationsMax, withOutcome } from '../../src/standard/failure.ts';
 
 const names = Object.keys(codes) as Code[];
 
@@ -26,6 +26,22 @@ test('every 503 says when to come back, and nothing else does', () => {
     assert.equal(headers['Retry-After'] !== undefined, status === 503, name);
     assert.equal(headers['WWW-Authenticate'] !== undefined, status === 401, name);
     assert.equal(headers.Allow !== undefined, status === 405, name);
+  }
+});
+
+test('every 5xx has an outcome, its own or that of its code, and nothing else has one', () => {
+  for (const name of names) {
+    const { status } = codes[name];
+    const shown = (failure: Failure) => {
+      const { result } = JSON.parse(answerOfFailure(failure).body.join('')) as { result: { outcome?: string } };
+      return result.outcome;
+    };
+    const result = name === 'METHOD_NOT_ALLOWED' ? { allow: [] } : {};
+    const plain = new Failure(name, 'text', result);
+    assert.equal(shown(plain), outcomeOf(plain));
+    assert.equal(outcomeOf(plain) !== undefined, status >= 500, name);
+    for (const outcome of ['notApplied', 'unknown'] as const)
+      assert.equal(shown(withOutcome(plain, outcome) as Failure), status >= 500 ? outcome : undefined, name);
   }
 });
 

@@ -208,7 +208,7 @@ test('lists have the category in camelCase as their key, and pages', async () =>
 test('an error that nobody foresaw is a 500 with an id, and its text stays in the log', async () => {
   const { status, code, message, result } = await call('POST', '/api/v2/side_notes/a/burn', {});
   assert.deepEqual([status, code], [500, 'INTERNAL_ERROR']);
-  assert.deepEqual(Object.keys(result), ['errorId']);
+  assert.deepEqual(Object.keys(result), ['errorId', 'outcome']);
   assert.ok(!message.includes('secret'));
   const logged = seen.find((event) => event.errorId === result.errorId);
   assert.match(String(logged?.error), /secret/);

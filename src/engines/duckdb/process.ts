@@ -1,7 +1,7 @@
 // The engine process as the server sees it: started, called, watched, killed. What it is asked to do is warehouse.ts's; what it
 // does with it is worker.ts's.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, withOutcome } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
 import { StaleAnalysis, type TellProgress } from '../engine.ts';
 import type { Launch } from './confinement.ts';
@@ -124,7 +124,8 @@ export class EngineProcess {
     argument: Operations[K][0],
     { signal, timeoutMs, progress }: CallOptions,
   ): Promise<Operations[K][1]> {
-    if (!this.#alive || (this.#killReason && operation !== 'close')) return Promise.reject(this.#killReason ?? gone());
+    if (!this.#alive || (this.#killReason && operation !== 'close'))
+      return Promise.reject(withOutcome(this.#killReason ?? gone(), 'notApplied'));
     if (signal?.aborted) return Promise.reject(cancelled());
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
@@ -136,7 +137,8 @@ export class EngineProcess {
         this.#send({ kind: 'interrupt', id });
         grace = setTimeout(() => {
           end();
-          reject(why);
+          // Of a change, a text or rows are not to blame: it is not known to have been stopped in time.
+          reject(blameable.has(operation) ? why : gone());
           this.kill('a statement did not end when it was told to', gone(), true);
         }, interruptGraceMs);
       };
@@ -217,9 +219,9 @@ export class EngineProcess {
       case 'stale':
         return new StaleAnalysis();
       case 'failure': {
-        const retry = fault.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: fault.retryAfterSeconds };
+        const { code, message, retryAfterSeconds, outcome } = fault;
         const result = parseJson(fault.result) as Failure['result'];
-        return new Failure(fault.code, fault.message, result, retry);
+        return new Failure(code, message, result, { retryAfterSeconds, outcome });
       }
       case 'fatal': {
         const cause = new Error(fault.message);

@@ -2,7 +2,7 @@
 // that numbers keep their digits.
 import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import type { LogicalType } from '../../model/types.ts';
-import type { Code } from '../../standard/codes.ts';
+import type { Code, RequestOutcome } from '../../standard/codes.ts';
 import type {
   CatalogRef,
   Change,
@@ -121,6 +121,7 @@ export type WireFault =
       /** JSON text: it may hold numbers that keep their digits. */
       readonly result: string;
       readonly retryAfterSeconds?: number | undefined;
+      readonly outcome?: RequestOutcome | undefined;
     }
   | { readonly kind: 'stale' }
   /** The engine is no longer to be trusted (a fatal error of its own): the process is replaced. */

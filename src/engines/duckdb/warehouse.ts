@@ -3,7 +3,7 @@ import { readdir, rm, stat, statfs } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { WarehouseSpec } from '../../model/records.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, withOutcome } from '../../standard/failure.ts';
 import type {
   BackendStatus,
   CatalogRef,
@@ -250,6 +250,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
     }
     try {
       return await process.call(operation, argument, { timeoutMs, signal, progress });
+    } catch (error) {
+      throw isWriting(operation, argument) ? error : withOutcome(error, 'notApplied');
     } finally {
       if (this.#restartWhenIdle) void this.#restartIfIdle();
     }
@@ -266,7 +268,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     await this.#gone;
     const catalogs = await this.#options.catalogs();
     const launch = await this.#launch();
-    if (!this.#wanted) throw suspendedMeanwhile();
+    if (!this.#wanted) throw withOutcome(suspendedMeanwhile(), 'notApplied');
     const process: EngineProcess = new EngineProcess(
       launch,
       this.#spec.memoryLimitBytes * residentFactor + residentSlackBytes,
@@ -291,9 +293,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
       this.#version = version;
       for (const table of written) this.#note(table);
     } catch (error) {
-      if (!this.#wanted) throw suspendedMeanwhile();
-      process.kill('it does not open', new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse does not start'));
-      throw this.#startless(`it does not open: ${(error as Error).message}`, error);
+      if (!this.#wanted) throw withOutcome(suspendedMeanwhile(), 'notApplied');
+      const failure = this.#startless(`it does not open: ${(error as Error).message}`, error);
+      process.kill('it does not open', failure);
+      throw failure;
     }
     this.#error = null;
     this.#lastStartAt = new Date().toISOString();
@@ -318,7 +321,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #startless(reason: string, cause: unknown): Failure {
     this.#error = 'the engine does not start';
     this.#options.observe({ kind: 'engineDied', warehouse: this.#options.name, reason });
-    return new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse does not start', {}, { cause });
+    const message = 'the engine of the warehouse does not start';
+    return new Failure('WAREHOUSE_FAILED', message, {}, { cause, outcome: 'notApplied' });
   }
 
   async #pause(ms: number): Promise<void> {
@@ -384,8 +388,25 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 }
 
+/** A statement that runs is interrupted, which may be too late. */
 const suspendedMeanwhile = () =>
-  new Failure('WAREHOUSE_SUSPENDED', 'the warehouse was suspended while the statement ran');
+  new Failure('WAREHOUSE_SUSPENDED', 'the warehouse was suspended while the statement ran', {}, { outcome: 'unknown' });
+
+const writingOperations: ReadonlySet<OperationName> = new Set([
+  'apply',
+  'execute',
+  'forget',
+  'insertRows',
+  'load',
+  'optimize',
+  'restorePart',
+]);
+
+/** Whether the operation may have changed data or definitions when it fails. */
+function isWriting<K extends OperationName>(operation: K, argument: Operations[K][0]): boolean {
+  if (operation === 'execute') return (argument as Operations['execute'][0]).writes;
+  return writingOperations.has(operation);
+}
 
 function wire({ sql, parameters, catalog, database }: Statement): WireStatement {
   return { sql, parameters: parameters === undefined ? undefined : JSON.stringify(parameters), catalog, database };

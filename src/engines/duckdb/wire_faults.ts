@@ -17,8 +17,8 @@ export function faultOf(error: unknown): WireFault {
   if (error instanceof StaleAnalysis) return { kind: 'stale' };
   if (error instanceof FatalEngineError) return { kind: 'fatal', message: error.message };
   if (error instanceof Failure) {
-    const { code, message, result, retryAfterSeconds } = error;
-    return { kind: 'failure', code, message, result: JSON.stringify(result), retryAfterSeconds };
+    const { code, message, result, retryAfterSeconds, outcome } = error;
+    return { kind: 'failure', code, message, result: JSON.stringify(result), retryAfterSeconds, outcome };
   }
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
   return { kind: 'error', message, stack };

@@ -1,0 +1,198 @@
+// What a 5xx says became of the request (rest-standard B2), over every endpoint and with the store or the engine failing at one step:
+// each has an outcome, requests that only read are `notApplied`, and after `notApplied` store and rows are what they were.
+import assert from 'node:assert/strict';
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { quoteIdentifier } from '../../src/engines/duckdb/identifiers.ts';
+import { startServer } from '../../src/main.ts';
+import type { Services } from '../../src/resources/context.ts';
+import { readSettings } from '../../src/settings.ts';
+import { type Category, readsOnly } from '../../src/standard/endpoint.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import type { Operation } from '../../src/standard/openapi.ts';
+import { type Fault, FaultPlan } from '../faults/fault_plan.ts';
+import { faultyEngine } from '../faults/faulty_engine.ts';
+import { Random, seedFrom } from '../faults/random.ts';
+import { type RawReply, TestServer, uri } from '../server.ts';
+import { bodyOf, fixtureOf, freshName, makeFor } from './fixtures.ts';
+import { categories, nameOf, operations, type Params, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'tabularium-outcomes-'));
+const plan = new FaultPlan((fault) => {
+  if (fault.point === 'store') throw new Error('the store failed');
+  if (fault.point === 'before') throw new Failure('WAREHOUSE_STARTING', 'the engine is starting');
+  throw new Failure('WAREHOUSE_FAILED', 'the engine died');
+});
+let server: TestServer;
+let services: Services;
+const engines: number[] = [];
+
+before(async () => {
+  const dataDir = join(directory, 'data');
+  const flags = ['--port', '0', '--data-dir', dataDir, '--log-level', 'silent', '--warehouse-threads', '2'];
+  const reaching = {
+    exportHosts: '127.0.0.1',
+    loadHosts: '127.0.0.1',
+    loadDirectories: join(import.meta.dirname, '../data'),
+  };
+  const running = await startServer(
+    { ...readSettings(flags, {}), ...reaching, ...patient },
+    {
+      injectStore: ({ sql }) => plan.hit('store', sql),
+      wrapEngine: (engine) => faultyEngine(engine, { plan, started: (pid) => engines.push(pid) }),
+      assembled: (all) => {
+        services = all;
+      },
+    },
+  );
+  server = new TestServer(running, () => running.close());
+});
+after(async () => {
+  await server.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** What the service notes by itself, whatever becomes of a request. */
+const ownNotes = new Set([
+  'audit_events',
+  'audit_chains',
+  'idempotency_keys',
+  'queries',
+  'spent_steps',
+  'table_statistics',
+]);
+
+/** The rows of the whole store as they would be found after a kill at this moment. */
+function storeNow(): string[] {
+  const copy = join(directory, 'copy.sqlite');
+  rmSync(`${copy}-shm`, { force: true });
+  for (const end of ['', '-wal'])
+    if (existsSync(join(directory, `data/metadata.sqlite${end}`)))
+      copyFileSync(join(directory, `data/metadata.sqlite${end}`), copy + end);
+  const store = new DatabaseSync(copy);
+  try {
+    const tables = store.prepare("select name from sqlite_master where type = 'table'").all() as { name: string }[];
+    const own = tables.map(({ name }) => name).filter((name) => !ownNotes.has(name));
+    const rowsOfTable = (name: string) => store.prepare(`select * from "${name}"`).all();
+    return own.flatMap((name) => rowsOfTable(name).map((row) => `${name} ${JSON.stringify(row)}`)).sort();
+  } finally {
+    store.close();
+  }
+}
+
+/** What faults before left open is ended, so that nothing changes by itself while a request is watched. */
+async function settled(): Promise<string[]> {
+  await services.catalog.recover();
+  for (;;) {
+    const rows = storeNow();
+    const isOpen = (row: string) =>
+      row.startsWith('intents ') || /^tasks .*"state":"(?:pending|running|cancelling)"/.test(row);
+    if (!rows.some(isOpen)) return rows;
+    await pause(20);
+    await services.catalog.recover();
+  }
+}
+
+async function rowsOf({ catalog = 'default', database, table }: Params): Promise<unknown> {
+  if (database === undefined || table === undefined) return undefined;
+  return (await server.get(uri`/catalogs/${catalog}/databases/${database}/tables/${table}/rows`)).text;
+}
+
+/** The first way to reach each endpoint: the others run the same handler. */
+const endpoints = [...new Map(operations.map((operation) => [operation.endpoint, operation])).values()];
+const keyOf = ({ endpoint }: Operation) => endpoint.known ?? endpoint.action ?? endpoint.verb;
+
+async function requestFor(operation: Operation): Promise<{ params: Params; send: () => Promise<RawReply> }> {
+  const { category, endpoint, method } = operation;
+  const params = await makeFor(category, keyOf(operation), server);
+  const isCreate = endpoint.verb === 'create';
+  const name = fixtureOf(category).nameOfNew ?? freshName();
+  const path = pathOf(operation.path, isCreate ? { ...params, [category.parameter]: name } : params);
+  const isRefused = fixtureOf(category).refused?.[keyOf(operation)] !== undefined;
+  const given = takesBody(operation) && !isRefused ? bodyOf(category, keyOf(operation), params) : {};
+  const body = isCreate && endpoint.named !== false ? { name, ...given } : given;
+  return { params, send: () => server.send(method.toUpperCase(), path, takesBody(operation) ? { body } : {}) };
+}
+
+interface Outcome {
+  readonly status: number;
+  readonly outcome: unknown;
+  readonly text: string;
+}
+
+const outcomeIn = ({ status, text }: RawReply): Outcome => ({
+  status,
+  outcome: (JSON.parse(text) as { result: { outcome?: unknown } }).result.outcome,
+  text,
+});
+
+/** Sends it once with the fault; where that is answered with a 5xx, what this says must be true. */
+async function requireTrueOutcome(operation: Operation, fault: Fault): Promise<void> {
+  const { params, send } = await requestFor(operation);
+  const [store, rows] = [await settled(), await rowsOf(params)];
+  plan.arm(fault);
+  const { status, outcome, text } = outcomeIn(await send());
+  plan.disarm();
+  if (status < 500) return;
+  const what = `${titleOf(operation)} with ${fault.point} ${fault.n} failing: ${status} ${text.slice(0, 300)}`;
+  assert.ok(outcome === 'notApplied' || outcome === 'unknown', what);
+  counts[outcome]++;
+  if (readsOnly(operation.endpoint)) assert.equal(outcome, 'notApplied', what);
+  if (outcome === 'unknown') return;
+  const later = await settled();
+  const isNew = (row: string) => !store.includes(row);
+  assert.deepEqual(later.filter(isNew), [], `${what}: new in the store`);
+  assert.equal(later.length, store.length, `${what}: gone from the store`);
+  assert.deepEqual(await rowsOf(params), rows, what);
+}
+
+const tables = categories.find(({ name }) => name === 'tables') as Category;
+const counts = { notApplied: 0, unknown: 0 };
+/** The statements of the store at which a request is broken off: its first, those of its transactions, and one near its end. */
+const faults: readonly Fault[] = [
+  ...[1, 2, 4, 7, 11].map((n) => ({ point: 'store' as const, n, lasting: false })),
+  { point: 'before', n: 1, lasting: false },
+  { point: 'before', n: 2, lasting: true },
+  { point: 'after', n: 1, lasting: false },
+];
+/** Of each endpoint, so many; FAULTS_ALL=1 makes them all. */
+const faultsEach = process.env.FAULTS_ALL === '1' ? faults.length : 3;
+const random = new Random(seedFrom('FAULTS_SEED'));
+
+for (const operation of endpoints) {
+  test(`${nameOf(operation)}: a 5xx says truly what became of the request (seed ${random.seed})`, async () => {
+    const first = random.below(faults.length);
+    for (let n = 0; n < faultsEach; n++)
+      await requireTrueOutcome(operation, faults[(first + n * 3) % faults.length] as Fault);
+  });
+}
+
+test('both outcomes were met', () => {
+  assert.ok(counts.notApplied > 20 && counts.unknown > 20, JSON.stringify(counts));
+});
+
+test('a statement that writes is of unknown outcome when its engine is killed, and a refused one is not', async () => {
+  const { database = '', table = '' } = await makeFor(tables, 'get', server);
+  const quoted = quoteIdentifier(table);
+  const sql = `INSERT INTO ${quoted} SELECT range, NULL FROM range(1000000000000)`;
+  // So that the engine that was started last is this warehouse's.
+  (await server.post('/api/v2/warehouses/default/suspend')).is(200);
+  (await server.post('/api/v2/warehouses/default/resume')).is(200);
+  const inserting = server.send('POST', uri`/databases/${database}/query`, { body: { sql } });
+  await pause(300);
+  process.kill(engines.at(-1) as number, 'SIGKILL');
+  const killed = outcomeIn(await inserting);
+  assert.deepEqual([killed.status, killed.outcome], [503, 'unknown'], killed.text);
+  (await server.post('/api/v2/warehouses/default/suspend')).is(200);
+  const refused = await server.query(database, `INSERT INTO ${quoted} VALUES (7, 'x')`);
+  refused.is(503, 'WAREHOUSE_SUSPENDED', { outcome: 'notApplied' });
+  (
+    await server.post(uri`/databases/${database}/tables`, { name: freshName(), columns: [{ name: 'a', type: 'INT' }] })
+  ).is(503, 'WAREHOUSE_SUSPENDED', { outcome: 'notApplied' });
+  (await server.post('/api/v2/warehouses/default/resume')).is(200);
+  assert.deepEqual(await server.rows(database, `SELECT count(*) FROM ${quoted}`), [[0]]);
+});
