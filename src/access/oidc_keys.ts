@@ -147,13 +147,22 @@ export class IssuerKeys {
   }
 
   async #fetchKeys(): Promise<JWK[]> {
-    const { jwksUri, limits } = this.#options;
+    const { limits } = this.#options;
     const signal = AbortSignal.any([AbortSignal.timeout(limits.fetchMs), this.#stopping.signal]);
-    const url = jwksUri === undefined ? await this.#discovered(signal) : urlOf(jwksUri);
-    const { keys } = await this.#read(url, signal);
+    const { keys } = await this.#keySet(signal).catch((error: unknown) => {
+      // What a connection that was cut off fails with does not say why it was.
+      throw (signal.reason as Error | undefined)?.name === 'TimeoutError'
+        ? new KeysFault('it does not answer in time')
+        : error;
+    });
     if (!Array.isArray(keys)) throw new KeysFault('what it serves is no set of keys');
     if (keys.length > keysMax) throw new KeysFault(`it has more than ${keysMax} keys`);
     return keys.filter(isPublic);
+  }
+
+  async #keySet(signal: AbortSignal): Promise<Readonly<Record<string, unknown>>> {
+    const { jwksUri } = this.#options;
+    return this.#read(jwksUri === undefined ? await this.#discovered(signal) : urlOf(jwksUri), signal);
   }
 
   async #discovered(signal: AbortSignal): Promise<URL> {
@@ -221,8 +230,5 @@ function parsedOf(text: string): unknown {
 function reasonOf(error: unknown): string {
   if (error instanceof KeysFault) return error.message;
   if (error instanceof errors.JOSEError) return 'what it serves is no set of keys';
-  // Of an aborted request, the reason is at the end of the causes.
-  for (let cause = error; cause instanceof Error; cause = cause.cause)
-    if (cause.name === 'TimeoutError') return 'it does not answer in time';
   return error instanceof Failure && error.code === 'HOST_NOT_ALLOWED' ? error.message : 'it is not reachable';
 }
