@@ -121,7 +121,8 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     const since = performance.now();
     const share = (part: number) => settings.shutdownTimeoutMs * part;
     const cancelLate = setTimeout(() => services.history.cancelAll(), share(0.4));
-    await http.close(share(0.6));
+    // A statement that is cancelled still has its answer to send.
+    await http.close(share(0.75));
     clearTimeout(cancelLate);
     services.history.cancelAll();
     await stopBackground(share(0.2));

@@ -22,7 +22,7 @@ export class FaultPlan {
   readonly #sparing = new AsyncLocalStorage<true>();
   readonly #strike: (fault: Fault, what: string) => void;
   #armed: Fault | undefined;
-  #seen = 0;
+  readonly #seen = new Map<FaultPoint, number>();
   #struck: string | undefined;
 
   /** `strike` is called where the fault is to happen, inside the call. */
@@ -32,8 +32,13 @@ export class FaultPlan {
 
   arm(fault: Fault): void {
     this.#armed = fault;
-    this.#seen = 0;
+    this.#seen.clear();
     this.#struck = undefined;
+  }
+
+  /** How many calls there were at the point since it was armed, also at points other than that of the fault. */
+  seen(point: FaultPoint): number {
+    return this.#seen.get(point) ?? 0;
   }
 
   /** What was struck, if anything was. */
@@ -49,9 +54,10 @@ export class FaultPlan {
 
   hit(point: FaultPoint, what: string): void {
     const fault = this.#armed;
-    if (fault?.point !== point || this.#sparing.getStore()) return;
-    this.#seen++;
-    if (this.#seen < fault.n || (this.#seen > fault.n && !fault.lasting)) return;
+    if (!fault || this.#sparing.getStore()) return;
+    const seen = this.seen(point) + 1;
+    this.#seen.set(point, seen);
+    if (fault.point !== point || seen < fault.n || (seen > fault.n && !fault.lasting)) return;
     this.#struck ??= what;
     this.#strike(fault, what);
   }

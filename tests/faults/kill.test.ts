@@ -2,6 +2,7 @@
 // of changes and of tasks, and at random moments. SOAK_SEED replays a run.
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
+import { Budget, runsAll } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
 import { killAtInstants, whatIsLeft } from '../soak/instants.ts';
 import { killRandomly } from '../soak/kills.ts';
@@ -12,24 +13,30 @@ import { ServerProcess } from './server_process.ts';
 import { leaveSurroundings } from './surroundings.ts';
 import { ofSchedules, taskScenarios } from './task_scenarios.ts';
 
-const stepsSampled = 8;
-const roundsSampled = 5;
-const instantsSampled = 8;
+const timeout = deadlineMs(runsAll ? 3_600_000 : 180_000);
 const seed = seedFrom('SOAK_SEED');
 const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ...ofSchedules];
+
+const stepsMin = 6;
+const instantsMin = 2;
+const roundsMin = 2;
+const stepsMax = 200;
+/** Of each part: what it begins in this time it also verifies to the end. */
+const partSeconds = 12;
 
 describe('a process that is killed', () => {
   after(leaveSurroundings);
 
-  test('at a step of a change, and at one of each kind of task', { timeout: deadlineMs(180_000) }, async (t) => {
+  test('at a step of a change or of a task', { timeout }, async (t) => {
     t.diagnostic(`SOAK_SEED=${seed}`);
     const random = new Random(seed);
     const server = await ServerProcess.onEmptyDirectory();
-    const steps = Array.from({ length: stepsSampled }, () => randomStep(random, scenarios));
-    steps.push(...tasks.map((scenario) => randomStep(random, [scenario])));
+    // Half of them tasks, of which each kind has many steps.
+    const steps = Array.from({ length: stepsMax }, (_, i) => randomStep(random, i % 2 === 0 ? scenarios : tasks));
     try {
-      for (const [i, step] of steps.entries()) {
-        const struck = await killAtStep(server, step, `s${i}`);
+      let i = 0;
+      for (const step of new Budget(partSeconds).sample(steps, random, (taken) => taken >= stepsMin)) {
+        const struck = await killAtStep(server, step, `s${i++}`);
         t.diagnostic(`${describeStep(step)}: ${struck ? server.struck : 'not reached'}`);
       }
       assert.deepEqual(await whatIsLeft(server), []);
@@ -39,14 +46,23 @@ describe('a process that is killed', () => {
     }
   });
 
-  test('at an instant, with tasks under way', { timeout: deadlineMs(120_000) }, async (t) => {
-    const report = await killAtInstants({ seed, instants: instantsSampled, scenarios: tasks });
+  test('at an instant, with tasks under way', { timeout }, async (t) => {
+    const hasTime = new Budget(partSeconds).part();
+    const report = await killAtInstants({ seed, instants: stepsMax, atLeast: instantsMin, hasTime, scenarios: tasks });
     t.diagnostic(JSON.stringify(report));
     assert.deepEqual(report.problems, []);
   });
 
-  test('at a random moment', { timeout: deadlineMs(120_000) }, async (t) => {
-    const report = await killRandomly({ seed, rounds: roundsSampled, workers: 3, tablesEach: 3 });
+  test('at a random moment', { timeout }, async (t) => {
+    const hasTime = new Budget(partSeconds).part();
+    const report = await killRandomly({
+      seed,
+      rounds: stepsMax,
+      atLeast: roundsMin,
+      hasTime,
+      workers: 3,
+      tablesEach: 3,
+    });
     t.diagnostic(JSON.stringify(report));
     assert.deepEqual(report.problems, []);
   });

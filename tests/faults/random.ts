@@ -31,6 +31,16 @@ export class Random {
     return from[this.below(from.length)] as T;
   }
 
+  /** The same items in an order of chance (Fisher and Yates). */
+  shuffled<T>(items: readonly T[]): T[] {
+    const order = [...items];
+    for (let i = order.length - 1; i > 0; i--) {
+      const j = this.below(i + 1);
+      [order[i], order[j]] = [order[j] as T, order[i] as T];
+    }
+    return order;
+  }
+
   /** Another sequence, which does not depend on how far this one has come. */
   fork(n: number): Random {
     return new Random(Math.imul(this.seed ^ 0x9e3779b9, 2 * n + 1) + n);

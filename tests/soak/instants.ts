@@ -1,6 +1,7 @@
 // Some scenarios at once, and at a moment of chance a SIGKILL to the server or to its engine; then everything ends, what is done every
 // minute is done, and each of them is there whole or not at all. Again and again on one server.
 import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineMs } from '../deadline.ts';
 import { disagreements } from '../faults/agreement.ts';
 import { type Answer, noAnswer } from '../faults/api.ts';
 import { leftovers } from '../faults/leftovers.ts';
@@ -14,9 +15,10 @@ import { untilBack } from './steps.ts';
 export interface InstantsOptions {
   readonly seed: number;
   readonly instants: number;
+  /** Once so many are done, others begin only while there is time. */
+  readonly atLeast?: number;
+  readonly hasTime?: () => boolean;
   readonly scenarios: readonly Scenario[];
-  /** No further instant after this (ms since 1970). */
-  readonly deadline?: number;
 }
 
 export interface InstantsReport {
@@ -31,22 +33,23 @@ export interface InstantsReport {
 const atOnce = 4;
 /** After this most of what was begun has ended. */
 const instantsWithinMs = [30, 100, 400];
-const tasksEndMs = 60_000;
+const tasksEndMs = deadlineMs(60_000);
 /** A server has seen so many, then what it leaves is looked at and another one begins. */
 const instantsEach = 25;
 
 export async function killAtInstants(options: InstantsOptions): Promise<InstantsReport> {
-  const { seed, instants, deadline = Number.POSITIVE_INFINITY } = options;
+  const { seed, instants, atLeast = 0, hasTime = () => true } = options;
+  const isMore = (done: number) => done < instants && (done < atLeast || hasTime());
   const report = {
     seed,
     kills: { server: 0, engine: 0 },
     answers: {} as Record<string, number>,
     problems: [] as string[],
   };
-  for (let done = 0; done < instants && Date.now() < deadline && report.problems.length === 0; ) {
+  for (let done = 0; isMore(done) && report.problems.length === 0; ) {
     const server = await ServerProcess.onEmptyDirectory();
     try {
-      for (let n = 0; n < instantsEach && done < instants && Date.now() < deadline; n++, done++)
+      for (let n = 0; n < instantsEach && isMore(done); n++, done++)
         await killAtInstant(server, new Random(seed).fork(done), `i${done}x`, options.scenarios, report);
       report.problems.push(...(await whatIsLeft(server)));
       if (report.problems.length === 0) await server.remove();

@@ -1,6 +1,7 @@
 // Kills the server, its engine, or stops it in good order, at random moments under random changes, again and again on one
 // directory; after each, everything is looked at.
 import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineMs } from '../deadline.ts';
 import { disagreements } from '../faults/agreement.ts';
 import { pathOf } from '../faults/api.ts';
 import { Random } from '../faults/random.ts';
@@ -13,8 +14,9 @@ export interface KillOptions {
   readonly rounds: number;
   readonly workers: number;
   readonly tablesEach: number;
-  /** No new round is begun after this (ms since 1970). */
-  readonly deadline?: number;
+  /** Once so many are done, others begin only while there is time. */
+  readonly atLeast?: number;
+  readonly hasTime?: () => boolean;
 }
 
 type Victim = 'server' | 'engine' | 'serverTwice' | 'none';
@@ -30,9 +32,9 @@ export interface KillReport {
   readonly problems: readonly string[];
 }
 
-const tasksEndMs = 60_000;
+const tasksEndMs = deadlineMs(60_000);
 const tasksKeptMax = 200;
-const firstQueryMsMax = 60_000;
+const firstQueryMsMax = deadlineMs(60_000);
 
 export async function killRandomly(options: KillOptions): Promise<KillReport> {
   const run = new KillRun(options, await ServerProcess.onEmptyDirectory());
@@ -57,10 +59,11 @@ class KillRun {
   }
 
   async all(): Promise<KillReport> {
-    const { rounds, seed, deadline = Number.POSITIVE_INFINITY } = this.#options;
+    const { rounds, seed, atLeast = 0, hasTime = () => true } = this.#options;
     try {
       for (const worker of this.#workers) await worker.begin(this.#server.api);
-      for (let round = 0; round < rounds && Date.now() < deadline && this.#isFine; round++) await this.#round();
+      for (let round = 0; round < rounds && (round < atLeast || hasTime()) && this.#isFine; round++)
+        await this.#round();
       await this.#server.stop();
       if (this.#isFine) this.#problems.push(...(await disagreements(this.#server.dataDirectory)));
     } catch (error) {

@@ -56,12 +56,8 @@ const parts: readonly Part[] = [
 /** Steps in an order of chance, a new server every so many. */
 async function killedAtSteps(seed: number, deadline: number, problems: string[]): Promise<string> {
   const random = new Random(seed);
-  const steps = allSteps(everything);
+  const steps = random.shuffled(allSteps(everything));
   const reach = new Reach();
-  for (let i = steps.length - 1; i > 0; i--) {
-    const j = random.below(i + 1);
-    [steps[i], steps[j]] = [steps[j] as (typeof steps)[0], steps[i] as (typeof steps)[0]];
-  }
   const struck = { server: 0, engine: 0 };
   const names = new Set<string>();
   let tried = 0;
@@ -102,10 +98,11 @@ async function tasksKilled(seed: number, _deadline: number, problems: string[]):
 
 async function killedAtRandom(seed: number, deadline: number, problems: string[]): Promise<string> {
   const kills = { server: 0, engine: 0, serverTwice: 0, none: 0 };
+  const hasTime = () => Date.now() < deadline;
   let [acknowledged, uncertain, tasks, rows, readyMs, queryMs] = [0, 0, 0, 0, 0, 0];
   for (let n = 0; Date.now() < deadline && problems.length === 0; n++) {
     const own = new Random(seed).fork(n).seed;
-    const report = await killRandomly({ seed: own, rounds: roundsEach, workers: 4, tablesEach: 4, deadline });
+    const report = await killRandomly({ seed: own, rounds: roundsEach, workers: 4, tablesEach: 4, hasTime });
     problems.push(...report.problems.map((problem) => `seed ${own}: ${problem}`));
     for (const key of Object.keys(kills) as (keyof typeof kills)[]) kills[key] += report.rounds[key];
     acknowledged += report.counts.acknowledged;

@@ -1,5 +1,6 @@
 // Kills the server, or its engine, at the n-th statement of the store or the n-th call of the engine that a change makes.
 import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineMs } from '../deadline.ts';
 import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
 import type { Random } from '../faults/random.ts';
 import type { Scenario } from '../faults/scenarios.ts';
@@ -15,8 +16,8 @@ export interface Step {
   readonly delayMs: number;
 }
 
-const tasksEndMs = 60_000;
-const engineBackMs = 20_000;
+const tasksEndMs = deadlineMs(60_000);
+const engineBackMs = deadlineMs(20_000);
 /** A change asks the store about this often; the sweep goes on beyond, to where nothing is struck. */
 const usualStatements = 14;
 const statementsOfTask = 40;

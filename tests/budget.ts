@@ -1,0 +1,43 @@
+// How many of its cases a long test runs: in an order that its seed gives, until its share of the time is over, and some however
+// slow the machine is. A seed with more time begins with the same cases, so that a failure is replayed. TEST_BUDGET=3 triples
+// the time; TEST_BUDGET=all runs every case, each random test with as many as it can.
+import type { Random } from './faults/random.ts';
+
+const asked = process.env.TEST_BUDGET ?? '1';
+export const runsAll = asked === 'all';
+const factor = runsAll ? Number.POSITIVE_INFINITY : Math.max(0, Number(asked));
+if (Number.isNaN(factor)) throw new Error(`TEST_BUDGET is a number or all: ${asked}`);
+
+/** Not scaled by the machine, unlike a deadline: a slower one runs fewer cases in the same time. */
+export class Budget {
+  readonly #ms: number;
+  #partsLeft: number;
+  #endMs: number | undefined;
+
+  /** Time that parts which come one after the other share; it begins with the first of them. */
+  constructor(seconds: number, parts = 1) {
+    this.#ms = seconds * 1000 * factor;
+    this.#partsLeft = parts;
+  }
+
+  /** Cases of the next part, in an order of chance: until they are enough, and its share of the time left is over. */
+  *sample<T>(
+    cases: readonly T[],
+    random: Random,
+    isEnough: (taken: number) => boolean = (taken) => taken > 0,
+  ): Generator<T> {
+    const hasTime = this.part();
+    for (const [taken, one] of (runsAll ? cases : random.shuffled(cases)).entries()) {
+      if (isEnough(taken) && !hasTime()) return;
+      yield one;
+    }
+  }
+
+  /** Begins the next part, for a loop of its own; the answer says whether its share of the time lasts. */
+  part(): () => boolean {
+    const now = performance.now();
+    this.#endMs ??= now + this.#ms;
+    const untilMs = now + Math.max(0, this.#endMs - now) / Math.max(1, this.#partsLeft--);
+    return () => performance.now() < untilMs;
+  }
+}
