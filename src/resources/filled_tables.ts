@@ -49,7 +49,13 @@ export const AsSelect = Type.Object(
 type AsSelect = Static<typeof AsSelect>;
 
 /** What the making of such a table can answer, perhaps as any table's can. */
-export const fillCodes: readonly Code[] = [...codes, ...taskCodes, 'TASK_ATTEMPTS_EXHAUSTED', 'TASK_INTERRUPTED'];
+export const fillCodes: readonly Code[] = [
+  ...codes,
+  ...taskCodes,
+  'TASK_ATTEMPTS_EXHAUSTED',
+  'TASK_ENDED_ENGINE',
+  'TASK_INTERRUPTED',
+];
 
 export type Filled =
   | { readonly chain: TableChain; readonly made: boolean; readonly accepted?: undefined }

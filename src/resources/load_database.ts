@@ -117,6 +117,7 @@ export const loadDatabase = (pathOf: (path: PathParameters) => Segment[]) =>
       'INVALID_NAME',
       'OBJECT_ALREADY_EXISTS',
       'TASK_ATTEMPTS_EXHAUSTED',
+      'TASK_ENDED_ENGINE',
       'TASK_INTERRUPTED',
       'TASK_DEPENDENCY_FAILED',
     ]),

@@ -179,6 +179,12 @@ export const codes = define({
       'Look at the message, and whether a statement had its effect all the same; submit it again when the reason is gone.',
     retryAfterSeconds: 60,
   },
+  TASK_ENDED_ENGINE: {
+    status: 400,
+    meaning:
+      'The task ended the process of its engine twice: its statement or its file asks for more than a process has.',
+    client: 'Make the work smaller, or the file simpler; then submit it again.',
+  },
   // 400: SQL and data
   SQL_INVALID: {
     status: 400,

@@ -1,12 +1,15 @@
 // What becomes of a task when its work ends: done, failed for good, cancelled, or run again. Terminal and retryable are types
 // here; the runner never guesses.
 
+import { EngineLost } from '../engines/engine_lost.ts';
 import { newId } from '../model/ids.ts';
 import { codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import { Cancelled, HandedBack, RetryableError, type TaskError, type TaskKind, type TaskRecord } from './task.ts';
 
 export const retryPauseMsMax = 60_000;
+/** A task that is known to have ended so many engine processes is not run again: each costs everybody's statements. */
+const enginesEndedMax = 2;
 /** What is asked for as a pause is kept to, and stretched by up to this part of it. */
 const wantedStretch = 0.25;
 
@@ -31,14 +34,19 @@ export function outcomeOf(...about: Parameters<typeof decide>): Outcome {
 
 /**
  * `reason`: why the work was aborted, if it was. `pauseMs`: at most so long before the second attempt, at least half of it; it
- * doubles each time. `chance`: from 0 to 1, so that what failed together does not come again together.
+ * doubles each time. `chance`: from 0 to 1, so that what failed together does not come again together. `enginesEnded`: by this task,
+ * this time included.
  */
 function decide(
   ended: Ended,
   reason: unknown,
   task: TaskRecord,
   kind: TaskKind | undefined,
-  { pauseMs, chance }: { readonly pauseMs: number; readonly chance: number },
+  {
+    pauseMs,
+    chance,
+    enginesEnded,
+  }: { readonly pauseMs: number; readonly chance: number; readonly enginesEnded: number },
 ): Outcome {
   if (ended.ok) return { kind: 'succeeded', result: JSON.stringify(ended.result) };
   if (reason instanceof Cancelled) return { kind: 'cancelled' };
@@ -47,6 +55,7 @@ function decide(
   if (!kind?.run || !isRetryable(error)) {
     return { kind: 'failed', error: taskError(error), ...(error instanceof Failure ? {} : { fault: error }) };
   }
+  if (enginesEnded >= enginesEndedMax) return { kind: 'failed', error: endedEngines(enginesEnded), fault: error };
   if (task.attempt >= kind.attemptsMax) return { kind: 'failed', error: exhausted(task.attempt, error), fault: error };
   const wanted = error instanceof RetryableError ? error.retryAfterMs : wantedBy(error as Failure) * 1000;
   const longest = Math.min(retryPauseMsMax, pauseMs * 2 ** (task.attempt - 1));
@@ -84,6 +93,17 @@ function exhausted(attempts: number, error: unknown): TaskError {
     code: 'TASK_ATTEMPTS_EXHAUSTED',
     message: `The task was begun ${attempts} times. The last time: ${last}`,
     result: { attempts, ...code },
+  };
+}
+
+export const endsEngine = (ended: Ended): boolean =>
+  !ended.ok && ended.error instanceof EngineLost && ended.error.isToBlame;
+
+function endedEngines(times: number): TaskError {
+  return {
+    code: 'TASK_ENDED_ENGINE',
+    message: `The engine crashed or had to be stopped ${times} times while nothing but this task ran in it.`,
+    result: { enginesEnded: times },
   };
 }
 

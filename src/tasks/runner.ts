@@ -6,7 +6,7 @@ import { Failure } from '../standard/failure.ts';
 import type { Store } from '../store/store.ts';
 import { type Lease, LeaseLost, Leases } from './leases.ts';
 import { Line } from './line.ts';
-import { afterCrash, type Ended, interruption, type Outcome, outcomeOf } from './outcome.ts';
+import { afterCrash, type Ended, endsEngine, interruption, type Outcome, outcomeOf } from './outcome.ts';
 import { RunningTask } from './running_task.ts';
 import { Cancelled, HandedBack, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
 import { ending, isTerminal, moveTask, readTask, type TaskRow, taskRecord } from './task_rows.ts';
@@ -43,6 +43,8 @@ export class TaskRunner {
   readonly #line: Line;
   readonly #leases: Leases;
   readonly #running = new Map<string, RunningTask>();
+  /** How many engine processes each task has ended; of tasks that will run again here. */
+  readonly #enginesEnded = new Map<string, number>();
   #state: 'new' | 'started' | 'stopping' = 'new';
   #looking = false;
   #lookAgain = false;
@@ -263,13 +265,16 @@ export class TaskRunner {
     task.end();
     const { taskId, type } = task.record;
     const { reason } = task.controller.signal;
-    const pause = { pauseMs: this.#options.retryPauseMs, chance: this.#options.chance() };
+    if (endsEngine(ended)) this.#enginesEnded.set(taskId, (this.#enginesEnded.get(taskId) ?? 0) + 1);
+    const enginesEnded = this.#enginesEnded.get(taskId) ?? 0;
+    const pause = { pauseMs: this.#options.retryPauseMs, chance: this.#options.chance(), enginesEnded };
     const outcome = outcomeOf(ended, reason, task.record, this.#kinds.get(type), pause);
     if (outcome.kind === 'failed' && outcome.fault !== undefined) {
       const what = `task ${taskId}: ${JSON.stringify(outcome.error.result ?? outcome.error.code)}`;
       this.#observe({ kind: 'backgroundError', what, error: outcome.fault });
     }
     const row = await this.#save(task, outcome);
+    if (outcome.kind !== 'again') this.#enginesEnded.delete(taskId);
     this.#running.delete(taskId);
     if (row && isTerminal(row.state)) this.#options.ended(row, false);
     this.notify();

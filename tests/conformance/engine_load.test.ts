@@ -291,6 +291,22 @@ test('rows of which an expression fails are left out too, though it stands in se
   }
 });
 
+test('a file of more columns than a table can have is refused before its types are looked for', async () => {
+  const wide = (text: (i: number) => string) => Array.from({ length: 200_000 }, (_, i) => text(i)).join(',');
+  const failure = await failureOf(
+    world.engine.inferTable(
+      {
+        file: { path: put(`${wide((i) => `c${i}`)}\n${wide(String)}\n`), format: 'csv', csv: {} },
+        isWhole: false,
+        rowsMax: 10,
+      },
+      { signal: new AbortController().signal },
+    ),
+  );
+  assert.equal(failure.code, 'DATA_INVALID');
+  assert.match(failure.message, /more than 10000 columns/);
+});
+
 test('a load that is cancelled ends soon and leaves nothing', async () => {
   const definition = await world.table('cancelled', { id: 'BIGINT', name: 'STRING' });
   const text = `id,name\n${Array.from({ length: 400_000 }, (_, i) => `${i},${'y'.repeat(40)}`).join('\n')}\n`;

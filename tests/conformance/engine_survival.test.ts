@@ -5,8 +5,9 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { EngineLost } from '../../src/engines/engine_lost.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { deadlineMs } from '../deadline.ts';
+import { deadlineMs, eventually } from '../deadline.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
 
 /** Runs until it is stopped. */
@@ -152,6 +153,20 @@ test('a killed process fails what runs, comes back, and has lost nothing that wa
   assert.ok(w.events.some((event) => event.kind === 'engineDied'));
   const left = readdirSync(join(w.root, 'spool'));
   assert.ok(left.length <= 1, `only the living process has a spool: ${left}`);
+});
+
+test('a crash is blamed on work that ran alone, on nobody where several ran, and a kill from outside on nobody', async () => {
+  const blamed = async (statements: number, signal: NodeJS.Signals) => {
+    await w.engine.start();
+    const running = Array.from({ length: statements }, () => w.run(endless).catch((error: unknown) => error));
+    await eventually('they run', () => w.engine.status().runningQueries === statements);
+    process.kill(w.pid(), signal);
+    return (await Promise.all(running)).map((error) => error instanceof EngineLost && error.isToBlame);
+  };
+  assert.deepEqual(await blamed(1, 'SIGSEGV'), [true]);
+  assert.deepEqual(await blamed(2, 'SIGSEGV'), [false, false]);
+  assert.deepEqual(await blamed(1, 'SIGKILL'), [false]);
+  await w.engine.start();
 });
 
 test('memory and spill limits end a statement, and the next one runs', async () => {

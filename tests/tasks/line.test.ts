@@ -233,7 +233,11 @@ test('pauses grow, are spread, and are no shorter than what was asked for', () =
   const task = { attempt: 3 } as TaskRecord;
   const kind = { type: 'work', attemptsMax: 9, run: async () => {} };
   const pauseOf = (error: unknown, attempt: number, chance: number) => {
-    const outcome = outcomeOf({ ok: false, error }, undefined, { ...task, attempt }, kind, { pauseMs: 1000, chance });
+    const outcome = outcomeOf({ ok: false, error }, undefined, { ...task, attempt }, kind, {
+      pauseMs: 1000,
+      chance,
+      enginesEnded: 0,
+    });
     return outcome.kind === 'again' ? outcome.pauseMs : undefined;
   };
   const soon = new RetryableError('soon');

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { EngineLost } from '../../src/engines/engine_lost.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { type Inject, openStore, type Store } from '../../src/store/store.ts';
@@ -168,6 +169,20 @@ test('what may pass is tried again, and given up after the last attempt', async 
   const unlucky = await ended(tasks, await tasks.submit(request({ never: true })));
   assert.deepEqual([unlucky?.state, unlucky?.error?.code], ['failed', 'TASK_ATTEMPTS_EXHAUSTED']);
   assert.match(unlucky?.error?.message ?? '', /not today/);
+});
+
+test('a task that ended its engine twice is not run again; one that ran beside others when theirs ended is', async () => {
+  const attempts: number[] = [];
+  const { tasks } = await prepared(async (task) => {
+    attempts.push(task.attempt);
+    const { isToBlame } = task.request as { isToBlame: boolean };
+    if (task.attempt < 3) throw new EngineLost({ isToBlame });
+    return 'done';
+  });
+  const killer = await ended(tasks, await tasks.submit(request({ isToBlame: true })));
+  assert.deepEqual([killer?.state, killer?.error?.code, attempts.splice(0)], ['failed', 'TASK_ENDED_ENGINE', [1, 2]]);
+  const beside = await ended(tasks, await tasks.submit(request({ isToBlame: false })));
+  assert.deepEqual([beside?.state, beside?.result, attempts.splice(0)], ['succeeded', 'done', [1, 2, 3]]);
 });
 
 test('cancelling: pending at once, running when it lets go, ended not at all', async () => {

@@ -14,6 +14,7 @@ import {
   zoned,
 } from './data_file.ts';
 import { quoteLiteral } from './identifiers.ts';
+import { statementLimits } from './statement_limits.ts';
 import { rowsOf } from './steps.ts';
 
 /** Delimiter and header are found in the first line, the types in a sample. */
@@ -29,6 +30,8 @@ export async function csvShape(
   const delimiter = file.csv.delimiter ?? delimiterOf(first, file.csv.quote ?? '"');
   const fields = csvFields(first, { delimiter, quote: file.csv.quote ?? '"', escape: file.csv.escape });
   if (fields === undefined) throw dataInvalid('the first line has a quote that does not end', { row: 1 });
+  if (fields.length > statementLimits.selectColumns)
+    throw dataInvalid(`the file has more than ${statementLimits.selectColumns} columns`, { line: 1 });
   const csv = { ...file.csv, delimiter };
   const header = csv.header ?? (await hasHeader(connection, { ...file, csv }, fields, options.headings));
   const named = { ...csv, header };

@@ -6,6 +6,7 @@ import type { StatementAnalysis } from '../engine.ts';
 import { numberTooLarge, parseTree } from './default_expression.ts';
 import { allowedFunctions, allowedTableFunctions, unboundFunctions } from './functions.ts';
 import { filesRefused, isAboutFiles, offsetOfByte, refusedStatement, sqlInvalid } from './sql_errors.ts';
+import { statementLimits } from './statement_limits.ts';
 import { refuseOtherStatement, refuseUnbindable, withParameters, writingWord } from './statement_text.ts';
 import { ownSchema } from './steps.ts';
 
@@ -107,6 +108,7 @@ class PlanReader {
   readonly #reads = new Map<string, Table>();
   readonly #writes = new Map<string, Table>();
   #kind: Kind = 'select';
+  #tables = 0;
 
   constructor(sql: string) {
     this.#sql = sql;
@@ -142,7 +144,10 @@ class PlanReader {
       this.#kind = writer;
       this.#add(this.#writes, node.table_info);
     }
+    if (type === 'LOGICAL_PROJECTION' && Array.isArray(node.expressions))
+      this.#requireAtMost(statementLimits.selectColumns, node.expressions.length, 'columns of a SELECT');
     if (type !== 'LOGICAL_GET') return;
+    this.#requireAtMost(statementLimits.plannedTables, ++this.#tables, 'tables');
     if (node.name === 'seq_scan') this.#add(this.#reads, node.function_data);
     else if (typeof node.name !== 'string' || !allowedTableFunctions.has(node.name)) throw forbidden(node.name);
   }
@@ -153,7 +158,14 @@ class PlanReader {
     } else if (kind === 'BOUND_WINDOW') {
       if (node.type === 'WINDOW_AGGREGATE' && (typeof node.name !== 'string' || !allowedFunctions.has(node.name)))
         throw forbidden(node.name);
+    } else if (kind === 'BOUND_CAST' && isVariantOfJson(node)) {
+      // It recurses, on rows too, and overflows the stack at 20,000 levels.
+      throw new Failure('SQL_NOT_SUPPORTED', 'JSON is not cast to VARIANT; cast it to the type that it holds');
     } else if (!kind.startsWith('BOUND_')) throw refusedStatement(this.#sql, kind);
+  }
+
+  #requireAtMost(max: number, count: number, what: string): void {
+    if (count > max) throw sqlInvalid(`the statement has more than ${max} ${what}`, this.#sql, undefined);
   }
 
   #add(to: Map<string, Table>, named: unknown): void {
@@ -174,6 +186,12 @@ class PlanReader {
     }
     to.set(JSON.stringify([catalog, schema, table]), { catalog, database: schema, table });
   }
+}
+
+function isVariantOfJson({ return_type, child }: Record<string, unknown>): boolean {
+  if ((return_type as { id?: unknown } | undefined)?.id !== 'VARIANT') return false;
+  const { return_type: type, value } = child as { return_type?: unknown; value?: { type?: unknown } };
+  return JSON.stringify(type ?? value?.type ?? null).includes('"alias":"JSON"');
 }
 
 function forbidden(name: unknown): Failure {

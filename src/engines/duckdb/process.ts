@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Failure, withOutcome } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
 import { StaleAnalysis, type TellProgress } from '../engine.ts';
+import { EngineLost } from '../engine_lost.ts';
 import type { Launch } from './confinement.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
 
@@ -13,6 +14,9 @@ const stopTimeoutMs = 5_000;
 const interruptGraceMs = 1_000;
 const silenceMs = 10_000;
 const watchMs = 500;
+
+/** By which a process ends that did something wrong itself. SIGKILL comes from others: an operator, or a system short of memory. */
+const crashSignals: ReadonlySet<NodeJS.Signals> = new Set(['SIGSEGV', 'SIGBUS', 'SIGABRT', 'SIGILL', 'SIGFPE']);
 
 /** What a caller's text or rows can make large. */
 const blameable: ReadonlySet<OperationName> = new Set([
@@ -90,7 +94,7 @@ export class EngineProcess {
         resolve();
       });
       this.#child.once('exit', (code, signal) => {
-        this.#ended(signal ?? `exit code ${code}`);
+        this.#ended(signal ?? `exit code ${code}`, signal !== null && crashSignals.has(signal));
         resolve();
       });
     });
@@ -259,17 +263,25 @@ export class EngineProcess {
       this.kill(`silent for ${silenceMs} ms`, gone());
   }
 
-  #ended(how: string): void {
+  /** `crashed`: by its own fault. */
+  #ended(how: string, crashed = false): void {
     if (!this.#alive) return;
     this.#alive = false;
     clearInterval(this.#watch);
     const reason = this.#killReason ?? gone();
-    for (const pending of [...this.#pending.values()]) pending.reject(pending.ending ?? reason);
+    const all = [...this.#pending.values()];
+    const statements = all.filter((one) => blameable.has(one.operation));
+    // Who ran alone is to blame for a process that crashed, or that had to be killed; among several nobody is known to be.
+    const isCertain = statements.length === 1 && (crashed || (this.#killReason !== undefined && !this.#stopping));
+    for (const pending of all) {
+      const culprit = isCertain && pending === statements[0];
+      pending.reject(pending.ending ?? (culprit ? new EngineLost({ isToBlame: true }) : reason));
+    }
     if (!this.#stopping) this.#events.died(how);
   }
 }
 
-const gone = () => new Failure('WAREHOUSE_FAILED', 'the engine of the warehouse stopped while the request ran');
+const gone = () => new EngineLost({ isToBlame: false });
 const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
 const timedOut = (ms: number) =>
   new Failure('STATEMENT_TIMEOUT', `the statement ran longer than ${ms / 1000} s and was stopped`, {

@@ -68,9 +68,9 @@ function insertStatement(table: TableRef, batch: RowsBatch): BoundText {
  * `r` is the row, `i` its index where that is needed.
  */
 function source(batch: RowsBatch, indexed = batch.omitted !== undefined): string {
-  const rows = `from_json_strict($1::VARCHAR, '[["VARCHAR"]]')`;
+  const rows = `system.main.from_json_strict($1::VARCHAR, '[["VARCHAR"]]')`;
   if (!indexed) return `(SELECT unnest(${rows}) AS r)`;
-  return `(SELECT unnest(rows) AS r, unnest(range(len(rows))) AS i FROM (SELECT ${rows} AS rows))`;
+  return `(SELECT unnest(rows) AS r, unnest(system.main.range(len(rows))) AS i FROM (SELECT ${rows} AS rows))`;
 }
 
 /** The first parameter is the rows; where a column's default stands in some of them, their indexes are one more. */
@@ -79,14 +79,14 @@ function valueExpression(column: ColumnDefinition, c: number, batch: RowsBatch, 
   const omitted = batch.omitted?.find((one) => one.column === c);
   if (omitted === undefined) return given;
   parameters.push(JSON.stringify(omitted.rows));
-  const rows = `(SELECT unnest(from_json_strict($${parameters.length}::VARCHAR, '["BIGINT"]')))`;
+  const rows = `(SELECT unnest(system.main.from_json_strict($${parameters.length}::VARCHAR, '["BIGINT"]')))`;
   return `CASE WHEN i IN ${rows} THEN (${column.defaultValue ?? 'NULL'})::${duckdbType(column.type)} ELSE ${given} END`;
 }
 
 /** A value from its text: of a nested one, the text is JSON. */
 export function fromText(type: LogicalType, text: string): string {
   if (!isNested(type)) return fromLeaf(type, text);
-  return fromWire(type, `from_json_strict(${text}, ${quoteLiteral(JSON.stringify(wireOf(type)))})`, 0);
+  return fromWire(type, `system.main.from_json_strict(${text}, ${quoteLiteral(JSON.stringify(wireOf(type)))})`, 0);
 }
 
 /** A value from JSON as a file has it: a map may be an object there, too. */

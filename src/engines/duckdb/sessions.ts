@@ -3,6 +3,7 @@
 import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import type { CatalogRef } from '../engine.ts';
+import { guardFunctions } from './guarded_functions.ts';
 import { quoteIdentifier } from './identifiers.ts';
 import { countProgress } from './progress.ts';
 
@@ -198,6 +199,7 @@ export class Sessions {
     try {
       const connection = await this.#instance.connect();
       await countProgress(connection);
+      await guardFunctions(connection);
       return new Session(connection);
     } finally {
       this.#connecting--;

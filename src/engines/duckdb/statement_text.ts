@@ -3,11 +3,8 @@
 import { Failure } from '../../standard/failure.ts';
 import { catalogFileEnding } from './catalog_files.ts';
 import { filesRefused, refusedStatement, sqlInvalid } from './sql_errors.ts';
-
-/** The engine binds `a -> b` as JSON and as a lambda: each further arrow of a chain doubles the time (14: 0.15 s, 20: 10 s). */
-const arrowsInChainMax = 10;
-/** It looks for the end of a comment in a comment again and again (10,000: 5 s). */
-const commentDepthMax = 100;
+import { statementLimits } from './statement_limits.ts';
+import { StatementShape } from './statement_shape.ts';
 
 // A blank, a comment, a text, a quoted name, a word, a number, an arrow, or one character. The engine takes Unicode's spaces for
 // spaces. Comments that nest and texts between dollars have an end that no regular expression finds.
@@ -68,8 +65,8 @@ function commentEnd(sql: string, start: number): number {
     if (!found) return sql.length;
     depth += found[0] === '/*' ? 1 : -1;
     if (depth === 0) return mark.lastIndex;
-    if (depth > commentDepthMax)
-      throw sqlInvalid(`comments are nested deeper than ${commentDepthMax}`, sql, found.index);
+    if (depth > statementLimits.commentDepth)
+      throw sqlInvalid(`comments are nested deeper than ${statementLimits.commentDepth}`, sql, found.index);
   }
 }
 
@@ -119,45 +116,46 @@ export function refuseOtherStatement(sql: string): void {
 
 /** After these a name before a bracket is no call: INSERT INTO query (a), WITH query (a) AS, FROM t AS query (a). */
 const naming = new Set(['INTO', 'AS', 'WITH', 'RECURSIVE']);
-/** Words that end an operand: a chain of arrows does not pass them. */
-const separators = new Set(
-  'SELECT FROM WHERE AND OR AS ON WHEN THEN ELSE END BY HAVING LIMIT IN IS LIKE ILIKE BETWEEN USING UNION VALUES SET QUALIFY'.split(
-    ' ',
-  ),
-);
-
 /** Throws SQL_INVALID or SQL_FORBIDDEN_FUNCTION for what must not be bound. `refused`: of a function's name in lower case. */
 export function refuseUnbindable(sql: string, refused: (name: string) => boolean): void {
   if (!sql.isWellFormed()) throw sqlInvalid('the text is not well-formed Unicode', sql, 0);
   const nul = sql.indexOf('\0');
   if (nul >= 0) throw sqlInvalid('a NUL character cannot be in SQL text', sql, nul);
-  const arrows = new Arrows();
+  const shape = new StatementShape();
   const paths = new Paths();
   let before = '';
   let name: Token | undefined;
+  let qualifiers: string[] = [];
   for (const one of tokensOf(sql)) {
     const { text, at } = one;
     paths.see(text);
-    if (text === '(' && name) refuseCall(nameIn(name.text), refused);
+    if (text === '(' && name) refuseCall(nameIn(name.text), qualifiers, refused);
+    if (text !== '.') {
+      const isNamed = kindOf(text) === 'name';
+      qualifiers = isNamed && before === '.' && name === undefined ? qualifiers : [];
+      if (isNamed) qualifiers.push(nameIn(text));
+    }
     name = undefined;
     const upper = word.test(text) ? text.toUpperCase() : '';
-    if ((upper !== '' && !text.endsWith("'")) || text.startsWith('"')) {
-      if (!naming.has(before)) name = one;
-      if (separators.has(upper)) arrows.operandEnds();
-    } else if (arrows.see(text) > arrowsInChainMax) {
-      throw sqlInvalid(
-        `more than ${arrowsInChainMax} arrows follow one another; use a path: json_extract(x, '$.a.b.c')`,
-        sql,
-        at,
-      );
-    }
-    before = upper;
+    if (((upper !== '' && !text.endsWith("'")) || text.startsWith('"')) && !naming.has(before)) name = one;
+    const exceeded = shape.see(upper === '' ? text : upper);
+    if (exceeded !== undefined) throw sqlInvalid(exceeded, sql, at);
+    before = text === '.' ? '.' : upper;
   }
 }
 
 const nameIn = (text: string) => (text.startsWith('"') ? contentOf(text) : text).toLowerCase();
 
-function refuseCall(name: string, refused: (name: string) => boolean): void {
+/**
+ * The engine's own schema is not named: there are the originals of functions that are guarded (guarded_functions.ts). `names`: the
+ * name of the function, and before it those that qualify it.
+ */
+function refuseCall(name: string, names: readonly string[], refused: (name: string) => boolean): void {
+  if (names.slice(0, -1).includes('system')) {
+    throw new Failure('SQL_FORBIDDEN_FUNCTION', `write ${JSON.stringify(name)} without the schema "system"`, {
+      function: name,
+    });
+  }
   if (!refused(name)) return;
   throw new Failure('SQL_FORBIDDEN_FUNCTION', `the function ${JSON.stringify(name)} is not offered`, {
     function: name,
@@ -223,28 +221,4 @@ function kindOf(text: string): 'text' | 'escaped text' | 'name' | undefined {
   if (/^[eE]'/.test(text)) return 'escaped text';
   if (/^(?:'|\$.*\$$)/s.test(text)) return 'text';
   return text.startsWith('"') || word.test(text) ? 'name' : undefined;
-}
-
-/** How many arrows stand in one operand, those in its brackets included. */
-class Arrows {
-  readonly #levels: { chain: number; longest: number }[] = [{ chain: 0, longest: 0 }];
-
-  see(text: string): number {
-    const levels = this.#levels;
-    const level = levels.at(-1) as { chain: number; longest: number };
-    if (text === '(' || text === '[' || text === '{') levels.push({ chain: 0, longest: 0 });
-    else if ((text === ')' || text === ']' || text === '}') && levels.length > 1) {
-      levels.pop();
-      const outer = levels.at(-1) as { chain: number; longest: number };
-      outer.chain += Math.max(level.chain, level.longest);
-    } else if (text === ',' || text === ';') this.operandEnds();
-    else if (text === '->') level.chain++;
-    return levels.at(-1)?.chain ?? 0;
-  }
-
-  operandEnds(): void {
-    const level = this.#levels.at(-1) as { chain: number; longest: number };
-    level.longest = Math.max(level.longest, level.chain);
-    level.chain = 0;
-  }
 }

@@ -59,7 +59,7 @@ export async function forgetSteps(
   steps: readonly string[],
 ): Promise<undefined> {
   if (steps.length === 0) return undefined;
-  const list = `from_json($1, '["VARCHAR"]')`;
+  const list = `system.main.from_json($1, '["VARCHAR"]')`;
   await retryingConflicts(() =>
     connection.run(`DELETE FROM ${stepsTable(catalog.name)} WHERE step IN (SELECT unnest(${list}))`, [
       JSON.stringify(steps),

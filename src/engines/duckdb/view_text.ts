@@ -54,7 +54,7 @@ async function knownAs(connection: DuckDBConnection, tables: readonly TableInTex
   if (tables.length === 0) return [];
   const rows = await rowsOf(
     connection,
-    `WITH wanted AS (SELECT lower(unnest(from_json($1, '["VARCHAR"]'))) AS name)
+    `WITH wanted AS (SELECT lower(unnest(system.main.from_json($1, '["VARCHAR"]'))) AS name)
      SELECT database_name, schema_name, table_name, false FROM duckdb_tables() WHERE lower(table_name) IN (FROM wanted)
      UNION ALL SELECT database_name, schema_name, view_name, true FROM duckdb_views()
      WHERE lower(view_name) IN (FROM wanted) AND NOT internal`,

@@ -1,0 +1,124 @@
+// Functions of the engine that can be asked for more than a process has: more memory, time without an interrupt, or stack. Each is
+// shadowed on every connection by a temporary macro of the same name, which checks the arguments where they are known: constants
+// while they are folded, parameters and columns row by row. A statement cannot name the original (refuseCall in statement_text.ts).
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { quoteLiteral } from './identifiers.ts';
+import { statementLimits as limits } from './statement_limits.ts';
+
+interface Guard {
+  readonly names: readonly string[];
+  readonly parameters: readonly string[];
+  /** The arguments that the original gets, by the name that it has. */
+  readonly call: (name: string) => string;
+}
+
+/** `then` unless the condition holds. Where it is a number its type is said: a parameter in it would have any. */
+const unless = (condition: string, message: string, then: string) =>
+  `(CASE WHEN ${condition} THEN error(${quoteLiteral(message)}) ELSE ${then} END)`;
+
+const resized = (name: string) =>
+  `${unless(`n > ${limits.listItems}`, `${name} makes at most ${limits.listItems} items`, 'n')}::BIGINT`;
+
+/** Of numbers, or of points in time with an interval between them. */
+const seriesItems = `coalesce(
+  (try_cast(b::VARCHAR AS DOUBLE) - try_cast(a::VARCHAR AS DOUBLE)) / try_cast(s::VARCHAR AS DOUBLE),
+  (epoch(try_cast(b::VARCHAR AS TIMESTAMPTZ)) - epoch(try_cast(a::VARCHAR AS TIMESTAMPTZ))) / epoch(try_cast(s::VARCHAR AS INTERVAL)))`;
+const series = (items: string, name: string, then: string) =>
+  unless(`${items} > ${limits.listItems}`, `${name} makes at most ${limits.listItems} items`, then);
+
+const shallowJson = '__tabularium_shallow_json';
+
+/**
+ * Whether a JSON text is nested at most so deep. A regular expression with a limited depth is a finite automaton: the engine reads
+ * the text once, at 300 MB/s. A text that is too short to be deep needs no look.
+ */
+function shallowJsonMacro(): string {
+  const text = String.raw`"(?:[^"\\]|\\.)*"`;
+  let nested = '';
+  for (let level = 0; level < limits.jsonDepth; level++)
+    nested = String.raw`[\[{](?:[^\[\]{}"]|${text}${nested === '' ? '' : `|${nested}`})*[\]}]`;
+  const whole = `(?:[^\\[\\]{}"]|${text}|${nested})*`;
+  return `CREATE OR REPLACE TEMP MACRO ${shallowJson}(j) AS strlen(j) <= ${2 * limits.jsonDepth} OR regexp_full_match(j, ${quoteLiteral(whole)}, 's')`;
+}
+
+const shallow = (name: string, value: string) =>
+  unless(`NOT ${shallowJson}(${value})`, `${name} takes JSON of at most ${limits.jsonDepth} levels`, value);
+
+/** Binding works the structure out, so the check may not throw by itself: the message takes the structure's place, and is no JSON. */
+const structure = (name: string) =>
+  `CASE WHEN strlen(s) > ${limits.jsonStructureBytes} THEN ${quoteLiteral(`(${name} takes a structure of at most ${limits.jsonStructureBytes} bytes)`)} ELSE s END`;
+
+const mergedMax = 8;
+const patches = (count: number) => Array.from({ length: count }, (_, i) => `p${i + 1}`);
+
+const guards: readonly Guard[] = [
+  {
+    names: ['lpad', 'rpad'],
+    parameters: ['t', 'n', 'p'],
+    call: (name) =>
+      `t, ${unless(`n > ${limits.paddedCharacters}`, `${name} pads to at most ${limits.paddedCharacters} characters`, 'n')}::INTEGER, p`,
+  },
+  {
+    names: ['bitstring'],
+    parameters: ['t', 'n'],
+    call: (name) =>
+      `t, ${unless(`n > ${limits.bitstringBits}`, `${name} makes at most ${limits.bitstringBits} bits`, 'n')}::INTEGER`,
+  },
+  { names: ['list_resize', 'array_resize'], parameters: ['l', 'n'], call: (name) => `l, ${resized(name)}` },
+  { names: ['list_resize', 'array_resize'], parameters: ['l', 'n', 'v'], call: (name) => `l, ${resized(name)}, v` },
+  {
+    names: ['repeat'],
+    parameters: ['t', 'n'],
+    call: (name) =>
+      `t, ${unless(
+        `n > CASE WHEN typeof(t) LIKE '%]' THEN ${limits.listItems} ELSE ${limits.repeatedTexts} END`,
+        `${name} repeats a list at most ${limits.listItems} times, and a text ${limits.repeatedTexts} times`,
+        'n',
+      )}::BIGINT`,
+  },
+  { names: ['range', 'generate_series'], parameters: ['b'], call: (name) => `${series('b', name, 'b')}::BIGINT` },
+  {
+    names: ['range', 'generate_series'],
+    parameters: ['a', 'b'],
+    call: (name) => `a, ${series('b::DOUBLE - a::DOUBLE', name, 'b')}`,
+  },
+  {
+    names: ['range', 'generate_series'],
+    parameters: ['a', 'b', 's'],
+    call: (name) => `a, ${series(seriesItems, name, 'b')}, s`,
+  },
+  {
+    names: ['levenshtein', 'editdist3', 'damerau_levenshtein', 'jaro_similarity', 'jaro_winkler_similarity'],
+    parameters: ['a', 'b'],
+    call: (name) =>
+      `a, ${unless(
+        `strlen(a) * strlen(b) > ${limits.comparedBytes}`,
+        `${name} compares texts whose lengths multiplied are at most ${limits.comparedBytes}`,
+        'b',
+      )}`,
+  },
+  {
+    names: ['from_json', 'from_json_strict', 'json_transform', 'json_transform_strict'],
+    parameters: ['j', 's'],
+    call: (name) => `j, ${structure(name)}`,
+  },
+  { names: ['json_structure', 'json_pretty'], parameters: ['j'], call: (name) => shallow(name, 'j') },
+  ...Array.from({ length: mergedMax - 1 }, (_, i) => patches(i + 2)).map((parameters) => ({
+    names: ['json_merge_patch'],
+    parameters,
+    call: (name: string) => parameters.map((one) => shallow(name, one)).join(', '),
+  })),
+];
+
+/** One statement for each name: the forms of a macro with different numbers of parameters are made together. */
+const texts = [...new Set(guards.flatMap(({ names }) => names))].map((name) => {
+  const forms = guards
+    .filter(({ names }) => names.includes(name))
+    .map(({ parameters, call }) => `(${parameters.join(', ')}) AS system.main.${name}(${call(name)})`);
+  return `CREATE OR REPLACE TEMP MACRO ${name}${forms.join(', ')}`;
+});
+
+/** To be called for every connection that binds what a caller wrote. */
+export async function guardFunctions(connection: DuckDBConnection): Promise<void> {
+  await connection.run([shallowJsonMacro(), ...texts].join(';\n'));
+}

@@ -1,0 +1,125 @@
+// What a statement may ask for at most: one table of limits with their units. The checks of the text (statement_shape.ts), of the plan
+// (plan.ts) and of single calls (guarded_functions.ts) read it, and scripts/docs.ts makes docs/statement_limits.md of it.
+
+interface Limit {
+  readonly max: number;
+  readonly unit: string;
+  readonly what: string;
+  /** What the engine does beyond it, as measured. */
+  readonly why: string;
+}
+
+const define = <const K extends string>(limits: Record<K, Limit>): Record<K, Limit> => limits;
+
+/** Each is above what statements that people write need, and below what the engine was measured to survive. */
+export const limitTable = define({
+  bracketDepth: {
+    max: 1_000,
+    unit: 'brackets',
+    what: 'Brackets of any kind inside one another.',
+    why: 'The engine refuses deeper expressions itself, after up to a second.',
+  },
+  parameters: {
+    max: 10_000,
+    unit: 'parameters',
+    what: 'Parameters of a statement; `$1` counts as often as it is written.',
+    why: '60,000 take 17 s to bind.',
+  },
+  selectColumns: {
+    max: 10_000,
+    unit: 'columns',
+    what: 'Columns of one SELECT, with `*` expanded, and of a file that is loaded: as many as a table may have.',
+    why: '50,000 take more than 10 s before the first row.',
+  },
+  valuesRows: {
+    max: 100_000,
+    unit: 'rows',
+    what: 'Rows of one VALUES list.',
+    why: '200,000 take 5 s to bind.',
+  },
+  commonTables: {
+    max: 1_000,
+    unit: 'expressions',
+    what: 'Common table expressions of a statement.',
+    why: 'Each is bound again where it is used.',
+  },
+  joins: {
+    max: 500,
+    unit: 'joins',
+    what: 'JOIN clauses of a statement.',
+    why: 'The order of joins is planned in more than linear time.',
+  },
+  plannedTables: {
+    max: 1_000,
+    unit: 'tables',
+    what: 'Tables and table functions of the plan, with views expanded.',
+    why: 'As of joins.',
+  },
+  lambdaDepth: {
+    max: 10,
+    unit: 'lambdas',
+    what: 'Lambdas and comprehensions inside one another.',
+    why: 'Each further one doubles the time to bind; 64 never end.',
+  },
+  arrowsInChain: {
+    max: 10,
+    unit: 'arrows',
+    what: 'Arrows (`->`) that follow one another.',
+    why: 'Each further one doubles the time to bind; 20 take 10 s.',
+  },
+  commentDepth: {
+    max: 100,
+    unit: 'comments',
+    what: 'Comments inside one another.',
+    why: 'The time grows with the square; 10,000 take 5 s.',
+  },
+  jsonDepth: {
+    max: 100,
+    unit: 'levels',
+    what: 'Levels of the JSON that `json_structure`, `json_group_structure`, `json_merge_patch` and `json_pretty` take.',
+    why: '20,000 overflow the stack and end the process.',
+  },
+  jsonStructureBytes: {
+    max: 16_384,
+    unit: 'bytes',
+    what: 'The structure that `from_json` and `json_transform` are given.',
+    why: '40,000 levels overflow the stack and end the process.',
+  },
+  paddedCharacters: {
+    max: 16_777_216,
+    unit: 'characters',
+    what: 'What `lpad` and `rpad` pad to.',
+    why: '2,000,000,000 take more than 10 s without heeding an interrupt.',
+  },
+  repeatedTexts: {
+    max: 1_073_741_824,
+    unit: 'times',
+    what: 'How often `repeat` repeats a text.',
+    why: 'The text has to fit the memory.',
+  },
+  bitstringBits: {
+    max: 134_217_728,
+    unit: 'bits',
+    what: 'What `bitstring` makes.',
+    why: '2,000,000,000 take more than 10 s without heeding an interrupt.',
+  },
+  listItems: {
+    max: 16_777_216,
+    unit: 'items',
+    what: 'Items of a list that `list_resize`, `array_resize`, `range`, `generate_series` or `repeat` makes. (In FROM, `range` and `generate_series` make rows, not lists, and have no limit.)',
+    why: '100,000,000 take more than 8 s without heeding an interrupt.',
+  },
+  comparedBytes: {
+    max: 25_000_000,
+    unit: 'bytes × bytes',
+    what: 'The lengths of the texts that `levenshtein`, `editdist3`, `damerau_levenshtein`, `jaro_similarity` and `jaro_winkler_similarity` compare, multiplied.',
+    why: '`damerau_levenshtein` takes 8 bytes of memory for each, and 2,000,000 × 2,000,000 take more than 10 s.',
+  },
+});
+
+export type StatementLimit = keyof typeof limitTable;
+
+/** The numbers alone. */
+export const statementLimits = Object.fromEntries(
+  Object.entries(limitTable).map(([name, { max }]) => [name, max]),
+) as Readonly<Record<StatementLimit, number>>;

@@ -1,0 +1,144 @@
+// Statements that ask for more stack, time or memory than an engine process has: each is refused before it costs the process, whether
+// its size is a constant, a parameter or a value of a row. What is within the limits gives what it gave without them.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { statementLimits as limits } from '../../src/engines/duckdb/statement_limits.ts';
+import type { StatementParameters } from '../../src/engines/engine.ts';
+import { codeOf, openWarehouse, type TestWarehouse } from './engine_process.ts';
+
+let w: TestWarehouse;
+before(async () => {
+  w = await openWarehouse();
+  await w.createTable('t', { id: 'INT', deep: 'STRING', n: 'BIGINT' });
+  await w.run(
+    `INSERT INTO t SELECT range, repeat('{"a":', 100000) || '1' || repeat('}', 100000), 2000000000 FROM range(2)`,
+  );
+});
+after(() => w.close());
+
+const nested = (open: string, inside: string, close: string, depth: number) =>
+  open.repeat(depth) + inside + close.repeat(depth);
+const many = (count: number, text: (i: number) => string, between = ', ') =>
+  Array.from({ length: count }, (_, i) => text(i)).join(between);
+const brackets = `repeat('[',100000)||repeat(']',100000)`;
+
+async function areRefused(statements: readonly (readonly [string, StatementParameters?])[]): Promise<void> {
+  const before = w.pid();
+  for (const [sql, parameters] of statements) {
+    const code = await codeOf(w.run(sql, { parameters }));
+    assert.match(code, /^SQL_(?:INVALID|NOT_SUPPORTED|FORBIDDEN_FUNCTION)$/, `${sql.slice(0, 120)}: ${code}`);
+  }
+  await w.run('SELECT 1');
+  assert.equal(w.pid(), before, 'the process is the same');
+}
+
+test('JSON that is nested without end does not overflow the stack of the engine', () =>
+  areRefused([
+    [`SELECT from_json('{}', ${brackets})`],
+    [`SELECT json_transform_strict('{}', ${brackets})`],
+    [`SELECT json_structure(${brackets})`],
+    [`SELECT json_structure('${nested('[', '1', ']', 100_000)}')`],
+    ['SELECT json_structure($1)', [nested('{"a":', '1', '}', 100_000)]],
+    ['SELECT json_structure(deep) FROM t'],
+    ['SELECT json_structure(deep::JSON) FROM t'],
+    ['SELECT json_group_structure(deep::JSON) FROM t'],
+    ['SELECT json_merge_patch(deep, deep) FROM t'],
+    [`SELECT json_merge_patch('{}', '{}', '{}', ${brackets})`],
+    ['SELECT json_pretty(deep) FROM t'],
+    ['SELECT deep::JSON::VARIANT FROM t'],
+    ['SELECT {a: [deep::JSON]}::VARIANT FROM t'],
+    ['SELECT list_transform([deep], lambda x: json_structure(x)) FROM t'],
+  ]));
+
+test('sizes that a call asks for have limits, wherever they come from', () =>
+  areRefused([
+    [`SELECT rpad('x', 2e9::INT, 'y')`],
+    [`SELECT lpad('x', $1, 'y')`, [2_000_000_000]],
+    [`SELECT max(rpad('x', n::INT, 'y')) FROM t`],
+    [`SELECT bitstring('1', 1000000 * 2000)`],
+    [`SELECT bitstring('1', n::INT) FROM t`],
+    ['SELECT list_resize([1], 2000000000)'],
+    ['SELECT array_resize([1], n, 7) FROM t'],
+    [`SELECT repeat('x', n * 10) FROM t`],
+    ['SELECT repeat([1], 2000000000)'],
+    ['SELECT len(range(n)) FROM t'],
+    ['SELECT len(generate_series(1, 10000000000))'],
+    ['SELECT len(range(0, 100000000, 2))'],
+    [`SELECT generate_series(TIMESTAMP '2000-01-01', TIMESTAMP '2020-01-01', INTERVAL 1 SECOND)`],
+    [`SELECT levenshtein(repeat('ab', 1000000), repeat('ba', 1000000))`],
+    [`SELECT damerau_levenshtein(deep, deep) FROM t`],
+  ]));
+
+test('an original behind a guard cannot be named', async () => {
+  await areRefused([
+    [`SELECT system.main.rpad('x', 2000000000, 'y')`],
+    [`SELECT system.rpad('x', 2000000000, 'y')`],
+    [`SELECT "SYSTEM" /* */ . main . "rpad" ('x', 2000000000, 'y')`],
+    [`SELECT main.rpad('x', 2000000000, 'y')`],
+    [`SELECT temp.main.rpad('x', 2000000000, 'y')`],
+  ]);
+  const view = { catalog: w.catalog, database: 'd', view: 'padded' };
+  await w.apply({ kind: 'createView', view, sql: `SELECT rpad('x', n::INT, 'y') AS p FROM t` });
+  await areRefused([['SELECT max(p) FROM padded']]);
+});
+
+test('shapes that cost more than they can mean are refused before they are bound', () =>
+  areRefused([
+    [`SELECT ${'lambda x: '.repeat(64)} 1`],
+    [`SELECT list_transform([1], ${'lambda x: '.repeat(64)} 1)`],
+    [`SELECT ${nested('list_transform([1], lambda x: ', 'x', ')', 40)}`],
+    [`SELECT ${nested('[', 'x', ' for x in [1]]', 40)}`],
+    [`SELECT ${nested('list_transform([1], x -> ', 'x', ')', 40)}`],
+    [`SELECT ${many(60_000, () => '?')}`, Array.from({ length: 60_000 }, () => 1)],
+    [`SELECT ${many(50_000, String)}`],
+    [`SELECT ${many(4_000, () => '*')} FROM t`],
+    [`SELECT count(*) FROM ${many(2_000, (i) => `t t${i}`, ' JOIN ')}`],
+    [`WITH ${many(5_000, (i) => `c${i} AS (SELECT ${i})`)} SELECT 1`],
+    [`SELECT count(*) FROM (VALUES ${many(150_000, (i) => `(${i})`)})`],
+    [`SELECT ${nested('(', '1', ')', 100_000)}`],
+  ]));
+
+test('what is within the limits means what it meant', async () => {
+  const one = (sql: string, parameters?: StatementParameters) => w.rows(`SELECT ${sql}`, parameters);
+  assert.deepEqual(await one(`rpad('x', 3, 'y'), lpad('x', $1, 'ab'), rpad(NULL, 3, 'y'), rpad('x', NULL, 'y')`, [4]), [
+    ['xyy', 'abax', null, null],
+  ]);
+  assert.deepEqual(await one(`repeat('ab', 2), repeat([1], 2), repeat('a'::BLOB, 2)::VARCHAR, repeat(NULL, 2)`), [
+    ['abab', [1, 1], 'aa', null],
+  ]);
+  assert.deepEqual(await one('range(2), range(1, 3), range(3, 0, -2), generate_series(1, 2)'), [
+    [
+      [0, 1],
+      [1, 2],
+      [3, 1],
+      [1, 2],
+    ],
+  ]);
+  assert.deepEqual(
+    await one(
+      `len(generate_series(DATE '2024-01-01', DATE '2024-03-01', INTERVAL 1 MONTH)), [x + 1 FOR x IN range(2)]`,
+    ),
+    [[3, [1, 2]]],
+  );
+  assert.deepEqual(await one(`list_resize([1], 2), list_resize([1], 2, 5), bitstring('1', 3)::VARCHAR`), [
+    [[1, null], [1, 5], '001'],
+  ]);
+  assert.deepEqual(
+    await one(`levenshtein('ab', 'b'), damerau_levenshtein('ab', 'ba'), round(jaro_similarity('a', 'a'))`),
+    [[1, 1, 1]],
+  );
+  const json = nested('{"a":[', '"]]}}{{[["', ']}', limits.jsonDepth / 2);
+  assert.deepEqual(
+    await one('length(json_structure($1)) > 0, json_structure($2), json_merge_patch($2, $3)::VARCHAR', [
+      json,
+      '{"a": 1}',
+      '{"b": 2}',
+    ]),
+    [[true, { a: 'UBIGINT' }, '{"a":1,"b":2}']],
+  );
+  assert.deepEqual(
+    await one(`from_json('{"a": 1}', '{"a": "INT"}'), json_group_structure(j) FROM (SELECT '[1]'::JSON AS j)`),
+    [[{ a: 1 }, ['UBIGINT']]],
+  );
+  assert.deepEqual(await w.rows('SELECT count(*) FROM range(3), generate_series(1, 2)'), [[6]]);
+});
