@@ -50,7 +50,7 @@ export const limitTable = define({
     why: 'The order of joins is planned in more than linear time.',
   },
   plannedTables: {
-    max: 1_000,
+    max: 2_000,
     unit: 'tables',
     what: 'Tables and table functions of the plan, with views expanded.',
     why: 'As of joins.',
