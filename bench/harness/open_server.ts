@@ -17,7 +17,7 @@ const session: Session = {
 const open: Gate = {
   authenticate: () => session,
   isGood: () => true,
-  decisions: { authorise: () => 'all', require: async () => {} },
+  decisions: { authorise: () => 'all', identityOf: async () => [], require: async () => {} },
 };
 
 const server = await startServer(readSettings(process.argv.slice(2), process.env), { wrapGate: () => open });

@@ -21,8 +21,8 @@ export async function listAudit(
   filter: AuditFilter & { readonly after?: string | undefined; readonly limit: number },
 ): Promise<AuditEvent[]> {
   const { after, limit, principal, action, outcome, objectId, requestId, target, from, to } = filter;
-  let query = db.selectFrom('audit_events').selectAll().orderBy('event_id').limit(limit);
-  if (after !== undefined) query = query.where('event_id', '>', after);
+  let query = db.selectFrom('audit_events').selectAll().orderBy('event_id', 'desc').limit(limit);
+  if (after !== undefined) query = query.where('event_id', '<', after);
   if (principal !== undefined) query = query.where('principal', '=', principal);
   if (action !== undefined) query = query.where('action', '=', action);
   if (outcome !== undefined) query = query.where('outcome', '=', outcome);

@@ -90,6 +90,12 @@ export class Decisions {
     if (!(await this.may(principal, privilege, place))) throw forbidden(privilege, place);
   }
 
+  /** The ids of the objects of a path, which a rename does not change; names where there is no object of the catalog. */
+  async identityOf(path: readonly Segment[]): Promise<string[]> {
+    const steps = path.length === 0 ? nowhere : await this.#options.steps(path);
+    return path.map(({ name }, i) => steps[i]?.id ?? name);
+  }
+
   /** For a thing whose path was followed already. */
   mayOn(principal: Principal, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
     return this.#coveredBySteps(principal, privilege, category, steps);

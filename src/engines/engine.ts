@@ -243,6 +243,13 @@ export interface RowsBatch {
   readonly omitted?: readonly { readonly column: number; readonly rows: readonly number[] }[];
 }
 
+export interface RowsPage {
+  readonly columns: readonly string[];
+  /** The position of the last row before the page. */
+  readonly after?: string | undefined;
+  readonly limit: number;
+}
+
 export interface BackendStatus {
   readonly alive: boolean;
   readonly version: string | null;
@@ -318,6 +325,11 @@ export interface EngineWarehouse {
   snapshot(catalog: CatalogRef, options: { readonly signal: AbortSignal }): Promise<Snapshot>;
   /** Once, however often it is called for a part; parts in their order. Throws DATA_INVALID, CONSTRAINT_VIOLATED. */
   restorePart(part: PartToRestore, options: { readonly signal: AbortSignal }): Promise<void>;
+  /**
+   * What a position of `Engine.rowsPage` depends on: it changes whenever rows of the table may have other positions than before.
+   * Rows that are inserted come after all others, and a deletion moves no row.
+   */
+  rowNumbering(table: TableRef, definition: TableDefinition): Promise<string>;
   tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
   /** Puts a table that was written much in order. Idempotent. */
   optimize(table: TableRef, options: WorkOptions): Promise<void>;
@@ -363,6 +375,8 @@ export interface Engine {
   reservedName(category: 'catalogs' | 'databases' | 'tables' | 'views' | 'columns', name: string): string | undefined;
   /** Whether a column of this type can be part of a primary or unique key. */
   keyable(type: LogicalType): boolean;
+  /** A query whose first column is the position of a row, followed by the table's columns, in the order of the positions. */
+  rowsPage(table: TableRef, page: RowsPage): { readonly sql: string; readonly parameters: StatementParameters };
   readonly limits: { readonly columnsMax: number; readonly replicasPerTablet: number };
   open(options: EngineWarehouseOptions): EngineWarehouse;
 }

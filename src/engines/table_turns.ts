@@ -125,6 +125,7 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     parseCreateTable: (sql) => engine.parseCreateTable(sql),
     checkDefault: (expression, type) => engine.checkDefault(expression, type),
     optimize: (table, options) => engine.optimize(table, options),
+    rowNumbering: (table, definition) => engine.rowNumbering(table, definition),
     tableStatistics: (table) => engine.tableStatistics(table),
     takeChangedTables: () => engine.takeChangedTables(),
     apply: (change, options) => turns.changing(change, options.signal, () => engine.apply(change, options)),

@@ -17,19 +17,20 @@ import {
   costOf,
   type Endpoint,
   type Input,
+  isPaged,
   type Outcome,
   readsOnly,
 } from '../standard/endpoint.ts';
 import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
 import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
 import { acceptsJson } from '../standard/media.ts';
-import { signPageToken } from '../standard/page_token.ts';
+import { pageScope, readPageToken, signPageToken } from '../standard/page_token.ts';
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
 import { type BodyForm, decodeBody, hasBody, readBytes } from './body.ts';
 import { fingerprintOf, keyOf, Replays } from './replay.ts';
 import { nameOfEndpoint, optionsAnswer, placeOf } from './route_facts.ts';
-import { type Call, CallActor, RunningCall, RunningCalls, tokenOf } from './running_call.ts';
+import { type Call, CallActor, RunningCall, RunningCalls } from './running_call.ts';
 
 export type { Call } from './running_call.ts';
 
@@ -37,7 +38,7 @@ export type { Call } from './running_call.ts';
 export interface Gate {
   authenticate(authorization: string | undefined, address: string): Session | Promise<Session>;
   isGood(session: Session): boolean;
-  readonly decisions: Pick<Decisions, 'authorise' | 'require'>;
+  readonly decisions: Pick<Decisions, 'authorise' | 'identityOf' | 'require'>;
 }
 
 /** Throws RATE_LIMITED. */
@@ -159,14 +160,14 @@ export class Api<Context> {
     requestId: string,
     seen: Seen<Context>,
   ): Promise<Answer> {
-    const { pageTokenKey, limits, addressOf } = this.#options;
+    const { limits, addressOf } = this.#options;
     const url = incoming.url as string;
     const mark = url.indexOf('?');
     const path = mark < 0 ? url : url.slice(0, mark);
     const method = incoming.method as string;
     if (method === 'OPTIONS') return optionsAnswer(this.#routes, path);
     const route = this.#routes.resolve(method, path);
-    const { endpoint, category } = route;
+    const { endpoint } = route;
     const actor = new CallActor(nameOfEndpoint(route), requestId, addressOf(incoming), path);
     seen.endpoint = endpoint;
     seen.actor = actor;
@@ -183,8 +184,7 @@ export class Api<Context> {
     }
     const parameters = this.#parametersOf(endpoint);
     const query = readQuery(mark < 0 ? '' : url.slice(mark + 1), parameters);
-    const scope = `${category.name} ${path}`;
-    const call = new RunningCall(session, actor, route.version, outgoing, pageTokenKey, scope);
+    const call = new RunningCall(session, actor, route.version, outgoing);
     const key = keyOf(incoming, method, endpoint);
     // Before the body is read: who may not do it need not be listened to.
     try {
@@ -197,8 +197,8 @@ export class Api<Context> {
     }
     const sent: Sent = {};
     const body = endpoint.body ? await this.#body(incoming, route, parameters, sent) : noBody(incoming, endpoint.verb);
-    const after = endpoint.verb === 'list' ? tokenOf(query.pageToken, pageTokenKey, scope) : undefined;
-    const input = inputOf(route, body, query, after);
+    const scope = isPaged(endpoint) ? await this.#pageScope(route, body ?? {}) : '';
+    const input = this.#inputOf(route, body, query, scope);
     // To wait for it here is sooner than to hand on the promise.
     if (key === undefined) return await this.#run(route, call, input, scope);
     const keyed = {
@@ -221,6 +221,28 @@ export class Api<Context> {
       // An earlier attempt with the key may have been applied.
       throw this.#withOutcome(error, requestId, 'unknown');
     }
+  }
+
+  async #pageScope(route: Route<Context>, body: object): Promise<string> {
+    const holder = await this.#options.access.decisions.identityOf(route.segments);
+    return pageScope(nameOfEndpoint(route), holder, body);
+  }
+
+  /** Throws INVALID_PAGE_TOKEN. */
+  #inputOf(
+    { endpoint, path, ifExists }: Route<Context>,
+    body: Record<string, unknown> | undefined,
+    query: Readonly<Record<string, unknown>>,
+    scope: string,
+  ): Input<unknown, unknown> {
+    const { pageToken, pageSize } = (endpoint.verb === 'list' ? query : (body ?? {})) as {
+      pageToken?: string;
+      pageSize?: number;
+    };
+    const limit = pageSize ?? pageSizeDefault;
+    if (scope === '' || pageToken === undefined) return { path, body, query, page: { limit }, ifExists };
+    const after = readPageToken(this.#options.pageTokenKey, scope, pageToken);
+    return { path, body, query, page: { limit, after }, ifExists };
   }
 
   /** A promise only where the store has to be asked. */
@@ -394,16 +416,6 @@ function refuseOtherSites({ headers }: IncomingMessage): void {
   const site = headers['sec-fetch-site'];
   if (site === undefined || site === 'same-origin' || site === 'none') return;
   throw new Failure('FORBIDDEN', 'requests from pages of other sites are refused');
-}
-
-function inputOf<Context>(
-  { path, ifExists }: Route<Context>,
-  body: unknown,
-  query: Readonly<Record<string, unknown>>,
-  after: string | undefined,
-): Input<unknown, unknown> {
-  const limit = (query.pageSize as number | undefined) ?? pageSizeDefault;
-  return { path, body, query, page: { limit, ...(after === undefined ? {} : { after }) }, ifExists };
 }
 
 /** The body as it came. */

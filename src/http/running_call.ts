@@ -4,7 +4,6 @@ import type { Session } from '../access/access.ts';
 import type { Reach } from '../access/decisions.ts';
 import type { Actor, Guard, Principal } from '../model/principal.ts';
 import type { ApiVersion } from '../standard/endpoint.ts';
-import { readPageToken, signPageToken } from '../standard/page_token.ts';
 
 /** What a handler's context is made from. */
 export interface Call {
@@ -18,8 +17,6 @@ export interface Call {
   readonly reach: Reach;
   /** Aborted when the client goes away before it has its answer, or its credentials become void. */
   readonly signal: AbortSignal;
-  /** Reads and makes tokens of a `search`, bound to its URI and body. */
-  readonly pageTokens: { read(token: string | undefined): string | undefined; make(after: string): string };
   /** The handler has asked for leave itself: for endpoints whose permission is on a `target`. */
   permitted: boolean;
 }
@@ -37,38 +34,21 @@ export class RunningCall implements Call {
   /** Where it is among those that run. */
   at = -1;
   readonly #outgoing: ServerResponse;
-  readonly #pageTokenKey: Uint8Array;
-  readonly #scope: string;
   #controller: AbortController | undefined;
 
-  constructor(
-    session: Session,
-    actor: Actor,
-    version: ApiVersion,
-    outgoing: ServerResponse,
-    pageTokenKey: Uint8Array,
-    scope: string,
-  ) {
+  constructor(session: Session, actor: Actor, version: ApiVersion, outgoing: ServerResponse) {
     this.principal = session.principal;
     this.session = session;
     this.actor = actor;
     this.requestId = actor.requestId as string;
     this.version = version;
     this.#outgoing = outgoing;
-    this.#pageTokenKey = pageTokenKey;
-    this.#scope = scope;
   }
 
   get signal(): AbortSignal {
     this.#controller ??= disconnection(this.#outgoing);
     if (this.revoked) this.#controller.abort();
     return this.#controller.signal;
-  }
-
-  get pageTokens(): Call['pageTokens'] {
-    const scope = this.#scope;
-    const key = this.#pageTokenKey;
-    return { read: (token) => tokenOf(token, key, scope), make: (after) => signPageToken(key, scope, after) };
   }
 
   permit(reach: Reach): void {
@@ -118,10 +98,6 @@ export class CallActor implements Actor {
     this.address = address;
     this.target = target;
   }
-}
-
-export function tokenOf(token: unknown, key: Uint8Array, scope: string): string | undefined {
-  return token === undefined ? undefined : readPageToken(key, scope, token as string);
 }
 
 function disconnection(outgoing: ServerResponse): AbortController {

@@ -97,14 +97,14 @@ export class QueryHistory {
     ...sought
   }: QuerySought & { readonly after?: string | undefined; readonly limit: number }): Promise<QueryEntry[]> {
     await this.flush();
-    let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id').limit(limit);
-    if (after !== undefined) query = query.where('query_id', '>', after);
+    let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id', 'desc').limit(limit);
+    if (after !== undefined) query = query.where('query_id', '<', after);
     for (const condition of conditionsOf(sought)) query = query.where(condition);
     const ended = (await query.execute()).map(entryOf);
     const running = [...this.#running.values()]
       .map((one) => one.entry)
-      .filter((entry) => (after === undefined || entry.queryId > after) && fits(entry, sought));
-    return [...ended, ...running].sort((a, b) => (a.queryId < b.queryId ? -1 : 1)).slice(0, limit);
+      .filter((entry) => (after === undefined || entry.queryId < after) && fits(entry, sought));
+    return [...ended, ...running].sort((a, b) => (a.queryId > b.queryId ? -1 : 1)).slice(0, limit);
   }
 
   /** Forgets one that ended; cancels one that runs. */

@@ -1,4 +1,4 @@
-// Rows of one table by REST: inserted all or nothing, and looked at a page at a time.
+// Rows of one table by REST: inserted all or nothing, and read page by page.
 import { readFile, rm } from 'node:fs/promises';
 import type { Trail } from '../access/audit.ts';
 import type { Decisions } from '../access/decisions.ts';
@@ -16,6 +16,10 @@ import { withoutSeparator } from './result_store.ts';
 import { type RowReader, rowReader } from './row_values.ts';
 
 const readersMax = 500;
+/** How often a page is read again because its rows were renumbered meanwhile. */
+const pageAttemptsMax = 5;
+
+type TableChain = [CatalogObject<CatalogSpec>, CatalogObject, CatalogObject<TableSpec>];
 
 export class Rows {
   readonly #catalog: Catalog;
@@ -48,15 +52,10 @@ export class Rows {
 
   /** Throws ROWS_INVALID or CONSTRAINT_VIOLATED with violations by index; then nothing was inserted. */
   async insert(path: readonly Segment[], rows: readonly unknown[], caller: Caller): Promise<number> {
-    const { principal, actor, signal } = caller;
-    const [root, database, table] = (await this.#catalog.require(path)) as [
-      CatalogObject<CatalogSpec>,
-      CatalogObject,
-      CatalogObject<TableSpec>,
-    ];
+    const { actor, signal } = caller;
+    const [root, database, table] = (await this.#catalog.require(path)) as TableChain;
     const { warehouse } = root.spec;
-    const place = { category: 'warehouses', path: [{ category: 'warehouses', name: warehouse }] };
-    await this.#decisions.require(principal, 'use', place);
+    await this.#requireWarehouse(root, caller);
     const batch = this.#reader(table).read(rows);
     await this.#requireReplica(warehouse, [root.name, database.name, table.name].join('.'));
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
@@ -73,35 +72,58 @@ export class Rows {
     });
   }
 
-  /** Rows as objects, from `offset` on; one more than `limit` where there are more. The order is the engine's own. */
-  async preview(
+  /** Rows as objects, in the order of the engine; `next`: the position after which the next page begins. Throws INVALID_PAGE_TOKEN. */
+  async page(
     path: readonly Segment[],
-    page: { readonly offset: number; readonly limit: number },
+    page: { readonly after?: string | undefined; readonly limit: number },
     caller: Caller,
-  ): Promise<{ readonly rows: object[]; readonly more: boolean }> {
-    const [root, database, table] = (await this.#catalog.require(path)) as [
-      CatalogObject,
-      CatalogObject,
-      CatalogObject,
-    ];
-    const quoted = [root, database, table].map((one) => `"${one.name.replaceAll('"', '""')}"`).join('.');
-    const { result } = await this.#queries
-      .run(
-        {
-          sql: `SELECT * FROM ${quoted} LIMIT $1 OFFSET $2`,
-          parameters: [page.limit + 1, page.offset],
-          numbers: 'number',
-          catalog: root.name,
-          database: database.name,
-        },
-        caller,
-      )
-      .catch((error) => this.#changedMeanwhile(path, error));
-    const text = await textOf(result.rows);
-    const rows = parseJson(`[${text}]`, Number.POSITIVE_INFINITY) as unknown[][];
-    const names = result.columns.map((column) => column.name);
-    const objects = rows.slice(0, page.limit).map((row) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
-    return { rows: objects, more: rows.length > page.limit };
+  ): Promise<{ readonly rows: object[]; readonly next: string | undefined }> {
+    const from = page.after === undefined ? undefined : positionOf(page.after);
+    for (let attempt = 1; ; attempt++) {
+      const chain = (await this.#catalog.require(path)) as TableChain;
+      await this.#requireWarehouse(chain[0], caller);
+      const before = await this.#numbering(chain, caller);
+      if (from && from.numbering !== before)
+        throw new Failure(
+          'INVALID_PAGE_TOKEN',
+          'the rows of the table have other positions since the page token was issued; start again without it',
+        );
+      const { rows, last } = await this.#read(chain, { after: from?.row, limit: page.limit }, caller).catch((error) =>
+        this.#changedMeanwhile(path, error),
+      );
+      if (last === undefined && from === undefined) return { rows, next: undefined };
+      // Where rows were renumbered while they were read, some may be missing from the page.
+      if ((await this.#numbering(chain, caller)) === before)
+        return { rows, next: last && JSON.stringify([before, last]) };
+      if (attempt >= pageAttemptsMax)
+        throw new Failure('CHANGE_IN_PROGRESS', 'the rows of the table are being moved in the file');
+    }
+  }
+
+  /** `last`: the position of the last row, where there are more. */
+  async #read(
+    [root, database, table]: TableChain,
+    { after, limit }: { readonly after: string | undefined; readonly limit: number },
+    caller: Caller,
+  ): Promise<{ readonly rows: object[]; readonly last: string | undefined }> {
+    const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
+    const columns = table.spec.columns.map(({ name }) => name);
+    const engine = await this.#warehouses.engineOf(root.spec.warehouse);
+    const statement = engine.rowsPage(ref, { columns, after, limit: limit + 1 });
+    const { result } = await this.#queries.run(
+      { ...statement, numbers: 'number', catalog: root.name, database: database.name },
+      caller,
+    );
+    const rows = parseJson(`[${await textOf(result.rows)}]`, Number.POSITIVE_INFINITY) as unknown[][];
+    const shown = rows.slice(0, limit);
+    const names = result.columns.slice(1).map((column) => column.name);
+    const objects = shown.map(([_position, ...row]) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
+    return { rows: objects, last: rows.length > limit ? String(shown.at(-1)?.[0]) : undefined };
+  }
+
+  #numbering([root, database, table]: TableChain, caller: Caller): Promise<string> {
+    const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
+    return this.#warehouses.admit(root.spec.warehouse, caller, (engine) => engine.rowNumbering(ref, table.spec));
   }
 
   /** The caller sent no SQL: where ours does not fit what the engine has, the table was changed since it was looked up. */
@@ -109,6 +131,11 @@ export class Rows {
     if (!(error instanceof Failure) || error.code !== 'SQL_INVALID') throw error;
     await this.#catalog.require(path);
     throw new Failure('CHANGE_IN_PROGRESS', 'the table, or its database, is being changed', {}, { cause: error });
+  }
+
+  async #requireWarehouse(root: CatalogObject<CatalogSpec>, { principal }: Caller): Promise<void> {
+    const path = [{ category: 'warehouses', name: root.spec.warehouse }];
+    await this.#decisions.require(principal, 'use', { category: 'warehouses', path });
   }
 
   #reader(table: CatalogObject<TableSpec>): RowReader {
@@ -126,6 +153,12 @@ export class Rows {
     if ((await this.#warehouses.availableBackends(warehouse)) > 0) return;
     throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${table}`, { tables: [table] });
   }
+}
+
+/** As `page` made it; the token was signed. */
+function positionOf(after: string): { readonly numbering: string; readonly row: string } {
+  const [numbering, row] = JSON.parse(after) as [string, string];
+  return { numbering, row };
 }
 
 async function textOf(rows: { kind: 'text'; text: string } | { kind: 'file'; path: string }): Promise<string> {

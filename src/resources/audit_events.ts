@@ -1,12 +1,13 @@
 // The audit trail: every change and every refusal. It is read here; nothing writes it but what it tells of.
-import { type Static, Type } from 'typebox';
+import { type Static, type TObject, Type } from 'typebox';
 import type { AuditEvent } from '../access/audit.ts';
+import type { AuditFilter } from '../access/audit_reading.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
-import { pageSizeDefault } from '../standard/parameters.ts';
 import { uriOf } from '../standard/paths.ts';
-import { action, type Context, done, found, get, list, listed, segment } from './context.ts';
+import { action, type Context, done, found, get, list, segment } from './context.ts';
 import { nullable, timeOf } from './fields.ts';
+import { type Page, pageOf, searchBy } from './search.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 const EventRecord = Type.Object({
@@ -84,34 +85,29 @@ function record(event: AuditEvent, context: Context) {
   };
 }
 
-async function page(context: Context, filter: Parameters<Context['auditReader']['list']>[0]) {
-  const events = await context.auditReader.list({ ...filter, limit: filter.limit + 1 });
-  const shown = events.slice(0, filter.limit);
-  return listed(
-    shown.map((event) => record(event, context)),
-    events.length > filter.limit ? shown.at(-1)?.event_id : undefined,
+async function eventsPage(context: Context, page: Page, filter: AuditFilter) {
+  const events = await context.auditReader.list({ ...filter, after: page.after, limit: page.limit + 1 });
+  return pageOf(
+    events,
+    page,
+    ({ event_id: id }) => id,
+    (event) => record(event, context),
   );
 }
 
 const exact = (description: string) => Type.Optional(Type.String({ maxLength: 256, description }));
-const SearchBody = Type.Object(
-  {
-    principal: exact('Name of a user, as it was.'),
-    action: exact('Such as `tables.create`.'),
-    outcome: exact('`0`, `begun`, or a code.'),
-    objectId: exact('Id of an object, as events have it.'),
-    requestId: exact('Id of a request.'),
-    target: Type.Optional(Type.String({ maxLength: 1024, description: 'A part of the path of the request.' })),
-    from: Type.Optional(Timestamp),
-    to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
-    pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: pageSizeDefault })),
-    pageToken: Type.Optional(Type.String({ maxLength: 4096 })),
-  },
-  { additionalProperties: false },
-);
+const soughtFields = {
+  principal: exact('Name of a user, as it was.'),
+  action: exact('Such as `tables.create`.'),
+  outcome: exact('`0`, `begun`, or a code.'),
+  objectId: exact('Id of an object, as events have it.'),
+  requestId: exact('Id of a request.'),
+  target: Type.Optional(Type.String({ maxLength: 1024, description: 'A part of the path of the request.' })),
+  from: Type.Optional(Timestamp),
+  to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
+};
 
-function filterOf(body: Static<typeof SearchBody>) {
-  const { pageSize: _size, pageToken: _token, from, to, ...rest } = body;
+function filterOf({ from, to, ...rest }: Static<TObject<typeof soughtFields>>) {
   return { ...rest, from: timeOf(from, '/from'), to: timeOf(to, '/to') };
 }
 
@@ -126,9 +122,9 @@ export const auditEvents: Category<Context> = {
   example,
   endpoints: [
     list({
-      summary: 'Lists audit events, the oldest first.',
+      summary: 'Lists audit events, the newest first.',
       permission: { privilege: 'read', on: 'parent' },
-      handle: ({ page: { after, limit } }, context) => page(context, { after, limit }),
+      handle: ({ page }, context) => eventsPage(context, page, {}),
     }),
     get({
       summary: 'Shows an audit event.',
@@ -143,18 +139,14 @@ export const auditEvents: Category<Context> = {
         return found(record(event, context));
       },
     }),
-    action('search', {
-      on: 'collection',
-      summary: 'Finds audit events by who, what, where, when and how it ended.',
+    searchBy({
+      category: 'audit_events',
+      summary: 'Finds audit events by who, what, where, when and how it ended, the newest first.',
       permission: { privilege: 'read', on: 'parent' },
-      codes: ['INVALID_PAGE_TOKEN'],
-      body: SearchBody,
-      result: Type.Object({ auditEvents: Type.Array(EventRecord), nextPageToken: Type.Optional(Type.String()) }),
-      example: { body: { outcome: 'FORBIDDEN', from: '2026-01-31T00:00:00Z' } },
-      handle: async ({ body }, context) => {
-        const after = context.call.pageTokens.read(body.pageToken);
-        return page(context, { after, limit: body.pageSize ?? pageSizeDefault, ...filterOf(body) });
-      },
+      fields: soughtFields,
+      record: EventRecord,
+      example: { outcome: 'FORBIDDEN', from: '2026-01-31T00:00:00Z' },
+      find: (sought, { page }, context) => eventsPage(context, page, filterOf(sought)),
     }),
     action('verify', {
       on: 'collection',

@@ -16,8 +16,6 @@ import {
   found,
   get,
   list,
-  listed,
-  listing,
   newOwner,
   ownerId,
   ownerName,
@@ -48,9 +46,9 @@ import {
   recordFields,
   shownDescription,
 } from './fields.ts';
-import { searched } from './search.ts';
+import { searchOf } from './search.ts';
 import { sqlActions } from './sql_actions.ts';
-import { foundOf, keeping, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
+import { keeping, keptDoc, Purge, undropAction } from './undrop.ts';
 import { keptViews, renamedDoc } from './view_changes.ts';
 
 /** The catalog that paths without one mean (rest-standard A1). */
@@ -245,30 +243,7 @@ export const catalogs: Category<Context> = {
           return done(await render([segment('catalogs', body.newName)], [changed.object ?? object], context, as));
         }),
     }),
-    action('search', {
-      on: 'collection',
-      summary: 'Finds catalogs by name pattern and comment, or those that were dropped.',
-      permission: { privilege: 'read', on: 'parent', orWithin: true },
-      codes: ['INVALID_PAGE_TOKEN'],
-      body: SearchBody,
-      result: Type.Object({
-        catalogs: Type.Array(foundOf(CatalogRecord)),
-        nextPageToken: Type.Optional(Type.String()),
-      }),
-      example: { body: { namePattern: 'ar%' } },
-      handle: async ({ body }, context) => {
-        if (body.dropped) return searchedDropped('catalogs', [], [], body, context, as);
-        const { namePattern, comment } = body;
-        const only = listing('catalogs', [], context);
-        const { records, next } = await searched(
-          context,
-          body,
-          (after, limit) => context.catalog.list(null, 'catalogs', { after, limit, namePattern, comment, only }),
-          (object) => render([segment('catalogs', object.name)], [object], context, as),
-        );
-        return listed(records, next);
-      },
-    }),
+    searchOf({ category: 'catalogs', record: CatalogRecord, as, retained: true, example: 'ar%' }),
     undropAction<CatalogObject<CatalogSpec>>({
       category: 'catalogs',
       title: 'a catalog',

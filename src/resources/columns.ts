@@ -6,7 +6,6 @@ import type { ColumnSpec, TableSpec } from '../model/records.ts';
 import { formatType, parseType, TypeSyntaxError } from '../model/types.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
-import { pageSizeDefault } from '../standard/parameters.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { columnFieldSchemas, columnFields } from './column_fields.ts';
 import {
@@ -30,7 +29,6 @@ import {
 
 import {
   Comment,
-  defined,
   ExpectedVersion,
   exampleFields,
   invalid,
@@ -40,6 +38,7 @@ import {
   searchFields,
 } from './fields.ts';
 import { likePattern } from './like_pattern.ts';
+import { searchBy } from './search.ts';
 import { changeTable, columnMissing, type TableChain } from './table_changes.ts';
 import { DefaultValue } from './table_definition.ts';
 import { engineCodes, tablePathOf } from './tables.ts';
@@ -91,7 +90,7 @@ function requireShown(table: CatalogObject<TableSpec>, name: string, path: PathP
 }
 
 /** Columns in order of name, after a name, as every list is. */
-function pageOf(
+function columnsPage(
   table: CatalogObject<TableSpec>,
   at: { after?: string | undefined; limit: number },
   path: PathParameters,
@@ -150,7 +149,8 @@ export const columns: Category<Context> = {
       summary: 'Lists the columns of a table by name; `position` tells their order in the table.',
       permission: { privilege: 'read', on: 'parent' },
       codes: ['OBJECT_NOT_FOUND'],
-      handle: async ({ path, page }, context) => pageOf(await require(path, context), page, path, context, () => true),
+      handle: async ({ path, page }, context) =>
+        columnsPage(await require(path, context), page, path, context, () => true),
     }),
     get({
       summary: 'Shows a column.',
@@ -254,28 +254,21 @@ export const columns: Category<Context> = {
         return done(requireShown(last(outcome.chain) as CatalogObject<TableSpec>, newName, path, context));
       },
     }),
-    action('search', {
-      on: 'collection',
+    searchBy({
+      category: 'columns',
       summary: 'Finds columns of a table by name pattern, comment or type.',
       permission: { privilege: 'read', on: 'parent' },
-      codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
-      body: Type.Object(
-        { ...searchFields, type: Type.Optional(Type.String({ description: 'A logical type, exactly.' })) },
-        { additionalProperties: false },
-      ),
-      result: Type.Object({ columns: Type.Array(ColumnRecord), nextPageToken: Type.Optional(Type.String()) }),
-      example: { body: { namePattern: '%_at', type: 'DATETIME' } },
-      handle: async ({ path, body }, context) => {
-        const name = body.namePattern === undefined ? undefined : likePattern(body.namePattern);
-        const type = body.type === undefined ? undefined : canonicalType(body.type);
-        const text = body.comment?.toLowerCase();
-        const at = {
-          limit: body.pageSize ?? pageSizeDefault,
-          ...defined({ after: context.call.pageTokens.read(body.pageToken) }),
-        };
-        return pageOf(
+      codes: ['OBJECT_NOT_FOUND'],
+      fields: { ...searchFields, type: Type.Optional(Type.String({ description: 'A logical type, exactly.' })) },
+      record: ColumnRecord,
+      example: { namePattern: '%_at', type: 'DATETIME' },
+      find: async (sought, { path, page }, context) => {
+        const name = sought.namePattern === undefined ? undefined : likePattern(sought.namePattern);
+        const type = sought.type === undefined ? undefined : canonicalType(sought.type);
+        const text = sought.comment?.toLowerCase();
+        return columnsPage(
           await require(path, context),
-          at,
+          page,
           path,
           context,
           (column) =>

@@ -92,6 +92,13 @@ export const { list, get, create, update, remove, action } = endpointsFor<Contex
 
 export const found = (record: RecordBody): Found => ({ outcome: 'found', record });
 export const listed = (items: readonly RecordBody[], next?: string): Listed => ({ outcome: 'listed', items, next });
+/** The lists of an action that shows others than the objects of its category. */
+export const listedAs = (field: string, items: readonly RecordBody[], next?: string): Listed => ({
+  outcome: 'listed',
+  items,
+  field,
+  next,
+});
 export const created = (record: object, made: boolean, uri: string): Created => ({
   outcome: 'created',
   record,

@@ -18,8 +18,6 @@ import {
   found,
   get,
   list,
-  listed,
-  listing,
   newOwner,
   ownerId,
   ownerName,
@@ -50,11 +48,11 @@ import {
   shownDescription,
 } from './fields.ts';
 import { loadDatabase } from './load_database.ts';
-import { searched } from './search.ts';
+import { searchOf } from './search.ts';
 import { sqlActions } from './sql_actions.ts';
 import { definitionOf } from './table_definition.ts';
 import { apart, NewNameByTask, sometimesByTask, taskCodes } from './task_fields.ts';
-import { foundOf, keeping, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
+import { keeping, keptDoc, Purge, undropAction } from './undrop.ts';
 import { keptViews, renamedDoc } from './view_changes.ts';
 
 const DatabaseRecord = Type.Object({
@@ -261,37 +259,7 @@ export const databases: Category<Context> = {
           );
         }),
     }),
-    action('search', {
-      on: 'collection',
-      summary: 'Finds databases by name pattern and comment, or those that were dropped.',
-      permission: { privilege: 'read', on: 'parent', orWithin: true },
-      codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
-      body: SearchBody,
-      result: Type.Object({
-        databases: Type.Array(foundOf(DatabaseRecord)),
-        nextPageToken: Type.Optional(Type.String()),
-      }),
-      example: { body: { namePattern: 'ss%' } },
-      handle: async ({ path, body }, context) => {
-        const chain = await context.catalog.require(parentOf(path));
-        if (body.dropped) return searchedDropped('databases', parentOf(path), chain, body, context, as);
-        const { records, next } = await searched(
-          context,
-          body,
-          async (after, limit) => {
-            const { namePattern, comment } = body;
-            return context.catalog.list(last(chain).id, 'databases', {
-              limit,
-              only: listing('databases', chain, context),
-              ...defined({ after, namePattern, comment }),
-            });
-          },
-          async (object) =>
-            render([...parentOf(path), segment('databases', object.name)], [...chain, object], context, as),
-        );
-        return listed(records, next);
-      },
-    }),
+    searchOf({ category: 'databases', record: DatabaseRecord, as, parentOf, retained: true, example: 'ss%' }),
     undropAction<CatalogObject<DatabaseSpec>>({
       category: 'databases',
       title: 'a database',

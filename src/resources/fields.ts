@@ -3,6 +3,8 @@ import { type TSchema, Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Properties } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
+import { tokenCharactersMax } from '../standard/page_token.ts';
+import { pageSizeDefault, pageSizeMax } from '../standard/parameters.ts';
 
 export const commentCharactersMax = 4096;
 export const propertiesMax = 256;
@@ -61,8 +63,12 @@ export const searchFields = {
   comment: Type.Optional(
     Type.String({ maxLength: 512, description: 'Text that the comment holds; case does not count.' }),
   ),
-  pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
-  pageToken: Type.Optional(Type.String({ maxLength: 4096 })),
+};
+
+/** What the body of every search takes besides. */
+export const pageFields = {
+  pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: pageSizeMax, default: pageSizeDefault })),
+  pageToken: Type.Optional(Type.String({ maxLength: tokenCharactersMax })),
 };
 
 export const dottedNames = (values: readonly string[]) => values.map((value) => JSON.stringify(value)).join(', ');

@@ -1,12 +1,12 @@
 // Queries: the history of statements, those that run included.
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import type { Principal } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import { type QueryEntry, sqlCharactersKept } from '../query/history.ts';
 import type { QueryRequest } from '../query/queries.ts';
+import type { QuerySought } from '../query/query_search.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
-import { pageSizeDefault } from '../standard/parameters.ts';
 import { uriOf } from '../standard/paths.ts';
 import {
   action,
@@ -16,18 +16,22 @@ import {
   found,
   get,
   list,
-  listed,
   remove,
   requireOnCollection,
   segment,
 } from './context.ts';
 import { defined, nullable, timeOf } from './fields.ts';
+import { type Page, pageOf, searchBy } from './search.ts';
 import { explainCodes, Plan, Parameters as StatementParameters } from './sql_actions.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
-const State = Type.Union(
-  (['queued', 'running', 'succeeded', 'failed', 'cancelled'] as const).map((state) => Type.Literal(state)),
-);
+const State = Type.Union([
+  Type.Literal('queued'),
+  Type.Literal('running'),
+  Type.Literal('succeeded'),
+  Type.Literal('failed'),
+  Type.Literal('cancelled'),
+]);
 
 const QueryRecord = Type.Object({
   queryId: Type.String(),
@@ -70,30 +74,24 @@ const part = (of: string) =>
 const name = Type.Optional(Type.String({ maxLength: 128 }));
 const least = (of: string) => Type.Optional(Type.Number({ minimum: 0, description: `${of}: at least so many.` }));
 
-const SearchBody = Type.Object(
-  {
-    state: Type.Optional(State),
-    text: part('the SQL'),
-    errorText: part('the message of its error'),
-    planText: part('the plan, where one is kept'),
-    errorCode: name,
-    kind: name,
-    warehouse: name,
-    catalog: name,
-    database: name,
-    submittedBy: name,
-    from: Type.Optional(Type.String({ format: 'date-time', description: 'When it was submitted.' })),
-    to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
-    elapsedMsMin: least('Milliseconds in the engine'),
-    queuedMsMin: least('Milliseconds in the queue'),
-    rowCountMin: least('Rows'),
-    resultBytesMin: least('Bytes of the result'),
-    pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: pageSizeDefault })),
-    pageToken: Type.Optional(Type.String({ maxLength: 4096 })),
-  },
-  { additionalProperties: false },
-);
-type Sought = Omit<Static<typeof SearchBody>, 'state'> & { readonly state?: QueryEntry['state'] };
+const soughtFields = {
+  state: Type.Optional(State),
+  text: part('the SQL'),
+  errorText: part('the message of its error'),
+  planText: part('the plan, where one is kept'),
+  errorCode: name,
+  kind: name,
+  warehouse: name,
+  catalog: name,
+  database: name,
+  submittedBy: name,
+  from: Type.Optional(Type.String({ format: 'date-time', description: 'When it was submitted.' })),
+  to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
+  elapsedMsMin: least('Milliseconds in the engine'),
+  queuedMsMin: least('Milliseconds in the queue'),
+  rowCountMin: least('Rows'),
+  resultBytesMin: least('Bytes of the result'),
+};
 
 const example = {
   queryId: '019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69',
@@ -172,14 +170,15 @@ function ownHistory({ id, scopes }: Principal, context: Context): string {
   return scopes === undefined && context.directory.users.has(id) ? id : 'nobody';
 }
 
-async function page(context: Context, options: Parameters<Context['history']['list']>[0]) {
+async function queriesPage(context: Context, page: Page, sought: QuerySought) {
   const { reach, principal } = context.call;
   const owner = reach === 'within' ? ownHistory(principal, context) : undefined;
-  const entries = await context.history.list({ ...options, owner, limit: options.limit + 1 });
-  const shown = entries.slice(0, options.limit);
-  return listed(
-    shown.map((entry) => record(entry, context)),
-    entries.length > options.limit ? shown.at(-1)?.queryId : undefined,
+  const entries = await context.history.list({ ...sought, owner, after: page.after, limit: page.limit + 1 });
+  return pageOf(
+    entries,
+    page,
+    ({ queryId }) => queryId,
+    (entry) => record(entry, context),
   );
 }
 
@@ -187,16 +186,16 @@ export const queries: Category<Context> = {
   name: 'queries',
   singular: 'query',
   title: 'Queries',
-  doc: 'The history of SQL statements, in the order of their submission; those that run are in it.',
+  doc: 'The history of SQL statements, the newest first; running ones are part of it.',
   parameter: 'queryId',
   idField: 'queryId',
   record: QueryRecord,
   example,
   endpoints: [
     list({
-      summary: 'Lists statements in the order of their submission.',
+      summary: 'Lists statements, those submitted last first.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
-      handle: ({ page: at }, context) => page(context, { limit: at.limit, after: at.after }),
+      handle: ({ page }, context) => queriesPage(context, page, {}),
     }),
     get({
       summary: 'Shows a statement.',
@@ -258,19 +257,17 @@ export const queries: Category<Context> = {
         return done({ plan: await context.queries.explain(request, context.call) });
       },
     }),
-    action('search', {
-      on: 'collection',
-      summary: 'Finds statements by their text, times, sizes, errors and callers; all that is given must fit.',
+    searchBy({
+      category: 'queries',
+      summary:
+        'Finds statements by their text, times, sizes, errors and callers, the newest first; all that is given must fit.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
-      codes: ['INVALID_PAGE_TOKEN'],
-      body: SearchBody,
-      result: Type.Object({ queries: Type.Array(QueryRecord), nextPageToken: Type.Optional(Type.String()) }),
-      example: { body: { state: 'failed', text: 'lineorder', from: '2026-01-31T00:00:00Z' } },
-      handle: ({ body }, context) => {
-        const { pageSize = pageSizeDefault, pageToken, from, to, ...sought } = body as Sought;
-        const after = context.call.pageTokens.read(pageToken);
+      fields: soughtFields,
+      record: QueryRecord,
+      example: { state: 'failed', text: 'lineorder', from: '2026-01-31T00:00:00Z' },
+      find: ({ from, to, ...sought }, { page }, context) => {
         const times = { submittedFrom: timeOf(from, '/from'), submittedBefore: timeOf(to, '/to') };
-        return page(context, { limit: pageSize, ...defined({ after, ...sought, ...times }) });
+        return queriesPage(context, page, defined({ ...sought, ...times }));
       },
     }),
   ],

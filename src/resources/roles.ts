@@ -217,6 +217,6 @@ export const roles: Category<Context> = {
         return done(await setMembers(path, (members) => members.difference(fewer), context));
       },
     }),
-    searchOf('roles', RoleRecord, as),
+    searchOf({ category: 'roles', record: RoleRecord, as, example: 'a%' }),
   ],
 };

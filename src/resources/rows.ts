@@ -10,7 +10,7 @@ export const rowsPerRequestMax = 1_000_000;
 const listRows = list({
   summary: 'Shows rows of a table, a page at a time, in the order of the engine.',
   description:
-    'A look at the data: rows written while pages are fetched may be missed or shown twice. Use `query` for more.',
+    'Rows inserted or deleted between pages never make another row be skipped or repeated; a row that is updated may be shown again. Where the engine moved rows in the file, which it may do in tables without a key after deletions, the page token is refused. Use `query` for more.',
   permission: { privilege: 'read', on: 'parent' },
   codes: [
     'OBJECT_NOT_FOUND',
@@ -23,9 +23,8 @@ const listRows = list({
     ...engineCodes,
   ],
   handle: async ({ path, page }, context) => {
-    const offset = Number(page.after ?? '0');
-    const { rows, more } = await context.rows.preview(tablePathOf(path), { offset, limit: page.limit }, context.call);
-    return listed(rows, more ? String(offset + page.limit) : undefined);
+    const { rows, next } = await context.rows.page(tablePathOf(path), page, context.call);
+    return listed(rows, next);
   },
 });
 

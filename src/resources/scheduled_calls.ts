@@ -95,7 +95,6 @@ class ScheduledCalls {
       version: route.version,
       reach,
       signal: AbortSignal.timeout(submitMsMax),
-      pageTokens: { read: () => undefined, make: () => '' },
       permitted: true,
     };
     const input = { path: route.path, body: whole, query: {}, page: { limit: 1 }, ifExists: 'fail' as const };

@@ -14,8 +14,6 @@ import {
   found,
   get,
   list,
-  listed,
-  listing,
   onceEach,
   page,
   remove,
@@ -27,18 +25,18 @@ import {
   update,
   updated,
 } from './context.ts';
-import { defined, describedBody, ExpectedVersion, engineCodes, exampleFields, last, noNul } from './fields.ts';
+import { defined, describedBody, ExpectedVersion, engineCodes, exampleFields, noNul } from './fields.ts';
 import { AsSelect, cloneTable, createFromQuery, type Filled, fillCodes } from './filled_tables.ts';
 import { loadTable } from './load_actions.ts';
 import { rowsMoved } from './rows_moved.ts';
-import { searched } from './search.ts';
+import { searchOf } from './search.ts';
 import { queryCost, WaitSeconds } from './sql_actions.ts';
 import { changeTable, copyTable, createTable, type TableChain, tableRef } from './table_changes.ts';
 import { ColumnBody, columnsMax, definitionFields } from './table_definition.ts';
 import { tableRecordOf as as, TableRecord } from './table_record.ts';
 import { keepTable, requireUsableTableName, restoreTable } from './table_undrop.ts';
 import { apart, NewNameByTask, sometimesByTask, taskCodes, taskFields } from './task_fields.ts';
-import { foundOf, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
+import { keptDoc, Purge, undropAction } from './undrop.ts';
 
 const parentOf = (path: PathParameters) => [
   segment('catalogs', path.catalog as string),
@@ -320,33 +318,7 @@ export const tables: Category<Context> = {
       },
     }),
     loadTable(tablePathOf),
-    action('search', {
-      on: 'collection',
-      summary: 'Finds tables by name pattern and comment, or those that were dropped.',
-      permission: { privilege: 'read', on: 'parent', orWithin: true },
-      codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
-      body: SearchBody,
-      result: Type.Object({ tables: Type.Array(foundOf(TableRecord)), nextPageToken: Type.Optional(Type.String()) }),
-      example: { body: { namePattern: 'ord%' } },
-      handle: async ({ path, body }, context) => {
-        const chain = await context.catalog.require(parentOf(path));
-        if (body.dropped) return searchedDropped('tables', parentOf(path), chain, body, context, as);
-        const { records, next } = await searched(
-          context,
-          body,
-          (after, limit) =>
-            context.catalog.list(last(chain).id, 'tables', {
-              after,
-              limit,
-              only: listing('tables', chain, context),
-              namePattern: body.namePattern,
-              comment: body.comment,
-            }),
-          (object) => render([...parentOf(path), segment('tables', object.name)], [...chain, object], context, as),
-        );
-        return listed(records, next);
-      },
-    }),
+    searchOf({ category: 'tables', record: TableRecord, as, parentOf, retained: true, example: 'ord%' }),
     undropAction<CatalogObject<TableSpec>>({
       category: 'tables',
       title: 'a table',

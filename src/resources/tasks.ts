@@ -11,13 +11,13 @@ import {
   found,
   get,
   list,
-  listed,
   remove,
   requireOnCollection,
   taskRecord,
 } from './context.ts';
 import { defined, nullable } from './fields.ts';
 import { taskWithLinks } from './result_links.ts';
+import { pageOf } from './search.ts';
 import { PriorityField } from './task_fields.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
@@ -128,18 +128,18 @@ export const tasks: Category<Context> = {
   example,
   endpoints: [
     list({
-      summary: 'Lists tasks in the order of their submission.',
+      summary: 'Lists tasks, those submitted last first.',
       description: 'Those of the caller, or all, to who may read all tasks.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       handle: async ({ page }, context) => {
         const { reach, principal } = context.call;
         const of = reach === 'within' ? principal : undefined;
-        const found = await context.tasks.list({ limit: page.limit + 1, ...defined({ after: page.after, of }) });
-        const shown = found.slice(0, page.limit);
-        const next = found.length > page.limit ? shown.at(-1)?.taskId : undefined;
-        return listed(
-          shown.map((task) => taskRecord(task, context)),
-          next,
+        const tasks = await context.tasks.list({ limit: page.limit + 1, ...defined({ after: page.after, of }) });
+        return pageOf(
+          tasks,
+          page,
+          ({ taskId }) => taskId,
+          (task) => taskRecord(task, context),
         );
       },
     }),

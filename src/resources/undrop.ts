@@ -7,7 +7,6 @@ import type { Change } from '../engines/engine.ts';
 import type { Code } from '../standard/codes.ts';
 import type { Listed, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
-import { pageSizeDefault } from '../standard/parameters.ts';
 import { uriOf } from '../standard/paths.ts';
 import {
   accepted,
@@ -21,23 +20,13 @@ import {
   requireTask,
   segment,
 } from './context.ts';
-import { engineCodes, invalid, searchFields } from './fields.ts';
+import { engineCodes, invalid } from './fields.ts';
 import { apart, type TaskBody, taskCodes, taskFields } from './task_fields.ts';
 
 export const keptDoc =
   'It can come back by `undrop` for as long as the setting `undropSeconds` says; with `purge=true` it is gone for good.';
 export const Purge = Type.Optional(
   Type.Boolean({ default: false, description: 'It cannot come back; its data goes at once.' }),
-);
-
-export const SearchBody = Type.Object(
-  {
-    ...searchFields,
-    dropped: Type.Optional(
-      Type.Boolean({ default: false, description: 'Those that were dropped and that the caller may bring back.' }),
-    ),
-  },
-  { additionalProperties: false },
 );
 
 const Timestamp = Type.String({ format: 'date-time' });
@@ -79,17 +68,14 @@ export async function searchedDropped(
   category: string,
   path: ObjectPath,
   parents: readonly CatalogObject[],
-  body: {
-    readonly namePattern?: string;
-    readonly comment?: string;
-    readonly pageSize?: number;
-    readonly pageToken?: string;
-  },
+  body: { readonly namePattern?: string; readonly comment?: string },
+  at: { readonly after?: string; readonly limit: number },
   context: Context,
   as: Render,
 ): Promise<Listed> {
-  const { namePattern, comment, pageSize: limit = pageSizeDefault, pageToken } = body;
-  const [name, id = ''] = context.call.pageTokens.read(pageToken)?.split(tokenSeparator) ?? [];
+  const { namePattern, comment } = body;
+  const { after, limit } = at;
+  const [name, id = ''] = after?.split(tokenSeparator) ?? [];
   const found = await context.catalog.dropped(parents.at(-1)?.id ?? null, category, {
     after: name === undefined ? undefined : { name, id },
     limit: limit + 1,

@@ -1,10 +1,9 @@
 // What is done with a user besides creating and changing it: a new password by the old one, what was granted, who is calling.
 import { Type } from 'typebox';
 import { type Grant, rootUserId } from '../access/directory_entries.ts';
-import { pageSizeDefault } from '../standard/parameters.ts';
 import { uriOf } from '../standard/paths.ts';
-import { action, type Context, done, render, segment } from './context.ts';
-import { invalid, nullable, searchFields } from './fields.ts';
+import { action, type Context, done, listedAs, render, segment } from './context.ts';
+import { invalid, nullable, pageFields } from './fields.ts';
 import { GrantFields, grantFields, uriOfIds } from './grants.ts';
 import { hashOf, Password, pathOf, requireOwnUser, setSpec, shownUser, type User, UserRecord } from './user_record.ts';
 
@@ -63,11 +62,8 @@ export const userActions = [
     on: 'object',
     summary: 'Shows what is granted to a user, by itself and by its roles. What it owns is apart.',
     permission: { privilege: 'read', on: 'object', orSelf: true },
-    codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
-    body: Type.Object(
-      { pageSize: searchFields.pageSize, pageToken: searchFields.pageToken },
-      { additionalProperties: false },
-    ),
+    codes: ['OBJECT_NOT_FOUND'],
+    body: Type.Object(pageFields, { additionalProperties: false }),
     result: Type.Object({ grants: Type.Array(EffectiveGrant), nextPageToken: Type.Optional(Type.String()) }),
     example: {
       body: {},
@@ -82,19 +78,15 @@ export const userActions = [
         ],
       },
     },
-    handle: async ({ path, body }, context) => {
+    handle: async ({ path, page: { after = '', limit } }, context) => {
       const [object] = await context.catalog.require(pathOf(path));
-      const { pageTokens } = context.call;
-      const after = pageTokens.read(body.pageToken) ?? '';
-      const limit = body.pageSize ?? pageSizeDefault;
       const rest = effectiveGrants((object as User).id, context).filter(({ key }) => key > after);
       const grants = [];
       for (const { grant, subject } of rest.slice(0, limit)) {
         const on = await uriOfIds(grant.path, context);
         grants.push({ ...grantFields(grant as Grant, on), via: { category: subject.category, name: subject.name } });
       }
-      const end = rest[limit - 1];
-      return done({ grants, ...(rest.length > limit && end ? { nextPageToken: pageTokens.make(end.key) } : {}) });
+      return listedAs('grants', grants, rest.length > limit ? rest[limit - 1]?.key : undefined);
     },
   }),
   action('identify', {

@@ -165,6 +165,6 @@ export const users: Category<Context> = {
       },
     }),
     ...userActions,
-    searchOf('users', UserRecord, shownUser),
+    searchOf({ category: 'users', record: UserRecord, as: shownUser, example: 'a%' }),
   ],
 };

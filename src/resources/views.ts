@@ -16,8 +16,6 @@ import {
   freshPage,
   get,
   list,
-  listed,
-  listing,
   onceEach,
   ownerName,
   type Render,
@@ -42,9 +40,9 @@ import {
   recordFields,
   shownDescription,
 } from './fields.ts';
-import { searched } from './search.ts';
+import { searchOf } from './search.ts';
 import { codes as queryCodes, queryCost, sqlCharactersMax } from './sql_actions.ts';
-import { foundOf, keeping, keptDoc, Purge, SearchBody, searchedDropped, undropAction } from './undrop.ts';
+import { keeping, keptDoc, Purge, undropAction } from './undrop.ts';
 import {
   changeView,
   createView,
@@ -229,28 +227,7 @@ export const views: Category<Context> = {
         return done(await render([...parentOf(path), segment('views', body.newName)], chain, context, as));
       },
     }),
-    action('search', {
-      on: 'collection',
-      summary: 'Finds views by name pattern and comment, or those that were dropped.',
-      permission: { privilege: 'read', on: 'parent', orWithin: true },
-      codes: ['OBJECT_NOT_FOUND', 'INVALID_PAGE_TOKEN'],
-      body: SearchBody,
-      result: Type.Object({ views: Type.Array(foundOf(ViewRecord)), nextPageToken: Type.Optional(Type.String()) }),
-      example: { body: { namePattern: '%orders' } },
-      handle: async ({ path, body }, context) => {
-        const chain = await context.catalog.require(parentOf(path));
-        if (body.dropped) return searchedDropped('views', parentOf(path), chain, body, context, as);
-        const { namePattern, comment } = body;
-        const only = listing('views', chain, context);
-        const { records, next } = await searched(
-          context,
-          body,
-          (after, limit) => context.catalog.list(last(chain).id, 'views', { after, limit, only, namePattern, comment }),
-          (object) => render([...parentOf(path), segment('views', object.name)], [...chain, object], context, as),
-        );
-        return listed(records, next);
-      },
-    }),
+    searchOf({ category: 'views', record: ViewRecord, as, parentOf, retained: true, example: '%orders' }),
     undropAction<CatalogObject<ViewSpec>>({
       category: 'views',
       title: 'a view',

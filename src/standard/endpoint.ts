@@ -31,7 +31,7 @@ export interface Input<Body, Query> {
   readonly path: PathParameters;
   readonly body: Body;
   readonly query: Query;
-  /** `list` only: names after this one, at most so many. */
+  /** Of lists and searches: what comes after this key, at most so many. */
   readonly page: { readonly after?: string; readonly limit: number };
   /** `create` only: POST fails on an object that exists, PUT returns it. */
   readonly ifExists: 'fail' | 'return';
@@ -41,6 +41,8 @@ export type Found = { readonly outcome: 'found'; readonly record: RecordBody };
 export type Listed = {
   readonly outcome: 'listed';
   readonly items: readonly RecordBody[];
+  /** The field of the items, where it is not the category's. */
+  readonly field?: string | undefined;
   /** The key of the last item, where there are more. */
   readonly next?: string | undefined;
 };
@@ -113,6 +115,11 @@ const costs: Readonly<Record<Verb, number>> = { get: 1, list: 2, create: 10, upd
 
 export function costOf<Context>(endpoint: Endpoint<Context>): number {
   return endpoint.cost ?? costs[endpoint.verb];
+}
+
+/** Whether it answers in pages: every list, and the searches whose body takes a page token. */
+export function isPaged<Context>({ verb, body }: Endpoint<Context>): boolean {
+  return verb === 'list' || body?.properties.pageToken !== undefined;
 }
 
 /** Whether an idempotency key counts: POST, PATCH and actions (rest-standard B6). */

@@ -48,7 +48,7 @@ export function answerOf(outcome: Outcome, listKey: () => string, sign: (key: st
     case 'done':
       return { status, headers: noHeaders, body: [head, ...pieces(outcome.result), '}'] };
     case 'listed': {
-      const body: (string | Uint8Array)[] = [`${head}{"${listKey()}":[`];
+      const body: (string | Uint8Array)[] = [`${head}{"${outcome.field ?? listKey()}":[`];
       outcome.items.forEach((item, i) => {
         if (i > 0) body.push(',');
         body.push(...pieces(item));

@@ -2,7 +2,7 @@
 // come back. Nothing is said here that the declarations do not say.
 import { type TObject, type TSchema, Type } from 'typebox';
 import { type Code, codes, type RequestOutcome } from './codes.ts';
-import { type ApiVersion, type Category, changes, type Endpoint, takesKey } from './endpoint.ts';
+import { type ApiVersion, type Category, changes, type Endpoint, isPaged, takesKey } from './endpoint.ts';
 import { createBody, listKeyOf, queryOf } from './parameters.ts';
 import { isIn } from './paths.ts';
 
@@ -145,7 +145,7 @@ export function codesOf(endpoint: Endpoint): Code[] {
   if (takesKey(endpoint)) for (const code of withKey) all.add(code);
   if (changes(endpoint) || takesKey(endpoint)) all.add('STORAGE_FULL');
   if (queryOf(endpoint)) all.add('INVALID_PARAMETER');
-  if (endpoint.verb === 'list') all.add('INVALID_PAGE_TOKEN');
+  if (isPaged(endpoint)) all.add('INVALID_PAGE_TOKEN');
   if (endpoint.bodyRequired) all.add('EMPTY_BODY');
   if (endpoint.mayAccept) all.add('TOO_MANY_TASKS');
   if (endpoint.on === 'object' && endpoint.verb !== 'delete') all.add('OBJECT_NOT_FOUND');

@@ -1,9 +1,13 @@
-// Page tokens of lists: opaque, bound to the collection (or search) that handed them out, signed against tampering
-// (rest-standard B3).
+// Page tokens of lists: opaque, bound to the identity of the collection and to the filter of the search that issued them, signed
+// against tampering (rest-standard B3).
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { strictBase64url } from './base64url.ts';
+import { canonicalJson } from './canonical_json.ts';
 import { Failure } from './failure.ts';
 
 const signatureBytes = 16;
+/** As the schemas of bodies and queries declare it. */
+export const tokenCharactersMax = 4096;
 
 function signature(key: Uint8Array, scope: string, after: string): Buffer {
   return createHmac('sha256', key)
@@ -12,19 +16,28 @@ function signature(key: Uint8Array, scope: string, after: string): Buffer {
     .subarray(0, signatureBytes);
 }
 
+/**
+ * What a token is bound to: the endpoint, the ids of the objects that hold the collection, and the filter of a search. The page
+ * size is not part of it: it may differ from page to page.
+ */
+export function pageScope(endpoint: string, holder: readonly string[], body: object): string {
+  const { pageToken: _token, pageSize: _size, ...filter } = body as { pageToken?: unknown; pageSize?: unknown };
+  return canonicalJson([endpoint, holder, filter]);
+}
+
 export function signPageToken(key: Uint8Array, scope: string, after: string): string {
   return Buffer.concat([signature(key, scope, after), Buffer.from(after)]).toString('base64url');
 }
 
 /** The key after which the next page begins. Throws INVALID_PAGE_TOKEN. */
 export function readPageToken(key: Uint8Array, scope: string, token: string): string {
-  const bytes = /^[A-Za-z0-9_-]{1,4096}$/.test(token) ? Buffer.from(token, 'base64url') : Buffer.alloc(0);
+  const bytes = (token.length <= tokenCharactersMax && strictBase64url(token)) || Buffer.alloc(0);
   const after = bytes.subarray(signatureBytes).toString();
   if (
     bytes.length <= signatureBytes ||
     !timingSafeEqual(bytes.subarray(0, signatureBytes), signature(key, scope, after))
   ) {
-    throw new Failure('INVALID_PAGE_TOKEN', 'the page token is not one that this list handed out');
+    throw new Failure('INVALID_PAGE_TOKEN', 'the page token does not belong to this list; start again without it');
   }
   return after;
 }

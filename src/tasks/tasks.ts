@@ -200,8 +200,8 @@ export class Tasks {
     /** Only what this principal submitted: a confined token sees its own alone. */
     readonly of?: Principal | undefined;
   }): Promise<TaskRecord[]> {
-    let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id').limit(options.limit);
-    if (options.after !== undefined) query = query.where('task_id', '>', options.after);
+    let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id', 'desc').limit(options.limit);
+    if (options.after !== undefined) query = query.where('task_id', '<', options.after);
     const { of } = options;
     if (of) query = query.where('owner', '=', of.id);
     if (of?.scopes) query = query.where('principal', '=', principalText(of));

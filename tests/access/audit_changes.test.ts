@@ -43,7 +43,7 @@ before(async () => {
 after(() => server.close());
 
 async function eventsOf(requestId: string): Promise<Event[]> {
-  return (await server.post('/api/v2/audit_events/search', { requestId })).is(200).at('auditEvents');
+  return (await server.post('/api/v2/audit_events/search', { requestId })).is(200).at<Event[]>('auditEvents').reverse();
 }
 
 const keyOf = ({ endpoint }: Operation) => endpoint.known ?? endpoint.action ?? endpoint.verb;
@@ -226,7 +226,10 @@ describe('a statement', () => {
     ]);
     const about = async (task: string) => {
       const found = await server.post('/api/v2/audit_events/search', { action: 'tasks.run', principal: 'nobody' });
-      return found.at<Event[]>('auditEvents').filter((one) => JSON.stringify(one).includes(task));
+      return found
+        .at<Event[]>('auditEvents')
+        .reverse()
+        .filter((one) => JSON.stringify(one).includes(task));
     };
     const written = await send('INSERT INTO t VALUES (3)', { waitSeconds: 0 }, nobody.token);
     (await server.ended(written)).is(200, '0', { state: 'succeeded' });

@@ -37,7 +37,8 @@ const stepsMax = 100;
 const taskWaitMs = deadlineMs(20_000);
 let ids = 0;
 
-const events = async (api: Api) => (await api.all('/api/v2/audit_events', 'auditEvents')) as unknown as Event[];
+const events = async (api: Api) =>
+  ((await api.all('/api/v2/audit_events', 'auditEvents')) as unknown as Event[]).reverse();
 
 /** Whether the change was made; it must have been, or not, as a whole. */
 async function isMade(world: World, { before: was, after: is, name }: Scenario, id: string): Promise<boolean> {

@@ -37,6 +37,7 @@ export function faultyEngine(engine: Engine, { plan, opened, started }: FaultyEn
     limits: engine.limits,
     reservedName: (category, name) => engine.reservedName(category, name),
     keyable: (type) => engine.keyable(type),
+    rowsPage: engine.rowsPage,
     open(options) {
       const warehouse = engine.open({
         ...options,

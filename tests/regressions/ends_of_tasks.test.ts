@@ -35,6 +35,7 @@ before(async () => {
       limits: engine.limits,
       reservedName: (category, name) => engine.reservedName(category, name),
       keyable: (type) => engine.keyable(type),
+      rowsPage: engine.rowsPage,
       open: (options) => watched(engine.open(options)),
     }),
     taskRetryPauseMs: 2,

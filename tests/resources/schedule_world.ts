@@ -27,7 +27,7 @@ export class ScheduleWorld {
   dataDir = '';
   readonly #flags: readonly string[];
   /** Tasks up to this one have ended. */
-  #ended: string | undefined;
+  readonly #ended = new Set<string>();
 
   constructor(now: string, flags: readonly string[] = []) {
     this.now = Date.parse(now);
@@ -70,14 +70,17 @@ export class ScheduleWorld {
     this.now = typeof time === 'string' ? Date.parse(time) : time;
     const { schedules, tasks } = this.services;
     await schedules.look();
-    for (let page = await tasks.list({ limit: 100, after: this.#ended }); page.length > 0; ) {
-      for (const { taskId, endedAt } of page) {
+    for (let unseen = await this.#unseen(); unseen.length > 0; unseen = await this.#unseen()) {
+      for (const { taskId, endedAt } of unseen) {
         const ended = endedAt === null ? await tasks.wait(taskId, deadlineMs(10_000)) : { endedAt };
         assert(ended?.endedAt, `a task does not end: ${JSON.stringify(ended)}`);
-        this.#ended = taskId;
+        this.#ended.add(taskId);
       }
-      page = await tasks.list({ limit: 100, after: this.#ended });
     }
+  }
+
+  async #unseen() {
+    return (await this.services.tasks.list({ limit: 1000 })).filter(({ taskId }) => !this.#ended.has(taskId));
   }
 
   async ran(who: string): Promise<number> {

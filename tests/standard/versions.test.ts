@@ -113,6 +113,7 @@ const api = new Api<Shelf>({
     },
     isGood: () => true,
     decisions: {
+      identityOf: async () => [],
       authorise: (principal, { privilege }) => {
         if (principal.name === 'stranger') throw new Failure('FORBIDDEN', `this needs ${privilege}`);
         return 'all';

@@ -224,7 +224,7 @@ test('the line is the same after a restart', async () => {
   const second = await prepared(async (task) => void order.push(String(task.request)), { file: first.file });
   await second.tasks.start();
   for (const { taskId } of [e, f]) await second.tasks.wait(taskId, 5000);
-  const c = (await second.tasks.list({ limit: 10 }))[2] as TaskRecord;
+  const c = (await second.tasks.list({ limit: 10 })).at(-3) as TaskRecord;
   await second.tasks.wait(c.taskId, 5000);
   assert.deepEqual(order, ['d', 'a', 'e', 'f', 'b', 'c']);
 });

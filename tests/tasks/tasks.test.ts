@@ -97,10 +97,10 @@ test('tasks begin in the order of submission, no more at once than there are run
   );
   const ids = all.map(({ taskId }) => taskId);
   assert.deepEqual(ids, [...ids].sort());
-  const listed = await tasks.list({ limit: 5, after: ids[4] });
+  const listed = await tasks.list({ limit: 5, after: ids[15] });
   assert.deepEqual(
     listed.map(({ taskId }) => taskId),
-    ids.slice(5, 10),
+    ids.slice(10, 15).reverse(),
   );
 });
 
@@ -334,7 +334,7 @@ test('after a crash: what ran runs again until its attempts are used up; what wa
   }
   const states = await current.tasks.list({ limit: 10 });
   assert.deepEqual(
-    states.map(({ taskId, state, error }) => [taskId, state, error?.code]),
+    states.toReversed().map(({ taskId, state, error }) => [taskId, state, error?.code]),
     [
       [task.taskId, 'failed', 'TASK_ATTEMPTS_EXHAUSTED'],
       [cancelled.taskId, 'cancelled', undefined],

@@ -2,6 +2,7 @@
 import type { TypeKind } from '../../model/types.ts';
 import type { Engine } from '../engine.ts';
 import { Confinement } from './confinement.ts';
+import { rowsPage } from './row_positions.ts';
 import { ownPrefix, ownSchema } from './steps.ts';
 import { DuckdbWarehouse } from './warehouse.ts';
 
@@ -21,6 +22,7 @@ export const duckdbWith = (confinement: Confinement): Engine => ({
     return `the engine has ${JSON.stringify(name)} for itself; choose another name`;
   },
   keyable: (type) => !unkeyable.includes(type.kind),
+  rowsPage,
   limits: { columnsMax: 10_000, replicasPerTablet: 1 },
   open: (options) => new DuckdbWarehouse(options, confinement),
 });

@@ -85,6 +85,7 @@ export interface Operations {
   writtenStatement: [TableWrite, WrittenStatement];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];
   optimize: [TableRef, undefined];
+  rowNumbering: [{ readonly table: TableRef; readonly definition: TableDefinition }, string];
   tableStatistics: [TableRef, { readonly rowCount: number; readonly dataBytes: number }];
 }
 

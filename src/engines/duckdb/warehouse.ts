@@ -2,7 +2,7 @@
 import { readdir, rm, stat, statfs } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import type { WarehouseSpec } from '../../model/records.ts';
+import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import { Failure, withOutcome } from '../../standard/failure.ts';
 import type {
   BackendStatus,
@@ -131,6 +131,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
   optimize = async (table: TableRef, { signal, progress }: WorkOptions) => {
     await this.#call('optimize', table, changeTimeoutMs, signal, progress);
   };
+  rowNumbering = (table: TableRef, definition: TableDefinition) =>
+    this.#call('rowNumbering', { table, definition }, shortTimeoutMs);
   tableStatistics = (table: TableRef) => this.#call('tableStatistics', table, shortTimeoutMs);
   tableNamesIn = (sql: string) => tableNamesIn(sql);
   parseCreateView = (sql: string) => parseCreateView(sql);

@@ -33,6 +33,7 @@ import {
 } from './protocol.ts';
 import { ownReach, type Reach, spilledBytes } from './reach.ts';
 import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
+import { rowNumbering } from './row_positions.ts';
 import { insertRows } from './rows.ts';
 import { type Namespace, type Session, Sessions } from './sessions.ts';
 import { Snapshots } from './snapshots.ts';
@@ -153,6 +154,10 @@ class Worker {
         this.#sessions.with(undefined, started, (session) =>
           placed('', 0, () => optimizeTable(session.connection, table, signal)),
         ) as Promise<undefined>,
+      rowNumbering: ({ table, definition }) =>
+        this.#sessions.with(undefined, started, ({ connection }) =>
+          rowNumbering(connection, this.#reach.dataDirectory, table, definition),
+        ),
       tableStatistics: (table) =>
         this.#sessions.with(undefined, started, (session) => tableStatistics(session.connection, table)),
     };
