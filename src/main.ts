@@ -2,7 +2,6 @@
 // in the other.
 import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { destination } from 'pino';
 import { FailedLogins } from './access/failed_logins.ts';
 import { type OpenedAccess, openAccess } from './access/open_access.ts';
 import { RateLimits } from './access/rate_limits.ts';
@@ -37,6 +36,7 @@ import { loadTableKind, submitLoad } from './jobs/load_table.ts';
 import { optimizeTableKind } from './jobs/optimize_table.ts';
 import { runQueryKinds } from './jobs/run_query.ts';
 import { logReader } from './observe/log.ts';
+import { standardError } from './observe/log_output.ts';
 import { createMetrics } from './observe/metrics.ts';
 import { observers } from './observe/observations.ts';
 import { HostPatternError, hostRules } from './outbound/host_rules.ts';
@@ -157,7 +157,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   for (const directory of [spoolDirectory, resultsDirectory]) await mkdir(directory, { recursive: true, mode: 0o700 });
   const token = await rootToken(dataDirectory);
   const metrics = createMetrics();
-  const log = logReader({ level: settings.logLevel, destination: destination({ dest: 2, sync: false }) });
+  const log = logReader({ level: settings.logLevel, destination: standardError });
   const observe = observers(log, metrics.read);
   const secrets = await openSecrets({
     store,

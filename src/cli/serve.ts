@@ -1,5 +1,6 @@
 // The command `serve`: starts the server, says where it is, stops it when told to; with `--demo`, shows what it can. How a
 // server is made is handed in by main.ts.
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { release, type Settings } from '../settings.ts';
 import { type Command, defaultCommand } from './command.ts';
@@ -27,6 +28,23 @@ export function serveCommand(options: ServeOptions): Command {
   };
 }
 
+const stopSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+/** A terminal signals the whole process group, and npm and the launcher forward the same signal: so soon, it is not a second request. */
+const repeatedSignalMs = 1_000;
+
+/** Calls `stop` with the first signal; a later SIGTERM or SIGINT ends the process at once. */
+function onStopSignal(stop: (signal: NodeJS.Signals) => void): void {
+  let stoppedAt: number | undefined;
+  const received = (signal: (typeof stopSignals)[number]) => {
+    if (stoppedAt === undefined) {
+      stoppedAt = performance.now();
+      stop(signal);
+    } else if (signal !== 'SIGHUP' && performance.now() - stoppedAt > repeatedSignalMs)
+      process.exit(128 + constants.signals[signal]);
+  };
+  for (const signal of stopSignals) process.on(signal, received);
+}
+
 async function serve({ start, rootTokenFileName }: ServeOptions, settings: Settings, say: (line: string) => void) {
   const server = await start(
     settings.demo && settings.logLevel === 'info' ? { ...settings, logLevel: 'warn' } : settings,
@@ -44,8 +62,9 @@ async function serve({ start, rootTokenFileName }: ServeOptions, settings: Setti
     );
   };
   // Before it is said to be ready: whoever waits for that may send a signal at once.
-  process.once('SIGTERM', stop);
-  process.once('SIGINT', stop);
+  onStopSignal(stop);
+  // A terminal that was closed fails every further write; the server still has to end in order.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
   say(`Tabularium ${release} is ready.`);
   say(`  URL    ${server.url}`);
   say(`  data   ${server.dataDirectory}`);

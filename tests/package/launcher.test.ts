@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { after, describe, it } from 'node:test';
+import { pretendOld } from './user_environment.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const place = mkdtempSync(join(tmpdir(), 'tabularium-launcher-'));
@@ -27,11 +28,6 @@ const { version, pid, argv, env } = process;
 console.log(JSON.stringify({ version, pid, args: argv.slice(2), threads: env.UV_THREADPOOL_SIZE }));
 if (process.argv.includes('--die')) process.kill(pid, 'SIGKILL');
 if (process.argv.includes('--fail')) process.exit(3);
-`;
-/** Makes the running Node look as old as Debian 12's, which has no execve. */
-const pretendOld = `
-Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.4' } });
-process.execve = undefined;
 `;
 
 mkdirSync(join(place, 'dist'));

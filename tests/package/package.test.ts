@@ -6,11 +6,12 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { deadlineMs } from '../deadline.ts';
+import { userEnvironment } from './user_environment.ts';
 
 const run = promisify(execFile);
 const root = resolve(import.meta.dirname, '../..');
@@ -18,18 +19,7 @@ const installTimeoutMs = deadlineMs(180_000);
 const readyTimeoutMs = deadlineMs(30_000);
 const outputBytesMax = 16 * 1024 * 1024;
 
-/**
- * As in a shell of the user's: without the directories that npm puts before PATH for a script. Debian's npm needs Debian's
- * Node, and the package must bring its own.
- */
-const env: NodeJS.ProcessEnv = Object.fromEntries(
-  Object.entries(process.env).filter(([name]) => !/^npm_(lifecycle|package|command|execpath|node)/.test(name)),
-);
-env.PATH = (process.env.PATH ?? '')
-  .split(delimiter)
-  .filter((directory) => !/node_modules|node-gyp-bin/.test(directory))
-  .join(delimiter);
-
+const env = userEnvironment();
 const place = mkdtempSync(join(tmpdir(), 'tabularium-package-'));
 const home = join(place, 'home');
 after(() => rmSync(place, { recursive: true, force: true }));
