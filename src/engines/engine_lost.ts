@@ -1,12 +1,26 @@
-// The failure of work whose engine process ended under it: what of it was done is unknown.
+// Why work ended whose engine process ended under it: the cause of its Failure, whatever the code of that is.
 import { Failure } from '../standard/failure.ts';
 
-export class EngineLost extends Failure {
-  /** Whether it is certain that this work ended the process: it crashed or had to be killed, and nothing else ran. */
+export class EngineLost extends Error {
+  override name = 'EngineLost';
+  /** Whether it is certain that this work ended the process: it crashed or had to be killed because of it. */
   readonly isToBlame: boolean;
 
   constructor({ isToBlame }: { readonly isToBlame: boolean }) {
-    super('WAREHOUSE_FAILED', 'the engine of the warehouse stopped while the request ran');
+    super('the engine process ended');
     this.isToBlame = isToBlame;
   }
 }
+
+/** Whether it is certain that the work that failed so ended its engine process. */
+export const endedEngine = (error: unknown): boolean =>
+  error instanceof Failure && error.cause instanceof EngineLost && error.cause.isToBlame;
+
+/** The failure of work that was lost with its engine. */
+export const engineLost = (isToBlame: boolean): Failure =>
+  new Failure(
+    'WAREHOUSE_FAILED',
+    'the engine of the warehouse stopped while the request ran',
+    {},
+    { cause: new EngineLost({ isToBlame }) },
+  );

@@ -1,7 +1,7 @@
 // What becomes of a task when its work ends: done, failed for good, cancelled, or run again. Terminal and retryable are types
 // here; the runner never guesses.
 
-import { EngineLost } from '../engines/engine_lost.ts';
+import { endedEngine } from '../engines/engine_lost.ts';
 import { newId } from '../model/ids.ts';
 import { codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
@@ -96,8 +96,7 @@ function exhausted(attempts: number, error: unknown): TaskError {
   };
 }
 
-export const endsEngine = (ended: Ended): boolean =>
-  !ended.ok && ended.error instanceof EngineLost && ended.error.isToBlame;
+export const endsEngine = (ended: Ended): boolean => !ended.ok && endedEngine(ended.error);
 
 function endedEngines(times: number): TaskError {
   return {

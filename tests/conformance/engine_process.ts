@@ -55,7 +55,7 @@ export interface TestWarehouse {
   close(): Promise<void>;
 }
 
-export type RunOptions = Partial<Omit<ExecuteOptions, 'analysis'>> & {
+export type RunOptions = Partial<ExecuteOptions> & {
   readonly parameters?: StatementParameters | undefined;
   readonly database?: string | undefined;
 };
@@ -85,7 +85,7 @@ export async function openWarehouse(changes: Partial<WarehouseSpec> = {}): Promi
   const apply = (change: Change, step: string = randomUUID()) => engine.apply(change, { step, signal });
   const run = async (sql: string, { parameters, database = 'd', ...options }: RunOptions = {}) => {
     const one = { ...statement(sql, parameters), database };
-    const analysis = await engine.analyze(one);
+    const analysis = options.analysis ?? (await engine.analyze(one));
     return engine.execute(one, {
       analysis,
       numbers: 'number',

@@ -5,9 +5,9 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EngineLost } from '../../src/engines/engine_lost.ts';
+import { endedEngine } from '../../src/engines/engine_lost.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { deadlineMs, eventually } from '../deadline.ts';
+import { deadlineMs } from '../deadline.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
 
 /** Runs until it is stopped. */
@@ -158,10 +158,11 @@ test('a killed process fails what runs, comes back, and has lost nothing that wa
 test('a crash is blamed on work that ran alone, on nobody where several ran, and a kill from outside on nobody', async () => {
   const blamed = async (statements: number, signal: NodeJS.Signals) => {
     await w.engine.start();
-    const running = Array.from({ length: statements }, () => w.run(endless).catch((error: unknown) => error));
-    await eventually('they run', () => w.engine.status().runningQueries === statements);
+    const analysis = await w.engine.analyze(w.statement(endless));
+    const running = Array.from({ length: statements }, () => w.run(endless, { analysis }).catch((error) => error));
+    await sleep(100);
     process.kill(w.pid(), signal);
-    return (await Promise.all(running)).map((error) => error instanceof EngineLost && error.isToBlame);
+    return (await Promise.all(running)).map(endedEngine);
   };
   assert.deepEqual(await blamed(1, 'SIGSEGV'), [true]);
   assert.deepEqual(await blamed(2, 'SIGSEGV'), [false, false]);

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { EngineLost } from '../../src/engines/engine_lost.ts';
+import { engineLost } from '../../src/engines/engine_lost.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { type Inject, openStore, type Store } from '../../src/store/store.ts';
@@ -176,7 +176,7 @@ test('a task that ended its engine twice is not run again; one that ran beside o
   const { tasks } = await prepared(async (task) => {
     attempts.push(task.attempt);
     const { isToBlame } = task.request as { isToBlame: boolean };
-    if (task.attempt < 3) throw new EngineLost({ isToBlame });
+    if (task.attempt < 3) throw engineLost(isToBlame);
     return 'done';
   });
   const killer = await ended(tasks, await tasks.submit(request({ isToBlame: true })));

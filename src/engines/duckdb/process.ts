@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Failure, withOutcome } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
 import { StaleAnalysis, type TellProgress } from '../engine.ts';
-import { EngineLost } from '../engine_lost.ts';
+import { engineLost } from '../engine_lost.ts';
 import type { Launch } from './confinement.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
 
@@ -275,13 +275,13 @@ export class EngineProcess {
     const isCertain = statements.length === 1 && (crashed || (this.#killReason !== undefined && !this.#stopping));
     for (const pending of all) {
       const culprit = isCertain && pending === statements[0];
-      pending.reject(pending.ending ?? (culprit ? new EngineLost({ isToBlame: true }) : reason));
+      pending.reject(pending.ending ?? (culprit ? engineLost(true) : reason));
     }
     if (!this.#stopping) this.#events.died(how);
   }
 }
 
-const gone = () => new EngineLost({ isToBlame: false });
+const gone = () => engineLost(false);
 const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
 const timedOut = (ms: number) =>
   new Failure('STATEMENT_TIMEOUT', `the statement ran longer than ${ms / 1000} s and was stopped`, {
