@@ -1,7 +1,8 @@
 // How many of its cases a long test runs: in an order that its seed gives, until its share of the time is over, and some however
 // slow the machine is. A seed with more time begins with the same cases, so that a failure is replayed. TEST_BUDGET=3 triples
 // the time; TEST_BUDGET=all runs every case, each random test with as many as it can.
-import type { Random } from './faults/random.ts';
+import type { TestContext } from 'node:test';
+import { Random, seedFrom } from './faults/random.ts';
 
 const asked = process.env.TEST_BUDGET ?? '1';
 export const runsAll = asked === 'all';
@@ -10,13 +11,14 @@ if (Number.isNaN(factor)) throw new Error(`TEST_BUDGET is a number or all: ${ask
 
 /** Not scaled by the machine, unlike a deadline: a slower one runs fewer cases in the same time. */
 export class Budget {
-  readonly #ms: number;
+  /** The time of all parts. */
+  readonly ms: number;
   #partsLeft: number;
   #endMs: number | undefined;
 
   /** Time that parts which come one after the other share; it begins with the first of them. */
   constructor(seconds: number, parts = 1) {
-    this.#ms = seconds * 1000 * factor;
+    this.ms = seconds * 1000 * factor;
     this.#partsLeft = parts;
   }
 
@@ -36,8 +38,27 @@ export class Budget {
   /** Begins the next part, for a loop of its own; the answer says whether its share of the time lasts. */
   part(): () => boolean {
     const now = performance.now();
-    this.#endMs ??= now + this.#ms;
+    this.#endMs ??= now + this.ms;
     const untilMs = now + Math.max(0, this.#endMs - now) / Math.max(1, this.#partsLeft--);
     return () => performance.now() < untilMs;
+  }
+}
+
+/** For a test by itself: prints the seed, which TEST_SEED replays, and how many of the cases it took. */
+export function* sampled<T>(
+  t: TestContext,
+  seconds: number,
+  cases: readonly T[],
+  isEnough?: (taken: number) => boolean,
+): Generator<T> {
+  const random = new Random(seedFrom('TEST_SEED'));
+  let taken = 0;
+  try {
+    for (const one of new Budget(seconds).sample(cases, random, isEnough)) {
+      taken++;
+      yield one;
+    }
+  } finally {
+    t.diagnostic(`TEST_SEED=${random.seed}: ${taken} of ${cases.length} cases`);
   }
 }

@@ -2,11 +2,13 @@
 // it was, once; and the trail is whole. The machinery is that of tests/faults.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { Budget, sampled } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
 import type { Answer, Api } from '../faults/api.ts';
 import { differences, type World } from '../faults/expectation.ts';
-import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
+import { type Fault, type FaultPoint, noFault, type Sweep } from '../faults/fault_plan.ts';
 import { FaultyServer } from '../faults/faulty_server.ts';
+import { Random, seedFrom } from '../faults/random.ts';
 import { type Scenario, scenarios } from '../faults/scenarios.ts';
 import { ServerProcess } from '../faults/server_process.ts';
 import { leaveSurroundings } from '../faults/surroundings.ts';
@@ -33,7 +35,19 @@ const broken = [
   assert.ok(scenario, name);
   return scenario;
 });
-const stepsMax = 100;
+const sweeps: readonly Sweep[] = [
+  { point: 'store', lasting: false },
+  { point: 'store', lasting: true },
+  { point: 'before', lasting: false },
+  { point: 'after', lasting: false },
+];
+/** Where a kill comes while a change is made: at its calls of the engine, and among its statements of the store. */
+const killed: readonly (readonly [FaultPoint, number])[] = [
+  ...[1, 2].flatMap((n) => [['before', n] as const, ['after', n] as const]),
+  ...[6, 7, 8, 9, 10, 11, 12, 13].map((n) => ['store', n] as const),
+];
+const seed = seedFrom('FAULTS_SEED');
+const budget = new Budget(10, broken.length);
 const taskWaitMs = deadlineMs(20_000);
 let ids = 0;
 
@@ -77,21 +91,16 @@ describe('a change that is broken off by an error', () => {
     await leaveSurroundings();
   });
 
-  for (const scenario of broken)
+  for (const [index, scenario] of broken.entries())
     test(scenario.name, { timeout: deadlineMs(120_000) }, async (t) => {
       const seen: string[] = [];
-      for (const [point, lasting] of [
-        ['store', false],
-        ['store', true],
-        ['before', false],
-        ['after', false],
-      ] as const)
-        for (let n = 1; ; n++) {
-          assert.ok(n < stepsMax, 'the change comes to no end');
-          const outcome = await breakOff(server, scenario, { point, n, lasting });
-          if (outcome === 'unharmed') break;
-          seen.push(...outcome);
-        }
+      await breakOff(server, scenario, noFault);
+      const faults = server.plan.faults(sweeps);
+      for (const fault of budget.sample(faults, new Random(seed).fork(index), (taken) => taken >= 5)) {
+        const outcome = await breakOff(server, scenario, fault);
+        if (outcome !== 'unharmed') seen.push(...outcome);
+      }
+      t.diagnostic(`FAULTS_SEED=${seed}`);
       t.diagnostic([...new Set(seen)].join(', '));
       for (const outcome of seen) all.add(outcome);
     });
@@ -123,28 +132,25 @@ test('a change during which the server is killed', { timeout: deadlineMs(240_000
   const server = await ServerProcess.onEmptyDirectory();
   const came = { finished: 0, undone: 0, untold: 0 };
   try {
-    for (const scenario of broken.filter(({ name }) => /^(?:create|rename|drop) a table/.test(name)))
-      for (const [point, n] of [
-        ['before', 1],
-        ['after', 1],
-        ['store', 8],
-        ['store', 11],
-      ] as readonly (readonly [FaultPoint, number])[]) {
-        const id = `k${++ids}`;
-        await scenario.prepare(server.api, id);
-        const since = (await events(server.api)).at(-1)?.sequence ?? 0;
-        await server.arm('server', { point, n, lasting: false });
-        const answer = await server.api.send(await scenario.request(id));
-        if (answer.status === 0) await server.exited(5000);
-        else await server.disarm();
-        if (!server.runs) await server.start();
-        await server.recover();
-        await server.api.endOfTasks(taskWaitMs);
-        const outcomes = await lines(server, scenario, id, since, `${scenario.name}, killed at ${point} ${n}`);
-        if (outcomes.includes('0')) came.finished++;
-        else if (outcomes.length > 0) came.undone++;
-        else came.untold++;
-      }
+    const cases = broken
+      .filter(({ name }) => /^(?:create|rename|drop) a table/.test(name))
+      .flatMap((scenario) => killed.map(([point, n]) => ({ scenario, point, n })));
+    for (const { scenario, point, n } of sampled(t, 8, cases, () => came.finished > 0 && came.undone > 0)) {
+      const id = `k${++ids}`;
+      await scenario.prepare(server.api, id);
+      const since = (await events(server.api)).at(-1)?.sequence ?? 0;
+      await server.arm('server', { point, n, lasting: false });
+      const answer = await server.api.send(await scenario.request(id));
+      if (answer.status === 0) await server.exited(5000);
+      else await server.disarm();
+      if (!server.runs) await server.start();
+      await server.recover();
+      await server.api.endOfTasks(taskWaitMs);
+      const outcomes = await lines(server, scenario, id, since, `${scenario.name}, killed at ${point} ${n}`);
+      if (outcomes.includes('0')) came.finished++;
+      else if (outcomes.length > 0) came.undone++;
+      else came.untold++;
+    }
     t.diagnostic(JSON.stringify(came));
     await requireWhole(server.api);
     assert.ok(came.finished > 0 && came.undone > 0, JSON.stringify(came));

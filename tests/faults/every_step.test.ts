@@ -7,7 +7,7 @@ import { Budget, runsAll } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
 import { disagreements } from './agreement.ts';
 import type { Answer } from './api.ts';
-import type { Fault, FaultPoint } from './fault_plan.ts';
+import { type Fault, noFault, type Sweep } from './fault_plan.ts';
 import { FaultyServer } from './faulty_server.ts';
 import { leftovers } from './leftovers.ts';
 import { Random, seedFrom } from './random.ts';
@@ -19,10 +19,6 @@ import { checkWhole, endOfTask, make } from './whole.ts';
 const only = process.env.FAULTS_ONLY;
 const taskWaitMs = deadlineMs(20_000);
 
-interface Sweep {
-  readonly point: FaultPoint;
-  readonly lasting: boolean;
-}
 const sweeps: readonly Sweep[] = [
   { point: 'store', lasting: false },
   { point: 'store', lasting: true },
@@ -56,7 +52,8 @@ describe('a change that is broken off', () => {
   for (const { scenario, random } of chosen) {
     test(scenario.name, { timeout }, async (t) => {
       t.diagnostic(`FAULTS_SEED=${seed}`);
-      const faults = await faultsOf(server, scenario);
+      await breakOff(server, scenario, noFault);
+      const faults = server.plan.faults(sweeps);
       let struck = 0;
       for (const fault of budget.sample(faults, random, () => struck > 0))
         if ((await breakOff(server, scenario, fault)) === 'struck') struck++;
@@ -78,14 +75,6 @@ describe('a change that is broken off', () => {
     await server.restart();
   });
 });
-
-/** Makes the change without a fault, which counts its steps: one fault for each step that may fail. */
-async function faultsOf(server: FaultyServer, scenario: Scenario): Promise<Fault[]> {
-  await breakOff(server, scenario, { point: 'store', n: Number.POSITIVE_INFINITY, lasting: false });
-  return sweeps.flatMap((sweep) =>
-    Array.from({ length: server.plan.seen(sweep.point) }, (_, i): Fault => ({ ...sweep, n: i + 1 })),
-  );
-}
 
 async function breakOff(server: FaultyServer, scenario: Scenario, fault: Fault): Promise<'unharmed' | 'struck'> {
   const id = String(++ids);

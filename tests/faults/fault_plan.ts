@@ -18,6 +18,12 @@ export interface Fault {
   readonly lasting: boolean;
 }
 
+/** Each call at a point. */
+export type Sweep = Pick<Fault, 'point' | 'lasting'>;
+
+/** Nothing fails; the calls are counted. */
+export const noFault: Fault = { point: 'store', n: Number.POSITIVE_INFINITY, lasting: false };
+
 export class FaultPlan {
   readonly #sparing = new AsyncLocalStorage<true>();
   readonly #strike: (fault: Fault, what: string) => void;
@@ -36,9 +42,11 @@ export class FaultPlan {
     this.#struck = undefined;
   }
 
-  /** How many calls there were at the point since it was armed, also at points other than that of the fault. */
-  seen(point: FaultPoint): number {
-    return this.#seen.get(point) ?? 0;
+  /** One fault for each call that there was since it was armed, also at points other than that of the fault. */
+  faults(sweeps: readonly Sweep[]): Fault[] {
+    return sweeps.flatMap((sweep) =>
+      Array.from({ length: this.#seen.get(sweep.point) ?? 0 }, (_, i): Fault => ({ ...sweep, n: i + 1 })),
+    );
   }
 
   /** What was struck, if anything was. */
@@ -55,7 +63,7 @@ export class FaultPlan {
   hit(point: FaultPoint, what: string): void {
     const fault = this.#armed;
     if (!fault || this.#sparing.getStore()) return;
-    const seen = this.seen(point) + 1;
+    const seen = (this.#seen.get(point) ?? 0) + 1;
     this.#seen.set(point, seen);
     if (fault.point !== point || seen < fault.n || (seen > fault.n && !fault.lasting)) return;
     this.#struck ??= what;

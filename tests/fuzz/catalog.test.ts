@@ -1,6 +1,7 @@
 // Random commands over the whole catalog through the real HTTP API, against an in-memory model: status, code and key fields
 // must agree. FUZZ_SEED (and FUZZ_PATH, which fast-check prints) replay a run; FUZZ_RUNS makes it longer.
 import { after, before, test } from 'node:test';
+import { Budget, runsAll } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
 import { seedFrom } from '../faults/random.ts';
 import { start, type TestServer } from '../server.ts';
@@ -9,6 +10,8 @@ import { runCatalogModel } from './catalog_run.ts';
 const seed = seedFrom('FUZZ_SEED');
 const path = process.env.FUZZ_PATH;
 const runs = Number(process.env.FUZZ_RUNS ?? 60);
+/** A replay takes as long as it does. */
+const forMs = path || runsAll ? undefined : new Budget(8).ms;
 
 let server: TestServer;
 before(async () => {
@@ -18,5 +21,5 @@ after(() => server.close());
 
 test('the catalog answers as its model does', { timeout: deadlineMs(240_000 + runs * 5000) }, async (t) => {
   t.diagnostic(`FUZZ_SEED=${seed}`);
-  t.diagnostic(`${await runCatalogModel(server, { seed, runs, path })} commands`);
+  t.diagnostic(`${await runCatalogModel(server, { seed, runs, path, forMs })} commands`);
 });

@@ -2,6 +2,7 @@
 // allowed if and only if the model allows it. TEST_SEED (and TEST_PATH, which fast-check prints) replay a run; FUZZ_RUNS makes it
 // longer.
 import { after, before, test } from 'node:test';
+import { Budget, runsAll } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
 import { seedFrom } from '../faults/random.ts';
 import { start, type TestServer } from '../server.ts';
@@ -10,6 +11,8 @@ import { runGrantsModel } from './grants_run.ts';
 const seed = seedFrom('TEST_SEED');
 const path = process.env.TEST_PATH;
 const runs = Number(process.env.FUZZ_RUNS ?? 60);
+/** A replay takes as long as it does. */
+const forMs = path || runsAll ? undefined : new Budget(8).ms;
 
 let server: TestServer;
 before(async () => {
@@ -20,5 +23,5 @@ after(() => server.close());
 
 test('the service allows what its rules allow', { timeout: deadlineMs(240_000 + runs * 5000) }, async (t) => {
   t.diagnostic(`TEST_SEED=${seed}`);
-  t.diagnostic(`${await runGrantsModel(server, { seed, runs, path })} questions`);
+  t.diagnostic(`${await runGrantsModel(server, { seed, runs, path, forMs })} questions`);
 });
