@@ -9,9 +9,10 @@ import { rootToken, rootTokenFileName } from './access/root.ts';
 import { openSecrets, SecretKeyError } from './access/secrets.ts';
 import { UsageCaps } from './access/usage_caps.ts';
 import { Catalog } from './catalog/catalog.ts';
+import { filePositions } from './catalog/file_positions.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
-import { catalogsOf, describeWarehouse } from './catalog/warehouse_objects.ts';
+import { catalogsOf, describeWarehouse, warehouseNames } from './catalog/warehouse_objects.ts';
 import { commandOf } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
@@ -318,6 +319,7 @@ function warehousesOf(ground: Ground, catalog: () => Catalog): Warehouses {
     engines: [hooks.wrapEngine?.(engine) ?? engine],
     load: (name) => describeWarehouse(catalog(), name),
     catalogsOf: (warehouse) => catalogsOf(catalog(), warehouse),
+    positions: filePositions(ground.store),
     dataDirectory,
     spoolDirectory,
     readableDirectories: ground.loading.directories,
@@ -365,6 +367,9 @@ async function startBackground(
     tasks.revalidate((principal) => directory.isActive(principal)),
   );
   warehouses.start();
+  guarded('check of catalog files', async () => {
+    for (const name of await warehouseNames(services.catalog)) await warehouses.inspect(name);
+  })();
   history.start();
   audit.start();
   tokens.start();

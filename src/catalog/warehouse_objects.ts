@@ -18,6 +18,10 @@ export async function describeWarehouse(catalog: Catalog, name: string): Promise
   };
 }
 
+export async function warehouseNames(catalog: Catalog): Promise<string[]> {
+  return (await catalog.list(null, 'warehouses', { limit: pageSize })).map(({ name }) => name);
+}
+
 /** The catalogs that live in a warehouse. */
 export async function catalogsOf(catalog: Catalog, warehouse: string): Promise<{ id: string; name: string }[]> {
   const found: { id: string; name: string }[] = [];

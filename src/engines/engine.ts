@@ -4,6 +4,7 @@
 
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
+import type { AttachReport, AttachRequest, CatalogStorage } from './catalog_storage.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { InferredTable, InferWork, LoadDone, LoadWork } from './load.ts';
 import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './refs.ts';
@@ -356,8 +357,12 @@ export interface EngineWarehouseOptions {
   /** Where files may be that are to be loaded, besides the spool; absolute, none in or around the data. */
   readonly readableDirectories?: readonly string[];
   readonly observe: (event: EngineEvent) => void;
-  /** Every catalog that lives here, asked at each start. */
+  /** Every catalog that lives here. */
   readonly catalogs: () => Promise<readonly CatalogRef[]>;
+  /** Those of them that are attached at a start, asked at each; absent: all. */
+  readonly toAttach?: (() => Promise<readonly AttachRequest[]>) | undefined;
+  /** Called with each catalog that was attached, or could not be: the others are attached all the same. */
+  readonly attached?: ((report: AttachReport) => void) | undefined;
 }
 
 export type EngineEvent =
@@ -377,6 +382,7 @@ export interface Engine {
   keyable(type: LogicalType): boolean;
   /** A query whose first column is the position of a row, followed by the table's columns, in the order of the positions. */
   rowsPage(table: TableRef, page: RowsPage): { readonly sql: string; readonly parameters: StatementParameters };
+  readonly storage: CatalogStorage;
   readonly limits: { readonly columnsMax: number; readonly replicasPerTablet: number };
   open(options: EngineWarehouseOptions): EngineWarehouse;
 }

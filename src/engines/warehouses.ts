@@ -4,7 +4,10 @@ import type { WarehouseSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { Admission, type Turn } from './admission.ts';
+import { CatalogGuard } from './catalog_guard.ts';
+import type { DamagedCatalog, PositionRecords } from './catalog_storage.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
+import { guarded } from './guarded_engine.ts';
 import { inTurns } from './table_turns.ts';
 
 export interface WarehouseDescription {
@@ -19,6 +22,8 @@ export interface WarehousesOptions {
   /** Undefined where there is no such warehouse. */
   readonly load: (name: string) => Promise<WarehouseDescription | undefined>;
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
+  /** Where it is recorded how far the files of catalogs have come. */
+  readonly positions: PositionRecords;
   readonly dataDirectory: string;
   readonly spoolDirectory: string;
   readonly readableDirectories?: readonly string[];
@@ -40,6 +45,7 @@ export interface WarehouseCondition {
 interface Running {
   description: WarehouseDescription;
   readonly engine: EngineWarehouse;
+  readonly guard: CatalogGuard;
   readonly admission: Admission;
   lastUsedAt: number;
   /** Put to sleep for want of work, not by an operator. */
@@ -49,6 +55,8 @@ interface Running {
 }
 
 const idleCheckMs = 1000;
+/** How many damaged catalogs the health of a warehouse names. */
+const damagedShownMax = 10;
 
 export class Warehouses {
   readonly #options: WarehousesOptions;
@@ -84,6 +92,18 @@ export class Warehouses {
     clearInterval(this.#timer);
     const all = await Promise.allSettled(this.#running.values());
     await Promise.all(all.map((one) => (one.status === 'fulfilled' ? one.value.engine.stop() : undefined)));
+    await Promise.all(all.map((one) => (one.status === 'fulfilled' ? one.value.guard.stop() : undefined)));
+  }
+
+  /** Checks the files of a warehouse's catalogs against what is recorded of them. Starts no engine. */
+  async inspect(name: string): Promise<void> {
+    const { guard } = await this.#of(name);
+    await guard.inspect(await this.#options.catalogsOf(name));
+  }
+
+  /** What is wrong with the file of a catalog; undefined: nothing that is known. */
+  async damageOf(warehouse: string, catalogId: string): Promise<DamagedCatalog | undefined> {
+    return (await this.#of(warehouse)).guard.damageOf(catalogId);
   }
 
   /** To be called when a warehouse or its backends changed in the store. */
@@ -109,6 +129,7 @@ export class Warehouses {
     const running = await this.#running.get(id);
     this.#running.delete(id);
     await running?.engine.stop();
+    await running?.guard.stop();
   }
 
   /** Brings a warehouse up, as its `resume` does. */
@@ -226,7 +247,17 @@ export class Warehouses {
 
   #open(description: WarehouseDescription): Running {
     const { dataDirectory, spoolDirectory, readableDirectories, observe, catalogsOf } = this.#options;
-    const opened = (this.engine(description.spec.engine) as Engine).open({
+    const adapter = this.engine(description.spec.engine) as Engine;
+    const guard = new CatalogGuard({
+      dataDirectory,
+      storage: adapter.storage,
+      records: this.#options.positions,
+      found: ({ name: catalog, reason }) =>
+        observe({ kind: 'catalogDamaged', warehouse: description.name, catalog, reason }),
+      failed: (error) => observe({ kind: 'backgroundError', what: 'positions of catalog files', error }),
+    });
+    guard.start();
+    const opened = adapter.open({
       name: description.name,
       spec: description.spec,
       dataDirectory,
@@ -234,11 +265,14 @@ export class Warehouses {
       ...(readableDirectories ? { readableDirectories } : {}),
       observe,
       catalogs: () => catalogsOf(description.name),
+      toAttach: async () => guard.sound(await catalogsOf(description.name)),
+      attached: (report) => guard.reported(report),
     });
     const admission = new Admission();
     return {
       description,
-      engine: inTurns(opened),
+      engine: guarded(inTurns(opened), guard),
+      guard,
       admission,
       lastUsedAt: performance.now(),
       asleep: false,
@@ -299,11 +333,19 @@ function healthOf(state: WarehouseState, available: number, running: Running): W
   if (state === 'failed') return { status: 'unavailable', message: running.startError ?? 'the engine does not start' };
   if (available === 0) return { status: 'unavailable', message: `none of ${count} backends is available` };
   if (available < count) return { status: 'degraded', message: `${available} of ${count} backends are available` };
-  if (state === 'suspended') {
+  if (state === 'suspended' && running.guard.damaged().length === 0) {
     const resumes = !running.description.spec.suspended && (running.description.spec.autoResume || !running.asleep);
     return { status: 'healthy', message: resumes ? 'suspended; resumes with the next statement' : 'suspended' };
   }
+  const damaged = running.guard.damaged();
+  if (damaged.length > 0) return { status: 'degraded', message: damagedText(damaged) };
   const { errorMessage } = running.engine.status();
   if (errorMessage !== null) return { status: 'degraded', message: errorMessage };
   return { status: 'healthy', message: state };
+}
+
+function damagedText(damaged: readonly DamagedCatalog[]): string {
+  const shown = damaged.slice(0, damagedShownMax).map(({ name, reason }) => `${JSON.stringify(name)}: ${reason}`);
+  const more = damaged.length > shown.length ? `; and ${damaged.length - shown.length} more` : '';
+  return `${damaged.length} damaged ${damaged.length === 1 ? 'catalog' : 'catalogs'}: ${shown.join('; ')}${more}`;
 }

@@ -31,6 +31,7 @@ const levels: Record<Observation['kind'], Level> = {
   engineDied: 'error',
   engineKilled: 'error',
   engineUnconfined: 'warn',
+  catalogDamaged: 'error',
 };
 
 function levelOf(observation: Observation): Level {

@@ -164,6 +164,7 @@ function reader({
       case 'engineDied':
       case 'engineKilled':
       case 'engineUnconfined':
+      case 'catalogDamaged':
         engine.labels(o.warehouse, o.kind).inc();
         break;
       case 'identityKeysFetched':

@@ -61,6 +61,12 @@ export type Observation =
   | { readonly kind: 'engineStopped'; readonly warehouse: string }
   | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string }
+  | {
+      readonly kind: 'catalogDamaged';
+      readonly warehouse: string;
+      readonly catalog: string;
+      readonly reason: string;
+    }
   | { readonly kind: 'engineUnconfined'; readonly warehouse: string; readonly reason: string };
 
 export type Observe = (observation: Observation) => void;

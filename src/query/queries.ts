@@ -66,6 +66,7 @@ const ofBinding: ReadonlySet<Code> = new Set<Code>([
   'SQL_NOT_SUPPORTED',
   'SQL_FORBIDDEN_FUNCTION',
   'PARAMETERS_INVALID',
+  'CATALOG_DAMAGED',
 ]);
 /** Faults of the text alone, which tell of nothing that exists. */
 const aboutSyntax = /^(?:syntax error|unterminated|the text |a NUL |more than \d+ arrows)/;

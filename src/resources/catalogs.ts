@@ -60,6 +60,10 @@ const CatalogRecord = Type.Object({
   comment: nullable(Comment),
   properties: PropertiesField,
   warehouse: Type.String({ description: 'The warehouse that keeps its data and runs its SQL.' }),
+  state: Type.String({
+    description: '`ready`; `damaged`: its file is missing, damaged or older than acknowledged work.',
+  }),
+  damage: nullable(Type.String({ description: 'What is wrong with its file; `null`: nothing that is known.' })),
   owner: Owner,
   ...recordFields,
 });
@@ -68,11 +72,14 @@ const pathOf = (path: { readonly catalog?: string }) => [segment('catalogs', pat
 
 const as: Render = async (chain, uri, context) => {
   const object = last(chain) as CatalogObject<CatalogSpec>;
-  const { name, spec } = object;
+  const { id, name, spec } = object;
+  const damaged = await context.warehouses.damageOf(spec.warehouse, id);
   return {
     name,
     ...shownDescription(spec),
     warehouse: spec.warehouse,
+    state: damaged ? 'damaged' : 'ready',
+    damage: damaged?.reason ?? null,
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
@@ -105,6 +112,8 @@ export const catalogs: Category<Context> = {
     comment: null,
     properties: {},
     warehouse: 'default',
+    state: 'ready',
+    damage: null,
     owner: 'root',
     ...exampleFields('/api/v2/catalogs/default'),
   },

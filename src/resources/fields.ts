@@ -13,7 +13,13 @@ export const propertiesMax = 256;
 export const noNul = '^[^\\u0000]*$';
 
 /** What any endpoint can answer that needs an engine. */
-export const engineCodes = ['WAREHOUSE_STARTING', 'WAREHOUSE_SUSPENDED', 'WAREHOUSE_FAILED', 'STORAGE_FULL'] as const;
+export const engineCodes = [
+  'WAREHOUSE_STARTING',
+  'WAREHOUSE_SUSPENDED',
+  'WAREHOUSE_FAILED',
+  'CATALOG_DAMAGED',
+  'STORAGE_FULL',
+] as const;
 
 export const Comment = Type.String({ maxLength: commentCharactersMax, description: 'Free text.' });
 export const PropertiesField = Type.Record(Type.String(), Type.String({ maxLength: 4096 }), {

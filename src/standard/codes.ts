@@ -346,6 +346,14 @@ export const codes = define({
     client: 'Retry; if it stays, look at the health of the warehouse.',
     retryAfterSeconds: 1,
   },
+  CATALOG_DAMAGED: {
+    status: 503,
+    meaning:
+      'A file of the catalog is missing, damaged, or older than work that was acknowledged; the others are served.',
+    client: 'Tell an operator: `result.reason` says what is wrong, `tabularium check` what can be repaired.',
+    outcome: 'notApplied',
+    retryAfterSeconds: 300,
+  },
   NOT_ENOUGH_BACKENDS: {
     status: 503,
     outcome: 'notApplied',

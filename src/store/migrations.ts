@@ -2,6 +2,7 @@
 // new step. Written through the schema builder, for every dialect; what differs between dialects is in `ColumnTypes`.
 import { type Kysely, sql } from 'kysely';
 import { accessMigration } from './access_migration.ts';
+import { catalogFilesMigration } from './catalog_files_migration.ts';
 import { droppedObjectsMigration } from './dropped_objects_migration.ts';
 import { filesMigration } from './files_migration.ts';
 import { idempotencyMigration } from './idempotency_migration.ts';
@@ -163,6 +164,7 @@ const migrations: readonly Migration[] = [
   taskFilesMigration,
   viewSourcesMigration,
   resultSourcesMigration,
+  catalogFilesMigration,
 ];
 export const schemaVersion = migrations.length;
 

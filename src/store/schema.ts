@@ -183,6 +183,14 @@ export interface TableStatisticsTable {
   as_of: number;
 }
 
+/** How far the file of a catalog had come when somebody looked last (engines/catalog_storage.ts). */
+export interface CatalogFilesTable {
+  catalog_id: string;
+  identity: string;
+  checkpoint: number;
+  log_bytes: number;
+}
+
 export interface SettingsTable {
   key: string;
   value: string;
@@ -333,6 +341,7 @@ export interface Schema {
   schedule_times: ScheduleTimesTable;
   queries: QueriesTable;
   table_statistics: TableStatisticsTable;
+  catalog_files: CatalogFilesTable;
   settings: SettingsTable;
   role_members: RoleMembersTable;
   grants: GrantsTable;

@@ -32,6 +32,7 @@ before(async () => {
     injectStore: ({ sql }) => struck?.(sql),
     wrapEngine: (engine) => ({
       name: engine.name,
+      storage: engine.storage,
       limits: engine.limits,
       reservedName: (category, name) => engine.reservedName(category, name),
       keyable: (type) => engine.keyable(type),

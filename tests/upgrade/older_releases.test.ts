@@ -92,6 +92,6 @@ test('a catalog file of a newer, unknown release of the engine is refused with a
   t.after(() => connection.closeSync());
   await assert.rejects(
     attachCatalog(connection, dataDir, { id: (files[0] as string).replace('.duckdb', ''), name: 'shop' }),
-    /the catalog "shop" was written by a newer release of DuckDB in format 9999, and this release reads the formats 64 to 68: start /,
+    /its file was written by a newer release of DuckDB in format 9999, and this release reads the formats 64 to 68: start /,
   );
 });

@@ -1,10 +1,13 @@
 // A catalog's one file: attached under the catalog's name, which may change, stored under its id, which does not.
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { access, open, rm } from 'node:fs/promises';
+import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
+import { type AttachRequest, DamagedFile } from '../catalog_storage.ts';
 import type { CatalogRef, TableName } from '../engine.ts';
+import { damageIn } from './damage.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { ensureSteps, ownSchema, rowsOf } from './steps.ts';
 
@@ -25,41 +28,71 @@ export function catalogsDirectory(dataDirectory: string): string {
   return join(dataDirectory, 'catalogs');
 }
 
-export function catalogFile(dataDirectory: string, catalog: CatalogRef): string {
+export function catalogFile(dataDirectory: string, catalog: Pick<CatalogRef, 'id'>): string {
   return join(catalogsDirectory(dataDirectory), `${catalog.id}${catalogFileEnding}`);
 }
 
-/** Makes the file where there is none. The directory must exist. Idempotent. */
+/** Creates the file, or attaches the one that an attempt before created. The directory must exist. @returns its identity. */
+export async function createCatalog(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: AttachRequest,
+): Promise<string> {
+  const identity = await attach(connection, dataDirectory, catalog);
+  await syncDirectory(dataDirectory);
+  return identity;
+}
+
+/**
+ * Attaches a file that must exist: no empty one is created in its place. Idempotent. @returns its identity. Throws DamagedFile
+ * where it is missing, is the file of another catalog, or cannot be read.
+ */
 export async function attachCatalog(
   connection: DuckDBConnection,
   dataDirectory: string,
-  catalog: CatalogRef,
-): Promise<void> {
+  catalog: AttachRequest,
+): Promise<string> {
+  if (!existsSync(catalogFile(dataDirectory, catalog))) throw new DamagedFile('its file is missing');
+  try {
+    return await attach(connection, dataDirectory, catalog);
+  } catch (error) {
+    const reason = damageIn(error);
+    throw reason === undefined ? error : new DamagedFile(reason, { cause: error });
+  }
+}
+
+async function attach(connection: DuckDBConnection, dataDirectory: string, catalog: AttachRequest): Promise<string> {
   const file = catalogFile(dataDirectory, catalog);
   const attachedAs = await nameOfAttached(connection, file);
-  if (attachedAs === catalog.name) return;
-  if (attachedAs !== undefined) await detach(connection, attachedAs);
-  try {
+  if (attachedAs !== catalog.name) {
+    if (attachedAs !== undefined) await detach(connection, attachedAs);
     await connection.run(
       `ATTACH ${quoteLiteral(file)} AS ${quoteIdentifier(catalog.name)} (BLOCK_SIZE ${blockSizeBytes})`,
     );
-  } catch (error) {
-    throw newerFormat(error, catalog) ?? error;
   }
-  await ensureSteps(connection, catalog.name);
-  await syncDirectory(dataDirectory);
+  try {
+    return await identified(connection, catalog);
+  } catch (error) {
+    await detach(connection, catalog.name).catch(() => undefined);
+    throw error;
+  }
 }
 
-/** What is wrong where the file was written by a release that is newer than this one, in a format that it does not know. */
-function newerFormat(error: unknown, catalog: CatalogRef): Error | undefined {
-  const pattern = /version number (\d+), but we can only read versions between (\d+) and (\d+)/;
-  const [, written, oldest, newest] = pattern.exec(error instanceof Error ? error.message : '') ?? [];
-  if (Number(written) <= Number(newest) || written === undefined) return undefined;
-  return new Error(
-    `the file of the catalog ${JSON.stringify(catalog.name)} was written by a newer release of DuckDB in format ${written}, and this ` +
-      `release reads the formats ${oldest} to ${newest}: start the release of tabularium that wrote it, or a newer one`,
-    { cause: error },
+/** Checks the identity of an attached file; gives it one where none was ever recorded. */
+async function identified(connection: DuckDBConnection, { name, identity }: AttachRequest): Promise<string> {
+  const table = `${quoteIdentifier(name)}.${quoteIdentifier(ownSchema)}.identity`;
+  const exists = await rowsOf(
+    connection,
+    `SELECT 1 FROM duckdb_tables() WHERE database_name = $1 AND schema_name = $2 AND table_name = 'identity'`,
+    [name, ownSchema],
   );
+  const [row] = exists.length > 0 ? await rowsOf(connection, `SELECT id FROM ${table}`) : [];
+  if (identity !== undefined && row?.[0] !== identity) throw new DamagedFile('its file is the file of another catalog');
+  await ensureSteps(connection, name);
+  if (row) return String(row[0]);
+  const made = randomUUID();
+  await connection.run(`CREATE TABLE IF NOT EXISTS ${table} AS SELECT '${made}' AS id`);
+  return made;
 }
 
 /** A process that ended well puts the log of a catalog into its file, and takes it away. */
@@ -79,32 +112,21 @@ export async function tablesOf(connection: DuckDBConnection, catalogs: readonly 
   }));
 }
 
-/** The same, where another process may have the file still. */
+/** As `attachCatalog`, where another process may still have the file open. */
 export async function attachPatiently(
   connection: DuckDBConnection,
   dataDirectory: string,
-  catalog: CatalogRef,
-): Promise<void> {
+  catalog: AttachRequest,
+): Promise<string> {
   const deadline = performance.now() + lockWaitMs;
   for (;;) {
     try {
-      await attachCatalog(connection, dataDirectory, catalog);
-      return;
+      return await attachCatalog(connection, dataDirectory, catalog);
     } catch (error) {
       if (!(error instanceof Error) || !/lock/i.test(error.message) || performance.now() > deadline) throw error;
       await new Promise((resolve) => setTimeout(resolve, lockPollMs));
     }
   }
-}
-
-/** For one whose data must be there: no empty one is made in its place. Idempotent. */
-export async function attachKept(
-  connection: DuckDBConnection,
-  dataDirectory: string,
-  catalog: CatalogRef,
-): Promise<void> {
-  await access(catalogFile(dataDirectory, catalog));
-  await attachCatalog(connection, dataDirectory, catalog);
 }
 
 /** Fails while a connection has the catalog as its default. Idempotent. */
@@ -165,7 +187,7 @@ const busyFileWaitsMax = 200;
 const busyFileWaitMs = 50;
 
 /** What goes wrong while statements still hold the file is tried again for a while. Throws WAREHOUSE_BUSY. */
-export async function retryingBusyFile(work: () => Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+export async function retryingBusyFile<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();

@@ -5,8 +5,9 @@ import { Failure } from '../../standard/failure.ts';
 import type { CatalogRef, Change, ChangeCost, DatabaseRef, HiddenDefinition, TableRef } from '../engine.ts';
 import type { Applied, AppliedView } from '../views.ts';
 import { planAlteration, type Work } from './alter_table.ts';
+import type { AttachMessage } from './attachments.ts';
 import { brokenByAlteration, isConstraintError } from './broken_constraints.ts';
-import { attachCatalog, attachKept, detachCatalog, removeCatalog, retryingBusyFile } from './catalog_files.ts';
+import { attachCatalog, createCatalog, detachCatalog, removeCatalog, retryingBusyFile } from './catalog_files.ts';
 import {
   dropDatabase,
   dropHidden,
@@ -29,6 +30,8 @@ export interface ApplyOptions {
   readonly step: string;
   readonly signal?: AbortSignal | undefined;
   readonly stage?: Stage | undefined;
+  /** Called with each catalog that a change attaches. */
+  readonly report?: ((message: AttachMessage) => void) | undefined;
 }
 
 interface Applying extends ApplyOptions {
@@ -55,7 +58,10 @@ const instant = (): ChangeCost => 'instant';
 const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> } = {
   createCatalog: {
     cost: instant,
-    apply: (connection, { catalog }, { dataDirectory }) => attachCatalog(connection, dataDirectory, catalog),
+    apply: async (connection, { catalog }, { dataDirectory, report }) => {
+      const identity = await createCatalog(connection, dataDirectory, catalog);
+      report?.({ kind: 'attached', catalog, identity });
+    },
   },
   dropCatalog: {
     cost: instant,
@@ -63,11 +69,13 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   },
   renameCatalog: {
     cost: instant,
-    apply: async (connection, { catalog, newName }, { dataDirectory, signal }) => {
+    apply: async (connection, { catalog, newName }, { dataDirectory, signal, report }) => {
       const renamed: CatalogRef = { id: catalog.id, name: newName };
       await detachCatalog(connection, dataDirectory, catalog);
       // A query that still runs on the old name keeps the file open until it ends; attaching waits for that.
-      await retryingBusyFile(() => attachCatalog(connection, dataDirectory, renamed), signal);
+      const attach = () => attachCatalog(connection, dataDirectory, renamed);
+      const identity = await retryingBusyFile(attach, signal);
+      report?.({ kind: 'attached', catalog: renamed, identity });
     },
   },
   hideCatalog: {
@@ -76,8 +84,9 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   },
   restoreCatalog: {
     cost: instant,
-    apply: async (connection, { catalog, views = [] }, { dataDirectory, made }) => {
-      await attachKept(connection, dataDirectory, catalog);
+    apply: async (connection, { catalog, views = [] }, { dataDirectory, made, report }) => {
+      const identity = await attachCatalog(connection, dataDirectory, catalog);
+      report?.({ kind: 'attached', catalog, identity });
       await dropViewsOf(connection, { catalog });
       made(await restoreViews(connection, catalog, views));
     },

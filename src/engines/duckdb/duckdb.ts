@@ -2,6 +2,7 @@
 import type { TypeKind } from '../../model/types.ts';
 import type { Engine } from '../engine.ts';
 import { Confinement } from './confinement.ts';
+import { duckdbStorage } from './file_position.ts';
 import { rowsPage } from './row_positions.ts';
 import { ownPrefix, ownSchema } from './steps.ts';
 import { DuckdbWarehouse } from './warehouse.ts';
@@ -23,6 +24,7 @@ export const duckdbWith = (confinement: Confinement): Engine => ({
   },
   keyable: (type) => !unkeyable.includes(type.kind),
   rowsPage,
+  storage: duckdbStorage,
   limits: { columnsMax: 10_000, replicasPerTablet: 1 },
   open: (options) => new DuckdbWarehouse(options, confinement),
 });

@@ -3,9 +3,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Failure, withOutcome } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
-import { StaleAnalysis, type TellProgress } from '../engine.ts';
+import type { AttachReport } from '../catalog_storage.ts';
+import { type CatalogRef, StaleAnalysis, type TellProgress } from '../engine.ts';
 import { engineLost } from '../engine_lost.ts';
 import type { Launch } from './confinement.ts';
+import { damageMet } from './damage.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
 
 const startTimeoutMs = 30_000;
@@ -44,6 +46,8 @@ interface Pending {
 
 export interface ProcessEvents {
   died(reason: string): void;
+  /** A catalog was attached, or could not be. */
+  attached(report: AttachReport): void;
   /** `byStatement`: not the engine is at fault but what it was asked for. */
   killed(reason: string, byStatement: boolean): void;
 }
@@ -69,6 +73,8 @@ export class EngineProcess {
   #killReason: Failure | undefined;
   /** Until then it has the time of a start: on a busy machine loading alone can take longer than a silence may last. */
   #opened = false;
+  /** The catalog whose file it is opening. */
+  attaching: CatalogRef | undefined;
   residentBytes = 0;
   spilledBytes = 0;
   runningStatements = 0;
@@ -211,6 +217,15 @@ export class EngineProcess {
       this.#look();
       return;
     }
+    if (message.kind === 'attaching') {
+      this.attaching = message.catalog;
+      return;
+    }
+    if (message.kind === 'attached' || message.kind === 'refused' || message.kind === 'fatal') {
+      this.attaching = undefined;
+      this.#events.attached(message);
+      return;
+    }
     const pending = this.#pending.get(message.id);
     if (!pending) return;
     if (message.kind === 'progress') pending.progress?.(message.fraction);
@@ -230,6 +245,12 @@ export class EngineProcess {
       case 'fatal': {
         const cause = new Error(fault.message);
         setImmediate(() => this.kill(`a fatal error of the engine: ${fault.message.split('\n', 1)[0]}`, gone()));
+        const damage = damageMet(fault.message);
+        if (damage !== undefined)
+          return new Failure('CATALOG_DAMAGED', 'a catalog of the statement is damaged', {
+            reason: damage,
+            isFatal: true,
+          });
         return operation === 'execute' || operation === 'analyze' || operation === 'explain'
           ? new Failure('SQL_NOT_SUPPORTED', 'the engine cannot run this statement', {}, { cause })
           : new Failure('WAREHOUSE_FAILED', 'the engine failed', {}, { cause });

@@ -3,6 +3,7 @@
 import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import type { LogicalType } from '../../model/types.ts';
 import type { Code, RequestOutcome } from '../../standard/codes.ts';
+import type { AttachRequest } from '../catalog_storage.ts';
 import type {
   CatalogRef,
   Change,
@@ -21,6 +22,7 @@ import type {
 import type { InferredTable, InferWork, LoadDone, LoadWork } from '../load.ts';
 import type { PartToRestore, SnapshotTable, TablePart } from '../snapshot.ts';
 import type { Applied, ViewReading } from '../views.ts';
+import type { AttachMessage } from './attachments.ts';
 
 /** A statement with its parameters as JSON text. */
 export interface WireStatement {
@@ -44,7 +46,7 @@ export interface Operations {
       readonly dataDirectory: string;
       readonly spoolDirectory: string;
       readonly readableDirectories: readonly string[];
-      readonly catalogs: readonly CatalogRef[];
+      readonly catalogs: readonly AttachRequest[];
     },
     /** `written`: tables that may have been written after anybody was told of it last. */
     { readonly version: string; readonly written: readonly TableName[] },
@@ -103,6 +105,7 @@ export type ToEngine =
   | { readonly kind: 'interrupt'; readonly id: number };
 
 export type FromEngine =
+  | AttachMessage
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'fault'; readonly id: number; readonly fault: WireFault }
   /** Of a call that runs: which part of it is done, from 0 to 1. */

@@ -1,6 +1,7 @@
 // What the engine throws → failures for the caller: its words without paths, art or advice meant for operators, and where in
 // the text they point.
 import { Failure } from '../../standard/failure.ts';
+import { damageMet } from './damage.ts';
 
 /** SQL_INVALID with line and column, both from 1, in characters. `offset` is one of the text (UTF-16); undefined: not said. */
 export function sqlInvalid(message: string, sql: string, offset: number | undefined): Failure {
@@ -91,6 +92,14 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
   }
   // A commit that finds no room says so as an error of the transaction.
   if (/^(?:IO|TransactionContext) Error.*no space left/is.test(message)) return storageFull(error);
+  const damage = damageMet(message);
+  if (damage !== undefined)
+    return new Failure(
+      'CATALOG_DAMAGED',
+      'a catalog of the statement is damaged',
+      { reason: damage },
+      { cause: error },
+    );
   if (/^IO Error/.test(message))
     return new Failure('WAREHOUSE_FAILED', 'the engine could not read or write its files', {}, { cause: error });
   if (/^Constraint Error/.test(message))

@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import { Failure, withOutcome } from '../../standard/failure.ts';
+import type { AttachRequest } from '../catalog_storage.ts';
 import type {
   BackendStatus,
   CatalogRef,
@@ -261,14 +262,31 @@ export class DuckdbWarehouse implements EngineWarehouse {
 
   async #start(): Promise<void> {
     const started = performance.now();
-    const { name, dataDirectory, spoolDirectory, observe } = this.#options;
+    const { name, observe } = this.#options;
     const pause =
       this.#deaths === 0 || performance.now() - this.#lastDeathAt > quietMs
         ? 0
         : (restartWaitMs[Math.min(this.#deaths, restartWaitMs.length) - 1] ?? 0);
     if (pause > 0) await this.#pause(pause);
     await this.#gone;
-    const catalogs = await this.#options.catalogs();
+    // A file over which the engine stops is left out, and the others are attached.
+    const fatal = new Set<string>();
+    for (;;) {
+      const listed = await (this.#options.toAttach ?? this.#options.catalogs)();
+      const culprit = await this.#open(listed.filter(({ id }) => !fatal.has(id)));
+      if (culprit === undefined) break;
+      fatal.add(culprit);
+      await this.#gone;
+    }
+    this.#error = null;
+    this.#lastStartAt = new Date().toISOString();
+    const pid = this.#process?.pid ?? 0;
+    observe({ kind: 'engineStarted', warehouse: name, ms: performance.now() - started, pid });
+  }
+
+  /** @returns the id of a catalog whose file stopped the engine. Throws where it does not start at all. */
+  async #open(catalogs: readonly AttachRequest[]): Promise<string | undefined> {
+    const { name, dataDirectory, spoolDirectory, observe, attached } = this.#options;
     const launch = await this.#launch();
     if (!this.#wanted) throw withOutcome(suspendedMeanwhile(), 'notApplied');
     const process: EngineProcess = new EngineProcess(
@@ -280,6 +298,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
           this.#isKilledByStatement = byStatement;
           observe({ kind: 'engineKilled', warehouse: name, reason });
         },
+        attached: (report) => attached?.(report),
       },
     );
     this.#process = process;
@@ -294,15 +313,16 @@ export class DuckdbWarehouse implements EngineWarehouse {
       });
       this.#version = version;
       for (const table of written) this.#note(table);
+      return undefined;
     } catch (error) {
       if (!this.#wanted) throw withOutcome(suspendedMeanwhile(), 'notApplied');
+      const catalog = process.attaching;
       const failure = this.#startless(`it does not open: ${(error as Error).message}`, error);
       process.kill('it does not open', failure);
-      throw failure;
+      if (catalog === undefined) throw failure;
+      attached?.({ kind: 'fatal', catalog, reason: 'the engine stopped while it opened its file' });
+      return catalog.id;
     }
-    this.#error = null;
-    this.#lastStartAt = new Date().toISOString();
-    observe({ kind: 'engineStarted', warehouse: name, ms: performance.now() - started, pid: process.pid });
   }
 
   async #launch(): Promise<Launch> {

@@ -7,7 +7,8 @@ import { Failure } from '../../standard/failure.ts';
 import { type Change, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
 import type { Applied } from '../views.ts';
 import { analysed, viewReading } from './analysis.ts';
-import { attachPatiently, checkpointAttached, hasLog, tablesOf } from './catalog_files.ts';
+import { type AttachMessage, attachEach } from './attachments.ts';
+import { checkpointAttached, hasLog, tablesOf } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
 import { parseCreateTable } from './create_table.ts';
 import { DataEpochs } from './data_epochs.ts';
@@ -52,6 +53,12 @@ const leavesName: ReadonlySet<Change['kind']> = new Set(['renameCatalog', 'hideC
 
 type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
+interface WorkerParts {
+  readonly reach: Reach;
+  readonly unreviewed: ReadonlySet<string>;
+  readonly report: (message: AttachMessage) => void;
+}
+
 class Worker {
   readonly #instance: DuckDBInstance;
   /** Where texts are tried that only say what somebody wants: nothing of ours is in it. */
@@ -66,8 +73,10 @@ class Worker {
   readonly #digests = new Digests();
   readonly #snapshots: Snapshots;
   readonly #loading: Loading;
+  readonly #report: (message: AttachMessage) => void;
 
-  constructor(instance: DuckDBInstance, scratch: DuckDBConnection, reach: Reach, unreviewed: ReadonlySet<string>) {
+  constructor(instance: DuckDBInstance, scratch: DuckDBConnection, { reach, unreviewed, report }: WorkerParts) {
+    this.#report = report;
     this.#instance = instance;
     this.#scratch = scratch;
     this.#sessions = new Sessions(instance);
@@ -77,26 +86,26 @@ class Worker {
     this.#snapshots = new Snapshots(instance, reach.own, { sessions: this.#sessions, data: this.#data });
   }
 
-  static async open({
-    spec,
-    dataDirectory,
-    spoolDirectory,
-    readableDirectories,
-    catalogs,
-  }: Operations['open'][0]): Promise<Operations['open'][1] & { worker: Worker }> {
+  static async open(
+    { spec, dataDirectory, spoolDirectory, readableDirectories, catalogs }: Operations['open'][0],
+    report: (message: AttachMessage) => void,
+  ): Promise<Operations['open'][1] & { worker: Worker }> {
     const instance = await openData(spec);
     const connection = await instance.connect();
     const reach = await ownReach(dataDirectory, spoolDirectory, readableDirectories);
-    const left = catalogs.filter((catalog) => hasLog(dataDirectory, catalog));
-    for (const catalog of catalogs) await attachPatiently(connection, dataDirectory, catalog);
-    const written = await tablesOf(connection, left);
+    const logged = new Set(catalogs.filter((catalog) => hasLog(dataDirectory, catalog)).map(({ id }) => id));
+    const attached = await attachEach(connection, dataDirectory, catalogs, report);
+    const written = await tablesOf(
+      connection,
+      attached.filter(({ id }) => logged.has(id)),
+    );
     await closeData(connection, spec, reach);
     const [row] = (await connection.runAndReadAll('SELECT library_version FROM pragma_version()')).getRows();
     const version = String(row?.[0]);
     const unreviewed = await unreviewedFunctions(connection, version);
     connection.closeSync();
     const scratch = await openScratch(spec);
-    const worker = new Worker(instance, await scratch.connect(), reach, unreviewed);
+    const worker = new Worker(instance, await scratch.connect(), { reach, unreviewed, report });
     return { worker, version, written };
   }
 
@@ -242,7 +251,13 @@ class Worker {
       this.#sessions.with(undefined, started, async (session) => {
         if (session.catalog !== undefined) await session.leave();
         return placed('', 0, () =>
-          applyChange(session.connection, change, { dataDirectory: this.#reach.dataDirectory, step, signal, stage }),
+          applyChange(session.connection, change, {
+            dataDirectory: this.#reach.dataDirectory,
+            step,
+            signal,
+            stage,
+            report: this.#report,
+          }),
         );
       });
     try {
@@ -330,7 +345,7 @@ function main(): void {
   };
   const call = async ({ id, operation, argument, ...asked }: Call): Promise<unknown> => {
     if (operation === 'open') {
-      const { worker: made, ...opened } = await Worker.open(argument as Operations['open'][0]);
+      const { worker: made, ...opened } = await Worker.open(argument as Operations['open'][0], send);
       worker = made;
       return opened;
     }

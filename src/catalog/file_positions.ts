@@ -1,0 +1,36 @@
+// The recorded positions of the files of catalogs, in the store.
+import type { PositionRecords, RecordedPosition } from '../engines/catalog_storage.ts';
+import type { Store } from '../store/store.ts';
+
+export function filePositions(store: Store): PositionRecords {
+  return {
+    async load() {
+      const rows = await store.db.selectFrom('catalog_files').selectAll().execute();
+      return new Map(
+        rows.map(({ catalog_id, identity, checkpoint, log_bytes }): [string, RecordedPosition] => [
+          catalog_id,
+          { identity, checkpoint, logBytes: log_bytes },
+        ]),
+      );
+    },
+    async isEmpty(catalogId) {
+      const query = store.db.selectFrom('objects').select('id').where('parent_id', '=', catalogId).limit(1);
+      return (await query.executeTakeFirst()) === undefined;
+    },
+    async save(positions) {
+      await store.transaction(async (tx) => {
+        for (const [id, { identity, checkpoint, logBytes }] of positions) {
+          // A catalog that was purged meanwhile has no row to refer to.
+          const object = await tx.selectFrom('objects').select('id').where('id', '=', id).executeTakeFirst();
+          if (!object) continue;
+          const position = { identity, checkpoint, log_bytes: logBytes };
+          await tx
+            .insertInto('catalog_files')
+            .values({ catalog_id: id, ...position })
+            .onConflict((conflict) => conflict.column('catalog_id').doUpdateSet(position))
+            .execute();
+        }
+      });
+    },
+  };
+}

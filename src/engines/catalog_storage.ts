@@ -1,0 +1,60 @@
+// The files of catalogs as the server checks them: what an engine can say of a file without opening it, and what is recorded of it
+// elsewhere, so that a missing, older or foreign file is recognized. How files are laid out is the adapter's.
+import type { CatalogRef } from './refs.ts';
+
+/** How far a file has come. Of the same file, a later state is never less in `checkpoint`, nor, at the same one, in `logBytes`. */
+export interface FilePosition {
+  /** Counts up each time the log is written into the file. */
+  readonly checkpoint: number;
+  /** Bytes of the log that hold whole entries and are on disk for good. */
+  readonly logBytes: number;
+}
+
+/** What is recorded of a catalog's file: at least this much was acknowledged. */
+export interface RecordedPosition extends FilePosition {
+  /** Random, written inside the file when it was made. */
+  readonly identity: string;
+}
+
+/** A catalog to attach; its file must have this identity. Undefined: nothing is recorded of it yet. */
+export interface AttachRequest extends CatalogRef {
+  readonly identity?: string | undefined;
+  /** Nothing was ever stored in it: its file is created where there is none. */
+  readonly isNew?: boolean;
+}
+
+export interface DamagedCatalog extends CatalogRef {
+  /** One sentence without file names. */
+  readonly reason: string;
+  /** Whether its sound tables can still be used; else every statement of it is refused. */
+  readonly isAttached: boolean;
+}
+
+/** What an engine reports of the catalogs that it attaches. */
+export type AttachReport =
+  | { readonly kind: 'attached'; readonly catalog: CatalogRef; readonly identity: string }
+  | { readonly kind: 'refused'; readonly catalog: CatalogRef; readonly reason: string }
+  /** The engine itself stopped over its file. */
+  | { readonly kind: 'fatal'; readonly catalog: CatalogRef; readonly reason: string };
+
+/** Thrown where a file is missing, or cannot be one that the engine wrote. The message is the reason. */
+export class DamagedFile extends Error {
+  override name = 'DamagedFile';
+}
+
+export interface CatalogStorage {
+  /** Whether any file of the catalog is there. */
+  exists(dataDirectory: string, catalogId: string): boolean;
+  /** Differs for each log that a catalog had; empty without one. Called after every write: synchronous, microseconds. */
+  logOf(dataDirectory: string, catalogId: string): string;
+  /** Flushes the log before it is measured. Throws DamagedFile. */
+  position(dataDirectory: string, catalogId: string): Promise<FilePosition>;
+}
+
+/** Where positions are recorded. */
+export interface PositionRecords {
+  load(): Promise<ReadonlyMap<string, RecordedPosition>>;
+  /** Whether there is nothing in the catalog that a file would have to hold. */
+  isEmpty(catalogId: string): Promise<boolean>;
+  save(positions: ReadonlyMap<string, RecordedPosition>): Promise<void>;
+}

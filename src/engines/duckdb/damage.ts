@@ -1,0 +1,46 @@
+// Which of DuckDB's errors say that a catalog's file is damaged, in words without its path.
+
+const patterns: readonly (readonly [RegExp, (found: RegExpExecArray) => string])[] = [
+  [
+    /Corrupt WAL file: entry at byte position (\d+)/,
+    ([, byte]) => `its write-ahead log is damaged at byte ${byte} (wrong checksum)`,
+  ],
+  [/Failure while replaying WAL file/, () => 'its write-ahead log cannot be replayed'],
+  [
+    /Corrupt database file: computed checksum .* in block at location (\d+)/s,
+    ([, byte]) => `the block at byte ${byte} of its file is damaged (wrong checksum)`,
+  ],
+  [/not a valid DuckDB database file/, () => 'its file is not a database file'],
+  [
+    /version number (\d+), but we can only read versions between (\d+) and (\d+)/,
+    ([, written, oldest, newest]) =>
+      `its file was written by a newer release of DuckDB in format ${written}, and this release reads the formats ${oldest} to ` +
+      `${newest}: start the release of tabularium that wrote it, or a newer one`,
+  ],
+  [
+    /Could not read enough bytes from file .* from location (\d+)/s,
+    ([, byte]) => `its file ends early: nothing can be read at byte ${byte}`,
+  ],
+  [/Cannot open file .*: ([^:"]+)$/s, ([, why = '']) => `its file cannot be opened (${why.trim().toLowerCase()})`],
+  [/Corrupt database file|Failed to deserialize|corrupt/i, () => 'the contents of its file are inconsistent'],
+];
+
+/** Of an error while catalogs are used: which files else an error is about, only those of catalogs count. */
+export function damageMet(message: string): string | undefined {
+  // Of a fatal error, every later statement is told, whatever its catalog.
+  if (/has been invalidated/.test(message)) return undefined;
+  return /Corrupt database file: computed checksum|Could not read enough bytes from file "[^"]*\.duckdb"/s.test(message)
+    ? damageIn(message)
+    : undefined;
+}
+
+/** Of an error while a file is opened. A sentence for people; undefined: the error is about something else. */
+export function damageIn(error: unknown): string | undefined {
+  const message = error instanceof Error ? error.message : String(error);
+  if (!/^(?:IO|Serialization|Internal|INTERNAL|FATAL) Error/i.test(message)) return undefined;
+  for (const [pattern, reason] of patterns) {
+    const found = pattern.exec(message);
+    if (found) return reason(found);
+  }
+  return undefined;
+}

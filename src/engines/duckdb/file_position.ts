@@ -1,0 +1,102 @@
+// What the server reads of a catalog's file without opening it in the engine: the counter of its checkpoints, and how far its
+// write-ahead log holds whole entries. The layout is DuckDB's (storage/storage_info.hpp, storage/write_ahead_log.cpp).
+import { existsSync, statSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { type CatalogStorage, DamagedFile, type FilePosition } from '../catalog_storage.ts';
+import { catalogFile } from './catalog_files.ts';
+
+const headerBytes = 4096;
+const magic = Buffer.from('DUCK');
+/** The two headers that checkpoints write by turns follow the main one; the higher counter is valid. */
+const counterOffsets = [headerBytes + 8, 2 * headerBytes + 8];
+/** The first entry of a log: its version, 2. Logs with another beginning are measured by their size alone. */
+const logVersion = Buffer.from('640062650002ffff', 'hex');
+/** Before each further entry: its length and its checksum, 8 bytes each. */
+const entryHeadBytes = 16;
+const readBytes = 1 << 20;
+const attemptsMax = 5;
+
+const logFile = (dataDirectory: string, catalogId: string) => `${catalogFile(dataDirectory, { id: catalogId })}.wal`;
+
+export const duckdbStorage: CatalogStorage = {
+  exists: (dataDirectory, catalogId) =>
+    existsSync(catalogFile(dataDirectory, { id: catalogId })) || existsSync(logFile(dataDirectory, catalogId)),
+  logOf(dataDirectory, catalogId) {
+    const stats = statSync(logFile(dataDirectory, catalogId), { throwIfNoEntry: false });
+    return stats === undefined ? '' : `${stats.ino}.${stats.birthtimeMs}`;
+  },
+  async position(dataDirectory, catalogId) {
+    for (let attempt = 1; ; attempt++) {
+      const before = await checkpointOf(dataDirectory, catalogId);
+      const logBytes = await wholeLogBytes(logFile(dataDirectory, catalogId));
+      const position: FilePosition = { checkpoint: await checkpointOf(dataDirectory, catalogId), logBytes };
+      // A checkpoint in between: the log that was measured may be of the one or of the other.
+      if (position.checkpoint === before || attempt === attemptsMax) return position;
+    }
+  },
+};
+
+async function checkpointOf(dataDirectory: string, catalogId: string): Promise<number> {
+  const file = await opened(catalogFile(dataDirectory, { id: catalogId }));
+  if (!file) throw new DamagedFile('its file is missing');
+  try {
+    const head = Buffer.alloc(3 * headerBytes);
+    const { bytesRead } = await file.read(head, 0, head.length, 0);
+    if (bytesRead < head.length) throw new DamagedFile(`its file ends after ${bytesRead} bytes, within its headers`);
+    if (!head.subarray(8, 12).equals(magic)) throw new DamagedFile('its file is not a database file');
+    return Math.max(...counterOffsets.map((offset) => Number(head.readBigUInt64LE(offset))));
+  } finally {
+    await file.close();
+  }
+}
+
+/** Where the log stops holding whole entries; 0 without a log. */
+async function wholeLogBytes(path: string): Promise<number> {
+  const file = await opened(path);
+  if (!file) return 0;
+  try {
+    await file.datasync();
+    const { size } = await file.stat();
+    const reader = new LogReader(file);
+    if (size >= logVersion.length && !(await reader.at(0, logVersion.length)).equals(logVersion)) return size;
+    let end = Math.min(size, logVersion.length);
+    while (end + entryHeadBytes <= size) {
+      const length = (await reader.at(end, entryHeadBytes)).readBigUInt64LE(0);
+      if (length === 0n || length > BigInt(size - end - entryHeadBytes)) break;
+      end += entryHeadBytes + Number(length);
+    }
+    return end;
+  } finally {
+    await file.close();
+  }
+}
+
+/** Small pieces of a file, read in large ones. */
+class LogReader {
+  readonly #file: FileHandle;
+  readonly #buffer = Buffer.alloc(readBytes);
+  #from = 0;
+  #bytes = 0;
+
+  constructor(file: FileHandle) {
+    this.#file = file;
+  }
+
+  async at(offset: number, length: number): Promise<Buffer> {
+    if (offset < this.#from || offset + length > this.#from + this.#bytes) {
+      this.#from = offset;
+      this.#bytes = (await this.#file.read(this.#buffer, 0, readBytes, offset)).bytesRead;
+    }
+    const start = offset - this.#from;
+    return this.#buffer.subarray(start, start + length);
+  }
+}
+
+async function opened(path: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(path, 'r');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw new DamagedFile(`its file cannot be opened (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
+  }
+}

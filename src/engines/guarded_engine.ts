@@ -1,0 +1,105 @@
+// An engine whose work on damaged catalogs is refused, and whose writes are recorded before they are acknowledged.
+import { foldName } from '../model/names.ts';
+import { Failure } from '../standard/failure.ts';
+import { type CatalogGuard, catalogDamaged } from './catalog_guard.ts';
+import type { CatalogRef, Change, EngineWarehouse, TableName } from './engine.ts';
+
+/** What needs no sound file: the catalog leaves, whatever it is like. */
+const leaves: ReadonlySet<Change['kind']> = new Set(['dropCatalog', 'hideCatalog']);
+
+export function catalogOf(change: Change): CatalogRef {
+  if ('catalog' in change) return change.catalog;
+  if ('database' in change) return change.database.catalog;
+  return 'table' in change ? change.table.catalog : change.view.catalog;
+}
+
+/** How calls run under the guard of their catalogs. */
+function guardedCalls(engine: EngineWarehouse, guard: CatalogGuard) {
+  /** A read: refused where the catalog is not attached, and where damage is met it is noted of that catalog. */
+  const reading = async <T>(catalog: CatalogRef, work: () => Promise<T>, others: readonly TableName[] = []) => {
+    guard.require(catalog);
+    try {
+      return await work();
+    } catch (error) {
+      throw named(error, [catalog, ...others.flatMap((table) => guard.named(table.catalog) ?? [])]);
+    }
+  };
+  const writing = async <T>(catalogs: readonly CatalogRef[], work: () => Promise<T>) => {
+    for (const catalog of catalogs) guard.require(catalog);
+    try {
+      const done = await work();
+      for (const catalog of catalogs) await guard.written(catalog);
+      return done;
+    } catch (error) {
+      throw named(error, catalogs);
+    }
+  };
+  /** The engine met damage, and does not know whose file it is. */
+  const named = (error: unknown, catalogs: readonly CatalogRef[]) => {
+    if (!(error instanceof Failure) || error.code !== 'CATALOG_DAMAGED' || error.result.catalog !== undefined)
+      return error;
+    const [first] = catalogs;
+    const among = new Set(catalogs.map(({ id }) => id));
+    const reason = String(error.result.reason);
+    if (!first) return error;
+    if (among.size === 1 && error.result.isFatal === true) guard.setAside(first, reason);
+    else if (among.size === 1) guard.damagedWithin(first, reason);
+    return catalogDamaged({ name: first.name, reason }, error.result.isFatal === true ? 'unknown' : undefined);
+  };
+  /** A statement that names a catalog that is not attached: the engine says that it does not exist. */
+  const damagedIn = (sql: string, error: unknown): Failure | undefined => {
+    const missing = guard.damaged().filter(({ isAttached }) => !isAttached);
+    if (missing.length === 0 || !(error instanceof Failure) || error.code !== 'SQL_INVALID') return undefined;
+    const names = new Set(engine.tableNamesIn(sql).map(([first = '']) => foldName(first)));
+    const found = missing.find(
+      ({ name }) => names.has(foldName(name)) || error.message.includes(`${JSON.stringify(name)} does not exist`),
+    );
+    return found && catalogDamaged(found);
+  };
+  return { reading, writing, damagedIn };
+}
+
+export function guarded(engine: EngineWarehouse, guard: CatalogGuard): EngineWarehouse {
+  const { reading, writing, damagedIn } = guardedCalls(engine, guard);
+  return {
+    ...engine,
+    get running() {
+      return engine.running;
+    },
+    cost: (change) =>
+      leaves.has(change.kind) ? engine.cost(change) : reading(catalogOf(change), () => engine.cost(change)),
+    forget: (catalog, steps) => writing([catalog], () => engine.forget(catalog, steps)),
+    analyze: (statement) =>
+      reading(statement.catalog, async () => {
+        try {
+          return await engine.analyze(statement);
+        } catch (error) {
+          throw damagedIn(statement.sql, error) ?? error;
+        }
+      }),
+    describe: (statement) => reading(statement.catalog, () => engine.describe(statement)),
+    readView: (statement) => reading(statement.catalog, () => engine.readView(statement)),
+    explain: (statement) => reading(statement.catalog, () => engine.explain(statement)),
+    optimize: (table, options) => writing([table.catalog], () => engine.optimize(table, options)),
+    tableStatistics: (table) => reading(table.catalog, () => engine.tableStatistics(table)),
+    loadedBefore: (catalog, step) => reading(catalog, () => engine.loadedBefore(catalog, step)),
+    load: (work, options) => writing([work.table.catalog], () => engine.load(work, options)),
+    snapshot: (catalog, options) => reading(catalog, () => engine.snapshot(catalog, options)),
+    restorePart: (part, options) => writing([part.table.catalog], () => engine.restorePart(part, options)),
+    insertRows: (table, batch, options) => writing([table.catalog], () => engine.insertRows(table, batch, options)),
+    execute(statement, options) {
+      const { reads, writes } = options.analysis;
+      if (writes.length === 0) return reading(statement.catalog, () => engine.execute(statement, options), reads);
+      const catalogs = writes.map((table) => guard.named(table.catalog) ?? statement.catalog);
+      return writing(catalogs, () => engine.execute(statement, options));
+    },
+    async apply(change, options) {
+      if (leaves.has(change.kind)) {
+        const done = await engine.apply(change, options);
+        guard.detached(catalogOf(change));
+        return done;
+      }
+      return writing([catalogOf(change)], () => engine.apply(change, options));
+    },
+  };
+}

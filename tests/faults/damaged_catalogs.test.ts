@@ -1,0 +1,173 @@
+// The files of one catalog are damaged, missing, older than acknowledged work, or foreign: it alone is refused, with the reason on its
+// record and in the health of its warehouse, nothing is created in its place, and the other catalogs are served.
+import assert from 'node:assert/strict';
+import { cpSync, existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type Reply, type ServerProcess, start, startProcess, type TestServer, uri } from '../server.ts';
+import { cut, fileOf, flip, logOf, makeNewer, remove, replace } from './damaged_file.ts';
+
+let root: string;
+/** Damaged in every case; `b` never is. */
+const ids: Record<string, string> = {};
+const databaseOf = (catalog: string) => uri`/catalogs/${catalog}/databases/${'d'}`;
+const query = (server: TestServer, catalog: string, sql: string) =>
+  server.post(`${databaseOf(catalog)}/query`, { sql });
+const count = async (server: TestServer, catalog: string) =>
+  (await query(server, catalog, 'SELECT count(*) FROM t')).is(200).at('rows', 0, 0);
+
+/** A data directory whose catalogs have 1000 rows in the file, and 10 in the log; and their files before the log was written. */
+before(async () => {
+  root = await mkdtemp(join(tmpdir(), 'tabularium-damaged-'));
+  const base = join(root, 'base');
+  let server = await startProcess([], base);
+  for (const catalog of ['a', 'b', 'c']) {
+    const made = (await server.post('/api/v2/catalogs', { name: catalog })).is(201);
+    assert.equal(made.at('state'), 'ready');
+    (await server.post(`/api/v2/catalogs/${catalog}/databases`, { name: 'd' })).is(201);
+    const columns = [{ name: 'i', type: 'BIGINT' }];
+    (await server.post(`${databaseOf(catalog)}/tables`, { name: 't', columns })).is(201);
+    (await query(server, catalog, 'INSERT INTO t SELECT range FROM range(1000)')).is(200);
+  }
+  await server.close();
+  cpSync(base, join(root, 'older'), { recursive: true });
+  server = await startProcess([], base);
+  for (const catalog of ['a', 'b', 'c'])
+    for (let i = 0; i < 10; i++) (await query(server, catalog, `INSERT INTO t VALUES (${i})`)).is(200);
+  for (const { name, id } of await listed(server)) ids[name] = id;
+  // What was recorded a second after the last write, as of a server that was not killed at once.
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  server.child.kill('SIGKILL');
+  await server.exited;
+});
+after(async () => {
+  await rm(root, { recursive: true, force: true });
+});
+
+/** The ids of catalogs are in the store alone: their files are told apart by what the server attached. */
+async function listed(server: ServerProcess): Promise<{ name: string; id: string }[]> {
+  const { DatabaseSync } = await import('node:sqlite');
+  const copy = join(root, 'store');
+  cpSync(server.dataDirectory, copy, { recursive: true, filter: (path) => !path.includes('/catalogs/') });
+  const store = new DatabaseSync(join(copy, 'metadata.sqlite'));
+  const rows = store.prepare("SELECT name, id FROM objects WHERE category = 'catalogs'").all();
+  store.close();
+  return rows as { name: string; id: string }[];
+}
+
+interface Case {
+  readonly name: string;
+  readonly damage: (dataDirectory: string, id: string) => void;
+  readonly reason: RegExp;
+  /** Not recreated. */
+  readonly stays?: (dataDirectory: string, id: string) => string;
+}
+
+const cases: readonly Case[] = [
+  { name: '4 bytes of the header', damage: (d, id) => flip(fileOf(d, id), 20, 4), reason: /block at byte 0 .*damaged/ },
+  {
+    name: 'a byte of the log',
+    damage: (d, id) => flip(logOf(d, id), 100),
+    reason: /write-ahead log/,
+  },
+  {
+    name: 'the length of an entry of the log, which the engine takes for the end of it',
+    damage: (d, id) => flip(logOf(d, id), 10),
+    reason: /log ends after 8 whole bytes, and \d+ were acknowledged/,
+  },
+  {
+    name: 'a log that lost its end',
+    damage: (d, id) => cut(logOf(d, id), 40),
+    reason: /log ends after \d+ whole bytes, and \d+ were acknowledged/,
+  },
+  {
+    name: 'a missing log',
+    damage: (d, id) => remove(logOf(d, id)),
+    reason: /write-ahead log of \d+ bytes .* missing/,
+    stays: logOf,
+  },
+  {
+    name: 'a missing file',
+    damage: (d, id) => {
+      remove(fileOf(d, id));
+      remove(logOf(d, id));
+    },
+    reason: /its file is missing/,
+    stays: fileOf,
+  },
+  {
+    name: 'an empty file',
+    damage: (d, id) => cut(fileOf(d, id), Number.POSITIVE_INFINITY),
+    reason: /ends after 0 bytes/,
+  },
+  {
+    name: 'an older file',
+    damage: (d, id) => {
+      remove(logOf(d, id));
+      replace(fileOf(d, id), fileOf(join(root, 'older'), id));
+    },
+    reason: /log of \d+ bytes of acknowledged work is missing|older than work/,
+  },
+  {
+    name: 'the file of another catalog',
+    damage: (d, id) => {
+      replace(fileOf(d, id), fileOf(d, ids.c as string));
+      replace(logOf(d, id), logOf(d, ids.c as string));
+    },
+    reason: /file of another catalog/,
+  },
+  {
+    name: 'a file of a later release',
+    damage: (d, id) => makeNewer(fileOf(d, id)),
+    reason: /newer release of DuckDB in format 9999/,
+  },
+];
+
+const damagedOne = (answer: Reply, reason: RegExp) => {
+  answer.is(503, 'CATALOG_DAMAGED', { catalog: 'a' });
+  assert.match(String(answer.at('reason')), reason);
+  assert.match(answer.message, /"a" is damaged/);
+  assert.doesNotMatch(answer.text, /retry|\/catalogs\//i);
+};
+
+for (const { name, damage, reason, stays } of cases) {
+  test(`${name}: one catalog is refused, the others are served`, async () => {
+    const dataDir = join(root, 'case');
+    await rm(dataDir, { recursive: true, force: true });
+    cpSync(join(root, 'base'), dataDir, { recursive: true });
+    const id = ids.a as string;
+    damage(dataDir, id);
+    const server = await start({ dataDir, logLevel: 'silent' });
+    try {
+      assert.equal(await count(server, 'b'), 1010);
+      damagedOne(await query(server, 'a', 'SELECT count(*) FROM t'), reason);
+      damagedOne(await query(server, 'b', 'SELECT count(*) FROM a.d.t'), reason);
+      damagedOne(await server.post(`${databaseOf('a')}/tables/t/rows`, { rows: [[1]] }), reason);
+      damagedOne(await server.post('/api/v2/catalogs/a/databases', { name: 'e' }), reason);
+      const record = (await server.get('/api/v2/catalogs/a')).is(200, undefined, { state: 'damaged' });
+      assert.match(String(record.at('damage')), reason);
+      (await server.get('/api/v2/catalogs/b')).is(200, undefined, { state: 'ready', damage: null });
+      const health = (await server.get('/api/v2/warehouses/default')).at<{ status: string; message: string }>('health');
+      assert.equal(health.status, 'degraded');
+      assert.match(health.message, /"a": /);
+      if (stays) assert.equal(existsSync(stays(dataDir, id)), false);
+      (await server.delete('/api/v2/catalogs/a?cascade=true&purge=true')).is(200);
+      assert.equal(existsSync(fileOf(dataDir, id)), false);
+      assert.equal(await count(server, 'c'), 1010);
+    } finally {
+      await server.close();
+    }
+  });
+}
+
+test('what was recorded survives a second start: nothing is damaged without damage', async () => {
+  const dataDir = join(root, 'sound');
+  cpSync(join(root, 'base'), dataDir, { recursive: true });
+  for (let i = 0; i < 2; i++) {
+    const server = await start({ dataDir });
+    for (const catalog of ['a', 'b', 'c']) assert.equal(await count(server, catalog), 1010);
+    await server.close();
+  }
+});

@@ -1,0 +1,43 @@
+// Files of catalogs, damaged the way that disks and people do it.
+import { closeSync, copyFileSync, openSync, readSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+
+const headerBytes = 4096;
+
+export const fileOf = (dataDirectory: string, id: string) => join(dataDirectory, 'catalogs', `${id}.duckdb`);
+export const logOf = (dataDirectory: string, id: string) => `${fileOf(dataDirectory, id)}.wal`;
+
+export function flip(path: string, offset: number, bytes = 1): void {
+  edit(path, offset, bytes, (piece) => {
+    for (let i = 0; i < bytes; i++) piece[i] = (piece[i] as number) ^ 0xff;
+  });
+}
+
+/** As a later release of the engine would have written it: a storage version that this one does not know, with its checksum. */
+export function makeNewer(path: string): void {
+  edit(path, 0, headerBytes, (header) => {
+    header.writeBigUInt64LE(9999n, 12);
+    header.writeBigUInt64LE(checksum(header.subarray(8)), 0);
+  });
+}
+
+/** DuckDB's (common/checksum.cpp), of whole words. */
+function checksum(bytes: Buffer): bigint {
+  let sum = 5381n;
+  for (let at = 0; at < bytes.length; at += 8)
+    sum ^= (bytes.readBigUInt64LE(at) * 0xbf58476d1ce4e5b9n) & 0xffff_ffff_ffff_ffffn;
+  return sum;
+}
+
+function edit(path: string, offset: number, bytes: number, change: (piece: Buffer) => void): void {
+  const file = openSync(path, 'r+');
+  const piece = Buffer.alloc(bytes);
+  readSync(file, piece, 0, bytes, offset);
+  change(piece);
+  writeSync(file, piece, 0, bytes, offset);
+  closeSync(file);
+}
+
+export const remove = (path: string) => rmSync(path);
+export const replace = (path: string, by: string) => copyFileSync(by, path);
+export const cut = (path: string, bytes: number) => truncateSync(path, Math.max(0, statSync(path).size - bytes));
