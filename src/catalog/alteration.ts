@@ -9,6 +9,7 @@ import type { Code } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import { visible } from '../store/migrations.ts';
 import { HandedBack, RetryableError } from '../tasks/task.ts';
+import { requireBasis } from './basis.ts';
 import { addTask, waitsForOthers } from './change_tasks.ts';
 import {
   alreadyExists,
@@ -109,6 +110,7 @@ async function begin(
   byTask: boolean,
 ): Promise<Begun> {
   const row = await freshRow(context, tx, object, request.expectedVersion);
+  requireBasis(row, request.principal);
   const chain = await checkedChain(context, tx, { ...object, name: row.name });
   const next = difference(row, request);
   const { change, warehouse } = request;

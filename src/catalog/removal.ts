@@ -4,6 +4,7 @@ import { newId } from '../model/ids.ts';
 import type { Actor } from '../model/principal.ts';
 import { Failure } from '../standard/failure.ts';
 import { visible } from '../store/migrations.ts';
+import { requireBasis } from './basis.ts';
 import {
   Blocked,
   type CatalogContext,
@@ -57,6 +58,7 @@ async function begin(
   const busy = chain.filter((each) => each.state !== 'ready').map((each) => each.id);
   if (busy.length > 0) throw new Blocked(busy);
   if (row.name !== object.name) throw new ObjectChanged();
+  requireBasis(row, request.principal);
   if (!request.cascade) await checkEmpty(tx, row, request.childCategories);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: blockersMax });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));

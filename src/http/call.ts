@@ -20,6 +20,7 @@ import {
   isPaged,
   type Outcome,
   readsOnly,
+  takesExpectedVersion,
 } from '../standard/endpoint.ts';
 import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
 import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
@@ -28,6 +29,7 @@ import { pageScope, readPageToken, signPageToken } from '../standard/page_token.
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
 import { type BodyForm, decodeBody, hasBody, readBytes } from './body.ts';
+import { basisFor, preconditionOf } from './preconditions.ts';
 import { fingerprintOf, keyOf, Replays } from './replay.ts';
 import { nameOfEndpoint, optionsAnswer, placeOf } from './route_facts.ts';
 import { type Call, CallActor, RunningCall, RunningCalls } from './running_call.ts';
@@ -197,6 +199,12 @@ export class Api<Context> {
     }
     const sent: Sent = {};
     const body = endpoint.body ? await this.#body(incoming, route, parameters, sent) : noBody(incoming, endpoint.verb);
+    const precondition = preconditionOf(endpoint, incoming.headers, takeExpectedVersion(endpoint, body));
+    if (precondition)
+      call.checkPrecondition = async () => {
+        actor.basis = undefined;
+        actor.basis = await basisFor(precondition, route, this.#options.contextOf(call));
+      };
     const scope = isPaged(endpoint) ? await this.#pageScope(route, body ?? {}) : '';
     const input = this.#inputOf(route, body, query, scope);
     // To wait for it here is sooner than to hand on the promise.
@@ -402,6 +410,17 @@ export function requestIdOf(incoming: IncomingMessage): { readonly requestId: st
 
 export const invalidRequestId = () =>
   new Failure('INVALID_REQUEST_ID', `${requestIdHeader} is 1 to 128 visible ASCII characters`);
+
+/** It is checked here, and not by handlers. */
+function takeExpectedVersion<Context>(
+  endpoint: Endpoint<Context>,
+  body: Record<string, unknown> | undefined,
+): number | undefined {
+  if (!body || !takesExpectedVersion(endpoint)) return undefined;
+  const { expectedVersion } = body;
+  delete body.expectedVersion;
+  return expectedVersion as number | undefined;
+}
 
 function noBody(incoming: IncomingMessage, verb: string): undefined {
   if (!hasBody(incoming)) return undefined;

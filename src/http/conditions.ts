@@ -36,6 +36,16 @@ export function isRangeOfSame(ifRange: string | undefined, { etag, modifiedAt }:
   return timeOf(ifRange) === Math.floor(modifiedAt / 1000) * 1000;
 }
 
+/** The tags of an `If-Match`, weak ones left out because its comparison is strong; undefined: it is malformed. */
+export function entityTagsOf(ifMatch: string): '*' | readonly string[] | undefined {
+  if (ifMatch.trim() === '*') return '*';
+  const tag = /(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"/g;
+  const tags = ifMatch.match(tag) ?? [];
+  const rest = ifMatch.replace(tag, 't').split(',');
+  if (tags.length === 0 || !rest.every((part) => /^(?:t|)$/.test(part.trim()))) return undefined;
+  return tags.filter((one) => !one.startsWith('W/'));
+}
+
 /** The tags of a list; a comma may stand in one. */
 function tagsOf(list: string): string[] {
   return [...list.matchAll(/\*|(?:W\/)?"[^"]*"/g)].map(([tag]) => tag);

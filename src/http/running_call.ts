@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Session } from '../access/access.ts';
 import type { Reach } from '../access/decisions.ts';
-import type { Actor, Guard, Principal } from '../model/principal.ts';
+import type { Actor, Basis, Guard, Principal } from '../model/principal.ts';
 import type { ApiVersion } from '../standard/endpoint.ts';
 
 /** What a handler's context is made from. */
@@ -17,6 +17,8 @@ export interface Call {
   readonly reach: Reach;
   /** Aborted when the client goes away before it has its answer, or its credentials become void. */
   readonly signal: AbortSignal;
+  /** To be called before each attempt at a change; throws where the object is not in the state that the caller expects. */
+  checkPrecondition?: (() => Promise<void>) | undefined;
   /** The handler has asked for leave itself: for endpoints whose permission is on a `target`. */
   permitted: boolean;
 }
@@ -29,6 +31,7 @@ export class RunningCall implements Call {
   readonly requestId: string;
   readonly version: ApiVersion;
   reach: Reach = 'all';
+  checkPrecondition: (() => Promise<void>) | undefined = undefined;
   permitted = false;
   revoked = false;
   /** Where it is among those that run. */
@@ -87,6 +90,7 @@ export class CallActor implements Actor {
   told = false;
   changed = false;
   guard: Guard | undefined = undefined;
+  basis: Basis | undefined = undefined;
   readonly action: string;
   readonly requestId: string;
   readonly address: string;

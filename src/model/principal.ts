@@ -26,6 +26,14 @@ export interface Guard {
   readonly keyId: string;
 }
 
+/** An object and its version. */
+export interface Basis {
+  readonly objectId: string;
+  readonly category: string;
+  readonly name: string;
+  readonly version: number;
+}
+
 /** A principal with the request in which it acts, for the audit trail. */
 export interface Actor {
   readonly id: string;
@@ -37,6 +45,8 @@ export interface Actor {
   /** The path of the request. */
   readonly target?: string;
   readonly guard?: Guard | undefined;
+  /** The state of an object that a change of it has to find (rest-standard B4); cleared once it was found. */
+  basis?: Basis | undefined;
   /** Set once the audit trail has, or surely will have, a line about what it does. */
   told?: boolean;
   /** Set once a change was made for the request: a failure after that cannot report that nothing was applied. */

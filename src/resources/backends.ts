@@ -23,7 +23,7 @@ import {
   update,
   updated,
 } from './context.ts';
-import { Comment, defined, ExpectedVersion, exampleFields, last, nullable, patched, recordFields } from './fields.ts';
+import { Comment, defined, exampleFields, last, nullable, patched, recordFields } from './fields.ts';
 
 export const embeddedBackendName = 'embedded';
 
@@ -193,11 +193,8 @@ export const backends: Category<Context> = {
     update({
       summary: 'Changes the comment of a backend.',
       permission: { privilege: 'operate', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(
-        { comment: Type.Optional(nullable(Comment)), expectedVersion: Type.Optional(ExpectedVersion) },
-        { additionalProperties: false },
-      ),
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object({ comment: Type.Optional(nullable(Comment)) }, { additionalProperties: false }),
       example: { body: { comment: 'rack 4' } },
       handle: async ({ path, body }, context) => {
         const [warehouse, backend] = (await context.catalog.require(pathOf(path))) as [
@@ -208,7 +205,6 @@ export const backends: Category<Context> = {
         const changed = await context.catalog.update(backend, {
           spec: { ...rest, ...defined({ comment: patched(comment, body.comment) }) },
           principal: context.call.actor,
-          ...defined({ expectedVersion: body.expectedVersion }),
         });
         return updated(await render(pathOf(path), [warehouse, changed.object ?? backend], context, as));
       },

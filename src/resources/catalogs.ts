@@ -34,7 +34,6 @@ import {
   Comment,
   describe,
   describedBody,
-  ExpectedVersion,
   engineCodes,
   exampleFields,
   invalid,
@@ -171,11 +170,8 @@ export const catalogs: Category<Context> = {
     update({
       summary: 'Changes comment, properties or owner of a catalog.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(
-        { ...describedBody, expectedVersion: Type.Optional(ExpectedVersion) },
-        { additionalProperties: false },
-      ),
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object({ ...describedBody }, { additionalProperties: false }),
       example: { body: { comment: 'Raw data of 2026', expectedVersion: 1 } },
       handle: ({ path, body }, context) =>
         context.catalog.retrying(async () => {
@@ -184,7 +180,6 @@ export const catalogs: Category<Context> = {
             spec: describe(object.spec, body),
             principal: context.call.actor,
             owner: await newOwner(body.owner, pathOf(path), context),
-            expectedVersion: body.expectedVersion,
           });
           return updated(await render(pathOf(path), [changed.object ?? object], context, as));
         }),

@@ -7,10 +7,12 @@ import { formatType, parseType, TypeSyntaxError } from '../model/types.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
+import { basisOf } from '../standard/record_version.ts';
 import { columnFieldSchemas, columnFields } from './column_fields.ts';
 import {
   accepted,
   action,
+  basisOfObject,
   type Context,
   create,
   created,
@@ -27,16 +29,7 @@ import {
   updated,
 } from './context.ts';
 
-import {
-  Comment,
-  ExpectedVersion,
-  exampleFields,
-  invalid,
-  last,
-  nullable,
-  recordFields,
-  searchFields,
-} from './fields.ts';
+import { Comment, exampleFields, invalid, last, nullable, recordFields, searchFields } from './fields.ts';
 import { likePattern } from './like_pattern.ts';
 import { searchBy } from './search.ts';
 import { changeTable, columnMissing, type TableChain } from './table_changes.ts';
@@ -69,7 +62,7 @@ function record(
     version: 1,
   };
   const uri = uriOf(version, [...tablePath, segment('columns', column.name)]);
-  return { ...columnFields(column, index, table.spec), ...history, uri };
+  return { ...columnFields(column, index, table.spec), ...history, uri, [basisOf]: basisOfObject(table) };
 }
 
 async function require(path: PathParameters, context: Context) {
@@ -195,20 +188,16 @@ export const columns: Category<Context> = {
       summary: 'Changes a column: comment, default, whether it may be NULL, or a wider type.',
       description: byTask,
       permission: { privilege: 'alter', on: 'object' },
-      codes: [...changeCodes, 'VERSION_CONFLICT', 'CONSTRAINT_VIOLATED', 'IN_USE'],
-      body: Type.Object(
-        { ...changeFields, expectedVersion: Type.Optional(ExpectedVersion), ...taskFields },
-        { additionalProperties: false },
-      ),
+      codes: [...changeCodes, 'CONSTRAINT_VIOLATED', 'IN_USE'],
+      body: Type.Object({ ...changeFields, ...taskFields }, { additionalProperties: false }),
       mayAccept: true,
       example: { body: { type: 'DECIMAL(38,2)', nullable: false } },
       handle: async ({ path, body }, context) => {
         const { asked, options } = await apart(body, context);
-        const { expectedVersion, ...change } = asked;
         const name = path.column as string;
         const outcome = await changeTable(
           tablePathOf(path),
-          { kind: 'changeColumn', name, change, expectedVersion },
+          { kind: 'changeColumn', name, change: asked },
           context,
           options,
         );

@@ -12,6 +12,7 @@ import type { FileStore } from '../files/file_store.ts';
 import type { Call } from '../http/call.ts';
 import type { NewTableSubmit } from '../jobs/load_database.ts';
 import type { LoadSubmit } from '../jobs/load_table.ts';
+import type { Basis } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Exports } from '../query/exports.ts';
 import type { QueryHistory } from '../query/history.ts';
@@ -35,6 +36,7 @@ import {
 import { JsonText, ReadyRecord, type RecordBody } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
+import { basisOf } from '../standard/record_version.ts';
 import type { Notices } from '../tasks/notices.ts';
 import type { CheckCall } from '../tasks/schedule.ts';
 import type { Schedules } from '../tasks/schedules.ts';
@@ -87,7 +89,13 @@ export interface Context extends Services {
 
 export const { list, get, create, update, remove, action } = endpointsFor<Context>(
   // A handler looks an object up, decides and changes it: again from the start where somebody else changed it in between.
-  (work, context) => namingViews(() => context.catalog.retrying(work), context),
+  (work, context) => {
+    const attempt = async () => {
+      await context.call.checkPrecondition?.();
+      return work();
+    };
+    return namingViews(() => context.catalog.retrying(attempt), context);
+  },
 );
 
 export const found = (record: RecordBody): Found => ({ outcome: 'found', record });
@@ -145,10 +153,17 @@ export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'cal
   };
 }
 
+export const basisOfObject = ({ id: objectId, category, name, version }: CatalogObject): Basis => ({
+  objectId,
+  category,
+  name,
+  version,
+});
+
 /** The fields that every record ends with (rest-standard B4). */
 export function commonFields(object: CatalogObject, uri: string) {
   const { createdAt, createdBy, updatedAt, updatedBy, version } = object;
-  return { createdAt, createdBy, updatedAt, updatedBy, version, uri };
+  return { createdAt, createdBy, updatedAt, updatedBy, version, uri, [basisOf]: basisOfObject(object) };
 }
 
 /** How a category shows its objects. `chain` is the object and its parents, root first. */

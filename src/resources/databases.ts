@@ -37,7 +37,6 @@ import {
   defined,
   describe,
   describedBody,
-  ExpectedVersion,
   engineCodes,
   exampleFields,
   last,
@@ -165,11 +164,8 @@ export const databases: Category<Context> = {
     update({
       summary: 'Changes comment, properties or owner of a database.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(
-        { ...describedBody, expectedVersion: Type.Optional(ExpectedVersion) },
-        { additionalProperties: false },
-      ),
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object({ ...describedBody }, { additionalProperties: false }),
       example: { body: { comment: null, properties: { team: 'finance' } } },
       handle: ({ path, body }, context) =>
         context.catalog.retrying(async () => {
@@ -178,7 +174,6 @@ export const databases: Category<Context> = {
             spec: describe(object.spec, body),
             principal: context.call.actor,
             owner: await newOwner(body.owner, pathOf(path), context),
-            expectedVersion: body.expectedVersion,
           });
           return updated(await render(pathOf(path), [root, changed.object ?? object], context, as));
         }),

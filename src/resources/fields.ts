@@ -22,15 +22,12 @@ export const engineCodes = [
 ] as const;
 
 export const Comment = Type.String({ maxLength: commentCharactersMax, description: 'Free text.' });
-export const PropertiesField = Type.Record(Type.String(), Type.String({ maxLength: 4096 }), {
+const PropertyValue = Type.String({ maxLength: 4096 });
+export const PropertiesField = Type.Record(Type.String(), PropertyValue, {
   maxProperties: propertiesMax,
   description: 'Names and values of the users own; the service does not read them.',
 });
 export const Owner = Type.String({ minLength: 1, maxLength: 128, description: 'The principal that owns the object.' });
-export const ExpectedVersion = Type.Integer({
-  minimum: 1,
-  description: 'The change is made only if this is still the version.',
-});
 const Timestamp = Type.String({ format: 'date-time' });
 
 export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
@@ -91,11 +88,39 @@ export function defined<T extends object>(fields: T): { [K in keyof T]: Exclude<
 
 export const describedBody = {
   comment: Type.Optional(nullable(Comment)),
-  properties: Type.Optional(nullable(PropertiesField)),
+  properties: Type.Optional(
+    nullable(
+      Type.Record(Type.String(), nullable(PropertyValue), {
+        maxProperties: propertiesMax,
+        description: 'A PATCH changes those that it names; null removes one, or all of them.',
+      }),
+    ),
+  ),
   owner: Type.Optional(Owner),
 };
 
-type Described = { comment?: string | null; properties?: Properties | null; owner?: string };
+/** Properties as a body gives them; null removes one. */
+export type PropertiesPatch = Readonly<Record<string, string | null>>;
+type Described = { comment?: string | null; properties?: PropertiesPatch | null; owner?: string };
+
+function mergedProperties(before: Properties | undefined, change: PropertiesPatch | undefined): Properties | undefined {
+  if (change === undefined) return before;
+  const merged = mergedMap(before ?? {}, change);
+  const count = Object.keys(merged).length;
+  if (count > propertiesMax)
+    throw invalid('/properties', 'maxProperties', `would be ${count}; at most ${propertiesMax}`);
+  return merged;
+}
+
+/** A map after a merge patch (RFC 7396): null removes a member. */
+export function mergedMap(before: Properties, change: PropertiesPatch): Properties {
+  const merged = new Map(Object.entries(before));
+  for (const [name, value] of Object.entries(change)) {
+    if (value === null) merged.delete(name);
+    else merged.set(name, value);
+  }
+  return Object.fromEntries(merged);
+}
 
 /** The spec of a create or an update, for objects with a comment and properties. */
 export function describe<S extends object>(
@@ -106,7 +131,7 @@ export function describe<S extends object>(
   return defined({
     ...rest,
     comment: patched(comment, change.comment),
-    properties: patched(properties, change.properties),
+    properties: change.properties === null ? undefined : mergedProperties(properties, change.properties),
   }) as unknown as S;
 }
 

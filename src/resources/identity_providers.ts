@@ -25,7 +25,6 @@ import {
   defined,
   describe,
   describedBody,
-  ExpectedVersion,
   exampleFields,
   invalid,
   last,
@@ -112,10 +111,7 @@ const changeFields = {
     nullable(Type.String({ minLength: 32, maxLength: 1024, description: 'Kept encrypted, never shown.' })),
   ),
 };
-const ChangeBody = Type.Object(
-  { ...changeFields, expectedVersion: Type.Optional(ExpectedVersion) },
-  { additionalProperties: false },
-);
+const ChangeBody = Type.Object({ ...changeFields }, { additionalProperties: false });
 
 type Provider = CatalogObject<ProviderSpec>;
 
@@ -258,18 +254,17 @@ export const identityProviders: Category<Context> = {
       description:
         'The caller needs `grant` on each role that is mapped to and, with `createUsers`, `create` on `/api/v2/users`.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS'],
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
       body: ChangeBody,
       example: { body: { disabled: true } },
       handle: async ({ path, body }, context) => {
         const [object] = (await context.catalog.require(pathOf(path))) as [Provider];
-        const { owner, expectedVersion, ...change } = body;
+        const { owner, ...change } = body;
         const spec = specOf(object.spec, change);
         await check(spec, object.id, context);
         const changed = await context.catalog.update(object, {
           spec,
           owner: await newOwner(owner, pathOf(path), context),
-          expectedVersion,
           principal: context.call.actor,
           also: (tx) => context.identityProviders.keepSecret(tx, object.id, change.clientSecret),
         });

@@ -25,7 +25,6 @@ import {
   Comment,
   describe,
   describedBody,
-  ExpectedVersion,
   exampleFields,
   invalid,
   last,
@@ -155,11 +154,8 @@ export const roles: Category<Context> = {
       summary: 'Changes comment, properties, owner or members of a role.',
       description: '`members` is the whole new list. It needs `grant` on the role: its members may do what it may.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(
-        { ...describedBody, members: Type.Optional(Members), expectedVersion: Type.Optional(ExpectedVersion) },
-        { additionalProperties: false },
-      ),
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object({ ...describedBody, members: Type.Optional(Members) }, { additionalProperties: false }),
       example: { body: { members: ['ann', 'bob'] } },
       handle: async ({ path, body }, context) => {
         const [object] = (await context.catalog.require(pathOf(path))) as [Role];
@@ -169,7 +165,6 @@ export const roles: Category<Context> = {
         const changed = await context.catalog.update(object, {
           spec: describe<RoleSpec>(object.spec, body),
           owner: await newOwner(body.owner, pathOf(path), context),
-          expectedVersion: body.expectedVersion,
           principal: context.call.actor,
           ...(ids ? { also: (tx: Tx) => writeMembers(tx, object.id, ids) } : {}),
         });

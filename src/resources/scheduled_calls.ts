@@ -45,7 +45,7 @@ export const ScheduledRequest = Type.Object(
 );
 
 /** Said by the schedule, or not at all. */
-const fieldsOfRun = ['waitSeconds', 'priority', 'after', 'notify'] as const;
+const fieldsOfRun = ['waitSeconds', 'priority', 'after', 'notify', 'expectedVersion'] as const;
 /** How long the making of a task may take. */
 const submitMsMax = 60_000;
 

@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import type { Category } from '../standard/endpoint.ts';
 import { type Context, create, deleted, newOwner, ownerId, remove, render, update, updated } from './context.ts';
-import { ExpectedVersion, invalid } from './fields.ts';
+import { invalid } from './fields.ts';
 import { rootObjects } from './root_objects.ts';
 import {
   asSchedule as as,
@@ -18,10 +18,7 @@ import {
 } from './schedule_record.ts';
 
 type Tx = Parameters<Context['schedules']['setTimes']>[0];
-const ChangeBody = Type.Object(
-  { ...changeFields, expectedVersion: Type.Optional(ExpectedVersion) },
-  { additionalProperties: false },
-);
+const ChangeBody = Type.Object({ ...changeFields }, { additionalProperties: false });
 const standing = rootObjects({ category: 'schedules', parameter: 'schedule', record: ScheduleRecord, as });
 const { pathOf } = standing;
 const { query, cron, timeZone, priority } = example;
@@ -72,12 +69,12 @@ export const schedules: Category<Context> = {
       description:
         'With another `cron` or `timeZone`, or enabled again, its times count from now on. What somebody else than its owner makes it do, the owner has to confirm.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS', 'HOST_NOT_ALLOWED'],
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'HOST_NOT_ALLOWED'],
       body: ChangeBody,
       example: { body: { disabled: true } },
       handle: async ({ path, body }, context) => {
         const [object] = (await context.catalog.require(pathOf(path))) as [Schedule];
-        const { owner, expectedVersion, ...change } = body;
+        const { owner, ...change } = body;
         const kept = await context.schedules.secretsOf(object.id);
         const { spec, secrets } = changed(object.spec, kept, change, context);
         // What kept it from running, up to now, is not true any more.
@@ -89,7 +86,6 @@ export const schedules: Category<Context> = {
         const outcome = await context.catalog.update(object, {
           spec,
           owner: await newOwner(owner, pathOf(path), context),
-          expectedVersion,
           principal: context.call.actor,
           ...(secrets || isAnew ? { also: (tx) => keep(tx, object.id) } : {}),
         });

@@ -9,7 +9,7 @@ import { formatType, widens } from '../model/types.ts';
 import { Failure, type Violation } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import { type Context, newOwner, ownerId } from './context.ts';
-import { defined, describe, dottedNames, invalid, patched } from './fields.ts';
+import { defined, describe, dottedNames, invalid, type PropertiesPatch, patched } from './fields.ts';
 import {
   bodyOf,
   type ColumnBody,
@@ -35,7 +35,7 @@ export interface CreateTableBody {
   readonly sql?: string;
   readonly columns?: readonly ColumnBody[];
   readonly comment?: string | null;
-  readonly properties?: Readonly<Record<string, string>> | null;
+  readonly properties?: PropertiesPatch | null;
   readonly owner?: string;
   readonly primaryKey?: readonly string[] | null;
   readonly orderBy?: readonly string[] | null;
@@ -159,11 +159,10 @@ async function requireReplicas(needed: number, warehouse: string, context: Conte
 
 export interface TablePatch {
   readonly comment?: string | null;
-  readonly properties?: Readonly<Record<string, string>> | null;
+  readonly properties?: PropertiesPatch | null;
   readonly owner?: string;
   readonly unique_key_constraints?: readonly string[] | null;
   readonly columns?: readonly ColumnBody[];
-  readonly expectedVersion?: number;
 }
 
 /** What can be asked of a table that exists. Columns are named as they are before the change. */
@@ -176,7 +175,6 @@ export type TableChange =
       readonly kind: 'changeColumn';
       readonly name: string;
       readonly change: Partial<ColumnBody>;
-      readonly expectedVersion?: number | undefined;
     }
   | { readonly kind: 'dropColumn'; readonly name: string }
   | { readonly kind: 'renameColumn'; readonly name: string; readonly newName: string };
@@ -209,7 +207,6 @@ export async function changeTable(
     ...(change.kind === 'patch'
       ? {
           owner: await newOwner(change.body.owner, path, context),
-          expectedVersion: change.body.expectedVersion,
         }
       : {}),
     ...(engineChange
@@ -317,7 +314,6 @@ function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, co
       return { ...renamed, columns };
     }
     case 'changeColumn': {
-      requireColumnVersion(column, table, change.expectedVersion);
       const violations: Violation[] = [];
       const merged: ColumnBody = {
         name: column.name,
@@ -358,16 +354,6 @@ function requireUnused(name: string, spec: TableSpec): void {
     column: name,
     usedBy: uses,
   });
-}
-
-function requireColumnVersion(column: ColumnSpec, table: CatalogObject<TableSpec>, expected: number | undefined): void {
-  const version = column.history?.version ?? 1;
-  if (expected === undefined || expected === version) return;
-  throw new Failure(
-    'VERSION_CONFLICT',
-    `the column ${JSON.stringify(column.name)} of ${JSON.stringify(table.name)} is at version ${version}`,
-    { version },
-  );
 }
 
 /** The column with its history carried on: a column that changed remembers when and by whom. Narrowing a type is refused. */

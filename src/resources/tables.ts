@@ -25,7 +25,7 @@ import {
   update,
   updated,
 } from './context.ts';
-import { defined, describedBody, ExpectedVersion, engineCodes, exampleFields, noNul } from './fields.ts';
+import { defined, describedBody, engineCodes, exampleFields, noNul } from './fields.ts';
 import { AsSelect, cloneTable, createFromQuery, type Filled, fillCodes } from './filled_tables.ts';
 import { loadTable } from './load_actions.ts';
 import { rowsMoved } from './rows_moved.ts';
@@ -182,7 +182,6 @@ export const tables: Category<Context> = {
           ...describedBody,
           unique_key_constraints: definitionFields.unique_key_constraints,
           columns: Type.Optional(Type.Array(ColumnBody, { minItems: 1, maxItems: columnsMax })),
-          expectedVersion: Type.Optional(ExpectedVersion),
           ...taskFields,
         },
         { additionalProperties: false },

@@ -14,6 +14,7 @@ import {
   nullable,
   Owner,
   PropertiesField,
+  type PropertiesPatch,
   recordFields,
   shownDescription,
 } from './fields.ts';
@@ -64,7 +65,7 @@ export const shownUser: Render = async (chain, uri, context) => {
 
 interface SpecChange {
   readonly comment?: string | null;
-  readonly properties?: Readonly<Record<string, string>> | null;
+  readonly properties?: PropertiesPatch | null;
   readonly disabled?: boolean;
   readonly password?: string | null;
   readonly identity?: Static<typeof Identity> | null;

@@ -22,7 +22,7 @@ import {
   update,
   updated,
 } from './context.ts';
-import { describedBody, ExpectedVersion, exampleFields, NewName, nullable } from './fields.ts';
+import { describedBody, exampleFields, NewName, nullable } from './fields.ts';
 import { searchOf } from './search.ts';
 import { userActions } from './user_actions.ts';
 import {
@@ -110,11 +110,8 @@ export const users: Category<Context> = {
       summary: 'Changes a user: description, password, identity; disables and enables it.',
       description: 'Password, identity and owner need `own`: who can set them can be the user.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
-      body: Type.Object(
-        { ...changedBody, expectedVersion: Type.Optional(ExpectedVersion) },
-        { additionalProperties: false },
-      ),
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
+      body: Type.Object({ ...changedBody }, { additionalProperties: false }),
       example: { body: { disabled: true } },
       handle: async ({ path, body }, context) => {
         const [object] = (await context.catalog.require(pathOf(path))) as [User];
@@ -124,7 +121,7 @@ export const users: Category<Context> = {
         const spec = await specOf(object.spec, body, object.name, context);
         requireFreeIdentity(spec, object.id, context);
         const owner = await newOwner(body.owner, pathOf(path), context);
-        const changed = await setSpec(object, spec, context, { owner, expectedVersion: body.expectedVersion });
+        const changed = await setSpec(object, spec, context, { owner });
         return updated(await render(pathOf(path), [changed], context, shownUser));
       },
     }),

@@ -6,7 +6,7 @@ import { foldName, nameFault } from '../model/names.ts';
 import type { CatalogSpec, DatabaseSpec, ViewColumn, ViewSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Context, newOwner, ownerId } from './context.ts';
-import { describe, invalid } from './fields.ts';
+import { describe, invalid, type PropertiesPatch } from './fields.ts';
 
 export type ViewParents = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
 export type ViewChain = [...ViewParents, CatalogObject<ViewSpec>];
@@ -20,7 +20,7 @@ export const renamedDoc = (what: string) =>
 
 interface Described {
   readonly comment?: string | null;
-  readonly properties?: Readonly<Record<string, string>> | null;
+  readonly properties?: PropertiesPatch | null;
   readonly owner?: string;
 }
 
@@ -31,7 +31,6 @@ export interface CreateViewBody extends Described {
 
 export interface ViewPatch extends Described {
   readonly sql?: string;
-  readonly expectedVersion?: number;
 }
 
 export function viewRef([root, database, view]: readonly CatalogObject[]) {
@@ -128,7 +127,6 @@ export async function changeView(path: ObjectPath, body: ViewPatch, context: Con
   const common = {
     principal: context.call.actor,
     owner: await newOwner(body.owner, path, context),
-    expectedVersion: body.expectedVersion,
   };
   if (sql === undefined || sql === view.spec.sql) {
     const { object } = await context.catalog.update(view, { ...common, spec: describe(view.spec, body) });

@@ -28,7 +28,6 @@ import {
 import {
   Comment,
   describedBody,
-  ExpectedVersion,
   engineCodes,
   exampleFields,
   last,
@@ -179,11 +178,8 @@ export const views: Category<Context> = {
       description:
         'The caller must be able to run the new query. One with which views over it would not be valid any more is refused (`IN_USE`).',
       permission: { privilege: 'alter', on: 'object' },
-      codes: onceEach([...changeCodes, 'VERSION_CONFLICT', 'IN_USE', ...readCodes]),
-      body: Type.Object(
-        { ...describedBody, sql: Type.Optional(QueryField), expectedVersion: Type.Optional(ExpectedVersion) },
-        { additionalProperties: false },
-      ),
+      codes: onceEach([...changeCodes, 'IN_USE', ...readCodes]),
+      body: Type.Object({ ...describedBody, sql: Type.Optional(QueryField) }, { additionalProperties: false }),
       cost: queryCost,
       example: { body: { sql: 'SELECT id, placed_at FROM orders WHERE total > 5000', comment: 'Over 5000' } },
       handle: async ({ path, body }, context) =>

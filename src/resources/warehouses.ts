@@ -36,7 +36,6 @@ import {
   describe,
   describedBody,
   dottedNames,
-  ExpectedVersion,
   exampleFields,
   invalid,
   nullable,
@@ -255,21 +254,17 @@ export const warehouses: Category<Context> = {
       summary: 'Changes the limits or the description of a warehouse.',
       description: 'Limits of memory, threads and spill take effect when no statement runs.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'VERSION_CONFLICT', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(
-        { ...describedBody, ...limitFields, expectedVersion: Type.Optional(ExpectedVersion) },
-        { additionalProperties: false },
-      ),
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object({ ...describedBody, ...limitFields }, { additionalProperties: false }),
       example: { body: { queriesMax: 8, statementTimeoutSeconds: 600 } },
       handle: async ({ path, body }, context) => {
         const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
-        const { owner, expectedVersion, comment, properties, ...limits } = body;
+        const { owner, comment, properties, ...limits } = body;
         const spec = describe({ ...object.spec, ...defined(limits) }, defined({ comment, properties }));
         const changed = await context.catalog.update(object, {
           spec,
           principal: context.call.actor,
           owner: await newOwner(owner, pathOf(path), context),
-          expectedVersion,
         });
         await context.warehouses.changed(object.name);
         return updated(await render(pathOf(path), [changed.object ?? object], context, as));

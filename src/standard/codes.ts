@@ -129,7 +129,7 @@ export const codes = define({
   NOT_EMPTY: { status: 400, meaning: 'The object has children.', client: 'Delete them first, or pass `cascade=true`.' },
   VERSION_CONFLICT: {
     status: 400,
-    meaning: '`expectedVersion` is not the current version.',
+    meaning: '`expectedVersion` or `If-Match` is not the current state of the object.',
     client: 'Read the object again and decide anew.',
   },
   CHANGE_IN_PROGRESS: {

@@ -122,6 +122,18 @@ export function isPaged<Context>({ verb, body }: Endpoint<Context>): boolean {
   return verb === 'list' || body?.properties.pageToken !== undefined;
 }
 
+/**
+ * Whether `If-Match` counts (rest-standard B4): PATCH, DELETE and actions. Of those that take a body on an object, also
+ * `expectedVersion` in it.
+ */
+export function isConditional<Context>({ verb }: Endpoint<Context>): boolean {
+  return verb === 'update' || verb === 'delete' || verb === 'action';
+}
+
+export function takesExpectedVersion<Context>({ verb, on, body }: Endpoint<Context>): boolean {
+  return body !== undefined && (verb === 'update' || (verb === 'action' && on === 'object'));
+}
+
 /** Whether an idempotency key counts: POST, PATCH and actions (rest-standard B6). */
 export function takesKey<Context>({ verb, body }: Endpoint<Context>): boolean {
   return body !== undefined && (verb === 'create' || verb === 'update' || verb === 'action');

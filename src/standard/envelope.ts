@@ -5,6 +5,8 @@ import type { Outcome } from './endpoint.ts';
 import { type Failure, outcomeOf } from './failure.ts';
 import { envelopeHead as head, JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
 
+import { type RecordVersion, versionOf } from './record_version.ts';
+
 export { JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
 
 export interface Answer {
@@ -28,6 +30,9 @@ const successStatus: Record<Outcome['outcome'], SuccessStatus> = {
 
 const noHeaders = {};
 
+const tagged = (version: RecordVersion | undefined): Answer['headers'] =>
+  version ? { ETag: version.etag } : noHeaders;
+
 function pieces(body: RecordBody): readonly (string | Uint8Array)[] {
   if (body instanceof ReadyRecord) return [body.recordText];
   return body instanceof JsonText ? body.pieces : [JSON.stringify(body)];
@@ -41,12 +46,15 @@ export function answerOf(outcome: Outcome, listKey: () => string, sign: (key: st
     case 'updated': {
       const { record } = outcome;
       if (record instanceof ReadyRecord) {
-        return { status, headers: noHeaders, body: record.body, bodyBytes: record.bodyBytes };
+        return { status, headers: tagged(record.version), body: record.body, bodyBytes: record.bodyBytes };
       }
-      return { status, headers: noHeaders, body: [head, ...pieces(record), '}'] };
+      return { status, headers: tagged(versionOf(record)), body: [head, ...pieces(record), '}'] };
     }
-    case 'done':
-      return { status, headers: noHeaders, body: [head, ...pieces(outcome.result), '}'] };
+    case 'done': {
+      const { result } = outcome;
+      const version = result instanceof ReadyRecord ? result.version : versionOf(result);
+      return { status, headers: tagged(version), body: [head, ...pieces(result), '}'] };
+    }
     case 'listed': {
       const body: (string | Uint8Array)[] = [`${head}{"${outcome.field ?? listKey()}":[`];
       outcome.items.forEach((item, i) => {
@@ -58,7 +66,11 @@ export function answerOf(outcome: Outcome, listKey: () => string, sign: (key: st
     }
     case 'created': {
       const record = JSON.stringify({ ...outcome.record, created: outcome.created });
-      return { status, headers: { Location: outcome.uri }, body: [head, record, '}'] };
+      return {
+        status,
+        headers: { Location: outcome.uri, ...tagged(versionOf(outcome.record)) },
+        body: [head, record, '}'],
+      };
     }
     case 'deleted':
       return { status, headers: noHeaders, body: [`${head}{"deleted":${outcome.deleted}}}`] };

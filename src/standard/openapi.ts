@@ -2,8 +2,16 @@
 // come back. Nothing is said here that the declarations do not say.
 import { type TObject, type TSchema, Type } from 'typebox';
 import { type Code, codes, type RequestOutcome } from './codes.ts';
-import { type ApiVersion, type Category, changes, type Endpoint, isPaged, takesKey } from './endpoint.ts';
-import { createBody, listKeyOf, queryOf } from './parameters.ts';
+import {
+  type ApiVersion,
+  type Category,
+  changes,
+  type Endpoint,
+  isConditional,
+  isPaged,
+  takesKey,
+} from './endpoint.ts';
+import { bodyOf, listKeyOf, queryOf } from './parameters.ts';
 import { isIn } from './paths.ts';
 
 type Json = Record<string, unknown>;
@@ -145,6 +153,7 @@ export function codesOf(endpoint: Endpoint): Code[] {
   if (takesKey(endpoint)) for (const code of withKey) all.add(code);
   if (changes(endpoint) || takesKey(endpoint)) all.add('STORAGE_FULL');
   if (queryOf(endpoint)) all.add('INVALID_PARAMETER');
+  if (isConditional(endpoint)) for (const code of ['VERSION_CONFLICT', 'INVALID_PARAMETER'] as const) all.add(code);
   if (isPaged(endpoint)) all.add('INVALID_PAGE_TOKEN');
   if (endpoint.bodyRequired) all.add('EMPTY_BODY');
   if (endpoint.mayAccept) all.add('TOO_MANY_TASKS');
@@ -256,7 +265,7 @@ function queryParameters(endpoint: Endpoint): Json[] {
 }
 
 function requestBody({ endpoint, nameInPath }: Operation): Json | undefined {
-  const schema = createBody(endpoint, !nameInPath);
+  const schema = bodyOf(endpoint, !nameInPath);
   if (!schema) return undefined;
   const example = endpoint.example?.body as Json | undefined;
   const { name: _name, ...unnamed } = example ?? {};

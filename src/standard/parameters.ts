@@ -4,7 +4,7 @@ import { type TObject, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { Settings } from 'typebox/system';
 import { Errors } from 'typebox/value';
-import type { Category, Endpoint } from './endpoint.ts';
+import { type Category, type Endpoint, takesExpectedVersion } from './endpoint.ts';
 import { Failure, type Violation, violated, violationsMax } from './failure.ts';
 import { meant, type Schema, schemaAt } from './meant_schema.ts';
 
@@ -29,8 +29,17 @@ export const pageQuery = Type.Object(
 
 export type Check = (value: unknown) => void;
 
-/** The schema of a create's body: with `name` where the path does not hold it. */
-export function createBody(endpoint: Endpoint, withName: boolean): TObject | undefined {
+const ExpectedVersion = Type.Integer({
+  minimum: 1,
+  description: 'The request is done only if this is the version of the object.',
+});
+
+/** The schema of a body: of a create with `name` where the path does not hold it, of a change with `expectedVersion`. */
+export function bodyOf(endpoint: Endpoint, withName: boolean): TObject | undefined {
+  if (endpoint.body && takesExpectedVersion(endpoint)) {
+    const { properties, required: _required, type: _type, ...options } = endpoint.body;
+    return Type.Object({ ...properties, expectedVersion: Type.Optional(ExpectedVersion) }, options) as TObject;
+  }
   if (endpoint.verb !== 'create' || endpoint.named === false || endpoint.body === undefined) return endpoint.body;
   const name = Type.String({ description: 'The name of the object: 1 to 128 characters.' });
   const optional = !withName || endpoint.nameOptional === true;
@@ -135,8 +144,8 @@ export function parametersOf(endpoint: Endpoint): Parameters {
     query,
     checkQuery: query && compileCheck(query, 'query'),
     body,
-    checkBody: body && compileCheck(createBody(endpoint, true) as TSchema, 'body'),
-    checkBodyWithoutName: body && compileCheck(createBody(endpoint, false) as TSchema, 'body'),
+    checkBody: body && compileCheck(bodyOf(endpoint, true) as TSchema, 'body'),
+    checkBodyWithoutName: body && compileCheck(bodyOf(endpoint, false) as TSchema, 'body'),
     mediaTypes: ['application/json', ...Object.keys(endpoint.textBodies ?? {})],
   };
 }

@@ -1,5 +1,7 @@
 // What an outcome carries: a record as an object, or ready-serialised. How it becomes an answer is envelope.ts's business.
 
+import { type RecordVersion, versionOf } from './record_version.ts';
+
 /** JSON text of one object, as pieces that are sent one after the other. */
 export class JsonText {
   readonly pieces: readonly (string | Uint8Array)[];
@@ -19,9 +21,11 @@ export class ReadyRecord {
   readonly bodyBytes: number;
   /** What it shows: its name may become another's. */
   readonly objectId: string;
+  readonly version: RecordVersion | undefined;
 
   constructor(record: object, objectId: string) {
     this.objectId = objectId;
+    this.version = versionOf(record);
     const text = `${envelopeHead}${JSON.stringify(record)}}`;
     this.body = [text];
     this.bodyBytes = Buffer.byteLength(text);

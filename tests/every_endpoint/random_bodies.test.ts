@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { TSchema } from 'typebox';
 import type { Operation } from '../../src/standard/openapi.ts';
-import { createBody } from '../../src/standard/parameters.ts';
+import { bodyOf } from '../../src/standard/parameters.ts';
 import { start, type TestServer } from '../server.ts';
 import { fixtureOf } from './fixtures.ts';
 import { call, operations, pathOf, titleOf } from './operation_call.ts';
@@ -127,7 +127,7 @@ describe(`bodies at random, TEST_SEED=${seed}`, () => {
   for (const operation of tested) {
     test(titleOf(operation), async () => {
       const isSql = ['query', 'explain', 'profile'].includes(operation.endpoint.action ?? '');
-      const schema = createBody(operation.endpoint, !operation.nameInPath) as TSchema;
+      const schema = bodyOf(operation.endpoint, !operation.nameInPath) as TSchema;
       const numRuns = isSql ? bodiesOfSql : bodiesPerOperation;
       await sendAll(operation, fc.sample(valuesOf(schema), { numRuns, seed }) as object[]);
     });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { TSchema } from 'typebox';
 import type { Operation } from '../../src/standard/openapi.ts';
-import { createBody, parametersOf } from '../../src/standard/parameters.ts';
+import { bodyOf, parametersOf } from '../../src/standard/parameters.ts';
 import { sampled } from '../budget.ts';
 import { type RequestOptions, start, type TestServer } from '../server.ts';
 import { call, exampleBody, limits, operations, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
@@ -152,7 +152,7 @@ const isFirstOfItsBody = (one: Operation) =>
 everyOperation(
   'a declared field of a wrong type or value: 400 with its pointer',
   async (operation, path) => {
-    const schema = createBody(operation.endpoint, !operation.nameInPath);
+    const schema = bodyOf(operation.endpoint, !operation.nameInPath);
     for (const [field, declared] of Object.entries(schema?.properties ?? {})) {
       const wrong = wrongValues(declared as TSchema);
       for (const value of wrong) {

@@ -59,7 +59,7 @@ scenarios(
       url: `${catalogs}/lake`,
       body: '{"properties":{"__proto__":"x","constructor":"y"}}',
       status: 200,
-      says: ['{"__proto__":"x","constructor":"y"}'],
+      says: ['"__proto__":"x","constructor":"y"}'],
     },
     {
       name: 'of a name that differs in case only there is no second',

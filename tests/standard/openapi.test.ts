@@ -10,7 +10,7 @@ import { readSettings, release } from '../../src/settings.ts';
 import { codes } from '../../src/standard/codes.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
 import { codesOf, openApi, operationsOf } from '../../src/standard/openapi.ts';
-import { createBody, parametersOf } from '../../src/standard/parameters.ts';
+import { bodyOf, parametersOf } from '../../src/standard/parameters.ts';
 import { Routes } from '../../src/standard/paths.ts';
 
 const declared = categoriesWith(readSettings([], {}));
@@ -128,7 +128,7 @@ test('examples fit their schemas', () => {
     fits(category.record, category.example, category.name);
     for (const endpoint of category.endpoints) {
       const what = `${category.name}.${endpoint.known ?? endpoint.action ?? endpoint.verb}`;
-      const body = createBody(endpoint, true);
+      const body = bodyOf(endpoint, true);
       if (endpoint.example?.body !== undefined) fits(body as TSchema, endpoint.example.body, `${what} body`);
       else if (body !== undefined) assert.ok(endpoint.bodyRequired !== true, `${what} needs an example of its body`);
       if (endpoint.example?.result !== undefined && endpoint.result)

@@ -1,0 +1,82 @@
+// `If-Match` and `expectedVersion`: a change is made only to the state of the record that its caller knows (rest-standard B4,
+// RFC 9110, 13.1.1). The record is read as a GET would show it; its basis is checked again in the transaction of the change.
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Basis } from '../model/principal.ts';
+import { type Endpoint, type Input, isConditional } from '../standard/endpoint.ts';
+import { ReadyRecord, type RecordBody } from '../standard/envelope.ts';
+import { Failure, violated } from '../standard/failure.ts';
+import type { Route } from '../standard/paths.ts';
+import { type RecordVersion, versionOf } from '../standard/record_version.ts';
+import { entityTagsOf } from './conditions.ts';
+
+export interface Precondition {
+  /** `*`: any state will do, as long as the object exists. */
+  readonly tags: '*' | readonly string[] | undefined;
+  readonly expectedVersion: number | undefined;
+}
+
+/** Undefined where the request has none. Throws INVALID_PARAMETER. */
+export function preconditionOf<Context>(
+  endpoint: Endpoint<Context>,
+  headers: IncomingHttpHeaders,
+  expectedVersion: number | undefined,
+): Precondition | undefined {
+  const header = headers['if-match'];
+  if (!isConditional(endpoint) || (header === undefined && expectedVersion === undefined)) return undefined;
+  const tags = header === undefined ? undefined : entityTagsOf(header);
+  if (header !== undefined && tags === undefined) {
+    const message = 'must be * or a list of entity tags in double quotes';
+    throw violated('INVALID_PARAMETER', `If-Match ${message}`, [
+      { pointer: 'header:If-Match', rule: 'format', message },
+    ]);
+  }
+  return { tags, expectedVersion };
+}
+
+/**
+ * What the change has to find unchanged; undefined where it can be made whatever is there. Throws VERSION_CONFLICT, and
+ * OBJECT_NOT_FOUND where there is nothing to change.
+ */
+export async function basisFor<Context>(
+  { tags, expectedVersion }: Precondition,
+  route: Route<Context>,
+  context: Context,
+): Promise<Basis | undefined> {
+  const { endpoint } = route;
+  const current = endpoint.on === 'object' ? await currentOf(route, context) : undefined;
+  if (endpoint.on === 'object' && current === undefined) return endpoint.verb === 'delete' ? nothing(route) : undefined;
+  const version = current?.version ?? null;
+  const isKnown =
+    (tags === undefined || tags === '*' || (current !== undefined && tags.includes(current.etag))) &&
+    (expectedVersion === undefined || expectedVersion === version);
+  if (isKnown) return current?.basis;
+  throw new Failure(
+    'VERSION_CONFLICT',
+    `the object has another state than the request expects; its version is ${version}`,
+    { version },
+  );
+}
+
+/** An object that appears under the name meanwhile is not the one that the request is about. */
+function nothing<Context>({ segments, category }: Route<Context>): Basis {
+  return { objectId: '', category: category.name, name: segments.at(-1)?.name ?? '', version: 0 };
+}
+
+/** The state that a GET of the object would show. Undefined where it does not exist. */
+async function currentOf<Context>(
+  { category, path }: Route<Context>,
+  context: Context,
+): Promise<RecordVersion | undefined> {
+  const get = category.endpoints.find(({ verb }) => verb === 'get');
+  if (!get) return undefined;
+  const input: Input<unknown, unknown> = { path, body: undefined, query: {}, page: { limit: 1 }, ifExists: 'fail' };
+  try {
+    const outcome = await get.handle(input as Input<never, never>, context);
+    return outcome.outcome === 'found' ? versionOfBody(outcome.record) : undefined;
+  } catch (error) {
+    if (error instanceof Failure && error.code === 'OBJECT_NOT_FOUND') return undefined;
+    throw error;
+  }
+}
+
+const versionOfBody = (record: RecordBody) => (record instanceof ReadyRecord ? record.version : versionOf(record));

@@ -1,0 +1,119 @@
+// `ETag`, `If-Match` and `expectedVersion` at every endpoint that changes an object or acts on one (rest-standard B4).
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { isConditional, takesExpectedVersion } from '../../src/standard/endpoint.ts';
+import type { Operation } from '../../src/standard/openapi.ts';
+import { start, type TestServer } from '../server.ts';
+import { bodyOf, fixtureOf, makeFor } from './fixtures.ts';
+import { call, nameOf, operations, pathOf, titleOf } from './operation_call.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await start();
+});
+after(() => server.close());
+
+const keyOf = ({ endpoint }: Operation) => endpoint.known ?? endpoint.action ?? endpoint.verb;
+/** Their version follows what they do, whoever looks. */
+const changeByThemselves = ['tasks', 'queries'];
+const stale = '"AAAAAAAAAAAAAAAAAAAAAA"';
+
+const once = new Map(operations.map((operation) => [operation.endpoint, operation]));
+for (const operation of once.values()) {
+  const { endpoint, category } = operation;
+  if (!isConditional(endpoint)) continue;
+  const bodyFor = (params: Record<string, string>) =>
+    endpoint.body ? { body: bodyOf(category, keyOf(operation), params) } : {};
+
+  if (endpoint.on === 'collection') {
+    test(`${nameOf(operation)}: a collection has no state that a tag could name`, async () => {
+      const params = await fixtureOf(category).make(server);
+      const path = pathOf(operation.path, params);
+      const headers = { 'if-match': stale };
+      (await call(server, operation, path, { ...bodyFor(params), headers })).is(400, 'VERSION_CONFLICT');
+    });
+    continue;
+  }
+
+  test(`${nameOf(operation)}: ${titleOf(operation)}`, async () => {
+    const params = await makeFor(category, keyOf(operation), server);
+    const path = pathOf(operation.path, params);
+    const own = endpoint.verb === 'action' ? path.slice(0, path.lastIndexOf('/')) : path;
+    const sent = bodyFor(params);
+    const shown = (await server.get(own)).is(200);
+    const etag = String(shown.headers.etag);
+    assert.match(etag, /^"[\w-]{22}"$/, 'strong');
+    const attempt = (ifMatch: string, more: object = {}) =>
+      call(server, operation, path, {
+        ...(endpoint.body ? { body: { ...sent.body, ...more } } : {}),
+        headers: { 'if-match': ifMatch },
+      });
+    for (const tags of [stale, `W/${etag}`, `${stale}, W/"x", "a,b"`])
+      (await attempt(tags)).is(400, 'VERSION_CONFLICT');
+    for (const malformed of ['', 'x', '"x', `${etag} ${etag}`, `*, ${etag}`])
+      (await attempt(malformed)).is(400, 'INVALID_PARAMETER');
+    const isSteady = !changeByThemselves.includes(category.name);
+    const good = isSteady ? `${stale} ,, ${etag}` : '*';
+    if (takesExpectedVersion(endpoint)) {
+      const version = shown.at<number>('version');
+      const conflict = await attempt(good, { expectedVersion: version + 7 });
+      if (isSteady) conflict.is(400, 'VERSION_CONFLICT', { version });
+      (await attempt(stale, { expectedVersion: version })).is(400, 'VERSION_CONFLICT');
+    }
+    if (isSteady) assert.equal((await server.get(own)).headers.etag, etag, 'nothing was changed');
+    const reply = await attempt(good);
+    const code = fixtureOf(category).refused?.[keyOf(operation)];
+    if (code !== undefined) reply.is(400, code);
+    else assert.ok(reply.status < 300, reply.text);
+    if (reply.status === 202) await server.ended(reply);
+    if (endpoint.verb === 'delete' && code === undefined) (await attempt(stale)).is(200, '0', { deleted: false });
+    if (endpoint.verb === 'update') {
+      assert.notEqual((await server.get(own)).headers.etag, etag);
+      (await attempt(etag)).is(400, 'VERSION_CONFLICT');
+    }
+  });
+}
+
+test('of changes that arrive together with one tag, one is made', async () => {
+  (await server.put('/api/v2/databases/together')).is(201);
+  const etag = (await server.get('/api/v2/databases/together')).headers.etag;
+  const replies = await Promise.all(
+    Array.from({ length: 8 }, (_, i) =>
+      server.request('PATCH', '/api/v2/databases/together', {
+        body: { comment: `${i}` },
+        headers: { 'if-match': etag },
+      }),
+    ),
+  );
+  assert.deepEqual(replies.map(({ code }) => code).sort(), ['0', ...Array(7).fill('VERSION_CONFLICT')]);
+});
+
+test('a tag is of the object, not of its name and version; no answer is 304', async () => {
+  const make = async () => (await server.post('/api/v2/roles', { name: 'made anew' })).is(201).headers.etag as string;
+  const first = await make();
+  (await server.delete('/api/v2/roles/made%20anew')).is(200);
+  const second = await make();
+  assert.notEqual(first, second);
+  const conditional = { headers: { 'if-none-match': second } };
+  (await server.request('GET', '/api/v2/roles/made%20anew', conditional)).is(200);
+  const headers = { 'if-match': first };
+  (await server.request('DELETE', '/api/v2/roles/made%20anew', { headers })).is(400, 'VERSION_CONFLICT');
+  assert.equal((await server.get('/api/v2/roles/made%20anew')).is(200).headers.etag, second);
+});
+
+test('PATCH merges properties: null removes one of them, or all', async () => {
+  for (const operation of once.values()) {
+    const { endpoint, category } = operation;
+    if (endpoint.verb !== 'update' || endpoint.body?.properties.properties === undefined) continue;
+    const params = await makeFor(category, 'update', server);
+    const path = pathOf(operation.path, params);
+    const merged = async (properties: unknown) =>
+      (await call(server, operation, path, { body: { properties } })).is(200).at('properties');
+    assert.deepEqual(await merged({ a: '1', b: '2', ['__proto__x']: '3' }), { a: '1', b: '2', __proto__x: '3' });
+    assert.deepEqual(await merged({ b: null, c: '4', none: null }), { a: '1', __proto__x: '3', c: '4' }, category.name);
+    assert.deepEqual(await merged({}), { a: '1', __proto__x: '3', c: '4' });
+    const many = Object.fromEntries(Array.from({ length: 256 }, (_, i) => [`p${i}`, '']));
+    (await call(server, operation, path, { body: { properties: many } })).is(400, 'INVALID_PARAMETER');
+    assert.deepEqual(await merged(null), {});
+  }
+});
