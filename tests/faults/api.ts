@@ -18,6 +18,8 @@ export interface Request {
   readonly body?: unknown;
   /** Sent as they are, in the place of a body of JSON. */
   readonly bytes?: string;
+  /** The idempotency key. */
+  readonly key?: string;
 }
 
 /** Status 0: the connection broke, or the answer did not come in time. */
@@ -43,7 +45,8 @@ export class Api {
     this.#agent = new Agent({ keepAlive: true, maxSockets: 64 });
   }
 
-  send({ method, path, body, bytes }: Request, answerMs = answerMsMax): Promise<Answer> {
+  /** `sent` is called when the request has left this process. */
+  send({ method, path, body, bytes, key }: Request, answerMs = answerMsMax, sent = () => {}): Promise<Answer> {
     return new Promise((resolve) => {
       const text = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
       const outgoing = request({
@@ -54,6 +57,7 @@ export class Api {
         path,
         headers: {
           authorization: `Bearer ${this.#token}`,
+          ...(key === undefined ? {} : { 'x-service-idempotency-key': key }),
           ...(text === undefined
             ? {}
             : {
@@ -80,6 +84,7 @@ export class Api {
           }
         });
       });
+      outgoing.once('finish', sent);
       outgoing.end(text);
     });
   }

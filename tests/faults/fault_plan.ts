@@ -16,6 +16,8 @@ export interface Fault {
   readonly n: number;
   /** All from the n-th on, until disarmed. */
   readonly lasting: boolean;
+  /** Only calls whose name begins with one of these count. */
+  readonly of?: readonly string[];
 }
 
 /** Each call at a point. */
@@ -63,6 +65,7 @@ export class FaultPlan {
   hit(point: FaultPoint, what: string): void {
     const fault = this.#armed;
     if (!fault || this.#sparing.getStore()) return;
+    if (fault.of && !fault.of.some((name) => what.startsWith(name))) return;
     const seen = (this.#seen.get(point) ?? 0) + 1;
     this.#seen.set(point, seen);
     if (fault.point !== point || seen < fault.n || (seen > fault.n && !fault.lasting)) return;

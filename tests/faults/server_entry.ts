@@ -10,8 +10,10 @@ import { columnsInEngine } from './engine_columns.ts';
 import { type Fault, FaultPlan } from './fault_plan.ts';
 import { faultyEngine } from './faulty_engine.ts';
 
+export type Victim = 'server' | 'engine' | 'both';
+
 export type Order =
-  | { readonly kind: 'arm'; readonly victim: 'server' | 'engine'; readonly fault: Fault; readonly delayMs: number }
+  | { readonly kind: 'arm'; readonly victim: Victim; readonly fault: Fault; readonly delayMs: number }
   | { readonly kind: 'disarm' }
   | { readonly kind: 'recover' }
   | { readonly kind: 'maintain' }
@@ -25,7 +27,7 @@ export type Report =
   | { readonly kind: 'engine'; readonly pid: number }
   | { readonly kind: 'done'; readonly id: number; readonly answer?: unknown; readonly error?: string };
 
-let victim: 'server' | 'engine' = 'server';
+let victim: Victim = 'server';
 let delayMs = 0;
 let enginePid: number | undefined;
 let engine: EngineWarehouse | undefined;
@@ -48,11 +50,13 @@ globalThis.Date = new Proxy(RealDate, {
 const report = (message: Report) => process.send?.(message);
 
 function kill(): void {
-  const pid = victim === 'server' ? process.pid : enginePid;
-  try {
-    if (pid !== undefined) process.kill(pid, 'SIGKILL');
-  } catch {
-    // It is dead already.
+  const pids = [...(victim === 'server' ? [] : [enginePid]), ...(victim === 'engine' ? [] : [process.pid])];
+  for (const pid of pids) {
+    try {
+      if (pid !== undefined) process.kill(pid, 'SIGKILL');
+    } catch {
+      // It is dead already.
+    }
   }
 }
 

@@ -10,7 +10,7 @@ import { Api } from './api.ts';
 import { type Fault, FaultPlan } from './fault_plan.ts';
 import { loading } from './loading.ts';
 import { type ClockedWorld, scheduleClock } from './scenario_parts.ts';
-import type { Order, Report } from './server_entry.ts';
+import type { Order, Report, Victim } from './server_entry.ts';
 import { surroundings } from './surroundings.ts';
 
 const entry = new URL('./server_entry.ts', import.meta.url);
@@ -83,12 +83,12 @@ export class ServerProcess implements ClockedWorld {
   }
 
   /** Which step is to be a process's last. */
-  async arm(victim: 'server' | 'engine', fault: Fault, delayMs = 0): Promise<void> {
+  async arm(victim: Victim, fault: Fault, delayMs = 0): Promise<void> {
     rmSync(this.#struckFile, { force: true });
     // What was struck before is no news of this one.
     this.#outside.arm({ point: 'asked', n: Number.POSITIVE_INFINITY, lasting: false });
     if (fault.point === 'asked' || fault.point === 'answered') {
-      const kill = () => void (victim === 'server' ? this.#child?.kill('SIGKILL') : this.killEngine());
+      const kill = () => this.strike(victim);
       this.#killNow = () => void (delayMs > 0 ? setTimeout(kill, delayMs) : kill());
       this.#outside.arm(fault);
     } else await this.#order({ kind: 'arm', victim, fault, delayMs });
@@ -144,6 +144,12 @@ export class ServerProcess implements ClockedWorld {
   async kill(): Promise<void> {
     this.#child?.kill('SIGKILL');
     await this.#exited;
+  }
+
+  /** SIGKILL now, without waiting for its effect. */
+  strike(victim: Victim): void {
+    if (victim !== 'server') this.killEngine();
+    if (victim !== 'engine') this.#child?.kill('SIGKILL');
   }
 
   /** SIGKILL now, to its newest engine; false where it has none. */

@@ -2,6 +2,7 @@
 // clients at once, random SQL and real sets of data for as long as is asked, then a table of what was done and what was wrong. Each part
 // is replayed by the seed it prints. Exits with 1 where anything was wrong.
 import { parseArgs } from 'node:util';
+import { allCells, runCells } from '../faults/keyed_deaths.ts';
 import { Random } from '../faults/random.ts';
 import { scenarios } from '../faults/scenarios.ts';
 import { ServerProcess } from '../faults/server_process.ts';
@@ -44,8 +45,9 @@ const statementsEach = 4000;
 
 const parts: readonly Part[] = [
   { name: 'killed at steps', share: 0.2, isFinite: true, run: killedAtSteps },
+  { name: 'keyed requests and deaths', share: 0.1, isFinite: true, run: keyedDeaths },
   { name: 'tasks killed at instants', share: 0.1, run: tasksKilled },
-  { name: 'killed at random', share: 0.2, run: killedAtRandom },
+  { name: 'killed at random', share: 0.1, run: killedAtRandom },
   { name: 'catalog against its model', share: 0.1, run: model },
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
@@ -86,6 +88,12 @@ async function killedAtSteps(seed: number, deadline: number, problems: string[])
     }
   }
   return `${struck.server} server kills, ${struck.engine} engine kills (${tried} of ${steps.length} steps tried or known to be none; ${names.size} steps of different names)`;
+}
+
+async function keyedDeaths(seed: number, deadline: number, problems: string[]): Promise<string> {
+  const report = await runCells(allCells, new Random(seed), deadline);
+  problems.push(...report.problems);
+  return `${report.cells} of ${allCells.length} cells (kind of request, victim, moment), each with a kill in its window`;
 }
 
 /** All of them, however long that takes. */

@@ -1,0 +1,26 @@
+// A sample of what `npm run soak` does with every cell: keyed requests, deaths of the engine and the server, and the same request
+// sent again. SOAK_SEED replays a run, SOAK_CELLS (`rows/engine/during`, or a part of it) chooses cells.
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { allCells, runCells } from './keyed_deaths.ts';
+import { Random, seedFrom } from './random.ts';
+import { leaveSurroundings } from './surroundings.ts';
+
+const budgetMs = 30_000;
+const seed = seedFrom('SOAK_SEED');
+
+describe('a keyed request that a death came into', () => {
+  after(leaveSurroundings);
+
+  test('is done once when it is sent again', { timeout: 4 * budgetMs }, async (t) => {
+    t.diagnostic(`SOAK_SEED=${seed}`);
+    const cells = process.env.SOAK_CELLS
+      ? allCells.filter(({ kind, victim, moment }) =>
+          `${kind.name}/${victim}/${moment}`.includes(String(process.env.SOAK_CELLS)),
+        )
+      : allCells;
+    const { cells: done, problems } = await runCells(cells, new Random(seed), Date.now() + budgetMs);
+    t.diagnostic(`${done} cells`);
+    assert.deepEqual(problems, []);
+  });
+});

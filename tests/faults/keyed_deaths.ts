@@ -1,0 +1,182 @@
+// A keyed request of each kind, and the death of the engine, the server or both before, while or after the engine commits its work;
+// then the request is sent again, twice at once and once more: its effect is there once, and each answer says so. A cell counts the
+// kills that truly fell into its window.
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { untilBack } from '../soak/steps.ts';
+import { type Answer, isAcknowledged } from './api.ts';
+import { type KeyedKind, keyedKinds } from './keyed_requests.ts';
+import type { Random } from './random.ts';
+import type { Victim } from './server_entry.ts';
+import { ServerProcess } from './server_process.ts';
+
+/** `during`: the log of the catalog has grown, and no answer was sent. */
+export type Moment = 'before' | 'during' | 'after';
+
+export interface Cell {
+  readonly kind: KeyedKind;
+  readonly victim: Victim;
+  readonly moment: Moment;
+}
+
+const victims = ['engine', 'server', 'both'] as const;
+const moments = ['before', 'during', 'after'] as const;
+
+export const allCells: readonly Cell[] = keyedKinds.flatMap((kind) =>
+  victims.flatMap((victim) => moments.map((moment) => ({ kind, victim, moment }))),
+);
+
+export const describeCell = ({ kind, victim, moment }: Cell) => `${kind.name}: ${victim} killed ${moment} the commit`;
+
+/** Kills that miss the window are made again, at most so often. */
+const triesMax = 12;
+const growthMsMax = 3_000;
+const engineDeathsMax = 3;
+const settledMsMax = 30_000;
+const resendPauseMs = 40;
+
+export class KeyedDeaths {
+  readonly #server: ServerProcess;
+  #serial = 0;
+  #engineDeaths = 0;
+
+  constructor(server: ServerProcess) {
+    this.#server = server;
+  }
+
+  /** How many kills fell into the window: one, or none after many tries. Throws where the effect is not there exactly once. */
+  async run(cell: Cell): Promise<number> {
+    for (let n = 0; n < triesMax; n++) if (await this.#try(cell)) return 1;
+    return 0;
+  }
+
+  async #try({ kind, victim, moment }: Cell): Promise<boolean> {
+    const server = this.#server;
+    if (victim === 'engine') this.#engineDeaths++;
+    else this.#engineDeaths = 0;
+    const id = `k${++this.#serial}x`;
+    await this.#ready();
+    await kind.prepare(server.api, id);
+    const request = { ...kind.request(id), key: `key-${id}` };
+    const before = this.#logBytes();
+    let isHit = false;
+    let first: Answer;
+    if (moment === 'during') {
+      const { promise: sent, resolve } = Promise.withResolvers<void>();
+      const answering = server.api.send(request, undefined, resolve);
+      await sent;
+      isHit = this.#logGrows(before);
+      server.strike(victim);
+      first = await answering;
+    } else {
+      await server.arm(victim, { point: moment, n: 1, lasting: false, of: kind.commits });
+      first = await server.api.send(request);
+    }
+    if (kind.isTask) await this.#settled();
+    else if (victim !== 'engine') await server.exited(1000);
+    if (moment !== 'during') {
+      // Struck after the call: the engine has said that it committed.
+      isHit = server.struck !== undefined;
+      if (server.runs) await server.disarm().catch(() => undefined);
+    }
+    // An engine that died after it had answered leaves the server with its answer.
+    const mayAnswer = kind.isTask || (victim === 'engine' && moment === 'after');
+    if (isAcknowledged(first) && !mayAnswer) isHit = false;
+    await this.#back();
+    if (isAcknowledged(first)) this.#require(kind.answer(first, id), 'the first answer', first);
+    else this.#require(first.status === 0 || first.status === 503, 'the first answer', first);
+    const again = await Promise.all([this.#resend(request), this.#resend(request)]);
+    again.push(await this.#resend(request));
+    for (const answer of again) this.#require(kind.answer(answer, id), `after ${first.status} ${first.code}`, answer);
+    await this.#ready();
+    const wrong = await kind.wrong(server.api, id);
+    if (wrong !== undefined) throw new Error(`${wrong}; the first answer was ${first.status} ${first.code}`);
+    return isHit;
+  }
+
+  #require(isRight: boolean, which: string, { status, code, message, result }: Answer): void {
+    if (isRight) return;
+    throw new Error(`${which}: ${status} ${code} ${message} ${JSON.stringify(result).slice(0, 300)}`);
+  }
+
+  async #resend(request: Parameters<ServerProcess['api']['send']>[0]): Promise<Answer> {
+    const deadline = Date.now() + settledMsMax;
+    for (;;) {
+      const answer = await this.#server.api.send(request);
+      if (answer.status !== 503 || Date.now() > deadline) return answer;
+      await pause(resendPauseMs);
+    }
+  }
+
+  /** Until the tasks have ended, or the server has died. */
+  async #settled(): Promise<void> {
+    const { api } = this.#server;
+    const deadline = Date.now() + settledMsMax;
+    while (this.#server.runs && Date.now() < deadline) {
+      const { result } = await api.get('/api/v2/tasks?pageSize=1000');
+      const all = result.tasks as { readonly state: string }[] | undefined;
+      if (all?.every(({ state }) => ['succeeded', 'failed', 'cancelled'].includes(state))) return;
+      await pause(10);
+    }
+  }
+
+  async #back(): Promise<void> {
+    if (!this.#server.runs) await this.#server.start();
+    await this.#server.noOrphans();
+  }
+
+  /** Until the engine takes statements again. A server that has lost many engines waits long before it starts the next. */
+  async #ready(): Promise<void> {
+    if (this.#engineDeaths >= engineDeathsMax) {
+      this.#engineDeaths = 0;
+      await this.#server.kill();
+      await this.#server.start();
+    }
+    await untilBack(this.#server, 0);
+  }
+
+  /** Watches without giving way: between the commit and its answer there is hardly a millisecond. */
+  #logGrows(before: number): boolean {
+    const deadline = performance.now() + growthMsMax;
+    while (performance.now() < deadline) if (this.#logBytes() > before) return true;
+    return false;
+  }
+
+  #logBytes(): number {
+    const directory = join(this.#server.dataDirectory, 'catalogs');
+    const logs = readdirSync(directory).filter((file) => file.endsWith('.wal'));
+    return logs.reduce((sum, file) => sum + (statSync(join(directory, file), { throwIfNoEntry: false })?.size ?? 0), 0);
+  }
+}
+
+export interface DeathsReport {
+  readonly cells: number;
+  readonly problems: readonly string[];
+}
+
+/** Cells in an order of chance, each on the same server, until `deadline` (ms since 1970). */
+export async function runCells(cells: readonly Cell[], random: Random, deadline: number): Promise<DeathsReport> {
+  const left = [...cells];
+  const problems: string[] = [];
+  const server = await ServerProcess.onEmptyDirectory();
+  const deaths = new KeyedDeaths(server);
+  let done = 0;
+  try {
+    while (left.length > 0 && Date.now() < deadline) {
+      const [cell] = left.splice(random.below(left.length), 1) as [Cell];
+      try {
+        if ((await deaths.run(cell)) === 0) problems.push(`${describeCell(cell)}: no kill fell into the window`);
+      } catch (error) {
+        problems.push(`${describeCell(cell)}: ${(error as Error).message}`);
+        if (!server.runs) await server.start();
+      }
+      done++;
+    }
+    if (server.runs) await server.stop();
+    if (problems.length === 0) await server.remove();
+  } finally {
+    await server.kill();
+  }
+  return { cells: done, problems };
+}
