@@ -52,7 +52,7 @@ import { ResultStore } from './query/result_store.ts';
 import { Rows } from './query/rows.ts';
 import { storedResults } from './query/stored_results.ts';
 import { QuerySubmitter } from './query/submit.ts';
-import { recordOf } from './resources/again.ts';
+import { recordOf, rowsOfStep } from './resources/again.ts';
 import { bootstrap, userOfVisitor } from './resources/bootstrap.ts';
 import type { Context, Services } from './resources/context.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
@@ -106,6 +106,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     identityProviderHosts: hostRules('identityProviderHosts', settings.identityProviderHosts),
     steps: (path) => parts.services.catalog.steps(path),
     ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
+    ownersOf: (ids) => parts.services.catalog.namesWithDropped(ids),
     makeUser: (visitor) => userOfVisitor(visitor, parts.services),
   });
   const parts = assemble(ground, opened);
@@ -201,7 +202,11 @@ function front(ground: Ground, services: Services, transport: Transport) {
     audit: services.audit,
     addressOf: transport.clientAddressOf,
     idempotencyKeys: services.idempotencyKeys,
-    recordOf: (id, category, context) => recordOf(id, category, categories, context),
+    recordOf: (wanted, context) => recordOf(wanted, categories, context),
+    earlier: {
+      recover: (keyId) => services.catalog.recoverKeyed(keyId),
+      rowsOf: (step) => rowsOfStep(step, services),
+    },
     contextOf: (call) => ({ ...services, call }),
     pageTokenKey: secrets.derive('page tokens'),
     requestBodyBytesMax: settings.requestBodyBytesMax,

@@ -17,7 +17,13 @@ const session: Session = {
 const open: Gate = {
   authenticate: () => session,
   isGood: () => true,
-  decisions: { authorise: () => 'all', identityOf: async () => [], require: async () => {} },
+  decisions: {
+    authorise: () => 'all',
+    identityOf: async () => [],
+    require: async () => {},
+    record: () => [],
+    requireStill: async () => {},
+  },
 };
 
 const server = await startServer(readSettings(process.argv.slice(2), process.env), { wrapGate: () => open });

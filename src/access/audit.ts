@@ -8,6 +8,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import type { AuditChainsTable, AuditEventsTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import { markKey, requireKeyHeld } from './idempotency_keys.ts';
 import { type Counted, RefusalCounts } from './refusal_counts.ts';
 
 export type AuditEvent = Selectable<AuditEventsTable>;
@@ -34,10 +35,18 @@ export interface Trail {
   tell(actor: Actor, facts: AuditFacts): Promise<void>;
   note(actor: Partial<Actor>, facts: AuditFacts): void;
   mark(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void>;
+  /** In the transaction that begins a change. Throws CHANGE_IN_PROGRESS where a later attempt holds the key of the request. */
+  requireHeld(tx: Transaction<Schema>, guard: Guard | undefined): Promise<void>;
 }
 
 /** For parts that are tested alone. */
-export const noTrail: Trail = { append: async () => {}, tell: async () => {}, note: () => {}, mark: async () => {} };
+export const noTrail: Trail = {
+  append: async () => {},
+  tell: async () => {},
+  note: () => {},
+  mark: async () => {},
+  requireHeld: async () => {},
+};
 
 export interface AuditOptions {
   readonly store: Store;
@@ -115,14 +124,11 @@ export class AuditTrail implements Trail {
   async mark(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void> {
     if (!guard) return;
     if (isBound(guard)) return guard.also(tx, objectId);
-    await tx
-      .updateTable('idempotency_keys')
-      .set({ state: 'done', object_id: objectId ?? null })
-      .where('owner', '=', guard.owner)
-      .where('key', '=', guard.key)
-      .where('key_id', '=', guard.keyId)
-      .where('state', '=', 'begun')
-      .execute();
+    await markKey(tx, guard, objectId);
+  }
+
+  async requireHeld(tx: Transaction<Schema>, guard: Guard | undefined): Promise<void> {
+    if (guard && !isBound(guard)) await requireKeyHeld(tx, guard);
   }
 
   /** Durable when it returns: for what an engine is about to do, which has no part in the store's transactions. */

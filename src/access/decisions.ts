@@ -1,7 +1,7 @@
 // May this principal do this there? What is granted on a thing holds for all that is in it; who owns a thing may do everything
 // with it; a token's scopes take away and never add. Nothing else is allowed.
 
-import type { Principal } from '../model/principal.ts';
+import type { Granted, Principal } from '../model/principal.ts';
 import { holds, type Privilege } from '../model/privileges.ts';
 import type { Permission } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
@@ -43,6 +43,13 @@ export interface DecisionOptions {
   /** As much of a path as there is; one query, whatever is missing, so that time does not tell. */
   readonly steps: (path: readonly Segment[]) => Promise<readonly Step[]>;
   readonly ownsWithin: (userId: string, objectId: string) => Promise<boolean>;
+  /** Who owns objects now; those that are gone are left out. */
+  readonly ownersOf: (ids: readonly string[]) => Promise<readonly Step[]>;
+}
+
+interface Recorded {
+  readonly all: Granted[];
+  readonly known: Set<string>;
 }
 
 const nowhere: readonly Step[] = [];
@@ -53,6 +60,7 @@ export class Decisions {
   readonly #options: DecisionOptions;
   readonly #directory: Directory;
   readonly #parents = new Map<string, readonly Step[]>();
+  readonly #recorded = new WeakMap<Principal, Recorded>();
   /** Moves when paths mean other objects than before, or objects have other owners. */
   #version = 0;
 
@@ -67,11 +75,57 @@ export class Decisions {
     this.#parents.clear();
   }
 
+  /**
+   * Records from now on what is allowed to this principal object, which has to be of one request alone. The list grows with each
+   * decision; it is checked (`requireStill`) before the answer to the request is given once more.
+   */
+  record(principal: Principal): readonly Granted[] {
+    const recorded: Recorded = { all: [], known: new Set() };
+    this.#recorded.set(principal, recorded);
+    return recorded.all;
+  }
+
+  /** Whether all that was recorded would be allowed now, with these credentials, on the same objects. Throws FORBIDDEN. */
+  async requireStill(principal: Principal, granted: readonly Granted[]): Promise<void> {
+    const ids = new Set(granted.flatMap(({ path }) => path.map(({ id }) => id)));
+    const now = new Map((await this.#options.ownersOf([...ids])).map((step) => [step.id, step]));
+    for (const one of granted) {
+      // What is gone has the owner that it had.
+      const steps = one.path.map((step) => now.get(step.id) ?? step);
+      if (await this.#mayStill(principal, one, steps)) continue;
+      const { privilege } = one;
+      throw new Failure('FORBIDDEN', `the request needs the privilege ${privilege}, which is no longer held`, {
+        privilege,
+      });
+    }
+  }
+
+  async #mayStill(principal: Principal, granted: Granted, steps: readonly Step[]): Promise<boolean> {
+    const { privilege, category, within, self } = granted;
+    if (self) return this.#directory.isActive(principal) && isWithin(principal.scopes, granted.scopes);
+    if (this.#coveredBySteps(principal, privilege, category, steps)) return true;
+    return within === true && this.#reachesWithin(principal, category, steps, steps.at(-1), steps.length === 0);
+  }
+
+  #note(principal: Principal, granted: Omit<Granted, 'path'>, steps: readonly Step[]): void {
+    const recorded = this.#recorded.get(principal);
+    if (!recorded) return;
+    const one: Granted = { ...granted, path: steps.map(({ id, owner }) => ({ id, owner })) };
+    const text = JSON.stringify(one);
+    if (recorded.known.has(text)) return;
+    recorded.known.add(text);
+    recorded.all.push(one);
+  }
+
   /** Throws FORBIDDEN: the same whether the thing is there or not. */
   authorise(principal: Principal, permission: Permission, place: Place): Reach | Promise<Reach> {
-    if (permission.orSelf && this.isSelf(principal, place.path)) return 'all';
     const { privilege } = permission;
     const { category, path, found } = place;
+    if (permission.orSelf && this.isSelf(principal, place.path)) {
+      this.#note(principal, { privilege, category, self: true }, nowhere);
+      return 'all';
+    }
+    if (this.#recorded.has(principal)) return this.#look(principal, permission, place, '');
     const steps = found?.version === this.#version ? found.steps : nowhere;
     if (this.#coveredBySteps(principal, privilege, category, steps)) return 'all';
     const parentKey = path.length > 1 ? keyOf(path, path.length - 1) : '';
@@ -83,7 +137,7 @@ export class Decisions {
   /** The same as a question; for what handlers and statements need besides their endpoint's permission. */
   async may(principal: Principal, privilege: Privilege, place: Place): Promise<boolean> {
     const steps = place.path.length === 0 ? [] : await this.#options.steps(place.path);
-    return this.#coveredBySteps(principal, privilege, place.category, steps);
+    return this.mayOn(principal, privilege, place.category, steps);
   }
 
   async require(principal: Principal, privilege: Privilege, place: Place): Promise<void> {
@@ -98,6 +152,13 @@ export class Decisions {
 
   /** For a thing whose path was followed already. */
   mayOn(principal: Principal, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
+    const may = this.#coveredBySteps(principal, privilege, category, steps);
+    if (may) this.#note(principal, { privilege, category }, steps);
+    return may;
+  }
+
+  /** The same for what only decides how much is shown: it is not recorded as something that the request needs. */
+  shows(principal: Principal, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
     return this.#coveredBySteps(principal, privilege, category, steps);
   }
 
@@ -115,7 +176,15 @@ export class Decisions {
   /** What somebody submitted is theirs; what a confined token submitted also is that token's. */
   isOwn(principal: Principal, owner: Principal): boolean {
     if (principal.id !== owner.id || !this.#directory.isActive(principal)) return false;
-    return principal.scopes === undefined || JSON.stringify(principal.scopes) === JSON.stringify(owner.scopes);
+    const isOwn = isWithin(principal.scopes, owner.scopes);
+    const { scopes } = owner;
+    if (isOwn)
+      this.#note(
+        principal,
+        { privilege: 'own', category: 'users', self: true, ...(scopes ? { scopes } : {}) },
+        nowhere,
+      );
+    return isOwn;
   }
 
   /** Which children a list shows to somebody who may not read all of what holds them. `steps`: the holder's path. */
@@ -146,16 +215,28 @@ export class Decisions {
         this.#parents.set(parentKey, steps.slice(0, -1));
       }
     }
-    if (allowed) return 'all';
-    if (orWithin && (await this.#reachesWithin(principal, place, steps))) return 'within';
+    if (allowed) {
+      this.#note(principal, { privilege, category }, steps);
+      return 'all';
+    }
+    const last = steps.length === path.length ? steps.at(-1) : undefined;
+    if (orWithin && (await this.#reachesWithin(principal, category, steps, last, path.length === 0))) {
+      this.#note(principal, { privilege, category, within: true }, steps);
+      return 'within';
+    }
     throw forbidden(privilege, place);
   }
 
   /** A top-level collection is no secret; any other thing has to hold something that one was granted or owns. */
-  async #reachesWithin(principal: Principal, { category, path }: Place, steps: readonly Step[]): Promise<boolean> {
+  async #reachesWithin(
+    principal: Principal,
+    category: string,
+    steps: readonly Step[],
+    last: Step | undefined,
+    isTop: boolean,
+  ): Promise<boolean> {
     if (!this.#directory.isActive(principal)) return false;
-    if (path.length === 0) return true;
-    const last = steps.length === path.length ? (steps.at(-1) as Step) : undefined;
+    if (isTop) return true;
     const rights = this.#directory.rightsOf(principal);
     const inScope = last !== undefined && this.#scopesReachInto(principal, category, steps, last);
     if (
@@ -187,6 +268,10 @@ export class Decisions {
     return false;
   }
 }
+
+/** A token that is confined has what another submitted where that is confined to the same. */
+const isWithin = (scopes: Principal['scopes'], owned: Principal['scopes']) =>
+  scopes === undefined || JSON.stringify(scopes) === JSON.stringify(owned);
 
 function covers(rights: Rights, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
   if (rights.all) return true;

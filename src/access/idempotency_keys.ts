@@ -1,25 +1,43 @@
 // Requests that are sent again (rest-standard B6): the same key, caller, route and body within a day have the first answer. That
-// the change was made is noted in the change's own transaction; the answer is kept a moment later, and made anew where a crash
-// came between.
+// a change was made is written in the change's own transaction; the answer is stored a moment later, and made anew where a crash
+// came between. While the outcome of an attempt is unknown its key stays, and with it the id by which the engine knows its work.
+import type { Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
-import type { Guard } from '../model/principal.ts';
+import type { Granted, Guard } from '../model/principal.ts';
 import { Failure } from '../standard/failure.ts';
+import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
-export interface KeptAnswer {
+export interface StoredAnswer {
   readonly status: number;
   readonly location: string | undefined;
   readonly body: string;
 }
 
+/** A change that was made, whose answer is not stored. */
+export interface MadeChange {
+  readonly objectId: string | undefined;
+  readonly granted: readonly Granted[];
+}
+
 export type Begun =
-  /** Nothing is known to have been done with it. `isAgain`: it was begun before, and a crash came in between. */
+  /** Nothing is known to have been done. `isAgain`: an earlier attempt began, and its outcome is unknown. */
   | { readonly kind: 'new'; readonly guard: Guard; readonly isAgain: boolean }
-  | { readonly kind: 'answered'; readonly answer: KeptAnswer }
-  /** The change was made; of its answer nothing is kept. */
-  | { readonly kind: 'done'; readonly guard: Guard; readonly objectId: string | undefined };
+  | { readonly kind: 'answered'; readonly answer: StoredAnswer; readonly granted: readonly Granted[] }
+  | { readonly kind: 'done'; readonly guard: Guard; readonly made: MadeChange };
+
+/** Work of an attempt that was handed to an engine, which knows it by `step`. */
+export interface KeptStep {
+  readonly step: string;
+  readonly warehouse: string;
+  readonly catalogId: string;
+  readonly queryId: string;
+  readonly granted: readonly Granted[];
+}
 
 const keptMs = 24 * 3_600_000;
+/** While the outcome is unknown the key is retained as long as the engine's memory of its work. */
+const unknownKeptMs = 2 * keptMs;
 /** Larger answers are made anew. */
 const bodyCharactersMax = 262_144;
 export const idempotencyKeyForm = /^[\x21-\x7e]{1,255}$/;
@@ -33,114 +51,163 @@ export class IdempotencyKeys {
     this.#clock = clock;
   }
 
-  /** Durable when it returns. Throws IDEMPOTENCY_KEY_REUSED. */
+  /** Durable when it returns. Of two attempts at once only the later one may change something. Throws IDEMPOTENCY_KEY_REUSED. */
   async begin(owner: string, key: string, fingerprint: string): Promise<Begun> {
     const now = this.#clock();
+    const attempt = newId(now);
     return this.#store.transaction(async (tx): Promise<Begun> => {
       const of = tx.selectFrom('idempotency_keys').selectAll().where('owner', '=', owner).where('key', '=', key);
       const known = await of.executeTakeFirst();
-      if (known && known.created_at > now - keptMs) {
-        if (known.fingerprint !== fingerprint)
-          throw new Failure('IDEMPOTENCY_KEY_REUSED', 'the idempotency key was sent with another request before');
-        const guard = { owner, key, keyId: known.key_id };
+      if (known && known.created_at > now - (known.state === 'begun' ? unknownKeptMs : keptMs)) {
+        if (known.fingerprint !== fingerprint) throw keyReused();
         const { status, body, location } = known;
+        const granted = grantedOf(known.granted);
         if (status !== null && body !== null)
-          return { kind: 'answered', answer: { status, body, location: location ?? undefined } };
-        return known.state === 'begun'
-          ? { kind: 'new', guard, isAgain: true }
-          : { kind: 'done', guard, objectId: known.object_id ?? undefined };
+          return { kind: 'answered', answer: { status, body, location: location ?? undefined }, granted };
+        const guard = { owner, key, keyId: known.key_id, attempt };
+        if (known.state !== 'begun')
+          return { kind: 'done', guard, made: { objectId: known.object_id ?? undefined, granted } };
+        const taken = tx.updateTable('idempotency_keys').set({ attempt });
+        await taken.where((e) => e.and(rowOf(guard))).execute();
+        return { kind: 'new', guard, isAgain: true };
       }
       const keyId = newId(now);
-      const fresh = { object_id: null, status: null, location: null, body: null };
-      const row = { key_id: keyId, fingerprint, state: 'begun', created_at: now, ...fresh };
+      const fresh = { object_id: null, status: null, location: null, body: null, granted: null };
+      const row = { key_id: keyId, fingerprint, state: 'begun', created_at: now, attempt, ...fresh };
       await tx
         .insertInto('idempotency_keys')
         .values({ owner, key, ...row })
         .onConflict((c) => c.columns(['owner', 'key']).doUpdateSet(row))
         .execute();
-      return { kind: 'new', guard: { owner, key, keyId }, isAgain: false };
+      return { kind: 'new', guard: { owner, key, keyId, attempt }, isAgain: false };
     });
   }
 
-  /** What is kept of a request that was answered; `fingerprint` is asked for only where the key is known. */
-  async answerOf(owner: string, key: string, fingerprint: () => Promise<string>): Promise<KeptAnswer | undefined> {
+  /** Whether the key was sent before. */
+  async isKnown(owner: string, key: string): Promise<boolean> {
+    const { db } = this.#store;
+    const known = db.selectFrom('idempotency_keys').select('key_id').where('owner', '=', owner).where('key', '=', key);
+    return (await known.executeTakeFirst()) !== undefined;
+  }
+
+  /** Stores an answer; one that is too large is made anew where it is asked for again. */
+  async answered(guard: Guard, answer: StoredAnswer): Promise<void> {
+    const stored = answer.body.length <= bodyCharactersMax ? answer : undefined;
+    const set = this.#store.db.updateTable('idempotency_keys').set({
+      state: 'done',
+      granted: grantedText(guard),
+      ...(stored ? { status: stored.status, location: stored.location ?? null, body: stored.body } : {}),
+    });
+    await set.where((e) => e.and(rowOf(guard))).execute();
+  }
+
+  /** The change was made after all, by whoever completed it. Undefined: it was not. */
+  async doneSince(guard: Guard): Promise<MadeChange | undefined> {
     const known = await this.#store.db
       .selectFrom('idempotency_keys')
-      .selectAll()
-      .where('owner', '=', owner)
-      .where('key', '=', key)
-      .where('created_at', '>', this.#clock() - keptMs)
+      .select(['state', 'object_id', 'granted'])
+      .where((e) => e.and(rowOf(guard)))
       .executeTakeFirst();
-    if (!known || known.status === null || known.body === null) return undefined;
-    if (known.fingerprint !== (await fingerprint())) return undefined;
-    return { status: known.status, location: known.location ?? undefined, body: known.body };
+    if (known?.state !== 'done') return undefined;
+    return { objectId: known.object_id ?? undefined, granted: grantedOf(known.granted) };
   }
 
-  /** One that is too large is made anew where it is asked for again. */
-  async answered({ owner, key, keyId }: Guard, answer: KeptAnswer): Promise<void> {
-    const kept = answer.body.length <= bodyCharactersMax ? answer : undefined;
-    await this.#store.db
-      .updateTable('idempotency_keys')
-      .set({
-        state: 'done',
-        ...(kept ? { status: kept.status, location: kept.location ?? null, body: kept.body } : {}),
-      })
-      .where('owner', '=', owner)
-      .where('key', '=', key)
-      .where('key_id', '=', keyId)
-      .execute();
-  }
-
-  /** The change that a crash came into was made after all, by who went on with it. Undefined: it was not. */
-  async doneSince({ owner, key, keyId }: Guard): Promise<{ readonly objectId: string | undefined } | undefined> {
-    const known = await this.#store.db
-      .selectFrom('idempotency_keys')
-      .select(['state', 'object_id'])
-      .where('owner', '=', owner)
-      .where('key', '=', key)
-      .where('key_id', '=', keyId)
-      .executeTakeFirst();
-    return known?.state === 'done' ? { objectId: known.object_id ?? undefined } : undefined;
-  }
-
-  /** It came to nothing, and may be tried again with the same key. */
-  async release({ owner, key, keyId }: Guard): Promise<void> {
+  /** Nothing was done and nothing will be: the key may be used anew. */
+  async release(guard: Guard): Promise<void> {
+    const { attempt = null } = guard;
     await this.#store.db
       .deleteFrom('idempotency_keys')
-      .where('owner', '=', owner)
-      .where('key', '=', key)
-      .where('key_id', '=', keyId)
-      .where('state', '=', 'begun')
+      .where((e) => e.and({ ...rowOf(guard), state: 'begun', attempt }))
       .execute();
   }
 
-  /** An engine's memory of the work of a keyed request is kept as long as the key. */
-  async keepStep(step: string, at: { readonly warehouse: string; readonly catalogId: string }): Promise<void> {
-    await this.#store.db
-      .insertInto('spent_steps')
-      .values({
-        step,
-        warehouse: at.warehouse,
-        catalog_id: at.catalogId,
-        object_id: at.catalogId,
-        task_id: null,
-        not_before: this.#clock() + 2 * keptMs,
-      })
-      .onConflict((c) => c.doNothing())
-      .execute();
+  /**
+   * Before an engine is handed work that it remembers by a step: the step is retained as long as a key may be. `by`: the keyed request
+   * whose work it is, and its query. Throws CHANGE_IN_PROGRESS where a later attempt holds the key.
+   */
+  async keepStep(
+    step: string,
+    at: { readonly warehouse: string; readonly catalogId: string },
+    by?: { readonly guard: Guard; readonly queryId?: string },
+  ): Promise<void> {
+    await this.#store.transaction(async (tx) => {
+      if (by) {
+        await requireKeyHeld(tx, by.guard);
+        const set = { object_id: by.queryId ?? null, granted: grantedText(by.guard) };
+        const noted = tx.updateTable('idempotency_keys').set(set);
+        await noted.where((e) => e.and(rowOf(by.guard))).execute();
+      }
+      await tx
+        .insertInto('spent_steps')
+        .values({
+          step,
+          warehouse: at.warehouse,
+          catalog_id: at.catalogId,
+          object_id: at.catalogId,
+          task_id: null,
+          not_before: this.#clock() + unknownKeptMs,
+        })
+        .onConflict((c) => c.doNothing())
+        .execute();
+    });
   }
 
-  /** Forgets what is older than a day. Returns how many. */
+  /** What an earlier attempt handed to an engine, if it came that far. */
+  async stepOf(guard: Guard): Promise<KeptStep | undefined> {
+    const step = keyedStep(guard);
+    const row = await this.#store.db
+      .selectFrom('spent_steps')
+      .innerJoin('idempotency_keys', (join) => join.on('idempotency_keys.key_id', '=', guard.keyId))
+      .select(['warehouse', 'catalog_id', 'idempotency_keys.object_id', 'granted'])
+      .where('step', '=', step)
+      .executeTakeFirst();
+    if (!row) return undefined;
+    const { warehouse, catalog_id: catalogId, object_id, granted } = row;
+    return { step, warehouse, catalogId, queryId: object_id ?? guard.keyId, granted: grantedOf(granted) };
+  }
+
+  /** Forgets what is past its time. Returns how many. */
   async sweep(): Promise<number> {
+    const now = this.#clock();
     const { numDeletedRows } = await this.#store.db
       .deleteFrom('idempotency_keys')
-      .where('created_at', '<=', this.#clock() - keptMs)
+      .where('created_at', '<=', now - keptMs)
+      .where((e) => e.or([e('state', '<>', 'begun'), e('created_at', '<=', now - unknownKeptMs)]))
       .executeTakeFirst();
     return Number(numDeletedRows);
   }
 }
 
 /** What an engine remembers the work of a keyed request by. */
-export function stepOf(guard: Guard | undefined): string | undefined {
-  return guard && `key/${guard.keyId}`;
+export function keyedStep(guard: Guard): string {
+  return `key/${guard.keyId}`;
 }
+
+/** In the transaction of a change: that it was made. Throws CHANGE_IN_PROGRESS where a later attempt holds the key. */
+export async function markKey(tx: Transaction<Schema>, guard: Guard, objectId: string | undefined): Promise<void> {
+  await requireKeyHeld(tx, guard);
+  const set = { state: 'done', object_id: objectId ?? null, granted: grantedText(guard) };
+  const marked = tx.updateTable('idempotency_keys').set(set);
+  await marked.where((e) => e.and({ ...rowOf(guard), state: 'begun' })).execute();
+}
+
+/** In the transaction that begins a change. Throws CHANGE_IN_PROGRESS where a later attempt holds the key. */
+export async function requireKeyHeld(tx: Transaction<Schema>, guard: Guard): Promise<void> {
+  if (guard.attempt === undefined) return;
+  const row = await tx
+    .selectFrom('idempotency_keys')
+    .select('attempt')
+    .where((e) => e.and(rowOf(guard)))
+    .executeTakeFirst();
+  if (row && row.attempt !== guard.attempt)
+    throw new Failure('CHANGE_IN_PROGRESS', 'a later request with the same idempotency key is under way');
+}
+
+export const keyReused = (): Failure =>
+  new Failure('IDEMPOTENCY_KEY_REUSED', 'the idempotency key was sent with another request before');
+
+/** The row of one use of a key. */
+const rowOf = ({ owner, key, keyId }: Guard) => ({ owner, key, key_id: keyId });
+const grantedText = ({ granted }: Guard): string => JSON.stringify(granted ?? []);
+const grantedOf = (text: string | null): readonly Granted[] =>
+  text === null ? [] : (JSON.parse(text) as readonly Granted[]);

@@ -18,7 +18,7 @@ import type { Secrets } from './secrets.ts';
 import { Tokens } from './tokens.ts';
 
 export interface OpenAccessOptions
-  extends Pick<AccessOptions, 'rootToken' | 'failedLogins' | 'steps' | 'ownsWithin'>,
+  extends Pick<AccessOptions, 'rootToken' | 'failedLogins' | 'steps' | 'ownsWithin' | 'ownersOf'>,
     Pick<OidcUsersOptions, 'makeUser'> {
   readonly store: Store;
   readonly observe: Observe;

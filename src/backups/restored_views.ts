@@ -101,5 +101,5 @@ async function mayRead(
     { category: 'databases', name: database },
     { category, name: table },
   ]);
-  return chain !== undefined && decisions.mayOn(principal, 'read', 'catalogs', chain);
+  return chain !== undefined && decisions.shows(principal, 'read', 'catalogs', chain);
 }

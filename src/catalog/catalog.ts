@@ -33,7 +33,7 @@ import type {
   UpdateRequest,
 } from './object.ts';
 import { objectColumns, SpecCache, timeText } from './object_rows.ts';
-import { recoverAll, recoverOne } from './recovery.ts';
+import { recoverAll, recoverKeyed, recoverOne } from './recovery.ts';
 import { dropObject } from './removal.ts';
 import { catalogStatements, pathRow, pathStatement, stepsStatement } from './statements.ts';
 import { findDropped, listDropped, purgeDue, undropObject } from './undropping.ts';
@@ -387,6 +387,11 @@ export class Catalog {
       this.#recovering = undefined;
     });
     await this.#recovering;
+  }
+
+  /** As `recover`, for what earlier attempts of a keyed request left open; throws where that cannot be done now. */
+  async recoverKeyed(keyId: string): Promise<void> {
+    await recoverKeyed(this.#context, keyId);
   }
 
   /** Listeners are called in the same turn as the commit is known, and do not throw. */

@@ -45,6 +45,8 @@ interface NewIntent {
 }
 
 export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewIntent): Promise<IntentRow> {
+  const { guard } = intent.principal;
+  await context.trail.requireHeld(tx, guard);
   const row: IntentRow = {
     id: intent.id,
     object_id: intent.objectId,
@@ -56,7 +58,8 @@ export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewI
     next: intent.next === undefined ? null : JSON.stringify(intent.next),
     task_id: intent.taskId ?? null,
     principal: intent.principal.name,
-    actor: JSON.stringify({ ...intent.principal, told: undefined }),
+    // Whoever ends it ends it for the request, whichever attempt that is at by then.
+    actor: JSON.stringify({ ...intent.principal, told: undefined, guard: guard && { ...guard, attempt: undefined } }),
     created_at: context.clock(),
     attempts: 0,
     last_error: null,

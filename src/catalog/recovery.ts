@@ -152,6 +152,28 @@ export async function recoverOne(context: CatalogContext, row: ObjectRow): Promi
   });
 }
 
+/**
+ * Ends what earlier attempts of a keyed request left open, so that the request can be confirmed or made again. Throws what the engine
+ * throws where that cannot be done now, CHANGE_IN_PROGRESS where it is still under way.
+ */
+export async function recoverKeyed(context: CatalogContext, keyId: string): Promise<void> {
+  const open = await context.store.db
+    .selectFrom('intents')
+    .select('object_id')
+    .where('actor', 'like', `%"keyId":${JSON.stringify(keyId)}%`)
+    .orderBy('id')
+    .execute();
+  for (const { object_id } of open) {
+    const row = await context.statements.byId.first(context.store.db, { id: object_id });
+    if (!row) continue;
+    await context.locks.hold([nameKey(row.parent_id, row.category, row.name)], turnWaitMs, async () => {
+      const intent = await context.statements.intentOf.first(context.store.db, { objectId: object_id });
+      // What a task has in hand was answered with the task.
+      if (intent && !(await isOwned(context, intent))) await settle(context, intent);
+    });
+  }
+}
+
 /** A step of a task is kept until the task ended: run again after a crash, it must find that its work is done. */
 async function forgetSpent(context: CatalogContext): Promise<void> {
   const spent = await context.store.db

@@ -226,6 +226,8 @@ export interface StatementResult {
     | { readonly kind: 'file'; readonly path: string; readonly offsets: readonly number[] };
   readonly truncated: boolean;
   readonly repeated?: boolean;
+  /** The rows are those that a statement that writes returned (RETURNING). */
+  readonly returned?: boolean;
   /** Where they were asked for. */
   readonly files?: ExportedFiles;
   /** The engine's own, as JSON; where it was asked for. */

@@ -6,7 +6,7 @@ import type { Session } from '../access/access.ts';
 import type { AuditTrail } from '../access/audit.ts';
 import type { Decisions } from '../access/decisions.ts';
 import type { IdempotencyKeys } from '../access/idempotency_keys.ts';
-import type { Actor, Guard } from '../model/principal.ts';
+import type { Actor, Granted, Guard } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code, RequestOutcome } from '../standard/codes.ts';
@@ -29,8 +29,9 @@ import { pageScope, readPageToken, signPageToken } from '../standard/page_token.
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
 import { type BodyForm, decodeBody, hasBody, readBytes } from './body.ts';
+import { fingerprintOf } from './fingerprint.ts';
 import { basisFor, preconditionOf } from './preconditions.ts';
-import { fingerprintOf, keyOf, Replays } from './replay.ts';
+import { type EarlierAttempts, keyOf, type Performed, Replays } from './replay.ts';
 import { nameOfEndpoint, optionsAnswer, placeOf } from './route_facts.ts';
 import { type Call, CallActor, RunningCall, RunningCalls } from './running_call.ts';
 
@@ -40,13 +41,20 @@ export type { Call } from './running_call.ts';
 export interface Gate {
   authenticate(authorization: string | undefined, address: string): Session | Promise<Session>;
   isGood(session: Session): boolean;
-  readonly decisions: Pick<Decisions, 'authorise' | 'identityOf' | 'require'>;
+  readonly decisions: Pick<Decisions, 'authorise' | 'identityOf' | 'require' | 'record' | 'requireStill'>;
 }
 
 /** Throws RATE_LIMITED. */
 export interface Limits {
   charge(principalId: string, address: string, cost: number): void;
   chargeAddress(address: string, cost: number): void;
+}
+
+export interface Wanted {
+  readonly id: string;
+  readonly category: string;
+  /** Of the member, where the id is that of the object that has it. */
+  readonly name: string | undefined;
 }
 
 export type Shown = Accepted | { readonly outcome: 'found'; readonly record: object; readonly uri: string };
@@ -58,8 +66,9 @@ export interface ApiOptions<Context> {
   readonly audit: Pick<AuditTrail, 'note'>;
   readonly addressOf: (incoming: IncomingMessage) => string;
   readonly idempotencyKeys: IdempotencyKeys;
-  /** What is to be shown of an object or a task, by its id. */
-  readonly recordOf: (id: string, category: string, context: Context) => Promise<Shown | undefined>;
+  readonly earlier: EarlierAttempts;
+  /** What is to be shown of an object, of a member of it, or of a task. */
+  readonly recordOf: (wanted: Wanted, context: Context) => Promise<Shown | undefined>;
   readonly contextOf: (call: Call) => Context;
   readonly pageTokenKey: Uint8Array;
   readonly requestBodyBytesMax: number;
@@ -89,7 +98,7 @@ export class Api<Context> {
   constructor(options: ApiOptions<Context>) {
     this.#options = options;
     this.#routes = new Routes(options.categories);
-    this.#replays = new Replays(options.idempotencyKeys);
+    this.#replays = new Replays(options.idempotencyKeys, options.earlier);
     // Compiling a check takes 0.2 ms: at first use, so that a start does not wait for a hundred of them.
   }
 
@@ -186,48 +195,93 @@ export class Api<Context> {
     }
     const parameters = this.#parametersOf(endpoint);
     const query = readQuery(mark < 0 ? '' : url.slice(mark + 1), parameters);
-    const call = new RunningCall(session, actor, route.version, outgoing);
-    const key = keyOf(incoming, method, endpoint);
+    const key = keyOf(incoming, endpoint);
+    const call = new RunningCall(session, actor, route.version, outgoing, key !== undefined);
+    if (key !== undefined) return await this.#keyed({ incoming, route, call, key, query });
     // Before the body is read: who may not do it need not be listened to.
-    try {
-      const asked = this.#authorise(route, call);
-      if (asked) await asked;
-    } catch (error) {
-      const answer = key === undefined ? undefined : await this.#answeredBefore(principal.id, key, incoming, route);
-      if (answer) return answer;
-      throw error;
-    }
-    const sent: Sent = {};
-    const body = endpoint.body ? await this.#body(incoming, route, parameters, sent) : noBody(incoming, endpoint.verb);
-    const precondition = preconditionOf(endpoint, incoming.headers, takeExpectedVersion(endpoint, body));
-    if (precondition)
-      call.checkPrecondition = async () => {
-        actor.basis = undefined;
-        actor.basis = await basisFor(precondition, route, this.#options.contextOf(call));
-      };
+    const asked = this.#authorise(route, call);
+    if (asked) await asked;
+    const body = endpoint.body ? await this.#body(incoming, route) : noBody(incoming, endpoint.verb);
+    this.#condition(route, call, incoming, body);
     const scope = isPaged(endpoint) ? await this.#pageScope(route, body ?? {}) : '';
     const input = this.#inputOf(route, body, query, scope);
     // To wait for it here is sooner than to hand on the promise.
-    if (key === undefined) return await this.#run(route, call, input, scope);
+    return this.#answerOf(await this.#run(route, call, input), route.category, scope);
+  }
+
+  /** What the request expects of the object is checked in each attempt of its handler. The expected version leaves the body. */
+  #condition(
+    route: Route<Context>,
+    call: RunningCall,
+    incoming: IncomingMessage,
+    body: Record<string, unknown> | undefined,
+  ): void {
+    const { endpoint } = route;
+    const precondition = preconditionOf(endpoint, incoming.headers, takeExpectedVersion(endpoint, body));
+    if (!precondition) return;
+    call.checkPrecondition = async () => {
+      call.actor.basis = undefined;
+      call.actor.basis = await basisFor(precondition, route, this.#options.contextOf(call));
+    };
+  }
+
+  /** A request that is done once however often it is sent. */
+  async #keyed({ incoming, route, call, key, query }: KeyedRequest<Context>): Promise<Answer> {
+    const { decisions } = this.#options.access;
+    const { principal } = call;
+    const granted = decisions.record(principal);
+    const refusal = await this.#refusalOf(route, call, key);
+    const body = await this.#body(incoming, route).catch((error) => Promise.reject(refusal ?? error));
+    const scope = isPaged(route.endpoint) ? await this.#pageScope(route, body ?? {}) : '';
+    const [path = ''] = (incoming.url as string).split('?', 1);
+    const asked = { method: incoming.method as string, path, route, query, body };
+    const fingerprint = await fingerprintOf(asked);
+    this.#condition(route, call, incoming, body);
     const keyed = {
       owner: principal.id,
       key,
-      fingerprint: fingerprintOf(method, path, sent.bytes),
-      secretFields: endpoint.secretFields ?? [],
-      run: (guard: Guard) => {
-        actor.guard = guard;
-        return this.#run(route, call, input, scope);
+      fingerprint,
+      secretFields: route.endpoint.secretFields ?? [],
+      granted,
+      authorise: async (before: readonly Granted[]) => {
+        if (refusal !== undefined && before.length === 0) throw refusal;
+        await decisions.requireStill(principal, before);
+      },
+      run: async (guard: Guard) => {
+        if (refusal !== undefined) throw refusal;
+        call.actor.guard = guard;
+        const outcome = await this.#run(route, call, this.#inputOf(route, body, query, scope));
+        return this.#performed(outcome, route, scope);
       },
       again: (guard: Guard, objectId: string | undefined) => {
-        actor.guard = guard;
-        return this.#again(route, call, scope, objectId);
+        call.actor.guard = guard;
+        return this.#again(route, call, scope, {
+          id: objectId,
+          category: route.category.name,
+          name: nameIn(route, body),
+        });
       },
     };
     try {
       return await this.#replays.answer(keyed);
     } catch (error) {
+      if (error instanceof Failure && error.code === 'IDEMPOTENCY_KEY_REUSED') throw refusal ?? error;
       // An earlier attempt with the key may have been applied.
-      throw this.#withOutcome(error, requestId, 'unknown');
+      throw this.#withOutcome(error, call.requestId, 'unknown');
+    }
+  }
+
+  /**
+   * Why the request may not be made, found before the body is read. Thrown unless the key was sent before: the object may have another
+   * name since, and its first answer then is for who may still do with it what was done.
+   */
+  async #refusalOf(route: Route<Context>, call: RunningCall, key: string): Promise<unknown> {
+    try {
+      await this.#authorise(route, call);
+      return undefined;
+    } catch (error) {
+      if (await this.#replays.isKnown(call.principal.id, key)) return error;
+      throw error;
     }
   }
 
@@ -263,16 +317,7 @@ export class Api<Context> {
     return undefined;
   }
 
-  async #answeredBefore(owner: string, key: string, incoming: IncomingMessage, route: Route<Context>) {
-    const bytesMax = route.endpoint.bodyBytesMax ?? this.#options.requestBodyBytesMax;
-    return this.#replays.known(owner, key, async () => {
-      const bytes = hasBody(incoming) ? await readBytes(incoming, bytesMax) : undefined;
-      const [path = ''] = (incoming.url as string).split('?', 1);
-      return fingerprintOf(incoming.method as string, path, bytes);
-    });
-  }
-
-  async #run(route: Route<Context>, call: RunningCall, input: Input<unknown, unknown>, scope: string): Promise<Answer> {
+  async #run(route: Route<Context>, call: RunningCall, input: Input<unknown, unknown>): Promise<Outcome> {
     const { endpoint, category } = route;
     const { contextOf, access } = this.#options;
     let outcome: Outcome;
@@ -292,14 +337,29 @@ export class Api<Context> {
       const place = { category: made[0]?.category ?? category.name, path: made };
       await access.decisions.authorise(call.principal, toSee, place);
     }
-    return this.#answerOf(outcome, category, scope);
+    return outcome;
+  }
+
+  #performed(outcome: Outcome, { endpoint, category }: Route<Context>, scope: string): Performed {
+    const answer = this.#answerOf(outcome, category, scope);
+    if (outcome.outcome === 'listed') return { answer, stored: undefined };
+    if (outcome.outcome !== 'done') return { answer, stored: answer };
+    const { stored = changes(endpoint) ? outcome.result : null } = outcome;
+    if (stored === null) return { answer, stored: undefined };
+    return { answer, stored: this.#answerOf({ outcome: 'done', result: stored }, category, scope) };
   }
 
   /** The change was made before, and its answer is lost: as far as it can be told from what is there now. */
-  async #again(route: Route<Context>, call: RunningCall, scope: string, objectId: string | undefined): Promise<Answer> {
+  async #again(
+    route: Route<Context>,
+    call: RunningCall,
+    scope: string,
+    { id, ...wanted }: Omit<Wanted, 'id'> & { readonly id: string | undefined },
+  ): Promise<Answer> {
     const { endpoint, category } = route;
     const { contextOf, recordOf } = this.#options;
-    const shown = objectId === undefined ? undefined : await recordOf(objectId, category.name, contextOf(call));
+    if (endpoint.verb === 'delete') return this.#answerOf({ outcome: 'deleted', deleted: true }, category, scope);
+    const shown = id === undefined ? undefined : await recordOf({ id, ...wanted }, contextOf(call));
     if (!shown)
       throw new Failure('OBJECT_NOT_FOUND', 'the change was made before; what it made or changed is gone since', {
         category: category.name,
@@ -342,17 +402,14 @@ export class Api<Context> {
       this.#options.audit.note(actor.id === '' ? strangerOf(actor) : actor, { outcome: code });
   }
 
-  async #body(
-    incoming: IncomingMessage,
-    route: Route<Context>,
-    parameters: Parameters,
-    sent: Sent,
-  ): Promise<Record<string, unknown>> {
+  /** Undefined where the endpoint takes none. */
+  async #body(incoming: IncomingMessage, route: Route<Context>): Promise<Record<string, unknown> | undefined> {
     const { endpoint, nameInPath } = route;
+    if (!endpoint.body) return noBody(incoming, endpoint.verb);
+    const parameters = this.#parametersOf(endpoint);
     let body: Record<string, unknown> = {};
     if (hasBody(incoming)) {
       const bytes = await readBytes(incoming, endpoint.bodyBytesMax ?? this.#options.requestBodyBytesMax);
-      sent.bytes = bytes;
       if (bytes.length > 0) body = decodeBody(bytes, incoming.headers, parameters, this.#formOf(endpoint));
     }
     if (endpoint.bodyRequired && Object.keys(body).length === 0) {
@@ -437,9 +494,18 @@ function refuseOtherSites({ headers }: IncomingMessage): void {
   throw new Failure('FORBIDDEN', 'requests from pages of other sites are refused');
 }
 
-/** The body as it came. */
-interface Sent {
-  bytes?: Uint8Array;
+/** What the object of a request is called when it is done, as far as the request says. */
+function nameIn<Context>({ path, category }: Route<Context>, body: unknown): string | undefined {
+  const { newName, name } = (body ?? {}) as { readonly newName?: string; readonly name?: string };
+  return newName ?? name ?? path[category.parameter];
+}
+
+interface KeyedRequest<Context> {
+  readonly incoming: IncomingMessage;
+  readonly route: Route<Context>;
+  readonly call: RunningCall;
+  readonly key: string;
+  readonly query: Readonly<Record<string, unknown>>;
 }
 
 interface Seen<Context> {

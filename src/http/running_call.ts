@@ -27,7 +27,7 @@ export interface Call {
 export class RunningCall implements Call {
   readonly principal: Principal;
   readonly session: Session;
-  readonly actor: Actor;
+  readonly actor: CallActor;
   readonly requestId: string;
   readonly version: ApiVersion;
   reach: Reach = 'all';
@@ -39,8 +39,9 @@ export class RunningCall implements Call {
   readonly #outgoing: ServerResponse;
   #controller: AbortController | undefined;
 
-  constructor(session: Session, actor: Actor, version: ApiVersion, outgoing: ServerResponse) {
-    this.principal = session.principal;
+  constructor(session: Session, actor: CallActor, version: ApiVersion, outgoing: ServerResponse, isKeyed: boolean) {
+    // What is decided for a keyed request is recorded by its principal, which therefore is an object of its own.
+    this.principal = isKeyed ? { ...session.principal } : session.principal;
     this.session = session;
     this.actor = actor;
     this.requestId = actor.requestId as string;

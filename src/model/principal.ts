@@ -18,12 +18,37 @@ export interface Principal {
   readonly scopes?: readonly Scope[];
 }
 
+/** A decision that allowed something, as it has to be made again for who sends a request again. */
+export interface Granted {
+  readonly privilege: Privilege;
+  readonly category: string;
+  /** Ids of the object and of what it is in, root first, with their owners at that time. */
+  readonly path: readonly { readonly id: string; readonly owner: string }[];
+  /** The privilege on something in the object was enough. */
+  readonly within?: true;
+  /** The principal is the user in question. */
+  readonly self?: true;
+  /** With `self`: a token that is confined to the same is enough. */
+  readonly scopes?: readonly Scope[];
+}
+
 /** A request that is done once however often it is sent (rest-standard B6). */
 export interface Guard {
   readonly owner: string;
   readonly key: string;
   /** Of this use of the key: the key may be used again a day later. */
   readonly keyId: string;
+  /** Of this attempt; absent where recovery completes the work of any. */
+  readonly attempt?: string;
+  /** What the attempt was authorized for so far. */
+  readonly granted?: readonly Granted[];
+  /** An earlier attempt wrote these rows in the engine: this one confirms it. */
+  readonly applied?: AppliedWrite;
+}
+
+export interface AppliedWrite {
+  readonly rowCount: number;
+  readonly queryId: string;
 }
 
 /** An object and its version. */

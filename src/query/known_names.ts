@@ -30,7 +30,7 @@ export class KnownNames {
     names: () => readonly (readonly string[])[],
     authorised: readonly TableName[] = [],
   ): Promise<boolean> {
-    if (this.#decisions.mayOn(principal, 'read', 'catalogs', [])) return true;
+    if (this.#decisions.shows(principal, 'read', 'catalogs', [])) return true;
     const shown = new Set(authorised.map(({ catalog: root, database: of, table }) => keyOf([root, of, table])));
     const whole = new Map<string, readonly string[]>();
     for (const name of names()) {
@@ -54,7 +54,7 @@ export class KnownNames {
     const named = ['tables', 'views'].map((category) => [...within, { category, name: table }]);
     for (const part of [within, ...named]) {
       const chain = await this.#catalog.findFolded(part);
-      if (chain && this.#decisions.mayOn(principal, 'read', 'catalogs', chain)) return true;
+      if (chain && this.#decisions.shows(principal, 'read', 'catalogs', chain)) return true;
     }
     return false;
   }

@@ -46,8 +46,10 @@ export async function requireAccess(
     ['write', 'tables', only?.isNew ? [] : writes],
   ] as const)
     for (const one of all) needed.push([privilege, await chainOf(parts, one, category, principal)]);
+  const shows = (privilege: Privilege, chain: readonly CatalogObject[]) =>
+    parts.decisions.shows(principal, privilege, 'catalogs', chain);
   // Who may read or write it knows that it is there.
-  if (!needed.every(([, chain]) => may('read', chain) || may('write', chain))) throw hidden();
+  if (!needed.every(([, chain]) => shows('read', chain) || shows('write', chain))) throw hidden();
   if (!(await parts.names.areKnownTo(principal, statement, names, [...reads, ...writes, ...views]))) throw hidden();
   for (const [privilege, chain] of needed)
     if (!may(privilege, chain)) throw forbidden(privilege, { category: 'catalogs', path: chain });
@@ -69,6 +71,6 @@ async function chainOf(
   if (chain) return chain;
   // What only the engine knows is half made or not ours: refused as if it were not there.
   const holder = (await catalog.findFolded(path.slice(0, 2))) ?? [];
-  if (!decisions.mayOn(principal, 'read', 'catalogs', holder)) throw hidden();
+  if (!decisions.shows(principal, 'read', 'catalogs', holder)) throw hidden();
   throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
 }

@@ -3,7 +3,7 @@
 import type { Trail } from '../access/audit.ts';
 import type { Decisions } from '../access/decisions.ts';
 import type { Directory } from '../access/directory.ts';
-import { type IdempotencyKeys, stepOf } from '../access/idempotency_keys.ts';
+import { type IdempotencyKeys, keyedStep } from '../access/idempotency_keys.ts';
 import type { UsageCaps } from '../access/usage_caps.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
@@ -151,7 +151,7 @@ export class Queries {
               step:
                 analysis.kind === 'select'
                   ? undefined
-                  : (caller.step ?? (await this.#stepOf(statement, warehouse, caller.actor))),
+                  : (caller.step ?? (await this.#stepOf(statement, warehouse, queryId, caller.actor))),
             });
             return executing.finally(end);
           },
@@ -220,9 +220,15 @@ export class Queries {
   }
 
   /** By what the engine knows a keyed request again, if it is one. */
-  async #stepOf(statement: Statement, warehouse: string, { guard }: Actor): Promise<string | undefined> {
-    const step = stepOf(guard);
-    if (step !== undefined) await this.#options.keys.keepStep(step, { warehouse, catalogId: statement.catalog.id });
+  async #stepOf(
+    statement: Statement,
+    warehouse: string,
+    queryId: string,
+    { guard }: Actor,
+  ): Promise<string | undefined> {
+    if (!guard) return undefined;
+    const step = keyedStep(guard);
+    await this.#options.keys.keepStep(step, { warehouse, catalogId: statement.catalog.id }, { guard, queryId });
     return step;
   }
 

@@ -2,7 +2,7 @@
 import { readFile, rm } from 'node:fs/promises';
 import type { Trail } from '../access/audit.ts';
 import type { Decisions } from '../access/decisions.ts';
-import { type IdempotencyKeys, stepOf } from '../access/idempotency_keys.ts';
+import { type IdempotencyKeys, keyedStep } from '../access/idempotency_keys.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
@@ -53,6 +53,8 @@ export class Rows {
   /** Throws ROWS_INVALID or CONSTRAINT_VIOLATED with violations by index; then nothing was inserted. */
   async insert(path: readonly Segment[], rows: readonly unknown[], caller: Caller): Promise<number> {
     const { actor, signal } = caller;
+    // An earlier attempt inserted them.
+    if (actor.guard?.applied) return actor.guard.applied.rowCount;
     const [root, database, table] = (await this.#catalog.require(path)) as TableChain;
     const { warehouse } = root.spec;
     await this.#requireWarehouse(root, caller);
@@ -61,8 +63,9 @@ export class Rows {
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
     return this.#warehouses.admit(warehouse, caller, async (engine) => {
       const started = performance.now();
-      const step = stepOf(actor.guard);
-      if (step !== undefined) await this.#keys.keepStep(step, { warehouse, catalogId: root.id });
+      const { guard } = actor;
+      const step = guard && keyedStep(guard);
+      if (guard && step) await this.#keys.keepStep(step, { warehouse, catalogId: root.id }, { guard });
       await this.#trail.tell(actor, { outcome: 'begun', objectId: table.id });
       const rowCount = await engine
         .insertRows(ref, batch, { signal, definition: table.spec, step })

@@ -115,7 +115,12 @@ export const created = (record: object, made: boolean, uri: string): Created => 
 });
 export const updated = (record: RecordBody): Updated => ({ outcome: 'updated', record });
 export const deleted = (was: boolean): Deleted => ({ outcome: 'deleted', deleted: was });
-export const done = (result: RecordBody): Done => ({ outcome: 'done', result });
+/** `stored`: as in the outcome (standard/endpoint.ts). */
+export const done = (result: RecordBody, stored?: RecordBody | null): Done => ({
+  outcome: 'done',
+  result,
+  ...(stored === undefined ? {} : { stored }),
+});
 
 export function accepted(task: TaskRecord, context: Context): Accepted {
   const record = taskRecord(task, context);

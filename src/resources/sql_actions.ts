@@ -3,12 +3,12 @@
 import { type Static, Type } from 'typebox';
 import type { StatementParameters } from '../engines/engine.ts';
 import type { QueryRequest, QueryRun } from '../query/queries.ts';
-import { profileResult, type QueryAnswer } from '../query/submit.ts';
+import { confirmedRun, profileResult, type QueryAnswer } from '../query/submit.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { JsonText } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { accepted, action, type Context, done } from './context.ts';
-import { noNul } from './fields.ts';
+import { noNul, nullable } from './fields.ts';
 import { taskCodes, taskFields, taskOptions, waitSecondsDefault, waitSecondsOf } from './task_fields.ts';
 
 /** What a statement costs its caller, in GETs. */
@@ -76,7 +76,12 @@ export const Statistics = Type.Object({
 
 const QueryResult = Type.Object({
   columns: Type.Array(ColumnOfResult),
-  rows: Type.Array(Type.Array(Type.Unknown()), { description: 'The rows, or those of the first page.' }),
+  rows: nullable(
+    Type.Array(Type.Array(Type.Unknown()), {
+      description:
+        'The rows, or those of the first page; null where a statement that writes is repeated with its idempotency key.',
+    }),
+  ),
   rowCount: Type.Integer({ description: 'Rows of the whole result; for DML the rows changed.' }),
   truncated: Type.Boolean({ description: 'Whether `rowsMax` cut the result.' }),
   nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where the result has more than one.' })),
@@ -198,9 +203,18 @@ const queryAction = (what: string, pathOf: PathOf) =>
     cost: queryCost,
     example,
     handle: async ({ path, body }, context) => {
+      const { applied } = context.call.actor.guard ?? {};
+      if (applied) return done({ ...countsOnly, ...confirmedRun(applied) });
       const answer = await submitted(requestOf(body, pathOf(path)), body, pathOf(path), context);
       if (answer.kind === 'task') return accepted(answer.task, context);
-      return done(rowsText(answer.run, answer.rows, answer.pages, context));
+      const { run } = answer;
+      const result = rowsText(run, answer.rows, answer.pages, context);
+      if (run.kind === 'select') return done(result, null);
+      const { columns, rowCount } = run.result;
+      const { statistics, queryId } = run;
+      const counts = { ...countsOnly, columns, rowCount, statistics, queryId };
+      if (run.result.repeated) return done(counts);
+      return done(result, run.result.returned ? counts : result);
     },
   });
 
@@ -268,6 +282,9 @@ async function submitted(
     target: uriOf(version, about),
   });
 }
+
+/** Of a statement that wrote before. Rows that it returned are stored nowhere. */
+const countsOnly = { columns: [], rows: null, truncated: false, pageCount: 1 };
 
 /** The result as text: the rows are the engine's own bytes. */
 function rowsText(

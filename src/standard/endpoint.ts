@@ -57,7 +57,15 @@ export type Deleted = { readonly outcome: 'deleted'; readonly deleted: boolean }
 /** A task was submitted: its record, which names its `uri`. */
 export type Accepted = { readonly outcome: 'accepted'; readonly task: object; readonly uri: string };
 /** What an action answers when it is done. */
-export type Done = { readonly outcome: 'done'; readonly result: RecordBody };
+export type Done = {
+  readonly outcome: 'done';
+  readonly result: RecordBody;
+  /**
+   * What a repetition with the same idempotency key gets, where that is not the result; null: nothing is stored, and it runs again. By
+   * default null for what only reads.
+   */
+  readonly stored?: RecordBody | null;
+};
 
 export type Outcome = Found | Listed | Created | Updated | Deleted | Accepted | Done;
 
@@ -134,9 +142,9 @@ export function takesExpectedVersion<Context>({ verb, on, body }: Endpoint<Conte
   return body !== undefined && (verb === 'update' || (verb === 'action' && on === 'object'));
 }
 
-/** Whether an idempotency key counts: POST, PATCH and actions (rest-standard B6). */
-export function takesKey<Context>({ verb, body }: Endpoint<Context>): boolean {
-  return body !== undefined && (verb === 'create' || verb === 'update' || verb === 'action');
+/** Whether an idempotency key counts: on POST, PUT, PATCH, DELETE and actions (rest-standard B6). */
+export function takesKey<Context>({ verb }: Pick<Endpoint<Context>, 'verb'>): boolean {
+  return verb !== 'get' && verb !== 'list';
 }
 
 /** Whether a call of it can change something; an action that needs but to read does not, unless it makes an object. */

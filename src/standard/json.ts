@@ -75,10 +75,11 @@ function keepExact(_key: string, value: unknown, context: { source?: string }): 
 
 /** Whether two decimal texts mean the same number: equal digits and exponent after zeros are taken off. */
 function sameNumber(a: string, b: string): boolean {
-  return a === b || plain(a) === plain(b);
+  return a === b || canonicalNumber(a) === canonicalNumber(b);
 }
 
-function plain(text: string): string {
+/** One text for all that mean the same number. */
+export function canonicalNumber(text: string): string {
   const [, sign, whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
   const digits = whole + fraction;

@@ -238,7 +238,7 @@ function describeOperation(operation: Operation, shared: Shared): Json {
       ...pathParameters(operation),
       ...queryParameters(endpoint),
       { $ref: '#/components/parameters/requestId' },
-      ...(takesKey(endpoint) && method !== 'put' ? [{ $ref: '#/components/parameters/idempotencyKey' }] : []),
+      ...(takesKey(endpoint) ? [{ $ref: '#/components/parameters/idempotencyKey' }] : []),
     ],
     ...(body && method !== 'get' && method !== 'delete' ? { requestBody: body } : {}),
     responses: { ...successes(operation), ...failures(endpoint, shared) },

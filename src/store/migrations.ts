@@ -6,6 +6,7 @@ import { catalogFilesMigration } from './catalog_files_migration.ts';
 import { droppedObjectsMigration } from './dropped_objects_migration.ts';
 import { filesMigration } from './files_migration.ts';
 import { idempotencyMigration } from './idempotency_migration.ts';
+import { keyAttemptsMigration } from './key_attempts_migration.ts';
 import { loadLabelsMigration } from './load_labels_migration.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
 import { resultSourcesMigration } from './result_sources_migration.ts';
@@ -165,6 +166,7 @@ const migrations: readonly Migration[] = [
   viewSourcesMigration,
   resultSourcesMigration,
   catalogFilesMigration,
+  keyAttemptsMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -286,7 +286,12 @@ export interface IdempotencyKeysTable {
   fingerprint: string;
   /** `begun`, or `done` once its change was made. */
   state: string;
+  /** Of the attempt that holds the key; an earlier one may change nothing any more. */
+  attempt: string | null;
+  /** What was made or changed; of a statement, its query. */
   object_id: string | null;
+  /** JSON: what the attempt was authorized for (model/principal.ts, Granted). */
+  granted: string | null;
   /** The answer, where it is kept. */
   status: number | null;
   location: string | null;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { AuditTrail } from '../../src/access/audit.ts';
 import { IdempotencyKeys } from '../../src/access/idempotency_keys.ts';
-import { type Keyed, Replays } from '../../src/http/replay.ts';
+import { type Performed, Replays } from '../../src/http/replay.ts';
 import type { Guard } from '../../src/model/principal.ts';
 import type { Code } from '../../src/standard/codes.ts';
 import { Failure } from '../../src/standard/failure.ts';
@@ -31,25 +31,36 @@ test('a key whose change was gone on with meanwhile is answered with what it mad
     retentionDays: 1,
     observe: () => undefined,
   });
-  const ask = (key: string, run: Keyed['run']) =>
+  const nothing = { recover: async () => {}, rowsOf: async () => undefined };
+  const ask = (key: string, run: () => Promise<Performed['answer']>) =>
     // A server of its own each time: what another had under way is not known.
-    new Replays(keys).answer({
+    new Replays(keys, nothing).answer({
       owner: 'o',
       key,
       fingerprint: 'f',
       secretFields: [],
-      run,
+      granted: [],
+      authorise: async () => {},
+      run: async () => {
+        const made = await run();
+        return { answer: made, stored: made };
+      },
       again: async (_guard, objectId) => answer(`made: ${objectId}`),
     });
   const refuse = (code: Code) => async () => {
     throw new Failure(code, 'no');
+  };
+  /** Recovery completes the change for whichever attempt of the request. */
+  const complete = (guard: Guard, objectId: string) => {
+    const { attempt: _, ...any } = guard;
+    return store.transaction((tx) => audit.mark(tx, any, objectId));
   };
   const never = async () => assert.fail('it ran again');
 
   // The crash comes before the answer; what it came into is done while the request runs again.
   const { guard } = (await keys.begin('o', 'crashed', 'f')) as { readonly guard: Guard };
   const recovered = async () => {
-    setTimeout(() => void store.transaction((tx) => audit.mark(tx, guard, 'x')), 100);
+    setTimeout(() => void complete(guard, 'x'), 100);
     throw new Failure('OBJECT_NOT_FOUND', 'it is called otherwise by now');
   };
   assert.equal(textOf(await ask('crashed', recovered)), '{"text":"made: x"}');
@@ -58,7 +69,7 @@ test('a key whose change was gone on with meanwhile is answered with what it mad
   // It is still under way.
   const { guard: slow } = (await keys.begin('o', 'slow', 'f')) as { readonly guard: Guard };
   await assert.rejects(ask('slow', refuse('CHANGE_IN_PROGRESS')), { code: 'CHANGE_IN_PROGRESS' });
-  await store.transaction((tx) => audit.mark(tx, slow, 'y'));
+  await complete(slow, 'y');
   assert.equal(textOf(await ask('slow', never)), '{"text":"made: y"}');
 
   for (const [code, isKept] of [

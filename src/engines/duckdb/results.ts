@@ -354,7 +354,9 @@ export async function runWrite(session: Session, statement: WireStatement, optio
       if (options.step !== undefined) await noteRows(connection, statement.catalog.name, options.step, rowCount);
       return { columns: counted, rowCount, rows: { kind: 'text', text: `[${rowCount}]` }, truncated: false };
     }
-    return await returned(session, result, options);
+    const made = await returned(session, result, options);
+    if (options.step !== undefined) await noteRows(connection, statement.catalog.name, options.step, made.rowCount);
+    return { ...made, returned: true };
   } finally {
     prepared.destroySync();
   }

@@ -29,7 +29,10 @@ export async function insertRows(
   try {
     const { text, parameters } = insertStatement(table, batch);
     const run = () => runPrepared(connection, text, parameters);
-    await retryingConflicts(step === undefined ? run : () => once(connection, table, step, run), signal);
+    await retryingConflicts(
+      step === undefined ? run : () => once(connection, table, step, batch.rowCount, run),
+      signal,
+    );
     return batch.rowCount;
   } catch (error) {
     if (signal?.aborted) throw cancelled();
@@ -41,9 +44,15 @@ export async function insertRows(
 }
 
 /** What a keyed request inserts commits together with the memory of it. */
-function once(connection: DuckDBConnection, table: TableRef, step: string, run: () => Promise<unknown>): Promise<void> {
+function once(
+  connection: DuckDBConnection,
+  table: TableRef,
+  step: string,
+  rowCount: number,
+  run: () => Promise<unknown>,
+): Promise<void> {
   return inTransaction(connection, async () => {
-    if (await rememberStep(connection, table.catalog.name, step)) await run();
+    if (await rememberStep(connection, table.catalog.name, step, rowCount)) await run();
   });
 }
 

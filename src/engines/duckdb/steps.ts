@@ -21,11 +21,19 @@ export async function ensureSteps(connection: DuckDBConnection, catalogName: str
   );
 }
 
-/** To be called inside the transaction of the work. @returns false where the step was done before. */
-export async function rememberStep(connection: DuckDBConnection, catalogName: string, step: string): Promise<boolean> {
+/**
+ * To be called inside the transaction of the work. `rowCount`: what it changes, where that is known already.
+ * @returns false where the step was done before.
+ */
+export async function rememberStep(
+  connection: DuckDBConnection,
+  catalogName: string,
+  step: string,
+  rowCount?: number,
+): Promise<boolean> {
   const result = await connection.run(
-    `INSERT INTO ${stepsTable(catalogName)} (step, done_at) VALUES ($1, $2::TIMESTAMP) ON CONFLICT DO NOTHING`,
-    [step, new Date().toISOString().slice(0, -1)],
+    `INSERT INTO ${stepsTable(catalogName)} (step, done_at, rows_changed) VALUES ($1, $2::TIMESTAMP, $3::BIGINT) ON CONFLICT DO NOTHING`,
+    [step, new Date().toISOString().slice(0, -1), rowCount === undefined ? null : BigInt(rowCount)],
   );
   return result.rowsChanged > 0;
 }
