@@ -63,8 +63,9 @@ import { openSchedules } from './resources/scheduled_calls.ts';
 import { helpText, readSettings, release, type Settings, SettingsError, warehouseDefaults } from './settings.ts';
 import type { Category } from './standard/endpoint.ts';
 import { openApi } from './standard/openapi.ts';
+import { DataDirectoryError, prepareDataDirectory } from './store/data_directory.ts';
 import { StoreTooNew } from './store/migrations.ts';
-import { StoreInUse } from './store/sqlite.ts';
+import { StoreInUse, StoreUnusable } from './store/sqlite.ts';
 import { openStore, storeFileName } from './store/store.ts';
 import { Notices } from './tasks/notices.ts';
 import { Tasks } from './tasks/tasks.ts';
@@ -150,7 +151,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   const dataDirectory = resolve(settings.dataDir);
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
-  await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
+  await prepareDataDirectory(dataDirectory);
   const loading = await loadingOf(settings, dataDirectory);
   const backupDirectories = await backupDirectoriesOf(settings.backupDirectories, dataDirectory, loading.directories);
   const store = await openStore({ file: join(dataDirectory, storeFileName), inject: hooks.injectStore });
@@ -416,7 +417,16 @@ async function main(): Promise<void> {
 }
 
 /** Told without a stack: who starts the command can mend it. */
-const forPeople = [SettingsError, LoadSettingsError, HostPatternError, SecretKeyError, StoreInUse, StoreTooNew];
+const forPeople = [
+  SettingsError,
+  LoadSettingsError,
+  HostPatternError,
+  SecretKeyError,
+  StoreInUse,
+  StoreTooNew,
+  StoreUnusable,
+  DataDirectoryError,
+];
 
 if (import.meta.main) {
   main().catch((error: unknown) => {

@@ -30,6 +30,30 @@ export class StoreInUse extends Error {
   override name = 'StoreInUse';
 }
 
+/** The file cannot be opened, or is not one that SQLite wrote. The message is for who starts the server. */
+export class StoreUnusable extends Error {
+  override name = 'StoreUnusable';
+}
+
+const sqliteErrors = { ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notADatabase: 26, readOnly: 8 } as const;
+
+/** What an error at the opening of the file means; undefined: not what is wrong with a file. */
+export function storeUnusable(file: string, error: unknown): StoreUnusable | undefined {
+  const code = (error as { errcode?: number }).errcode;
+  const restore = 'put a sound copy of the data directory back, or restore its catalogs from backups';
+  const sentences: Readonly<Record<number, string>> = {
+    [sqliteErrors.ioError]: `${file} cannot be read or written (input/output error): check the disk`,
+    [sqliteErrors.corrupt]: `${file} is damaged: ${restore}`,
+    [sqliteErrors.full]: `there is no space left for ${file}: free some, then start the server again`,
+    [sqliteErrors.cannotOpen]: `${file} cannot be opened: check that this user may read and write it and its directory`,
+    [sqliteErrors.notADatabase]: `${file} is not a metadata store, or its header is damaged: ${restore}`,
+    [sqliteErrors.readOnly]: `${file} cannot be written by this user: change its owner or its mode`,
+  };
+  // The lower byte is the kind of the error, the upper ones say where it came up.
+  const sentence = code === undefined ? undefined : sentences[code & 0xff];
+  return sentence === undefined ? undefined : new StoreUnusable(sentence, { cause: error });
+}
+
 /** The disk is full. What a transaction did before is void: unlike after other Failures, nothing more may be done in it. */
 export class StoreFull extends Failure {
   constructor(cause: unknown) {
@@ -50,8 +74,12 @@ class SqliteFile {
   #taken = false;
 
   constructor(file: string, inject: Inject | undefined) {
-    this.#database = new DatabaseSync(file, { timeout: fileLockWaitMs, enableForeignKeyConstraints: true });
     this.#inject = inject;
+    try {
+      this.#database = new DatabaseSync(file, { timeout: fileLockWaitMs, enableForeignKeyConstraints: true });
+    } catch (error) {
+      throw storeUnusable(file, error) ?? error;
+    }
     try {
       this.#database.exec(`
         pragma locking_mode = exclusive;
@@ -61,7 +89,7 @@ class SqliteFile {
         begin exclusive; commit;`);
     } catch (error) {
       this.#database.close();
-      if ((error as { errcode?: number }).errcode !== sqliteBusy) throw error;
+      if ((error as { errcode?: number }).errcode !== sqliteBusy) throw storeUnusable(file, error) ?? error;
       throw new StoreInUse(`another server uses ${file}; stop it, or start this one with another data directory`);
     }
   }

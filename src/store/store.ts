@@ -2,7 +2,7 @@
 import { Kysely, type Transaction } from 'kysely';
 import { migrate, sqliteColumnTypes } from './migrations.ts';
 import type { Schema } from './schema.ts';
-import { type Inject, sqliteDialect } from './sqlite.ts';
+import { type Inject, sqliteDialect, storeUnusable } from './sqlite.ts';
 
 export type { Inject } from './sqlite.ts';
 
@@ -25,7 +25,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** Throws StoreInUse where another server has it open, StoreTooNew where a later release wrote it. */
+/** Throws StoreInUse where another server has it open, StoreUnusable where the file is damaged or cannot be written, StoreTooNew where a later release wrote it. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const db = new Kysely<Schema>({ dialect: sqliteDialect(options.file, options.inject) });
   const close = (): Promise<void> => db.destroy();
@@ -33,7 +33,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await migrate(db, sqliteColumnTypes);
   } catch (error) {
     await close();
-    throw error;
+    throw storeUnusable(options.file, error) ?? error;
   }
   return { db, transaction: (run) => db.transaction().execute(run), close };
 }

@@ -1,0 +1,106 @@
+// What keeps a server from starting is said in a sentence with what to do, and an exit code: each through the real command.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { closeSync, cpSync, existsSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { start } from '../server.ts';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const startMsMax = 60_000;
+const onLinux = process.platform !== 'linux' && 'mount namespaces are Linux’s';
+
+let root: string;
+before(async () => {
+  root = await mkdtemp(join(tmpdir(), 'tabularium-starts-'));
+  const server = await start({ dataDir: join(root, 'base') });
+  (await server.put('/api/v2/databases/d')).is(201);
+  await server.close();
+});
+after(() => rm(root, { recursive: true, force: true }));
+
+interface Case {
+  readonly name: string;
+  readonly prepare?: (dataDirectory: string) => void;
+  /** Of a tmpfs over the data directory; a command of the shell that follows the mount. */
+  readonly mount?: { readonly options: string; readonly command?: string };
+  readonly says: RegExp;
+  readonly skip?: string | false;
+}
+
+const store = (dataDirectory: string) => join(dataDirectory, 'metadata.sqlite');
+const removeStore = (dataDirectory: string) => {
+  for (const end of ['', '-wal', '-shm']) rmSync(`${store(dataDirectory)}${end}`, { force: true });
+};
+function overwrite(path: string, offset: number, bytes: Buffer): void {
+  const file = openSync(path, 'r+');
+  writeSync(file, bytes, 0, bytes.length, offset);
+  closeSync(file);
+}
+
+const cases: readonly Case[] = [
+  {
+    name: 'no metadata store beside catalogs',
+    prepare: removeStore,
+    says: /holds \d+ catalogs? but no metadata store .* is not created in its place\.\nPut .* back\. .*--data-dir.*restore/s,
+  },
+  {
+    name: 'a damaged header of the store',
+    prepare: (at) => overwrite(store(at), 3, Buffer.from('xxxx')),
+    says: /metadata\.sqlite is not a metadata store, or its header is damaged: put a sound copy .* back/,
+  },
+  {
+    name: 'a damaged page of the store',
+    prepare: (at) => overwrite(store(at), 100, Buffer.alloc(64, 0xff)),
+    says: /metadata\.sqlite is damaged: put a sound copy .* back/,
+  },
+  { name: 'a store that was cut', prepare: (at) => truncateSync(store(at), 5000), says: /metadata\.sqlite is damaged/ },
+  {
+    name: 'a missing key file',
+    prepare: (at) => rmSync(join(at, 'secret.key')),
+    says: /secret\.key is not there: .*put it back/,
+  },
+  {
+    name: 'a file in the place of the directory',
+    prepare: (at) => {
+      rmSync(at, { recursive: true });
+      writeFileSync(at, '');
+    },
+    says: /is not a directory: name another with --data-dir/,
+  },
+  {
+    name: 'a read-only directory',
+    mount: { options: 'ro' },
+    says: /mounted read-only: mount it writable, or name another with --data-dir/,
+    skip: onLinux,
+  },
+  {
+    name: 'a directory without space',
+    mount: { options: 'size=8k', command: 'head -c 8192 /dev/zero > "$0/ballast" 2>/dev/null;' },
+    says: /no space left for the data directory .*: free some/,
+    skip: onLinux,
+  },
+];
+
+for (const { name, prepare, mount, says, skip = false } of cases) {
+  test(`${name}: a sentence and exit code 1`, { skip }, async () => {
+    const dataDir = join(root, 'case');
+    await rm(dataDir, { recursive: true, force: true });
+    cpSync(join(root, 'base'), dataDir, { recursive: true });
+    prepare?.(dataDir);
+    const command = [process.execPath, main, '--port=0', `--data-dir=${dataDir}`];
+    const script = `mount -t tmpfs -o ${mount?.options} tmpfs "$0" && { ${mount?.command ?? ''} exec "$@"; }`;
+    const [program, ...args] = mount
+      ? ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', script, dataDir, ...command]
+      : command;
+    const ended = spawnSync(program as string, args, { encoding: 'utf8', timeout: startMsMax });
+    assert.equal(ended.status, 1, ended.stderr);
+    assert.match(ended.stderr, says);
+    assert.doesNotMatch(ended.stderr, /^\s+at /m, 'a stack trace');
+    assert.doesNotMatch(ended.stdout, /is ready/);
+    if (name.startsWith('no metadata store')) assert.equal(existsSync(store(dataDir)), false);
+  });
+}
