@@ -1,6 +1,9 @@
 // `npm run soak -- [--minutes 10] [--seed n] [--all] [--only part]`: kills (with `--all` at each step that there is), random commands,
 // clients at once, random SQL and real sets of data for as long as is asked, then a table of what was done and what was wrong. Each part
 // is replayed by the seed it prints. Exits with 1 where anything was wrong.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { allCells, runCells } from '../faults/keyed_deaths.ts';
 import { Random } from '../faults/random.ts';
@@ -53,6 +56,7 @@ const parts: readonly Part[] = [
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
   { name: 'random SQL', share: 0.1, run: randomSql },
   { name: 'real sets of data', share: 0.1, isFinite: true, run: realSets },
+  { name: 'sampled tests in full', share: 0, isFinite: true, run: testsInFull },
 ];
 
 /** Steps in an order of chance, a new server every so many. */
@@ -183,6 +187,17 @@ async function randomSql(seed: number, deadline: number): Promise<string> {
 async function realSets(seed: number, deadline: number, problems: string[]): Promise<string> {
   const { sets, loads, rows } = await loadRealSets(new Random(seed), deadline, problems);
   return `${sets} sets, ${loads} loads, ${rows} rows`;
+}
+
+/** With `--all`, the tests of which a run of `npm test` takes a sample, with each of their cases. */
+async function testsInFull(seed: number, deadline: number, problems: string[]): Promise<string> {
+  if (Number.isFinite(deadline)) return 'nothing: with --all only';
+  const files = globSync('tests/**/*.test.ts').filter((file) => readFileSync(file, 'utf8').includes('/budget.ts'));
+  const env = { ...process.env, TEST_BUDGET: 'all', TEST_SEED: String(seed), FAULTS_SEED: String(seed) };
+  const child = spawn(process.execPath, ['scripts/test.ts', ...files], { env, stdio: 'inherit' });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code !== 0) problems.push('tests failed, named above');
+  return `${files.length} files`;
 }
 
 async function run(part: Part, seed: number, minutes: number): Promise<Outcome> {
