@@ -1,5 +1,6 @@
 // How an answer leaves: its head and body in one write, the headers that all answers have, and answers on connections that
 // node:http would cut because it has not read what came. What the answer is, is for others.
+import { randomUUID } from 'node:crypto';
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
@@ -7,6 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Answer } from '../standard/envelope.ts';
 import { hasBody } from './body.ts';
 import { type Coding, compressed, compressedBytesMin, compressor, preferenceOf } from './content_coding.ts';
+import { requestIdHeader } from './request_headers.ts';
 import type { HeadersOfAll } from './security_headers.ts';
 
 /** How long the rest of a refused body is let in before the connection is cut, so that the client can read the answer. */
@@ -24,7 +26,7 @@ export class AnswerWriter {
     const { req: incoming } = outgoing;
     const headers: Headers = { ...answer.headers, 'Cache-Control': 'no-store' };
     if (answer.body.length > 0) headers['Content-Type'] = 'application/json';
-    if (requestId !== undefined) headers['x-service-request-id'] = requestId;
+    headers[requestIdHeader] = requestId ?? randomUUID();
     // A request without a body may not be marked as complete yet when it is answered at once.
     if (hasBody(incoming) && !incoming.complete && answering(incoming.socket) === outgoing) {
       incoming.resume();
@@ -48,6 +50,7 @@ export class AnswerWriter {
     const pieces = joined(body);
     const bytes = bodyBytes ?? bytesOf(pieces);
     const own: Headers = { ...this.headersOfAll, ...headers };
+    own[requestIdHeader] ??= randomUUID();
     const isLarge = bytes > compressedBytesMin;
     const isCoded = own['Content-Encoding'] !== undefined;
     if (isLarge && !isCoded) own.Vary = 'Accept-Encoding';
@@ -76,6 +79,7 @@ export class AnswerWriter {
     const headers = {
       ...this.headersOfAll,
       ...answer.headers,
+      [requestIdHeader]: randomUUID(),
       'Content-Type': 'application/json',
       'Content-Length': Buffer.byteLength(body),
     };

@@ -32,6 +32,7 @@ import { type BodyForm, decodeBody, hasBody, readBytes } from './body.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import { basisFor, preconditionOf } from './preconditions.ts';
 import { type EarlierAttempts, keyOf, type Performed, Replays } from './replay.ts';
+import { authorizationOf, misspeltHeader, requestIdHeader } from './request_headers.ts';
 import { nameOfEndpoint, optionsAnswer, placeOf } from './route_facts.ts';
 import { type Call, CallActor, RunningCall, RunningCalls } from './running_call.ts';
 
@@ -128,6 +129,17 @@ export class Api<Context> {
     };
   }
 
+  /** For a method that no path has: METHOD_NOT_ALLOWED with those that this one has, or API_NOT_FOUND. */
+  refusalOfMethod(method: string, path: string): Failure {
+    try {
+      this.#routes.resolve(method, path);
+    } catch (error) {
+      if (error instanceof Failure) return error;
+      throw error;
+    }
+    throw new Error(`${method} is a method of ${path}`);
+  }
+
   /** Looks at the calls that run: those whose credentials became void are ended. To be called every few seconds. */
   revalidate(): void {
     const { access } = this.#options;
@@ -195,6 +207,8 @@ export class Api<Context> {
     }
     const parameters = this.#parametersOf(endpoint);
     const query = readQuery(mark < 0 ? '' : url.slice(mark + 1), parameters);
+    const misspelt = changes(endpoint) ? misspeltHeader(incoming) : undefined;
+    if (misspelt) throw misspelt;
     const key = keyOf(incoming, endpoint);
     const call = new RunningCall(session, actor, route.version, outgoing, key !== undefined);
     if (key !== undefined) return await this.#keyed({ incoming, route, call, key, query });
@@ -382,7 +396,10 @@ export class Api<Context> {
   /** A promise only where a password or a signature has to be worked out. */
   #authenticate(incoming: IncomingMessage, actor: CallActor): Session | Promise<Session> {
     try {
-      const session = this.#options.access.authenticate(incoming.headers.authorization, actor.address);
+      const authorization = authorizationOf(incoming);
+      if (authorization === null)
+        throw new Failure('UNAUTHENTICATED', 'the request has more than one Authorization header');
+      const session = this.#options.access.authenticate(authorization, actor.address);
       return session instanceof Promise ? session.catch((error: unknown) => this.#refused(actor, error)) : session;
     } catch (error) {
       return this.#refused(actor, error);
@@ -455,8 +472,6 @@ export class Api<Context> {
     return new Failure('INTERNAL_ERROR', 'an unexpected error of the service; report the errorId', { errorId });
   }
 }
-
-const requestIdHeader = 'x-service-request-id';
 
 /** That of the caller, or a new one where there is none or it is none. */
 export function requestIdOf(incoming: IncomingMessage): { readonly requestId: string; readonly isValid: boolean } {

@@ -16,6 +16,7 @@ import { type Code, codes, type SuccessStatus } from '../standard/codes.ts';
 import { type Endpoint, takesKey } from '../standard/endpoint.ts';
 import { type Answer, answerOfFailure } from '../standard/envelope.ts';
 import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
+import { idempotencyKeyHeader } from './request_headers.ts';
 
 /** What a request came to: its answer, and the one that a repetition gets; undefined: a repetition reads again. */
 export interface Performed {
@@ -50,7 +51,6 @@ export interface EarlierAttempts {
 /** How long a change that a crash came into may take to be completed. */
 const recoveryMs = 3000;
 const recoveryLookMs = 50;
-const idempotencyKeyHeader = 'x-service-idempotency-key';
 const replayHeader = { 'x-service-idempotent-replay': 'true' };
 /** Refusals of the circumstances of one attempt: they say nothing of the next. */
 const passing: ReadonlySet<Code> = new Set<Code>(['STATEMENT_CANCELLED']);

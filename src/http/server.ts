@@ -276,6 +276,14 @@ export class HttpServer<Context> {
     return new Failure('INTERNAL_ERROR', 'an unexpected error of the service');
   }
 
+  #refusalOfMethod({ method, target }: RequestLine): Failure {
+    const path = pathOf(pathOfTarget(target));
+    if (path.startsWith('/api/')) return this.#options.api.refusalOfMethod(method, path);
+    const isServed = Object.hasOwn(this.#options.operations, path);
+    if (!isServed) return new Failure('API_NOT_FOUND', 'the URI is not a registered REST API; they are under /api/v2/');
+    return new Failure('METHOD_NOT_ALLOWED', 'this URI has GET only', { allow: ['GET', 'HEAD'] });
+  }
+
   /** What never became a request: the parser's errors and time-outs, answered in the envelope all the same. */
   #clientError(error: NodeJS.ErrnoException, socket: Socket): void {
     const broken: Record<string, readonly [Code, string]> = {
@@ -291,8 +299,27 @@ export class HttpServer<Context> {
     if (this.#broken.has(socket)) return;
     this.#broken.add(socket);
     this.#options.observe({ kind: 'requestBroken', code, reason: error.code ?? error.message });
-    this.#writer.last(socket, refusal(code, message));
+    const line = error.code === 'HPE_INVALID_METHOD' ? requestLineOf(error as ParserError) : undefined;
+    this.#writer.last(socket, line ? answerOfFailure(this.#refusalOfMethod(line)) : refusal(code, message));
   }
+}
+
+/** node:http's parser refuses a method that HTTP does not register before it reads on: what is known is the packet. */
+type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer; readonly bytesParsed?: number };
+
+interface RequestLine {
+  readonly method: string;
+  readonly target: string;
+}
+
+/** Undefined where the line is incomplete or malformed. */
+function requestLineOf({ rawPacket, bytesParsed = 0 }: ParserError): RequestLine | undefined {
+  if (!rawPacket) return undefined;
+  const from = rawPacket.lastIndexOf('\n', Math.max(0, bytesParsed - 1)) + 1;
+  const end = rawPacket.indexOf('\n', from);
+  if (end < 0) return undefined;
+  const line = /^([!#$%&'*+.^_`|~\w-]+) ([\x21-\x7e]+) HTTP\/1\.[01]\r?$/.exec(rawPacket.toString('latin1', from, end));
+  return line ? { method: line[1] as string, target: line[2] as string } : undefined;
 }
 
 /** A target in absolute form (RFC 9112, 3.2.2) is its path and query; any other is as it was sent. */

@@ -12,7 +12,7 @@ export function acceptsJson(accept: string | undefined): boolean {
     if (specificity <= best) continue;
     best = specificity;
     const q = parameters.find((p) => /^q=/i.test(p));
-    quality = q === undefined ? 1 : /^q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/i.test(q) ? Number(q.slice(2)) : 0;
+    quality = q === undefined ? 1 : /^q=(?:0?\.\d{1,3}|0\.?|1(?:\.0{0,3})?)$/i.test(q) ? Number(q.slice(2)) : 0;
   }
   return quality > 0;
 }
@@ -23,7 +23,8 @@ function rangeSpecificity(range: string, parameters: readonly string[]): number 
     return mediaParameters.every((p) => /^charset="?utf-8"?$/i.test(p)) ? 2 + mediaParameters.length : -1;
   }
   if (mediaParameters.length > 0) return -1;
-  return range === 'application/*' ? 1 : range === '*/*' ? 0 : -1;
+  // Old Java clients send a lone star.
+  return range === 'application/*' ? 1 : range === '*/*' || range === '*' ? 0 : -1;
 }
 
 /** The media type of a Content-Type header in lower case, where its charset is UTF-8 or not said; undefined otherwise. */

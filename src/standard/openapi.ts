@@ -152,6 +152,7 @@ export function codesOf(endpoint: Endpoint): Code[] {
   const all = new Set<Code>([...always, ...(endpoint.body ? withBody : withoutBody), ...endpoint.codes]);
   if (takesKey(endpoint)) for (const code of withKey) all.add(code);
   if (changes(endpoint) || takesKey(endpoint)) all.add('STORAGE_FULL');
+  if (changes(endpoint)) all.add('INVALID_PARAMETER');
   if (queryOf(endpoint)) all.add('INVALID_PARAMETER');
   if (isConditional(endpoint)) for (const code of ['VERSION_CONFLICT', 'INVALID_PARAMETER'] as const) all.add(code);
   if (isPaged(endpoint)) all.add('INVALID_PAGE_TOKEN');

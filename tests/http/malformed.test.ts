@@ -20,8 +20,8 @@ const broken: Readonly<Record<string, () => string | Uint8Array>> = {
   'HTTP/0.9': () => 'GET /api/v2/catalogs\r\n\r\n',
   'HTTP/3.0': () => 'GET /api/v2/catalogs HTTP/3.0\r\nHost: a\r\n\r\n',
   'another protocol': () => 'GET /api/v2/catalogs SIP/2.0\r\nHost: a\r\n\r\n',
-  'a method in lower case': () => 'get /api/v2/catalogs HTTP/1.1\r\nHost: a\r\n\r\n',
-  'a method of our own': () => 'BREW /api/v2/catalogs HTTP/1.1\r\nHost: a\r\n\r\n',
+  'an unknown method in an incomplete request line': () => 'BREW /api/v2/cata',
+  'an unknown method of another version': () => 'BREW /api/v2/catalogs HTTP/3.0\r\nHost: a\r\n\r\n',
   'the beginning of HTTP/2': () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
   'the beginning of TLS': () => Buffer.from('16030100a5010000a10303000102030405', 'hex'),
   'a space in the path': () => 'GET /api/v2/a b HTTP/1.1\r\nHost: a\r\n\r\n',
@@ -46,11 +46,45 @@ for (const [what, bytes] of Object.entries(broken)) {
   test(`${what}: one 400 in the envelope, and the end`, async () => {
     const wire = new Wire(server.port);
     wire.write(bytes());
-    isFailure(await wire.answer(), 400, 'MALFORMED_HTTP', what);
+    const answer = await wire.answer();
+    isFailure(answer, 400, 'MALFORMED_HTTP', what);
+    assert.match(answer.headers['x-service-request-id'] ?? '', /^[\w-]{36}$/, what);
     if (what.endsWith('Host') || what.endsWith('Hosts')) return wire.close();
     assert.equal(await wire.rest(), '', 'nothing comes after the answer');
   });
 }
+
+for (const method of ['BREW', 'get', 'Post', 'GETS', 'X', 'x-y', 'PROPFINDER']) {
+  test(`the unknown method ${method}: 405 with the methods of the path, and the end`, async () => {
+    for (const [path, allow] of [
+      ['/api/v2/catalogs', 'GET, HEAD, OPTIONS, POST, PUT'],
+      ['/api/v2/catalogs/default', 'DELETE, GET, HEAD, OPTIONS, PATCH, PUT'],
+      ['http://a/api/v2/catalogs/default/rename?a=b', 'OPTIONS, POST'],
+      ['/livez', 'GET, HEAD'],
+    ] as const) {
+      const wire = new Wire(server.port);
+      wire.write(`${method} ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      const answer = await wire.answer();
+      isFailure(answer, 405, 'METHOD_NOT_ALLOWED', path);
+      assert.equal(answer.headers.allow, allow, path);
+      assert.match(answer.headers['x-service-request-id'] ?? '', /^[\w-]{36}$/);
+      assert.equal(await wire.rest(), '');
+    }
+    const wire = new Wire(server.port);
+    wire.write(`${method} /api/v2/nothing/at/all HTTP/1.1\r\nHost: a\r\n\r\n`);
+    isFailure(await wire.answer(), 404, 'API_NOT_FOUND');
+  });
+}
+
+test('after a request in the same packet, an unknown method is refused by its own line', async () => {
+  const wire = new Wire(server.port);
+  const last = 'BREW /api/v2/catalogs/default HTTP/1.1\r\nHost: a\r\n\r\n';
+  wire.write(`${head(server.token, 'GET /api/v2/catalogs')}${last}`);
+  assert.equal((await wire.answer()).status, 200);
+  const answer = await wire.answer();
+  isFailure(answer, 405, 'METHOD_NOT_ALLOWED');
+  assert.match(answer.headers.allow ?? '', /PATCH/);
+});
 
 test('CONNECT: 405 with the methods that there are', async () => {
   const wire = new Wire(server.port);
