@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { runHistory } from '../consistency/run_history.ts';
 import { allCells, runCells } from '../faults/keyed_deaths.ts';
 import { Random } from '../faults/random.ts';
 import { scenarios } from '../faults/scenarios.ts';
@@ -45,6 +46,8 @@ const instantsMin = 200;
 const roundsEach = 25;
 const stepsEach = 30;
 const statementsEach = 4000;
+/** The search for an order of a register grows with its history. */
+const historyMs = 30_000;
 
 const parts: readonly Part[] = [
   { name: 'killed at steps', share: 0.2, isFinite: true, run: killedAtSteps },
@@ -54,6 +57,7 @@ const parts: readonly Part[] = [
   { name: 'catalog against its model', share: 0.1, run: model },
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
+  { name: 'histories under kills', share: 0.1, run: histories },
   { name: 'random SQL', share: 0.1, run: randomSql },
   { name: 'real sets of data', share: 0.1, isFinite: true, run: realSets },
   { name: 'sampled tests in full', share: 0, isFinite: true, run: testsInFull },
@@ -164,6 +168,26 @@ async function clientsAtOnce(seed: number, deadline: number): Promise<string> {
   } finally {
     await server.close();
   }
+}
+
+async function histories(seed: number, deadline: number, problems: string[]): Promise<string> {
+  const kills = { engine: 0, server: 0 };
+  let [operations, resent] = [0, 0];
+  for (let n = 0; Date.now() < deadline && problems.length === 0; n++) {
+    const own = new Random(seed).fork(n);
+    const server = await ServerProcess.onEmptyDirectory();
+    const endMs = Math.min(deadline, Date.now() + historyMs);
+    const hasTime = () => Date.now() < endMs;
+    const report = await runHistory(server, { random: own, clients: 6, hasTime, killEveryMs: 1500 });
+    await server.kill();
+    problems.push(...report.problems.map((problem) => `seed ${own.seed}: ${problem}`));
+    if (report.problems.length === 0) await server.remove();
+    operations += report.operations;
+    resent += report.resent;
+    kills.engine += report.kills.engine;
+    kills.server += report.kills.server;
+  }
+  return `${operations} operations in an order, ${resent} sent again, ${kills.engine} engine kills, ${kills.server} server kills`;
 }
 
 async function randomSql(seed: number, deadline: number): Promise<string> {

@@ -1,0 +1,28 @@
+// Histories of concurrent writes and reads, while engine and server are killed, are strictly serializable and each write is done once.
+// `HISTORY_SEED` replays one; npm run soak runs longer ones.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { Budget } from '../budget.ts';
+import { Random, seedFrom } from '../faults/random.ts';
+import { ServerProcess } from '../faults/server_process.ts';
+import { leaveSurroundings } from '../faults/surroundings.ts';
+import { runHistory } from './run_history.ts';
+
+after(leaveSurroundings);
+
+test('appends, registers and rows under kills', async (t) => {
+  const seed = seedFrom('HISTORY_SEED');
+  t.diagnostic(`HISTORY_SEED=${seed}`);
+  const server = await ServerProcess.onEmptyDirectory();
+  try {
+    const hasTime = new Budget(8).part();
+    const options = { random: new Random(seed), clients: 6, hasTime, killEveryMs: 1500 };
+    const { problems, operations, kills, resent } = await runHistory(server, options);
+    t.diagnostic(JSON.stringify({ operations, kills, resent }));
+    assert.deepEqual(problems, [], `HISTORY_SEED=${seed}`);
+    assert.ok(kills.engine + kills.server > 0 && operations > 50);
+  } finally {
+    await server.kill();
+    await server.remove();
+  }
+});
