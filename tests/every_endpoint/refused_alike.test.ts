@@ -51,10 +51,10 @@ function absent(name: string): string {
   return name.slice(0, -1) + other(name.at(-1) as string);
 }
 
-/** All of an answer that a name may not change: without the name, the id of the request and the time. */
+/** All of an answer that a name may not change: without the name, its length (which `Vary` depends on), the id of the request, the time. */
 async function shown(who: TestServer, operation: Operation, params: Params, name: string): Promise<object> {
   const { status, headers, text } = await attempt(who, operation, params);
-  const { date: _date, 'x-service-request-id': _id, 'content-length': length, ...rest } = headers;
+  const { date: _date, 'x-service-request-id': _id, 'content-length': length, vary: _vary, ...rest } = headers;
   const known = JSON.stringify(`/${encodeURIComponent(name)}`).slice(1, -1);
   const unnamed = text.split(known).join('/*');
   return { status, text: unnamed, headers: rest, length: Number(length) - Buffer.byteLength(text) };
