@@ -101,7 +101,7 @@ test('nobody sees it before it is full; cancelled, nothing is left', async () =>
   await absent('slow');
   (await server.query('shop', 'INSERT INTO slow VALUES (1)')).is(400, 'SQL_INVALID');
   assert.ok(!(await server.get(tables)).at<{ name: string }[]>('tables').some(({ name }) => name === 'slow'));
-  (await server.post(tables, { name: 'slow', columns: [{ name: 'a', type: 'INT' }] })).is(400, 'CHANGE_IN_PROGRESS');
+  (await server.post(tables, { name: 'slow', columns: [{ name: 'a', type: 'INT' }] })).is(503, 'CHANGE_IN_PROGRESS');
   (await server.post(accepted.at('cancelUri'))).is(200);
   (await server.ended(accepted)).is(200, '0', { state: 'cancelled' });
   await absent('slow');
