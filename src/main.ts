@@ -22,6 +22,9 @@ import type { Engine } from './engines/engine.ts';
 import { measureLoad } from './engines/warehouse_load.ts';
 import { Warehouses } from './engines/warehouses.ts';
 import { openFiles, startFiles } from './files/open_files.ts';
+import { Bodies } from './http/bodies.ts';
+import { BodyBudget } from './http/body_budget.ts';
+import { BodyThreads } from './http/body_threads.ts';
 import { Api, type Gate } from './http/call.ts';
 import { networkOf } from './http/client_address.ts';
 import { Document } from './http/document.ts';
@@ -114,7 +117,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const { services } = parts;
   hooks.assembled?.(services);
   await bootstrap(services, duckdbEngine.name);
-  const { api, http } = front(ground, services, transport);
+  const { api, http, bodyThreads } = front(ground, services, transport);
   measureLoad(metrics, services.warehouses);
   const stopBackground = await startBackground(parts, api, ground);
   const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
@@ -126,6 +129,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     const cancelLate = setTimeout(() => services.history.cancelAll(), share(0.4));
     // A statement that is cancelled still has its answer to send.
     await http.close(share(0.75));
+    await bodyThreads.stop();
     clearTimeout(cancelLate);
     services.history.cancelAll();
     await stopBackground(share(0.2));
@@ -196,6 +200,12 @@ function front(ground: Ground, services: Services, transport: Transport) {
   const { settings, store, secrets, metrics, observe, hooks } = ground;
   const categories = categoriesWith(settings);
   const limits = new RateLimits({ settings, networkOf });
+  const bodyThreads = new BodyThreads({
+    spoolDirectory: ground.spoolDirectory,
+    threadsMax: settings.bodyThreadsMax,
+    memoryBytesMax: settings.bodyThreadMemoryBytesMax,
+    timeoutMs: settings.bodyThreadTimeoutMs,
+  });
   const api = new Api({
     categories,
     access: hooks.wrapGate?.(services.access) ?? services.access,
@@ -210,8 +220,11 @@ function front(ground: Ground, services: Services, transport: Transport) {
     },
     contextOf: (call) => ({ ...services, call }),
     pageTokenKey: secrets.derive('page tokens'),
-    requestBodyBytesMax: settings.requestBodyBytesMax,
-    requestBodyValuesMax: settings.requestBodyValuesMax,
+    bodies: new Bodies({
+      limits: settings,
+      threads: bodyThreads,
+      budget: new BodyBudget(settings.largeBodiesBytesMax),
+    }),
     observe,
   });
   const operations = operationsOf({
@@ -226,7 +239,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
     limits,
     audit: services.audit,
   });
-  return { api, http: new HttpServer({ api, operations, files, limits: settings, observe, transport }) };
+  return { api, bodyThreads, http: new HttpServer({ api, operations, files, limits: settings, observe, transport }) };
 }
 
 /** Before anything else is touched: what is wrong with it is for who wrote the settings to mend. */

@@ -246,16 +246,26 @@ function exitOf(child: ChildProcess): Promise<number | string | null> {
   return new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal)));
 }
 
-/** A server in a process of its own, as `npm start` runs it. `flags`: `--name=value`. */
-export async function startProcess(flags: readonly string[] = [], dataDir?: string): Promise<ServerProcess> {
+/** A server in a process of its own, as `npm start` runs it. `flags`: `--name=value`. `preload`: a module that it imports first. */
+export async function startProcess(
+  flags: readonly string[] = [],
+  dataDir?: string,
+  options: { readonly preload?: URL } = {},
+): Promise<ServerProcess> {
   const directory = dataDir ?? (await temporaryDirectory());
   const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
   const own = ['--port=0', `--data-dir=${directory}`, '--log-level=error', '--warehouse-threads=2'];
   const nameOf = (flag: string) => flag.slice(0, flag.indexOf('='));
   const usual = own.filter((flag) => !flags.some((given) => nameOf(given) === nameOf(flag)));
-  const child = spawn(process.execPath, [main, ...usual, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const { preload } = options;
+  // A preloaded module talks to the test by messages.
+  const child = preload
+    ? spawn(process.execPath, ['--import', preload.href, main, ...usual, ...flags], {
+        stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+      })
+    : spawn(process.execPath, [main, ...usual, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
   // A test that asks for more than errors reads them itself.
-  if (usual.includes('--log-level=error')) child.stderr.pipe(process.stderr);
+  if (usual.includes('--log-level=error')) child.stderr?.pipe(process.stderr);
   const kill = () => child.kill('SIGKILL');
   process.once('exit', kill);
   // Without this, a test that is stopped from outside would leave the server behind.

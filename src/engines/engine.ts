@@ -236,6 +236,12 @@ export interface StatementResult {
   readonly plan?: string;
 }
 
+/** A `RowsBatch` in a file, as v8.serialize writes it: it is not to pass through the server's memory. */
+export interface StoredRows {
+  readonly file: string;
+  readonly rowCount: number;
+}
+
 export interface RowsBatch {
   /** Those that the rows give; the table's others get their default. */
   readonly columns: readonly ColumnDefinition[];
@@ -298,7 +304,7 @@ export interface EngineWarehouse {
   /** All or nothing. Violations of keys are a Failure CONSTRAINT_VIOLATED with violations by row index. */
   insertRows(
     table: TableRef,
-    batch: RowsBatch,
+    batch: RowsBatch | StoredRows,
     options: {
       readonly signal: AbortSignal;
       readonly definition: TableDefinition;

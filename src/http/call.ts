@@ -28,7 +28,8 @@ import { acceptsJson } from '../standard/media.ts';
 import { pageScope, readPageToken, signPageToken } from '../standard/page_token.ts';
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
-import { type BodyForm, decodeBody, hasBody, readBytes } from './body.ts';
+import type { Bodies } from './bodies.ts';
+import { hasBody } from './body.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import { basisFor, preconditionOf } from './preconditions.ts';
 import { type EarlierAttempts, keyOf, type Performed, Replays } from './replay.ts';
@@ -72,9 +73,7 @@ export interface ApiOptions<Context> {
   readonly recordOf: (wanted: Wanted, context: Context) => Promise<Shown | undefined>;
   readonly contextOf: (call: Call) => Context;
   readonly pageTokenKey: Uint8Array;
-  readonly requestBodyBytesMax: number;
-  /** Values in a body, unless its endpoint has a limit of its own. */
-  readonly requestBodyValuesMax: number;
+  readonly bodies: Bodies;
   readonly observe: Observe;
 }
 
@@ -211,11 +210,13 @@ export class Api<Context> {
     if (misspelt) throw misspelt;
     const key = keyOf(incoming, endpoint);
     const call = new RunningCall(session, actor, route.version, outgoing, key !== undefined);
-    if (key !== undefined) return await this.#keyed({ incoming, route, call, key, query });
+    if (key !== undefined) return await this.#keyed({ incoming, outgoing, route, call, key, query });
     // Before the body is read: who may not do it need not be listened to.
     const asked = this.#authorise(route, call);
     if (asked) await asked;
-    const body = endpoint.body ? await this.#body(incoming, route) : noBody(incoming, endpoint.verb);
+    const body = endpoint.body
+      ? await this.#body(incoming, outgoing, route, call, false)
+      : noBody(incoming, endpoint.verb);
     this.#condition(route, call, incoming, body);
     const scope = isPaged(endpoint) ? await this.#pageScope(route, body ?? {}) : '';
     const input = this.#inputOf(route, body, query, scope);
@@ -240,12 +241,14 @@ export class Api<Context> {
   }
 
   /** A request that is done once however often it is sent. */
-  async #keyed({ incoming, route, call, key, query }: KeyedRequest<Context>): Promise<Answer> {
+  async #keyed({ incoming, outgoing, route, call, key, query }: KeyedRequest<Context>): Promise<Answer> {
     const { decisions } = this.#options.access;
     const { principal } = call;
     const granted = decisions.record(principal);
     const refusal = await this.#refusalOf(route, call, key);
-    const body = await this.#body(incoming, route).catch((error) => Promise.reject(refusal ?? error));
+    const body = await this.#body(incoming, outgoing, route, call, true).catch((error) =>
+      Promise.reject(refusal ?? error),
+    );
     const scope = isPaged(route.endpoint) ? await this.#pageScope(route, body ?? {}) : '';
     const [path = ''] = (incoming.url as string).split('?', 1);
     const asked = { method: incoming.method as string, path, route, query, body };
@@ -420,27 +423,27 @@ export class Api<Context> {
   }
 
   /** Undefined where the endpoint takes none. */
-  async #body(incoming: IncomingMessage, route: Route<Context>): Promise<Record<string, unknown> | undefined> {
+  async #body(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    route: Route<Context>,
+    { principal, actor }: RunningCall,
+    digested: boolean,
+  ): Promise<Record<string, unknown> | undefined> {
     const { endpoint, nameInPath } = route;
     if (!endpoint.body) return noBody(incoming, endpoint.verb);
-    const parameters = this.#parametersOf(endpoint);
-    let body: Record<string, unknown> = {};
-    if (hasBody(incoming)) {
-      const bytes = await readBytes(incoming, endpoint.bodyBytesMax ?? this.#options.requestBodyBytesMax);
-      if (bytes.length > 0) body = decodeBody(bytes, incoming.headers, parameters, this.#formOf(endpoint));
-    }
-    if (endpoint.bodyRequired && Object.keys(body).length === 0) {
-      throw new Failure('EMPTY_BODY', 'the body must be a JSON object with at least one field');
-    }
-    const check = nameInPath === undefined ? parameters.checkBody : parameters.checkBodyWithoutName;
-    check?.(body);
+    const body = await this.#options.bodies.read({
+      incoming,
+      outgoing,
+      endpoint: endpoint as Endpoint,
+      parameters: this.#parametersOf(endpoint),
+      hasNameInPath: nameInPath !== undefined,
+      principalId: principal.id,
+      digested,
+      charge: (cost) => this.#options.limits.charge(principal.id, actor.address, cost),
+    });
     // The path goes before the body (rest-standard A5).
     return nameInPath === undefined ? body : { ...body, name: nameInPath };
-  }
-
-  #formOf({ textBodies, bodyBytesMax }: Endpoint<Context>): BodyForm {
-    const valuesMax = bodyBytesMax === undefined ? this.#options.requestBodyValuesMax : Number.POSITIVE_INFINITY;
-    return { textFields: textBodies, valuesMax };
   }
 
   #parametersOf(endpoint: Endpoint<Context>): Parameters {
@@ -517,6 +520,7 @@ function nameIn<Context>({ path, category }: Route<Context>, body: unknown): str
 
 interface KeyedRequest<Context> {
   readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
   readonly route: Route<Context>;
   readonly call: RunningCall;
   readonly key: string;

@@ -2,7 +2,8 @@
 // resource that they name, bodies as JSON values: the order of members and the space between them do not matter.
 import { createHash } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
-import { canonicalNumber } from '../standard/json.ts';
+import { isRowSource } from '../query/row_source.ts';
+import { canonicalTexts } from '../standard/canonical_json.ts';
 import { type Route, uriOf } from '../standard/paths.ts';
 
 /** So much is digested before other requests have their turn. */
@@ -21,7 +22,7 @@ export async function fingerprintOf<Context>({ method, path, route, query, body 
   const hash = createHash('sha256');
   hash.update(`${method} ${resourceOf(path, route)} ${JSON.stringify(sorted(query))}\n`);
   let characters = 0;
-  for (const text of canonicalTexts(body)) {
+  for (const text of canonicalTexts(await withDigests(body))) {
     hash.update(text);
     characters += text.length;
     if (characters < charactersPerTurn) continue;
@@ -40,33 +41,14 @@ function resourceOf<Context>(path: string, { version, segments }: Route<Context>
   return `${uriOf(version, isShort ? [first] : [])}/${encoded}`;
 }
 
-/** Pieces of a JSON text that is the same for equal values. */
-function* canonicalTexts(value: unknown): Generator<string> {
-  if (Array.isArray(value)) {
-    yield '[';
-    for (const item of value) {
-      if (isFlat(item)) yield `${JSON.stringify(item)},`;
-      else {
-        yield* canonicalTexts(item);
-        yield ',';
-      }
-    }
-    yield ']';
-  } else if (typeof value === 'object' && value !== null && !JSON.isRawJSON(value)) {
-    yield '{';
-    for (const name of Object.keys(value).sort()) {
-      yield `${JSON.stringify(name)}:`;
-      yield* canonicalTexts((value as Record<string, unknown>)[name]);
-      yield ',';
-    }
-    yield '}';
-  } else yield JSON.isRawJSON(value) ? canonicalNumber(value.rawJSON) : (JSON.stringify(value) ?? 'null');
-}
-
-/** Without objects, whose members would have to be put in order, and numbers that are not doubles. */
-function isFlat(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return true;
-  return Array.isArray(value) && value.every((item) => typeof item !== 'object' || item === null);
+/** Rows, which may be elsewhere, by what they say of themselves. */
+async function withDigests(body: unknown): Promise<unknown> {
+  if (typeof body !== 'object' || body === null) return body;
+  const entries = Object.entries(body).map(async ([name, value]) => [
+    name,
+    isRowSource(value) ? await value.digest() : value,
+  ]);
+  return Object.fromEntries(await Promise.all(entries));
 }
 
 const sorted = (query: Readonly<Record<string, unknown>>) =>

@@ -11,10 +11,12 @@ export function nameFault(name: string): string | undefined {
   if (name === '') return 'a name has at least 1 character';
   if (name === '.' || name === '..') return 'a name is not "." or ".."';
   if (!name.isWellFormed()) return 'a name is well-formed Unicode';
-  if (/\p{Cc}/u.test(name)) return 'a name has no control characters';
-  if (name.length > objectNameCharactersMax && [...name].length > objectNameCharactersMax) {
+  // A character is one or two code units; those of a text of megabytes are not counted.
+  const isLong = name.length > 2 * objectNameCharactersMax;
+  if (isLong || (name.length > objectNameCharactersMax && [...name].length > objectNameCharactersMax)) {
     return `a name has at most ${objectNameCharactersMax} characters`;
   }
+  if (/\p{Cc}/u.test(name)) return 'a name has no control characters';
   return undefined;
 }
 

@@ -13,9 +13,8 @@ import { parseJson } from '../standard/json.ts';
 import type { Segment } from '../standard/paths.ts';
 import type { Caller, Queries } from './queries.ts';
 import { withoutSeparator } from './result_store.ts';
-import { type RowReader, rowReader } from './row_values.ts';
+import type { RowSource } from './row_source.ts';
 
-const readersMax = 500;
 /** How often a page is read again because its rows were renumbered meanwhile. */
 const pageAttemptsMax = 5;
 
@@ -29,8 +28,6 @@ export class Rows {
   readonly #decisions: Decisions;
   readonly #trail: Trail;
   readonly #keys: Pick<IdempotencyKeys, 'keepStep'>;
-  /** Compiled for one version of one table. */
-  readonly #readers = new Map<string, RowReader>();
 
   constructor(parts: {
     readonly catalog: Catalog;
@@ -51,14 +48,14 @@ export class Rows {
   }
 
   /** Throws ROWS_INVALID or CONSTRAINT_VIOLATED with violations by index; then nothing was inserted. */
-  async insert(path: readonly Segment[], rows: readonly unknown[], caller: Caller): Promise<number> {
+  async insert(path: readonly Segment[], rows: RowSource, caller: Caller): Promise<number> {
     const { actor, signal } = caller;
     // An earlier attempt inserted them.
     if (actor.guard?.applied) return actor.guard.applied.rowCount;
     const [root, database, table] = (await this.#catalog.require(path)) as TableChain;
     const { warehouse } = root.spec;
     await this.#requireWarehouse(root, caller);
-    const batch = this.#reader(table).read(rows);
+    const batch = await rows.read(table.spec.columns, `${table.id} ${table.version}`);
     await this.#requireReplica(warehouse, [root.name, database.name, table.name].join('.'));
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
     return this.#warehouses.admit(warehouse, caller, async (engine) => {
@@ -139,17 +136,6 @@ export class Rows {
   async #requireWarehouse(root: CatalogObject<CatalogSpec>, { principal }: Caller): Promise<void> {
     const path = [{ category: 'warehouses', name: root.spec.warehouse }];
     await this.#decisions.require(principal, 'use', { category: 'warehouses', path });
-  }
-
-  #reader(table: CatalogObject<TableSpec>): RowReader {
-    const key = `${table.id} ${table.version}`;
-    let reader = this.#readers.get(key);
-    if (!reader) {
-      reader = rowReader(table.spec.columns);
-      if (this.#readers.size >= readersMax) this.#readers.delete(this.#readers.keys().next().value as string);
-      this.#readers.set(key, reader);
-    }
-    return reader;
   }
 
   async #requireReplica(warehouse: string, table: string): Promise<void> {

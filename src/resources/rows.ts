@@ -1,5 +1,6 @@
 // Rows of a table: inserted all or nothing, and a look at what is there. Anything richer is SQL.
 import { Type } from 'typebox';
+import type { RowSource } from '../query/row_source.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { uriOf } from '../standard/paths.ts';
 import { type Context, create, created, list, listed } from './context.ts';
@@ -49,6 +50,7 @@ const insertRows = (bytesMax: number) =>
     named: false,
     bodyRequired: true,
     bodyBytesMax: bytesMax,
+    rowsIn: 'rows',
     body: Type.Object(
       {
         rows: Type.Array(Type.Unknown(), {
@@ -69,7 +71,7 @@ const insertRows = (bytesMax: number) =>
       result: { rowCount: 2, uri: '/api/v2/catalogs/default/databases/shop/tables/orders/rows', created: true },
     },
     handle: async ({ path, body }, context) => {
-      const rowCount = await context.rows.insert(tablePathOf(path), body.rows, context.call);
+      const rowCount = await context.rows.insert(tablePathOf(path), body.rows as unknown as RowSource, context.call);
       const uri = `${uriOf(context.call.version, tablePathOf(path))}/rows`;
       return created({ rowCount, uri }, true, uri);
     },

@@ -1,4 +1,5 @@
 // Canonical JSON: one text for equal JSON values, to sign and to compare.
+import { canonicalNumber } from './json.ts';
 
 /** Members in the order of their names, numbers as they would be written. */
 export function canonicalJson(value: unknown): string {
@@ -7,4 +8,33 @@ export function canonicalJson(value: unknown): string {
     const names = Object.keys(member).sort();
     return Object.fromEntries(names.map((name) => [name, (member as Record<string, unknown>)[name]]));
   });
+}
+
+/** Pieces of a JSON text that is the same for equal values. */
+export function* canonicalTexts(value: unknown): Generator<string> {
+  if (Array.isArray(value)) {
+    yield '[';
+    for (const item of value) {
+      if (isFlat(item)) yield `${JSON.stringify(item)},`;
+      else {
+        yield* canonicalTexts(item);
+        yield ',';
+      }
+    }
+    yield ']';
+  } else if (typeof value === 'object' && value !== null && !JSON.isRawJSON(value)) {
+    yield '{';
+    for (const name of Object.keys(value).sort()) {
+      yield `${JSON.stringify(name)}:`;
+      yield* canonicalTexts((value as Record<string, unknown>)[name]);
+      yield ',';
+    }
+    yield '}';
+  } else yield JSON.isRawJSON(value) ? canonicalNumber(value.rawJSON) : (JSON.stringify(value) ?? 'null');
+}
+
+/** Without objects, whose members would have to be put in order, and numbers that are not doubles. */
+function isFlat(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  return Array.isArray(value) && value.every((item) => typeof item !== 'object' || item === null);
 }

@@ -397,6 +397,13 @@ export const codes = define({
     client: 'Retry after the given time.',
     retryAfterSeconds: 1,
   },
+  SERVER_BUSY: {
+    status: 503,
+    outcome: 'notApplied',
+    meaning: 'The server has as much to do at once as it takes; the request was not begun.',
+    client: 'Retry after the given time.',
+    retryAfterSeconds: 1,
+  },
   TOO_MANY_QUERIES: {
     status: 503,
     outcome: 'notApplied',

@@ -99,6 +99,8 @@ export interface Endpoint<Context = unknown> {
   readonly textBodies?: Readonly<Record<string, string>>;
   readonly bodyRequired?: boolean;
   readonly bodyBytesMax?: number;
+  /** The field of the body that holds rows of a table. A large body's never reach the main thread: the handler gets a source of them. */
+  readonly rowsIn?: string;
   readonly query?: TObject;
   /** The answer's result, where it is not the category's record. */
   readonly result?: TSchema;
@@ -189,6 +191,7 @@ type Common = Pick<Endpoint, 'summary' | 'permission'> &
       | 'mayAccept'
       | 'creates'
       | 'bodyBytesMax'
+      | 'rowsIn'
       | 'cost'
       | 'secretFields'
       | 'known'

@@ -12,6 +12,27 @@ export interface Violation {
 /** How many violations an answer lists; what is beyond is counted in `violationCount`. */
 export const violationsMax = 100;
 
+/** A text of the request that a failure repeats is cut here: it may have megabytes. */
+const repeatedCharactersMax = 2000;
+
+const shortened = (text: string): string =>
+  text.length > repeatedCharactersMax ? `${text.slice(0, repeatedCharactersMax).toWellFormed()}…` : text;
+
+/** Texts, and those of violations; what else a result has is not the caller's. */
+function bounded(value: unknown): unknown {
+  if (typeof value === 'string') return shortened(value);
+  return Array.isArray(value) && isViolation(value[0]) ? value.map(boundedViolation) : value;
+}
+
+const isViolation = (value: unknown): value is Violation =>
+  typeof value === 'object' && value !== null && 'pointer' in value && 'rule' in value;
+
+const boundedViolation = (violation: Violation): Violation => ({
+  ...violation,
+  pointer: shortened(violation.pointer),
+  message: shortened(violation.message),
+});
+
 export class Failure extends Error {
   override name = 'Failure';
   readonly code: Code;
@@ -26,9 +47,9 @@ export class Failure extends Error {
     result: Readonly<Record<string, unknown>> = {},
     options: FailureOptions = {},
   ) {
-    super(message, { cause: options.cause });
+    super(shortened(message), { cause: options.cause });
     this.code = code;
-    this.result = result;
+    this.result = Object.fromEntries(Object.entries(result).map(([field, value]) => [field, bounded(value)]));
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.outcome = options.outcome;
   }

@@ -1,9 +1,11 @@
 // JSON in and out, exactly: numbers that a double cannot hold are kept as JSON.rawJSON objects, which JSON.stringify writes
 // back to the letter. Malformed text is a Failure with line and column (rest-standard B2).
 import { Failure } from './failure.ts';
-import { faultIn, placeAt, stringEnd } from './json_faults.ts';
+import { faultIn, placeAt, repeatedNameIn, stringEnd } from './json_faults.ts';
 
 export const jsonDepthMax = 128;
+/** Of one object: an object with very many is slow to make, and no table has as many columns. */
+export const membersMax = 20_000;
 
 /** A number as its source text. Node has these (TC39 "JSON.parse source text access"); TypeScript's library does not yet. */
 export interface RawJson {
@@ -24,19 +26,33 @@ export function parseJson(text: string, depthMax = jsonDepthMax): unknown {
 }
 
 /**
- * The text of a request, in which no object has two members of one name and which has at most `valuesMax` values: members of objects
- * and elements of arrays. Throws MALFORMED_JSON, BODY_TOO_LARGE.
+ * The text of a request, in which no object has two members of one name, and which has at most `valuesMax` values (members of objects
+ * and elements of arrays). Throws MALFORMED_JSON, BODY_TOO_LARGE.
  */
-export function parseRequestJson(text: string, valuesMax: number): unknown {
+export function parseRequestJson(
+  text: string,
+  valuesMax: number,
+): { readonly value: unknown; readonly wideNumbers: boolean } {
   const surveyed = survey(text, jsonDepthMax);
-  if (surveyed.tooDeepAt === undefined && surveyed.values > valuesMax) {
+  if (surveyed.tooDeepAt === undefined) requireBounded(surveyed, valuesMax);
+  const value = valueIn(text, surveyed, jsonDepthMax);
+  // Of two members of one name, JSON.parse keeps the last.
+  if (membersIn(value) === surveyed.members) return { value, wideNumbers: surveyed.wideNumbers };
+  throw malformed(text, repeatedNameIn(text) ?? 0, 'an object names a member twice');
+}
+
+/** Text that `parseRequestJson` took before, with what it said of its numbers. */
+export function parseKnownJson(text: string, wideNumbers: boolean): unknown {
+  return wideNumbers ? JSON.parse(text, keepExact) : JSON.parse(text);
+}
+
+function requireBounded({ values, widestMembers }: Survey, valuesMax: number): void {
+  if (values > valuesMax) {
     const message = `the body has more than ${valuesMax} values (members of objects and elements of arrays)`;
     throw new Failure('BODY_TOO_LARGE', message, { valuesMax });
   }
-  const value = valueIn(text, surveyed, jsonDepthMax);
-  // Of two members of one name, JSON.parse keeps the last.
-  if (membersIn(value) === surveyed.members) return value;
-  throw malformed(text, faultIn(text)?.offset ?? 0, 'an object names a member twice');
+  if (widestMembers > membersMax)
+    throw new Failure('BODY_TOO_LARGE', `an object of the body has more than ${membersMax} members`, { membersMax });
 }
 
 function valueIn(text: string, { tooDeepAt, wideNumbers }: Survey, depthMax: number): unknown {
@@ -44,10 +60,10 @@ function valueIn(text: string, { tooDeepAt, wideNumbers }: Survey, depthMax: num
   if (tooDeepAt !== undefined) throw malformed(text, tooDeepAt, `nesting is at most ${depthMax} deep`);
   try {
     // A reviver makes parsing eight times as slow, and almost every text can do without.
-    return wideNumbers ? JSON.parse(text, keepExact) : JSON.parse(text);
+    return parseKnownJson(text, wideNumbers);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw malformed(text, faultIn(text)?.offset ?? 0, 'this is not JSON');
+    throw malformed(text, faultIn(text) ?? 0, 'this is not JSON');
   }
 }
 
@@ -104,6 +120,8 @@ interface Survey {
   readonly wideNumbers: boolean;
   /** Members of all objects, of sound text. */
   readonly members: number;
+  /** Of the object that has most. */
+  readonly widestMembers: number;
   /** Objects, arrays, their members and elements: at most, of sound text. */
   readonly values: number;
 }
@@ -114,22 +132,32 @@ function survey(text: string, depthMax: number): Survey {
   let wideNumbers = false;
   let members = 0;
   let values = 1;
+  let widestMembers = 0;
+  /** By depth: the members so far of the objects that are open. */
+  const before: number[] = [];
+  let own = 0;
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i);
     if (c === 34) i = stringEnd(text, i);
     else if (c === 44) values++;
-    else if (c === 58) members++;
-    else if (c === 123 || c === 91) {
+    else if (c === 58) {
+      members++;
+      if (++own > widestMembers) widestMembers = own;
+    } else if (c === 123 || c === 91) {
       values++;
-      if (++depth > depthMax) return { tooDeepAt: i, wideNumbers, members, values };
-    } else if (c === 125 || c === 93) depth--;
-    else if (c >= 48 && c <= 57) {
+      before[depth] = own;
+      own = 0;
+      if (++depth > depthMax) return { tooDeepAt: i, wideNumbers, members, widestMembers, values };
+    } else if (c === 125 || c === 93) {
+      depth--;
+      own = before[depth] ?? 0;
+    } else if (c >= 48 && c <= 57) {
       const end = numberEnd(text, i);
       wideNumbers ||= isWide(text, i, end);
       i = end - 1;
     }
   }
-  return { wideNumbers, members, values };
+  return { wideNumbers, members, widestMembers, values };
 }
 
 function numberEnd(text: string, start: number): number {

@@ -44,20 +44,45 @@ function endOf(pattern: RegExp, text: string, at: number): number | undefined {
 function soundStringEnd(text: string, at: number): number | undefined {
   const end = stringEnd(text, at);
   if (end === text.length) return undefined;
-  escapeOrFault.lastIndex = at + 1;
-  for (;;) {
-    const found = escapeOrFault.exec(text);
-    if (!found || found.index >= end) return end + 1;
-    if (found[0].length === 1) return undefined;
-  }
+  // Of the string alone: a search in the whole text would go on to its end where nothing is found.
+  for (const [found] of text.slice(at + 1, end).matchAll(escapeOrFault)) if (found.length === 1) return undefined;
+  return end + 1;
 }
 
 type Expecting = 'value' | 'valueOrEnd' | 'key' | 'keyOrEnd' | 'colon' | 'comma' | 'nothing';
 
-/** The offset of the first fault, if there is one. */
-export function faultIn(text: string): { readonly offset: number; readonly kind: 'grammar' | 'repeated' } | undefined {
+/** The offset of the first member whose name its object has already, in text that is JSON. */
+export function repeatedNameIn(text: string): number | undefined {
   /** Of each open object the names so far; undefined for an array. */
   const open: (Set<string> | undefined)[] = [];
+  /** The set of the object whose member's name comes next. */
+  let names: Set<string> | undefined;
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (c === 34) {
+      const end = stringEnd(text, i);
+      if (names) {
+        const source = text.slice(i, end + 1);
+        const name = source.includes('\\') ? (JSON.parse(source) as string) : source.slice(1, -1);
+        if (names.has(name)) return i;
+        names.add(name);
+        names = undefined;
+      }
+      i = end;
+    } else if (c === 123 || c === 91) {
+      names = c === 123 ? new Set() : undefined;
+      open.push(names);
+    } else if (c === 125 || c === 93) {
+      open.pop();
+      names = undefined;
+    } else if (c === 44) names = open.at(-1);
+  }
+  return undefined;
+}
+
+/** The offset at which text departs from the grammar, if it does. */
+export function faultIn(text: string): number | undefined {
+  const open: ('{' | '[')[] = [];
   let expecting: Expecting = 'value';
   let at = 0;
   const ended = (): Expecting => (open.length > 0 ? 'comma' : 'nothing');
@@ -67,31 +92,30 @@ export function faultIn(text: string): { readonly offset: number; readonly kind:
     const isString = text[start] === '"';
     const markEnd = endOf(mark, text, start);
     const end = isString ? soundStringEnd(text, start) : (markEnd ?? endOf(scalar, text, start));
-    const grammar = { offset: start, kind: 'grammar' } as const;
-    if (end === undefined || expecting === 'nothing') return grammar;
+    if (end === undefined || expecting === 'nothing') return start;
     at = end;
     const sign = markEnd === undefined ? undefined : text[start];
-    const names = open.at(-1);
-    if (sign === (names ? '}' : ']') && (expecting === 'comma' || expecting === (names ? 'keyOrEnd' : 'valueOrEnd'))) {
-      if (open.length === 0) return grammar;
+    const isObject = open.at(-1) === '{';
+    if (
+      sign === (isObject ? '}' : ']') &&
+      (expecting === 'comma' || expecting === (isObject ? 'keyOrEnd' : 'valueOrEnd'))
+    ) {
+      if (open.length === 0) return start;
       open.pop();
       expecting = ended();
     } else if (expecting === 'colon') {
-      if (sign !== ':') return grammar;
+      if (sign !== ':') return start;
       expecting = 'value';
     } else if (expecting === 'comma') {
-      if (sign !== ',') return grammar;
-      expecting = names ? 'key' : 'value';
+      if (sign !== ',') return start;
+      expecting = isObject ? 'key' : 'value';
     } else if (expecting === 'key' || expecting === 'keyOrEnd') {
-      if (!isString) return grammar;
-      const name = JSON.parse(text.slice(start, end)) as string;
-      if (names?.has(name)) return { offset: start, kind: 'repeated' };
-      names?.add(name);
+      if (!isString) return start;
       expecting = 'colon';
     } else if (sign === '{' || sign === '[') {
-      open.push(sign === '{' ? new Set() : undefined);
+      open.push(sign);
       expecting = sign === '{' ? 'keyOrEnd' : 'valueOrEnd';
-    } else if (sign !== undefined) return grammar;
+    } else if (sign !== undefined) return start;
     else expecting = ended();
   }
 }

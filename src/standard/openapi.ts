@@ -142,6 +142,7 @@ const withBody: readonly Code[] = [
   'UNKNOWN_FIELD',
   'MALFORMED_JSON',
   'BODY_TOO_LARGE',
+  'SERVER_BUSY',
   'BODY_AND_QUERY',
   'UNSUPPORTED_MEDIA_TYPE',
 ];

@@ -2,8 +2,12 @@
 // else changes. What a handler returns decides the status; it sees neither status nor header (rest-standard A2, A3).
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { tmpdir } from 'node:os';
 import { after, before, test } from 'node:test';
 import { Type } from 'typebox';
+import { Bodies } from '../../src/http/bodies.ts';
+import { BodyBudget } from '../../src/http/body_budget.ts';
+import { BodyThreads } from '../../src/http/body_threads.ts';
 import { Api } from '../../src/http/call.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { type Category, endpointsFor } from '../../src/standard/endpoint.ts';
@@ -131,8 +135,11 @@ const api = new Api<Shelf>({
   recordOf: async () => undefined,
   contextOf: ({ version }) => ({ version, notes }),
   pageTokenKey: randomBytes(32),
-  requestBodyBytesMax: 4096,
-  requestBodyValuesMax: 100_000,
+  bodies: new Bodies({
+    limits: { requestBodyBytesMax: 4096, requestBodyValuesMax: 100_000, rowsBodyValuesMax: 100_000 },
+    threads: new BodyThreads({ spoolDirectory: tmpdir(), threadsMax: 1, memoryBytesMax: 2 ** 28, timeoutMs: 5000 }),
+    budget: new BodyBudget(2 ** 20),
+  }),
   observe: (event) => void seen.push(event),
 });
 const server = new HttpServer<Shelf>({

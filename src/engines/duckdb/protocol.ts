@@ -14,6 +14,7 @@ import type {
   RowsBatch,
   StatementAnalysis,
   StatementResult,
+  StoredRows,
   TableName,
   TableRef,
   TableWrite,
@@ -66,7 +67,7 @@ export interface Operations {
   insertRows: [
     {
       readonly table: TableRef;
-      readonly batch: RowsBatch;
+      readonly batch: RowsBatch | StoredRows;
       readonly definition: TableDefinition;
       readonly step?: string | undefined;
     },

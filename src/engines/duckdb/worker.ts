@@ -1,10 +1,12 @@
 // The engine process: owns the DuckDB instance and one file per catalog, does what the server asks, and dies with it. Started by
 // process.ts; nothing here is imported by the server.
+import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { deserialize } from 'node:v8';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Digests } from '../../files/digests.ts';
 import { Failure } from '../../standard/failure.ts';
-import { type Change, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
+import { type Change, type RowsBatch, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
 import type { Applied } from '../views.ts';
 import { analysed, viewReading } from './analysis.ts';
 import { type AttachMessage, attachEach } from './attachments.ts';
@@ -280,11 +282,12 @@ class Worker {
     this.#sessions.forgetAll();
   }
 
-  #insertRows(
-    { table, batch, definition, step }: Operations['insertRows'][0],
+  async #insertRows(
+    { table, batch: given, definition, step }: Operations['insertRows'][0],
     started: Interruptible,
     signal: AbortSignal,
   ): Promise<number> {
+    const batch = 'file' in given ? (deserialize(await readFile(given.file)) as RowsBatch) : given;
     const written = { catalog: table.catalog.name, database: table.database, table: table.table };
     return this.#sessions.with(undefined, started, (session) =>
       placed('', 0, () =>
