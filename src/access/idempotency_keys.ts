@@ -135,7 +135,8 @@ export class IdempotencyKeys {
         await requireKeyHeld(tx, by.guard);
         const set = { object_id: by.queryId ?? null, granted: grantedText(by.guard) };
         const noted = tx.updateTable('idempotency_keys').set(set);
-        await noted.where((e) => e.and(rowOf(by.guard))).execute();
+        // A statement that became a task before its turn came is answered with the task.
+        await noted.where((e) => e.and({ ...rowOf(by.guard), state: 'begun' })).execute();
       }
       await tx
         .insertInto('spent_steps')

@@ -21,9 +21,9 @@ export function runQueryKinds(parts: {
       if (!parts.directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       try {
-        const run = await parts
-          .queries()
-          .run(task.request as QueryRequest, { principal, actor, signal, progress, step: taskId, taskId });
+        const request = task.request as QueryRequest;
+        const { step = taskId } = request;
+        const run = await parts.queries().run(request, { principal, actor, signal, progress, step, taskId });
         return await parts.submitter().keep(task, run, { durable: true });
       } catch (error) {
         if (error instanceof Failure) throw error;

@@ -148,10 +148,7 @@ export class Queries {
               into: request.into,
               profile: request.profile,
               planAfterMs,
-              step:
-                analysis.kind === 'select'
-                  ? undefined
-                  : (caller.step ?? (await this.#stepOf(statement, warehouse, queryId, caller.actor))),
+              step: analysis.kind === 'select' ? undefined : await this.#stepOf(statement, warehouse, queryId, caller),
             });
             return executing.finally(end);
           },
@@ -219,14 +216,18 @@ export class Queries {
     await this.#options.trail.tell(actor, { outcome: 'begun', objectId, details });
   }
 
-  /** By what the engine knows a keyed request again, if it is one. */
+  /** By what the engine knows a statement that writes again, where it is a task's or a keyed request's. */
   async #stepOf(
     statement: Statement,
     warehouse: string,
     queryId: string,
-    { guard }: Actor,
+    { actor: { guard }, step: ofTask }: RunCaller,
   ): Promise<string | undefined> {
-    if (!guard) return undefined;
+    if (ofTask === null) {
+      const message = 'the server stopped while the statement ran; whether it was applied is not known';
+      throw new Failure('TASK_INTERRUPTED', message, {}, { outcome: 'unknown' });
+    }
+    if (ofTask !== undefined || !guard) return ofTask;
     const step = keyedStep(guard);
     await this.#options.keys.keepStep(step, { warehouse, catalogId: statement.catalog.id }, { guard, queryId });
     return step;

@@ -22,6 +22,8 @@ export interface QueryRequest {
   readonly only?: Only | undefined;
   /** Where the statement was put together: what from, without its parameters. It is what a task shows. */
   readonly asked?: object | undefined;
+  /** Of a statement that began before it became a task: how the engine knows it; null: not at all. */
+  readonly step?: string | null | undefined;
 }
 
 export interface QueryRun {
@@ -40,4 +42,5 @@ export interface Caller {
   readonly signal: AbortSignal;
 }
 
-export type RunCaller = Caller & WorkOptions & { readonly step?: string; readonly taskId?: string };
+/** `step`: makes a writing statement happen once however often it is run with it; null: one that writes may not be run again. */
+export type RunCaller = Caller & WorkOptions & { readonly step?: string | null; readonly taskId?: string };

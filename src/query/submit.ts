@@ -1,6 +1,7 @@
 // A statement as a caller meets it: an answer in time, or a task to come back to. A result of more than one page always
 // belongs to a task, because its pages are fetched there.
 import { readFile, rm } from 'node:fs/promises';
+import { keyedStep } from '../access/idempotency_keys.ts';
 import type { UsageCaps } from '../access/usage_caps.ts';
 import type { ResultColumn } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
@@ -113,7 +114,9 @@ export class QuerySubmitter {
         return work.then((done) => this.keep({ taskId, principal }, done, { durable: true }));
       };
       // The statement runs already, and may be done before it is stopped.
-      const task = await this.#tasks.adopt({ ...described, taskId, running }).catch((error: unknown) => {
+      const { guard } = actor;
+      const begun = { ...described, request: { ...request, step: guard ? keyedStep(guard) : null } };
+      const task = await this.#tasks.adopt({ ...begun, guard, taskId, running }).catch((error: unknown) => {
         throw withOutcome(error, 'unknown');
       });
       return { kind: 'task', task };

@@ -37,7 +37,7 @@ export function requestShown({ type, request }: Pick<TaskRecord, 'type' | 'reque
 }
 
 function queryShown(request: QueryRequest): object {
-  const { into: _into, profile: _profile, only: _only, asked, parameters, ...query } = request;
+  const { into: _into, profile: _profile, only: _only, step: _step, asked, parameters, ...query } = request;
   return asked ? { ...asked, parameters } : { ...query, parameters };
 }
 

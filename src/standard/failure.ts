@@ -38,7 +38,10 @@ export class Failure extends Error {
   readonly code: Code;
   readonly result: Readonly<Record<string, unknown>>;
   readonly retryAfterSeconds: number | undefined;
-  /** Of a 5xx, where it is known better than the code says. Read it with `outcomeOf`. */
+  /**
+   * Of a 5xx, where it is known better than the code says; read it with `outcomeOf`. Of a 4xx, `unknown` where a statement was killed:
+   * its idempotency key stays.
+   */
   readonly outcome: RequestOutcome | undefined;
 
   constructor(

@@ -107,7 +107,8 @@ function endedEngines(times: number): TaskError {
 }
 
 function isRetryable(error: unknown): boolean {
-  return error instanceof RetryableError || (error instanceof Failure && codes[error.code].status === 503);
+  if (error instanceof RetryableError) return true;
+  return error instanceof Failure && codes[error.code].status === 503 && error.code !== 'TASK_INTERRUPTED';
 }
 
 /** What the caller may know of an error. Of one that is not a Failure, only an id that is in the log. */

@@ -149,7 +149,9 @@ export class Tasks {
   async #insert(request: TaskRequest, now: number, columns: Partial<TaskRow>) {
     return this.#store.transaction(async (tx) => {
       await this.#requireRoom?.(tx, request.principal.id);
-      return this.#told(tx, request, await insertRow(tx, request, now, columns));
+      const row = await this.#told(tx, request, await insertRow(tx, request, now, columns));
+      await this.#trail.mark(tx, request.guard, row.task_id);
+      return row;
     });
   }
 

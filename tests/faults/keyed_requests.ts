@@ -187,6 +187,23 @@ const tasks: KeyedKind[] = [
   },
 ];
 
+const becomesTask: KeyedKind = {
+  name: 'a statement that becomes a task',
+  prepare: makeTable,
+  request: (id) =>
+    query(id, 'INSERT INTO $t SELECT a, v FROM $t WHERE (SELECT sum(range) FROM range(30000000)) > 0', {
+      waitSeconds: 0.001,
+    }),
+  commits: ['execute'],
+  answer: ({ status, result }) => status === 202 || (status === 200 && result.rowCount === 3),
+  // Where only the task could say so, it has ended before anybody looks.
+  wrong: async (api, id) => {
+    await api.endOfTasks(30_000);
+    return sums(6, 120)(api, id);
+  },
+  isTask: true,
+};
+
 const changes: KeyedKind[] = [
   {
     name: 'create a table',
@@ -296,4 +313,4 @@ const changes: KeyedKind[] = [
   },
 ];
 
-export const keyedKinds: readonly KeyedKind[] = [...dml, ...tasks, ...changes];
+export const keyedKinds: readonly KeyedKind[] = [...dml, ...tasks, becomesTask, ...changes];

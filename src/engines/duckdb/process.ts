@@ -148,7 +148,7 @@ export class EngineProcess {
         grace = setTimeout(() => {
           end();
           // Of a change, a text or rows are not to blame: it is not known to have been stopped in time.
-          reject(blameable.has(operation) ? why : gone());
+          reject(blameable.has(operation) ? uncertain(why) : gone());
           this.kill('a statement did not end when it was told to', gone(), true);
         }, interruptGraceMs);
       };
@@ -271,9 +271,8 @@ export class EngineProcess {
       const culprit = statements.length === 1 ? statements[0] : undefined;
       // It ends when the process does: whoever asks again at once meets the next one.
       if (culprit)
-        culprit.ending = new Failure(
-          'MEMORY_LIMIT_EXCEEDED',
-          'the statement needs more memory than the warehouse allows',
+        culprit.ending = uncertain(
+          new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows'),
         );
       this.kill(
         `${this.residentBytes} resident bytes are more than ${this.#residentBytesMax}`,
@@ -303,6 +302,9 @@ export class EngineProcess {
 }
 
 const gone = () => engineLost(false);
+/** Of a statement that was killed, which may have come after its commit: an idempotency key stays then. */
+const uncertain = ({ code, message, result, retryAfterSeconds }: Failure) =>
+  new Failure(code, message, result, { retryAfterSeconds, outcome: 'unknown' });
 const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
 const timedOut = (ms: number) =>
   new Failure('STATEMENT_TIMEOUT', `the statement ran longer than ${ms / 1000} s and was stopped`, {
