@@ -129,6 +129,20 @@ describe('a request that is sent again', () => {
     (await keyed(server, key, 'POST', rows, body)).is(201, '0', { rowCount: 1 });
   });
 
+  test('a request whose client went away is done once', async () => {
+    const before = await count();
+    const path = '/api/v2/databases/d/query';
+    const body = { sql: 'INSERT INTO t SELECT 1 WHERE (SELECT sum(range) FROM range(200000000)) > 0' };
+    for (const ms of [0, 30, 150]) {
+      const key = freshKey();
+      const headers = { [header]: key };
+      await server.send('POST', path, { headers, body, signal: AbortSignal.timeout(ms) }).catch(() => undefined);
+      (await keyed(server, key, 'POST', path, body)).is(200, '0', { rowCount: 1 });
+      (await keyed(server, key, 'POST', path, body)).is(200, '0', { rowCount: 1 });
+    }
+    assert.equal(await count(), before + 3);
+  });
+
   test('a key that is none', async () => {
     for (const key of ['', 'a b', 'ü', 'x'.repeat(256)])
       (await keyed(server, key, 'POST', '/api/v2/databases', { name: 'x' })).is(400, 'INVALID_IDEMPOTENCY_KEY');

@@ -1,0 +1,144 @@
+// Keys at the edges: two servers on one store, a store that fails, the end of a key's time while its outcome is unknown.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { IdempotencyKeys, markKey } from '../../src/access/idempotency_keys.ts';
+import { type Keyed, Replays } from '../../src/http/replay.ts';
+import type { Guard } from '../../src/model/principal.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { openStore, type Store } from '../../src/store/store.ts';
+
+const hourMs = 3_600_000;
+let store: Store;
+let directory: string;
+let now = Date.parse('2026-01-31T10:00:00Z');
+before(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'tabularium-keys-'));
+  store = await openStore({ file: join(directory, 'store.db') });
+});
+after(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const nothingEarlier = { recover: async () => {}, rowsOf: async () => undefined };
+const server = (keys: IdempotencyKeys = new IdempotencyKeys(store, () => now)) => new Replays(keys, nothingEarlier);
+const answer = (text: string) => ({ status: 200 as const, headers: {}, body: [JSON.stringify({ text })] });
+const textOf = ({ body }: { readonly body: readonly (string | Uint8Array)[] }) => body.join('');
+const keyed = (key: string, run: Keyed['run']): Keyed => ({
+  owner: 'o',
+  key,
+  fingerprint: 'f',
+  secretFields: [],
+  granted: [],
+  authorise: async () => {},
+  run,
+  again: async (_guard, objectId) => answer(`made: ${objectId}`),
+});
+/** A change as the catalog and the tasks make it: what is made and the key's mark are one transaction. */
+const change = (guard: Guard, made: string[], objectId: string) =>
+  store.transaction(async (tx) => {
+    await markKey(tx, guard, objectId);
+    made.push(objectId);
+  });
+const performed = (text: string) => ({ answer: answer(text), stored: answer(text) });
+
+test('of two servers with one store, only the later attempt of a key changes something', async () => {
+  const made: string[] = [];
+  const begun = Promise.withResolvers<void>();
+  const overtaken = Promise.withResolvers<void>();
+  const first = server().answer(
+    keyed('raced', async (guard) => {
+      begun.resolve();
+      await overtaken.promise;
+      await change(guard, made, 'first');
+      return performed('first');
+    }),
+  );
+  first.catch(() => {});
+  await begun.promise;
+  const second = await server().answer(
+    keyed('raced', async (guard) => {
+      await change(guard, made, 'second');
+      return performed('second');
+    }),
+  );
+  overtaken.resolve();
+  await assert.rejects(first, { code: 'CHANGE_IN_PROGRESS' });
+  assert.deepEqual([made, textOf(second)], [['second'], '{"text":"second"}']);
+  const again = await server().answer(keyed('raced', async () => assert.fail('it ran again')));
+  assert.equal(textOf(again), '{"text":"second"}');
+});
+
+test('a store that does not take the answer: the change is confirmed, not made again', async () => {
+  class Failing extends IdempotencyKeys {
+    override answered(): Promise<void> {
+      return Promise.reject(new Error('the disk is full'));
+    }
+    override release(): Promise<void> {
+      return Promise.reject(new Error('the disk is full'));
+    }
+  }
+  const failing = server(new Failing(store, () => now));
+  const made: string[] = [];
+  const run = async (guard: Guard) => {
+    await change(guard, made, 'x');
+    return performed('made');
+  };
+  assert.equal(textOf(await failing.answer(keyed('unsaved', run))), '{"text":"made"}');
+  assert.equal(textOf(await failing.answer(keyed('unsaved', run))), '{"text":"made: x"}');
+  assert.deepEqual(made, ['x']);
+  // Where not even the release succeeds, the caller has the failure of its request.
+  const busy = async () => {
+    throw new Failure('WAREHOUSE_BUSY', 'full');
+  };
+  await assert.rejects(failing.answer(keyed('unreleased', busy)), { code: 'WAREHOUSE_BUSY' });
+  assert.equal(textOf(await failing.answer(keyed('unreleased', run))), '{"text":"made"}');
+});
+
+test('a key whose outcome is unknown is retained beyond a day, an answered one is not', async () => {
+  const keys = new IdempotencyKeys(store, () => now);
+  const steps: string[] = [];
+  const lost = keyed('lost', async ({ keyId }) => {
+    steps.push(keyId);
+    throw new Failure('WAREHOUSE_FAILED', 'the engine died', {}, { outcome: 'unknown' });
+  });
+  await assert.rejects(server(keys).answer(lost), { code: 'WAREHOUSE_FAILED' });
+  await server(keys).answer(keyed('answered', async () => performed('once')));
+  now += 25 * hourMs;
+  await keys.sweep();
+  await assert.rejects(server(keys).answer(lost), { code: 'WAREHOUSE_FAILED', outcome: 'unknown' });
+  assert.equal(steps[0], steps[1], 'the engine knows the work by the same step');
+  assert.equal(textOf(await server(keys).answer(keyed('answered', async () => performed('anew')))), '{"text":"anew"}');
+  now += 25 * hourMs;
+  await keys.sweep();
+  await assert.rejects(server(keys).answer(lost), { code: 'WAREHOUSE_FAILED' });
+  assert.notEqual(steps[2], steps[0]);
+});
+
+test('only what certainly changed nothing frees the key for another request', async () => {
+  const other = (key: string) => ({ ...keyed(key, async () => performed('other')), fingerprint: 'g' });
+  for (const [outcome, isFree] of [
+    ['notApplied', true],
+    ['unknown', false],
+  ] as const) {
+    const fail = async () => {
+      throw new Failure('WAREHOUSE_FAILED', 'gone', {}, { outcome });
+    };
+    await assert.rejects(server().answer(keyed(outcome, fail)), { code: 'WAREHOUSE_FAILED' });
+    const again = server().answer(other(outcome));
+    if (isFree) assert.equal(textOf(await again), '{"text":"other"}');
+    else await assert.rejects(again, { code: 'IDEMPOTENCY_KEY_REUSED' });
+  }
+  // A statement that was cancelled, with its client, is run again; one that was killed on its timeout may have been done.
+  for (const failure of [
+    new Failure('STATEMENT_CANCELLED', 'cancelled'),
+    new Failure('STATEMENT_TIMEOUT', 'killed', {}, { outcome: 'unknown' }),
+  ]) {
+    const key = failure.code;
+    await assert.rejects(server().answer(keyed(key, () => Promise.reject(failure))), { code: key });
+    assert.equal(textOf(await server().answer(keyed(key, async () => performed('done')))), '{"text":"done"}');
+  }
+});
