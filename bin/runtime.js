@@ -6,6 +6,8 @@
 'use strict';
 
 const { spawn, spawnSync } = require('child_process');
+const fs = require('fs');
+const os = require('os');
 const path = require('path');
 
 const nodeMajorMin = 26;
@@ -58,9 +60,29 @@ function carriedNode() {
   return node;
 }
 
+// What Node compiled of the program, for the next start. Whoever writes there runs code in the server: a directory that others may
+// write, or may put something else in the place of, is not used. It may be deleted at any time.
+function compiledCodeDirectory(env) {
+  const cache = env.CACHE_DIRECTORY || env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache');
+  if (!path.isAbsolute(cache) || !process.getuid) return undefined;
+  const directory = path.join(cache, 'tabularium');
+  try {
+    fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    const own = fs.lstatSync(directory);
+    const parent = fs.statSync(cache);
+    const isPrivate = own.isDirectory() && own.uid === process.getuid() && (own.mode & 0o077) === 0;
+    const isFixed = (parent.mode & 0o022) === 0 || (parent.mode & 0o1000) !== 0;
+    return isPrivate && isFixed ? directory : undefined;
+  } catch (_) {
+    return undefined;
+  }
+}
+
 function run(args, env) {
   const node = isNewEnough ? process.execPath : carriedNode();
   const childEnv = Object.assign({}, env);
+  const compiled = env.NODE_COMPILE_CACHE === undefined ? compiledCodeDirectory(env) : undefined;
+  if (compiled) childEnv.NODE_COMPILE_CACHE = compiled;
   // Programs that start with `#!/usr/bin/env node` are to find this one too.
   if (!isNewEnough) childEnv.PATH = path.dirname(node) + path.delimiter + (env.PATH || '');
   if (process.execve) {

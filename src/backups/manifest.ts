@@ -2,7 +2,7 @@
 // not known, so that all of it is looked at before it is used. What it names is checked by who reads the files.
 import { createHash } from 'node:crypto';
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { Failure } from '../standard/failure.ts';
 
 export const formatVersion = 1;

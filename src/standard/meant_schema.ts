@@ -2,7 +2,7 @@
 // to be, so that its errors are about that one), and as much of the value as errors are told of: looking for them in all of a large
 // body would keep others waiting. What errors are called is parameters.ts'.
 import type { TSchema } from 'typebox';
-import { Check } from 'typebox/value';
+import { Check } from 'typebox/schema';
 
 /** Of the items of one list or map, or of the unknown fields of one object, so many are told that are wrong. */
 const toldMax = 8;

@@ -1,9 +1,8 @@
 // Declared parameters → checked values: compiled once for each endpoint, and the only place that says what is wrong with a
 // body or a query (rest-standard A5, B2).
 import { type TObject, type TSchema, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile, Errors } from 'typebox/schema';
 import { Settings } from 'typebox/system';
-import { Errors } from 'typebox/value';
 import { type Category, type Endpoint, takesExpectedVersion } from './endpoint.ts';
 import { Failure, type Violation, violated, violationsMax } from './failure.ts';
 import { meant, type Schema, schemaAt } from './meant_schema.ts';
@@ -56,9 +55,9 @@ export function compileCheck(schema: TSchema, where: 'body' | 'query'): Check {
   return (value) => {
     if (validator.Check(value)) return;
     const told = meant(schema, value);
-    const errors = Errors(told.schema, told.value);
+    const [, errors] = Errors(told.schema, told.value);
     // What is meant is a guess: the declared schema has the last word.
-    throw failureOf(violationsOf(errors.length > 0 ? errors : validator.Errors(value), told.schema, where));
+    throw failureOf(violationsOf(errors.length > 0 ? errors : validator.Errors(value)[1], told.schema, where));
   };
 }
 

@@ -3,7 +3,17 @@
 import assert from 'node:assert/strict';
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -25,7 +35,7 @@ if (process.argv.includes('--wait')) {
   setInterval(() => {}, 1000);
 }
 const { version, pid, argv, env } = process;
-console.log(JSON.stringify({ version, pid, args: argv.slice(2), threads: env.UV_THREADPOOL_SIZE }));
+console.log(JSON.stringify({ version, pid, args: argv.slice(2), threads: env.UV_THREADPOOL_SIZE, compiled: env.NODE_COMPILE_CACHE }));
 if (process.argv.includes('--die')) process.kill(pid, 'SIGKILL');
 if (process.argv.includes('--fail')) process.exit(3);
 `;
@@ -50,7 +60,7 @@ function launch(
   args: string[],
   { old = false, directory = place, program = 'tabularium.js', env = {} }: Start = {},
 ): Launcher {
-  const { UV_THREADPOOL_SIZE: _, ...inherited } = process.env;
+  const { UV_THREADPOOL_SIZE: _, NODE_COMPILE_CACHE: __, ...inherited } = process.env;
   const script = [...(old ? ['--require', join(place, 'old.cjs')] : []), join(directory, 'bin', program), ...args];
   return spawn(process.execPath, script, { env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
 }
@@ -109,6 +119,51 @@ for (const old of [false, true])
       else assert.equal(path, given);
     });
   });
+
+describe('compiled code is kept for the next start', () => {
+  const compiledIn = async (env: Record<string, string>) =>
+    JSON.parse((await result(launch([], { env }))).out).compiled as string | undefined;
+  /** A directory that is used as the user's cache. */
+  const cache = (mode = 0o700) => {
+    const directory = mkdtempSync(join(place, 'cache-'));
+    chmodSync(directory, mode);
+    return directory;
+  };
+
+  it('in a directory that is nobody else’s', async () => {
+    const home = cache();
+    assert.equal(await compiledIn({ XDG_CACHE_HOME: home }), join(home, 'tabularium'));
+    assert.equal(statSync(join(home, 'tabularium')).mode & 0o777, 0o700);
+    assert.equal(await compiledIn({ XDG_CACHE_HOME: home }), join(home, 'tabularium'), 'the next start');
+    const service = cache();
+    assert.equal(await compiledIn({ XDG_CACHE_HOME: home, CACHE_DIRECTORY: service }), join(service, 'tabularium'));
+  });
+
+  it('where Node is told to keep it', async () => {
+    assert.equal(await compiledIn({ NODE_COMPILE_CACHE: '/given' }), '/given');
+  });
+
+  it('not in one that others write, that may be replaced, that is a link, or that cannot be made', async () => {
+    const open = cache();
+    mkdirSync(join(open, 'tabularium'));
+    chmodSync(join(open, 'tabularium'), 0o770);
+    const linked = cache();
+    symlinkSync(cache(), join(linked, 'tabularium'));
+    const noDirectory = cache();
+    writeFileSync(join(noDirectory, 'tabularium'), '');
+    for (const XDG_CACHE_HOME of [open, linked, noDirectory, cache(0o777), 'relative', '/dev/null/x'])
+      assert.equal(await compiledIn({ XDG_CACHE_HOME }), undefined, XDG_CACHE_HOME);
+  });
+
+  it('not in one of another user', {
+    skip: process.getuid?.() !== 0 && 'only root can give a directory away',
+  }, async () => {
+    const foreign = cache();
+    mkdirSync(join(foreign, 'tabularium'), { mode: 0o700 });
+    chownSync(join(foreign, 'tabularium'), 65534, 65534);
+    assert.equal(await compiledIn({ XDG_CACHE_HOME: foreign }), undefined);
+  });
+});
 
 it('says what to do when no Node is new enough', async () => {
   const { err, code } = await result(launch([], { old: true, directory: bare }));
