@@ -19,8 +19,10 @@ import { moveRows } from '../fuzz/moving_rows.ts';
 import { readRows } from '../fuzz/reading_rows.ts';
 import { fuzzSql } from '../fuzz/sql_fuzz.ts';
 import { start } from '../server.ts';
+import { besideHostile } from './hostile.ts';
 import { killAtInstants, whatIsLeft } from './instants.ts';
 import { killRandomly } from './kills.ts';
+import { memoryStaysFlat } from './memory.ts';
 import { loadRealSets } from './real_sets.ts';
 import { allSteps, describeStep, killAtStep, Reach } from './steps.ts';
 
@@ -58,6 +60,8 @@ const parts: readonly Part[] = [
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
   { name: 'histories under kills', share: 0.1, run: histories },
+  { name: 'beside hostile principals', share: 0.1, run: hostile },
+  { name: 'memory', share: 0.1, run: memory },
   { name: 'random SQL', share: 0.1, run: randomSql },
   { name: 'real sets of data', share: 0.1, isFinite: true, run: realSets },
   { name: 'sampled tests in full', share: 0, isFinite: true, run: testsInFull },
@@ -188,6 +192,18 @@ async function histories(seed: number, deadline: number, problems: string[]): Pr
     kills.server += report.kills.server;
   }
   return `${operations} operations in an order, ${resent} sent again, ${kills.engine} engine kills, ${kills.server} server kills`;
+}
+
+async function hostile(_seed: number, deadline: number, problems: string[]): Promise<string> {
+  const { problems: found, ...report } = await besideHostile(deadline - Date.now());
+  problems.push(...found);
+  return JSON.stringify(report);
+}
+
+async function memory(_seed: number, deadline: number, problems: string[]): Promise<string> {
+  const { problems: found, ...report } = await memoryStaysFlat(deadline - Date.now());
+  problems.push(...found);
+  return JSON.stringify(report);
 }
 
 async function randomSql(seed: number, deadline: number): Promise<string> {

@@ -1,0 +1,84 @@
+// Memory of server and engine under a steady mixture of work: flat once it is warm. The mixture makes and drops what it works on, so
+// that neither data nor history grows without end.
+import { readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type ServerProcess, startProcess } from '../server.ts';
+
+export interface MemoryReport {
+  readonly rounds: number;
+  /** Medians, in MiB, of the warm part's first and last quarter. */
+  readonly server: readonly [number, number];
+  readonly engine: readonly [number, number];
+  readonly problems: readonly string[];
+}
+
+interface Sample {
+  readonly server: number;
+  readonly engine: number;
+}
+
+/** The caches of server and engine fill in it. */
+const warmShare = 1 / 6;
+const growthMax = 0.05;
+const clients = 4;
+const sampleEveryMs = 1_000;
+const mebibyte = 1024 * 1024;
+
+export async function memoryStaysFlat(forMs: number): Promise<MemoryReport> {
+  const server = await startProcess(['--query-history-max=500', '--warehouse-memory-bytes=256MiB']);
+  try {
+    (await server.put('/api/v2/databases/shop')).is(201);
+    const endMs = performance.now() + forMs;
+    const hasTime = () => performance.now() < endMs;
+    const samples: Sample[] = [];
+    const sampling = (async () => {
+      for (; hasTime(); await pause(sampleEveryMs)) samples.push(await sampleOf(server));
+    })();
+    const rounds = await Promise.all(Array.from({ length: clients }, (_, n) => client(server, n, hasTime)));
+    await sampling;
+    const warm = samples.slice(Math.ceil(samples.length * warmShare));
+    const quarter = Math.max(1, Math.floor(warm.length / 4));
+    const growth = (of: keyof Sample) =>
+      [median(warm.slice(0, quarter), of), median(warm.slice(-quarter), of)] as const;
+    const report = { server: growth('server'), engine: growth('engine') };
+    const problems = Object.entries(report).flatMap(([of, [first, last]]) =>
+      last > first * (1 + growthMax) ? [`the memory of the ${of} grew from ${first} to ${last} MiB`] : [],
+    );
+    return { rounds: rounds.reduce((sum, count) => sum + count, 0), ...report, problems };
+  } finally {
+    await server.close();
+  }
+}
+
+async function client(server: ServerProcess, n: number, hasTime: () => boolean): Promise<number> {
+  const tables = '/api/v2/databases/shop/tables';
+  const name = `t${n}`;
+  for (let round = 0; ; round++) {
+    if (!hasTime()) return round;
+    await server.post(tables, { sql: `CREATE TABLE ${name} (id BIGINT PRIMARY KEY, text VARCHAR)` });
+    const rows = Array.from({ length: 200 }, (_, id) => [id, `text ${round} ${id}`]);
+    const headers = { 'x-service-idempotency-key': crypto.randomUUID() };
+    await server.request('POST', `${tables}/${name}/rows`, { body: { rows }, headers });
+    await server.query('shop', `SELECT count(*), ${round} FROM ${name} WHERE text LIKE '%${round % 10}'`);
+    await server.query('shop', `UPDATE ${name} SET text = 'x' WHERE id < $1`, { parameters: [100] });
+    await server.query('shop', `SELECT nothing_${round} FROM ${name}`);
+    await server.patch(`${tables}/${name}`, { comment: `round ${round}` });
+    await server.get(`${tables}/${name}/rows?pageSize=50`);
+    await server.get(tables);
+    await server.delete(`${tables}/${name}?purge=true`);
+  }
+}
+
+async function sampleOf(server: ServerProcess): Promise<Sample> {
+  const backend = await server.get('/api/v2/warehouses/default/backends/embedded');
+  const status = readFileSync(`/proc/${server.child.pid}/status`, 'utf8');
+  return {
+    server: Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024,
+    engine: backend.at<number>('memoryUsedBytes') / mebibyte,
+  };
+}
+
+function median(samples: readonly Sample[], of: keyof Sample): number {
+  const values = samples.map((one) => one[of]).sort((a, b) => a - b);
+  return Math.round(values[values.length >> 1] ?? 0);
+}
