@@ -108,14 +108,10 @@ export class Tokens {
 
   async list(
     userId: string,
-    options: { readonly after?: string | undefined; readonly limit: number },
+    options: { readonly after?: string | undefined; readonly limit?: number },
   ): Promise<TokenRow[]> {
-    let query = this.#options.store.db
-      .selectFrom('tokens')
-      .selectAll()
-      .where('user_id', '=', userId)
-      .orderBy('name')
-      .limit(options.limit);
+    let query = this.#options.store.db.selectFrom('tokens').selectAll().where('user_id', '=', userId).orderBy('name');
+    if (options.limit !== undefined) query = query.limit(options.limit);
     if (options.after !== undefined) query = query.where('name', '>', options.after);
     return (await query.execute()).map((row) => this.#fresh(row));
   }

@@ -2,7 +2,7 @@
 // file `<dataDir>/files/<fileId>` each; bounded by a quota for each owner, gone when their time is over. Knows no HTTP.
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Selectable, Transaction } from 'kysely';
+import { type Selectable, sql, type Transaction } from 'kysely';
 import type { Trail } from '../access/audit.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Scope } from '../model/principal.ts';
@@ -129,8 +129,11 @@ export class FileStore {
     readonly owner?: string | undefined;
     readonly after?: string | undefined;
     readonly limit: number;
+    /** A SQL LIKE pattern with `\` as its escape. */
+    readonly namePattern?: string | undefined;
+    readonly state?: StoredFile['state'] | undefined;
   }): Promise<StoredFile[]> {
-    const { kind, owner, after, limit } = options;
+    const { kind, owner, after, limit, namePattern, state } = options;
     let query = this.#options.store.db
       .selectFrom('files')
       .selectAll()
@@ -139,6 +142,8 @@ export class FileStore {
       .orderBy('file_id')
       .limit(limit);
     if (owner !== undefined) query = query.where('owner', '=', owner);
+    if (state !== undefined) query = query.where('state', '=', state);
+    if (namePattern !== undefined) query = query.where(sql<boolean>`name like ${namePattern} escape '\\'`);
     if (after !== undefined) query = query.where('file_id', '>', after);
     return (await query.execute()).map(shown);
   }

@@ -77,6 +77,8 @@ export const jsonForms: Record<TypeKind, JsonForm> = {
 };
 
 export const decimalPrecisionMax = 38;
+/** Of DECIMAL without digits. */
+export const decimalDefault = { precision: 18, scale: 3 };
 export const varcharLengthMax = 1_048_576;
 export const typeDepthMax = 16;
 export const typeTextCharactersMax = 65_536;
@@ -201,7 +203,9 @@ class TypeParser {
     const kind = this.#kind();
     switch (kind) {
       case 'DECIMAL': {
-        const [precision = decimalPrecisionMax, scale = this.#peekedArguments ? 0 : 9] = this.#numbers(2);
+        const given = this.#numbers(2);
+        // Without digits as SQL's CAST reads it.
+        const [precision = decimalDefault.precision, scale = given.length > 0 ? 0 : decimalDefault.scale] = given;
         if (precision < 1 || precision > decimalPrecisionMax || scale > precision) {
           throw this.#fault(`DECIMAL(p,s) has 1 <= p <= ${decimalPrecisionMax} and 0 <= s <= p`);
         }
@@ -229,8 +233,6 @@ class TypeParser {
     }
   }
 
-  #peekedArguments = false;
-
   #kind(): TypeKind {
     const first = this.#next();
     // The longest run of words that names a type wins: DOUBLE PRECISION, TIMESTAMP WITH TIME ZONE.
@@ -247,8 +249,7 @@ class TypeParser {
   }
 
   #numbers(most: number): number[] {
-    this.#peekedArguments = this.#peek() === '(';
-    if (!this.#peekedArguments) return [];
+    if (this.#peek() !== '(') return [];
     this.#take('(');
     const numbers: number[] = [];
     do {

@@ -10,21 +10,9 @@ import { type Privilege, privilegeDocs, privileges } from '../model/privileges.t
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Segment, segmentsOfUri, uriOf } from '../standard/paths.ts';
-import {
-  action,
-  type Context,
-  create,
-  created,
-  deleted,
-  done,
-  found,
-  get,
-  list,
-  listed,
-  remove,
-  segment,
-} from './context.ts';
+import { action, type Context, create, created, deleted, done, found, get, list, remove, segment } from './context.ts';
 import { invalid, last, nullable, recordFields } from './fields.ts';
+import { type Page, pageOf, searchBy } from './search.ts';
 
 /** What a grant can be on: objects of the store, and the collections of these at the top. */
 const topCategories = [
@@ -257,31 +245,58 @@ function granteesOf(parent: 'users' | 'roles'): Grantees {
   };
 }
 
-const readers = ({ singular, self, pathOf, require }: Grantees) => [
-  list({
-    summary: `Lists the grants of a ${singular}.`,
-    permission: { privilege: 'read', on: 'parent', ...self },
-    codes: ['OBJECT_NOT_FOUND'],
-    handle: async ({ path, page: { after = '', limit } }, context) => {
-      const grantee = await require(path, context);
-      const all = [...context.directory.grantsOf(grantee.id).values()]
-        .filter(({ grantId }) => grantId > after)
-        .sort((a, b) => (a.grantId < b.grantId ? -1 : 1));
-      const shown = await Promise.all(all.slice(0, limit).map((grant) => record(grant, pathOf(path), context)));
-      return listed(shown, all.length > limit ? shown.at(-1)?.grantId : undefined);
-    },
-  }),
-  get({
-    summary: 'Shows a grant.',
-    permission: { privilege: 'read', on: 'object', ...self },
-    handle: async ({ path }, context) => {
-      const grantee = await require(path, context);
-      const grant = context.directory.grantsOf(grantee.id).get(path.grantId as string);
-      if (!grant) throw missing(path.grantId as string);
-      return found(await record(grant, pathOf(path), context));
-    },
-  }),
-];
+const readers = ({ singular, self, pathOf, require }: Grantees) => {
+  const grantsPage = async (path: PathParameters, page: Page, context: Context, fits: (grant: Grant) => boolean) => {
+    const { after = '' } = page;
+    const grants = [...context.directory.grantsOf((await require(path, context)).id).values()]
+      .filter((grant) => grant.grantId > after && fits(grant))
+      .sort((a, b) => (a.grantId < b.grantId ? -1 : 1));
+    return pageOf(
+      grants,
+      page,
+      ({ grantId }) => grantId,
+      (grant) => record(grant, pathOf(path), context),
+    );
+  };
+  return [
+    list({
+      summary: `Lists the grants of a ${singular}.`,
+      permission: { privilege: 'read', on: 'parent', ...self },
+      codes: ['OBJECT_NOT_FOUND'],
+      handle: ({ path, page }, context) => grantsPage(path, page, context, () => true),
+    }),
+    get({
+      summary: 'Shows a grant.',
+      permission: { privilege: 'read', on: 'object', ...self },
+      handle: async ({ path }, context) => {
+        const grantee = await require(path, context);
+        const grant = context.directory.grantsOf(grantee.id).get(path.grantId as string);
+        if (!grant) throw missing(path.grantId as string);
+        return found(await record(grant, pathOf(path), context));
+      },
+    }),
+    searchBy({
+      category: 'grants',
+      summary: `Finds grants of a ${singular} by privilege and by what they are on.`,
+      permission: { privilege: 'read', on: 'parent', ...self },
+      codes: ['OBJECT_NOT_FOUND'],
+      fields: { privilege: Type.Optional(PrivilegeField), on: Type.Optional(On) },
+      record: GrantRecord,
+      example: { on: '/api/v2/catalogs/default/databases/ssb' },
+      find: async ({ privilege, on }, { path, page }, context) => {
+        const ids = on === undefined ? undefined : await idsOf(targetOf(on, '/on'), context);
+        const isOn = (grant: Grant) =>
+          on === undefined || (ids !== undefined && grant.grantId === grantIdOf(grant.privilege, ids));
+        return grantsPage(
+          path,
+          page,
+          context,
+          (grant) => (privilege === undefined || grant.privilege === privilege) && isOn(grant),
+        );
+      },
+    }),
+  ];
+};
 
 const makeGrant = ({ parent, singular, pathOf, require }: Grantees) =>
   create({

@@ -35,6 +35,7 @@ import {
   shownDescription,
 } from './fields.ts';
 import { rootObjects } from './root_objects.ts';
+import { searchOf } from './search.ts';
 
 const algorithms = [
   'RS256',
@@ -289,5 +290,6 @@ export const identityProviders: Category<Context> = {
         return deleted(was);
       },
     }),
+    searchOf({ category: 'identity_providers', record: ProviderRecord, as, example: 'comp%' }),
   ],
 };

@@ -4,7 +4,7 @@ import { runQueryTask } from '../query/submit.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { JsonText } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
-import { type Context, found, get } from './context.ts';
+import { type Context, found, get, list, listed } from './context.ts';
 import { ColumnOfResult, pageUri } from './sql_actions.ts';
 import { permitTask, taskMissing } from './tasks.ts';
 
@@ -17,8 +17,8 @@ export const pages: Category<Context> = {
   idField: 'page',
   parent: 'tasks',
   record: Type.Object({
-    columns: Type.Array(ColumnOfResult),
-    rows: Type.Array(Type.Array(Type.Unknown())),
+    columns: Type.Optional(Type.Array(ColumnOfResult, { description: 'Not in lists.' })),
+    rows: Type.Optional(Type.Array(Type.Array(Type.Unknown()), { description: 'Not in lists.' })),
     page: Type.Integer(),
     pageCount: Type.Integer(),
     nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where there is one.' })),
@@ -32,6 +32,24 @@ export const pages: Category<Context> = {
     uri: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d/pages/0',
   },
   endpoints: [
+    list({
+      summary: 'Lists the pages of the result of a query task, without their rows.',
+      permission: { privilege: 'read', on: 'target', orSelf: true },
+      codes: ['OBJECT_NOT_FOUND', 'RESULT_EXPIRED'],
+      handle: async ({ path, page: { after, limit } }, context) => {
+        const taskId = path.taskId as string;
+        await permitTask('read', taskId, context);
+        const task = await context.tasks.get(taskId);
+        if (!task || task.type !== runQueryTask) throw taskMissing(taskId);
+        const { pageCount = 0 } = (task.state === 'succeeded' ? task.result : {}) as { pageCount?: number };
+        const from = after === undefined ? 0 : Number(after) + 1;
+        const pages = Array.from({ length: Math.min(limit, pageCount - from) }, (_, i) => from + i);
+        return listed(
+          pages.map((page) => ({ page, pageCount, uri: pageUri(context, taskId, page) })),
+          from + limit < pageCount ? String(from + limit - 1) : undefined,
+        );
+      },
+    }),
     get({
       summary: 'Shows a page of the result of a query task.',
       permission: { privilege: 'read', on: 'target', orSelf: true },

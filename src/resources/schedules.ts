@@ -16,6 +16,7 @@ import {
   type Schedule,
   ScheduleRecord,
 } from './schedule_record.ts';
+import { searchOf } from './search.ts';
 
 type Tx = Parameters<Context['schedules']['setTimes']>[0];
 const ChangeBody = Type.Object({ ...changeFields }, { additionalProperties: false });
@@ -110,5 +111,6 @@ export const schedules: Category<Context> = {
       },
     }),
     standing.rename('Renames a schedule.', 'every_night'),
+    searchOf({ category: 'schedules', record: ScheduleRecord, as, example: 'nightly%' }),
   ],
 };

@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import type { Privilege } from '../model/privileges.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
+import type { TaskSought } from '../tasks/task_search.ts';
 import {
   action,
   type Context,
@@ -15,9 +16,9 @@ import {
   requireOnCollection,
   taskRecord,
 } from './context.ts';
-import { defined, nullable } from './fields.ts';
+import { nullable, timeOf } from './fields.ts';
 import { taskWithLinks } from './result_links.ts';
-import { pageOf } from './search.ts';
+import { type Page, pageOf, searchBy } from './search.ts';
 import { PriorityField } from './task_fields.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
@@ -117,6 +118,18 @@ export async function permitTask(privilege: Privilege, taskId: string, context: 
   call.permitted = true;
 }
 
+async function tasksPage(page: Page, sought: TaskSought, context: Context) {
+  const { reach, principal } = context.call;
+  const of = reach === 'within' ? principal : undefined;
+  const found = await context.tasks.list({ limit: page.limit + 1, after: page.after, of, sought });
+  return pageOf(
+    found,
+    page,
+    ({ taskId }) => taskId,
+    (task) => taskRecord(task, context),
+  );
+}
+
 export const tasks: Category<Context> = {
   name: 'tasks',
   singular: 'task',
@@ -131,17 +144,7 @@ export const tasks: Category<Context> = {
       summary: 'Lists tasks, those submitted last first.',
       description: 'Those of the caller, or all, to who may read all tasks.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
-      handle: async ({ page }, context) => {
-        const { reach, principal } = context.call;
-        const of = reach === 'within' ? principal : undefined;
-        const tasks = await context.tasks.list({ limit: page.limit + 1, ...defined({ after: page.after, of }) });
-        return pageOf(
-          tasks,
-          page,
-          ({ taskId }) => taskId,
-          (task) => taskRecord(task, context),
-        );
-      },
+      handle: ({ page }, context) => tasksPage(page, {}, context),
     }),
     get({
       summary: 'Shows a task; with `waitSeconds` as soon as it has ended, or when the time is over.',
@@ -185,6 +188,37 @@ export const tasks: Category<Context> = {
         const task = await context.tasks.cancel(path.taskId as string, context.call.actor);
         if (!task) throw taskMissing(path.taskId as string);
         return done(await taskWithLinks(task, context));
+      },
+    }),
+    searchBy({
+      category: 'tasks',
+      summary:
+        'Finds tasks by state, type, submitter, target, time and label, the newest first; all that is given must fit.',
+      description: 'Those of the caller, or all, to who may read all tasks.',
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
+      fields: {
+        state: Type.Optional(
+          Type.Union([
+            Type.Literal('pending'),
+            Type.Literal('running'),
+            Type.Literal('cancelling'),
+            Type.Literal('succeeded'),
+            Type.Literal('failed'),
+            Type.Literal('cancelled'),
+          ]),
+        ),
+        type: Type.Optional(Type.String({ maxLength: 128 })),
+        submittedBy: Type.Optional(Type.String({ maxLength: 128, description: 'Name of a user, as it was.' })),
+        target: Type.Optional(Type.String({ maxLength: 8192, description: 'URI of the object.' })),
+        label: Type.Optional(Type.String({ maxLength: 256, description: 'Of a load.' })),
+        from: Type.Optional(Type.String({ format: 'date-time', description: 'When it was submitted.' })),
+        to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
+      },
+      record: TaskRecordSchema,
+      example: { state: 'failed', from: '2026-01-31T00:00:00Z' },
+      find: ({ from, to, ...sought }, { page }, context) => {
+        const times = { submittedFrom: timeOf(from, '/from'), submittedBefore: timeOf(to, '/to') };
+        return tasksPage(page, { ...sought, ...times }, context);
       },
     }),
   ],

@@ -9,8 +9,10 @@ import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import { type Context, create, created, deleted, found, get, list, listed, remove, segment } from './context.ts';
-import { invalid, last, nullable, recordFields } from './fields.ts';
+import { invalid, last, nullable, recordFields, searchFields } from './fields.ts';
 import { scopesOf, uriOfIds } from './grants.ts';
+import { likePattern } from './like_pattern.ts';
+import { pageOf, searchBy } from './search.ts';
 
 const scopesMax = 100;
 const yearMs = 366 * 86_400_000;
@@ -179,6 +181,26 @@ export const tokens: Category<Context> = {
         const [user] = (await context.catalog.find(userOf(path))) ?? [];
         const row = user && (await context.tokens.find(user.id, path.token as string));
         return deleted(row ? await context.tokens.remove(row, context.call.actor) : false);
+      },
+    }),
+    searchBy({
+      category: 'tokens',
+      summary: 'Finds tokens of a user by name pattern.',
+      permission: { ...own, on: 'parent' },
+      codes: ['OBJECT_NOT_FOUND'],
+      fields: { namePattern: searchFields.namePattern },
+      record: TokenRecord,
+      example: { namePattern: 'night%' },
+      find: async ({ namePattern }, { path, page }, context) => {
+        const fits = namePattern === undefined ? () => true : likePattern(namePattern);
+        const rows = await context.tokens.list((await require(path, context)).id, { after: page.after });
+        const found = rows.filter(({ name }) => fits(name));
+        return pageOf(
+          found,
+          page,
+          ({ name }) => name,
+          (row) => record(row, path, context),
+        );
       },
     }),
   ],

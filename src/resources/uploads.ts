@@ -17,7 +17,8 @@ import {
   requireOnCollection,
   segment,
 } from './context.ts';
-import { defined, nullable } from './fields.ts';
+import { defined, nullable, searchFields } from './fields.ts';
+import { type Page, searchBy } from './search.ts';
 
 /** An upload is kept so long. */
 const uploadLifetimeMs = 86_400_000;
@@ -95,6 +96,25 @@ export async function permittedUpload(uploadId: string, context: Context): Promi
   return file;
 }
 
+async function uploadsPage(
+  { after, limit }: Page,
+  sought: { readonly namePattern?: string | undefined; readonly state?: StoredFile['state'] | undefined },
+  context: Context,
+) {
+  const { reach, principal } = context.call;
+  const owner = reach === 'within' ? principal.id : undefined;
+  const files = await context.files.list({ kind: 'upload', owner, after, limit: limit + 1, ...sought });
+  const page = files.slice(0, limit);
+  // A token that is confined is shown what it, or one like it, has made.
+  const mine = page.filter(
+    (file) => owner === undefined || principal.scopes === undefined || isSameScopes(file, principal.scopes),
+  );
+  return listed(
+    mine.map((file) => record(file, context)),
+    files.length > limit ? page.at(-1)?.fileId : undefined,
+  );
+}
+
 export const uploads: Category<Context> = {
   name: 'uploads',
   singular: 'upload',
@@ -124,20 +144,7 @@ export const uploads: Category<Context> = {
       summary: 'Lists uploads in the order in which they were made.',
       description: 'Those of the caller, or all, to who owns all uploads.',
       permission: { privilege: 'own', on: 'parent', orWithin: true },
-      handle: async ({ page: { after, limit } }, context) => {
-        const { reach, principal } = context.call;
-        const owner = reach === 'within' ? principal.id : undefined;
-        const files = await context.files.list({ kind: 'upload', owner, after, limit: limit + 1 });
-        const page = files.slice(0, limit);
-        // A token that is confined is shown what it, or one like it, has made.
-        const mine = page.filter(
-          (file) => owner === undefined || principal.scopes === undefined || isSameScopes(file, principal.scopes),
-        );
-        return listed(
-          mine.map((file) => record(file, context)),
-          files.length > limit ? page.at(-1)?.fileId : undefined,
-        );
-      },
+      handle: ({ page }, context) => uploadsPage(page, {}, context),
     }),
     get({
       summary: 'Shows an upload, with a link that is good for an hour.',
@@ -200,6 +207,18 @@ export const uploads: Category<Context> = {
         const file = await permittedUpload(path.uploadId as string, context);
         return deleted(file ? await context.files.remove(file.fileId, context.call.actor) : false);
       },
+    }),
+    searchBy({
+      category: 'uploads',
+      summary: 'Finds uploads by the pattern of their name and by state.',
+      permission: { privilege: 'own', on: 'parent', orWithin: true },
+      fields: {
+        namePattern: searchFields.namePattern,
+        state: Type.Optional(Type.Union([Type.Literal('receiving'), Type.Literal('ready')])),
+      },
+      record: UploadRecord,
+      example: { namePattern: '%.csv', state: 'ready' },
+      find: (sought, { page }, context) => uploadsPage(page, sought, context),
     }),
   ],
 };

@@ -44,6 +44,7 @@ import {
   recordFields,
   shownDescription,
 } from './fields.ts';
+import { searchOf } from './search.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -313,5 +314,6 @@ export const warehouses: Category<Context> = {
       result: WarehouseRecord,
       handle: ({ path }, context) => setSuspended(path, false, context),
     }),
+    searchOf({ category: 'warehouses', record: WarehouseRecord, as, example: 'etl%' }),
   ],
 };

@@ -25,6 +25,7 @@ import {
   taskRecord,
   terminalStates,
 } from './task_rows.ts';
+import { conditionsOf, type TaskSought } from './task_search.ts';
 
 /** How long the removal of an unfinished task waits for it to end. */
 const removeWaitMs = 10_000;
@@ -201,12 +202,14 @@ export class Tasks {
     readonly limit: number;
     /** Only what this principal submitted: a confined token sees its own alone. */
     readonly of?: Principal | undefined;
+    readonly sought?: TaskSought | undefined;
   }): Promise<TaskRecord[]> {
     let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id', 'desc').limit(options.limit);
     if (options.after !== undefined) query = query.where('task_id', '<', options.after);
     const { of } = options;
     if (of) query = query.where('owner', '=', of.id);
     if (of?.scopes) query = query.where('principal', '=', principalText(of));
+    for (const condition of conditionsOf(options.sought ?? {})) query = query.where(condition);
     return (await query.execute()).map((row) => this.#runner.live(row));
   }
 

@@ -219,7 +219,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
   },
   warehouses: {
     make: warehouse,
-    bodies: { create: described, update: () => ({ queriesMax: 3 }), suspend: none, resume: none },
+    bodies: { create: described, update: () => ({ queriesMax: 3 }), search: none, suspend: none, resume: none },
   },
   backends: {
     make: async (server) => ({ ...(await warehouse(server)), backendId: 'embedded' }),
@@ -233,7 +233,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     },
     bodies: { cancel: none, search: none, explain: none },
   },
-  tasks: { make: task, bodies: { cancel: none } },
+  tasks: { make: task, bodies: { cancel: none, search: none } },
   users: {
     make: user,
     bodies: {
@@ -260,7 +260,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       (await server.put(uri`/users/${params.user as string}/tokens/${token}`)).is(201);
       return { ...params, token };
     },
-    bodies: { create: () => ({ scopes: [{ privilege: 'use', on: '/api/v2/warehouses/default' }] }) },
+    bodies: { create: () => ({ scopes: [{ privilege: 'use', on: '/api/v2/warehouses/default' }] }), search: none },
   },
   /** In users and in roles: what it is called in one it is called in the other. */
   grants: {
@@ -274,6 +274,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     bodies: {
       create: () => ({ privilege: 'read', on: '/api/v2/warehouses' }),
       check: () => ({ checks: [{ privilege: 'read', on: '/api/v2/catalogs/default' }] }),
+      search: () => ({ on: '/api/v2/warehouses' }),
     },
     nameOfNew: 'read-all-warehouses',
   },
@@ -294,7 +295,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       (await server.put(uri`/identity_providers/${identityProvider}`, provider())).is(201);
       return { identityProvider };
     },
-    bodies: { create: provider, update: () => ({ ...described(), userClaim: 'email' }) },
+    bodies: { create: provider, update: () => ({ ...described(), userClaim: 'email' }), search: none },
   },
   audit_events: {
     make: async (server) => {
@@ -309,11 +310,11 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       (await server.put(uri`/schedules/${schedule}`, scheduled())).is(201);
       return { schedule };
     },
-    bodies: { create: scheduled, update: () => ({ ...described(), priority: 'low' }), rename: renamed },
+    bodies: { create: scheduled, update: () => ({ ...described(), priority: 'low' }), rename: renamed, search: none },
   },
   uploads: {
     make: async (server) => ({ uploadId: (await server.post('/api/v2/uploads')).is(201).at('uploadId') }),
-    bodies: { create: () => ({ name: 'rows.csv', bytes: 3 }) },
+    bodies: { create: () => ({ name: 'rows.csv', bytes: 3 }), search: none },
   },
   pages: { make: async (server) => ({ ...(await task(server)), page: '0' }), bodies: {} },
 };

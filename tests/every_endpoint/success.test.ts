@@ -45,7 +45,7 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     const own = params[operation.category.parameter];
     if (own !== undefined)
       assert.ok(
-        all.some((one) => one[idFieldOf(operation)] === own),
+        all.some((one) => String(one[idFieldOf(operation)]) === own),
         `${titleOf(operation)} does not show ${own}`,
       );
     const walked: unknown[] = [];

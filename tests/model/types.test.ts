@@ -27,7 +27,7 @@ test('aliases, cases and spaces all become the one canonical text', () => {
     DOUBLE: 'DOUBLE',
     'decimal(18, 2)': 'DECIMAL(18,2)',
     'NUMERIC(5)': 'DECIMAL(5,0)',
-    decimal: 'DECIMAL(38,9)',
+    decimal: 'DECIMAL(18,3)',
     timestamp: 'DATETIME',
     'timestamp with time zone': 'TIMESTAMPTZ',
     'timestamp without time zone': 'DATETIME',

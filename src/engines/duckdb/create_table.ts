@@ -7,6 +7,7 @@ import { Failure } from '../../standard/failure.ts';
 import type { ParsedCreateTable } from '../engine.ts';
 import { checkDefault, numberTooLarge, parseTree } from './default_expression.ts';
 import { quoteIdentifier } from './identifiers.ts';
+import { tokensOf } from './statement_text.ts';
 import { rowsOf } from './steps.ts';
 import { withTextLengths } from './text_lengths.ts';
 import { logicalTypeOf } from './types.ts';
@@ -93,6 +94,7 @@ async function planned(connection: DuckDBConnection, sql: string, parents: Scrat
     if (plan === undefined) throw invalid(sql, numberTooLarge);
     if (!plan.error) return onlyCreateTable(connection, sql, plan);
     const message = plan.error_message ?? 'the statement is not understood';
+    if (hasForeignKey(sql)) throw notSupported('foreign keys are not supported; leave out FOREIGN KEY and REFERENCES');
     if (attempt >= missingParentsMax || !(await parents.made(message))) throw invalid(sql, message, plan.position);
   }
 }
@@ -113,6 +115,11 @@ async function onlyCreateTable(connection: DuckDBConnection, sql: string, plan: 
       'CREATE TABLE ... AS SELECT is not taken: POST .../tables with `asSelect` makes a table of a query',
     );
   return only.info;
+}
+
+/** Outside of texts, quoted names and comments. The engine looks for the table that is referred to, and does not find it. */
+function hasForeignKey(sql: string): boolean {
+  return [...tokensOf(sql)].some(({ text }) => /^(?:references|foreign)$/i.test(text));
 }
 
 const knownParts = new Set(

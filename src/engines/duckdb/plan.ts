@@ -98,8 +98,8 @@ function planFailure(plan: SerializedPlan, sql: string): Failure {
     );
   }
   if (writesToView.test(message)) return new Failure('SQL_NOT_SUPPORTED', 'a view takes no rows; write to its tables');
-  if (type === 'not implemented' || type === 'invalid input' || type === 'serialization')
-    return refusedStatement(sql, message);
+  // A constant that a function refuses while the plan is made, such as a regular expression, is a fault of the text.
+  if (type === 'not implemented' || type === 'serialization') return refusedStatement(sql, message);
   return sqlInvalid(message, sql, plan.position === undefined ? undefined : offsetOfByte(sql, Number(plan.position)));
 }
 
