@@ -67,6 +67,7 @@ import { helpText, readSettings, release, type Settings, SettingsError, warehous
 import type { Category } from './standard/endpoint.ts';
 import { openApi } from './standard/openapi.ts';
 import { DataDirectoryError, prepareDataDirectory } from './store/data_directory.ts';
+import { DiskSpace } from './store/disk_space.ts';
 import { StoreTooNew } from './store/migrations.ts';
 import { StoreInUse, StoreUnusable } from './store/sqlite.ts';
 import { openStore, storeFileName } from './store/store.ts';
@@ -174,10 +175,16 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     keyFile: settings.secretKeyFile || undefined,
     nextKey: settings.secretKeyNew || undefined,
   });
+  const disk = new DiskSpace({
+    directory: dataDirectory,
+    lowBytesMax: settings.diskLowBytes,
+    changed: ({ isLow, freeBytes }) => observe({ kind: isLow ? 'diskLow' : 'diskRecovered', freeBytes }),
+  });
   const notices = new Notices({ store, secrets, observe, rules: webhookRules, retryPauseMs: hooks.taskRetryPauseMs });
   return {
     settings,
     hooks,
+    disk,
     notices,
     store,
     secrets,
@@ -207,6 +214,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
     timeoutMs: settings.bodyThreadTimeoutMs,
   });
   const api = new Api({
+    requireRoom: () => ground.disk.requireRoom(),
     categories,
     access: hooks.wrapGate?.(services.access) ?? services.access,
     limits,
@@ -228,6 +236,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
     observe,
   });
   const operations = operationsOf({
+    warning: () => ground.disk.message,
     ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
     metrics,
     document: new Document(() => openApi(categories as readonly Category[], apiInfo(release))),
@@ -338,6 +347,7 @@ function warehousesOf(ground: Ground, catalog: () => Catalog): Warehouses {
     engines: [hooks.wrapEngine?.(engine) ?? engine],
     load: (name) => describeWarehouse(catalog(), name),
     catalogsOf: (warehouse) => catalogsOf(catalog(), warehouse),
+    disk: ground.disk,
     positions: filePositions(ground.store),
     dataDirectory,
     spoolDirectory,
@@ -385,6 +395,7 @@ async function startBackground(
   const stopDisabled = guarded('tasks of disabled users', () =>
     tasks.revalidate((principal) => directory.isActive(principal)),
   );
+  ground.disk.start();
   warehouses.start();
   guarded('check of catalog files', async () => {
     for (const name of await warehouseNames(services.catalog)) await warehouses.inspect(name);
@@ -404,6 +415,7 @@ async function startBackground(
   }, revalidateEveryMs);
   revalidation.unref();
   return async (deadlineMs: number) => {
+    ground.disk.stop();
     maintenance.stop();
     await stopFiles();
     clearInterval(revalidation);

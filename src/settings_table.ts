@@ -285,6 +285,14 @@ export const settings = define({
     doc: 'How long a client may take for the TLS handshake.',
   },
   ...callerSettings,
+  diskLowBytes: {
+    section: 'Data',
+    type: 'bytes',
+    min: 0,
+    max: 64 * TiB,
+    default: 64 * MiB,
+    doc: 'Below so much free space on the disk of the data directory (or 5 % of a small disk; 0: none) writes are answered with 503 `STORAGE_FULL`, while reads, deletes and purges are served.',
+  },
   queueWaitMs: {
     section: 'Queries and tasks',
     type: 'integer',

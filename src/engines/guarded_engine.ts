@@ -4,6 +4,19 @@ import { Failure } from '../standard/failure.ts';
 import { type CatalogGuard, catalogDamaged } from './catalog_guard.ts';
 import type { CatalogRef, Change, EngineWarehouse, TableName } from './engine.ts';
 
+/** Changes that take little space and may free some: they are served on a disk that is almost full. */
+const freesSpace: ReadonlySet<Change['kind']> = new Set([
+  'dropCatalog',
+  'hideCatalog',
+  'dropDatabase',
+  'hideDatabase',
+  'dropTable',
+  'hideTable',
+  'dropView',
+  'purge',
+  'truncateTable',
+]);
+
 /** What needs no sound file: the catalog leaves, whatever it is like. */
 const leaves: ReadonlySet<Change['kind']> = new Set(['dropCatalog', 'hideCatalog']);
 
@@ -14,7 +27,7 @@ export function catalogOf(change: Change): CatalogRef {
 }
 
 /** How calls run under the guard of their catalogs. */
-function guardedCalls(engine: EngineWarehouse, guard: CatalogGuard) {
+function guardedCalls(engine: EngineWarehouse, guard: CatalogGuard, requireRoom: () => void) {
   /** A read: refused where the catalog is not attached, and where damage is met it is noted of that catalog. */
   const reading = async <T>(catalog: CatalogRef, work: () => Promise<T>, others: readonly TableName[] = []) => {
     guard.require(catalog);
@@ -56,11 +69,17 @@ function guardedCalls(engine: EngineWarehouse, guard: CatalogGuard) {
     );
     return found && catalogDamaged(found);
   };
-  return { reading, writing, damagedIn };
+  /** A write that takes space. */
+  const adding = async <T>(catalogs: readonly CatalogRef[], work: () => Promise<T>) => {
+    requireRoom();
+    return writing(catalogs, work);
+  };
+  return { reading, writing, adding, damagedIn };
 }
 
-export function guarded(engine: EngineWarehouse, guard: CatalogGuard): EngineWarehouse {
-  const { reading, writing, damagedIn } = guardedCalls(engine, guard);
+/** `requireRoom` throws STORAGE_FULL on a disk that is almost full. */
+export function guarded(engine: EngineWarehouse, guard: CatalogGuard, requireRoom: () => void): EngineWarehouse {
+  const { reading, writing, adding, damagedIn } = guardedCalls(engine, guard, requireRoom);
   return {
     ...engine,
     get running() {
@@ -83,15 +102,16 @@ export function guarded(engine: EngineWarehouse, guard: CatalogGuard): EngineWar
     optimize: (table, options) => writing([table.catalog], () => engine.optimize(table, options)),
     tableStatistics: (table) => reading(table.catalog, () => engine.tableStatistics(table)),
     loadedBefore: (catalog, step) => reading(catalog, () => engine.loadedBefore(catalog, step)),
-    load: (work, options) => writing([work.table.catalog], () => engine.load(work, options)),
+    load: (work, options) => adding([work.table.catalog], () => engine.load(work, options)),
     snapshot: (catalog, options) => reading(catalog, () => engine.snapshot(catalog, options)),
-    restorePart: (part, options) => writing([part.table.catalog], () => engine.restorePart(part, options)),
-    insertRows: (table, batch, options) => writing([table.catalog], () => engine.insertRows(table, batch, options)),
+    restorePart: (part, options) => adding([part.table.catalog], () => engine.restorePart(part, options)),
+    insertRows: (table, batch, options) => adding([table.catalog], () => engine.insertRows(table, batch, options)),
     execute(statement, options) {
-      const { reads, writes } = options.analysis;
+      const { reads, writes, kind } = options.analysis;
       if (writes.length === 0) return reading(statement.catalog, () => engine.execute(statement, options), reads);
       const catalogs = writes.map((table) => guard.named(table.catalog) ?? statement.catalog);
-      return writing(catalogs, () => engine.execute(statement, options));
+      const write = kind === 'delete' ? writing : adding;
+      return write(catalogs, () => engine.execute(statement, options));
     },
     async apply(change, options) {
       if (leaves.has(change.kind)) {
@@ -99,7 +119,8 @@ export function guarded(engine: EngineWarehouse, guard: CatalogGuard): EngineWar
         guard.detached(catalogOf(change));
         return done;
       }
-      return writing([catalogOf(change)], () => engine.apply(change, options));
+      const write = freesSpace.has(change.kind) ? writing : adding;
+      return write([catalogOf(change)], () => engine.apply(change, options));
     },
   };
 }

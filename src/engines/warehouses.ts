@@ -22,6 +22,8 @@ export interface WarehousesOptions {
   /** Undefined where there is no such warehouse. */
   readonly load: (name: string) => Promise<WarehouseDescription | undefined>;
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
+  /** Space on the disk of the data directory. */
+  readonly disk: { requireRoom(): void; readonly message: string | undefined };
   /** Where it is recorded how far the files of catalogs have come. */
   readonly positions: PositionRecords;
   readonly dataDirectory: string;
@@ -210,7 +212,7 @@ export class Warehouses {
           : 'suspended';
     return {
       state,
-      health: healthOf(state, available, running),
+      health: healthOf(state, available, running, this.#options.disk.message),
       runningQueries: admission.running,
       queuedQueries: admission.queued,
       availableBackendCount: available,
@@ -271,7 +273,7 @@ export class Warehouses {
     const admission = new Admission();
     return {
       description,
-      engine: guarded(inTurns(opened), guard),
+      engine: guarded(inTurns(opened), guard, () => this.#options.disk.requireRoom()),
       guard,
       admission,
       lastUsedAt: performance.now(),
@@ -328,11 +330,17 @@ function suspended(name: string): Failure {
   return new Failure('WAREHOUSE_SUSPENDED', `the warehouse "${name}" is suspended`, { warehouse: name });
 }
 
-function healthOf(state: WarehouseState, available: number, running: Running): WarehouseCondition['health'] {
+function healthOf(
+  state: WarehouseState,
+  available: number,
+  running: Running,
+  diskMessage: string | undefined,
+): WarehouseCondition['health'] {
   const count = running.description.backends.length;
   if (state === 'failed') return { status: 'unavailable', message: running.startError ?? 'the engine does not start' };
   if (available === 0) return { status: 'unavailable', message: `none of ${count} backends is available` };
   if (available < count) return { status: 'degraded', message: `${available} of ${count} backends are available` };
+  if (diskMessage !== undefined) return { status: 'degraded', message: diskMessage };
   if (state === 'suspended' && running.guard.damaged().length === 0) {
     const resumes = !running.description.spec.suspended && (running.description.spec.autoResume || !running.asleep);
     return { status: 'healthy', message: resumes ? 'suspended; resumes with the next statement' : 'suspended' };

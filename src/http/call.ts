@@ -21,6 +21,7 @@ import {
   type Outcome,
   readsOnly,
   takesExpectedVersion,
+  takesSpace,
 } from '../standard/endpoint.ts';
 import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
 import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
@@ -74,6 +75,8 @@ export interface ApiOptions<Context> {
   readonly contextOf: (call: Call) => Context;
   readonly pageTokenKey: Uint8Array;
   readonly bodies: Bodies;
+  /** Throws STORAGE_FULL on a disk that is almost full. */
+  readonly requireRoom: () => void;
   readonly observe: Observe;
 }
 
@@ -340,6 +343,7 @@ export class Api<Context> {
     let outcome: Outcome;
     this.#running.add(call);
     try {
+      if (takesSpace(endpoint)) this.#options.requireRoom();
       outcome = await endpoint.handle(input as Input<never, never>, contextOf(call));
       if (!call.permitted) throw new Error(`${call.actor.action} asked for no leave`);
       if (call.revoked) throw revoked();

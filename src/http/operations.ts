@@ -8,6 +8,8 @@ const text = 'text/plain; charset=utf-8';
 export interface OperationSources {
   /** Rejects where the server cannot do its work. */
   readonly ready: () => Promise<unknown>;
+  /** What works less well than it should; undefined: nothing. The server takes requests all the same. */
+  readonly warning: () => string | undefined;
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
   readonly document: Document;
   readonly documentNeedsCredentials: boolean;
@@ -21,7 +23,11 @@ export function operationsOf(sources: OperationSources): Readonly<Record<string,
       needs: 'nothing',
       run: () =>
         ready().then(
-          () => ({ status: 200, contentType: text, body: 'ready\n' }),
+          () => ({
+            status: 200,
+            contentType: text,
+            body: `${['ready', sources.warning()].filter(Boolean).join('; ')}\n`,
+          }),
           () => ({ status: 503, contentType: text, body: 'the metadata store does not answer\n' }),
         ),
     },

@@ -32,6 +32,8 @@ const levels: Record<Observation['kind'], Level> = {
   engineKilled: 'error',
   engineUnconfined: 'warn',
   catalogDamaged: 'error',
+  diskLow: 'error',
+  diskRecovered: 'info',
 };
 
 function levelOf(observation: Observation): Level {

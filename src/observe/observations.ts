@@ -67,6 +67,7 @@ export type Observation =
       readonly catalog: string;
       readonly reason: string;
     }
+  | { readonly kind: 'diskLow' | 'diskRecovered'; readonly freeBytes: number }
   | { readonly kind: 'engineUnconfined'; readonly warehouse: string; readonly reason: string };
 
 export type Observe = (observation: Observation) => void;

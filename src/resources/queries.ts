@@ -216,6 +216,7 @@ export const queries: Category<Context> = {
       },
     }),
     action('cancel', {
+      freesSpace: true,
       on: 'object',
       summary: 'Stops a running statement. One that has ended stays as it is.',
       permission: { privilege: 'operate', on: 'target', orSelf: true },

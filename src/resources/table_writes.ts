@@ -158,6 +158,7 @@ const updateRows = (pathOf: PathOf) =>
 
 const deleteRows = (pathOf: PathOf) =>
   action('delete_rows', {
+    freesSpace: true,
     ...shared,
     summary: 'Deletes rows of a table.',
     description: `The caller reads the table too, and so needs \`read\` on it. ${past}`,

@@ -245,6 +245,7 @@ export const tables: Category<Context> = {
       },
     }),
     action('truncate', {
+      freesSpace: true,
       on: 'object',
       summary: 'Deletes all rows of a table.',
       permission: { privilege: 'write', on: 'object' },

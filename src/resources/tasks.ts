@@ -176,6 +176,7 @@ export const tasks: Category<Context> = {
       },
     }),
     action('cancel', {
+      freesSpace: true,
       on: 'object',
       summary: 'Cancels a task. One that has ended stays as it is.',
       permission: { privilege: 'operate', on: 'target', orSelf: true },

@@ -297,6 +297,7 @@ export const warehouses: Category<Context> = {
       },
     }),
     action('suspend', {
+      freesSpace: true,
       on: 'object',
       summary: 'Stops a warehouse: running statements end, new ones get 503 until it is resumed.',
       permission: { privilege: 'operate', on: 'object' },
@@ -306,6 +307,7 @@ export const warehouses: Category<Context> = {
       handle: ({ path }, context) => setSuspended(path, true, context),
     }),
     action('resume', {
+      freesSpace: true,
       on: 'object',
       summary: 'Starts a suspended warehouse; answers when it takes statements.',
       permission: { privilege: 'operate', on: 'object' },

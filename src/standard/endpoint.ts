@@ -115,6 +115,8 @@ export interface Endpoint<Context = unknown> {
   readonly nameOptional?: boolean;
   /** It may answer 202 with a task instead. */
   readonly mayAccept?: boolean;
+  /** A change that is served on a disk that is almost full: it takes little space, and may free some. Deletes are. */
+  readonly freesSpace?: boolean;
   /** An action that makes an object: it answers 201. */
   readonly creates?: boolean;
   handle(input: Input<never, never>, context: Context): Promise<Outcome>;
@@ -155,6 +157,11 @@ export function changes<Context>({ verb, permission, creates }: Endpoint<Context
   return verb !== 'get' && verb !== 'list';
 }
 
+/** Whether it is refused on a disk that is almost full. */
+export function takesSpace<Context>(endpoint: Endpoint<Context>): boolean {
+  return changes(endpoint) && endpoint.verb !== 'delete' && endpoint.freesSpace !== true;
+}
+
 /** Whether no call of it can leave anything behind. What may submit a task can, and so can SQL, which only its text tells apart. */
 export function readsOnly<Context>(endpoint: Endpoint<Context>): boolean {
   return !changes(endpoint) && endpoint.mayAccept !== true;
@@ -189,6 +196,7 @@ type Common = Pick<Endpoint, 'summary' | 'permission'> &
       | 'result'
       | 'example'
       | 'mayAccept'
+      | 'freesSpace'
       | 'creates'
       | 'bodyBytesMax'
       | 'rowsIn'

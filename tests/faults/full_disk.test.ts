@@ -38,7 +38,12 @@ before(async () => {
   sources = await mkdtemp(join(tmpdir(), 'tabularium-sources-'));
   const lines = Array.from({ length: 250_000 }, (_, i) => `${i},${Math.imul(i, 2654435761).toString(36).repeat(5)}\n`);
   await writeFile(join(sources, 'large.csv'), `id,v\n${lines.join('')}`);
-  disk = await SmallDisk.start(diskMegabytes, [`--load-directories=${sources}`, ...reaching]);
+  disk = await SmallDisk.start(diskMegabytes, [
+    // Writes are not refused before the disk is full: what is under way then is what is tested here.
+    '--disk-low-bytes=0',
+    `--load-directories=${sources}`,
+    ...reaching,
+  ]);
   const columns = [
     { name: 'id', type: 'BIGINT' },
     { name: 'v', type: 'STRING' },

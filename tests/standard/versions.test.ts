@@ -108,6 +108,7 @@ const sideNotes: Category<Shelf> = {
 const notes = new Map<string, { text: string }>();
 const seen: { kind: string; errorId?: string; error?: unknown }[] = [];
 const api = new Api<Shelf>({
+  requireRoom: () => {},
   categories: [sideNotes],
   access: {
     authenticate: (authorization) => {

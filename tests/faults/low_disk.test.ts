@@ -1,0 +1,87 @@
+// A disk that is almost full: writes are refused before anything breaks, reads, deletes and purges are served, also when not a byte is
+// left; and it is said where operators look.
+import assert from 'node:assert/strict';
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { uri } from '../server.ts';
+import { SmallDisk } from './small_disk.ts';
+
+const skip = process.platform !== 'linux' && 'mount namespaces are Linux’s';
+/** 5 % of the disk is the mark: 3 MiB. The reserve is a quarter of that. */
+const diskMegabytes = 60;
+const belowMark = 2_000_000;
+const untilMsMax = 20_000;
+
+let disk: SmallDisk;
+const path = uri`/databases/${'d'}`;
+const reserve = () => join(disk.directory, 'disk.reserve');
+const readiness = async () => (await disk.server.send('GET', '/readyz')).text;
+
+async function until(what: string, isSo: () => Promise<boolean> | boolean): Promise<void> {
+  for (const deadline = Date.now() + untilMsMax; !(await isSo()); await pause(50))
+    assert.ok(Date.now() < deadline, `${what}: not in time`);
+}
+
+before(async () => {
+  if (skip) return;
+  disk = await SmallDisk.start(diskMegabytes, []);
+  (await disk.server.put(path)).is(201);
+  const columns = [{ name: 'i', type: 'BIGINT' }];
+  for (const name of ['t', 'u', 'v']) (await disk.server.post(`${path}/tables`, { name, columns })).is(201);
+  (await disk.server.query('d', 'INSERT INTO t SELECT range FROM range(1000)')).is(200);
+});
+after(() => disk?.server.close());
+
+const served = async () => {
+  assert.deepEqual(await disk.server.rows('d', 'SELECT count(*), sum(i) FROM t'), [[1000, 499500]]);
+  (await disk.server.get(`${path}/tables/t`)).is(200);
+  (await disk.server.get(path)).is(200);
+};
+
+test('below the mark writes are refused, reads and deletes are served, and it is said', {
+  skip,
+  timeout: 60_000,
+}, async () => {
+  assert.equal(await readiness(), 'ready\n');
+  assert.ok(statSync(reserve()).size > 500_000, 'a reserve is kept');
+  await disk.fill(belowMark);
+  await until('the mark is noticed', async () => /low on disk space/.test(await readiness()));
+  const { server } = disk;
+  for (const [method, to, body] of [
+    ['POST', '/api/v2/databases', { name: 'none' }],
+    ['PATCH', path, { comment: 'c' }],
+    ['POST', `${path}/tables/t/rename`, { newName: 'x' }],
+    ['POST', `${path}/tables/t/rows`, { rows: [[1]] }],
+    ['POST', `${path}/query`, { sql: 'INSERT INTO t VALUES (1)' }],
+    ['POST', '/api/v2/users', { name: 'nobody' }],
+  ] as const)
+    (await server.request(method, to, { body })).is(503, 'STORAGE_FULL', { outcome: 'notApplied' });
+  await served();
+  const health = (await server.get('/api/v2/warehouses/default')).at<{ status: string; message: string }>('health');
+  assert.equal(health.status, 'degraded');
+  assert.match(health.message, /low on disk space .*writes are refused/);
+  (await server.query('d', 'DELETE FROM t WHERE i < 0')).is(200);
+  (await server.delete(`${path}/tables/u?purge=true`)).is(200);
+});
+
+test('not a byte is left: the reserve is released, reads and deletes are served', {
+  skip,
+  timeout: 60_000,
+}, async () => {
+  await disk.fill(0);
+  await until('the reserve is released', () => !existsSync(reserve()));
+  await served();
+  (await disk.server.patch(path, { comment: 'c' })).is(503, 'STORAGE_FULL', { outcome: 'notApplied' });
+  await served();
+  (await disk.server.delete(`${path}/tables/v?purge=true`)).is(200);
+});
+
+test('with room again writes are taken, and the reserve is back', { skip, timeout: 60_000 }, async () => {
+  await disk.free();
+  await until('the room is noticed', async () => (await readiness()) === 'ready\n');
+  (await disk.server.patch(path, { comment: 'c' })).is(200);
+  (await disk.server.post(`${path}/tables/t/rows`, { rows: [[1000]] })).is(201);
+  assert.ok(statSync(reserve()).size > 500_000);
+});
