@@ -432,6 +432,8 @@ async function startBackground(
 }
 
 async function main(): Promise<void> {
+  // Whatever this process and its engines write is the user's alone, however the file is opened: SQLite and DuckDB take no mode.
+  process.umask(0o077);
   const commands = [serveCommand({ start: startServer, rootTokenFileName }), ...offlineCommands];
   const { command, argument, flags } = commandOf(process.argv.slice(2), commands);
   const settings = readSettings(flags, process.env, command.name);

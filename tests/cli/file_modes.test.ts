@@ -1,0 +1,36 @@
+// Every file that a server and its engine write is readable by their user only, whatever umask they are started with.
+import assert from 'node:assert/strict';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startProcess } from '../server.ts';
+
+test('files are created 0600 and directories 0700', async (t) => {
+  const before = process.umask(0o000);
+  t.after(() => process.umask(before));
+  const server = await startProcess();
+  t.after(() => server.close());
+  process.umask(before);
+  (await server.put('/api/v2/databases/d')).is(201);
+  (await server.put('/api/v2/databases/d/tables/t', { columns: [{ name: 'id', type: 'INT' }] })).is(201);
+  (await server.post('/api/v2/databases/d/tables/t/rows', { rows: [[1], [2]] })).is(201);
+  const { link } = (await server.post('/api/v2/uploads', { name: 'rows.csv' })).is(201).result as { link: string };
+  assert.ok((await server.send('PUT', link, { body: 'id\n1\n' })).status < 300);
+  await server.ended(await server.query('d', 'SELECT * FROM range(200000)', { waitSeconds: 0 }));
+
+  const found = readdirSync(server.dataDirectory, { recursive: true, encoding: 'utf8' });
+  for (const kind of [
+    /^metadata\.sqlite$/,
+    /^metadata\.sqlite-wal$/,
+    /\.duckdb$/,
+    /\.duckdb\.wal$/,
+    /^files\/./,
+    /^results\/./,
+  ])
+    assert.ok(
+      found.some((path) => kind.test(path)),
+      `nothing is at ${kind}: ${found}`,
+    );
+  const open = found.filter((path) => (statSync(join(server.dataDirectory, path)).mode & 0o077) !== 0);
+  assert.deepEqual(open, []);
+});
