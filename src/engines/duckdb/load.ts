@@ -14,7 +14,7 @@ import { matched, namesByPlace, type Reading, readingOf, requireExpressions } fr
 import { fileFailure } from './load_errors.ts';
 import { type RejectedRow, staged } from './load_rejects.ts';
 import type { Stage } from './progress.ts';
-import { noteRows, rememberStep, retryingConflicts, rowsOfStep } from './steps.ts';
+import { commit, noteRows, rememberStep, retryingConflicts, rowsOfStep } from './steps.ts';
 import { createTableText, createUniqueKeyTexts, nameList } from './table_text.ts';
 
 /** Of the rows that do not fit, a failure shows this many. */
@@ -136,7 +136,8 @@ function insert(
       const { rowsChanged } = await connection.run(insertText(work, reading, rows));
       requireAlive(signal);
       if (!work.dryRun) await noteRows(connection, catalog, work.step, rowsChanged);
-      await connection.run(work.dryRun ? 'ROLLBACK' : 'COMMIT');
+      if (work.dryRun) await connection.run('ROLLBACK');
+      else await commit(connection);
       return { rowsLoaded: rowsChanged, rowsRejected: 0, repeated: false };
     } catch (error) {
       await connection.run('ROLLBACK').catch(() => undefined);

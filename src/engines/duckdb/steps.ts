@@ -1,6 +1,7 @@
 // Transactions on one connection, and the memory of steps already done (engine.ts, Change): a table in each catalog's file, so
 // that a step and its work commit together.
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
+import { Failure } from '../../standard/failure.ts';
 import type { CatalogRef } from '../engine.ts';
 import { quoteIdentifier } from './identifiers.ts';
 
@@ -84,7 +85,7 @@ export async function inTransaction<T>(connection: DuckDBConnection, work: () =>
   await connection.run('BEGIN TRANSACTION');
   try {
     const result = await work();
-    await connection.run('COMMIT');
+    await commit(connection);
     return result;
   } catch (error) {
     // A COMMIT that failed has ended the transaction already.
@@ -92,6 +93,28 @@ export async function inTransaction<T>(connection: DuckDBConnection, work: () =>
     throw error;
   }
 }
+
+/**
+ * Ends the transaction. DuckDB reports a COMMIT that an interrupt met while it wrote as interrupted, though it is done: whether it is shows
+ * in whether there is still a transaction to roll back. Throws what the COMMIT threw where nothing was committed.
+ */
+export async function commit(connection: DuckDBConnection): Promise<void> {
+  try {
+    await connection.run('COMMIT');
+  } catch (error) {
+    if (!isInterrupt(error)) throw error;
+    try {
+      await connection.run('ROLLBACK');
+    } catch (fault) {
+      if (fault instanceof Error && /no transaction is active/.test(fault.message)) return;
+      const message = 'the statement was interrupted while it was committed';
+      throw new Failure('WAREHOUSE_FAILED', message, {}, { cause: fault, outcome: 'unknown' });
+    }
+    throw error;
+  }
+}
+
+const isInterrupt = (error: unknown): boolean => error instanceof Error && error.message.startsWith('INTERRUPT');
 
 const conflictRetriesMax = 12;
 const conflictWaitMsMax = 400;

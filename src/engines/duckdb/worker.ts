@@ -42,7 +42,7 @@ import { type Namespace, type Session, Sessions } from './sessions.ts';
 import { Snapshots } from './snapshots.ts';
 import { failureOf } from './sql_errors.ts';
 import { tableStatistics } from './statistics.ts';
-import { forgetSteps, retryingConflicts } from './steps.ts';
+import { commit, forgetSteps, retryingConflicts } from './steps.ts';
 import { writtenStatement } from './table_writes.ts';
 import { faultOf, placed } from './wire_faults.ts';
 
@@ -208,7 +208,7 @@ class Worker {
           current();
           const result = await runWrite(session, statement, options);
           current();
-          await session.connection.run('COMMIT');
+          await commit(session.connection);
           return result;
         } catch (error) {
           // A ROLLBACK that is interrupted leaves the transaction open; sessions.ts then ends it.
