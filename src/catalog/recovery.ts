@@ -179,7 +179,10 @@ async function forgetSpent(context: CatalogContext): Promise<void> {
   const spent = await context.store.db
     .selectFrom('spent_steps')
     .leftJoin('tasks', 'tasks.task_id', 'spent_steps.task_id')
+    .leftJoin('objects', 'objects.id', 'spent_steps.catalog_id')
     .select(['step', 'warehouse', 'catalog_id'])
+    // The file of a dropped catalog is detached: its steps wait until it comes back, or is purged.
+    .where((e) => e.or([e('objects.state', 'is', null), e('objects.state', 'in', ['ready', 'altering'])]))
     .where((e) => e.or([e('spent_steps.not_before', 'is', null), e('spent_steps.not_before', '<', context.clock())]))
     .where((e) => e.or([e('tasks.state', 'is', null), e('tasks.state', 'in', ['succeeded', 'failed', 'cancelled'])]))
     .limit(forgetMax)
