@@ -155,12 +155,12 @@ async function freshRow(
   if (!row || !isVisible(row)) throw notFound(object.category, object.name);
   if (row.state === 'altering') throw new Blocked([row.id]);
   // Before its version: under this name there was never another.
-  if (row.name !== object.name) throw new ObjectChanged();
+  if (row.name !== object.name) throw new ObjectChanged(row.id);
   if (expectedVersion !== undefined && expectedVersion !== row.version) {
     const message = `The version is ${row.version}, not ${expectedVersion}.`;
     throw new Failure('VERSION_CONFLICT', message, { version: row.version });
   }
-  if (row.version !== object.version) throw new ObjectChanged();
+  if (row.version !== object.version) throw new ObjectChanged(row.id);
   return row;
 }
 
@@ -189,7 +189,7 @@ async function checkChildren(
     .execute();
   const versions = new Map(children.map(({ id, version }) => [id, version]));
   if (versions.size !== seen.length || seen.some(({ id, version }) => versions.get(id) !== version)) {
-    throw new ObjectChanged();
+    throw new ObjectChanged(row.id);
   }
 }
 

@@ -11,7 +11,15 @@ import type { Observe } from '../observe/observations.ts';
 import { visible } from '../store/migrations.ts';
 import type { Store } from '../store/store.ts';
 import { intentOfTask, runIntent, updateObject } from './alteration.ts';
-import { type CatalogContext, type CatalogEngine, isVisible, notFound, ObjectChanged, siblingOf } from './context.ts';
+import {
+  type CatalogContext,
+  type CatalogEngine,
+  isVisible,
+  notFound,
+  ObjectChanged,
+  retryMs,
+  siblingOf,
+} from './context.ts';
 import { createObject } from './creation.ts';
 import { runCreation } from './filled_creation.ts';
 import { tell } from './intents.ts';
@@ -39,8 +47,6 @@ import { catalogStatements, pathRow, pathStatement, stepsStatement } from './sta
 import { findDropped, listDropped, purgeDue, undropObject } from './undropping.ts';
 import { sourcesOf } from './view_sources.ts';
 
-/** How often a handler's attempt is made again because the object changed under it. */
-const attemptsMax = 5;
 /** Values in one `in (...)` of the store. */
 const idsPerQueryMax = 1000;
 
@@ -355,18 +361,25 @@ export class Catalog {
   }
 
   /**
-   * Runs `attempt` again (a few times) when it failed because the object changed between its look-up and its change. A
-   * handler that reads an object, computes a new spec from it and calls `update` wraps all three.
+   * Runs `attempt` again when it failed because the object changed between its look-up and its change. A handler that reads
+   * an object, computes a new spec from it and calls `update` wraps all three. Further attempts at one object take turns, so that each
+   * of many requests succeeds. Throws CHANGE_IN_PROGRESS where that takes long.
    */
   async retrying<T>(attempt: () => Promise<T>): Promise<T> {
-    for (let n = 1; n < attemptsMax; n++) {
-      try {
-        return await attempt();
-      } catch (error) {
-        if (!(error instanceof ObjectChanged)) throw error;
+    const deadline = performance.now() + retryMs;
+    const again = async (key: string | undefined): Promise<T> => {
+      for (;;) {
+        try {
+          return await attempt();
+        } catch (error) {
+          if (!(error instanceof ObjectChanged) || performance.now() >= deadline) throw error;
+          const changed = `changed ${error.objectId ?? ''}`;
+          if (key === undefined)
+            return this.#context.locks.hold([changed], deadline - performance.now(), () => again(changed));
+        }
       }
-    }
-    return attempt();
+    };
+    return again(undefined);
   }
 
   /** The body of a rewriting change's task. */

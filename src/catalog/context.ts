@@ -16,6 +16,10 @@ import type { AncestorRow, CatalogStatements } from './statements.ts';
 
 /** How long a change waits for its turn behind another change of the same name. */
 export const turnWaitMs = 30_000;
+/** How long it waits for a change of its parent or its children that has begun. */
+export const blockedWaitMs = 5_000;
+/** How long a request tries again that meets an object changed since it was read. */
+export const retryMs = 15_000;
 
 export type CatalogEngine = Pick<EngineWarehouse, 'apply' | 'cost' | 'forget'>;
 export type Tx = Transaction<Schema>;
@@ -39,8 +43,12 @@ export interface CatalogContext {
 
 /** The object is not what it was when the caller looked it up. Look again, decide again (`Catalog.retrying`). */
 export class ObjectChanged extends Failure {
-  constructor() {
-    super('CHANGE_IN_PROGRESS', 'The object was changed by another request meanwhile.');
+  /** Of the object, where one is known that the next attempts have to take turns at. */
+  readonly objectId: string | undefined;
+
+  constructor(objectId?: string) {
+    super('CHANGE_IN_PROGRESS', 'The object was changed by other requests at the same time.');
+    this.objectId = objectId;
   }
 }
 
@@ -130,7 +138,7 @@ export async function checkedChain(context: CatalogContext, tx: Tx, object: Cata
   const chain = await context.statements.ancestors.all(tx, { id: object.id });
   if (chain.length === 0) throw notFound(object.category, object.name);
   for (const row of chain) if (!isVisible(row)) throw notFound(row.category, row.name);
-  if (chain[0]?.name !== object.name) throw new ObjectChanged();
+  if (chain[0]?.name !== object.name) throw new ObjectChanged(object.id);
   const altering = chain.filter((row) => row.state === 'altering').map((row) => row.id);
   if (altering.length > 0) throw new Blocked(altering);
   return chain;

@@ -6,14 +6,14 @@ import type { Change } from '../engines/engine.ts';
 import { codes } from '../standard/codes.ts';
 import { Failure, withOutcome } from '../standard/failure.ts';
 import { isTerminal } from '../tasks/task_rows.ts';
-import { Blocked, type CatalogContext, changeInProgress, nameKey, turnWaitMs } from './context.ts';
+import { Blocked, blockedWaitMs, type CatalogContext, changeInProgress, nameKey, turnWaitMs } from './context.ts';
 import { applyStep } from './engine_step.ts';
 import { changeOf, type IntentRow, nextOf, noteAttempt, removeObject, tellGone } from './intents.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './kept.ts';
 import type { ObjectRow } from './object_rows.ts';
 
 /** How often a change clears its way before it gives up. */
-const clearingsMax = 3;
+const clearingsMax = 20;
 /** How many steps the engine is told to forget at once. */
 const forgetMax = 1000;
 
@@ -32,7 +32,7 @@ export function inTurn<T>(context: CatalogContext, keys: readonly string[], chan
   });
 }
 
-/** Throws CHANGE_IN_PROGRESS where the object is being changed just now, or what the engine says where it cannot be settled. */
+/** Throws CHANGE_IN_PROGRESS where the object is being changed for long, or by a task, or what the engine says where it cannot be settled. */
 async function clear(context: CatalogContext, objectId: string, heldKeys: readonly string[]): Promise<void> {
   const intent = await intentInTheWay(context, objectId);
   if (!intent) return;
@@ -40,6 +40,9 @@ async function clear(context: CatalogContext, objectId: string, heldKeys: readon
   if (!row) return;
   if (await isOwned(context, intent)) throw changeInProgress();
   const run = async (): Promise<void> => {
+    // Whoever had the turn before may have ended it.
+    if ((await context.statements.intentOf.first(context.store.db, { objectId: intent.object_id }))?.id !== intent.id)
+      return;
     try {
       await settle(context, intent);
     } catch (error) {
@@ -49,7 +52,8 @@ async function clear(context: CatalogContext, objectId: string, heldKeys: readon
   };
   const key = nameKey(row.parent_id, row.category, row.name);
   if (heldKeys.includes(key)) return run();
-  if (!(await context.locks.tryHold(key, run))) throw changeInProgress();
+  // A change that has begun waits for nobody, so that two cannot wait for each other.
+  await context.locks.hold([key], blockedWaitMs, run);
 }
 
 /** The object's own intent, or, for a row that only keeps a name free, that of the rename it is for. */

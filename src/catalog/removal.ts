@@ -57,7 +57,7 @@ async function begin(
   if (chain.slice(1).some((ancestor) => !isVisible(ancestor))) return 'gone';
   const busy = chain.filter((each) => each.state !== 'ready').map((each) => each.id);
   if (busy.length > 0) throw new Blocked(busy);
-  if (row.name !== object.name) throw new ObjectChanged();
+  if (row.name !== object.name) throw new ObjectChanged(row.id);
   requireBasis(row, request.principal);
   if (!request.cascade) await checkEmpty(tx, row, request.childCategories);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: blockersMax });

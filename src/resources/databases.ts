@@ -167,16 +167,15 @@ export const databases: Category<Context> = {
       codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
       body: Type.Object({ ...describedBody }, { additionalProperties: false }),
       example: { body: { comment: null, properties: { team: 'finance' } } },
-      handle: ({ path, body }, context) =>
-        context.catalog.retrying(async () => {
-          const [root, object] = (await context.catalog.require(pathOf(path))) as Chain;
-          const changed = await context.catalog.update(object, {
-            spec: describe(object.spec, body),
-            principal: context.call.actor,
-            owner: await newOwner(body.owner, pathOf(path), context),
-          });
-          return updated(await render(pathOf(path), [root, changed.object ?? object], context, as));
-        }),
+      handle: async ({ path, body }, context) => {
+        const [root, object] = (await context.catalog.require(pathOf(path))) as Chain;
+        const changed = await context.catalog.update(object, {
+          spec: describe(object.spec, body),
+          principal: context.call.actor,
+          owner: await newOwner(body.owner, pathOf(path), context),
+        });
+        return updated(await render(pathOf(path), [root, changed.object ?? object], context, as));
+      },
     }),
     remove({
       summary: 'Deletes a database; with `cascade=true` its tables and views too.',

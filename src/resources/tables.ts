@@ -201,21 +201,20 @@ export const tables: Category<Context> = {
       description: keptDoc,
       codes: ['CHANGE_IN_PROGRESS', 'IN_USE', ...engineCodes],
       query: Type.Object({ purge: Purge }, { additionalProperties: false }),
-      handle: ({ path, query }, context) =>
-        context.catalog.retrying(async () => {
-          const chain = (await context.catalog.find(tablePathOf(path))) as TableChain | undefined;
-          if (!chain) return deleted(false);
-          return deleted(
-            await context.catalog.drop(chain[2], {
-              principal: context.call.actor,
-              cascade: true,
-              childCategories: [],
-              warehouse: chain[0].spec.warehouse,
-              change: { kind: 'dropTable', table: tableRef(chain) },
-              keep: keepTable(query, chain, context),
-            }),
-          );
-        }),
+      handle: async ({ path, query }, context) => {
+        const chain = (await context.catalog.find(tablePathOf(path))) as TableChain | undefined;
+        if (!chain) return deleted(false);
+        return deleted(
+          await context.catalog.drop(chain[2], {
+            principal: context.call.actor,
+            cascade: true,
+            childCategories: [],
+            warehouse: chain[0].spec.warehouse,
+            change: { kind: 'dropTable', table: tableRef(chain) },
+            keep: keepTable(query, chain, context),
+          }),
+        );
+      },
     }),
     action('rename', {
       on: 'object',
