@@ -10,6 +10,7 @@ import { openSecrets, SecretKeyError } from './access/secrets.ts';
 import { UsageCaps } from './access/usage_caps.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { filePositions } from './catalog/file_positions.ts';
+import { measureOpenIntents } from './catalog/open_intents.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
 import { catalogsOf, describeWarehouse, warehouseNames } from './catalog/warehouse_objects.ts';
@@ -120,6 +121,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   await bootstrap(services, duckdbEngine.name);
   const { api, http, bodyThreads } = front(ground, services, transport);
   measureLoad(metrics, services.warehouses);
+  measureOpenIntents(metrics, services.catalog);
   const stopBackground = await startBackground(parts, api, ground);
   const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
   observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
@@ -346,6 +348,7 @@ function warehousesOf(ground: Ground, catalog: () => Catalog): Warehouses {
   return new Warehouses({
     engines: [hooks.wrapEngine?.(engine) ?? engine],
     load: (name) => describeWarehouse(catalog(), name),
+    recovered: (warehouse) => catalog().recovered(warehouse),
     catalogsOf: (warehouse) => catalogsOf(catalog(), warehouse),
     disk: ground.disk,
     positions: filePositions(ground.store),
@@ -400,6 +403,7 @@ async function startBackground(
   guarded('check of catalog files', async () => {
     for (const name of await warehouseNames(services.catalog)) await warehouses.inspect(name);
   })();
+  services.catalog.start();
   history.start();
   audit.start();
   tokens.start();
@@ -417,6 +421,7 @@ async function startBackground(
   return async (deadlineMs: number) => {
     ground.disk.stop();
     maintenance.stop();
+    await services.catalog.stop();
     await stopFiles();
     clearInterval(revalidation);
     await schedules.stop();

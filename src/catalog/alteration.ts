@@ -153,7 +153,7 @@ async function freshRow(
 ): Promise<ObjectRow> {
   const row = await context.statements.byId.first(tx, { id: object.id });
   if (!row || !isVisible(row)) throw notFound(object.category, object.name);
-  if (row.state === 'altering') throw new Blocked([row.id]);
+  if (row.state !== 'ready') throw new Blocked([row.id]);
   // Before its version: under this name there was never another.
   if (row.name !== object.name) throw new ObjectChanged(row.id);
   if (expectedVersion !== undefined && expectedVersion !== row.version) {

@@ -41,7 +41,8 @@ import type {
   UpdateRequest,
 } from './object.ts';
 import { objectColumns, SpecCache, timeText } from './object_rows.ts';
-import { recoverAll, recoverKeyed, recoverOne } from './recovery.ts';
+import { forgetSpent, type OpenIntent, openIntents, recoverKeyed, recoverOne } from './recovery.ts';
+import { RecoveryRounds } from './recovery_rounds.ts';
 import { dropObject } from './removal.ts';
 import { catalogStatements, pathRow, pathStatement, stepsStatement } from './statements.ts';
 import { findDropped, listDropped, purgeDue, undropObject } from './undropping.ts';
@@ -69,7 +70,7 @@ export class Catalog {
   readonly #listeners: ((event: ChangeEvent) => void)[] = [];
   readonly #paths: ReturnType<typeof pathStatement>[] = [];
   readonly #steps: ReturnType<typeof stepsStatement>[] = [];
-  #recovering: Promise<void> | undefined;
+  readonly #recovery: RecoveryRounds;
   #purging: Promise<void> | undefined;
 
   constructor(options: CatalogOptions) {
@@ -86,11 +87,14 @@ export class Catalog {
         for (const listener of this.#listeners) listener(event);
       },
       onTask: options.onTask ?? (() => {}),
+      leftOpen: () => this.#recovery.soon(),
+      ended: (intentId) => this.#recovery.ended(intentId),
       requireTaskRoom: options.requireTaskRoom ?? (async () => {}),
       keepNotice: options.keepNotice ?? (() => Promise.reject(new Error('nobody sends notices'))),
       trail: options.trail ?? noTrail,
       applying: new Set(),
     };
+    this.#recovery = new RecoveryRounds(this.#context);
   }
 
   /** The whole chain, root first; undefined where any of it is missing. */
@@ -394,12 +398,34 @@ export class Catalog {
     if (row) await recoverOne(this.#context, row);
   }
 
-  /** At start and every minute: finishes or undoes open intents that no task owns. */
+  /** At start and every minute: finishes or undoes open intents that no task owns; then lets the engines forget. */
   async recover(): Promise<void> {
-    this.#recovering ??= recoverAll(this.#context).finally(() => {
-      this.#recovering = undefined;
-    });
-    await this.#recovering;
+    await this.#recovery.run();
+    await forgetSpent(this.#context);
+  }
+
+  /** Before statements of a warehouse run; undefined where there is nothing to wait for. */
+  recovered(warehouse: string): Promise<void> | undefined {
+    return this.#recovery.settled(warehouse);
+  }
+
+  /** Throws CHANGE_IN_PROGRESS where one of the names is of an object whose interrupted change is still open. */
+  requireSettled(...given: Parameters<RecoveryRounds['requireSettled']>): void {
+    this.#recovery.requireSettled(...given);
+  }
+
+  /** Changes that were interrupted and have not been recovered. */
+  openIntents(): Promise<OpenIntent[]> {
+    return openIntents(this.#context);
+  }
+
+  /** From here on, a change that is left open is recovered as soon as that can be. */
+  start(): void {
+    this.#recovery.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#recovery.stop();
   }
 
   /** As `recover`, for what earlier attempts of a keyed request left open; throws where that cannot be done now. */

@@ -34,6 +34,10 @@ export interface CatalogContext {
   readonly observe: Observe;
   readonly emit: (event: ChangeEvent) => void;
   readonly onTask: () => void;
+  /** A change was left open: it is to be recovered at once. */
+  readonly leftOpen: () => void;
+  /** An interrupted change has ended. */
+  readonly ended: (intentId: string) => void;
   readonly requireTaskRoom: (tx: Tx, principalId: string) => Promise<void>;
   readonly keepNotice: (tx: Tx, taskId: string, notify: Notify) => Promise<unknown>;
   readonly trail: Trail;
@@ -88,7 +92,7 @@ export function nameKey(parentId: string | null, category: Category, name: strin
 }
 
 export function isVisible(row: { readonly state: string }): boolean {
-  return row.state === 'ready' || row.state === 'altering';
+  return row.state === 'ready' || row.state === 'altering' || row.state === 'blocked';
 }
 
 /** The row that has the name or one that folds equal, in whatever state. */
@@ -139,8 +143,8 @@ export async function checkedChain(context: CatalogContext, tx: Tx, object: Cata
   if (chain.length === 0) throw notFound(object.category, object.name);
   for (const row of chain) if (!isVisible(row)) throw notFound(row.category, row.name);
   if (chain[0]?.name !== object.name) throw new ObjectChanged(object.id);
-  const altering = chain.filter((row) => row.state === 'altering').map((row) => row.id);
-  if (altering.length > 0) throw new Blocked(altering);
+  const changing = chain.filter((row) => row.state !== 'ready').map((row) => row.id);
+  if (changing.length > 0) throw new Blocked(changing);
   return chain;
 }
 
@@ -153,7 +157,8 @@ export function namesOf(chain: readonly AncestorRow[]): string[] {
   return chain.map((row) => row.name).reverse();
 }
 
-function changePath(change: Change): readonly string[] {
+/** Names from the root. */
+export function changePath(change: Change): readonly string[] {
   if ('catalog' in change) return [change.catalog.name];
   if ('database' in change) return [change.database.catalog.name, change.database.database];
   if ('view' in change) return [change.view.catalog.name, change.view.database, change.view.view];

@@ -93,6 +93,7 @@ function plan(context: CatalogContext, request: CreateRequest): Planned {
       name: request.name,
       folded_name: foldName(request.name),
       state: change ? 'creating' : 'ready',
+      state_reason: null,
       owner: request.owner ?? userId,
       version: 1,
       created_at: now,

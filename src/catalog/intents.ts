@@ -63,6 +63,7 @@ export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewI
     created_at: context.clock(),
     attempts: 0,
     last_error: null,
+    engine_deaths: 0,
   };
   await context.statements.insertIntent.run(tx, { ...row });
   // Its end will be told, whoever ends it.

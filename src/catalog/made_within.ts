@@ -48,6 +48,7 @@ async function insertChild(
     parent_id: parent.id,
     name,
     state: 'ready',
+    state_reason: null,
     owner,
     version: 1,
     created_at: now,

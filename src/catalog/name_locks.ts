@@ -27,6 +27,10 @@ export class NameLocks {
     }
   }
 
+  isHeld(key: string): boolean {
+    return this.#held.has(key);
+  }
+
   /** Runs at once or says false. */
   async tryHold(key: string, run: () => Promise<void>): Promise<boolean> {
     if (this.#held.has(key)) return false;

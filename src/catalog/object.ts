@@ -17,6 +17,8 @@ export interface CatalogObject<S = unknown> {
   readonly parentId: string | null;
   readonly name: string;
   readonly state: ObjectState;
+  /** Why it is `blocked`. */
+  readonly stateReason: string | null;
   readonly spec: S;
   /** Id of a user. */
   readonly owner: string;

@@ -12,6 +12,7 @@ export const objectColumns = [
   'parent_id',
   'name',
   'state',
+  'state_reason',
   'owner',
   'version',
   'created_at',
@@ -50,6 +51,7 @@ export class SpecCache {
       parentId: row.parent_id,
       name: row.name,
       state: row.state,
+      stateReason: row.state === 'blocked' ? row.state_reason : null,
       get spec() {
         return parsed();
       },

@@ -4,13 +4,13 @@
 
 import type { Change } from '../engines/engine.ts';
 import { codes } from '../standard/codes.ts';
-import { Failure, withOutcome } from '../standard/failure.ts';
+import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
 import { isTerminal } from '../tasks/task_rows.ts';
 import { Blocked, blockedWaitMs, type CatalogContext, changeInProgress, nameKey, turnWaitMs } from './context.ts';
 import { applyStep } from './engine_step.ts';
-import { changeOf, type IntentRow, nextOf, noteAttempt, removeObject, tellGone } from './intents.ts';
+import { changeOf, type IntentRow, nextOf, noteAttempt, removeObject, tell, tellGone } from './intents.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './kept.ts';
-import type { ObjectRow } from './object_rows.ts';
+import { type ObjectRow, objectColumns } from './object_rows.ts';
 
 /** How often a change clears its way before it gives up. */
 const clearingsMax = 20;
@@ -18,18 +18,30 @@ const clearingsMax = 20;
 const forgetMax = 1000;
 
 /** Runs a change when its names are free. What is in its way from an interruption is settled first. */
-export function inTurn<T>(context: CatalogContext, keys: readonly string[], change: () => Promise<T>): Promise<T> {
-  return context.locks.hold(keys, turnWaitMs, async () => {
-    for (let clearings = 0; ; clearings++) {
-      try {
-        return await change();
-      } catch (error) {
-        if (!(error instanceof Blocked)) throw error;
-        if (clearings === clearingsMax) throw changeInProgress();
-        for (const objectId of error.objectIds) await clear(context, objectId, keys);
-      }
+export async function inTurn<T>(
+  context: CatalogContext,
+  keys: readonly string[],
+  change: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await context.locks.hold(keys, turnWaitMs, () => cleared(context, keys, change));
+  } catch (error) {
+    // It may have been begun and not ended.
+    if (!(error instanceof Failure) || outcomeOf(error) === 'unknown') context.leftOpen();
+    throw error;
+  }
+}
+
+async function cleared<T>(context: CatalogContext, keys: readonly string[], change: () => Promise<T>): Promise<T> {
+  for (let clearings = 0; ; clearings++) {
+    try {
+      return await change();
+    } catch (error) {
+      if (!(error instanceof Blocked)) throw error;
+      if (clearings === clearingsMax) throw changeInProgress();
+      for (const objectId of error.objectIds) await clear(context, objectId, keys);
     }
-  });
+  }
 }
 
 /** Throws CHANGE_IN_PROGRESS where the object is being changed for long, or by a task, or what the engine says where it cannot be settled. */
@@ -39,6 +51,9 @@ async function clear(context: CatalogContext, objectId: string, heldKeys: readon
   const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
   if (!row) return;
   if (await isOwned(context, intent)) throw changeInProgress();
+  const key = nameKey(row.parent_id, row.category, row.name);
+  // Only a request about the object itself tries again what has ended the engine before.
+  if (isSetAside(intent) && !heldKeys.includes(key)) throw blockedBy(row);
   const run = async (): Promise<void> => {
     // Whoever had the turn before may have ended it.
     if ((await context.statements.intentOf.first(context.store.db, { objectId: intent.object_id }))?.id !== intent.id)
@@ -50,7 +65,6 @@ async function clear(context: CatalogContext, objectId: string, heldKeys: readon
       throw changeInProgress();
     }
   };
-  const key = nameKey(row.parent_id, row.category, row.name);
   if (heldKeys.includes(key)) return run();
   // A change that has begun waits for nobody, so that two cannot wait for each other.
   await context.locks.hold([key], blockedWaitMs, run);
@@ -81,12 +95,48 @@ async function settle(context: CatalogContext, intent: IntentRow): Promise<void>
   const { verb } = intent;
   try {
     const outcome = await endings[verb](context, intent);
+    context.ended(intent.id);
     context.observe({ kind: 'intentRecovered', verb, outcome });
   } catch (error) {
     await noteAttempt(context, intent, error);
     context.observe({ kind: 'intentRecovered', verb, outcome: 'failed', error });
+    if (endedEngine(error)) await noteEngineDeath(context, intent);
     throw error;
   }
+}
+
+/** So often may a step end the engine, or outlast its time, before it is set aside. */
+const engineDeathsMax = 2;
+
+export const isSetAside = ({ engine_deaths }: IntentRow): boolean => engine_deaths >= engineDeathsMax;
+
+/** The engine died while it ran the step, or ended the step because it took too long. */
+function endedEngine(error: unknown): boolean {
+  if (!(error instanceof Failure)) return false;
+  return error.code === 'STATEMENT_CANCELLED' || (error.code === 'WAREHOUSE_FAILED' && outcomeOf(error) === 'unknown');
+}
+
+/** After too many of them the object is blocked, and recovery leaves it alone until a request changes or deletes it. */
+async function noteEngineDeath(context: CatalogContext, intent: IntentRow): Promise<void> {
+  const deaths = intent.engine_deaths + 1;
+  const times = deaths === 1 ? 'once' : `${deaths} times`;
+  const reason = `the engine ended ${times} while an interrupted change (${intent.verb}) was recovered`;
+  const row = await context.store.transaction(async (tx) => {
+    await tx.updateTable('intents').set({ engine_deaths: deaths }).where('id', '=', intent.id).execute();
+    if (deaths < engineDeathsMax || intent.verb === 'purge') return undefined;
+    return await tx
+      .updateTable('objects')
+      .set({ state: 'blocked', state_reason: reason })
+      .where('id', '=', intent.object_id)
+      .returning(objectColumns)
+      .executeTakeFirst();
+  });
+  if (row) tell(context, row, true);
+}
+
+function blockedBy({ category, name }: ObjectRow): Failure {
+  const message = `"${name}" in ${category} is blocked: an interrupted change of it cannot be recovered. Change or delete it first.`;
+  return new Failure('CHANGE_IN_PROGRESS', message, { category, name }, { retryAfterSeconds: 60 });
 }
 
 const endings: Record<
@@ -137,14 +187,39 @@ async function againOrBack(context: CatalogContext, intent: IntentRow): Promise<
   return 'finished';
 }
 
-/** Settles what is open and free, then lets the engines forget. One failure does not stop the rest. */
-export async function recoverAll(context: CatalogContext): Promise<void> {
-  const open = await context.store.db.selectFrom('intents').select('object_id').orderBy('id').execute();
-  for (const { object_id } of open) {
-    const row = await context.statements.byId.first(context.store.db, { id: object_id });
-    if (row) await recoverOne(context, row);
+/** A change that was begun and has not ended. */
+export interface OpenIntent {
+  readonly intent: IntentRow;
+  readonly warehouse: string;
+  /** Nobody has it in hand. */
+  readonly isFree: boolean;
+  /** Why it is set aside; null while recovery still tries. */
+  readonly reason: string | null;
+}
+
+/** Changes that were interrupted: neither a request nor a task is at work on them. */
+export async function openIntents(context: CatalogContext): Promise<OpenIntent[]> {
+  const open: OpenIntent[] = [];
+  for (const intent of await context.store.db.selectFrom('intents').selectAll().orderBy('id').execute()) {
+    const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
+    if (!row || (await isOwned(context, intent))) continue;
+    const isHeld = context.locks.isHeld(nameKey(row.parent_id, row.category, row.name));
+    // One that a request is at work on is interrupted only if an attempt has failed.
+    if (isHeld && intent.attempts === 0) continue;
+    const reason = isSetAside(intent) ? (row.state_reason ?? 'the engine ended while it was recovered') : null;
+    open.push({ intent, warehouse: intent.warehouse, isFree: !isHeld, reason });
   }
-  await forgetSpent(context);
+  return open;
+}
+
+/** Settles what is open and free in a warehouse. One failure does not stop the rest. */
+export async function recoverWarehouse(context: CatalogContext, warehouse: string): Promise<void> {
+  const { db } = context.store;
+  const open = await db.selectFrom('intents').selectAll().where('warehouse', '=', warehouse).orderBy('id').execute();
+  for (const intent of open) {
+    const row = await context.statements.byId.first(db, { id: intent.object_id });
+    if (row && !isSetAside(intent)) await recoverOne(context, row);
+  }
 }
 
 export async function recoverOne(context: CatalogContext, row: ObjectRow): Promise<void> {
@@ -179,7 +254,7 @@ export async function recoverKeyed(context: CatalogContext, keyId: string): Prom
 }
 
 /** A step of a task is kept until the task ended: run again after a crash, it must find that its work is done. */
-async function forgetSpent(context: CatalogContext): Promise<void> {
+export async function forgetSpent(context: CatalogContext): Promise<void> {
   const spent = await context.store.db
     .selectFrom('spent_steps')
     .leftJoin('tasks', 'tasks.task_id', 'spent_steps.task_id')

@@ -38,7 +38,8 @@ export async function dropObject(
   if (change && !engine) throw new Error('a change needs a warehouse to be made in');
   return inTurn(context, [nameKey(object.parentId, object.category, object.name)], async () => {
     const begun = await context.store.transaction((tx) => begin(context, tx, object, request));
-    if (begun === 'gone') return false;
+    // Of a blocked one, the way here was to end the drop that had been set aside.
+    if (begun === 'gone') return object.state === 'blocked';
     tellGone(context, begun.row, begun.intent);
     if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent, request.principal);
     return true;

@@ -43,6 +43,7 @@ export function catalogStatements(db: Kysely<Schema>) {
           name: slot('name'),
           folded_name: slot('folded_name'),
           state: slot('state'),
+          state_reason: slot('state_reason'),
           owner: slot('owner'),
           version: slot('version'),
           created_at: slot('created_at'),
@@ -118,6 +119,7 @@ function intentStatements(db: Kysely<Schema>) {
         created_at: slot('created_at'),
         attempts: slot('attempts'),
         last_error: slot('last_error'),
+        engine_deaths: slot('engine_deaths'),
       }),
     ),
     deleteIntent: prepareQuery<{ id: string }>()(db, (q, slot) => q.deleteFrom('intents').where('id', '=', slot('id'))),
@@ -188,7 +190,7 @@ export function pathStatement(db: Kysely<Schema>, levels: number) {
     const conditions = numbers.map((n) => {
       const parent =
         n === 0 ? sql`o0.parent_id is null` : sql`${sql.ref(`o${n}.parent_id`)} = ${sql.ref(`o${n - 1}.id`)}`;
-      const state = sql`${sql.ref(`o${n}.state`)} in ('ready', 'altering')`;
+      const state = sql`${sql.ref(`o${n}.state`)} in ('ready', 'altering', 'blocked')`;
       return sql`${parent} and ${sql.ref(`o${n}.category`)} = ${slot(`category${n}`)} and ${sql.ref(`o${n}.name`)} = ${slot(`name${n}`)} and ${state}`;
     });
     const query = sql<
@@ -206,7 +208,7 @@ export function stepsStatement(db: Kysely<Schema>, levels: number) {
       (n) => sql`${sql.ref(`o${n}.id`)} as ${sql.ref(`id${n}`)}, ${sql.ref(`o${n}.owner`)} as ${sql.ref(`owner${n}`)}`,
     );
     const is = (n: number) =>
-      sql`${sql.ref(`o${n}.category`)} = ${slot(`category${n}`)} and ${sql.ref(`o${n}.name`)} = ${slot(`name${n}`)} and ${sql.ref(`o${n}.state`)} in ('ready', 'altering')`;
+      sql`${sql.ref(`o${n}.category`)} = ${slot(`category${n}`)} and ${sql.ref(`o${n}.name`)} = ${slot(`name${n}`)} and ${sql.ref(`o${n}.state`)} in ('ready', 'altering', 'blocked')`;
     const joins = numbers
       .slice(1)
       .map(
@@ -234,6 +236,7 @@ export function pathRow(row: Record<string, unknown>, n: number): ObjectRow {
     parent_id: row[alias.parent_id] as string | null,
     name: row[alias.name] as string,
     state: row[alias.state] as ObjectRow['state'],
+    state_reason: row[alias.state_reason] as string | null,
     owner: row[alias.owner] as string,
     version: row[alias.version] as number,
     created_at: row[alias.created_at] as number,

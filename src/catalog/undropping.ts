@@ -214,7 +214,7 @@ async function begin(
 async function checkParents(context: CatalogContext, tx: Tx, row: ObjectRow): Promise<void> {
   const parents = (await context.statements.ancestors.all(tx, { id: row.id })).slice(1);
   for (const parent of parents) if (!isVisible(parent)) throw notFound(parent.category, parent.name);
-  const altering = parents.filter(({ state }) => state === 'altering').map(({ id }) => id);
+  const altering = parents.filter(({ state }) => state !== 'ready').map(({ id }) => id);
   if (altering.length > 0) throw new Blocked(altering);
 }
 

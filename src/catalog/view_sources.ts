@@ -106,7 +106,7 @@ async function checkSource(context: CatalogContext, tx: Tx, { id, version, path 
   const names = chain.map(({ name }) => name).reverse();
   const isSame = row?.version === version && chain.every(isVisible) && names.join('\u007f') === path.join('\u007f');
   if (!isSame) throw new ObjectChanged();
-  const altering = chain.filter(({ state }) => state === 'altering').map((one) => one.id);
+  const altering = chain.filter(({ state }) => state === 'altering' || state === 'blocked').map((one) => one.id);
   if (altering.length > 0) throw new Blocked(altering);
 }
 
@@ -120,7 +120,7 @@ async function requireSettled(context: CatalogContext, tx: Tx, ids: readonly str
   const altering: string[] = [];
   for (const id of ids) {
     const row = await context.statements.byId.first(tx, { id });
-    if (row?.state === 'altering') altering.push(id);
+    if (row?.state === 'altering' || row?.state === 'blocked') altering.push(id);
   }
   if (altering.length > 0) throw new Blocked(altering);
 }
@@ -130,7 +130,7 @@ export async function reachedViews(context: CatalogContext, tx: Tx, id: string):
   const reached: AncestorRow[][] = [];
   for (const viewId of await dependentsOf(tx, [id])) {
     const chain = await chainIfThere(context, tx, viewId);
-    if (chain?.some(({ state }) => state === 'altering')) throw new Blocked([viewId]);
+    if (chain?.some(({ state }) => state === 'altering' || state === 'blocked')) throw new Blocked([viewId]);
     if (chain) reached.push(chain);
   }
   return reached;

@@ -21,6 +21,8 @@ export interface WarehousesOptions {
   readonly engines: readonly Engine[];
   /** Undefined where there is no such warehouse. */
   readonly load: (name: string) => Promise<WarehouseDescription | undefined>;
+  /** Statements wait for it; undefined where there is nothing to wait for. */
+  readonly recovered?: (warehouse: string) => Promise<void> | undefined;
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
   /** Space on the disk of the data directory. */
   readonly disk: { requireRoom(): void; readonly message: string | undefined };
@@ -180,6 +182,11 @@ export class Warehouses {
     const limits = { queriesMax: spec.queriesMax, queueMax: spec.queueMax, queueWaitMs: this.#options.queueWaitMs };
     return running.admission.run(limits, turn, async (queuedMs) => {
       if (!running.engine.running) await this.#awake(running);
+      const recovered = this.#options.recovered?.(name);
+      if (recovered) {
+        await recovered;
+        if (!running.engine.running) await this.#awake(running);
+      }
       running.lastUsedAt = performance.now();
       try {
         return await work(running.engine, queuedMs, spec);

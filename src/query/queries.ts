@@ -13,6 +13,7 @@ import {
   StaleAnalysis,
   type Statement,
   type StatementAnalysis,
+  type TableName,
 } from '../engines/engine.ts';
 import type { ViewReading } from '../engines/views.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
@@ -299,6 +300,8 @@ export class Queries {
           known.authorised = new WeakSet();
         }
         requireOnly(only, known.analysis);
+        const { reads, writes, views } = known.analysis;
+        this.#options.catalog.requireSettled([...reads, ...writes, ...views].map(partsOf));
         if (!known.authorised.has(principal)) {
           const { authorised } = known;
           try {
@@ -337,6 +340,8 @@ export class Queries {
     } catch (error) {
       if (!(error instanceof Failure) || !ofBinding.has(error.code) || aboutSyntax.test(error.message)) throw error;
       const names = () => engine.tableNamesIn(statement.sql);
+      // What it names may only be missing because a change of it was interrupted.
+      this.#options.catalog.requireSettled(names(), true);
       if (await this.#options.names.areKnownTo(principal, statement, names)) throw error;
       throw hidden();
     }
@@ -355,6 +360,8 @@ export class Queries {
     throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${named.join(', ')}`, { tables: named });
   }
 }
+
+const partsOf = ({ catalog, database, table }: TableName): readonly string[] => [catalog, database, table];
 
 /** What was cancelled because it took too much did not end because its caller wanted it to. */
 function whyStopped(error: unknown, { reason }: AbortSignal): unknown {

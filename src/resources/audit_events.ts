@@ -8,6 +8,7 @@ import { uriOf } from '../standard/paths.ts';
 import { action, type Context, done, found, get, list, segment } from './context.ts';
 import { nullable, timeOf } from './fields.ts';
 import { type Page, pageOf, searchBy } from './search.ts';
+import { stateField } from './states.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 const EventRecord = Type.Object({
@@ -27,6 +28,7 @@ const EventRecord = Type.Object({
   serverId: Type.String(),
   sequence: Type.Integer({ description: 'Place in the chain of its server.' }),
   digest: Type.String({ description: 'Keyed digest of the line and of the one before.' }),
+  state: stateField({ recorded: 'it is in the trail' }),
   createdAt: Timestamp,
   createdBy: Type.String(),
   updatedAt: Timestamp,
@@ -50,6 +52,7 @@ const example = {
   serverId: '5d0f64f0-2f0a-4d43-b6a4-0c4d3f0c8f11',
   sequence: 42,
   digest: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+  state: 'recorded',
   createdAt: '2026-01-31T10:00:00.000Z',
   createdBy: 'ann',
   updatedAt: '2026-01-31T10:00:00.000Z',
@@ -76,6 +79,7 @@ function record(event: AuditEvent, context: Context) {
     serverId: event.server_id,
     sequence: event.sequence,
     digest: event.digest,
+    state: 'recorded',
     createdAt: at,
     createdBy: by,
     updatedAt: at,

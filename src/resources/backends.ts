@@ -24,6 +24,7 @@ import {
   updated,
 } from './context.ts';
 import { Comment, defined, exampleFields, last, nullable, patched, recordFields } from './fields.ts';
+import { enabledState, enabledStateOf } from './states.ts';
 
 export const embeddedBackendName = 'embedded';
 
@@ -33,7 +34,7 @@ const BackendRecord = Type.Object({
   engine: Type.String(),
   location: Type.String({ description: '`embedded`, or the URL of a server.' }),
   comment: nullable(Comment),
-  state: Type.String({ description: '`enabled` or `disabled`.' }),
+  ...enabledState,
   alive: Type.Boolean({
     description: 'Whether its process runs and answers; false also while the warehouse is suspended.',
   }),
@@ -81,7 +82,7 @@ const as: Render = async (chain, uri, context) => {
     engine: warehouse.spec.engine,
     location: backend.spec.location,
     comment: backend.spec.comment ?? null,
-    state: backend.spec.disabled ? 'disabled' : 'enabled',
+    ...enabledStateOf(backend.spec.disabled),
     engineVersion,
     ...measured,
     tabletCount: await tabletCount(warehouse.name, context),

@@ -47,6 +47,7 @@ import {
 } from './fields.ts';
 import { searchOf } from './search.ts';
 import { sqlActions } from './sql_actions.ts';
+import { engineState, engineStateExample, engineStateOf, engineStates, stateField } from './states.ts';
 import { keeping, keptDoc, Purge, undropAction } from './undrop.ts';
 import { keptViews, renamedDoc } from './view_changes.ts';
 
@@ -59,9 +60,8 @@ const CatalogRecord = Type.Object({
   comment: nullable(Comment),
   properties: PropertiesField,
   warehouse: Type.String({ description: 'The warehouse that keeps its data and runs its SQL.' }),
-  state: Type.String({
-    description: '`ready`; `damaged`: its file is missing, damaged or older than acknowledged work.',
-  }),
+  ...engineState,
+  state: stateField({ ...engineStates, damaged: 'its file is missing, damaged or older than acknowledged work' }),
   damage: nullable(Type.String({ description: 'What is wrong with its file; `null`: nothing that is known.' })),
   owner: Owner,
   ...recordFields,
@@ -77,7 +77,8 @@ const as: Render = async (chain, uri, context) => {
     name,
     ...shownDescription(spec),
     warehouse: spec.warehouse,
-    state: damaged ? 'damaged' : 'ready',
+    ...engineStateOf(object),
+    ...(damaged ? { state: 'damaged', stateReason: damaged.reason } : {}),
     damage: damaged?.reason ?? null,
     owner: ownerName(object, context),
     ...commonFields(object, uri),
@@ -111,7 +112,7 @@ export const catalogs: Category<Context> = {
     comment: null,
     properties: {},
     warehouse: 'default',
-    state: 'ready',
+    ...engineStateExample,
     damage: null,
     owner: 'root',
     ...exampleFields('/api/v2/catalogs/default'),

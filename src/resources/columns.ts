@@ -32,12 +32,13 @@ import {
 import { Comment, exampleFields, invalid, last, nullable, recordFields, searchFields } from './fields.ts';
 import { likePattern } from './like_pattern.ts';
 import { searchBy } from './search.ts';
+import { engineState, engineStateExample, engineStateOf } from './states.ts';
 import { changeTable, columnMissing, type TableChain } from './table_changes.ts';
 import { DefaultValue } from './table_definition.ts';
 import { engineCodes, tablePathOf } from './tables.ts';
 import { apart, NewNameByTask, sometimesByTask, taskCodes, taskFields } from './task_fields.ts';
 
-const ColumnRecord = Type.Object({ ...columnFieldSchemas, ...recordFields });
+const ColumnRecord = Type.Object({ ...columnFieldSchemas, ...engineState, ...recordFields });
 
 const changeFields = {
   type: Type.Optional(Type.String({ description: 'A type that holds every value of the old one.' })),
@@ -62,7 +63,8 @@ function record(
     version: 1,
   };
   const uri = uriOf(version, [...tablePath, segment('columns', column.name)]);
-  return { ...columnFields(column, index, table.spec), ...history, uri, [basisOf]: basisOfObject(table) };
+  const shown = { ...columnFields(column, index, table.spec), ...engineStateOf(table) };
+  return { ...shown, ...history, uri, [basisOf]: basisOfObject(table) };
 }
 
 async function require(path: PathParameters, context: Context) {
@@ -135,6 +137,7 @@ export const columns: Category<Context> = {
     defaultValue: null,
     comment: null,
     isKey: false,
+    ...engineStateExample,
     ...exampleFields('/api/v2/catalogs/default/databases/shop/tables/orders/columns/placed_at'),
   },
   endpoints: [

@@ -49,6 +49,7 @@ import {
 import { loadDatabase } from './load_database.ts';
 import { searchOf } from './search.ts';
 import { sqlActions } from './sql_actions.ts';
+import { engineState, engineStateExample, engineStateOf } from './states.ts';
 import { definitionOf } from './table_definition.ts';
 import { apart, NewNameByTask, sometimesByTask, taskCodes } from './task_fields.ts';
 import { keeping, keptDoc, Purge, undropAction } from './undrop.ts';
@@ -60,6 +61,7 @@ const DatabaseRecord = Type.Object({
   properties: PropertiesField,
   tableCount: Type.Integer({ description: 'Tables in it.' }),
   viewCount: Type.Integer({ description: 'Views in it.' }),
+  ...engineState,
   owner: Owner,
   ...recordFields,
 });
@@ -77,6 +79,7 @@ const as: Render = async (chain, uri, context) => {
     ...shownDescription(spec),
     tableCount: await count('tables'),
     viewCount: await count('views'),
+    ...engineStateOf(object),
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
@@ -118,6 +121,7 @@ export const databases: Category<Context> = {
     properties: {},
     tableCount: 5,
     viewCount: 0,
+    ...engineStateExample,
     owner: 'root',
     ...exampleFields('/api/v2/catalogs/default/databases/ssb'),
   },

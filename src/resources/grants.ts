@@ -13,6 +13,7 @@ import { type Segment, segmentsOfUri, uriOf } from '../standard/paths.ts';
 import { action, type Context, create, created, deleted, done, found, get, list, remove, segment } from './context.ts';
 import { invalid, last, nullable, recordFields } from './fields.ts';
 import { type Page, pageOf, searchBy } from './search.ts';
+import { stateField } from './states.ts';
 
 /** What a grant can be on: objects of the store, and the collections of these at the top. */
 const topCategories = [
@@ -61,6 +62,10 @@ const GrantRecord = Type.Object({
   isDropped: Type.Optional(
     Type.Boolean({ description: 'What it is on was dropped and can come back; `on` is what that was called.' }),
   ),
+  state: stateField({
+    active: 'it counts',
+    dropped: 'what it is on was dropped; it counts again when that comes back',
+  }),
   ...recordFields,
 });
 
@@ -169,9 +174,11 @@ async function record(grant: Grant, grantee: readonly Segment[], context: Contex
   const createdAt = new Date(grant.createdAt).toISOString();
   const { createdBy } = grant;
   const objects = await context.catalog.namesWithDropped(objectIdsOf(grant.path));
+  const isDropped = objects.some(({ state }) => state === 'dropped');
   return {
     ...grantFields(grant, uriOfObjects(grant.path, objects, context)),
-    ...(objects.some(({ state }) => state === 'dropped') ? { isDropped: true } : {}),
+    ...(isDropped ? { isDropped } : {}),
+    state: isDropped ? 'dropped' : 'active',
     createdAt,
     createdBy,
     updatedAt: createdAt,
@@ -216,6 +223,7 @@ const example = {
   grantId: 'read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
   privilege: 'read',
   on: '/api/v2/catalogs/default/databases/ssb',
+  state: 'active',
   createdAt: '2026-01-31T10:00:00.000Z',
   createdBy: 'root',
   updatedAt: '2026-01-31T10:00:00.000Z',

@@ -36,6 +36,7 @@ import {
 } from './fields.ts';
 import { rootObjects } from './root_objects.ts';
 import { searchOf } from './search.ts';
+import { enabledState, enabledStateOf } from './states.ts';
 
 const algorithms = [
   'RS256',
@@ -93,6 +94,7 @@ const ProviderRecord = Type.Object({
   hasClientSecret: Type.Boolean(),
   keysFetchedAt: nullable(Type.String({ format: 'date-time', description: 'When its keys were last fetched.' })),
   error: nullable(Type.String({ description: 'Set while its signing keys are unavailable.' })),
+  ...enabledState,
   owner: Owner,
   ...recordFields,
 });
@@ -129,6 +131,7 @@ const as: Render = async (chain, uri, context) => {
     hasClientSecret,
     keysFetchedAt: keysFetchedAt === undefined ? null : new Date(keysFetchedAt).toISOString(),
     error: error ?? null,
+    ...enabledStateOf(spec.disabled),
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
@@ -211,6 +214,7 @@ export const identityProviders: Category<Context> = {
     hasClientSecret: false,
     keysFetchedAt: '2026-01-31T10:00:00.000Z',
     error: null,
+    state: 'enabled',
     owner: 'root',
     ...exampleFields('/api/v2/identity_providers/company'),
   },

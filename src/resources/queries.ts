@@ -23,6 +23,7 @@ import {
 import { defined, nullable, timeOf } from './fields.ts';
 import { type Page, pageOf, searchBy } from './search.ts';
 import { explainCodes, Plan, Parameters as StatementParameters } from './sql_actions.ts';
+import { stateField } from './states.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 const State = Type.Union([
@@ -39,7 +40,13 @@ const QueryRecord = Type.Object({
   kind: nullable(
     Type.String({ description: '`select`, `insert`, `update`, `delete` or `merge`; null until it is known.' }),
   ),
-  state: Type.String({ description: '`queued`, `running`, `succeeded`, `failed` or `cancelled`.' }),
+  state: stateField({
+    queued: 'it waits for its turn',
+    running: 'it runs',
+    succeeded: 'it ended with a result',
+    failed: 'it ended with an error',
+    cancelled: 'it was stopped',
+  }),
   warehouse: Type.String(),
   catalog: Type.String(),
   database: nullable(Type.String()),

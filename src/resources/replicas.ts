@@ -8,13 +8,14 @@ import { uriOf } from '../standard/paths.ts';
 import { backendsOf } from './backends.ts';
 import { type Context, commonFields, found, get, list, listed, segment } from './context.ts';
 import { exampleFields, nullable, recordFields } from './fields.ts';
+import { stateField } from './states.ts';
 import { tablePathOf } from './tables.ts';
 import { tabletMissing, tabletsOf } from './tablets.ts';
 
 const ReplicaRecord = Type.Object({
   replicaId: Type.String(),
   backendId: Type.String({ description: 'The backend that keeps it.' }),
-  state: Type.String({ description: '`available` or `unavailable`.' }),
+  state: stateField({ available: 'its backend is enabled', unavailable: 'its backend is disabled' }),
   rowCount: nullable(Type.Integer()),
   dataBytes: nullable(Type.Integer()),
   ...recordFields,

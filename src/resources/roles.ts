@@ -36,6 +36,7 @@ import {
 } from './fields.ts';
 import { rootObjects } from './root_objects.ts';
 import { searchOf } from './search.ts';
+import { ready, readyState } from './states.ts';
 
 const membersMax = 20_000;
 const Members = Type.Array(Type.String(), { maxItems: membersMax, description: 'Names of users.' });
@@ -45,6 +46,7 @@ const RoleRecord = Type.Object({
   comment: nullable(Comment),
   properties: PropertiesField,
   members: Type.Array(Type.String(), { description: 'Names of its users, in order.' }),
+  ...readyState,
   owner: Owner,
   ...recordFields,
 });
@@ -63,6 +65,7 @@ const as: Render = async (chain, uri, context) => {
     name: object.name,
     ...shownDescription(object.spec),
     members: members.sort(),
+    ...ready,
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
@@ -121,6 +124,7 @@ export const roles: Category<Context> = {
     comment: 'Read the reports',
     properties: {},
     members: ['ann'],
+    ...ready,
     owner: 'root',
     ...exampleFields('/api/v2/roles/analysts'),
   },

@@ -25,6 +25,7 @@ import {
 } from './fields.ts';
 import { ScheduledRequest } from './scheduled_calls.ts';
 import { sqlCharactersMax } from './sql_actions.ts';
+import { enabledState, enabledStateOf } from './states.ts';
 import { checkNotify, PriorityField, taskFields } from './task_fields.ts';
 
 const missedRunsMax = 100;
@@ -97,6 +98,7 @@ export const ScheduleRecord = Type.Object({
     }),
   ),
   error: nullable(Type.String({ description: 'Why its last time passed without a run, or a run is late.' })),
+  ...enabledState,
   owner: Owner,
   ...recordFields,
 });
@@ -146,6 +148,7 @@ export const asSchedule: Render = async (chain, uri, context) => {
     lastRunAt: timeText(times?.last_at),
     lastTask: lastTask ? uriOf(context.call.version, [segment('tasks', lastTask)]) : null,
     error: times?.error ?? null,
+    ...enabledStateOf(disabled),
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
@@ -248,6 +251,7 @@ export const example = {
   lastRunAt: '2026-01-31T01:30:00.000Z',
   lastTask: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
   error: null,
+  state: 'enabled',
   owner: 'root',
   ...exampleFields('/api/v2/schedules/nightly'),
 };

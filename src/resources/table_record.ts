@@ -5,6 +5,7 @@ import type { TableSpec } from '../model/records.ts';
 import { ColumnFields, columnFields } from './column_fields.ts';
 import { commonFields, ownerName, type Render } from './context.ts';
 import { Comment, last, nullable, Owner, PropertiesField, recordFields, shownDescription } from './fields.ts';
+import { engineState, engineStateOf } from './states.ts';
 import { Names, UniqueKey } from './table_definition.ts';
 
 export const TableRecord = Type.Object({
@@ -18,7 +19,7 @@ export const TableRecord = Type.Object({
   partitionBy: Names,
   distribution: Type.Object({ by: Names, buckets: Type.Integer() }),
   replicationNum: Type.Integer({ description: 'Replicas of each tablet.' }),
-  state: Type.String({ description: '`ready`; `altering` while a task changes it; `dropped`.' }),
+  ...engineState,
   owner: Owner,
   statistics: Type.Object({
     rowCount: nullable(Type.Integer()),
@@ -32,7 +33,7 @@ export const TableRecord = Type.Object({
 
 export const tableRecordOf: Render = async (chain, uri, context) => {
   const object = last(chain) as CatalogObject<TableSpec>;
-  const { name, spec, state, id } = object;
+  const { name, spec, id } = object;
   const statistics = await context.catalog.statistics(id);
   return {
     name,
@@ -44,7 +45,7 @@ export const tableRecordOf: Render = async (chain, uri, context) => {
     partitionBy: spec.partitionBy,
     distribution: spec.distribution,
     replicationNum: spec.replicationNum,
-    state,
+    ...engineStateOf(object),
     owner: ownerName(object, context),
     statistics: statistics ?? { rowCount: null, dataBytes: null, asOf: null },
     ...commonFields(object, uri),

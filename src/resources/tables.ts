@@ -31,6 +31,7 @@ import { loadTable } from './load_actions.ts';
 import { rowsMoved } from './rows_moved.ts';
 import { searchOf } from './search.ts';
 import { queryCost, WaitSeconds } from './sql_actions.ts';
+import { engineStateExample } from './states.ts';
 import { changeTable, copyTable, createTable, type TableChain, tableRef } from './table_changes.ts';
 import { ColumnBody, columnsMax, definitionFields } from './table_definition.ts';
 import { tableRecordOf as as, TableRecord } from './table_record.ts';
@@ -108,7 +109,7 @@ export const tables: Category<Context> = {
     partitionBy: [],
     distribution: { by: [], buckets: 1 },
     replicationNum: 1,
-    state: 'ready',
+    ...engineStateExample,
     owner: 'root',
     statistics: { rowCount: 1200, dataBytes: 65536, asOf: '2026-01-31T10:00:01.000Z' },
     ...exampleFields('/api/v2/catalogs/default/databases/shop/tables/orders'),

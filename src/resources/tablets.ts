@@ -7,6 +7,7 @@ import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import { type Context, commonFields, found, get, list, listed, segment } from './context.ts';
 import { exampleFields, nullable, recordFields } from './fields.ts';
+import { stateField } from './states.ts';
 import type { TableChain } from './table_changes.ts';
 import { tablePathOf } from './tables.ts';
 
@@ -16,6 +17,7 @@ const TabletRecord = Type.Object({
   dataBytes: nullable(Type.Integer()),
   replicaCount: Type.Integer(),
   availableReplicaCount: Type.Integer(),
+  state: stateField({ available: 'a replica of it is available', unavailable: 'no replica of it is' }),
   ...recordFields,
 });
 
@@ -49,7 +51,8 @@ async function records(path: PathParameters, context: Context) {
   const availableReplicaCount = await context.warehouses.availableBackends(warehouse);
   return tablets.map((tablet) => {
     const uri = uriOf(context.call.version, [...tablePathOf(path), segment('tablets', tablet.tabletId)]);
-    return { ...tablet, replicaCount, availableReplicaCount, ...commonFields(table, uri) };
+    const state = availableReplicaCount > 0 ? 'available' : 'unavailable';
+    return { ...tablet, replicaCount, availableReplicaCount, state, ...commonFields(table, uri) };
   });
 }
 
@@ -68,6 +71,7 @@ export const tablets: Category<Context> = {
     dataBytes: 65536,
     replicaCount: 1,
     availableReplicaCount: 1,
+    state: 'available',
     ...exampleFields('/api/v2/catalogs/default/databases/shop/tables/orders/tablets/0'),
   },
   endpoints: [

@@ -19,6 +19,7 @@ import {
 import { nullable, timeOf } from './fields.ts';
 import { taskWithLinks } from './result_links.ts';
 import { type Page, pageOf, searchBy } from './search.ts';
+import { stateField } from './states.ts';
 import { PriorityField } from './task_fields.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
@@ -27,7 +28,14 @@ export const waitSecondsMax = 60;
 const TaskRecordSchema = Type.Object({
   taskId: Type.String(),
   type: Type.String({ description: 'What it does, such as `run_query` or `alter_table`.' }),
-  state: Type.String({ description: '`pending`, `running`, `cancelling`, `succeeded`, `failed` or `cancelled`.' }),
+  state: stateField({
+    pending: 'it waits for its turn',
+    running: 'it runs',
+    cancelling: 'it was told to stop and has not yet',
+    succeeded: 'it ended with a result',
+    failed: 'it ended with an error',
+    cancelled: 'it was stopped',
+  }),
   progress: nullable(Type.Number({ minimum: 0, maximum: 1, description: 'Null where it is not known.' })),
   progressText: nullable(Type.String()),
   expectedEndAt: nullable(

@@ -13,6 +13,7 @@ import { invalid, last, nullable, recordFields, searchFields } from './fields.ts
 import { scopesOf, uriOfIds } from './grants.ts';
 import { likePattern } from './like_pattern.ts';
 import { pageOf, searchBy } from './search.ts';
+import { stateField } from './states.ts';
 
 const scopesMax = 100;
 const yearMs = 366 * 86_400_000;
@@ -37,6 +38,7 @@ const TokenRecord = Type.Object({
   scopes: Scopes,
   expiresAt: nullable(Timestamp),
   lastUsedAt: nullable(Timestamp),
+  state: stateField({ active: 'it is accepted', expired: 'its time is over' }),
   ...recordFields,
 });
 
@@ -60,6 +62,7 @@ async function record(row: TokenRow, path: PathParameters, context: Context) {
     scopes: shown,
     expiresAt: time(row.expires_at),
     lastUsedAt: time(row.last_used_at),
+    state: row.expires_at !== null && row.expires_at <= Date.now() ? 'expired' : 'active',
     createdAt,
     createdBy: row.created_by,
     updatedAt: createdAt,
@@ -99,6 +102,7 @@ export const tokens: Category<Context> = {
     scopes: [{ privilege: 'read', on: '/api/v2/catalogs/default' }],
     expiresAt: '2026-12-31T00:00:00.000Z',
     lastUsedAt: null,
+    state: 'active',
     createdAt: '2026-01-31T10:00:00.000Z',
     createdBy: 'ann',
     updatedAt: '2026-01-31T10:00:00.000Z',

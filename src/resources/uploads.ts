@@ -19,6 +19,7 @@ import {
 } from './context.ts';
 import { defined, nullable, searchFields } from './fields.ts';
 import { type Page, searchBy } from './search.ts';
+import { stateField } from './states.ts';
 
 /** An upload is kept so long. */
 const uploadLifetimeMs = 86_400_000;
@@ -37,7 +38,7 @@ const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256 of
 const UploadRecord = Type.Object({
   uploadId: Type.String(),
   name: Name,
-  state: Type.String({ description: '`receiving` until all bytes are here, then `ready`.' }),
+  state: stateField({ receiving: 'bytes are still missing', ready: 'all bytes are here' }),
   bytes: nullable(Bytes),
   receivedBytes: Type.Integer({ description: 'How many bytes are on the disk for good: from there it goes on.' }),
   sha256: nullable(Sha256),

@@ -18,6 +18,7 @@ import {
   recordFields,
   shownDescription,
 } from './fields.ts';
+import { enabledState, enabledStateOf } from './states.ts';
 
 export const Identity = Type.Object(
   {
@@ -39,6 +40,7 @@ export const UserRecord = Type.Object({
   hasPassword: Type.Boolean(),
   identity: nullable(Identity),
   roles: Type.Array(Type.String(), { description: 'Names of the roles that it is a member of.' }),
+  ...enabledState,
   owner: Owner,
   ...recordFields,
 });
@@ -58,6 +60,7 @@ export const shownUser: Render = async (chain, uri, context) => {
     hasPassword: spec.passwordHash !== undefined,
     identity: spec.identity && provider ? { provider: provider.name, subject: spec.identity.subject } : null,
     roles: [...directory.rolesOf(id)].flatMap((roleId) => directory.roles.get(roleId)?.name ?? []).sort(),
+    ...enabledStateOf(spec.disabled),
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };

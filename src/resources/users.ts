@@ -56,6 +56,7 @@ const example = {
   hasPassword: true,
   identity: null,
   roles: ['analysts'],
+  state: 'enabled',
   owner: 'root',
   ...exampleFields('/api/v2/users/ann'),
 };

@@ -41,6 +41,7 @@ import {
 } from './fields.ts';
 import { searchOf } from './search.ts';
 import { codes as queryCodes, queryCost, sqlCharactersMax } from './sql_actions.ts';
+import { engineState, engineStateExample, engineStateOf } from './states.ts';
 import { keeping, keptDoc, Purge, undropAction } from './undrop.ts';
 import {
   changeView,
@@ -74,6 +75,7 @@ const ViewRecord = Type.Object({
   dependsOn: Type.Array(Type.String(), {
     description: 'URIs of the tables and views that the query names, as far as the caller may read them.',
   }),
+  ...engineState,
   owner: Owner,
   ...recordFields,
 });
@@ -98,6 +100,7 @@ const as: Render = async (chain, uri, context) => {
     sql: spec.sql,
     columns,
     dependsOn,
+    ...engineStateOf(object),
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
@@ -137,6 +140,7 @@ export const views: Category<Context> = {
       { name: 'placed_at', position: 2, type: 'DATETIME' },
     ],
     dependsOn: ['/api/v2/catalogs/default/databases/shop/tables/orders'],
+    ...engineStateExample,
     owner: 'root',
     ...exampleFields('/api/v2/catalogs/default/databases/shop/views/big_orders'),
   },

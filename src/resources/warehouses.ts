@@ -1,7 +1,9 @@
 // Warehouses: what runs SQL. Their limits are kept here; their processes are engines/warehouses.ts.
 import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
+import { type OpenChanges, openChanges } from '../catalog/open_intents.ts';
 import { catalogsOf, droppedCatalogsOf } from '../catalog/warehouse_objects.ts';
+import type { WarehouseCondition } from '../engines/warehouses.ts';
 import type { Actor } from '../model/principal.ts';
 import type { BackendSpec, WarehouseSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
@@ -45,6 +47,7 @@ import {
   shownDescription,
 } from './fields.ts';
 import { searchOf } from './search.ts';
+import { stateField } from './states.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -76,7 +79,12 @@ const WarehouseRecord = Type.Object({
   engine: Type.String(),
   comment: nullable(Comment),
   properties: PropertiesField,
-  state: Type.String({ description: '`running`, `starting`, `suspended` or `failed`.' }),
+  state: stateField({
+    running: 'its engine runs',
+    starting: 'its engine is starting',
+    suspended: 'its engine is stopped; `autoResume` says whether a statement starts it',
+    failed: 'its engine does not start; `health` says why',
+  }),
   health: Type.Object({
     status: Type.String({ description: '`healthy`, `degraded` or `unavailable`.' }),
     message: Type.String(),
@@ -93,6 +101,10 @@ const WarehouseRecord = Type.Object({
   queuedQueries: Type.Integer(),
   backendCount: Type.Integer(),
   availableBackendCount: Type.Integer(),
+  openChanges: Type.Integer({ description: 'Interrupted changes of its objects that have not been recovered.' }),
+  blockedChanges: Type.Integer({
+    description: 'Those of them whose object is `blocked`: a change or a deletion of the object tries again.',
+  }),
   owner: Owner,
   ...recordFields,
 });
@@ -111,21 +123,32 @@ const as: Render = async (chain, uri, context) => {
     state,
     health,
   } = await context.warehouses.condition(object.name);
+  const changes = await openChanges(context.catalog, object.name);
   return {
     name: object.name,
     engine,
     ...shownDescription(object.spec),
     state,
-    health,
+    health: healthWith(health, changes),
     ...limits,
     runningQueries,
     queuedQueries,
     backendCount: await context.catalog.count(object.id, 'backends'),
     availableBackendCount,
+    openChanges: changes.open,
+    blockedChanges: changes.blocked,
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
 };
+
+/** A warehouse with blocked changes is not healthy, however well its engine runs. */
+function healthWith(health: WarehouseCondition['health'], { blocked }: OpenChanges): WarehouseCondition['health'] {
+  if (blocked === 0 || health.status === 'unavailable') return health;
+  const changes = blocked === 1 ? '1 change is blocked' : `${blocked} changes are blocked`;
+  const before = health.status === 'healthy' ? '' : `${health.message}; `;
+  return { status: 'degraded', message: `${before}${changes}: see stateReason of the objects whose state is blocked` };
+}
 
 /** The spec of a warehouse of which only the engine is said. */
 export function warehouseSpec(engine: string, context: Pick<Context, 'warehouseDefaults'>): WarehouseSpec {
@@ -188,6 +211,8 @@ export const warehouses: Category<Context> = {
     queuedQueries: 0,
     backendCount: 1,
     availableBackendCount: 1,
+    openChanges: 0,
+    blockedChanges: 0,
     owner: 'root',
     ...exampleFields('/api/v2/warehouses/default'),
   },

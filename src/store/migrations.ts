@@ -2,6 +2,7 @@
 // new step. Written through the schema builder, for every dialect; what differs between dialects is in `ColumnTypes`.
 import { type Kysely, sql } from 'kysely';
 import { accessMigration } from './access_migration.ts';
+import { blockedObjectsMigration } from './blocked_objects_migration.ts';
 import { catalogFilesMigration } from './catalog_files_migration.ts';
 import { droppedObjectsMigration } from './dropped_objects_migration.ts';
 import { filesMigration } from './files_migration.ts';
@@ -22,7 +23,7 @@ import { viewSourcesMigration } from './view_sources_migration.ts';
 export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer', double: 'real' };
 
 /** What readers see. Written out, not bound, in index and queries alike: only so is the partial index used. */
-export const visible = sql<boolean>`state in ('ready', 'altering')`;
+export const visible = sql<boolean>`state in ('ready', 'altering', 'blocked')`;
 
 const first: Migration = {
   name: 'objects, intents, tasks, queries',
@@ -65,7 +66,8 @@ async function createObjects(db: Kysely<Schema>, types: ColumnTypes): Promise<vo
     .columns(['category', 'folded_name'])
     .where(sql<boolean>`parent_id is null`)
     .execute();
-  await index('objects_visible').columns(['parent_id', 'category', 'name']).where(visible).execute();
+  const visibleThen = sql<boolean>`state in ('ready', 'altering')`;
+  await index('objects_visible').columns(['parent_id', 'category', 'name']).where(visibleThen).execute();
   await db.schema
     .createTable('table_statistics')
     .addColumn('object_id', types.name, (c) => c.notNull().primaryKey().references('objects.id').onDelete('cascade'))
@@ -167,6 +169,7 @@ const migrations: readonly Migration[] = [
   resultSourcesMigration,
   catalogFilesMigration,
   keyAttemptsMigration,
+  blockedObjectsMigration,
 ];
 export const schemaVersion = migrations.length;
 

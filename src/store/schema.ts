@@ -1,8 +1,19 @@
 // The tables of the metadata store as Kysely sees them. How they are made is migrations.ts; what the rows mean belongs to
 // catalog/, tasks/, query/ and access/. Times are integer milliseconds since 1970, JSON is text, truth is 0 or 1: alike in every dialect.
 
-/** `dropped`: kept for a while, with all that was in it; `restoring` and `purging` are how that ends. */
-export type ObjectState = 'creating' | 'ready' | 'altering' | 'dropping' | 'dropped' | 'restoring' | 'purging';
+/**
+ * `dropped`: kept for a while, with all that was in it; `restoring` and `purging` are how that ends. `blocked`: a change was left open, and
+ * recovery has set it aside.
+ */
+export type ObjectState =
+  | 'creating'
+  | 'ready'
+  | 'altering'
+  | 'blocked'
+  | 'dropping'
+  | 'dropped'
+  | 'restoring'
+  | 'purging';
 export type IntentVerb = 'create' | 'update' | 'drop' | 'undrop' | 'purge';
 export type TaskState = 'pending' | 'running' | 'cancelling' | 'succeeded' | 'failed' | 'cancelled';
 
@@ -13,6 +24,8 @@ export interface ObjectsTable {
   name: string;
   folded_name: string;
   state: ObjectState;
+  /** Why it is `blocked`; of no meaning in other states. */
+  state_reason: string | null;
   spec: string;
   /** The spec's comment in lower case, kept apart so that it can be searched without reading the spec. */
   folded_comment: string | null;
@@ -42,6 +55,8 @@ export interface IntentsTable {
   created_at: number;
   attempts: number;
   last_error: string | null;
+  /** How often the engine ended, or had to be ended, during an attempt to recover it. */
+  engine_deaths: number;
 }
 
 /** Objects that were dropped and can come back; what was in one when it went has no line of its own. */

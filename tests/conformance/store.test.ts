@@ -44,6 +44,7 @@ const object = (name: string, more: Partial<ObjectsTable> = {}): ObjectsTable =>
   name,
   folded_name: name.toLowerCase(),
   state: 'ready',
+  state_reason: null,
   spec: '{}',
   folded_comment: null,
   owner: 'root',

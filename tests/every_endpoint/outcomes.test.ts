@@ -61,6 +61,7 @@ after(async () => {
 const ownNotes = new Set([
   'audit_events',
   'audit_chains',
+  'catalog_files',
   'idempotency_keys',
   'queries',
   'spent_steps',

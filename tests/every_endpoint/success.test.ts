@@ -118,6 +118,25 @@ test('every category has a fixture', () => {
   for (const category of categories) fixtureOf(category);
 });
 
+/** What is read through them is data, not a record. */
+const dataCategories = ['rows', 'pages'];
+
+test('every record declares its state as a closed list, who made and changed it and when, its version and its URI', () => {
+  for (const category of categories.filter(({ name }) => !dataCategories.includes(name))) {
+    const { properties } = category.record;
+    const required = (category.record.required ?? []) as readonly string[];
+    const fields = ['state', 'createdAt', 'createdBy', 'updatedAt', 'updatedBy', 'version', 'uri'];
+    assert.deepEqual(
+      fields.filter((field) => !required.includes(field)),
+      [],
+      `${category.name} lacks fields of rest-standard B4`,
+    );
+    const { enum: states = [] } = properties.state as { enum?: readonly string[] };
+    assert.ok(states.length > 0, `${category.name}: its states are no closed list`);
+    assert.ok(states.includes(category.example.state as string), `${category.name}: its example`);
+  }
+});
+
 for (const operation of operations) {
   test(`${nameOf(operation)}: ${titleOf(operation)}`, async () => {
     const { category, endpoint } = operation;

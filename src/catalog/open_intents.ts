@@ -1,0 +1,34 @@
+// How many interrupted changes wait for recovery, or for an operator, in each warehouse: for the metrics and the warehouse's record.
+import type { Metrics } from '../observe/metrics.ts';
+import type { Catalog } from './catalog.ts';
+import type { OpenIntent } from './recovery.ts';
+
+export interface OpenChanges {
+  /** All that are open, those that are blocked included. */
+  readonly open: number;
+  readonly blocked: number;
+}
+
+export async function openChanges(catalog: Pick<Catalog, 'openIntents'>, warehouse: string): Promise<OpenChanges> {
+  return countOf(await catalog.openIntents(), warehouse);
+}
+
+/** Counted at each scrape. */
+export function measureOpenIntents(metrics: Metrics, catalog: Pick<Catalog, 'openIntents'>): void {
+  const help = 'Interrupted changes of a warehouse that have not ended; blocked ones wait for an operator.';
+  metrics.gauge('tabularium_open_intents', help, ['warehouse', 'state'], async () => {
+    const all = await catalog.openIntents();
+    return [...new Set(all.map(({ warehouse }) => warehouse))].flatMap((warehouse) => {
+      const { open, blocked } = countOf(all, warehouse);
+      return [
+        { labels: { warehouse, state: 'open' }, value: open - blocked },
+        { labels: { warehouse, state: 'blocked' }, value: blocked },
+      ];
+    });
+  });
+}
+
+function countOf(all: readonly OpenIntent[], warehouse: string): OpenChanges {
+  const own = all.filter((one) => one.warehouse === warehouse);
+  return { open: own.length, blocked: own.filter(({ reason }) => reason !== null).length };
+}

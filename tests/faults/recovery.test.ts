@@ -1,0 +1,205 @@
+// Changes that the death of the engine interrupts (a real process, a real SIGKILL): recovered at once, before statements of their objects run;
+// and set aside where recovering them ends the engine again and again, with everything else going on as before.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Change, Engine, EngineWarehouse } from '../../src/engines/engine.ts';
+import { startServer } from '../../src/main.ts';
+import { readSettings } from '../../src/settings.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { TestServer, uri } from '../server.ts';
+
+const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-recovery-'));
+let server: TestServer;
+/** Of which changes the engine dies: while it makes them, or when it has made them and has not said so. */
+let deadly: (change: Change) => 'during' | 'after' | undefined = () => undefined;
+let deaths = 0;
+
+function killing(warehouse: EngineWarehouse, pidNow: () => number): EngineWarehouse {
+  return new Proxy(warehouse, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key, target);
+      if (key !== 'apply') return typeof value === 'function' ? value.bind(target) : value;
+      return async (...given: Parameters<EngineWarehouse['apply']>) => {
+        const when = deadly(given[0]);
+        const applied = target.apply(...given);
+        if (when === undefined) return applied;
+        if (when === 'after') await applied;
+        deaths++;
+        process.kill(pidNow(), 'SIGKILL');
+        if (when === 'during') return applied;
+        // Its answer was on the way: nobody hears of it.
+        throw new Failure('WAREHOUSE_FAILED', 'the engine died before its answer arrived');
+      };
+    },
+  });
+}
+
+const wrapEngine = (engine: Engine): Engine => ({
+  ...engine,
+  name: engine.name,
+  limits: engine.limits,
+  reservedName: (category, name) => engine.reservedName(category, name),
+  keyable: (type) => engine.keyable(type),
+  open: (options) => {
+    let pid = 0;
+    const observe: typeof options.observe = (event) => {
+      if (event.kind === 'engineStarted') pid = event.pid;
+      options.observe(event);
+    };
+    return killing(engine.open({ ...options, observe }), () => pid);
+  },
+});
+
+async function open(): Promise<void> {
+  const flags = ['--port', '0', '--data-dir', dataDir, '--log-level', 'silent', '--warehouse-threads', '2'];
+  const running = await startServer(readSettings(flags, {}), { wrapEngine });
+  server = new TestServer(running, () => running.close());
+}
+before(open);
+after(async () => {
+  await server.close();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+const isOf = (change: Change, table: string) => 'table' in change && change.table.table === table;
+const column = { name: 'id', type: 'BIGINT' };
+
+let made = 0;
+/** In a warehouse of its own: an engine that dies often is started again after ever longer pauses. */
+async function newCatalog(): Promise<string> {
+  const name = `c${++made}`;
+  (await server.put(uri`/warehouses/${name}`)).is(201);
+  (await server.post('/api/v2/catalogs', { name, warehouse: name })).is(201);
+  return name;
+}
+
+async function newTable(catalog: string, database = 'd'): Promise<{ tables: string; path: string }> {
+  (await server.put(uri`/catalogs/${catalog}/databases/${database}`)).is(201);
+  const tables = uri`/catalogs/${catalog}/databases/${database}/tables`;
+  (await server.post(tables, { name: 't', columns: [column] })).is(201);
+  (await query(catalog, database, 'INSERT INTO t VALUES (1)')).is(200);
+  return { tables, path: `${tables}/t` };
+}
+
+const query = (catalog: string, database: string, sql: string) =>
+  server.post(uri`/catalogs/${catalog}/databases/${database}/query`, { sql });
+
+interface WarehouseRecord {
+  readonly openChanges: number;
+  readonly blockedChanges: number;
+  readonly health: { readonly status: string; readonly message: string };
+}
+
+async function health(warehouse: string) {
+  const { result } = (await server.get(uri`/warehouses/${warehouse}`)).is(200);
+  const { openChanges, blockedChanges, health: now } = result as unknown as WarehouseRecord;
+  return { openChanges, blockedChanges, ...now };
+}
+
+async function metric(state: string): Promise<number> {
+  const { text } = await server.send('GET', '/metrics');
+  const line = text.split('\n').find((one) => one.startsWith('tabularium_open_intents{') && one.includes(state));
+  return Number(line?.split(' ').at(-1) ?? 0);
+}
+
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + 30_000;
+  while (!(await isSo())) {
+    assert.ok(performance.now() < deadline, what);
+    await pause(50);
+  }
+}
+
+const well = { openChanges: 0, blockedChanges: 0, status: 'healthy', message: 'running' };
+
+for (const when of ['during', 'after'] as const) {
+  test(`a change whose engine dies ${when} it is ended before the next statement of its object runs`, async () => {
+    const catalog = await newCatalog();
+    const { tables, path } = await newTable(catalog);
+    let left = 1;
+    deadly = (change) => (change.kind === 'renameTable' && left-- > 0 ? when : undefined);
+    (await server.post(`${path}/rename`, { newName: 'u' })).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
+    // At once, without a pause: they wait for the engine and for the recovery.
+    const [renamed, old] = await Promise.all([
+      query(catalog, 'd', 'SELECT id FROM u'),
+      query(catalog, 'd', 'SELECT id FROM t'),
+    ]);
+    assert.deepEqual(renamed.is(200).at('rows'), [[1]]);
+    old.is(400, 'SQL_INVALID');
+    (await server.get(`${tables}/u`)).is(200, '0', { state: 'ready', stateReason: null });
+    assert.deepEqual(await health(catalog), well);
+    assert.equal(await metric('open'), 0);
+
+    left = 1;
+    deadly = (change) => (change.kind === 'createTable' && left-- > 0 ? when : undefined);
+    const body = { name: 'new', columns: [column] };
+    (await server.post(tables, body)).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
+    (await server.post(tables, body)).is(201);
+    assert.deepEqual((await query(catalog, 'd', 'SELECT count(*) FROM new')).is(200).at('rows'), [[0]]);
+  });
+}
+
+test('a change whose recovery ends the engine twice is set aside; all else goes on; a change of the object releases it', async () => {
+  const catalog = await newCatalog();
+  const { tables, path } = await newTable(catalog);
+  const other = await newTable(catalog, 'other');
+  deadly = (change) => (change.kind === 'renameTable' && isOf(change, 't') ? 'during' : undefined);
+  deaths = 0;
+  (await server.post(`${path}/rename`, { newName: 'u' })).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
+  await until('the table is blocked', async () => (await server.get(path)).at('state') === 'blocked');
+  assert.equal(deaths, 3, 'once by the request, twice by recovery');
+  assert.match((await server.get(path)).at('stateReason'), /engine ended 2 times/);
+  const { status, message, ...counts } = await health(catalog);
+  assert.deepEqual(counts, { openChanges: 1, blockedChanges: 1 });
+  assert.equal(status, 'degraded');
+  assert.match(message, /1 change is blocked/);
+  assert.equal(await metric('blocked'), 1);
+
+  const refused = await query(catalog, 'd', 'SELECT * FROM t');
+  refused.is(503, 'CHANGE_IN_PROGRESS', { outcome: 'notApplied' });
+  assert.match(refused.message, /blocked/);
+  (await query(catalog, 'd', 'SELECT * FROM u')).is(503, 'CHANGE_IN_PROGRESS', { outcome: 'notApplied' });
+  const rows = await server.post(`${path}/rows`, { rows: [[2]] });
+  rows.is(503, 'CHANGE_IN_PROGRESS', { outcome: 'notApplied' });
+  assert.deepEqual((await query(catalog, 'other', 'SELECT * FROM t')).is(200).at('rows'), [[1]]);
+  (await server.post(tables, { name: 'more', columns: [column] })).is(201);
+  (await server.post(`${other.path}/columns`, { name: 'c', type: 'INT' })).is(201);
+  const all = uri`/catalogs/${catalog}/databases/d?cascade=true`;
+  (await server.delete(all)).is(503, 'CHANGE_IN_PROGRESS', { outcome: 'notApplied' });
+  assert.equal(deaths, 3, 'nobody tries it again by itself');
+
+  deadly = () => undefined;
+  (await server.patch(path, { comment: 'released' })).is(404, 'OBJECT_NOT_FOUND');
+  (await server.get(`${tables}/u`)).is(200, '0', { state: 'ready', stateReason: null });
+  assert.deepEqual((await query(catalog, 'd', 'SELECT id FROM u')).is(200).at('rows'), [[1]]);
+  assert.deepEqual(await health(catalog), well);
+});
+
+test('a blocked drop and a blocked creation stay blocked over a restart, and a DELETE ends them', async () => {
+  const [dropping, creating] = [await newCatalog(), await newCatalog()];
+  const { path } = await newTable(dropping);
+  const { tables } = await newTable(creating);
+  const created = `${tables}/made`;
+  deadly = (change) => (change.kind === 'dropTable' || isOf(change, 'made') ? 'during' : undefined);
+  (await server.delete(`${path}?purge=true`)).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
+  await until('the drop is blocked', async () => (await server.get(path)).result.state === 'blocked');
+  (await server.put(created, { columns: [column] })).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
+  await until('the creation is blocked', async () => (await server.get(created)).result.state === 'blocked');
+  assert.equal(await metric('blocked'), 1, 'of each warehouse');
+  await server.close();
+  deaths = 0;
+  await open();
+  assert.deepEqual((await query(creating, 'd', 'SELECT id FROM t')).is(200).at('rows'), [[1]]);
+  assert.equal(deaths, 0, 'a start leaves them alone');
+  for (const catalog of [dropping, creating]) assert.equal((await health(catalog)).blockedChanges, 1);
+  deadly = () => undefined;
+  for (const each of [path, created]) {
+    (await server.delete(each)).is(200, '0', { deleted: true });
+    (await server.get(each)).is(404, 'OBJECT_NOT_FOUND');
+  }
+  (await server.put(created, { columns: [column] })).is(201);
+});
