@@ -17,14 +17,18 @@ const testTimeoutMs = (isSample ? 5 : 60) * 60_000;
 const silenceMaxMs = testTimeoutMs + 60_000;
 /** A file whose tests are over and that does not end: it left something open. */
 const endingMaxMs = 60_000;
+/** One with a failed test, which left open what it did not come to close: the failure is reported. */
+const endingAfterFailureMaxMs = 5000;
 /** The last resort, on any machine. */
 const runMsMax = Number(process.env.TEST_MINUTES_MAX ?? (isSample ? 35 : 24 * 60)) * 60_000;
 /** After the last resort: for files to end and to report what they have. */
 const abortMsMax = 5000;
+/** Nothing is computed any more when tests are over: even a slow machine ends soon. */
+const endingScaleMax = 3;
 const remeasureEveryMs = 60_000;
 const slowestShown = 15;
-/** Many tests wait for a child process, so at least two files; more than cores would disturb tests that measure waits. */
-const filesAtOnce = Math.min(4, Math.max(2, availableParallelism()));
+/** One more than there are cores: tests wait for other processes, for timers and for the disk. */
+const filesAtOnce = Math.min(5, availableParallelism() + 1);
 const isCi = ['true', '1'].includes(process.env.CI ?? '');
 const countsPattern = /^(tests|suites|pass|fail|cancelled|skipped|todo) (\d+)$/;
 
@@ -37,6 +41,7 @@ interface FileRun {
   /** By name: how many tests of this name run. */
   readonly testsRunning: Map<string, number>;
   hasBegun: boolean;
+  hasFailed: boolean;
   lastSignMs: number;
 }
 
@@ -67,11 +72,14 @@ function end(fileRun: FileRun, why: string): void {
   fileRun.abort.abort();
 }
 
+const endingMsMax = ({ hasFailed }: FileRun): number =>
+  hasFailed ? endingAfterFailureMaxMs * scale : endingMaxMs * Math.min(scale, endingScaleMax);
+
 function endTheSilent(): void {
   for (const fileRun of running) {
     const silentMs = performance.now() - fileRun.lastSignMs;
     if (silentMs > silenceMaxMs * scale) end(fileRun, `reported nothing for ${seconds(silentMs)}: ${testsOf(fileRun)}`);
-    else if (fileRun.hasBegun && fileRun.testsRunning.size === 0 && silentMs > endingMaxMs * scale)
+    else if (fileRun.hasBegun && fileRun.testsRunning.size === 0 && silentMs > endingMsMax(fileRun))
       end(fileRun, `did not end within ${seconds(silentMs)} after its tests: what did it leave open?`);
   }
 }
@@ -96,7 +104,10 @@ function note(fileRun: FileRun, event: Event): void {
       else fileRun.testsRunning.delete(name);
     }
   }
-  if (type === 'test:fail') failures++;
+  if (type === 'test:fail') {
+    failures++;
+    fileRun.hasFailed = true;
+  }
   if (type === 'test:pass' && data.skip !== undefined && data.skip !== false) {
     const reason = typeof data.skip === 'string' && data.skip !== '' ? data.skip : 'no reason is given';
     skips.push(`${short(fileRun.file)}: ${data.name}: ${reason}`);
@@ -116,6 +127,7 @@ async function runFile(file: string): Promise<Event[]> {
     startedMs,
     testsRunning: new Map(),
     hasBegun: false,
+    hasFailed: false,
     lastSignMs: startedMs,
   };
   running.add(fileRun);

@@ -297,7 +297,7 @@ test('nobody sees the table before it is full; the task tells how far it is and 
   assert.equal((await post(asked)).is(202).at('taskId'), first.at('taskId'));
   (await post({ ...asked, label: 'another' })).is(503, 'CHANGE_IN_PROGRESS');
   (await server.put(uri`/databases/${'d'}/tables/${table}`, { columns: [{ name: 'a', type: 'INT' }] })).is(
-    400,
+    503,
     'CHANGE_IN_PROGRESS',
   );
   response.write(slowRows[8]);
