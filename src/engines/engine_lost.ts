@@ -16,6 +16,19 @@ export class EngineLost extends Error {
 export const endedEngine = (error: unknown): boolean =>
   error instanceof Failure && error.cause instanceof EngineLost && error.cause.isToBlame;
 
+/** Whether the work ended only because its engine process did, through no known fault of its own. */
+export const wasLost = (error: unknown): boolean =>
+  error instanceof Failure && error.cause instanceof EngineLost && !error.cause.isToBlame;
+
+/** A failure of work that cost its engine process. */
+export function blamedFor({ code, message, result, retryAfterSeconds, outcome }: Failure): Failure {
+  return new Failure(code, message, result, {
+    cause: new EngineLost({ isToBlame: true }),
+    retryAfterSeconds,
+    outcome,
+  });
+}
+
 /** The failure of work that was lost with its engine. */
 export const engineLost = (isToBlame: boolean): Failure =>
   new Failure(

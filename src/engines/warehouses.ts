@@ -8,6 +8,7 @@ import { CatalogGuard } from './catalog_guard.ts';
 import type { DamagedCatalog, PositionRecords } from './catalog_storage.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
 import { guarded } from './guarded_engine.ts';
+import { Quarantine } from './quarantine.ts';
 import { inTurns } from './table_turns.ts';
 
 export interface WarehouseDescription {
@@ -67,6 +68,8 @@ export class Warehouses {
   /** By the warehouse's id, which outlives a change of its description. */
   readonly #running = new Map<string, Promise<Running>>();
   readonly #descriptions = new Map<string, Promise<WarehouseDescription | undefined>>();
+  /** Statements that no warehouse runs for a while. */
+  readonly quarantine = new Quarantine();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: WarehousesOptions) {

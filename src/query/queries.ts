@@ -15,6 +15,7 @@ import {
   type StatementAnalysis,
   type TableName,
 } from '../engines/engine.ts';
+import { endedEngine } from '../engines/engine_lost.ts';
 import type { ViewReading } from '../engines/views.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { newId } from '../model/ids.ts';
@@ -27,6 +28,7 @@ import type { Segment } from '../standard/paths.ts';
 import { Course } from './course.ts';
 import type { QueryHistory } from './history.ts';
 import type { KnownNames } from './known_names.ts';
+import { LostReads } from './lost_reads.ts';
 import { hidden, requireAccess } from './plan_access.ts';
 import { type Only, requireOnly, requireReading } from './put_together.ts';
 import type { Caller, QueryRequest, QueryRun, RunCaller } from './query_request.ts';
@@ -79,6 +81,7 @@ const staleRetriesMax = 5;
 export class Queries {
   readonly #options: QueriesOptions;
   readonly #known = new Map<string, Known>();
+  readonly #lost = new LostReads();
   #generation = 0;
 
   constructor(options: QueriesOptions) {
@@ -123,15 +126,11 @@ export class Queries {
     const course = new Course(this.#options, submitted, abort);
     try {
       const turn = { principal: caller.principal, signal: controller.signal };
+      warehouses.quarantine.require(warehouse, caller.principal.id, statement);
       const result = await warehouses.admit(warehouse, turn, async (engine, queuedMs, spec) => {
         course.begin(queuedMs);
-        return this.#authorised(
-          engine,
-          statement,
-          warehouse,
-          caller.principal,
-          request.only,
-          async (analysis, read) => {
+        const work = (timeoutMs: number) =>
+          this.#authorised(engine, statement, warehouse, caller.principal, request.only, async (analysis, read) => {
             sources = read;
             course.analysed(analysis.kind);
             if (request.into || request.profile) requireReading(analysis);
@@ -141,7 +140,7 @@ export class Queries {
               analysis,
               rowsMax: request.rowsMax,
               numbers: request.numbers,
-              timeoutMs: spec.statementTimeoutSeconds * 1000,
+              timeoutMs,
               signal: controller.signal,
               progress: caller.progress,
               resultPath: `${spoolDirectory}/${queryId}`,
@@ -152,14 +151,24 @@ export class Queries {
               step: analysis.kind === 'select' ? undefined : await this.#stepOf(statement, warehouse, queryId, caller),
             });
             return executing.finally(end);
-          },
-        );
+          });
+        return this.#lost.run({
+          warehouse,
+          isRead: () => course.kind === undefined || course.kind === 'select',
+          timeoutMs: spec.statementTimeoutSeconds * 1000,
+          revived: () => warehouses.use(warehouse),
+          work,
+        });
       });
       const statistics = course.succeeded(result);
       this.#conclude(course.kind, queryId, caller.actor, '0');
       return { queryId, kind: course.kind ?? 'select', result, statistics, sources };
     } catch (thrown) {
-      const error = whyStopped(thrown, controller.signal);
+      const error = this.#blamed(
+        whyStopped(thrown, controller.signal),
+        { statement, warehouse, principal: caller.principal },
+        course.kind,
+      );
       const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
       this.#conclude(course.kind, queryId, caller.actor, code);
       // The request that asked for the task was not refused: nobody else tells of it.
@@ -199,14 +208,40 @@ export class Queries {
     work: (engine: EngineWarehouse, statement: Statement, analysis: StatementAnalysis) => Promise<T>,
   ): Promise<T> {
     const { statement, warehouse } = await this.#place(request, caller.principal);
-    const end = this.#options.caps.queryBegins(caller.principal.id);
-    return this.#options.warehouses
-      .admit(warehouse, caller, (engine) =>
-        this.#authorised(engine, statement, warehouse, caller.principal, undefined, (analysis) =>
-          work(engine, statement, analysis),
-        ),
-      )
-      .finally(end);
+    const { warehouses } = this.#options;
+    const { principal } = caller;
+    warehouses.quarantine.require(warehouse, principal.id, statement);
+    const end = this.#options.caps.queryBegins(principal.id);
+    try {
+      return await warehouses.admit(warehouse, caller, (engine, _, spec) =>
+        this.#lost.run({
+          warehouse,
+          isRead: () => true,
+          timeoutMs: spec.statementTimeoutSeconds * 1000,
+          revived: () => warehouses.use(warehouse),
+          work: () =>
+            this.#authorised(engine, statement, warehouse, principal, undefined, (analysis) =>
+              work(engine, statement, analysis),
+            ),
+        }),
+      );
+    } catch (error) {
+      throw this.#blamed(error, { statement, warehouse, principal }, 'select');
+    } finally {
+      end();
+    }
+  }
+
+  /** Of a statement that ended its engine, later runs are refused; a read that crashed it is answered so at once. */
+  #blamed(
+    error: unknown,
+    { statement, warehouse, principal }: { statement: Statement; warehouse: string; principal: Principal },
+    kind: StatementAnalysis['kind'] | undefined,
+  ): unknown {
+    if (!endedEngine(error)) return error;
+    const refusal = this.#options.warehouses.quarantine.add(warehouse, principal.id, statement);
+    const isRead = kind === undefined || kind === 'select';
+    return isRead && (error as Failure).code === 'WAREHOUSE_FAILED' ? refusal : error;
   }
 
   /** What an engine is about to change is told before: the store's transactions do not reach it. */

@@ -342,5 +342,19 @@ export const warehouses: Category<Context> = {
       handle: ({ path }, context) => setSuspended(path, false, context),
     }),
     searchOf({ category: 'warehouses', record: WarehouseRecord, as, example: 'etl%' }),
+    action('release_quarantine', {
+      on: 'object',
+      summary: 'Lets statements run again that are refused because they ended the process of the engine.',
+      permission: { privilege: 'operate', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND'],
+      body: none,
+      result: Type.Object({
+        released: Type.Integer({ description: 'How many statements were refused until now.', minimum: 0 }),
+      }),
+      handle: async ({ path }, context) => {
+        const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
+        return done({ released: context.warehouses.quarantine.release(object.name) });
+      },
+    }),
   ],
 };

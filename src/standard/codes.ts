@@ -248,6 +248,12 @@ export const codes = define({
     meaning: 'The statement needs more memory than the warehouse allows.',
     client: 'Make it cheaper, or raise `memoryLimitBytes`.',
   },
+  STATEMENT_QUARANTINED: {
+    status: 400,
+    meaning:
+      'The statement, with these parameters and by this caller, ended the process of the engine; it is refused until `result.until`.',
+    client: 'Write it in another way; or let an operator of the warehouse release it (`release_quarantine`).',
+  },
   SPILL_LIMIT_EXCEEDED: {
     status: 400,
     meaning: 'The statement needs more temporary disk than the warehouse, or one principal, is allowed.',

@@ -170,6 +170,19 @@ test('a crash is blamed on work that ran alone, on nobody where several ran, and
   await w.engine.start();
 });
 
+test('who does not end when told to is blamed, and who ran beside it is not', async () => {
+  const deaf = `SELECT length(regexp_replace(repeat('ab', 60000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
+  const one = await openWarehouse();
+  try {
+    const beside = one.run(endless).catch((error: unknown) => error);
+    const killer = await one.run(deaf, { timeoutMs: 500 }).catch((error: unknown) => error);
+    assert.equal(killer instanceof Failure && killer.code, 'STATEMENT_TIMEOUT');
+    assert.deepEqual([endedEngine(killer), endedEngine(await beside)], [true, false]);
+  } finally {
+    await one.close();
+  }
+});
+
 test('memory and spill limits end a statement, and the next one runs', async () => {
   const small = await openWarehouse({ memoryLimitBytes: 64 * mebibyte, spillLimitBytes: 16 * mebibyte });
   try {

@@ -5,7 +5,7 @@ import { Failure, withOutcome } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
 import type { AttachReport } from '../catalog_storage.ts';
 import { type CatalogRef, StaleAnalysis, type TellProgress } from '../engine.ts';
-import { engineLost } from '../engine_lost.ts';
+import { blamedFor, engineLost } from '../engine_lost.ts';
 import type { Launch } from './confinement.ts';
 import { damageMet } from './damage.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
@@ -71,6 +71,8 @@ export class EngineProcess {
   #stopping = false;
   /** Why it was killed; what is pending ends with it. */
   #killReason: Failure | undefined;
+  /** It was killed because it gave no sign of life. */
+  #isSilent = false;
   /** Until then it has the time of a start: on a busy machine loading alone can take longer than a silence may last. */
   #opened = false;
   /** The catalog whose file it is opening. */
@@ -148,7 +150,7 @@ export class EngineProcess {
         grace = setTimeout(() => {
           end();
           // Of a change, a text or rows are not to blame: it is not known to have been stopped in time.
-          reject(blameable.has(operation) ? uncertain(why) : gone());
+          reject(blameable.has(operation) ? (this.#stopping ? uncertain(why) : blamedFor(uncertain(why))) : gone());
           this.kill('a statement did not end when it was told to', gone(), true);
         }, interruptGraceMs);
       };
@@ -244,15 +246,16 @@ export class EngineProcess {
       }
       case 'fatal': {
         const cause = new Error(fault.message);
-        setImmediate(() => this.kill(`a fatal error of the engine: ${fault.message.split('\n', 1)[0]}`, gone()));
         const damage = damageMet(fault.message);
+        const why = `a fatal error of the engine: ${fault.message.split('\n', 1)[0]}`;
+        setImmediate(() => this.kill(why, gone(), damage === undefined));
         if (damage !== undefined)
           return new Failure('CATALOG_DAMAGED', 'a catalog of the statement is damaged', {
             reason: damage,
             isFatal: true,
           });
         return operation === 'execute' || operation === 'analyze' || operation === 'explain'
-          ? new Failure('SQL_NOT_SUPPORTED', 'the engine cannot run this statement', {}, { cause })
+          ? blamedFor(new Failure('SQL_NOT_SUPPORTED', 'the engine cannot run this statement'))
           : new Failure('WAREHOUSE_FAILED', 'the engine failed', {}, { cause });
       }
       case 'error':
@@ -271,16 +274,18 @@ export class EngineProcess {
       const culprit = statements.length === 1 ? statements[0] : undefined;
       // It ends when the process does: whoever asks again at once meets the next one.
       if (culprit)
-        culprit.ending = uncertain(
-          new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows'),
+        culprit.ending = blamedFor(
+          uncertain(new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows')),
         );
       this.kill(
         `${this.residentBytes} resident bytes are more than ${this.#residentBytesMax}`,
         gone(),
         statements.length > 0,
       );
-    } else if (this.#opened && performance.now() - this.#heardAt > silenceMs)
+    } else if (this.#opened && performance.now() - this.#heardAt > silenceMs) {
+      this.#isSilent = true;
       this.kill(`silent for ${silenceMs} ms`, gone());
+    }
   }
 
   /** `crashed`: by its own fault. */
@@ -291,8 +296,8 @@ export class EngineProcess {
     const reason = this.#killReason ?? gone();
     const all = [...this.#pending.values()];
     const statements = all.filter((one) => blameable.has(one.operation));
-    // Who ran alone is to blame for a process that crashed, or that had to be killed; among several nobody is known to be.
-    const isCertain = statements.length === 1 && (crashed || (this.#killReason !== undefined && !this.#stopping));
+    // Who ran alone is to blame for a process that crashed or fell silent; among several nobody is known to be.
+    const isCertain = statements.length === 1 && (crashed || this.#isSilent);
     for (const pending of all) {
       const culprit = isCertain && pending === statements[0];
       pending.reject(pending.ending ?? (culprit ? engineLost(true) : reason));

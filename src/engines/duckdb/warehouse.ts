@@ -17,6 +17,7 @@ import type {
   TellProgress,
   WorkOptions,
 } from '../engine.ts';
+import { EngineLost } from '../engine_lost.ts';
 import { filesDirectory } from '../export.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { catalogsDirectory } from './catalog_files.ts';
@@ -249,7 +250,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
     if (!process?.alive || this.#starting) {
       if (!this.#wanted)
         throw new Failure('WAREHOUSE_SUSPENDED', 'the warehouse was suspended while the statement ran');
-      throw new Failure('WAREHOUSE_STARTING', 'the engine of the warehouse is starting');
+      const cause = new EngineLost({ isToBlame: false });
+      throw new Failure('WAREHOUSE_STARTING', 'the engine of the warehouse is starting', {}, { cause });
     }
     try {
       return await process.call(operation, argument, { timeoutMs, signal, progress });

@@ -1,0 +1,57 @@
+// A statement that costs the process of the engine, through REST: it is refused for a while, those beside it are answered as if
+// nothing had happened, and an operator lets it run again.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { start, type TestServer, uri } from '../server.ts';
+
+/** One call of a function that heeds no interrupt, for longer than a statement has here. */
+const killer = `SELECT length(regexp_replace(repeat('ab', 60000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
+const warehouse = '/api/v2/warehouses/default';
+
+let server: TestServer;
+before(async () => {
+  server = await start({ warehouseStatementTimeoutSeconds: 2, warehouseMemoryBytes: 1024 ** 3, logLevel: 'silent' });
+  (await server.put('/api/v2/databases/d')).is(201);
+  (await server.post('/api/v2/databases/d/tables', { name: 't', columns: [{ name: 'id', type: 'INT' }] })).is(201);
+  (await server.query('d', 'INSERT INTO t SELECT range FROM range(100)')).is(200);
+});
+after(() => server.close());
+
+/** Reads that run, one after another, as long as the work does. */
+async function readsDuring<T>(work: Promise<T>): Promise<{ done: T; codes: string[]; statements: string[] }> {
+  let isDone = false;
+  const codes: string[] = [];
+  const statements: string[] = [];
+  const lanes = Array.from({ length: 4 }, async (_, lane) => {
+    for (let i = 0; !isDone; i++) {
+      const sql = `SELECT count(*), ${lane}, ${i} FROM range(20000000) a WHERE hash(range) % 7 = 3 AND EXISTS (FROM t)`;
+      statements.push(sql);
+      codes.push((await server.query('d', sql)).code);
+    }
+  });
+  const done = await work.finally(() => {
+    isDone = true;
+  });
+  await Promise.all(lanes);
+  return { done, codes, statements };
+}
+
+test('what costs the engine is refused; what ran beside it is answered, and never refused', {
+  timeout: 120_000,
+}, async () => {
+  const { done, codes, statements } = await readsDuring(server.query('d', killer));
+  done.is(400, 'STATEMENT_TIMEOUT');
+  assert.deepEqual([...new Set(codes)], ['0']);
+  for (const sql of statements) (await server.query('d', sql)).is(200, '0');
+  (await server.query('d', killer)).is(400, 'STATEMENT_QUARANTINED');
+  (await server.post('/api/v2/databases/d/explain', { sql: killer })).is(400, 'STATEMENT_QUARANTINED');
+  (await server.query('d', `${killer} LIMIT 0`)).is(200, '0');
+});
+
+test('a refused statement is released by who operates the warehouse', { timeout: 120_000 }, async () => {
+  (await server.query('d', killer)).is(400, 'STATEMENT_QUARANTINED');
+  (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 1 });
+  (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 0 });
+  (await server.query('d', killer)).is(400, 'STATEMENT_TIMEOUT');
+  (await server.post(uri`/warehouses/${'none'}/release_quarantine`)).is(404, 'OBJECT_NOT_FOUND');
+});
