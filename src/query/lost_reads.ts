@@ -6,30 +6,24 @@ interface Read<T> {
   readonly warehouse: string;
   /** Asked after the work failed: a write may have been done, and is not repeated. */
   readonly isRead: () => boolean;
-  /** Milliseconds for all attempts together. */
-  readonly timeoutMs: number;
   /** Resolves when the engine runs again. */
   readonly revived: () => Promise<unknown>;
-  /** `timeoutMs`: what is left of the time. */
-  readonly work: (timeoutMs: number) => Promise<T>;
+  /** Bounds its time itself; the second run has all of it: that the first was lost is no fault of the statement. */
+  readonly work: () => Promise<T>;
 }
 
 export class LostReads {
   readonly #turns = new Map<string, Promise<unknown>>();
 
-  async run<T>({ warehouse, isRead, timeoutMs, revived, work }: Read<T>): Promise<T> {
-    const began = performance.now();
+  async run<T>({ warehouse, isRead, revived, work }: Read<T>): Promise<T> {
     try {
-      return await work(timeoutMs);
+      return await work();
     } catch (error) {
       if (!wasLost(error) || !isRead()) throw error;
-      const again = async () => {
-        const leftMs = timeoutMs - (performance.now() - began);
-        if (leftMs <= 0) throw error;
+      return this.#inTurn(warehouse, async () => {
         await revived();
-        return work(leftMs);
-      };
-      return this.#inTurn(warehouse, again);
+        return work();
+      });
     }
   }
 

@@ -129,7 +129,7 @@ export class Queries {
       warehouses.quarantine.require(warehouse, caller.principal.id, statement);
       const result = await warehouses.admit(warehouse, turn, async (engine, queuedMs, spec) => {
         course.begin(queuedMs);
-        const work = (timeoutMs: number) =>
+        const work = () =>
           this.#authorised(engine, statement, warehouse, caller.principal, request.only, async (analysis, read) => {
             sources = read;
             course.analysed(analysis.kind);
@@ -140,7 +140,7 @@ export class Queries {
               analysis,
               rowsMax: request.rowsMax,
               numbers: request.numbers,
-              timeoutMs,
+              timeoutMs: spec.statementTimeoutSeconds * 1000,
               signal: controller.signal,
               progress: caller.progress,
               resultPath: `${spoolDirectory}/${queryId}`,
@@ -155,7 +155,6 @@ export class Queries {
         return this.#lost.run({
           warehouse,
           isRead: () => course.kind === undefined || course.kind === 'select',
-          timeoutMs: spec.statementTimeoutSeconds * 1000,
           revived: () => warehouses.use(warehouse),
           work,
         });
@@ -213,11 +212,10 @@ export class Queries {
     warehouses.quarantine.require(warehouse, principal.id, statement);
     const end = this.#options.caps.queryBegins(principal.id);
     try {
-      return await warehouses.admit(warehouse, caller, (engine, _, spec) =>
+      return await warehouses.admit(warehouse, caller, (engine) =>
         this.#lost.run({
           warehouse,
           isRead: () => true,
-          timeoutMs: spec.statementTimeoutSeconds * 1000,
           revived: () => warehouses.use(warehouse),
           work: () =>
             this.#authorised(engine, statement, warehouse, principal, undefined, (analysis) =>

@@ -24,7 +24,7 @@ async function readsDuring<T>(work: Promise<T>): Promise<{ done: T; codes: strin
   const statements: string[] = [];
   const lanes = Array.from({ length: 4 }, async (_, lane) => {
     for (let i = 0; !isDone; i++) {
-      const sql = `SELECT count(*), ${lane}, ${i} FROM range(20000000) a WHERE hash(range) % 7 = 3 AND EXISTS (FROM t)`;
+      const sql = `SELECT count(*), ${lane}, ${i} FROM range(1000000) a WHERE hash(range) % 7 = 3 AND EXISTS (FROM t)`;
       statements.push(sql);
       codes.push((await server.query('d', sql)).code);
     }
