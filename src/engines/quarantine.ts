@@ -11,6 +11,7 @@ const statementsMax = 1_000;
 interface Quarantined {
   readonly warehouse: string;
   readonly untilMs: number;
+  readonly isRead: boolean;
 }
 
 export class Quarantine {
@@ -22,22 +23,26 @@ export class Quarantine {
     this.#clock = clock;
   }
 
-  /** Throws STATEMENT_QUARANTINED. `principalId`: what one caller did holds nobody else off. */
-  require(warehouse: string, principalId: string, statement: Statement): void {
+  /**
+   * Throws STATEMENT_QUARANTINED. `principalId`: what one caller did holds nobody else off. A write with an idempotency key is let
+   * through: perhaps it was done, and sending it again is how its caller learns that.
+   */
+  require(warehouse: string, principalId: string, statement: Statement, isKeyed = false): void {
     if (this.#statements.size === 0) return;
     const key = keyOf(warehouse, principalId, statement);
     const found = this.#statements.get(key);
     if (!found) return;
+    if (isKeyed && !found.isRead) return;
     if (found.untilMs > this.#clock()) throw quarantined(found.untilMs);
     this.#statements.delete(key);
   }
 
   /** What the statement is to be answered with. */
-  add(warehouse: string, principalId: string, statement: Statement): Failure {
+  add(warehouse: string, principalId: string, statement: Statement, isRead: boolean): Failure {
     const key = keyOf(warehouse, principalId, statement);
     const untilMs = this.#clock() + quarantineMs;
     this.#statements.delete(key);
-    this.#statements.set(key, { warehouse, untilMs });
+    this.#statements.set(key, { warehouse, untilMs, isRead });
     if (this.#statements.size > statementsMax) this.#statements.delete(this.#statements.keys().next().value as string);
     return quarantined(untilMs);
   }

@@ -126,7 +126,8 @@ export class Queries {
     const course = new Course(this.#options, submitted, abort);
     try {
       const turn = { principal: caller.principal, signal: controller.signal };
-      warehouses.quarantine.require(warehouse, caller.principal.id, statement);
+      const isKeyed = (caller.step ?? caller.actor.guard) !== undefined;
+      warehouses.quarantine.require(warehouse, caller.principal.id, statement, isKeyed);
       const result = await warehouses.admit(warehouse, turn, async (engine, queuedMs, spec) => {
         course.begin(queuedMs);
         const work = () =>
@@ -237,8 +238,8 @@ export class Queries {
     kind: StatementAnalysis['kind'] | undefined,
   ): unknown {
     if (!endedEngine(error)) return error;
-    const refusal = this.#options.warehouses.quarantine.add(warehouse, principal.id, statement);
     const isRead = kind === undefined || kind === 'select';
+    const refusal = this.#options.warehouses.quarantine.add(warehouse, principal.id, statement, isRead);
     return isRead && (error as Failure).code === 'WAREHOUSE_FAILED' ? refusal : error;
   }
 

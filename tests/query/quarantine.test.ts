@@ -1,3 +1,4 @@
+// Which statements are refused, for how long, and how many are remembered.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Quarantine } from '../../src/engines/quarantine.ts';
@@ -21,7 +22,7 @@ test('a statement is refused by text, parameters, caller and warehouse, for ten 
       return error instanceof Failure && error.code === 'STATEMENT_QUARANTINED';
     }
   };
-  const refusal = quarantine.add('w', 'ann', statement('SELECT $1', [1]));
+  const refusal = quarantine.add('w', 'ann', statement('SELECT $1', [1]), true);
   assert.deepEqual(refusal.result, { until: new Date(now + 600_000).toISOString() });
   assert.equal(isRefused('w', 'ann', statement('SELECT $1', [1])), true);
   assert.equal(isRefused('w', 'ann', statement('SELECT $1', [2])), false);
@@ -34,10 +35,19 @@ test('a statement is refused by text, parameters, caller and warehouse, for ten 
 
 test('it holds a bounded number, and forgets the oldest', () => {
   const quarantine = new Quarantine();
-  for (let i = 0; i <= 1_000; i++) quarantine.add('w', 'ann', statement(`SELECT ${i}`));
+  for (let i = 0; i <= 1_000; i++) quarantine.add('w', 'ann', statement(`SELECT ${i}`), true);
   quarantine.require('w', 'ann', statement('SELECT 0'));
   assert.throws(() => quarantine.require('w', 'ann', statement('SELECT 1')), Failure);
   assert.equal(quarantine.release('v'), 0);
   assert.equal(quarantine.release('w'), 1_000);
   quarantine.require('w', 'ann', statement('SELECT 1'));
+});
+
+test('a write that may have been done can be confirmed by its idempotency key', () => {
+  const quarantine = new Quarantine();
+  quarantine.add('w', 'ann', statement('DELETE FROM t'), false);
+  quarantine.add('w', 'ann', statement('FROM t'), true);
+  quarantine.require('w', 'ann', statement('DELETE FROM t'), true);
+  assert.throws(() => quarantine.require('w', 'ann', statement('DELETE FROM t')), Failure);
+  assert.throws(() => quarantine.require('w', 'ann', statement('FROM t'), true), Failure);
 });
