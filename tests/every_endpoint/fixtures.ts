@@ -219,17 +219,14 @@ const fixtures: Readonly<Record<string, Fixture>> = {
   },
   warehouses: {
     make: warehouse,
-<<<<<<< HEAD
-    bodies: { create: described, update: () => ({ queriesMax: 3 }), search: none, suspend: none, resume: none },
-=======
     bodies: {
       create: described,
       update: () => ({ queriesMax: 3 }),
+      search: none,
       suspend: none,
       resume: none,
       release_quarantine: none,
     },
->>>>>>> 356eb87 (test(every_endpoint): give release_quarantine its body)
   },
   backends: {
     make: async (server) => ({ ...(await warehouse(server)), backendId: 'embedded' }),
