@@ -1,6 +1,7 @@
 // Admission to a warehouse: how many statements run at a time, how many wait, and whose turn is next. Slots are shared fairly
 // between principals: who has the fewest is next, and nobody has all of them. Full, or too slow, is 503 WAREHOUSE_BUSY.
 import { Failure } from '../standard/failure.ts';
+import { RefusalPace } from './refusal_pace.ts';
 
 export interface AdmissionLimits {
   readonly queriesMax: number;
@@ -29,6 +30,7 @@ interface Share {
 export class Admission {
   #running = 0;
   #queued = 0;
+  readonly #pace = new RefusalPace();
   /** In the order in which principals were last served: among equals, the one served longest ago is next. */
   readonly #shares = new Map<string, Share>();
 
@@ -54,6 +56,7 @@ export class Admission {
     try {
       return await work(queuedMs);
     } finally {
+      this.#pace.ended();
       this.#running--;
       share.running--;
       this.#forgetIfIdle(principalId, share);
@@ -152,6 +155,8 @@ export class Admission {
 
   #full({ queriesMax, queueMax }: AdmissionLimits): Failure {
     const counts = `${this.#running} running (limit ${queriesMax}), ${this.#queued} queued (limit ${queueMax})`;
-    return new Failure('WAREHOUSE_BUSY', `the warehouse is full: ${counts}`, { queriesMax, queueMax });
+    const retryAfterSeconds = this.#pace.retryAfterSeconds();
+    const result = { queriesMax, queueMax };
+    return new Failure('WAREHOUSE_BUSY', `the warehouse is full: ${counts}`, result, { retryAfterSeconds });
   }
 }
