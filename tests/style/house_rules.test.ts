@@ -20,6 +20,7 @@ const programs = [...sources.map(({ path }) => path), ...filesUnder('bin/*.js')]
 const texts = filesUnder(
   '{src,tests,bench,scripts,bin,docs,demo,console,.ci}/**/*.{ts,tsx,js,mjs,json,md,sql,html,css,yaml,yml}',
   '.ci/*',
+  'deploy/*',
   '*.{md,json,yaml}',
   '.npmrc',
 ).filter((path) => !['package-lock.json', 'openapi.json'].includes(path));
