@@ -1,6 +1,7 @@
 // Fields that several categories share: their schemas and how a PATCH changes them (RFC 7396: null clears).
 import { type TSchema, Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
+import { principalNameFault } from '../model/principal_names.ts';
 import type { Properties } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import { tokenCharactersMax } from '../standard/page_token.ts';
@@ -141,6 +142,12 @@ export const shownDescription = (spec: { comment?: string; properties?: Properti
 });
 
 export const last = (chain: readonly CatalogObject[]): CatalogObject => chain.at(-1) as CatalogObject;
+
+/** Throws INVALID_NAME for what a principal cannot be called. */
+export function requirePrincipalName(name: string): void {
+  const fault = principalNameFault(name);
+  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
+}
 
 export function invalid(pointer: string, rule: string, message: string): Failure {
   return new Failure('INVALID_PARAMETER', `${pointer} ${message}`, { violations: [{ pointer, rule, message }] });

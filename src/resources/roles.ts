@@ -32,6 +32,7 @@ import {
   Owner,
   PropertiesField,
   recordFields,
+  requirePrincipalName,
   shownDescription,
 } from './fields.ts';
 import { rootObjects } from './root_objects.ts';
@@ -71,7 +72,13 @@ const as: Render = async (chain, uri, context) => {
   };
 };
 
-const standing = rootObjects({ category: 'roles', parameter: 'role', record: RoleRecord, as });
+const standing = rootObjects({
+  category: 'roles',
+  parameter: 'role',
+  record: RoleRecord,
+  as,
+  checkName: requirePrincipalName,
+});
 const { pathOf } = standing;
 
 function idsOfMembers(names: readonly string[], pointer: string, context: Context): Set<string> {
@@ -139,6 +146,7 @@ export const roles: Category<Context> = {
       example: { body: { name: 'analysts', members: ['ann'] } },
       handle: async ({ body, ifExists }, context) => {
         const { name, owner, members = [] } = body as typeof body & { name: string };
+        requirePrincipalName(name);
         const ids = idsOfMembers(members, '/members', context);
         const { object, created: made } = await context.catalog.create({
           parent: null,

@@ -23,9 +23,11 @@ interface RootObjects {
   readonly parameter: string;
   readonly record: TObject;
   readonly as: Render;
+  /** Throws INVALID_NAME for what it cannot be called, besides what no object can. */
+  readonly checkName?: (name: string) => void;
 }
 
-export function rootObjects({ category, parameter, record, as }: RootObjects) {
+export function rootObjects({ category, parameter, record, as, checkName }: RootObjects) {
   const show = (object: CatalogObject, context: Context) =>
     render([segment(category, object.name)], [object], context, as);
   const pathOf = (path: PathParameters) => [segment(category, path[parameter] as string)];
@@ -62,6 +64,7 @@ export function rootObjects({ category, parameter, record, as }: RootObjects) {
         handle: async ({ path, body }, context) => {
           const [object] = (await context.catalog.require(pathOf(path))) as [CatalogObject];
           const { newName: name } = body;
+          checkName?.(name);
           const changed = await context.catalog.update(object, { name, principal: context.call.actor });
           return done(await render([segment(category, name)], [changed.object ?? object], context, as));
         },

@@ -1,6 +1,7 @@
 // Users: who may call, by a password, by tokens (tokens.ts), or by an identity provider. What they may do is grants.ts.
 import { Type } from 'typebox';
 import { rootUserId } from '../access/directory_entries.ts';
+import { rootPrincipal } from '../model/principal.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import {
@@ -18,11 +19,12 @@ import {
   ownerId,
   remove,
   render,
+  requirePrivilege,
   segment,
   update,
   updated,
 } from './context.ts';
-import { describedBody, exampleFields, NewName, nullable } from './fields.ts';
+import { describedBody, exampleFields, NewName, nullable, requirePrincipalName } from './fields.ts';
 import { searchOf } from './search.ts';
 import { userActions } from './user_actions.ts';
 import {
@@ -92,6 +94,7 @@ export const users: Category<Context> = {
         if (name.includes(':'))
           throw new Failure('INVALID_NAME', 'a user name has no colon: Basic credentials end it there', { name });
         const existing = ifExists === 'return' ? await context.catalog.find([segment('users', name)]) : undefined;
+        if (!existing && name !== rootPrincipal.name) requirePrincipalName(name);
         const spec = existing ? {} : await specOf({}, body, name, context);
         requireFreeIdentity(spec, undefined, context);
         const { object, created: made } = await context.catalog.create({
@@ -109,7 +112,8 @@ export const users: Category<Context> = {
     }),
     update({
       summary: 'Changes a user: description, password, identity; disables and enables it.',
-      description: 'Password, identity and owner need `own`: who can set them can be the user.',
+      description:
+        'Password, identity and owner need `own`: who can set them can be the user. To disable or enable it needs `operate`.',
       permission: { privilege: 'alter', on: 'object' },
       codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
       body: Type.Object({ ...changedBody }, { additionalProperties: false }),
@@ -118,6 +122,8 @@ export const users: Category<Context> = {
         const [object] = (await context.catalog.require(pathOf(path))) as [User];
         const isRoot = object.id === rootUserId;
         if (isRoot || body.password !== undefined || body.identity !== undefined) await requireOwnUser(object, context);
+        if ((body.disabled ?? object.spec.disabled ?? false) !== (object.spec.disabled ?? false))
+          await requirePrivilege('operate', pathOf(path), context);
         if (body.disabled) protectRoot(object, context, 'disabled');
         const spec = await specOf(object.spec, body, object.name, context);
         requireFreeIdentity(spec, object.id, context);
@@ -157,6 +163,7 @@ export const users: Category<Context> = {
       handle: async ({ path, body: { newName } }, context) => {
         const [object] = (await context.catalog.require(pathOf(path))) as [User];
         protectRoot(object, context, 'renamed');
+        requirePrincipalName(newName);
         if (newName.includes(':')) throw new Failure('INVALID_NAME', 'a user name has no colon', { name: newName });
         const changed = await context.catalog.update(object, { name: newName, principal: context.call.actor });
         return done(await render([segment('users', newName)], [changed.object ?? object], context, shownUser));
