@@ -152,8 +152,10 @@ export function takesKey<Context>({ verb }: Pick<Endpoint<Context>, 'verb'>): bo
 }
 
 /** Whether a call of it can change something; an action that needs but to read does not, unless it makes an object. */
-export function changes<Context>({ verb, permission, creates }: Endpoint<Context>): boolean {
-  if (verb === 'action') return permission.privilege !== 'read' || creates === true;
+export function changes<Context>(endpoint: Endpoint<Context>): boolean {
+  const { verb, permission, creates } = endpoint;
+  // A search needs `own` where others' records are secret.
+  if (verb === 'action') return (permission.privilege !== 'read' && !isPaged(endpoint)) || creates === true;
   return verb !== 'get' && verb !== 'list';
 }
 
