@@ -105,6 +105,8 @@ export class FaultyServer implements ClockedWorld {
       scheduleClock: () => this.#clockMs,
       taskRetryPauseMs: 10,
     });
+    // What a fault leaves open is looked at first, and recovered when the test says so (`maintain`).
+    await this.#services.catalog.stop();
     this.#api = new Api(this.#server.url, this.#server.token);
   }
 }

@@ -23,6 +23,7 @@ interface StoredRows {
 const expectedEntries = new Set([
   'catalogs',
   'files',
+  'disk.reserve',
   'metadata.sqlite',
   'metadata.sqlite-shm',
   'metadata.sqlite-wal',
