@@ -116,17 +116,22 @@ export const openToAll: Readonly<Record<string, string>> = {
   'catalogs.list': listsOwn,
   'catalogs.search': listsOwn,
   'warehouses.list': listsOwn,
+  'warehouses.search': listsOwn,
   'queries.list': listsOwn,
   'queries.search': listsOwn,
   'tasks.list': listsOwn,
+  'tasks.search': listsOwn,
   'uploads.list': listsOwn,
+  'uploads.search': listsOwn,
   'users.list': listsOwn,
   'users.search': listsOwn,
   'users.identify': 'everybody may know who they are',
   'roles.list': listsOwn,
   'roles.search': listsOwn,
   'identity_providers.list': listsOwn,
+  'identity_providers.search': listsOwn,
   'schedules.list': listsOwn,
+  'schedules.search': listsOwn,
 };
 
 /** What grants can be on; in what is not, the grant is on what holds it. */
