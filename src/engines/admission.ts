@@ -1,7 +1,6 @@
 // Admission to a warehouse: how many statements run at a time, how many wait, and whose turn is next. Slots are shared fairly
 // between principals: who has the fewest is next, and nobody has all of them. Full, or too slow, is 503 WAREHOUSE_BUSY.
 import { Failure } from '../standard/failure.ts';
-import { RefusalPace } from './refusal_pace.ts';
 
 export interface AdmissionLimits {
   readonly queriesMax: number;
@@ -30,7 +29,6 @@ interface Share {
 export class Admission {
   #running = 0;
   #queued = 0;
-  readonly #pace = new RefusalPace();
   /** In the order in which principals were last served: among equals, the one served longest ago is next. */
   readonly #shares = new Map<string, Share>();
 
@@ -56,7 +54,6 @@ export class Admission {
     try {
       return await work(queuedMs);
     } finally {
-      this.#pace.ended();
       this.#running--;
       share.running--;
       this.#forgetIfIdle(principalId, share);
@@ -155,8 +152,6 @@ export class Admission {
 
   #full({ queriesMax, queueMax }: AdmissionLimits): Failure {
     const counts = `${this.#running} running (limit ${queriesMax}), ${this.#queued} queued (limit ${queueMax})`;
-    const retryAfterSeconds = this.#pace.retryAfterSeconds();
-    const result = { queriesMax, queueMax };
-    return new Failure('WAREHOUSE_BUSY', `the warehouse is full: ${counts}`, result, { retryAfterSeconds });
+    return new Failure('WAREHOUSE_BUSY', `the warehouse is full: ${counts}`, { queriesMax, queueMax });
   }
 }
