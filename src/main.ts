@@ -2,6 +2,7 @@
 // in the other.
 import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { AuditJournal, StoreBehind } from './access/audit_journal.ts';
 import { FailedLogins } from './access/failed_logins.ts';
 import { type OpenedAccess, openAccess } from './access/open_access.ts';
 import { RateLimits } from './access/rate_limits.ts';
@@ -14,11 +15,13 @@ import { measureOpenIntents } from './catalog/open_intents.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
 import { catalogsOf, describeWarehouse, warehouseNames } from './catalog/warehouse_objects.ts';
+import { checkCommand } from './cli/check.ts';
 import { commandOf } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
 import { Confinement } from './engines/duckdb/confinement.ts';
 import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
+import { checkCatalogFile } from './engines/duckdb/file_check.ts';
 import type { Engine } from './engines/engine.ts';
 import { measureLoad } from './engines/warehouse_load.ts';
 import { Warehouses } from './engines/warehouses.ts';
@@ -71,7 +74,7 @@ import { DataDirectoryError, prepareDataDirectory } from './store/data_directory
 import { DiskSpace } from './store/disk_space.ts';
 import { StoreTooNew } from './store/migrations.ts';
 import { StoreInUse, StoreUnusable } from './store/sqlite.ts';
-import { openStore, storeFileName } from './store/store.ts';
+import { openStore, type Store, storeFileName } from './store/store.ts';
 import { Notices } from './tasks/notices.ts';
 import { Tasks } from './tasks/tasks.ts';
 
@@ -109,6 +112,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     rootToken: ground.token,
     failedLogins: new FailedLogins({ settings, networkOf }),
     auditRetentionDays: settings.auditRetentionDays,
+    journal: ground.journal,
     identityProviderHosts: hostRules('identityProviderHosts', settings.identityProviderHosts),
     steps: (path) => parts.services.catalog.steps(path),
     ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
@@ -137,6 +141,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     services.history.cancelAll();
     await stopBackground(share(0.2));
     await store.close();
+    ground.journal.close();
     observe({ kind: 'serverStopped', ms: performance.now() - since });
   };
   let closed: Promise<void> | undefined;
@@ -162,6 +167,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   const loading = await loadingOf(settings, dataDirectory);
   const backupDirectories = await backupDirectoriesOf(settings.backupDirectories, dataDirectory, loading.directories);
   const store = await openStore({ file: join(dataDirectory, storeFileName), inject: hooks.injectStore });
+  const journal = await openJournal(dataDirectory, store);
   // Only who holds the store may touch what is beside it.
   await rm(spoolDirectory, { recursive: true, force: true });
   for (const directory of [spoolDirectory, resultsDirectory]) await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -187,6 +193,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     settings,
     hooks,
     disk,
+    journal,
     notices,
     store,
     secrets,
@@ -200,6 +207,16 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     exportHosts,
     backupDirectories,
   };
+}
+
+/** A store that lacks acknowledged changes is let go: another may be put in its place. */
+async function openJournal(dataDirectory: string, store: Store): Promise<AuditJournal> {
+  try {
+    return await AuditJournal.open(dataDirectory, store);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }
 
 type Ground = Awaited<ReturnType<typeof openGround>>;
@@ -439,7 +456,11 @@ async function startBackground(
 async function main(): Promise<void> {
   // Whatever this process and its engines write is the user's alone, however the file is opened: SQLite and DuckDB take no mode.
   process.umask(0o077);
-  const commands = [serveCommand({ start: startServer, rootTokenFileName }), ...offlineCommands];
+  const commands = [
+    serveCommand({ start: startServer, rootTokenFileName }),
+    ...offlineCommands,
+    checkCommand({ checkCatalog: checkCatalogFile }),
+  ];
   const { command, argument, flags } = commandOf(process.argv.slice(2), commands);
   const settings = readSettings(flags, process.env, command.name);
   const say = (line: string) => void process.stdout.write(`${line}\n`);
@@ -457,6 +478,7 @@ const forPeople = [
   StoreInUse,
   StoreTooNew,
   StoreUnusable,
+  StoreBehind,
   DataDirectoryError,
 ];
 

@@ -407,6 +407,22 @@ export const settings = define({
     default: 'auto',
     doc: 'Whether engines run in Linux namespaces of their own, without network and with nothing of the machine but their program and data: `auto`, where the platform allows it; `required`, or they do not start; `off`.',
   },
+  catalog: {
+    section: 'Commands',
+    type: 'string',
+    only: 'flag',
+    command: 'check',
+    default: '',
+    doc: 'For `check`: the one catalog to read, instead of all.',
+  },
+  repair: {
+    section: 'Commands',
+    type: 'boolean',
+    only: 'flag',
+    command: 'check',
+    default: false,
+    doc: 'For `check`: accepts what is lost, so that the server starts with what is there.',
+  },
   newKeyFile: {
     section: 'Commands',
     type: 'path',

@@ -1,5 +1,6 @@
 // The audit trail: who changed what and who was refused, with the outcome. A change is told in its own transaction; a refusal,
 // which changes nothing, a moment later. Lines are only added, each with a keyed digest over itself and the line before.
+
 import { createHmac } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
@@ -8,6 +9,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import type { AuditChainsTable, AuditEventsTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import type { AuditJournal } from './audit_journal.ts';
 import { markKey, requireKeyHeld } from './idempotency_keys.ts';
 import { type Counted, RefusalCounts } from './refusal_counts.ts';
 
@@ -55,6 +57,8 @@ export interface AuditOptions {
   readonly key: Uint8Array;
   readonly retentionDays: number;
   readonly observe: Observe;
+  /** Where the lines are kept once more, outside the store. */
+  readonly journal?: Pick<AuditJournal, 'note'> | undefined;
   readonly clock?: (() => number) | undefined;
 }
 
@@ -233,6 +237,14 @@ export class AuditTrail implements Trail {
         .values(rows.slice(i, i + rowsPerInsertMax))
         .execute();
     await this.#seal(tx, { ...chain, last_sequence: sequence, last_digest: digest });
+    this.#options.journal?.note(
+      rows.map(({ server_id, sequence: number, action, target }) => ({
+        serverId: server_id,
+        sequence: number,
+        action,
+        target,
+      })),
+    );
   }
 
   async #seal(tx: Transaction<Schema>, chain: Omit<AuditChain, 'seal'>): Promise<void> {

@@ -6,6 +6,7 @@ import type { HostRules } from '../outbound/host_rules.ts';
 import { type Store, setting } from '../store/store.ts';
 import { Access, type AccessOptions } from './access.ts';
 import { AuditTrail } from './audit.ts';
+import type { AuditJournal } from './audit_journal.ts';
 import { findAudit, listAudit, serverIdSetting, verifyAudit } from './audit_reading.ts';
 import { Directory } from './directory.ts';
 import { Grants } from './grants.ts';
@@ -24,6 +25,7 @@ export interface OpenAccessOptions
   readonly observe: Observe;
   readonly secrets: Secrets;
   readonly auditRetentionDays: number;
+  readonly journal: AuditJournal;
   readonly identityProviderHosts: HostRules;
 }
 
@@ -37,7 +39,7 @@ export async function openAccess(options: OpenAccessOptions) {
   await directory.load(store);
   const serverId = await setting(store, serverIdSetting, randomUUID);
   const key = auditKeyOf(secrets);
-  const audit = new AuditTrail({ store, observe, key, retentionDays, serverId });
+  const audit = new AuditTrail({ store, observe, key, retentionDays, serverId, journal: options.journal });
   const parts = { store, directory, trail: audit, observe };
   const passwords = new Passwords();
   const oidc = new Oidc({

@@ -168,7 +168,7 @@ export class CatalogGuard {
   async #faultOf(catalog: CatalogRef, recorded: RecordedPosition | undefined): Promise<string | undefined> {
     try {
       const position = await this.#options.storage.position(this.#options.dataDirectory, catalog.id);
-      return recorded && laggingBehind(recorded, position);
+      return recorded && faultOfPosition(recorded, position);
     } catch (error) {
       if (error instanceof DamagedFile) return error.message;
       throw error;
@@ -213,7 +213,7 @@ export class CatalogGuard {
   async #positionOf(catalog: Attached): Promise<FilePosition | undefined> {
     try {
       const position = await this.#options.storage.position(this.#options.dataDirectory, catalog.id);
-      const reason = laggingBehind(catalog.recorded, position);
+      const reason = faultOfPosition(catalog.recorded, position);
       if (reason === undefined) return position;
       this.#found({ id: catalog.id, name: catalog.name, reason, isAttached: false });
     } catch (error) {
@@ -231,7 +231,7 @@ export class CatalogGuard {
 }
 
 /** Why a file is not the one that was recorded, or not as far. */
-function laggingBehind(recorded: FilePosition, now: FilePosition): string | undefined {
+export function faultOfPosition(recorded: FilePosition, now: FilePosition): string | undefined {
   if (now.checkpoint > recorded.checkpoint) return undefined;
   if (now.checkpoint < recorded.checkpoint)
     return `its file is older than work that was acknowledged (checkpoint ${now.checkpoint}, recorded ${recorded.checkpoint})`;

@@ -16,6 +16,9 @@ import { Failure } from '../standard/failure.ts';
 /** Called before every statement; a fault test throws from it. */
 export type Inject = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
 
+/** Called when a transaction has ended, before the next begins. */
+export type TransactionEnd = (isCommitted: boolean) => void;
+
 /** How long a server that starts waits for one that is just ending. The wait blocks the process. */
 const fileLockWaitMs = 250;
 /** This much of the file is read through memory mapping, which halves the time of a look-up; it counts as resident. */
@@ -188,9 +191,11 @@ class SqliteConnection implements DatabaseConnection {
 
 class SqliteDriver implements Driver {
   readonly #file: SqliteFile;
+  readonly #ended: TransactionEnd;
 
-  constructor(file: SqliteFile) {
+  constructor(file: SqliteFile, ended: TransactionEnd) {
     this.#file = file;
+    this.#ended = ended;
   }
 
   async init(): Promise<void> {}
@@ -208,10 +213,12 @@ class SqliteDriver implements Driver {
 
   async commitTransaction(): Promise<void> {
     this.#file.run('commit', []);
+    this.#ended(true);
   }
 
   async rollbackTransaction(): Promise<void> {
     // Of some errors, such as a full disk, SQLite has rolled back itself.
+    this.#ended(false);
     if (this.#file.isInTransaction) this.#file.run('rollback', []);
   }
 
@@ -238,10 +245,10 @@ class QueuedByDriver extends SqliteAdapter {
 }
 
 /** Opens the file, so that a failure to is known before the first query. Throws StoreInUse. */
-export function sqliteDialect(file: string, inject: Inject | undefined): Dialect {
+export function sqliteDialect(file: string, inject: Inject | undefined, ended: TransactionEnd = () => {}): Dialect {
   const opened = new SqliteFile(file, inject);
   return {
-    createDriver: () => new SqliteDriver(opened),
+    createDriver: () => new SqliteDriver(opened, ended),
     createQueryCompiler: () => new SqliteQueryCompiler(),
     createAdapter: () => new QueuedByDriver(),
     createIntrospector: (db) => new SqliteIntrospector(db),

@@ -2,7 +2,7 @@
 import { Kysely, type Transaction } from 'kysely';
 import { migrate, sqliteColumnTypes } from './migrations.ts';
 import type { Schema } from './schema.ts';
-import { type Inject, sqliteDialect, storeUnusable } from './sqlite.ts';
+import { type Inject, sqliteDialect, storeUnusable, type TransactionEnd } from './sqlite.ts';
 
 export type { Inject } from './sqlite.ts';
 
@@ -22,12 +22,17 @@ export interface Store {
    * has no other effects: a store that several servers share runs it again after a conflict.
    */
   transaction<T>(run: (tx: Transaction<Schema>) => Promise<T>): Promise<T>;
+  onTransactionEnd(listener: TransactionEnd): void;
   close(): Promise<void>;
 }
 
 /** Throws StoreInUse where another server has it open, StoreUnusable where the file is damaged or cannot be written, StoreTooNew where a later release wrote it. */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const db = new Kysely<Schema>({ dialect: sqliteDialect(options.file, options.inject) });
+  const listeners: TransactionEnd[] = [];
+  const ended: TransactionEnd = (isCommitted) => {
+    for (const listener of listeners) listener(isCommitted);
+  };
+  const db = new Kysely<Schema>({ dialect: sqliteDialect(options.file, options.inject, ended) });
   const close = (): Promise<void> => db.destroy();
   try {
     await migrate(db, sqliteColumnTypes);
@@ -35,7 +40,12 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await close();
     throw storeUnusable(options.file, error) ?? error;
   }
-  return { db, transaction: (run) => db.transaction().execute(run), close };
+  return {
+    db,
+    transaction: (run) => db.transaction().execute(run),
+    onTransactionEnd: (listener) => void listeners.push(listener),
+    close,
+  };
 }
 
 /** A value that is made once and then kept, such as a signing key. */
