@@ -62,8 +62,8 @@ export class AuditJournal {
     this.#pending = [];
     if (!isCommitted || lines.length === 0 || this.#file === undefined) return;
     try {
-      if (this.#bytes > bytesMax) return this.#restart(lines.slice(-1));
-      this.#bytes += writeSync(this.#file, textOfLines(lines));
+      if (this.#bytes > bytesMax) this.#restart(lines.slice(-1));
+      else this.#bytes += writeSync(this.#file, textOfLines(lines));
       this.#isUnsynced = true;
     } catch {
       // A full disk: the change is in the store, which is what counts.
