@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
 import type { Observe } from '../observe/observations.ts';
+import { strictBase64url } from '../standard/base64url.ts';
 import { Failure } from '../standard/failure.ts';
 import { type FetchKeys, type IssuerKeyLimits, IssuerKeys, issuerKeyLimits, secureUrl } from './oidc_keys.ts';
 
@@ -193,7 +194,7 @@ export class Oidc {
 
   /** Whose the token says it is; nothing of it is proved yet. */
   #issuerOf(token: string): Issuer {
-    if (token.length > tokenCharactersMax) throw notValid();
+    if (token.length > tokenCharactersMax || !token.split('.').every(strictBase64url)) throw notValid();
     let issuer: string | undefined;
     try {
       const { alg, crit, typ } = decodeProtectedHeader(token);

@@ -1,6 +1,7 @@
 // Links to files: whoever has one may read, or write, that one file until the link expires; it is signed, and no other
 // credentials are asked for.
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { strictBase64url } from '../standard/base64url.ts';
 import { Failure } from '../standard/failure.ts';
 
 /** What a link lets its holder do. */
@@ -29,9 +30,9 @@ export class FileLinks {
   require(fileId: string, mode: LinkMode, query: URLSearchParams): void {
     const [expires = '', ...otherTimes] = query.getAll('expires');
     const [signature = '', ...otherSignatures] = query.getAll('signature');
-    const given = Buffer.from(signature, 'base64url');
+    const given = strictBase64url(signature);
     const right = this.#sign(fileId, mode, expires);
-    const isSigned = given.length === right.length && timingSafeEqual(given, right);
+    const isSigned = given?.length === right.length && timingSafeEqual(given, right);
     const isOne = otherTimes.length + otherSignatures.length === 0;
     if (isSigned && isOne && /^\d{1,12}$/.test(expires) && Number(expires) * 1000 > this.#clock()) return;
     throw new Failure('FORBIDDEN', 'the link is not one that was handed out for this, or it has expired');

@@ -5,6 +5,7 @@ import { write, writeSync } from 'node:fs';
 const pendingBytesMax = 16 * 1024 * 1024;
 const retryMs = 10;
 const exitWaitMsMax = 500;
+const writeWaitMs = 100;
 /** Nobody will ever read it again. */
 const gone = new Set(['EPIPE', 'EIO', 'EBADF']);
 
@@ -60,6 +61,8 @@ export class LogOutput {
 
   /** At the exit of the process: for a reader that is only slow there is a little time. */
   #flush(): void {
+    // What is being written is in another thread: it needs only a moment, and what follows must come after it.
+    if (this.#isWriting) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, writeWaitMs);
     const deadline = performance.now() + exitWaitMsMax;
     while (this.#pending.length > 0 && performance.now() < deadline) {
       const bytes = this.#takeAll();

@@ -4,6 +4,7 @@ import type { User as KnownUser } from '../access/directory_entries.ts';
 import type { VerifiedToken } from '../access/oidc.ts';
 import { nameFault } from '../model/names.ts';
 import { systemActor } from '../model/principal.ts';
+import { principalNameFault } from '../model/principal_names.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import { defaultCatalogName, defaultWarehouseName } from './catalogs.ts';
@@ -38,7 +39,7 @@ export async function userOfVisitor(token: VerifiedToken, services: Services): P
   const { providerId, subject, userName: name } = token;
   if (name === undefined || !identityProviders.specOf(providerId)?.createUsers) return undefined;
   // A name is no proof: it must not make the visitor somebody who is here already.
-  if (nameFault(name) !== undefined || name.includes(':')) return undefined;
+  if ((nameFault(name) ?? principalNameFault(name)) !== undefined || name.includes(':')) return undefined;
   try {
     await catalog.create({
       parent: null,

@@ -99,6 +99,16 @@ describe('a good token', () => {
       await assert.rejects(oidcWith().verify(token), refusal());
     });
 
+  it('has one text: a signature whose unused bits differ is another token', async () => {
+    const token = await issuer.token(key('ES256'));
+    const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+    const last = alphabet.indexOf(token.at(-1) as string);
+    // 64 bytes end with two significant bits of six.
+    const other = token.slice(0, -1) + alphabet[last ^ 1];
+    assert.deepEqual(Buffer.from(other, 'base64url'), Buffer.from(token, 'base64url'));
+    await assert.rejects(oidcWith().verify(other), refusal());
+  });
+
   it('need not name its key', async () => {
     const second = await makeKey('ES256', 'a second');
     const before = issuer.keys;

@@ -271,8 +271,9 @@ test('an upload is used up by the load that makes the table; rows that are left 
   (await server.get(upload.at('uri'))).is(404, 'OBJECT_NOT_FOUND');
 });
 
-test('nobody sees the table before it is full; the task tells how far it is and who waits is told', async () => {
+test('nobody sees the table before it is full; the task tells how far it is and who waits is told', async (t) => {
   const receiver = await new Receiver().listen();
+  t.after(() => receiver.close());
   const table = fresh();
   const label = 'slow';
   const asked = { table, source: { url: `${address}/slow.csv` }, label, notify: { url: receiver.url } };
@@ -311,7 +312,6 @@ test('nobody sees the table before it is full; the task tells how far it is and 
     ({ length }) => length > 0,
   );
   assert.equal(receiver.notices[0]?.task.taskId, first.at('taskId'));
-  await receiver.close();
 });
 
 test('a load that is cancelled leaves no table, whether it began or not', async () => {
