@@ -353,7 +353,11 @@ export const warehouses: Category<Context> = {
       }),
       handle: async ({ path }, context) => {
         const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
-        return done({ released: context.warehouses.quarantine.release(object.name) });
+        const released = context.warehouses.quarantine.release(object.name);
+        const { actor } = context.call;
+        actor.told = true;
+        context.audit.note(actor, { outcome: '0', objectId: object.id, details: { released } });
+        return done({ released });
       },
     }),
   ],

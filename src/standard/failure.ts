@@ -12,8 +12,8 @@ export interface Violation {
 /** How many violations an answer lists; what is beyond is counted in `violationCount`. */
 export const violationsMax = 100;
 
-/** A text of the request that a failure repeats is cut here: it may have megabytes. */
-const repeatedCharactersMax = 2000;
+/** A text of the request that a failure repeats is cut here: it may have megabytes. No URI of a request is longer than its headers. */
+const repeatedCharactersMax = 16_384;
 
 const shortened = (text: string): string =>
   text.length > repeatedCharactersMax ? `${text.slice(0, repeatedCharactersMax).toWellFormed()}…` : text;

@@ -1,6 +1,6 @@
 // Asks an engine itself what columns a table has, past the catalog and every check of ours.
 import { join } from 'node:path';
-import type { EngineWarehouse } from '../../src/engines/engine.ts';
+import { type EngineWarehouse, StaleAnalysis } from '../../src/engines/engine.ts';
 import { newId } from '../../src/model/ids.ts';
 import type { Services } from '../../src/resources/context.ts';
 import { Failure } from '../../src/standard/failure.ts';
@@ -33,6 +33,8 @@ export async function columnsInEngine(
     });
     return columns.map(({ name, type }) => `${name} ${type}`);
   } catch (error) {
+    // A change was recovered in between: look again.
+    if (error instanceof StaleAnalysis) return columnsInEngine(services, engine, spoolDirectory, path);
     if (error instanceof Failure && error.code === 'SQL_INVALID') return undefined;
     throw error;
   }
