@@ -78,7 +78,7 @@ export class FileStore {
   readonly #links: FileLinks;
   /** Uploads that are written now. */
   readonly #receiving = new Map<string, Promise<unknown>>();
-  /** Files on their way in that have no row yet. */
+  /** Files that have no row yet, or none any more. */
   readonly #moving = new Set<string>();
   readonly #digests = new Digests();
 
@@ -100,11 +100,23 @@ export class FileStore {
     await this.#digests.stop();
   }
 
-  /** `actor`: who is told in the audit trail; without one, no line is written. Throws FILE_QUOTA_EXCEEDED. */
-  async create(file: NewFile, actor?: Actor): Promise<StoredFile> {
+  /**
+   * A file of any kind that has the `fileId` already is returned as it is. `actor`: who is told in the audit trail; without one, no
+   * line is written. Throws FILE_QUOTA_EXCEEDED, CHANGE_IN_PROGRESS.
+   */
+  async create(file: NewFile, actor?: Actor): Promise<{ readonly file: StoredFile; readonly created: boolean }> {
     const row = this.#rowOf(file, 'receiving');
-    await this.#options.store.transaction((tx) => this.#insert(tx, row, actor));
-    return shown(row);
+    const { file_id } = row;
+    if (file.fileId !== undefined) await this.#remove(file_id, this.#clock());
+    return this.#options.store.transaction(async (tx) => {
+      const known = await tx.selectFrom('files').selectAll().where('file_id', '=', file_id).executeTakeFirst();
+      if (known) return { file: shown(known), created: false };
+      // Bytes of a removed file with this id are still being written or deleted: they must not become this one's.
+      if (this.#receiving.has(file_id) || this.#moving.has(file_id))
+        throw new Failure('CHANGE_IN_PROGRESS', 'an upload with this id is being deleted');
+      await this.#insert(tx, row, actor);
+      return { file: shown(row), created: true };
+    });
   }
 
   /** Absolute. The file need not be there yet. */
@@ -187,16 +199,32 @@ export class FileStore {
   }
 
   /** False where it was not there. Downloads that have begun go on. */
-  async remove(fileId: string, actor?: Actor): Promise<boolean> {
+  remove(fileId: string, actor?: Actor): Promise<boolean> {
+    return this.#remove(fileId, Number.MAX_SAFE_INTEGER, actor);
+  }
+
+  /** Only if it expires by then: its id may have been given to a new file meanwhile. */
+  async #remove(fileId: string, expiresUntil: number, actor?: Actor): Promise<boolean> {
     const { store, trail } = this.#options;
-    const was = await store.transaction(async (tx) => {
-      const { numDeletedRows } = await tx.deleteFrom('files').where('file_id', '=', fileId).executeTakeFirst();
-      if (numDeletedRows === 0n) return false;
-      if (actor) await trail.append(tx, actor, { outcome: '0', objectId: fileId });
-      return true;
-    });
-    if (was) await this.#drop(fileId);
-    return was;
+    let isMarked = false;
+    try {
+      const was = await store.transaction(async (tx) => {
+        const { numDeletedRows } = await tx
+          .deleteFrom('files')
+          .where('file_id', '=', fileId)
+          .where('expires_at', '<=', expiresUntil)
+          .executeTakeFirst();
+        if (numDeletedRows === 0n) return false;
+        this.#moving.add(fileId);
+        isMarked = true;
+        if (actor) await trail.append(tx, actor, { outcome: '0', objectId: fileId });
+        return true;
+      });
+      if (was) await this.#drop(fileId);
+      return was;
+    } finally {
+      if (isMarked) this.#moving.delete(fileId);
+    }
   }
 
   /** Removes the files of a task's result. Idempotent. */
@@ -239,7 +267,7 @@ export class FileStore {
         .where('expires_at', '<=', this.#clock())
         .limit(sweepPage)
         .execute();
-      for (const { file_id } of page) if (await this.remove(file_id)) removed.add(file_id);
+      for (const { file_id } of page) if (await this.#remove(file_id, this.#clock())) removed.add(file_id);
       if (page.length < sweepPage) break;
     }
     for (const name of names) {

@@ -18,6 +18,7 @@ import {
   type Endpoint,
   type Input,
   isPaged,
+  nameFieldOf,
   type Outcome,
   readsOnly,
   takesExpectedVersion,
@@ -447,7 +448,7 @@ export class Api<Context> {
       charge: (cost) => this.#options.limits.charge(principal.id, actor.address, cost),
     });
     // The path goes before the body (rest-standard A5).
-    return nameInPath === undefined ? body : { ...body, name: nameInPath };
+    return nameInPath === undefined ? body : { ...body, [nameFieldOf(endpoint)]: nameInPath };
   }
 
   #parametersOf(endpoint: Endpoint<Context>): Parameters {

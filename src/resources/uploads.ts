@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import type { StoredFile } from '../files/file_store.ts';
 import { missing } from '../files/parts.ts';
 import type { Category } from '../standard/endpoint.ts';
+import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import {
   type Context,
@@ -17,7 +18,7 @@ import {
   requireOnCollection,
   segment,
 } from './context.ts';
-import { defined, nullable, searchFields } from './fields.ts';
+import { defined, invalid, nullable, searchFields } from './fields.ts';
 import { type Page, searchBy } from './search.ts';
 import { stateField } from './states.ts';
 
@@ -26,6 +27,12 @@ const uploadLifetimeMs = 86_400_000;
 const nameCharactersMax = 255;
 
 const Timestamp = Type.String({ format: 'date-time' });
+const uuid = '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
+const UploadId = Type.String({
+  pattern: uuid,
+  description: 'A UUID in lower case, of which the client makes sure that it is new; without it the service makes one.',
+});
+const isUuid = new RegExp(uuid);
 const Name = Type.String({
   minLength: 1,
   maxLength: nameCharactersMax,
@@ -142,7 +149,7 @@ export const uploads: Category<Context> = {
   },
   endpoints: [
     list({
-      summary: 'Lists uploads in the order in which they were made.',
+      summary: 'Lists uploads by their id; ids that the service makes are in the order in which they were made.',
       description: 'Those of the caller, or all, to who owns all uploads.',
       permission: { privilege: 'own', on: 'parent', orWithin: true },
       handle: ({ page }, context) => uploadsPage(page, {}, context),
@@ -162,12 +169,13 @@ export const uploads: Category<Context> = {
       description:
         'One `PUT` takes all bytes, or each of several a part of them by `Content-Range`; `Content-Digest` is checked. One that broke off goes on from `receivedBytes`.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: ['FILE_QUOTA_EXCEEDED', 'BODY_TOO_LARGE'],
-      named: false,
+      codes: ['FILE_QUOTA_EXCEEDED', 'BODY_TOO_LARGE', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
+      nameField: 'uploadId',
       nameOptional: true,
       secretFields: ['link'],
       body: Type.Object(
         {
+          uploadId: Type.Optional(UploadId),
           name: Type.Optional(Name),
           bytes: Type.Optional(
             Type.Integer({
@@ -181,11 +189,14 @@ export const uploads: Category<Context> = {
         { additionalProperties: false },
       ),
       example: { body: { name: 'flights.csv.gz', bytes: 1048576 } },
-      handle: async ({ body }, context) => {
+      handle: async ({ body, ifExists }, context) => {
         const { principal, actor } = context.call;
-        const { name = 'upload', bytes, sha256 } = body;
-        const file = await context.files.create(
+        const { uploadId, name = 'upload', bytes, sha256 } = body;
+        if (uploadId !== undefined && !isUuid.test(uploadId))
+          throw invalid('/uploadId', 'pattern', 'must be a UUID in lower case');
+        const { file, created: isNew } = await context.files.create(
           {
+            fileId: uploadId,
             kind: 'upload',
             owner: principal.id,
             createdBy: principal.name,
@@ -197,8 +208,11 @@ export const uploads: Category<Context> = {
           },
           actor,
         );
+        // One of the caller's that is there is returned to PUT; of another's, or a file of another kind, nothing is shown.
+        const isReturned = isNew || ((await permittedUpload(file.fileId, context)) && ifExists === 'return');
+        if (!isReturned) throw alreadyExists(file.fileId);
         const shown = record(file, context);
-        return created(shown, true, shown.uri);
+        return created(shown, isNew, shown.uri);
       },
     }),
     remove({
@@ -223,6 +237,13 @@ export const uploads: Category<Context> = {
     }),
   ],
 };
+
+function alreadyExists(uploadId: string): Failure {
+  return new Failure('OBJECT_ALREADY_EXISTS', `there is a file ${JSON.stringify(uploadId)}`, {
+    category: 'uploads',
+    name: uploadId,
+  });
+}
 
 function isSameScopes(file: StoredFile, scopes: unknown): boolean {
   return JSON.stringify(file.scopes) === JSON.stringify(scopes);

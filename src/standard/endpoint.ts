@@ -111,8 +111,10 @@ export interface Endpoint<Context = unknown> {
   readonly secretFields?: readonly string[];
   /** `create` only. False: the collection takes POST alone (its members have no names to be idempotent by). */
   readonly named?: boolean;
-  /** `create` only: the name may also come from elsewhere in the body, so the body's `name` is not required. */
+  /** `create` only: the body need not have the name. */
   readonly nameOptional?: boolean;
+  /** `create` only: the field of the body that the name in the path replaces, where it is not `name`. */
+  readonly nameField?: string;
   /** It may answer 202 with a task instead. */
   readonly mayAccept?: boolean;
   /** A change that is served on a disk that is almost full: it takes little space, and may free some. Deletes are. */
@@ -141,6 +143,9 @@ export function isPaged<Context>({ verb, body }: Endpoint<Context>): boolean {
 export function isConditional<Context>({ verb }: Endpoint<Context>): boolean {
   return verb === 'update' || verb === 'delete' || verb === 'action';
 }
+
+/** The field of a create's body that holds the name of the object. */
+export const nameFieldOf = ({ nameField = 'name' }: Pick<Endpoint, 'nameField'>): string => nameField;
 
 export function takesExpectedVersion<Context>({ verb, on, body }: Endpoint<Context>): boolean {
   return body !== undefined && (verb === 'update' || (verb === 'action' && on === 'object'));
@@ -241,7 +246,7 @@ export function endpointsFor<Context>(
     create: <B extends TObject>(
       declared: Common & { body: B; handle: Handler<'create', B, undefined, Context> } & Pick<
           Endpoint,
-          'named' | 'nameOptional' | 'textBodies' | 'bodyRequired'
+          'named' | 'nameOptional' | 'nameField' | 'textBodies' | 'bodyRequired'
         >,
     ) => finish('create', 'collection', declared),
     update: <B extends TObject>(declared: Common & { body: B; handle: Handler<'update', B, undefined, Context> }) =>

@@ -9,6 +9,7 @@ import {
   type Endpoint,
   isConditional,
   isPaged,
+  nameFieldOf,
   takesKey,
 } from './endpoint.ts';
 import { bodyOf, listKeyOf, queryOf } from './parameters.ts';
@@ -270,7 +271,7 @@ function requestBody({ endpoint, nameInPath }: Operation): Json | undefined {
   const schema = bodyOf(endpoint, !nameInPath);
   if (!schema) return undefined;
   const example = endpoint.example?.body as Json | undefined;
-  const { name: _name, ...unnamed } = example ?? {};
+  const { [nameFieldOf(endpoint)]: _name, ...unnamed } = example ?? {};
   const content: Json = {
     'application/json': { schema, ...(example ? { example: nameInPath ? unnamed : example } : {}) },
   };

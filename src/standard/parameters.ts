@@ -3,7 +3,7 @@
 import { type TObject, type TSchema, Type } from 'typebox';
 import { Compile, Errors } from 'typebox/schema';
 import { Settings } from 'typebox/system';
-import { type Category, type Endpoint, takesExpectedVersion } from './endpoint.ts';
+import { type Category, type Endpoint, nameFieldOf, takesExpectedVersion } from './endpoint.ts';
 import { Failure, type Violation, violated, violationsMax } from './failure.ts';
 import { meant, type Schema, schemaAt } from './meant_schema.ts';
 
@@ -33,7 +33,7 @@ const ExpectedVersion = Type.Integer({
   description: 'The request is done only if this is the version of the object.',
 });
 
-/** The schema of a body: of a create with `name` where the path does not hold it, of a change with `expectedVersion`. */
+/** The schema of a body: of a create with the name where the path does not hold it, of a change with `expectedVersion`. */
 export function bodyOf(endpoint: Endpoint, withName: boolean): TObject | undefined {
   if (endpoint.body && takesExpectedVersion(endpoint)) {
     const { properties, required: _required, type: _type, ...options } = endpoint.body;
@@ -42,7 +42,7 @@ export function bodyOf(endpoint: Endpoint, withName: boolean): TObject | undefin
   if (endpoint.verb !== 'create' || endpoint.named === false || endpoint.body === undefined) return endpoint.body;
   const name = Type.String({ description: 'The name of the object: 1 to 128 characters.' });
   const optional = !withName || endpoint.nameOptional === true;
-  const fields = { name: optional ? Type.Optional(name) : name, ...endpoint.body.properties };
+  const fields = { [nameFieldOf(endpoint)]: optional ? Type.Optional(name) : name, ...endpoint.body.properties };
   return Type.Object(fields, { additionalProperties: false }) as unknown as TObject;
 }
 

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { changes } from '../../src/standard/endpoint.ts';
 import type { Operation } from '../../src/standard/openapi.ts';
-import { bodyOf, fixtureOf, freshName, makeFor } from '../every_endpoint/fixtures.ts';
+import { bodyOf, fixtureOf, makeFor, namedBody, newNameOf } from '../every_endpoint/fixtures.ts';
 import {
   call,
   exampleBody,
@@ -53,16 +53,16 @@ const isBegun = ({ outcome }: Event) => outcome === 'begun';
 
 /** A call of the operation as its fixture has it, on something new. */
 async function prepared(operation: Operation): Promise<{ readonly path: string; readonly body: object | undefined }> {
-  const { category, endpoint, nameInPath } = operation;
+  const { category, endpoint } = operation;
   const fixture = fixtureOf(category);
   const params: Params = await makeFor(category, keyOf(operation), server);
-  const name = fixture.nameOfNew ?? freshName();
+  const name = newNameOf(category);
   const isCreate = endpoint.verb === 'create';
   const path = pathOf(operation.path, isCreate ? { ...params, [category.parameter]: name } : params);
   if (!endpoint.body) return { path, body: undefined };
   if (fixture.refused?.[keyOf(operation)]) return { path, body: exampleBody(operation) };
   const given = bodyOf(category, keyOf(operation), params);
-  return { path, body: isCreate && !nameInPath && endpoint.named !== false ? { name, ...given } : given };
+  return { path, body: namedBody(operation, name, given) };
 }
 
 function ask(operation: Operation, path: string, body: object | undefined, authorization?: string | null) {

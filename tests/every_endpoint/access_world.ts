@@ -11,7 +11,7 @@ import type { Operation } from '../../src/standard/openapi.ts';
 import { type Given, newToken } from '../access/people.ts';
 import { type Reply, TestServer, uri } from '../server.ts';
 import { grantable, targets } from './access_needs.ts';
-import { bodyOf, fixtureOf, freshName, makeFor } from './fixtures.ts';
+import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
 import { call, categories, exampleBody, limits, type Params, pathOf, patient } from './operation_call.ts';
 
 const settings: Partial<Settings> = {
@@ -159,14 +159,15 @@ export const fresh = (server: TestServer, operation: Operation) =>
 
 /** Calls an endpoint with everything right. */
 export function attempt(who: TestServer, operation: Operation, params: Params): Promise<Reply> {
-  const { category, endpoint, nameInPath } = operation;
-  const { nameOfNew = freshName(), refused } = fixtureOf(category);
+  const { category, endpoint } = operation;
+  const { refused } = fixtureOf(category);
+  const name = newNameOf(category);
   const isNew = endpoint.verb === 'create' && endpoint.named !== false;
-  const path = pathOf(operation.path, isNew ? { ...params, [category.parameter]: nameOfNew } : params);
+  const path = pathOf(operation.path, isNew ? { ...params, [category.parameter]: name } : params);
   if (!endpoint.body) return call(who, operation, path);
   if (refused?.[keyOf(operation)]) return call(who, operation, path, { body: exampleBody(operation) });
   const given = bodyOf(category, keyOf(operation), params);
-  return call(who, operation, path, { body: isNew && !nameInPath ? { name: nameOfNew, ...given } : given });
+  return call(who, operation, path, { body: namedBody(operation, name, given) });
 }
 
 /** Whether it was done, or refused for another reason than who asked. */

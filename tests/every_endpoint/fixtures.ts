@@ -1,10 +1,12 @@
 // One fixture a category: an object to call its endpoints on, and the bodies with which they succeed. A category that is not
 // here fails the tests over every endpoint; everything else about it they read off its declaration.
 
+import { randomUUID } from 'node:crypto';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Code } from '../../src/standard/codes.ts';
-import type { Category } from '../../src/standard/endpoint.ts';
+import { type Category, nameFieldOf } from '../../src/standard/endpoint.ts';
+import type { Operation } from '../../src/standard/openapi.ts';
 import { startObjectStore } from '../outbound/object_store_server.ts';
 import type { TestServer } from '../server.ts';
 import { uri } from '../server.ts';
@@ -20,7 +22,7 @@ export interface Fixture {
   /** Endpoints that are refused by design on the object: their code. */
   readonly refused?: Readonly<Record<string, Code>>;
   /** What its `create` makes is called, where it cannot be called as one likes. */
-  readonly nameOfNew?: string;
+  readonly nameOfNew?: () => string;
 }
 
 let made = 0;
@@ -283,7 +285,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       check: () => ({ checks: [{ privilege: 'read', on: '/api/v2/catalogs/default' }] }),
       search: () => ({ on: '/api/v2/warehouses' }),
     },
-    nameOfNew: 'read-all-warehouses',
+    nameOfNew: () => 'read-all-warehouses',
   },
   roles: {
     make: role,
@@ -322,6 +324,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
   uploads: {
     make: async (server) => ({ uploadId: (await server.post('/api/v2/uploads')).is(201).at('uploadId') }),
     bodies: { create: () => ({ name: 'rows.csv', bytes: 3 }), search: none },
+    nameOfNew: randomUUID,
   },
   pages: { make: async (server) => ({ ...(await task(server)), page: '0' }), bodies: {} },
 };
@@ -333,6 +336,17 @@ export function fixtureOf(category: Category): Fixture {
     `the category "${category.name}" has no fixture: add one to tests/every_endpoint/fixtures.ts, with a make() that ` +
       `returns its path parameters (${category.parameter} and its parents') and a body for each endpoint that takes one`,
   );
+}
+
+/** What a create is to call its object. */
+export function newNameOf(category: Category): string {
+  return (fixtureOf(category).nameOfNew ?? freshName)();
+}
+
+/** The body of a call, with the name where the operation takes it there. */
+export function namedBody({ endpoint, nameInPath }: Operation, name: string, body: object): object {
+  if (endpoint.verb !== 'create' || endpoint.named === false || nameInPath) return body;
+  return { [nameFieldOf(endpoint)]: name, ...body };
 }
 
 /** An object to call an endpoint on. */

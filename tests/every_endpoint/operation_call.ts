@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { type TObject, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { categoriesWith } from '../../src/resources/index.ts';
-import type { Category } from '../../src/standard/endpoint.ts';
+import { type Category, nameFieldOf } from '../../src/standard/endpoint.ts';
 import { codesOf, type Operation, operationsOf } from '../../src/standard/openapi.ts';
 import { listKeyOf } from '../../src/standard/parameters.ts';
 import type { Reply, RequestOptions, TestServer } from '../server.ts';
@@ -38,8 +38,9 @@ export function pathOf(template: string, params: Params = {}): string {
 
 /** The body that the documentation shows: it passes every check that needs no look at the catalog. */
 export function exampleBody({ endpoint, nameInPath }: Operation): Record<string, unknown> {
-  const { name, ...rest } = (endpoint.example?.body ?? {}) as Record<string, unknown>;
-  return nameInPath || name === undefined ? rest : { name, ...rest };
+  const field = nameFieldOf(endpoint);
+  const { [field]: name, ...rest } = (endpoint.example?.body ?? {}) as Record<string, unknown>;
+  return nameInPath || name === undefined ? rest : { [field]: name, ...rest };
 }
 
 /** Calls an operation and holds the answer to the standard and to the declaration. */

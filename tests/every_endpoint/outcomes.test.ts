@@ -19,7 +19,7 @@ import { type Fault, FaultPlan } from '../faults/fault_plan.ts';
 import { faultyEngine } from '../faults/faulty_engine.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { type RawReply, TestServer, uri } from '../server.ts';
-import { bodyOf, fixtureOf, freshName, makeFor } from './fixtures.ts';
+import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
 import { categories, nameOf, operations, type Params, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-outcomes-'));
@@ -112,11 +112,11 @@ async function requestFor(operation: Operation): Promise<{ params: Params; send:
   const { category, endpoint, method } = operation;
   const params = await makeFor(category, keyOf(operation), server);
   const isCreate = endpoint.verb === 'create';
-  const name = fixtureOf(category).nameOfNew ?? freshName();
+  const name = newNameOf(category);
   const path = pathOf(operation.path, isCreate ? { ...params, [category.parameter]: name } : params);
   const isRefused = fixtureOf(category).refused?.[keyOf(operation)] !== undefined;
   const given = takesBody(operation) && !isRefused ? bodyOf(category, keyOf(operation), params) : {};
-  const body = isCreate && endpoint.named !== false ? { name, ...given } : given;
+  const body = namedBody(operation, name, given);
   return { params, send: () => server.send(method.toUpperCase(), path, takesBody(operation) ? { body } : {}) };
 }
 

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import type { Operation } from '../../src/standard/openapi.ts';
 import { listKeyOf } from '../../src/standard/parameters.ts';
 import { type Reply, start, type TestServer } from '../server.ts';
-import { bodyOf, fixtureOf, freshName, makeFor } from './fixtures.ts';
+import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
 import { call, categories, exampleBody, nameOf, operations, type Params, pathOf, titleOf } from './operation_call.ts';
 
 let server: TestServer;
@@ -62,19 +62,22 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     assert.equal(token === undefined, walked.length === all.length, 'the last page has no token');
   },
   async create(operation, params) {
-    const { category, endpoint, nameInPath, method } = operation;
-    const name = fixtureOf(category).nameOfNew ?? freshName();
+    const { category, endpoint, method } = operation;
+    const name = newNameOf(category);
     const path = pathOf(operation.path, { ...params, [category.parameter]: name });
     const given = bodyOf(category, 'create', params);
-    const body = nameInPath || endpoint.named === false ? given : { name, ...given };
+    const body = namedBody(operation, name, given);
     const reply = (await call(server, operation, path, { body })).is(201, '0', { created: true });
     if (endpoint.named === false) return;
     assert.equal(reply.at(idFieldOf(operation)), name);
-    // A secret is in this answer alone.
-    const isOfRecord = ([field]: [string, unknown]) => field in category.record.properties;
-    const record = Object.fromEntries(Object.entries(reply.result).filter(isOfRecord));
+    // A secret is in this answer alone, or made anew for each answer.
+    const { secretFields = [] } = endpoint;
+    const isLasting = ([field]: [string, unknown]) =>
+      field in category.record.properties && !secretFields.includes(field);
+    const lasting = (result: object) => Object.fromEntries(Object.entries(result).filter(isLasting));
+    const record = lasting(reply.result);
     const shown = (await server.get(reply.at('uri'))).is(200);
-    assert.deepEqual(shown.result, record, `${titleOf(operation)}: what was made is what is there`);
+    assert.deepEqual(lasting(shown.result), record, `${titleOf(operation)}: what was made is what is there`);
     const again = await call(server, operation, path, { body });
     if (method === 'post') again.is(400, 'OBJECT_ALREADY_EXISTS');
     else again.is(201, '0', { ...record, created: false });

@@ -35,13 +35,47 @@ afterEach(async () => {
   await rm(root, { recursive: true, force: true });
 });
 
-const create = (more: object = {}) =>
+const make = (more: object = {}) =>
   files.create({ kind: 'upload', owner: 'ann', name: 'a.csv', expiresInMs: dayMs, ...more });
+const create = async (more: object = {}) => (await make(more)).file;
 const content = async function* (...texts: string[]) {
   for (const text of texts) yield Buffer.from(text);
 };
 const onDisk = async () => (await readdir(join(root, 'files'))).sort();
 const queryOf = (link: string) => new URL(link, 'http://here').searchParams;
+
+test('a given id: what is there is returned, what has expired gives way with its bytes', async () => {
+  const fileId = '0f4b2d9e-7c1e-4d3a-9c55-0f6c1a2b3c4d';
+  const [first, second] = await Promise.all([make({ fileId, name: 'first' }), make({ fileId, name: 'second' })]);
+  assert.deepEqual([first.created, second.created].sort(), [false, true]);
+  assert.deepEqual(second.file, first.file);
+  await files.append(fileId, content('abc'), { offset: 0 });
+  now += dayMs;
+  const { created, file } = await make({ fileId, name: 'third' });
+  assert.deepEqual([created, file.name, file.state, file.receivedBytes], [true, 'third', 'receiving', 0]);
+  assert.deepEqual(await onDisk(), []);
+  assert.equal(await files.sweep(), 0);
+});
+
+test('an id is not given again while bytes of what had it are still being written', async () => {
+  const { fileId } = await create();
+  const { promise: rest, resolve: send } = Promise.withResolvers<void>();
+  const appending = files.append(
+    fileId,
+    (async function* () {
+      yield Buffer.from('a');
+      await rest;
+      yield Buffer.from('b');
+    })(),
+    { offset: 0 },
+  );
+  assert.equal(await files.remove(fileId), true);
+  await assert.rejects(make({ fileId }), { code: 'CHANGE_IN_PROGRESS' });
+  send();
+  await assert.rejects(appending, { code: 'OBJECT_NOT_FOUND' });
+  assert.equal((await make({ fileId })).created, true);
+  assert.deepEqual(await onDisk(), []);
+});
 
 test('what has expired is not found, and is swept with its bytes', async () => {
   const short = await create({ expiresInMs: 1000 });

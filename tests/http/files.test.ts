@@ -1,7 +1,7 @@
 // Files by signed links, on a real server: parts that go on after a break, digests, ranges, links that are not good, quota, and what
 // two senders or a slow one meet.
 import assert from 'node:assert/strict';
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readdir, readFile, symlink } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -307,6 +307,35 @@ test('an upload that was deleted is gone, link and all', async () => {
   assert.equal((await download(link)).status, 404);
   assert.ok(!(await readdir(join(server.dataDirectory, 'files'))).includes(upload.uploadId));
   (await server.delete(uri`/uploads/${upload.uploadId}`)).is(200, '0', { deleted: false });
+});
+
+test('an upload has the id that the client gives it, and a repeated PUT returns it as it is', async () => {
+  const uploadId = randomUUID();
+  const at = uri`/uploads/${uploadId}`;
+  const body = { name: 'rows.csv', bytes: 3 };
+  const { link } = (await server.put(at, body)).is(201, '0', { uploadId, created: true, ...body })
+    .result as unknown as Upload;
+  assert.equal((await put(link, Buffer.from('abc'))).status, 200);
+  (await server.put(at, { name: 'else' })).is(201, '0', { uploadId, created: false, state: 'ready', ...body });
+  (await server.put('/api/v2/uploads/create', { uploadId })).is(201, '0', { uploadId, created: false, ...body });
+  (await server.post('/api/v2/uploads/create', { uploadId })).is(400, 'OBJECT_ALREADY_EXISTS', { name: uploadId });
+  // The path goes before the body.
+  (await server.put(at, { uploadId: randomUUID() })).is(201, '0', { uploadId, created: false });
+  for (const wrong of ['rows.csv', uploadId.toUpperCase(), `${uploadId}0`])
+    (await server.put(uri`/uploads/${wrong}`)).is(400, 'INVALID_PARAMETER', { violations: [{ pointer: '/uploadId' }] });
+  (await server.delete(at)).is(200);
+  (await server.put(at)).is(201, '0', { uploadId, created: true, state: 'receiving', receivedBytes: 0 });
+});
+
+test('an upload of another is neither returned nor replaced', async () => {
+  const eve = await newPerson(server, 'eve', [['create', '/uploads']]);
+  const { uploadId } = await begin();
+  const replies = [
+    await eve.request('PUT', uri`/uploads/${uploadId}`, {}),
+    await eve.post('/api/v2/uploads', { uploadId }),
+  ];
+  for (const reply of replies) assert.equal(reply.is(403, 'FORBIDDEN').text.includes('/files/'), false);
+  assert.equal((await shown({ uploadId })).state, 'receiving');
 });
 
 test('one user does not see the uploads of another, who may own that user does', async () => {

@@ -94,6 +94,9 @@ test('a create has its name in the body or in the path', () => {
   checkBodyWithoutName?.({});
   checkBodyWithoutName?.({ name: 'the path wins' });
   assert.ok(fault(checkBodyWithoutName as never, { name: 1 }).includes('/name'), 'wrong is wrong all the same');
+  const byId = parametersOf(endpoint({ verb: 'create', on: 'collection', body: Body, nameField: 'id' }));
+  assert.deepEqual(fault(byId.checkBody as never, {}), ['INVALID_PARAMETER', '/id']);
+  byId.checkBodyWithoutName?.({});
   const unnamed = parametersOf(endpoint({ verb: 'create', on: 'collection', body: Body, named: false }));
   assert.deepEqual(fault(unnamed.checkBody as never, { name: 'a' }), ['UNKNOWN_FIELD', '/name']);
 });
