@@ -82,6 +82,31 @@ test('an original behind a guard cannot be named', async () => {
   await areRefused([['SELECT max(p) FROM padded']]);
 });
 
+test('the user of the engine is not shown as the caller, with brackets or without; columns of the same names are read', async () => {
+  for (const name of [
+    'current_user',
+    'session_user',
+    'current_role',
+    'user',
+    '"user"',
+    'USER',
+    'current_user()',
+    'version()',
+  ])
+    for (const sql of [
+      `SELECT ${name}`,
+      `SELECT id FROM t WHERE false AND ${name} = 'x'`,
+      `SELECT list_transform([1], lambda x: ${name})`,
+      `INSERT INTO t VALUES (9, ${name}, 1)`,
+      `UPDATE t SET deep = ${name} || id`,
+      `DELETE FROM t WHERE deep = (SELECT ${name})`,
+    ])
+      assert.equal(await codeOf(w.run(sql)), 'SQL_FORBIDDEN_FUNCTION', sql);
+  const from = `FROM (SELECT 'a' AS "user", 'b' AS current_user) GROUP BY ALL ORDER BY user`;
+  assert.deepEqual(await w.rows(`SELECT user, current_user ${from}`), [['a', 'b']]);
+  assert.equal(await codeOf(w.run(`SELECT error('the function "x" is not offered')`)), 'SQL_INVALID');
+});
+
 test('shapes that cost more than they can mean are refused before they are bound', () =>
   areRefused([
     [`SELECT ${'lambda x: '.repeat(64)} 1`],

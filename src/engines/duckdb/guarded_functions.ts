@@ -1,8 +1,9 @@
 // Functions of the engine that can be asked for more than a process has: more memory, time without an interrupt, or stack. Each is
 // shadowed on every connection by a temporary macro of the same name, which checks the arguments where they are known: constants
 // while they are folded, parameters and columns row by row. A statement cannot name the original (refuseCall in statement_text.ts).
+// Functions without brackets that are not offered are shadowed too: only the binder tells them from columns.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { quoteLiteral } from './identifiers.ts';
+import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { statementLimits as limits } from './statement_limits.ts';
 
 interface Guard {
@@ -118,7 +119,20 @@ const texts = [...new Set(guards.flatMap(({ names }) => names))].map((name) => {
   return `CREATE OR REPLACE TEMP MACRO ${name}${forms.join(', ')}`;
 });
 
+/** Called without brackets, where no column has the name; they return the engine's own user, not the caller. */
+const ofEngineUser = ['current_role', 'current_user', 'session_user', 'user'];
+const refusalOf = (name: string) => `the function ${JSON.stringify(name)} is not offered`;
+const refusals = new Map(ofEngineUser.map((name) => [refusalOf(name), name]));
+/** The plan shows the call of error(), so that the analysis refuses the statement before it runs. */
+const refusing = ofEngineUser.map(
+  (name) =>
+    `CREATE OR REPLACE TEMP MACRO ${quoteIdentifier(name)}() AS error(${quoteLiteral(refusalOf(name))})::VARCHAR`,
+);
+
+/** The function that is refused where a plan calls error() with this constant; undefined: the call is the statement's own. */
+export const refusedBy = (message: unknown): string | undefined => refusals.get(String(message));
+
 /** To be called for every connection that binds what a caller wrote. */
 export async function guardFunctions(connection: DuckDBConnection): Promise<void> {
-  await connection.run([shallowJsonMacro(), ...texts].join(';\n'));
+  await connection.run([shallowJsonMacro(), ...texts, ...refusing].join(';\n'));
 }

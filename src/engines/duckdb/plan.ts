@@ -5,6 +5,7 @@ import { Failure } from '../../standard/failure.ts';
 import type { StatementAnalysis } from '../engine.ts';
 import { numberTooLarge, parseTree } from './default_expression.ts';
 import { allowedFunctions, allowedTableFunctions, unboundFunctions } from './functions.ts';
+import { refusedBy } from './guarded_functions.ts';
 import { filesRefused, isAboutFiles, offsetOfByte, refusedStatement, sqlInvalid } from './sql_errors.ts';
 import { statementLimits } from './statement_limits.ts';
 import { refuseOtherStatement, refuseUnbindable, withParameters, writingWord } from './statement_text.ts';
@@ -155,6 +156,8 @@ class PlanReader {
   #expression(kind: string, node: Record<string, unknown>): void {
     if (kind === 'BOUND_FUNCTION' || kind === 'BOUND_AGGREGATE') {
       if (typeof node.name !== 'string' || !allowedFunctions.has(node.name)) throw forbidden(node.name);
+      const refused = node.name === 'error' ? refusedBy(constantIn(node.children)) : undefined;
+      if (refused !== undefined) throw forbidden(refused);
     } else if (kind === 'BOUND_WINDOW') {
       if (node.type === 'WINDOW_AGGREGATE' && (typeof node.name !== 'string' || !allowedFunctions.has(node.name)))
         throw forbidden(node.name);
@@ -186,6 +189,12 @@ class PlanReader {
     }
     to.set(JSON.stringify([catalog, schema, table]), { catalog, database: schema, table });
   }
+}
+
+/** The value of the first argument of a call, if it is a constant. */
+function constantIn(children: unknown): unknown {
+  const [first] = (children ?? []) as readonly { readonly value?: { readonly value?: unknown } }[];
+  return first?.value?.value;
 }
 
 function isVariantOfJson({ return_type, child }: Record<string, unknown>): boolean {
