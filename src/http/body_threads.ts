@@ -1,4 +1,4 @@
-// Threads that parse and check large bodies, so that the main one goes on answering: how many, with how much memory, for how long.
+// Threads that parse and check large bodies, so that the main thread keeps answering: how many, with how much memory, for how long.
 // What they do is body_thread.ts's. Bytes cross, and files; never the values themselves.
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';

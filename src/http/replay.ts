@@ -175,8 +175,8 @@ export class Replays {
 
   async #storeRefusal(keyed: Keyed, guard: Guard, failure: Failure): Promise<void> {
     const { code } = failure;
-    const told = quotingRows.has(code) ? new Failure(code, codes[code].meaning) : failure;
-    await this.#store(keyed, guard, answerOfFailure(told));
+    const stored = quotingRows.has(code) ? new Failure(code, codes[code].meaning) : failure;
+    await this.#store(keyed, guard, answerOfFailure(stored));
   }
 
   /** Where that fails, the answer is made anew if it is asked for again. */

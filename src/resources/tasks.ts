@@ -31,7 +31,7 @@ const TaskRecordSchema = Type.Object({
   state: stateField({
     pending: 'it waits for its turn',
     running: 'it runs',
-    cancelling: 'it was told to stop and has not yet',
+    cancelling: 'it was asked to stop and has not stopped yet',
     succeeded: 'it ended with a result',
     failed: 'it ended with an error',
     cancelled: 'it was stopped',

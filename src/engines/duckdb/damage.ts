@@ -27,7 +27,7 @@ const patterns: readonly (readonly [RegExp, (found: RegExpExecArray) => string])
 
 /** Of an error while catalogs are used: which files else an error is about, only those of catalogs count. */
 export function damageMet(message: string): string | undefined {
-  // Of a fatal error, every later statement is told, whatever its catalog.
+  // After a fatal error every statement fails with it, whatever its catalog.
   if (/has been invalidated/.test(message)) return undefined;
   return /Corrupt database file: computed checksum|Could not read enough bytes from file "[^"]*\.duckdb"/s.test(message)
     ? damageIn(message)
