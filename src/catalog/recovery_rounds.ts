@@ -58,6 +58,8 @@ export class RecoveryRounds {
 
   /** One round over all that is open. */
   async run(): Promise<void> {
+    // What a round is at work on is held, and would look like the change of a request.
+    await Promise.allSettled(this.#running.values());
     this.#isKnown = true;
     this.#isWanted = false;
     this.#open = await openIntents(this.#context);

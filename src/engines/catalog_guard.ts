@@ -237,7 +237,7 @@ export function faultOfPosition(recorded: FilePosition, now: FilePosition): stri
     return `its file is older than work that was acknowledged (checkpoint ${now.checkpoint}, recorded ${recorded.checkpoint})`;
   if (now.logBytes >= recorded.logBytes) return undefined;
   if (now.logBytes === 0) return `its write-ahead log of ${recorded.logBytes} bytes of acknowledged work is missing`;
-  return `its write-ahead log ends after ${now.logBytes} whole bytes, and ${recorded.logBytes} were acknowledged`;
+  return `its write-ahead log ends after ${now.logBytes} committed bytes, and ${recorded.logBytes} were acknowledged`;
 }
 
 export function catalogDamaged({ name, reason }: Pick<DamagedCatalog, 'name' | 'reason'>, outcome?: RequestOutcome) {

@@ -6,7 +6,7 @@ import type { CatalogRef } from './refs.ts';
 export interface FilePosition {
   /** Counts up each time the log is written into the file. */
   readonly checkpoint: number;
-  /** Bytes of the log that hold whole entries and are on disk for good. */
+  /** Bytes of the log that hold committed transactions and are on disk for good. */
   readonly logBytes: number;
 }
 

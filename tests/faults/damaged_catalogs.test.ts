@@ -75,12 +75,12 @@ const cases: readonly Case[] = [
   {
     name: 'the length of an entry of the log, which the engine takes for the end of it',
     damage: (d, id) => flip(logOf(d, id), 10),
-    reason: /log ends after 8 whole bytes, and \d+ were acknowledged/,
+    reason: /log ends after 8 committed bytes, and \d+ were acknowledged/,
   },
   {
     name: 'a log that lost its end',
     damage: (d, id) => cut(logOf(d, id), 40),
-    reason: /log ends after \d+ whole bytes, and \d+ were acknowledged/,
+    reason: /log ends after \d+ committed bytes, and \d+ were acknowledged/,
   },
   {
     name: 'a missing log',

@@ -24,6 +24,8 @@ const expectedEntries = new Set([
   'catalogs',
   'files',
   'disk.reserve',
+  'audit.journal',
+  'audit.journal.draft',
   'metadata.sqlite',
   'metadata.sqlite-shm',
   'metadata.sqlite-wal',

@@ -1,5 +1,5 @@
 // What the server reads of a catalog's file without opening it in the engine: the counter of its checkpoints, and how far its
-// write-ahead log holds whole entries. The layout is DuckDB's (storage/storage_info.hpp, storage/write_ahead_log.cpp).
+// write-ahead log holds committed transactions. The layout is DuckDB's (storage/storage_info.hpp, storage/write_ahead_log.cpp).
 import { existsSync, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { type CatalogStorage, DamagedFile, type FilePosition } from '../catalog_storage.ts';
@@ -13,6 +13,8 @@ const counterOffsets = [headerBytes + 8, 2 * headerBytes + 8];
 const logVersion = Buffer.from('640062650002ffff', 'hex');
 /** Before each further entry: its length and its checksum, 8 bytes each. */
 const entryHeadBytes = 16;
+/** The entry that ends a transaction: what follows the last one is dropped when the log is read again after a crash. */
+const commitEntry = Buffer.from('640064ffff', 'hex');
 const readBytes = 1 << 20;
 const attemptsMax = 5;
 
@@ -28,7 +30,7 @@ export const duckdbStorage: CatalogStorage = {
   async position(dataDirectory, catalogId) {
     for (let attempt = 1; ; attempt++) {
       const before = await checkpointOf(dataDirectory, catalogId);
-      const logBytes = await wholeLogBytes(logFile(dataDirectory, catalogId));
+      const logBytes = await committedLogBytes(logFile(dataDirectory, catalogId));
       const position: FilePosition = { checkpoint: await checkpointOf(dataDirectory, catalogId), logBytes };
       // A checkpoint in between: the log that was measured may be of the one or of the other.
       if (position.checkpoint === before || attempt === attemptsMax) return position;
@@ -50,8 +52,8 @@ async function checkpointOf(dataDirectory: string, catalogId: string): Promise<n
   }
 }
 
-/** Where the log stops holding whole entries; 0 without a log. */
-async function wholeLogBytes(path: string): Promise<number> {
+/** Where the last committed transaction of the log ends; 0 without a log. */
+async function committedLogBytes(path: string): Promise<number> {
   const file = await opened(path);
   if (!file) return 0;
   try {
@@ -60,12 +62,16 @@ async function wholeLogBytes(path: string): Promise<number> {
     const reader = new LogReader(file);
     if (size >= logVersion.length && !(await reader.at(0, logVersion.length)).equals(logVersion)) return size;
     let end = Math.min(size, logVersion.length);
+    let committed = end;
     while (end + entryHeadBytes <= size) {
       const length = (await reader.at(end, entryHeadBytes)).readBigUInt64LE(0);
       if (length === 0n || length > BigInt(size - end - entryHeadBytes)) break;
-      end += entryHeadBytes + Number(length);
+      const start = end + entryHeadBytes;
+      end = start + Number(length);
+      if (Number(length) !== commitEntry.length) continue;
+      if ((await reader.at(start, commitEntry.length)).equals(commitEntry)) committed = end;
     }
-    return end;
+    return committed;
   } finally {
     await file.close();
   }
