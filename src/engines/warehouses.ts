@@ -71,6 +71,7 @@ export class Warehouses {
   /** Statements that no warehouse runs for a while. */
   readonly quarantine = new Quarantine();
   #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
 
   constructor(options: WarehousesOptions) {
     this.#options = options;
@@ -95,7 +96,9 @@ export class Warehouses {
     this.#timer.unref();
   }
 
+  /** From here on no engine is started. */
   async stop(): Promise<void> {
+    this.#isStopped = true;
     clearInterval(this.#timer);
     const all = await Promise.allSettled(this.#running.values());
     await Promise.all(all.map((one) => (one.status === 'fulfilled' ? one.value.engine.stop() : undefined)));
@@ -300,6 +303,7 @@ export class Warehouses {
   }
 
   async #started(running: Running): Promise<void> {
+    if (this.#isStopped) throw new Failure('SHUTTING_DOWN', 'the server is shutting down');
     running.starting ??= running.engine.start().then(
       () => {
         running.startError = undefined;
