@@ -70,6 +70,9 @@ export interface FileStoreOptions {
   readonly clock?: (() => number) | undefined;
 }
 
+/** Of an upload all of it: another one may have its id later. */
+type Linked = Pick<StoredFile, 'fileId' | 'expiresAt'> & Partial<Pick<StoredFile, 'kind' | 'createdAt'>>;
+
 const sweepPage = 200;
 
 export class FileStore {
@@ -176,13 +179,14 @@ export class FileStore {
   /** Moves a finished file in: it is ready when this returns. Done again with the same `fileId`, it answers the same. */
   async adopt(path: string, file: NewFile, actor?: Actor): Promise<StoredFile> {
     const row = this.#rowOf(file, 'ready');
+    const known = file.fileId === undefined ? undefined : await this.find(file.fileId);
+    if (known && known.kind !== row.kind) throw new Failure('OBJECT_ALREADY_EXISTS', 'the id is that of another file');
+    if (known) {
+      await rm(path, { force: true });
+      return known;
+    }
     this.#moving.add(row.file_id);
     try {
-      const known = file.fileId === undefined ? undefined : await this.find(file.fileId);
-      if (known) {
-        await rm(path, { force: true });
-        return known;
-      }
       const { size } = await stat(path);
       await sync(path);
       await rename(path, this.pathOf(row.file_id));
@@ -240,15 +244,16 @@ export class FileStore {
   }
 
   /** A path with a query that lets whoever has it read, or write, the file for an hour at most. */
-  link({ fileId, expiresAt }: Pick<StoredFile, 'fileId' | 'expiresAt'>, mode: LinkMode): string {
-    return this.#links.link(fileId, mode, expiresAt);
+  link({ fileId, expiresAt, kind, createdAt }: Linked, mode: LinkMode): string {
+    return this.#links.link(fileId, mode, expiresAt, kind === 'upload' ? createdAt : undefined);
   }
 
   /** The file of a link. Throws FORBIDDEN, OBJECT_NOT_FOUND. */
   async opened(fileId: string, mode: LinkMode, query: URLSearchParams): Promise<StoredFile> {
-    this.#links.require(fileId, mode, query);
+    const created = this.#links.require(fileId, mode, query);
     const file = await this.find(fileId);
-    if (!file) throw missing(fileId);
+    // Ids of uploads are their clients' to choose, and may be those of files that are gone.
+    if (!file || created !== (file.kind === 'upload' ? file.createdAt : undefined)) throw missing(fileId);
     if (!(await this.#options.mayUse(file)))
       throw new Failure('FORBIDDEN', 'the user for whom this file was made may no longer read it');
     return file;

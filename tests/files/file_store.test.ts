@@ -95,8 +95,9 @@ test('what has expired is not found, and is swept with its bytes', async () => {
 });
 
 test('a link lasts an hour, and no longer than its file', async () => {
-  const { fileId, expiresAt } = await create();
-  const query = queryOf(files.link({ fileId, expiresAt }, 'write'));
+  const file = await create();
+  const { fileId } = file;
+  const query = queryOf(files.link(file, 'write'));
   now += 3_599_000;
   assert.equal((await files.opened(fileId, 'write', query)).fileId, fileId);
   await assert.rejects(files.opened(fileId, 'read', query), { code: 'FORBIDDEN' });

@@ -299,6 +299,17 @@ test('links that were not handed out for it are refused', async () => {
   assert.equal((await download(link, {}, 'DELETE')).status, 405);
 });
 
+test('a link of a deleted upload is not one of another upload with its id', async () => {
+  const uploadId = crypto.randomUUID();
+  const made = async () =>
+    (await server.put(`/api/v2/uploads/${uploadId}`, { name: 'x.csv' })).is(201).at<string>('link');
+  const old = await made();
+  (await server.delete(`/api/v2/uploads/${uploadId}`)).is(200);
+  const link = await made();
+  assert.equal((await put(old, Buffer.from('x'))).status, 404);
+  assert.equal((await put(link, Buffer.from('x'))).status, 200);
+});
+
 test('an upload that was deleted is gone, link and all', async () => {
   const upload = await begin();
   await put(upload.link, Buffer.from('x'));
