@@ -1,8 +1,8 @@
 // SIGTERM: no more connections are taken, what runs is finished, what does not end is cancelled, and the process is gone
 // within ten seconds whatever happens.
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { type ServerProcess, startProcess } from '../server.ts';
 import { head, Wire } from './wire.ts';
@@ -14,6 +14,17 @@ const second = 'SELECT count(*) FROM range(50000000) WHERE hash(range) % 7 = 0';
 async function untilRunning(server: ServerProcess): Promise<void> {
   const runningQueries = async () => (await server.get('/api/v2/warehouses/default')).at<number>('runningQueries');
   await eventually('the statement runs', async () => (await runningQueries()) > 0);
+}
+
+/** The signal has reached it. */
+async function untilStopping({ port }: ServerProcess): Promise<void> {
+  const isRefused = () =>
+    new Promise<boolean>((resolve) => {
+      const socket = connect(port, '127.0.0.1', () => resolve(false));
+      socket.once('error', () => resolve(true));
+      socket.once('connect', () => socket.destroy());
+    });
+  await eventually('it takes no more connections', isRefused);
 }
 
 /** Sends a statement on a connection of its own. */
@@ -53,7 +64,7 @@ test('what runs is finished and answered; new connections are refused', async (t
   const wire = ask(server, second);
   await untilRunning(server);
   server.child.kill('SIGTERM');
-  await sleep(50);
+  await untilStopping(server);
   const late = new Wire(server.port);
   late.write(head(server.token, 'GET /api/v2/catalogs'));
   assert.ok(!(await late.rest()).includes(' 200 '));
@@ -84,7 +95,7 @@ test('a request on a connection that was open gets 503 SHUTTING_DOWN, with Retry
   wire.write(head(server.token, 'GET /api/v2/catalogs').slice(0, -2)); // all but the empty line
   await untilRunning(server);
   server.child.kill('SIGTERM');
-  await sleep(50);
+  await untilStopping(server);
   wire.write('\r\n');
   const answer = await wire.answer();
   assert.deepEqual([answer.status, JSON.parse(answer.body).code], [503, 'SHUTTING_DOWN']);
