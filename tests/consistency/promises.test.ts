@@ -108,6 +108,8 @@ describe('after the answer', () => {
       const reading = (async () => {
         while (!isOver) {
           const reply = await server.query('shop', 'SELECT * FROM shapes');
+          // Refused where the table keeps being changed.
+          if (reply.status === 503) continue;
           const known = names.filter((name) => JSON.stringify(reply.at('columns')).includes(`"${name}"`));
           assert.deepEqual(known, names.slice(0, known.length));
           for (const row of reply.is(200).at<unknown[][]>('rows'))

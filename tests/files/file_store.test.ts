@@ -60,15 +60,19 @@ test('a given id: what is there is returned, what has expired gives way with its
 test('an id is not given again while bytes of what had it are still being written', async () => {
   const { fileId } = await create();
   const { promise: rest, resolve: send } = Promise.withResolvers<void>();
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
   const appending = files.append(
     fileId,
     (async function* () {
       yield Buffer.from('a');
+      begin();
       await rest;
       yield Buffer.from('b');
     })(),
     { offset: 0 },
   );
+  // It has found the upload.
+  await begun;
   assert.equal(await files.remove(fileId), true);
   await assert.rejects(make({ fileId }), { code: 'CHANGE_IN_PROGRESS' });
   send();
