@@ -88,11 +88,14 @@ async function makeOthers() {
   } as const;
 }
 
+/** The server makes it up: its digits may be those of a mark. */
+const withoutQueryId = (text: string) => text.replace(/"queryId":"[\w-]{36}"/, '"queryId":"its own"');
+
 /** All that a client sees of it, with what it named itself taken out. */
 function seen(reply: Reply, named: readonly string[]): string {
   const { 'x-service-request-id': _, date: __, 'content-length': ___, ...headers } = reply.headers;
   let text = JSON.stringify([reply.status, headers, reply.text]).replaceAll('\\"', '"');
-  text = text.replace(/"queryId":"[\w-]{36}"/, '"queryId":"its own"');
+  text = withoutQueryId(text);
   for (const name of named) {
     for (const one of [name, name.toUpperCase(), encodeURIComponent(name)]) text = text.replaceAll(one, '#');
   }
@@ -102,7 +105,7 @@ function seen(reply: Reply, named: readonly string[]): string {
 function requireRefused(reply: Reply, what: string): void {
   assert.ok(reply.status >= 400, `${what} succeeds: ${reply.text.slice(0, 500)}`);
   for (const mark of [...marks, 'salary INTEGER'])
-    assert.ok(!reply.text.includes(mark), `${what} tells ${mark}: ${reply.text.slice(0, 500)}`);
+    assert.ok(!withoutQueryId(reply.text).includes(mark), `${what} reveals ${mark}: ${reply.text.slice(0, 500)}`);
 }
 
 async function requireAlike(
