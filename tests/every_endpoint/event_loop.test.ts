@@ -30,6 +30,20 @@ function measuredSlowness(): number {
   return Math.max(1, Math.max(...times) / 12);
 }
 
+/** Tries of one body: what it costs comes each time, a collection of garbage that fell due in one of them does not. */
+const triesMax = 3;
+
+/** Sends a body until the main thread was held no longer than it may be; the last answer's status and the least time held. */
+async function leastHeld(send: () => Promise<{ status: number }>): Promise<{ status: number; ms: number }> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let tries = 1; ; tries++) {
+    await longestMs();
+    const { status } = await send();
+    least = Math.min(least, await longestMs());
+    if (least < heldMsMax * slowness || tries === triesMax) return { status, ms: least };
+  }
+}
+
 function longestMs(): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<number>();
   server.child.once('message', (ms) => resolve(ms as number));
@@ -74,9 +88,7 @@ describe(`bodies that are expensive to read, TEST_SEED=${seed}`, () => {
       await send('{}');
       for (const { size, bytes, shape, make, field } of budget.sample(trials, new Random(seed).fork(i))) {
         const body = make(bytes, field);
-        await longestMs();
-        const { status } = await send(body);
-        const ms = await longestMs();
+        const { status, ms } = await leastHeld(() => send(body));
         const what = `${shape} ("${field}", ${size}): ${status}, the main thread was held for ${ms.toFixed(1)} ms`;
         assert.ok(ms < heldMsMax * slowness, `${what}; this machine is slower by ${slowness.toFixed(1)}`);
       }
@@ -86,8 +98,10 @@ describe(`bodies that are expensive to read, TEST_SEED=${seed}`, () => {
 
 test('rows that are sound are read beside everything else too', async () => {
   const rows = Array.from({ length: 300_000 }, (_, i) => `{"id":${i},"note":"row ${i}"}`).join();
-  await longestMs();
-  (await server.post('/api/v2/databases/loop/tables/t/rows', `{"rows":[${rows}]}`)).is(201, '0', { rowCount: 300_000 });
-  const ms = await longestMs();
+  const { ms } = await leastHeld(async () =>
+    (await server.post('/api/v2/databases/loop/tables/t/rows', `{"rows":[${rows}]}`)).is(201, '0', {
+      rowCount: 300_000,
+    }),
+  );
   assert.ok(ms < heldMsMax * slowness, `${ms} ms`);
 });
