@@ -1,5 +1,5 @@
-// The tour of the README, pasted block by block into one shell against a real server: each block answers with the codes, and where it
-// is no JSON with the lines, that the README shows below it.
+// The tour of the README, pasted block by block into one shell against a real server: each block answers what the README shows below
+// it, up to ids, times and what the README leaves out with an ellipsis.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startProcess } from '../server.ts';
@@ -30,6 +30,24 @@ const telling = (output: string): string[] =>
     .filter((line) => line !== '' && !line.startsWith('['))
     .map((line) => /^\{"code":"\w+"/.exec(line)?.[0] ?? line);
 
+/** Text without what differs from run to run. */
+const comparable = (text: string): string =>
+  text
+    .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<id>')
+    .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
+    .replaceAll(/"(elapsedMs|queuedMs)":[\d.]+/g, '"$1":0')
+    .replaceAll('\n', '');
+
+/** The pieces of what is shown, between its ellipses, appear in the output in this order. */
+function assertShown(output: string, shown: string, commands: string): void {
+  let rest = comparable(output);
+  for (const piece of shown.split(/ \.\.\.(?=\s)/).map((text) => comparable(text).trim())) {
+    const at = rest.indexOf(piece);
+    assert.notEqual(at, -1, `${commands}\nthe README shows\n${piece}\nwhich is not in\n${rest}`);
+    rest = rest.slice(at + piece.length);
+  }
+}
+
 test('the tour of the README does what it shows', async (t) => {
   const server = await startProcess();
   t.after(() => server.close());
@@ -43,5 +61,6 @@ test('the tour of the README does what it shows', async (t) => {
     const last = telling(shown ?? '');
     const before = told.slice(0, Math.max(0, told.length - last.length));
     assert.deepEqual(told, [...before.map(() => '{"code":"0"'), ...last], commands);
+    assertShown(output, shown ?? '', commands);
   }
 });
