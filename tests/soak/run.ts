@@ -36,7 +36,7 @@ interface Outcome {
 
 interface Part {
   readonly name: string;
-  /** Of the time that there is. */
+  /** Of the time that the chosen parts have together. */
   readonly share: number;
   /** It comes to an end by itself. */
   readonly isFinite?: boolean;
@@ -245,7 +245,7 @@ async function run(part: Part, seed: number, minutes: number): Promise<Outcome> 
   const problems: string[] = [];
   let done = '';
   try {
-    done = await part.run(seed, begun + part.share * minutes * 60_000, problems);
+    done = await part.run(seed, begun + minutes * 60_000, problems);
   } catch (error) {
     // What a random run found is in the cause, after a long story.
     const { stack, cause } = error as Error;
@@ -268,12 +268,12 @@ async function main(): Promise<void> {
   });
   const seed = values.seed === undefined ? Date.now() >>> 0 : Number(values.seed) >>> 0;
   process.stdout.write(`seed ${seed}\n`);
+  const chosen = parts.filter(({ name }) => name.includes(values.only ?? ''));
+  const shares = chosen.reduce((sum, { share }) => sum + share, 0);
   const outcomes: Outcome[] = [];
-  for (const part of parts) {
-    if (values.only !== undefined && !part.name.includes(values.only)) continue;
-    outcomes.push(
-      await run(part, seed, values.all && part.isFinite ? Number.POSITIVE_INFINITY : Number(values.minutes)),
-    );
+  for (const part of chosen) {
+    const minutes = (part.share / (shares || 1)) * Number(values.minutes);
+    outcomes.push(await run(part, seed, values.all && part.isFinite ? Number.POSITIVE_INFINITY : minutes));
   }
   process.stdout.write('\n| part | seconds | done | wrong |\n|---|---|---|---|\n');
   for (const { part, seconds, done, problems } of outcomes) {
