@@ -125,11 +125,6 @@ export function readSettings(argv: readonly string[], env: Environment, command 
   return read;
 }
 
-/** The version in package.json, which is one directory up from src/ and from dist/ alike. */
-export const release = (
-  JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
-).version;
-
 function wrapped(text: string, indent: string): string[] {
   const lines: string[] = [];
   for (const word of text.split(' ')) {

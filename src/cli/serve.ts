@@ -5,7 +5,8 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { release, type Settings } from '../settings.ts';
+import { release } from '../model/release.ts';
+import type { Settings } from '../settings.ts';
 import { type Command, defaultCommand } from './command.ts';
 import { runDemo } from './demo.ts';
 

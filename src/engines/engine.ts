@@ -144,6 +144,8 @@ export interface Statement {
   /** Default namespace; without a database, unqualified table names do not resolve. */
   readonly catalog: CatalogRef;
   readonly database?: string | undefined;
+  /** What `current_user` returns. Absent where the text calls none of `callerFunctions`, and in a view, which has no caller yet. */
+  readonly caller?: string | undefined;
 }
 
 /** A piece of SQL that a request holds, and where (a JSON pointer). */

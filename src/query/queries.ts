@@ -7,6 +7,7 @@ import { type IdempotencyKeys, keyedStep } from '../access/idempotency_keys.ts';
 import type { UsageCaps } from '../access/usage_caps.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
+import { mayCallCallerFunction } from '../engines/caller_functions.ts';
 import {
   type DescribedColumn,
   type EngineWarehouse,
@@ -198,7 +199,8 @@ export class Queries {
   readView(request: QueryRequest & { readonly database: string }, caller: Caller): Promise<ViewReading> {
     return this.#look(request, caller, (engine, statement, { kind }) => {
       if (kind !== 'select') throw new Failure('SQL_NOT_SUPPORTED', 'a view is made of a query, which writes nothing');
-      return engine.readView({ ...statement, database: statement.database ?? request.database });
+      // Whoever reads it later is another: in a view the functions about the caller are refused.
+      return engine.readView({ ...statement, caller: undefined, database: statement.database ?? request.database });
     });
   }
 
@@ -293,7 +295,13 @@ export class Queries {
     await this.#options.decisions.require(principal, 'use', { category: 'warehouses', path });
     const { sql, parameters } = request;
     return {
-      statement: { sql, parameters, catalog: { id: root.id, name: root.name }, database: database?.name },
+      statement: {
+        sql,
+        parameters,
+        catalog: { id: root.id, name: root.name },
+        database: database?.name,
+        caller: mayCallCallerFunction(sql) ? principal.name : undefined,
+      },
       warehouse,
     };
   }
@@ -313,6 +321,7 @@ export class Queries {
       statement.catalog.name,
       statement.database,
       statement.sql,
+      statement.caller,
       only?.isNew,
     ]);
     for (let attempt = 0, anew = false; ; attempt++) {

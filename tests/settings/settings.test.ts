@@ -4,8 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, describe, it } from 'node:test';
+import { release } from '../../src/model/release.ts';
 import { bytesText, flagOf, type Setting, variableOf } from '../../src/setting.ts';
-import { helpText, readSettings, release, SettingsError } from '../../src/settings.ts';
+import { helpText, readSettings, SettingsError } from '../../src/settings.ts';
 import { type SettingName, settings } from '../../src/settings_table.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-settings-'));

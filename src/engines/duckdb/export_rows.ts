@@ -14,7 +14,7 @@ import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { inOrder, isOrdered } from './ordered_files.ts';
 import type { WireOptions, WireStatement } from './protocol.ts';
 import { type Described, describedBy, describedByRunning, preparedOnce, withPrepared } from './results.ts';
-import type { Session } from './sessions.ts';
+import { preparedKey, type Session } from './sessions.ts';
 import { withoutEnd } from './statement_text.ts';
 import { inTransaction } from './steps.ts';
 import { parseEngineType } from './type_text.ts';
@@ -95,7 +95,7 @@ export async function exportRows(
 }
 
 async function describe(session: Session, statement: WireStatement): Promise<Described[]> {
-  const prepared = await session.prepare(statement.sql, statement.sql);
+  const prepared = await session.prepare(preparedKey(statement), statement.sql);
   return describedBy(prepared) ?? describedByRunning(session, statement);
 }
 

@@ -38,7 +38,7 @@ timezone timezone_hour timezone_minute to_base to_base64 to_binary to_centuries 
 to_microseconds to_millennia to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp to_weeks to_years today
 transaction_timestamp translate trim trunc try_strptime typeof ucase unbin unhex unicode union_extract union_tag union_value unpivot_list
 upper url_decode url_encode uuid uuid_extract_timestamp uuid_extract_version uuidv4 uuidv7 variant_extract variant_normalize
-variant_typeof version week weekday weekofyear xor year yearweek`;
+variant_typeof week weekday weekofyear xor year yearweek`;
 
 /** Aggregates and window functions. */
 const aggregates = `any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_max_null arg_max_nulls_last arg_min
@@ -63,22 +63,22 @@ const unbound = new Set(
   words(`query query_table sniff_csv summary which_secret sql_auto_complete json_execute_serialized_sql check_peg_parser
 enable_logging disable_logging enable_profiling disable_profiling truncate_duckdb_logs checkpoint force_checkpoint
 enable_peg_parser disable_peg_parser pg_timezone_names test_all_types test_vector_types seq_scan arrow_scan arrow_scan_dumb
-getvariable current_setting getenv version nextval currval current_query write_log sleep_ms`),
+getvariable current_setting getenv nextval currval current_query write_log sleep_ms`),
 );
 const unboundFamilies = /^(?:read|parquet|duckdb|pragma|json_(?:de)?serialize|icu_calendar|icu_collate)_|_scan$/;
 
-/** DuckDB's own macros over what is allowed: the plan shows what they are made of. */
+/** Macros over what is allowed, of DuckDB and of guarded_functions.ts: the plan shows what they are made of. */
 const macros =
   words(`ago array_append array_pop_back array_pop_front array_prepend array_push_back array_push_front array_reverse array_to_string
-array_to_string_comma_default current_catalog date_add days_in_month fdiv fmod generate_subscripts geomean geometric_mean json
+array_to_string_comma_default current_catalog current_role current_user date_add days_in_month fdiv fmod generate_subscripts geomean geometric_mean json
 json_group_array json_group_object json_group_structure list_any_value list_append list_approx_count_distinct list_avg list_bit_and
 list_bit_or list_bit_xor list_bool_and list_bool_or list_count list_entropy list_first list_histogram list_kurtosis list_kurtosis_pop
 list_last list_mad list_max list_median list_min list_mode list_prepend list_product list_reverse list_sem list_skewness list_stddev_pop
 list_stddev_samp list_string_agg list_sum list_var_pop list_var_samp map_contains_entry map_contains_value md5_number_lower
-md5_number_upper nullif pg_size_pretty pg_typeof regexp_split_to_table round_even roundbankers split_part wavg weighted_avg`);
+md5_number_upper nullif pg_size_pretty pg_typeof regexp_split_to_table round_even roundbankers session_user split_part user version wavg weighted_avg`);
 
 /**
- * All else that the engine has. Settings and variables, sequences, texts of statements, logs, waiting, the engine's insides, its user,
+ * All else that the engine has. Settings and variables, sequences, texts of statements, logs, waiting, the engine's insides,
  * files, secrets, looks at other objects. Binding can work a call out before there is a plan, so the name alone refuses it.
  */
 const refused = new Set(
@@ -89,7 +89,7 @@ __internal_compress_string_utinyint __internal_decompress_integral_bigint __inte
 __internal_decompress_integral_integer __internal_decompress_integral_smallint __internal_decompress_integral_ubigint
 __internal_decompress_integral_uhugeint __internal_decompress_integral_uinteger __internal_decompress_integral_usmallint
 __internal_decompress_string cast_to_type col_description combine create_sort_key current_connection_id current_query current_query_id
-current_role current_schemas current_setting current_transaction_id current_user currval finalize format_pg_type format_type
+current_schemas current_setting current_transaction_id currval finalize format_pg_type format_type
 get_block_size get_type getvariable has_any_column_privilege has_column_privilege has_database_privilege
 has_foreign_data_wrapper_privilege has_function_privilege has_language_privilege has_schema_privilege has_sequence_privilege
 has_server_privilege has_table_privilege has_tablespace_privilege in_search_path inet_client_addr inet_client_port inet_server_addr
@@ -97,9 +97,9 @@ inet_server_port json_deserialize_sql json_serialize_plan json_serialize_sql mak
 parse_duckdb_log_message pg_collation_is_visible pg_conf_load_time pg_conversion_is_visible pg_function_is_visible pg_get_constraintdef
 pg_get_expr pg_get_viewdef pg_has_role pg_is_other_temp_schema pg_my_temp_schema pg_opclass_is_visible pg_operator_is_visible
 pg_opfamily_is_visible pg_postmaster_start_time pg_sleep pg_table_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible
-pg_ts_parser_is_visible pg_ts_template_is_visible pg_type_is_visible replace_type session_user setseed shobj_description sleep_ms
+pg_ts_parser_is_visible pg_ts_template_is_visible pg_type_is_visible replace_type setseed shobj_description sleep_ms
 st_asbinary st_astext st_aswkb st_aswkt st_crs st_geomfromwkb st_intersects_extent st_setcrs stats timetz_byte_comparable txid_current
-user variant_bytes_to_variant variant_normalize variant_to_parquet_variant vector_type write_log
+variant_bytes_to_variant variant_normalize variant_to_parquet_variant vector_type write_log
 arrow_scan arrow_scan_dumb check_peg_parser checkpoint disable_logging disable_peg_parser disable_profiling duckdb_approx_database_count
 duckdb_columns duckdb_connection_count duckdb_constraints duckdb_coordinate_systems duckdb_databases duckdb_dependencies
 duckdb_extensions duckdb_external_file_cache duckdb_functions duckdb_indexes duckdb_keywords duckdb_log_contexts duckdb_logs

@@ -1,8 +1,10 @@
 // Functions of the engine that can be asked for more than a process has: more memory, time without an interrupt, or stack. Each is
 // shadowed on every connection by a temporary macro of the same name, which checks the arguments where they are known: constants
 // while they are folded, parameters and columns row by row. A statement cannot name the original (refuseCall in statement_text.ts).
-// Functions without brackets that are not offered are shadowed too: only the binder tells them from columns.
+// Functions about the caller, the namespace and the product are shadowed too: the engine's own know its user, schema and version only.
 import type { DuckDBConnection } from '@duckdb/node-api';
+import { release } from '../../model/release.ts';
+import { callerFunctions } from '../caller_functions.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { statementLimits as limits } from './statement_limits.ts';
 
@@ -119,20 +121,33 @@ const texts = [...new Set(guards.flatMap(({ names }) => names))].map((name) => {
   return `CREATE OR REPLACE TEMP MACRO ${name}${forms.join(', ')}`;
 });
 
-/** Called without brackets, where no column has the name; they return the engine's own user, not the caller. */
-const ofEngineUser = ['current_role', 'current_user', 'session_user', 'user'];
-const refusalOf = (name: string) => `the function ${JSON.stringify(name)} is not offered`;
-const refusals = new Map(ofEngineUser.map((name) => [refusalOf(name), name]));
-/** The plan shows the call of error(), so that the analysis refuses the statement before it runs. */
-const refusing = ofEngineUser.map(
-  (name) =>
-    `CREATE OR REPLACE TEMP MACRO ${quoteIdentifier(name)}() AS error(${quoteLiteral(refusalOf(name))})::VARCHAR`,
-);
+/** Without a database, the default schema is an internal one. */
+const facts = [
+  `CREATE OR REPLACE TEMP MACRO version() AS ${quoteLiteral(`Tabularium ${release}`)}`,
+  `CREATE OR REPLACE TEMP MACRO current_schema() AS nullif(system.main.current_schema(), 'main')`,
+];
 
-/** The function that is refused where a plan calls error() with this constant; undefined: the call is the statement's own. */
+const refusalOf = (name: string) =>
+  `the function ${JSON.stringify(name)} is not offered in a view: its result depends on who reads the view`;
+const refusals = new Map<string, string>(callerFunctions.map((name) => [refusalOf(name), name]));
+
+/** The function that is refused where a plan calls error() with this message; undefined: the call is the statement's own. */
 export const refusedBy = (message: unknown): string | undefined => refusals.get(String(message));
+
+/**
+ * Called without brackets too, where no column has the name, which only the binder knows. Without a caller, as in a view, they are
+ * refused: the plan shows the call of error(), so that the analysis refuses the query.
+ */
+export async function answerForCaller(connection: DuckDBConnection, caller: string | undefined): Promise<void> {
+  const texts = callerFunctions.map((name) => {
+    const value = caller === undefined ? `error(${quoteLiteral(refusalOf(name))})::VARCHAR` : quoteLiteral(caller);
+    return `CREATE OR REPLACE TEMP MACRO ${quoteIdentifier(name)}() AS ${value}`;
+  });
+  await connection.run(texts.join(';\n'));
+}
 
 /** To be called for every connection that binds what a caller wrote. */
 export async function guardFunctions(connection: DuckDBConnection): Promise<void> {
-  await connection.run([shallowJsonMacro(), ...texts, ...refusing].join(';\n'));
+  await connection.run([shallowJsonMacro(), ...texts, ...facts].join(';\n'));
+  await answerForCaller(connection, undefined);
 }

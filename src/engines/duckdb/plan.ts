@@ -156,8 +156,9 @@ class PlanReader {
   #expression(kind: string, node: Record<string, unknown>): void {
     if (kind === 'BOUND_FUNCTION' || kind === 'BOUND_AGGREGATE') {
       if (typeof node.name !== 'string' || !allowedFunctions.has(node.name)) throw forbidden(node.name);
-      const refused = node.name === 'error' ? refusedBy(constantIn(node.children)) : undefined;
-      if (refused !== undefined) throw forbidden(refused);
+      const message = node.name === 'error' ? constantIn(node.children) : undefined;
+      const refused = refusedBy(message);
+      if (refused !== undefined) throw new Failure('SQL_FORBIDDEN_FUNCTION', String(message), { function: refused });
     } else if (kind === 'BOUND_WINDOW') {
       if (node.type === 'WINDOW_AGGREGATE' && (typeof node.name !== 'string' || !allowedFunctions.has(node.name)))
         throw forbidden(node.name);

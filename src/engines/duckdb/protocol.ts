@@ -31,6 +31,7 @@ export interface WireStatement {
   readonly parameters?: string | undefined;
   readonly catalog: CatalogRef;
   readonly database?: string | undefined;
+  readonly caller?: string | undefined;
 }
 
 /** `token` and `tables`: of the analysis that allowed the statement. */

@@ -18,7 +18,7 @@ import type { DescribedColumn, ResultColumn, StatementResult } from '../engine.t
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { bindParameters } from './parameters.ts';
 import { type WireOptions as Options, rowsFile, type WireStatement } from './protocol.ts';
-import type { Session } from './sessions.ts';
+import { preparedKey, type Session } from './sessions.ts';
 import { withoutEnd } from './statement_text.ts';
 import { noteRows, rememberStep, rowsOfStep } from './steps.ts';
 import { jsonExpression, logicalTypeOf, resultTypeText } from './types.ts';
@@ -56,10 +56,10 @@ export async function runSelect(
   epoch: number | undefined,
   unchanged: () => boolean,
 ): Promise<StatementResult> {
-  const key = JSON.stringify([statement.catalog.name, statement.database, options.numbers, statement.sql]);
+  const key = JSON.stringify([statement.catalog.name, statement.database, options.numbers, preparedKey(statement)]);
   let select = known.get(key);
   if (!select) {
-    const prepared = await session.prepare(statement.sql, statement.sql);
+    const prepared = await session.prepare(preparedKey(statement), statement.sql);
     const described = describedBy(prepared);
     select = rowsOf(described ?? (await describedByRunning(session, statement)), statement.sql, options.numbers);
     // Not where the types hang on the parameters', nor where a change came in between: it is described anew then.

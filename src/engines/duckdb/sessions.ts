@@ -3,7 +3,7 @@
 import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import type { CatalogRef } from '../engine.ts';
-import { guardFunctions } from './guarded_functions.ts';
+import { answerForCaller, guardFunctions } from './guarded_functions.ts';
 import { quoteIdentifier } from './identifiers.ts';
 import { countProgress } from './progress.ts';
 
@@ -15,13 +15,21 @@ const exclusivePollMs = 10;
 export interface Namespace {
   readonly catalog: CatalogRef;
   readonly database?: string | undefined;
+  /** For whom the statement is bound, where its text may ask. */
+  readonly caller?: string | undefined;
 }
+
+/** What a prepared statement depends on besides the namespace. */
+export const preparedKey = ({ sql, caller }: { readonly sql: string; readonly caller?: string | undefined }): string =>
+  caller === undefined ? sql : JSON.stringify([caller, sql]);
 
 export class Session {
   readonly connection: DuckDBConnection;
   /** The catalog that it has as its default; undefined: none of ours. */
   catalog: string | undefined;
   #namespace = '';
+  /** null: not known, a change of it failed. */
+  #caller: string | undefined | null;
   readonly #prepared = new Map<string, { readonly text: string; readonly statement: DuckDBPreparedStatement }>();
 
   constructor(connection: DuckDBConnection) {
@@ -33,7 +41,8 @@ export class Session {
   }
 
   /** Without a database, the default is a schema that holds nothing. */
-  async use({ catalog, database }: Namespace): Promise<void> {
+  async use({ catalog, database, caller }: Namespace): Promise<void> {
+    await this.#answerFor(caller);
     const wanted = `${quoteIdentifier(catalog.name)}.${quoteIdentifier(database ?? 'main')}`;
     if (wanted === this.#namespace) return;
     this.forget();
@@ -44,10 +53,19 @@ export class Session {
   }
 
   async leave(): Promise<void> {
+    await this.#answerFor(undefined);
     this.forget();
     this.#namespace = '';
     await this.connection.run('USE memory.main');
     this.catalog = undefined;
+  }
+
+  /** What is prepared stays as it was bound: its key says for whom. */
+  async #answerFor(caller: string | undefined): Promise<void> {
+    if (caller === this.#caller) return;
+    this.#caller = null;
+    await answerForCaller(this.connection, caller);
+    this.#caller = caller;
   }
 
   /** `key` says all that the text depends on; the namespace apart. */

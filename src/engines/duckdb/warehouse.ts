@@ -432,8 +432,8 @@ function isWriting<K extends OperationName>(operation: K, argument: Operations[K
   return writingOperations.has(operation);
 }
 
-function wire({ sql, parameters, catalog, database }: Statement): WireStatement {
-  return { sql, parameters: parameters === undefined ? undefined : JSON.stringify(parameters), catalog, database };
+function wire({ parameters, ...statement }: Statement): WireStatement {
+  return { ...statement, parameters: parameters === undefined ? undefined : JSON.stringify(parameters) };
 }
 
 function nameOf({ catalog, database, table }: TableRef, newName = table): TableName {

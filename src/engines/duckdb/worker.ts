@@ -38,7 +38,7 @@ import { ownReach, type Reach, spilledBytes } from './reach.ts';
 import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
 import { rowNumbering } from './row_positions.ts';
 import { insertRows } from './rows.ts';
-import { type Namespace, type Session, Sessions } from './sessions.ts';
+import { type Namespace, preparedKey, type Session, Sessions } from './sessions.ts';
 import { Snapshots } from './snapshots.ts';
 import { failureOf } from './sql_errors.ts';
 import { tableStatistics } from './statistics.ts';
@@ -187,7 +187,7 @@ class Worker {
     started: Interruptible,
     signal: AbortSignal,
   ): Promise<StatementResult> {
-    const key = writes ? undefined : statement.sql;
+    const key = writes ? undefined : preparedKey(statement);
     const current = () => {
       if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
       if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
