@@ -16,13 +16,13 @@ const scratchMemoryBytesMax = 1024 ** 3;
 
 const kibibytes = (bytes: number) => `${Math.floor(bytes / 1024)}KiB`;
 
-/** The one that holds the catalogs. It is open until `closeData`. */
+/** The one that holds the catalogs. It is unrestricted until `closeData`. */
 export function openData(spec: WarehouseSpec): Promise<DuckDBInstance> {
   const threads = String(spec.threads);
   return DuckDBInstance.create(':memory:', { ...closed, threads, memory_limit: kibibytes(spec.memoryLimitBytes) });
 }
 
-/** What is attached by now stays; files are opened in the directories of the engine only. */
+/** From then on files are opened in the directories of the engine only. */
 export function closeData(connection: DuckDBConnection, spec: WarehouseSpec, reach: Reach): Promise<void> {
   const directories = [catalogsDirectory(reach.dataDirectory), reach.own, ...reach.readable];
   return set(connection, [

@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Failure, withOutcome } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
-import type { AttachReport } from '../catalog_storage.ts';
+import type { AttachReport, AttachRequest } from '../catalog_storage.ts';
 import { type CatalogRef, StaleAnalysis, type TellProgress } from '../engine.ts';
 import { blamedFor, engineLost } from '../engine_lost.ts';
 import type { Launch } from './confinement.ts';
@@ -124,10 +124,14 @@ export class EngineProcess {
     return this.#child.pid ?? 0;
   }
 
-  async open(argument: Operations['open'][0]): Promise<Operations['open'][1]> {
-    const opened = await this.call('open', argument, { timeoutMs: startTimeoutMs });
+  prepare(argument: Operations['prepare'][0]): Promise<Operations['prepare'][1]> {
+    return this.call('prepare', argument, { timeoutMs: startTimeoutMs });
+  }
+
+  async attach(catalogs: readonly AttachRequest[]): Promise<Operations['attach'][1]> {
+    const attached = await this.call('attach', { catalogs }, { timeoutMs: startTimeoutMs });
     this.#opened = true;
-    return opened;
+    return attached;
   }
 
   /** Throws what the engine threw; WAREHOUSE_FAILED where it ended meanwhile; STATEMENT_TIMEOUT; STATEMENT_CANCELLED. */

@@ -42,16 +42,21 @@ export type WireOptions = Omit<ExecuteOptions, 'signal' | 'progress' | 'timeoutM
 
 /** Every operation of the engine process: what it takes, what it answers. */
 export interface Operations {
-  open: [
+  /** The engine with all its settings and limits, and without a file: whatever does not depend on catalogs is done. */
+  prepare: [
     {
       readonly spec: WarehouseSpec;
       readonly dataDirectory: string;
       readonly spoolDirectory: string;
       readonly readableDirectories: readonly string[];
-      readonly catalogs: readonly AttachRequest[];
     },
+    { readonly version: string },
+  ];
+  /** Opens the files of the catalogs. From then on the process serves the other operations. */
+  attach: [
+    { readonly catalogs: readonly AttachRequest[] },
     /** `written`: tables that may have been written after anybody was told of it last. */
-    { readonly version: string; readonly written: readonly TableName[] },
+    { readonly written: readonly TableName[] },
   ];
   close: [undefined, undefined];
   analyze: [WireStatement, StatementAnalysis];

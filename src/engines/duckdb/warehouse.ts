@@ -306,13 +306,13 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#process = process;
     this.#gone = process.exited;
     try {
-      const { version, written } = await process.open({
+      const { version } = await process.prepare({
         spec: this.#spec,
         dataDirectory,
         spoolDirectory,
         readableDirectories: this.#options.readableDirectories ?? [],
-        catalogs,
       });
+      const { written } = await process.attach(catalogs);
       this.#version = version;
       for (const table of written) this.#note(table);
       return undefined;

@@ -88,19 +88,13 @@ class Worker {
     this.#snapshots = new Snapshots(instance, reach.own, { sessions: this.#sessions, data: this.#data });
   }
 
-  static async open(
-    { spec, dataDirectory, spoolDirectory, readableDirectories, catalogs }: Operations['open'][0],
+  static async prepare(
+    { spec, dataDirectory, spoolDirectory, readableDirectories }: Operations['prepare'][0],
     report: (message: AttachMessage) => void,
-  ): Promise<Operations['open'][1] & { worker: Worker }> {
+  ): Promise<Operations['prepare'][1] & { worker: Worker }> {
     const instance = await openData(spec);
     const connection = await instance.connect();
     const reach = await ownReach(dataDirectory, spoolDirectory, readableDirectories);
-    const logged = new Set(catalogs.filter((catalog) => hasLog(dataDirectory, catalog)).map(({ id }) => id));
-    const attached = await attachEach(connection, dataDirectory, catalogs, report);
-    const written = await tablesOf(
-      connection,
-      attached.filter(({ id }) => logged.has(id)),
-    );
     await closeData(connection, spec, reach);
     const [row] = (await connection.runAndReadAll('SELECT library_version FROM pragma_version()')).getRows();
     const version = String(row?.[0]);
@@ -108,7 +102,20 @@ class Worker {
     connection.closeSync();
     const scratch = await openScratch(spec);
     const worker = new Worker(instance, await scratch.connect(), { reach, unreviewed, report });
-    return { worker, version, written };
+    return { worker, version };
+  }
+
+  async attach({ catalogs }: Operations['attach'][0]): Promise<Operations['attach'][1]> {
+    const { dataDirectory } = this.#reach;
+    const connection = await this.#instance.connect();
+    try {
+      const logged = new Set(catalogs.filter((catalog) => hasLog(dataDirectory, catalog)).map(({ id }) => id));
+      const attached = await attachEach(connection, dataDirectory, catalogs, this.#report);
+      const recovered = attached.filter(({ id }) => logged.has(id));
+      return { written: await tablesOf(connection, recovered) };
+    } finally {
+      connection.closeSync();
+    }
   }
 
   spilledBytes = (): Promise<number> => spilledBytes(this.#reach);
@@ -132,7 +139,9 @@ class Worker {
     stage?: Stage,
   ): Promise<unknown> {
     const operations: {
-      [K in Exclude<OperationName, 'open' | 'close'>]: (argument: Operations[K][0]) => Promise<Operations[K][1]>;
+      [K in Exclude<OperationName, 'prepare' | 'attach' | 'close'>]: (
+        argument: Operations[K][0],
+      ) => Promise<Operations[K][1]>;
     } = {
       analyze: (statement) => this.#analyze(statement, started),
       execute: (of) => this.#execute(of, started, signal),
@@ -347,12 +356,13 @@ function main(): void {
     if (process.connected) process.send?.(message);
   };
   const call = async ({ id, operation, argument, ...asked }: Call): Promise<unknown> => {
-    if (operation === 'open') {
-      const { worker: made, ...opened } = await Worker.open(argument as Operations['open'][0], send);
+    if (operation === 'prepare') {
+      const { worker: made, ...prepared } = await Worker.prepare(argument as Operations['prepare'][0], send);
       worker = made;
-      return opened;
+      return prepared;
     }
-    if (!worker) throw new Error('the engine is not open');
+    if (!worker) throw new Error('the engine is not prepared');
+    if (operation === 'attach') return worker.attach(argument as Operations['attach'][0]);
     if (operation === 'close') return worker.close();
     const entry: Running = { abort: new AbortController(), connection: undefined, again: undefined };
     running.set(id, entry);
