@@ -122,12 +122,12 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Before an engine is handed work that it remembers by a step: the step is retained as long as a key may be. `by`: the keyed request
-   * whose work it is, and its query. Throws CHANGE_IN_PROGRESS where a later attempt holds the key.
+   * Before an engine is handed work that it remembers by a step: the step is retained as long as a key may be, and until its task has
+   * ended. `by`: the keyed request whose work it is, and its query. Throws CHANGE_IN_PROGRESS where a later attempt holds the key.
    */
   async keepStep(
     step: string,
-    at: { readonly warehouse: string; readonly catalogId: string },
+    at: { readonly warehouse: string; readonly catalogId: string; readonly taskId?: string | undefined },
     by?: { readonly guard: Guard; readonly queryId?: string },
   ): Promise<void> {
     await this.#store.transaction(async (tx) => {
@@ -144,8 +144,9 @@ export class IdempotencyKeys {
           step,
           warehouse: at.warehouse,
           catalog_id: at.catalogId,
-          object_id: at.catalogId,
-          task_id: null,
+          // No object is changed by it.
+          object_id: '',
+          task_id: at.taskId ?? null,
           not_before: this.#clock() + unknownKeptMs,
         })
         .onConflict((c) => c.doNothing())

@@ -195,7 +195,10 @@ export interface ExecuteOptions extends WorkOptions {
   /** Absolute path without extension; a result larger than one page is left in `<resultPath>.rows`. */
   readonly resultPath: string;
   readonly pageBytesMax: number;
-  /** For a statement that writes: unique; a second run with the same step does nothing and says `repeated`. */
+  /**
+   * For a statement that writes: unique; a second run with the same step does nothing and says `repeated`. Read when the statement is
+   * handed to the engine.
+   */
   readonly step?: string | undefined;
   /** The rows of a select are written to files in `<resultPath>.files/` and nowhere else; `rows` is empty then. */
   readonly into?: ExportInto | undefined;
@@ -301,6 +304,8 @@ export interface EngineWarehouse {
    */
   tableNamesIn(sql: string): readonly (readonly string[])[];
   execute(statement: Statement, options: ExecuteOptions): Promise<StatementResult>;
+  /** Gives a step to a statement that runs without one and writes. False where it is too late: it commits, or has ended. */
+  remember(resultPath: ExecuteOptions['resultPath'], step: string): Promise<boolean>;
   /** The engine's plan as text. Does not run the statement. */
   explain(statement: Statement): Promise<string>;
   /** All or nothing. Violations of keys are a Failure CONSTRAINT_VIOLATED with violations by row index. */

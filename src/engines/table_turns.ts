@@ -131,6 +131,7 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     apply: (change, options) => turns.changing(change, options.signal, () => engine.apply(change, options)),
     execute: (statement, options) =>
       turns.writing(options.analysis.writes, options.signal, () => engine.execute(statement, options)),
+    remember: (resultPath, step) => engine.remember(resultPath, step),
     inferTable: (work, options) => engine.inferTable(work, options),
     loadedBefore: (catalog, step) => engine.loadedBefore(catalog, step),
     load: (work, options) => {

@@ -216,7 +216,7 @@ export class LoadSteps {
     const { progress } = file;
     return this.#admitted(warehouse, [catalog.name, database, table.name].join('.'), run, async (engine) => {
       const started = performance.now();
-      if (label === undefined && !dryRun) await keys.keepStep(step, { warehouse, catalogId: catalog.id });
+      if (label === undefined && !dryRun) await keys.keepStep(step, { warehouse, catalogId: catalog.id, taskId });
       const facts = { objectId: table.id, details: { taskId, kind: 'load', mode } };
       await trail.tell(actor, { outcome: 'begun', ...facts });
       try {

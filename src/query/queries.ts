@@ -64,6 +64,16 @@ interface Known {
   sources: ResultSources;
 }
 
+/** A statement on its way to the engine. */
+interface Run {
+  readonly engine: EngineWarehouse;
+  readonly warehouse: string;
+  readonly statement: Statement;
+  readonly analysis: StatementAnalysis;
+  readonly queryId: string;
+  readonly resultPath: string;
+}
+
 /** What an engine says of a statement that it has bound, or could not: it may tell what exists. */
 const ofBinding: ReadonlySet<Code> = new Set<Code>([
   'SQL_INVALID',
@@ -137,6 +147,8 @@ export class Queries {
             course.analysed(analysis.kind);
             if (request.into || request.profile) requireReading(analysis);
             await this.#announce(analysis, queryId, caller.actor, request.only?.objectId);
+            const resultPath = `${spoolDirectory}/${queryId}`;
+            const step = await this.#stepOf({ engine, warehouse, statement, analysis, queryId, resultPath }, caller);
             const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
             const executing = engine.execute(statement, {
               analysis,
@@ -145,12 +157,14 @@ export class Queries {
               timeoutMs: spec.statementTimeoutSeconds * 1000,
               signal: controller.signal,
               progress: caller.progress,
-              resultPath: `${spoolDirectory}/${queryId}`,
+              resultPath,
               pageBytesMax,
               into: request.into,
               profile: request.profile,
               planAfterMs,
-              step: analysis.kind === 'select' ? undefined : await this.#stepOf(statement, warehouse, queryId, caller),
+              get step() {
+                return step();
+              },
             });
             return executing.finally(end);
           });
@@ -165,11 +179,8 @@ export class Queries {
       this.#conclude(course.kind, queryId, caller.actor, '0');
       return { queryId, kind: course.kind ?? 'select', result, statistics, sources };
     } catch (thrown) {
-      const error = this.#blamed(
-        whyStopped(thrown, controller.signal),
-        { statement, warehouse, principal: caller.principal },
-        course.kind,
-      );
+      const run = { statement, warehouse, principal: caller.principal };
+      const error = this.#blamed(whyStopped(thrown, controller.signal), run, course.kind);
       const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
       this.#conclude(course.kind, queryId, caller.actor, code);
       // The request that asked for the task was not refused: nobody else tells of it.
@@ -253,21 +264,35 @@ export class Queries {
     await this.#options.trail.tell(actor, { outcome: 'begun', objectId, details });
   }
 
-  /** By what the engine knows a statement that writes again, where it is a task's or a keyed request's. */
+  /** By what the engine knows a statement that writes again, where it is a task's or a keyed request's; asked for as it is handed over. */
   async #stepOf(
-    statement: Statement,
-    warehouse: string,
-    queryId: string,
-    { actor: { guard }, step: ofTask }: RunCaller,
-  ): Promise<string | undefined> {
+    run: Run,
+    { actor: { guard }, step: ofTask, taskId, becoming }: RunCaller,
+  ): Promise<() => string | undefined> {
+    if (run.analysis.kind === 'select') return () => undefined;
     if (ofTask === null) {
       const message = 'the server stopped while the statement ran; whether it was applied is not known';
       throw new Failure('TASK_INTERRUPTED', message, {}, { outcome: 'unknown' });
     }
-    if (ofTask !== undefined || !guard) return ofTask;
-    const step = keyedStep(guard);
-    await this.#options.keys.keepStep(step, { warehouse, catalogId: statement.catalog.id }, { guard, queryId });
-    return step;
+    const { keys } = this.#options;
+    const place = { warehouse: run.warehouse, catalogId: await this.#writtenBy(run) };
+    if (guard && ofTask === undefined) {
+      const step = keyedStep(guard);
+      await keys.keepStep(step, place, { guard, queryId: run.queryId });
+      return () => step;
+    }
+    const keep = (step: string) => keys.keepStep(step, { ...place, taskId: taskId ?? step });
+    const remember = (given: string) => run.engine.remember(run.resultPath, given);
+    const step = ofTask ?? becoming?.begin({ keep, remember });
+    if (step !== undefined) await keep(step);
+    return () => step ?? becoming?.handOver();
+  }
+
+  /** The id of the catalog that a statement writes to, which is not always the one that it was sent to. */
+  async #writtenBy({ analysis: { writes }, statement: { catalog } }: Run): Promise<string> {
+    const name = writes[0]?.catalog;
+    if (name === undefined || name === catalog.name) return catalog.id;
+    return (await this.#options.catalog.require([{ category: 'catalogs', name }]))[0]?.id ?? catalog.id;
   }
 
   #conclude(kind: StatementAnalysis['kind'] | undefined, queryId: string, actor: Actor, outcome: Code | '0'): void {

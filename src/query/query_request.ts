@@ -5,6 +5,7 @@ import type { Actor, Principal } from '../model/principal.ts';
 import type { QueryStatistics } from './course.ts';
 import type { Only } from './put_together.ts';
 import type { ResultSources } from './result_access.ts';
+import type { TaskStep } from './task_step.ts';
 
 export interface QueryRequest {
   readonly sql: string;
@@ -22,7 +23,7 @@ export interface QueryRequest {
   readonly only?: Only | undefined;
   /** Where the statement was put together: what from, without its parameters. It is what a task shows. */
   readonly asked?: object | undefined;
-  /** Of a statement that began before it became a task: how the engine knows it; null: not at all. */
+  /** Of a statement that began before it became a task: how the engine knows it; null: not at all, its commit was under way already. */
   readonly step?: string | null | undefined;
 }
 
@@ -42,5 +43,9 @@ export interface Caller {
   readonly signal: AbortSignal;
 }
 
-/** `step`: makes a writing statement happen once however often it is run with it; null: one that writes may not be run again. */
-export type RunCaller = Caller & WorkOptions & { readonly step?: string | null; readonly taskId?: string };
+/**
+ * `step`: makes a writing statement happen once however often it is run with it; null: one that writes may not be run again.
+ * `becoming`: where the statement may become a task while it runs.
+ */
+export type RunCaller = Caller &
+  WorkOptions & { readonly step?: string | null; readonly taskId?: string; readonly becoming?: TaskStep };

@@ -12,6 +12,7 @@ import type { Tasks } from '../tasks/tasks.ts';
 import type { Queries, QueryRequest, QueryRun, QueryStatistics } from './queries.ts';
 import type { ResultAccess } from './result_access.ts';
 import { type ResultPage, type ResultStore, withoutSeparator } from './result_store.ts';
+import { TaskStep } from './task_step.ts';
 
 export const runQueryTask = 'run_query';
 export const profileQueryTask = 'profile_query';
@@ -55,6 +56,9 @@ export interface Submission extends Pick<TaskRequest, 'priority' | 'after' | 'no
   /** URI of the catalog or database that the statement was sent to. */
   readonly target: string;
 }
+
+/** A statement that is being committed when it would become a task is waited for so much longer. */
+const commitMsMax = 10_000;
 
 type SubmitterCaps = Pick<UsageCaps, 'requireResultRoom' | 'storeResult' | 'resultRemoved'>;
 
@@ -100,13 +104,20 @@ export class QuerySubmitter {
       course.fraction = fraction;
       course.task?.progress(fraction);
     };
-    const work = this.#queries.run(request, { principal, actor, signal: controller.signal, progress });
+    const becoming = new TaskStep();
+    const work = this.#queries.run(request, { principal, actor, signal: controller.signal, progress, becoming });
     try {
-      const run = await within(work, waitSeconds * 1000);
+      const { guard } = actor;
+      const taskId = newId();
+      let run = await within(work, waitSeconds * 1000);
+      let step: string | null | undefined;
+      if (!run) {
+        step = guard ? keyedStep(guard) : (await becoming.give(taskId)) ? taskId : null;
+        if (step === null) run = await within(work, commitMsMax);
+      }
       if (run) return await this.#rows(run, { ...described, startedAt });
       // From here on it is a task's: the caller may go.
       signal.removeEventListener('abort', abort);
-      const taskId = newId();
       const running = (task: Pick<TaskContext, 'progress' | 'signal'>) => {
         course.task = task;
         if (course.fraction !== undefined) task.progress(course.fraction);
@@ -114,8 +125,7 @@ export class QuerySubmitter {
         return work.then((done) => this.keep({ taskId, principal }, done, { durable: true }));
       };
       // The statement runs already, and may be done before it is stopped.
-      const { guard } = actor;
-      const begun = { ...described, request: { ...request, step: guard ? keyedStep(guard) : null } };
+      const begun = { ...described, request: { ...request, step } };
       const task = await this.#tasks.adopt({ ...begun, guard, taskId, running }).catch((error: unknown) => {
         throw withOutcome(error, 'unknown');
       });

@@ -61,9 +61,10 @@ export interface Operations {
   close: [undefined, undefined];
   analyze: [WireStatement, StatementAnalysis];
   execute: [
-    { readonly statement: WireStatement; readonly options: WireOptions; readonly writes: boolean },
+    { readonly statement: WireStatement; readonly options: WireOptions; readonly writes: readonly TableName[] },
     StatementResult,
   ];
+  remember: [{ readonly resultPath: string; readonly step: string }, boolean];
   readView: [WireStatement & { readonly database: string }, ViewReading];
   describe: [WireStatement, readonly DescribedColumn[]];
   explain: [WireStatement, string];

@@ -331,12 +331,20 @@ async function dropLastRow(path: string): Promise<void> {
   await truncate(path, end);
 }
 
-/** A statement that writes; the caller has begun the transaction and commits it. `repeated`: its step was done before. */
-export async function runWrite(session: Session, statement: WireStatement, options: Options): Promise<StatementResult> {
+/**
+ * A statement that writes; the caller has begun the transaction and commits it. `repeated`: its step was done before, as `catalog`
+ * remembers: the one that is written, because a transaction writes to one file.
+ */
+export async function runWrite(
+  session: Session,
+  statement: WireStatement,
+  options: Options,
+  catalog: string,
+): Promise<StatementResult> {
   const { connection } = session;
   const counted = [{ name: 'Count', type: 'BIGINT' }];
-  if (options.step !== undefined && !(await rememberStep(connection, statement.catalog.name, options.step))) {
-    const rowCount = (await rowsOfStep(connection, statement.catalog.name, options.step)) ?? 0;
+  if (options.step !== undefined && !(await rememberStep(connection, catalog, options.step))) {
+    const rowCount = (await rowsOfStep(connection, catalog, options.step)) ?? 0;
     return {
       columns: counted,
       rowCount,
@@ -351,11 +359,11 @@ export async function runWrite(session: Session, statement: WireStatement, optio
     const result = await prepared.run();
     if (result.returnType === ResultReturnType.CHANGED_ROWS) {
       const rowCount = result.rowsChanged;
-      if (options.step !== undefined) await noteRows(connection, statement.catalog.name, options.step, rowCount);
+      if (options.step !== undefined) await noteRows(connection, catalog, options.step, rowCount);
       return { columns: counted, rowCount, rows: { kind: 'text', text: `[${rowCount}]` }, truncated: false };
     }
     const made = await returned(session, result, options);
-    if (options.step !== undefined) await noteRows(connection, statement.catalog.name, options.step, made.rowCount);
+    if (options.step !== undefined) await noteRows(connection, catalog, options.step, made.rowCount);
     return { ...made, returned: true };
   } finally {
     prepared.destroySync();

@@ -159,7 +159,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     const argument = {
       statement: wire(statement),
       options: { ...options, token, tables: [...reads, ...writes, ...views] },
-      writes: writes.length > 0,
+      writes,
     };
     try {
       return await this.#call('execute', argument, timeoutMs, signal, progress);
@@ -173,6 +173,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
       for (const table of writes) this.#note(table);
     }
   }
+
+  remember = (resultPath: string, step: string) => this.#call('remember', { resultPath, step }, shortTimeoutMs);
 
   async insertRows(
     table: TableRef,
@@ -428,7 +430,7 @@ const writingOperations: ReadonlySet<OperationName> = new Set([
 
 /** Whether the operation may have changed data or definitions when it fails. */
 function isWriting<K extends OperationName>(operation: K, argument: Operations[K][0]): boolean {
-  if (operation === 'execute') return (argument as Operations['execute'][0]).writes;
+  if (operation === 'execute') return (argument as Operations['execute'][0]).writes.length > 0;
   return writingOperations.has(operation);
 }
 

@@ -21,6 +21,7 @@ import { exportRows } from './export_rows.ts';
 import { unreviewedFunctions } from './functions.ts';
 import { closeData, openData, openScratch } from './instances.ts';
 import { KnownViews } from './known_views.ts';
+import { LateSteps, type RunningWrite } from './late_steps.ts';
 import { Loading } from './loading.ts';
 import { optimizeTable } from './optimize.ts';
 import { CallProgress, type Stage } from './progress.ts';
@@ -42,7 +43,7 @@ import { type Namespace, preparedKey, type Session, Sessions } from './sessions.
 import { Snapshots } from './snapshots.ts';
 import { failureOf } from './sql_errors.ts';
 import { tableStatistics } from './statistics.ts';
-import { commit, forgetSteps, retryingConflicts } from './steps.ts';
+import { commit, forgetSteps, rememberStep, retryingConflicts } from './steps.ts';
 import { writtenStatement } from './table_writes.ts';
 import { faultOf, placed } from './wire_faults.ts';
 
@@ -73,6 +74,7 @@ class Worker {
   readonly #data = new DataEpochs();
   readonly #known = new Map<string, KnownSelect>();
   readonly #digests = new Digests();
+  readonly #lateSteps = new LateSteps();
   readonly #snapshots: Snapshots;
   readonly #loading: Loading;
   readonly #report: (message: AttachMessage) => void;
@@ -145,6 +147,7 @@ class Worker {
     } = {
       analyze: (statement) => this.#analyze(statement, started),
       execute: (of) => this.#execute(of, started, signal),
+      remember: async ({ resultPath, step }) => this.#lateSteps.remember(resultPath, step),
       explain: (statement) =>
         this.#within(statement, undefined, started, (session) =>
           placed(statement.sql, linesAboveExplained, () => explained(session, statement)),
@@ -196,13 +199,14 @@ class Worker {
     started: Interruptible,
     signal: AbortSignal,
   ): Promise<StatementResult> {
-    const key = writes ? undefined : preparedKey(statement);
+    const [written] = writes;
+    const key = written ? undefined : preparedKey(statement);
     const current = () => {
       if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
       if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
     };
     current();
-    const run = async (session: Session) => {
+    const run = async (session: Session, late: RunningWrite) => {
       current();
       if (options.into) {
         const { own } = this.#reach;
@@ -210,27 +214,16 @@ class Worker {
           exportRows(session, statement, options, { own, digests: this.#digests, current }),
         );
       }
-      if (!writes) return this.#select(session, statement, options);
-      const write = async () => {
-        await session.connection.run('BEGIN TRANSACTION');
-        try {
-          current();
-          const result = await runWrite(session, statement, options);
-          current();
-          await commit(session.connection);
-          return result;
-        } catch (error) {
-          // A ROLLBACK that is interrupted leaves the transaction open; sessions.ts then ends it.
-          await session.connection.run('ROLLBACK').catch(() => undefined);
-          throw error;
-        }
-      };
-      const writing = () => this.#data.writing(options.tables, write);
+      if (!written) return this.#select(session, statement, options);
+      const once = { catalog: written.catalog, late, current };
+      const writing = () => this.#data.writing(options.tables, () => write(session, statement, options, once));
       return placed(statement.sql, 0, () => retryingConflicts(writing, signal));
     };
-    return this.#within(statement, key, started, (session) =>
-      withPlan(session, statement, options.planAfterMs, () => run(session)),
-    );
+    const inSession = (late: RunningWrite) =>
+      this.#within(statement, key, started, (session) =>
+        withPlan(session, statement, options.planAfterMs, () => run(session, late)),
+      );
+    return this.#lateSteps.during(options.resultPath, inSession);
   }
 
   async #select(session: Session, statement: WireStatement, options: WireOptions): Promise<StatementResult> {
@@ -326,6 +319,39 @@ class Worker {
       });
       if (done) return done.value;
     }
+  }
+}
+
+/** What makes a statement happen once: `catalog`, which it writes to, remembers its step. */
+interface Once {
+  readonly catalog: string;
+  readonly late: RunningWrite;
+  /** Throws where the statement may not be run any more. */
+  readonly current: () => void;
+}
+
+/** A statement that writes, in a transaction of its own. */
+async function write(
+  session: Session,
+  statement: WireStatement,
+  options: WireOptions,
+  { catalog, late, current }: Once,
+): Promise<StatementResult> {
+  const { connection } = session;
+  late.attempt();
+  await connection.run('BEGIN TRANSACTION');
+  try {
+    current();
+    const result = await runWrite(session, statement, options, catalog);
+    current();
+    const step = late.committing();
+    if (step !== undefined) await rememberStep(connection, catalog, step, result.rowCount);
+    await commit(connection);
+    return result;
+  } catch (error) {
+    // A ROLLBACK that is interrupted leaves the transaction open; sessions.ts then ends it.
+    await connection.run('ROLLBACK').catch(() => undefined);
+    throw error;
   }
 }
 
