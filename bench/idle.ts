@@ -6,8 +6,8 @@ import { residentBytes } from './harness/processes.ts';
 import { type Bench, type BenchOptions, type Measure, median } from './harness/report.ts';
 import { TabulariumServer } from './harness/server.ts';
 
-const residentMegabytesMax = 150;
-const readySecondsMax = { empty: 1, filled: 2 } as const;
+const residentMegabytesMax = 115;
+const readySecondsMax = { empty: 0.4, filled: 1 } as const;
 
 async function memory(dataDirectory: string, settleMs: number): Promise<Measure[]> {
   const server = await TabulariumServer.start({ dataDirectory, pinned: false });
@@ -73,7 +73,7 @@ async function measure({ quick, workDirectory, say }: BenchOptions): Promise<Mea
 
 export const bench: Bench = {
   name: 'idle',
-  claim: `An idle server: at most ${residentMegabytesMax} MB resident, ready in at most 1 s on an empty directory and 2 s with 20,000 tables.`,
+  claim: `An idle server: at most ${residentMegabytesMax} MB resident, ready in at most ${readySecondsMax.empty} s on an empty directory and ${readySecondsMax.filled} s with 20,000 tables.`,
   run: async (options) => ({
     measures: await measure(options),
     notes: [

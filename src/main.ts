@@ -21,7 +21,6 @@ import { offlineCommands } from './cli/commands.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
 import { Confinement } from './engines/duckdb/confinement.ts';
 import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
-import { checkCatalogFile } from './engines/duckdb/file_check.ts';
 import type { Engine } from './engines/engine.ts';
 import { measureLoad } from './engines/warehouse_load.ts';
 import { Warehouses } from './engines/warehouses.ts';
@@ -460,7 +459,10 @@ async function main(): Promise<void> {
   const commands = [
     serveCommand({ start: startServer, rootTokenFileName }),
     ...offlineCommands,
-    checkCommand({ checkCatalog: checkCatalogFile }),
+    // Brings the engine's library into this process, which a server does not need.
+    checkCommand({
+      checkCatalog: async (...file) => (await import('./engines/duckdb/file_check.ts')).checkCatalogFile(...file),
+    }),
   ];
   const { command, argument, flags } = commandOf(process.argv.slice(2), commands);
   const settings = readSettings(flags, process.env, command.name);

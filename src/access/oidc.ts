@@ -1,11 +1,11 @@
 // Tokens of identity providers (JWTs of OpenID Connect): whether one is good, and what it says of who and until when. Cryptography is
 // jose's, keys are oidc_keys.ts; who the subject is here is oidc_users.ts.
 import { createHash } from 'node:crypto';
-import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
+import type { errors, JWTPayload, JWTVerifyOptions } from 'jose';
 import type { Observe } from '../observe/observations.ts';
 import { strictBase64url } from '../standard/base64url.ts';
 import { Failure } from '../standard/failure.ts';
-import { type FetchKeys, type IssuerKeyLimits, IssuerKeys, issuerKeyLimits, secureUrl } from './oidc_keys.ts';
+import { type FetchKeys, type IssuerKeyLimits, IssuerKeys, issuerKeyLimits, jose, secureUrl } from './oidc_keys.ts';
 
 export interface IdentityProvider {
   readonly id: string;
@@ -197,9 +197,9 @@ export class Oidc {
     if (token.length > tokenCharactersMax || !token.split('.').every(strictBase64url)) throw notValid();
     let issuer: string | undefined;
     try {
-      const { alg, crit, typ } = decodeProtectedHeader(token);
+      const { alg, crit, typ } = jose().decodeProtectedHeader(token);
       if (typeof alg !== 'string' || crit !== undefined || !isType(typ, headerTypes)) throw notValid();
-      issuer = decodeJwt(token).iss;
+      issuer = jose().decodeJwt(token).iss;
     } catch (cause) {
       throw notValid(undefined, cause);
     }
@@ -218,18 +218,18 @@ export class Oidc {
       currentDate: new Date(this.#clock()),
       ...(provider.maxTokenAgeSeconds === undefined ? {} : { maxTokenAge: provider.maxTokenAgeSeconds }),
     };
-    const { alg = '' } = decodeProtectedHeader(token);
+    const { alg = '' } = jose().decodeProtectedHeader(token);
     try {
       // By the kind of algorithm, so that a public key is never taken for a secret.
       if (!algorithms.includes(alg)) throw notValid();
       if (Object.hasOwn(secretBytesMin, alg))
-        return (await jwtVerify(token, new TextEncoder().encode(provider.clientSecret), options)).payload;
+        return (await jose().jwtVerify(token, new TextEncoder().encode(provider.clientSecret), options)).payload;
       if (!keys) throw notValid();
-      return (await jwtVerify(token, keys.keyOf, options)).payload;
+      return (await jose().jwtVerify(token, keys.keyOf, options)).payload;
     } catch (error) {
       if (error instanceof Failure) throw error;
-      if (error instanceof errors.JWKSMultipleMatchingKeys) return tryEach(token, error, options);
-      throw error instanceof errors.JWTExpired ? notValid('it has expired', error) : notValid(undefined, error);
+      if (error instanceof jose().errors.JWKSMultipleMatchingKeys) return tryEach(token, error, options);
+      throw error instanceof jose().errors.JWTExpired ? notValid('it has expired', error) : notValid(undefined, error);
     }
   }
 }
@@ -244,10 +244,10 @@ async function tryEach(
   for await (const key of keys) {
     if (++tried > keysTriedMax) break;
     try {
-      return (await jwtVerify(token, key, options)).payload;
+      return (await jose().jwtVerify(token, key, options)).payload;
     } catch (error) {
-      if (error instanceof errors.JWSSignatureVerificationFailed) continue;
-      throw error instanceof errors.JWTExpired ? notValid('it has expired', error) : notValid(undefined, error);
+      if (error instanceof jose().errors.JWSSignatureVerificationFailed) continue;
+      throw error instanceof jose().errors.JWTExpired ? notValid('it has expired', error) : notValid(undefined, error);
     }
   }
   throw notValid();

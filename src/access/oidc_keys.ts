@@ -1,8 +1,12 @@
 // The public keys of one issuer: fetched ahead of need, fetched anew before they are old and when a token names one that is not
 // there, kept through an outage of the issuer. How tokens are verified with them is oidc.ts.
-import { createLocalJWKSet, errors, type JWK, type JWTVerifyGetKey, type LocalJWKSet } from 'jose';
+import type * as joseLibrary from 'jose';
+import type { JWK, JWTVerifyGetKey, LocalJWKSet } from 'jose';
+import { lazyPackage } from '../model/lazy_package.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
+
+export const jose = lazyPackage<typeof joseLibrary>('jose');
 
 /** Does not follow redirects. */
 export type FetchKeys = (
@@ -90,7 +94,7 @@ export class IssuerKeys {
     try {
       return await keys(header, token);
     } catch (error) {
-      if (!(error instanceof errors.JWKSNoMatchingKey) || !(await this.#askedAgain())) throw error;
+      if (!(error instanceof jose().errors.JWKSNoMatchingKey) || !(await this.#askedAgain())) throw error;
       return (await this.#usable())(header, token);
     }
   };
@@ -128,7 +132,7 @@ export class IssuerKeys {
       const found = await this.#fetchKeys();
       const print = JSON.stringify(found);
       const isChanged = this.#keys !== undefined && print !== this.#print;
-      this.#keys = createLocalJWKSet({ keys: found });
+      this.#keys = jose().createLocalJWKSet({ keys: found });
       this.#print = print;
       this.#fetchedAt = clock();
       this.#error = undefined;
@@ -229,6 +233,6 @@ function parsedOf(text: string): unknown {
 
 function reasonOf(error: unknown): string {
   if (error instanceof KeysFault) return error.message;
-  if (error instanceof errors.JOSEError) return 'what it serves is no set of keys';
+  if (error instanceof jose().errors.JOSEError) return 'what it serves is no set of keys';
   return error instanceof Failure && error.code === 'HOST_NOT_ALLOWED' ? error.message : 'it is not reachable';
 }

@@ -1,9 +1,9 @@
 // What a backup says of itself: the file that makes it one. How it is written and read, with its digest; who wrote what is in it is
 // not known, so that all of it is looked at before it is used. What it names is checked by who reads the files.
 import { createHash } from 'node:crypto';
-import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/schema';
 import { Failure } from '../standard/failure.ts';
+import { type Static, Type } from '../standard/type.ts';
+import { validation } from '../standard/validation.ts';
 
 export const formatVersion = 1;
 export const manifestName = 'manifest.json';
@@ -85,7 +85,6 @@ export type BackedUpView = Static<typeof View>;
 export type BackedUpPart = Static<typeof Part>;
 export type TableBody = Static<typeof Definition>;
 
-const manifestCheck = Compile(Manifest);
 const digestOf = (manifest: unknown) => createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
 
 export const folderOf = (backupId: string): string => `backups/${backupId}/`;
@@ -118,7 +117,7 @@ export function readManifest(text: string, backupId: string): ReadManifest {
   if (digestOf(manifest) !== digest) throw broken('its manifest is not as it was written');
   if (manifest.formatVersion !== formatVersion)
     throw broken(`it is of format ${JSON.stringify(manifest.formatVersion)}, and this release reads ${formatVersion}`);
-  if (!manifestCheck.Check(manifest)) throw broken('its manifest is none that a server wrote');
+  if (!validation().Compile(Manifest).Check(manifest)) throw broken('its manifest is none that a server wrote');
   if (manifest.backupId !== backupId) throw broken('its manifest is that of another backup');
   for (const { rows, parts } of manifest.databases.flatMap(({ tables }) => tables))
     if (parts.reduce((sum, part) => sum + part.rows, 0) !== rows) throw broken('its manifest contradicts itself');

@@ -16,7 +16,7 @@ export async function openChanges(catalog: Pick<Catalog, 'openIntents'>, warehou
 /** Counted at each scrape. */
 export function measureOpenIntents(metrics: Metrics, catalog: Pick<Catalog, 'openIntents'>): void {
   const help = 'Interrupted changes of a warehouse that have not ended; blocked ones wait for an operator.';
-  metrics.gauge('tabularium_open_intents', help, ['warehouse', 'state'], async () => {
+  metrics.gauge('tabularium_open_intents', help, async () => {
     const all = await catalog.openIntents();
     return [...new Set(all.map(({ warehouse }) => warehouse))].flatMap((warehouse) => {
       const { open, blocked } = countOf(all, warehouse);

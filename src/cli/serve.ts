@@ -7,8 +7,8 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { release } from '../model/release.ts';
 import type { Settings } from '../settings.ts';
+import { validation } from '../standard/validation.ts';
 import { type Command, defaultCommand } from './command.ts';
-import { runDemo } from './demo.ts';
 
 export interface RunningServer {
   readonly url: string;
@@ -53,11 +53,13 @@ function onStopSignal(stop: (signal: NodeJS.Signals) => void): void {
 const afterStartMs = 1_000;
 
 /**
- * Loading the program leaves compiled code to be written for the next start, and a heap that is half empty: one collection returns a
- * fifth of the process's memory, and V8 does not do it by itself while nothing is allocated.
+ * The validators are loaded, so that only a request within the first second waits for them. Compiled code is written for the next start.
+ * Loading leaves a heap that is half empty: one collection returns a fifth of the process's memory, and V8 does not do it by itself while
+ * nothing is allocated.
  */
 function afterStart(): void {
   setTimeout(() => {
+    validation();
     flushCompileCache();
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as NodeJS.GCFunction;
@@ -94,6 +96,7 @@ async function serve({ start, rootTokenFileName }: ServeOptions, settings: Setti
   if (!settings.demo) return;
   const { url, token, dataDirectory: dataDir } = server;
   try {
+    const { runDemo } = await import('./demo.ts');
     await runDemo({ url, token, scale: settings.scale, dataDir, out: say, signal: stopDemo.signal });
     say(`The server goes on at ${url}; Ctrl-C stops it.`);
   } catch (error) {

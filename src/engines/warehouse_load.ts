@@ -4,7 +4,7 @@ import type { Warehouses } from './warehouses.ts';
 
 /** Asked at each scrape. */
 export function measureLoad(metrics: Metrics, warehouses: Warehouses): void {
-  metrics.gauge('tabularium_queries', 'Statements of a warehouse now.', ['warehouse', 'state'], async () =>
+  metrics.gauge('tabularium_queries', 'Statements of a warehouse now.', async () =>
     (await warehouses.load()).flatMap(({ warehouse, running, queued }) => [
       { labels: { warehouse, state: 'running' }, value: running },
       { labels: { warehouse, state: 'queued' }, value: queued },

@@ -1,7 +1,7 @@
 // How an answer leaves: its head and body in one write, the headers that all answers have, and answers on connections that
 // node:http would cut because it has not read what came. What the answer is, is for others.
 import { randomUUID } from 'node:crypto';
-import { type ServerResponse, STATUS_CODES } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -11,6 +11,7 @@ import { type Coding, compressed, compressedBytesMin, compressor, preferenceOf }
 import { requestIdHeader } from './request_headers.ts';
 import type { HeadersOfAll } from './security_headers.ts';
 
+const { STATUS_CODES } = process.getBuiltinModule('node:http');
 /** How long the rest of a refused body is let in before the connection is cut, so that the client can read the answer. */
 const lingerMs = 500;
 

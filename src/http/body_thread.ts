@@ -3,11 +3,11 @@
 import { writeFile } from 'node:fs/promises';
 import { serialize } from 'node:v8';
 import { parentPort } from 'node:worker_threads';
-import type { TSchema } from 'typebox';
 import type { RowsBatch, StoredRows } from '../engines/engine.ts';
 import { digestOfRows, RowReaders } from '../query/row_source.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Check, compileCheck } from '../standard/parameters.ts';
+import type { TSchema } from '../standard/type.ts';
 import { checkedBody } from './body_text.ts';
 import type { Asked, BodyWork, ReadBody, ThreadAnswer } from './body_threads.ts';
 

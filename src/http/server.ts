@@ -1,14 +1,8 @@
 // The HTTP server: sockets, their limits, and the raw edges where no request exists yet. Everything under /api/ goes to
 // call.ts; the few paths beside it (rest-standard B9) are given by main as `operations`. Sole user of
 // node:http and node:https as a server.
-import {
-  createServer,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
-import { createServer as createSecureServer, type Server as SecureServer } from 'node:https';
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Server as SecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -99,8 +93,10 @@ export class HttpServer<Context> {
       requireHostHeader: false, // checked by us, for an answer in the envelope
     };
     this.#server = tls
-      ? createSecureServer({ ...http, ...tls.pair, handshakeTimeout: limits.tlsHandshakeTimeoutMs }, serve)
-      : createServer(http, serve);
+      ? process
+          .getBuiltinModule('node:https')
+          .createServer({ ...http, ...tls.pair, handshakeTimeout: limits.tlsHandshakeTimeoutMs }, serve)
+      : process.getBuiltinModule('node:http').createServer(http, serve);
     this.#server.maxHeadersCount = 0; // counted by us: node would drop those over its limit and say nothing
     this.#server.maxConnections = limits.connectionsMax;
     this.#server.on('drop', () => observe({ kind: 'connectionRefused', limit: 'connectionsMax' }));

@@ -1,8 +1,12 @@
-// The metrics: observations → Prometheus counters and histograms (prom-client), read at /metrics. Labels are of bounded
-// number: endpoints, codes, warehouses; never names of users' objects.
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+// The metrics: observations → counters and histograms, read at /metrics. Labels are of bounded number: endpoints, codes,
+// warehouses; never names of users' objects. prom-client writes them as text and adds the figures of the process, such as memory and the
+// event loop's delay; it is loaded by the first scrape, and those figures begin then.
+import type * as promClient from 'prom-client';
+import { lazyPackage } from '../model/lazy_package.ts';
+import { Counter, Gauge, Histogram, type Metric, type Sample } from './instruments.ts';
 import type { Observation, Observe } from './observations.ts';
-import { RequestSeconds } from './request_seconds.ts';
+
+const prometheus = lazyPackage<typeof promClient>('prom-client');
 
 const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
@@ -10,99 +14,76 @@ export interface Metrics {
   readonly read: Observe;
   readonly contentType: string;
   text(): Promise<string>;
-  /** A value asked for at each scrape. */
-  gauge(name: string, help: string, labels: readonly string[], collect: () => Promise<readonly GaugeValue[]>): void;
-}
-
-export interface GaugeValue {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
+  /** A value asked for at each scrape; named before the first of them. */
+  gauge(name: string, help: string, collect: () => Promise<readonly Sample[]>): void;
 }
 
 /** What is counted, apart from the process's own figures. */
-function instruments(registry: Registry) {
-  const registers = [registry];
-  const requests = new RequestSeconds(registry, secondsBuckets);
-  const queries = new Histogram({
-    name: 'tabularium_query_seconds',
-    help: 'Time of SQL statements in the engine, queueing apart.',
-    labelNames: ['warehouse', 'statement', 'code'],
-    buckets: secondsBuckets,
-    registers,
-  });
-  const queued = new Histogram({
-    name: 'tabularium_query_queued_seconds',
-    help: 'Time that SQL statements waited for their turn.',
-    labelNames: ['warehouse'],
-    buckets: secondsBuckets,
-    registers,
-  });
-  const rows = new Counter({
-    name: 'tabularium_rows_inserted_total',
-    help: 'Rows inserted through REST.',
-    labelNames: ['warehouse'],
-    registers,
-  });
-  const tasks = new Counter({
-    name: 'tabularium_tasks_total',
-    help: 'Tasks that ended.',
-    labelNames: ['type', 'state'],
-    registers,
-  });
-  const engine = new Counter({
-    name: 'tabularium_engine_events_total',
-    help: 'Starts, stops, deaths and kills of engine processes.',
-    labelNames: ['warehouse', 'event'],
-    registers,
-  });
-  const errors = new Counter({
-    name: 'tabularium_errors_total',
-    help: 'Errors of our own: answers with 500, and failures of background work.',
-    labelNames: ['kind'],
-    registers,
-  });
-  const broken = new Counter({
-    name: 'tabularium_broken_requests_total',
-    help: 'Requests that never became one: malformed, too slow, cut off.',
-    labelNames: ['code'],
-    registers,
-  });
-  const recovered = new Counter({
-    name: 'tabularium_intents_recovered_total',
-    help: 'Changes that were finished or undone after an interruption.',
-    labelNames: ['outcome'],
-    registers,
-  });
-  const identityKeys = new Counter({
-    name: 'tabularium_identity_keys_total',
-    help: 'Fetches of the keys of identity providers, by outcome.',
-    labelNames: ['outcome'],
-    registers,
-  });
+function instruments() {
+  const requests = new Histogram(
+    'tabularium_request_seconds',
+    'Time from the first byte of a request to the last of its answer.',
+    ['endpoint', 'code'],
+    secondsBuckets,
+  );
+  const queries = new Histogram(
+    'tabularium_query_seconds',
+    'Time of SQL statements in the engine, queueing apart.',
+    ['warehouse', 'statement', 'code'],
+    secondsBuckets,
+  );
+  const queued = new Histogram(
+    'tabularium_query_queued_seconds',
+    'Time that SQL statements waited for their turn.',
+    ['warehouse'],
+    secondsBuckets,
+  );
+  const rows = new Counter('tabularium_rows_inserted_total', 'Rows inserted through REST.', ['warehouse']);
+  const tasks = new Counter('tabularium_tasks_total', 'Tasks that ended.', ['type', 'state']);
+  const engine = new Counter('tabularium_engine_events_total', 'Starts, stops, deaths and kills of engine processes.', [
+    'warehouse',
+    'event',
+  ]);
+  const errors = new Counter(
+    'tabularium_errors_total',
+    'Errors of our own: answers with 500, and failures of background work.',
+    ['kind'],
+  );
+  const broken = new Counter(
+    'tabularium_broken_requests_total',
+    'Requests that never became one: malformed, too slow, cut off.',
+    ['code'],
+  );
+  const recovered = new Counter(
+    'tabularium_intents_recovered_total',
+    'Changes that were finished or undone after an interruption.',
+    ['outcome'],
+  );
+  const identityKeys = new Counter(
+    'tabularium_identity_keys_total',
+    'Fetches of the keys of identity providers, by outcome.',
+    ['outcome'],
+  );
   const counted = { requests, queries, queued, rows, tasks, engine, errors, broken, recovered, identityKeys };
-  return { ...counted, ...ofTransport(registry) };
+  return { ...counted, ...ofTransport() };
 }
 
-function ofTransport(registry: Registry) {
-  const registers = [registry];
-  const refused = new Counter({
-    name: 'tabularium_connections_refused_total',
-    help: 'Connections closed as they came, by the limit that they were over.',
-    labelNames: ['limit'],
-    registers,
-  });
-  const reloads = new Counter({
-    name: 'tabularium_tls_reloads_total',
-    help: 'Changes of the certificate or its key: taken, or refused and the old pair kept.',
-    labelNames: ['outcome'],
-    registers,
-  });
-  const certificateEnd = new Gauge({
-    name: 'tabularium_tls_certificate_end_seconds',
-    help: 'When the certificate in use ends, in seconds since 1970.',
-    labelNames: ['listener'], // without a label there would be a 0 where there is no TLS
-    registers,
-  });
+function ofTransport() {
+  const refused = new Counter(
+    'tabularium_connections_refused_total',
+    'Connections closed as they came, by the limit that they were over.',
+    ['limit'],
+  );
+  const reloads = new Counter(
+    'tabularium_tls_reloads_total',
+    'Changes of the certificate or its key: taken, or refused and the old pair kept.',
+    ['outcome'],
+  );
+  const certificateEnd = new Gauge(
+    'tabularium_tls_certificate_end_seconds',
+    'When the certificate in use ends, in seconds since 1970.',
+    ['listener'],
+  );
   return { refused, reloads, certificateEnd };
 }
 
@@ -124,7 +105,7 @@ function reader({
   return (o: Observation): void => {
     switch (o.kind) {
       case 'requestEnded':
-        requests.observe(o.endpoint, o.code, o.ms / 1000);
+        requests.labels(o.endpoint, o.code).observe(o.ms / 1000);
         break;
       case 'requestBroken':
         broken.labels(o.code).inc();
@@ -178,26 +159,27 @@ function reader({
 }
 
 export function createMetrics(): Metrics {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry, prefix: 'tabularium_' });
-  const registers = [registry];
-  const read = reader(instruments(registry));
+  const counted = instruments();
+  const metrics: Metric[] = Object.values(counted);
+  let registry: promClient.Registry | undefined;
   return {
-    read,
-    contentType: registry.contentType,
-    text: () => registry.metrics(),
-    gauge(name, help, labels, collect) {
-      const gauge = new Gauge({
-        name,
-        help,
-        labelNames: [...labels],
-        registers,
-        async collect() {
-          this.reset();
-          for (const { labels: of, value } of await collect()) this.set(of, value);
-        },
-      });
-      void gauge;
+    read: reader(counted),
+    contentType: 'text/plain; version=0.0.4; charset=utf-8',
+    text: () => {
+      registry ??= registryOf(metrics);
+      return registry.metrics();
+    },
+    gauge: (name, help, collect) => {
+      const get = async () => ({ name, help, type: 'gauge', aggregator: 'sum', values: await collect() }) as const;
+      metrics.push({ name, get });
     },
   };
+}
+
+function registryOf(metrics: readonly Metric[]): promClient.Registry {
+  const { Registry, collectDefaultMetrics } = prometheus();
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry, prefix: 'tabularium_' });
+  for (const metric of metrics) registry.registerMetric(metric as unknown as promClient.Metric);
+  return registry;
 }

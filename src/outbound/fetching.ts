@@ -1,7 +1,6 @@
 // Plain HTTP to others: GET of something large, POST of something small. Every hop is held to the host rules, every wait has an end,
 // and what comes has a bound. Tries nothing again: that is for tasks.
-import { request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
-import { request as httpsRequest } from 'node:https';
+import type { IncomingMessage, RequestOptions } from 'node:http';
 import { Readable } from 'node:stream';
 import { Failure } from '../standard/failure.ts';
 import type { HostRules } from './host_rules.ts';
@@ -112,7 +111,8 @@ export function urlOf(address: string): URL {
 async function send(url: URL, rules: HostRules, options: RequestOptions, body?: string): Promise<IncomingMessage> {
   rules.check(url);
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
+  const { request: begin } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
+  const request = begin(url, {
     ...options,
     // No connection is kept: one that was made by other rules is not used.
     agent: false,

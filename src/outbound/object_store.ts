@@ -1,8 +1,6 @@
 // Object stores that speak S3: reading, writing whole files in parts, listing, removing. Which hosts, is the host rules'; when again, is
 // the tasks'. The library is loaded when a store is first spoken of.
 import { type FileHandle, open } from 'node:fs/promises';
-import { Agent as HttpAgent } from 'node:http';
-import { Agent as HttpsAgent } from 'node:https';
 import type { Readable } from 'node:stream';
 import type { CompletedPart, S3Client } from '@aws-sdk/client-s3';
 import { Failure } from '../standard/failure.ts';
@@ -53,6 +51,8 @@ export async function openObjectStore(
   const { accessKeyId = '', secretAccessKey = '', sessionToken } = credentials ?? {};
   const signing = { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? {} : { sessionToken }) };
   const lookup = rules.lookupFor(url);
+  const { Agent } = process.getBuiltinModule('node:http');
+  const { Agent: SecureAgent } = process.getBuiltinModule('node:https');
   const client = new library.S3Client({
     endpoint: place.endpoint,
     region: place.region,
@@ -68,8 +68,8 @@ export async function openObjectStore(
     requestHandler: {
       connectionTimeout: connectMs,
       requestTimeout: requestMs,
-      httpAgent: new HttpAgent({ keepAlive: true, lookup }),
-      httpsAgent: new HttpsAgent({ keepAlive: true, lookup }),
+      httpAgent: new Agent({ keepAlive: true, lookup }),
+      httpsAgent: new SecureAgent({ keepAlive: true, lookup }),
     },
   });
   return new ObjectStore(library, client, place.bucket);

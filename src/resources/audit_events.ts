@@ -1,10 +1,10 @@
 // The audit trail: every change and every refusal. It is read here; nothing writes it but what it tells of.
-import { type Static, type TObject, Type } from 'typebox';
 import type { AuditEvent } from '../access/audit.ts';
 import type { AuditFilter } from '../access/audit_reading.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { type Static, type TObject, Type } from '../standard/type.ts';
 import { action, type Context, done, found, get, list, segment } from './context.ts';
 import { nullable, timeOf } from './fields.ts';
 import { type Page, pageOf, searchBy } from './search.ts';

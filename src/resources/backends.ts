@@ -1,10 +1,10 @@
 // Backends: the processes or servers of a warehouse. An embedded engine brings its one backend along; it can be taken out of
 // service and put back, not added or removed.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { BackendSpec, WarehouseSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
+import { Type } from '../standard/type.ts';
 import {
   action,
   type Context,

@@ -1,6 +1,5 @@
 // The actions `backup` of a catalog and a database, and `restore`, which makes one from a backup. Both are tasks; what they do is
 // backups/.
-import { type Static, Type } from 'typebox';
 import type { BackupRequest } from '../backups/backups.ts';
 import type { PlaceAsked } from '../backups/places.ts';
 import { type RestoreRequest, restoreTask } from '../backups/restores.ts';
@@ -11,6 +10,7 @@ import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { accepted, action, type Context, requirePrivilege, requireTask, segment } from './context.ts';
 import { engineCodes, invalid, noNul } from './fields.ts';
 import { storeFolder, storeFolderOf } from './object_store_fields.ts';

@@ -1,9 +1,9 @@
 // Catalogs: the top of the namespace. A catalog's data lives in one warehouse.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
+import { Type } from '../standard/type.ts';
 import { backupAction, restoreCatalog } from './backup_actions.ts';
 import {
   action,

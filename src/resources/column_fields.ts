@@ -1,7 +1,7 @@
 // A column as records show it, in its table and by itself.
-import { Type } from 'typebox';
 import type { ColumnSpec, TableSpec } from '../model/records.ts';
 import { formatType } from '../model/types.ts';
+import { Type } from '../standard/type.ts';
 import { Comment, nullable } from './fields.ts';
 
 export const columnFieldSchemas = {

@@ -1,5 +1,4 @@
 // Columns of a table, one at a time: the same changes that a PATCH of the table can make, under the column's own URI.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import { compareNames } from '../model/names.ts';
 import type { ColumnSpec, TableSpec } from '../model/records.ts';
@@ -8,6 +7,7 @@ import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
 import { basisOf } from '../standard/record_version.ts';
+import { Type } from '../standard/type.ts';
 import { columnFieldSchemas, columnFields } from './column_fields.ts';
 import {
   accepted,

@@ -1,9 +1,9 @@
 // Databases: what a catalog is divided into.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { CatalogSpec, DatabaseSpec, TableSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
+import { Type } from '../standard/type.ts';
 import { backupAction, restoreDatabase } from './backup_actions.ts';
 import { defaultCatalogName } from './catalogs.ts';
 import {

@@ -1,6 +1,5 @@
 // The action `export`: the rows of a query, or of a table, as files to fetch from here, or in an object store. Always a task; what it
 // answers is the manifest.
-import { type Static, Type } from 'typebox';
 import type { StatementParameters } from '../engines/engine.ts';
 import { type ExportFormat, parquetCompressions, textCompressions } from '../engines/export.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
@@ -8,6 +7,7 @@ import type { ExportTarget } from '../query/export_places.ts';
 import type { ExportRequest } from '../query/exports.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { accepted, action, type Context, requirePrivilege, segment } from './context.ts';
 import { invalid } from './fields.ts';
 import { storeFolder, storeFolderOf } from './object_store_fields.ts';

@@ -1,11 +1,11 @@
 // Fields that several categories share: their schemas and how a PATCH changes them (RFC 7396: null clears).
-import { type TSchema, Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import { principalNameFault } from '../model/principal_names.ts';
 import type { Properties } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import { tokenCharactersMax } from '../standard/page_token.ts';
 import { pageSizeDefault, pageSizeMax } from '../standard/parameters.ts';
+import { type TSchema, Type } from '../standard/type.ts';
 
 export const commentCharactersMax = 4096;
 export const propertiesMax = 256;

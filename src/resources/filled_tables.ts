@@ -1,6 +1,5 @@
 // Tables that are made with their rows: of a query (`asSelect`), or of another table (`clone`). Both are made by a task that the
 // request waits for; nobody sees the table before it is full.
-import { type Static, Type } from 'typebox';
 import type { CatalogObject, ObjectPath } from '../catalog/object.ts';
 import type { StatementParameters } from '../engines/engine.ts';
 import { createFilledTableTask, type FillRequest } from '../jobs/create_filled_table.ts';
@@ -10,6 +9,7 @@ import type { Code } from '../standard/codes.ts';
 import type { Accepted } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { accepted, type Context, requirePrivilege, segment } from './context.ts';
 import { describe, invalid } from './fields.ts';
 import { codes, Parameters, Query, WaitSeconds } from './sql_actions.ts';

@@ -1,6 +1,5 @@
 // Grants: what a user or a role may do, on an object and all that is in it, on a collection, or on everything. They hang on ids,
 // so that they stay through renames.
-import { Type } from 'typebox';
 import { forbidden } from '../access/decisions.ts';
 import type { Grant } from '../access/directory_entries.ts';
 import { grantIdOf } from '../access/grants.ts';
@@ -10,6 +9,7 @@ import { type Privilege, privilegeDocs, privileges } from '../model/privileges.t
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Segment, segmentsOfUri, uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import { action, type Context, create, created, deleted, done, found, get, list, remove, segment } from './context.ts';
 import { invalid, last, nullable, recordFields } from './fields.ts';
 import { type Page, pageOf, searchBy } from './search.ts';

@@ -1,8 +1,8 @@
 // Identity providers: issuers of tokens (OpenID Connect) whose word is taken for who somebody is, and perhaps for roles.
-import { type Static, Type } from 'typebox';
 import type { ProviderSpec } from '../access/identity_providers.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Category } from '../standard/endpoint.ts';
+import { type Static, Type } from '../standard/type.ts';
 import {
   type Context,
   commonFields,

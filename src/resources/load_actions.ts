@@ -1,8 +1,8 @@
 // The action `load` on a table: data from outside into it, by a task. What is read and how is query/loads.ts'.
-import { type Static, Type } from 'typebox';
 import { type LoadAsked, loadTableTask } from '../query/loads.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { accepted, action } from './context.ts';
 import { columnOrigin, fileFields, label, loadCodes, split } from './load_fields.ts';
 import { columnsMax } from './table_definition.ts';

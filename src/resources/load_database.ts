@@ -1,5 +1,4 @@
 // The action `load` on a database: a table made from data from outside, by a task; or what it would be. How is query/new_table_loads.ts'.
-import { type Static, Type } from 'typebox';
 import { alreadyExists, checkName } from '../catalog/context.ts';
 import { loadDatabaseTask } from '../jobs/load_database.ts';
 import { parseType, TypeSyntaxError } from '../model/types.ts';
@@ -8,6 +7,7 @@ import type { NewTableAsked, NewTableRequest } from '../query/new_table_loads.ts
 import type { PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
+import { type Static, Type } from '../standard/type.ts';
 import type { TaskRecord, TaskRequest } from '../tasks/task.ts';
 import { accepted, action, type Context, done, onceEach, requireTask, segment } from './context.ts';
 import { describedBody, invalid, nullable } from './fields.ts';

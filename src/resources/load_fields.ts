@@ -1,7 +1,7 @@
 // The fields of a load's body that say what is read and how, whichever table it goes into.
-import { type Static, Type } from 'typebox';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import type { LoadSource } from '../query/load_files.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { engineCodes, invalid, noNul } from './fields.ts';
 import { storeFields, storeKeys, storePlace } from './object_store_fields.ts';
 import { taskCodes, taskFields } from './task_fields.ts';

@@ -1,6 +1,6 @@
 // An object store in a body: which one, and with which keys. Loads, exports and backups name it alike.
-import { type Static, Type } from 'typebox';
 import type { ObjectStoreCredentials, ObjectStorePlace } from '../outbound/object_store.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { noNul } from './fields.ts';
 
 const defaultRegion = 'us-east-1';

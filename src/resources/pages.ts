@@ -1,9 +1,9 @@
 // Pages of a query's result, each complete. A result is kept as long as its task.
-import { Type } from 'typebox';
 import { runQueryTask } from '../query/submit.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { JsonText } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
+import { Type } from '../standard/type.ts';
 import { type Context, found, get, list, listed } from './context.ts';
 import { ColumnOfResult, pageUri } from './sql_actions.ts';
 import { permitTask, taskMissing } from './tasks.ts';

@@ -1,5 +1,4 @@
 // Queries: the history of statements, those that run included.
-import { Type } from 'typebox';
 import type { Principal } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import { type QueryEntry, sqlCharactersKept } from '../query/history.ts';
@@ -8,6 +7,7 @@ import type { QuerySought } from '../query/query_search.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import {
   action,
   type Context,

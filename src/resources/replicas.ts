@@ -1,10 +1,10 @@
 // Replicas: the copies of a tablet, one on each backend that keeps it. Shown, never changed.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { BackendSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import { backendsOf } from './backends.ts';
 import { type Context, commonFields, found, get, list, listed, segment } from './context.ts';
 import { exampleFields, nullable, recordFields } from './fields.ts';

@@ -1,8 +1,8 @@
 // Roles: sets of users that things are granted to together.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Properties } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
+import { Type } from '../standard/type.ts';
 import {
   action,
   type Context,

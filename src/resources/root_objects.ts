@@ -1,7 +1,7 @@
 // What the categories of objects that lie in no other have alike: how they are listed, shown, told when they are made, and renamed.
-import type { TObject } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
+import type { TObject } from '../standard/type.ts';
 import {
   action,
   type Context,

@@ -1,8 +1,8 @@
 // Rows of a table: inserted all or nothing, and a look at what is there. Anything richer is SQL.
-import { Type } from 'typebox';
 import type { RowSource } from '../query/row_source.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import { type Context, create, created, list, listed } from './context.ts';
 import { engineCodes, tablePathOf } from './tables.ts';
 

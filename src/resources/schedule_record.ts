@@ -1,10 +1,10 @@
 // What a schedule looks like to callers: its fields in bodies and in its record, and how one becomes the other.
 import { isDeepStrictEqual } from 'node:util';
-import { type Static, Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { QueryRequest } from '../query/query_request.ts';
 import { runQueryTask } from '../query/submit.ts';
 import { uriOf } from '../standard/paths.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { CronFault } from '../tasks/cron.ts';
 import type { ScheduleSecrets, ScheduleSpec } from '../tasks/schedule.ts';
 import { type Context, commonFields, ownerName, type Render, segment } from './context.ts';

@@ -1,13 +1,13 @@
 // Calls of the API that schedules make: which there may be, checked as the API would when they are written down, and made as their
 // owner when their time has come. What becomes of them is tasks/schedule_runs.ts'.
 import { randomUUID } from 'node:crypto';
-import { Type } from 'typebox';
 import { placeOf } from '../http/route_facts.ts';
 import type { Call } from '../http/running_call.ts';
 import type { Category, Endpoint, Input } from '../standard/endpoint.ts';
 import { Failure, type Violation, violated } from '../standard/failure.ts';
 import { type Parameters, parametersOf } from '../standard/parameters.ts';
 import { type Route, Routes } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import { withoutWriteOnly } from '../standard/write_only.ts';
 import type { CheckCall, ScheduledCall, SubmitCall } from '../tasks/schedule.ts';
 import { Schedules, type SchedulesOptions } from '../tasks/schedules.ts';

@@ -1,7 +1,7 @@
 // Schedules: work that is done by itself at set times, as tasks of the schedule's owner: SQL, or actions of the API such as loads and
 // exports.
-import { Type } from 'typebox';
 import type { Category } from '../standard/endpoint.ts';
+import { Type } from '../standard/type.ts';
 import { type Context, create, deleted, newOwner, ownerId, remove, render, update, updated } from './context.ts';
 import { invalid } from './fields.ts';
 import { rootObjects } from './root_objects.ts';

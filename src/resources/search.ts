@@ -1,9 +1,9 @@
 // The action `search`, declared once: what a collection is searched by, one page of what was found, and the key of the next page.
-import { type Static, type TObject, type TProperties, Type } from 'typebox';
 import type { CatalogObject, ListOptions, ObjectPath } from '../catalog/object.ts';
 import type { Code } from '../standard/codes.ts';
 import type { Endpoint, Input, Listed, PathParameters } from '../standard/endpoint.ts';
 import { listKeyOf } from '../standard/parameters.ts';
+import { type Static, type TObject, type TProperties, Type } from '../standard/type.ts';
 import { action, type Context, listed, listing, type Render, render, segment } from './context.ts';
 import { pageFields, searchFields } from './fields.ts';
 import { foundOf, searchedDropped } from './undrop.ts';

@@ -1,12 +1,12 @@
 // The actions `query`, `profile` and `explain`: SQL with the path as its default namespace. Declared once, for each category that a
 // path of SQL can end in.
-import { type Static, Type } from 'typebox';
 import type { StatementParameters } from '../engines/engine.ts';
 import type { QueryRequest, QueryRun } from '../query/queries.ts';
 import { confirmedRun, profileResult, type QueryAnswer } from '../query/submit.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { JsonText } from '../standard/envelope.ts';
 import { type Segment, uriOf } from '../standard/paths.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { accepted, action, type Context, done } from './context.ts';
 import { noNul, nullable } from './fields.ts';
 import { taskCodes, taskFields, taskOptions, waitSecondsDefault, waitSecondsOf } from './task_fields.ts';

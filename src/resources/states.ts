@@ -1,6 +1,6 @@
 // The states that records show (rest-standard B4): closed lists, each with what it means, and those that several categories share.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
+import { Type } from '../standard/type.ts';
 import { nullable } from './fields.ts';
 
 /** One of a closed list. */

@@ -1,6 +1,5 @@
 // How tables are made and changed, by whichever endpoint: one path from a request to the catalog for definitions, and one
 // for changes of columns.
-import type { Static } from 'typebox';
 import type { CatalogObject, CreateRequest, ObjectPath } from '../catalog/object.ts';
 import type { Change, TableRef } from '../engines/engine.ts';
 import { foldName, nameFault } from '../model/names.ts';
@@ -8,6 +7,7 @@ import type { CatalogSpec, ColumnSpec, DatabaseSpec, TableSpec } from '../model/
 import { formatType, widens } from '../model/types.ts';
 import { Failure, type Violation } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import type { Static } from '../standard/type.ts';
 import { type Context, newOwner, ownerId } from './context.ts';
 import { defined, describe, dottedNames, invalid, type PropertiesPatch, patched } from './fields.ts';
 import {

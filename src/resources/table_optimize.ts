@@ -1,8 +1,8 @@
 // The action that has the engine put a table in order.
-import { Type } from 'typebox';
 import { optimizeTableTask } from '../jobs/optimize_table.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import { accepted, action, requirePrivilege, segment } from './context.ts';
 import type { TableChain } from './table_changes.ts';
 import { taskCodes, taskFields, taskOptions } from './task_fields.ts';

@@ -1,7 +1,7 @@
 // A table as callers see it.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { TableSpec } from '../model/records.ts';
+import { Type } from '../standard/type.ts';
 import { ColumnFields, columnFields } from './column_fields.ts';
 import { commonFields, ownerName, type Render } from './context.ts';
 import { Comment, last, nullable, Owner, PropertiesField, recordFields, shownDescription } from './fields.ts';

@@ -1,11 +1,11 @@
 // Actions that change rows of a table without a statement of the caller's: what is to be written is named, its values are
 // expressions. The engine makes one statement of it, which then goes the way of all statements (query/).
-import { type Static, Type } from 'typebox';
 import type { StatementParameters, TableWrite, WrittenStatement } from '../engines/engine.ts';
 import { confirmedRun } from '../query/submit.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { accepted, action, type Context, done, requirePrivilege, segment } from './context.ts';
 import { invalid, noNul } from './fields.ts';
 import { codes, Parameters, Query, queryCost, Statistics, WaitSeconds } from './sql_actions.ts';

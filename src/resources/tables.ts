@@ -1,8 +1,8 @@
 // Tables: made, shown, changed, dropped. What a definition means is table_definition.ts; single columns are columns.ts.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { TableSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
+import { Type } from '../standard/type.ts';
 import {
   accepted,
   action,

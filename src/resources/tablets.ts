@@ -1,10 +1,10 @@
 // Tablets: the pieces into which an engine divides a table. Shown, never changed: placing data is the engine's work.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { TableSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import { type Context, commonFields, found, get, list, listed, segment } from './context.ts';
 import { exampleFields, nullable, recordFields } from './fields.ts';
 import { stateField } from './states.ts';

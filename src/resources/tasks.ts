@@ -1,8 +1,8 @@
 // Tasks: work that outlives its request. Made by other endpoints; polled, cancelled and deleted here (rest-standard B5).
-import { Type } from 'typebox';
 import type { Privilege } from '../model/privileges.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
+import { Type } from '../standard/type.ts';
 import type { TaskSought } from '../tasks/task_search.ts';
 import {
   action,

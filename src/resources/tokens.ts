@@ -1,5 +1,4 @@
 // Tokens: secrets of a user that programs carry. The secret is shown once, when the token is made.
-import { Type } from 'typebox';
 import type { TokenRow } from '../access/tokens.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import { nameFault } from '../model/names.ts';
@@ -8,6 +7,7 @@ import { type Privilege, privileges } from '../model/privileges.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import { type Context, create, created, deleted, found, get, list, listed, remove, segment } from './context.ts';
 import { invalid, last, nullable, recordFields, searchFields } from './fields.ts';
 import { scopesOf, uriOfIds } from './grants.ts';

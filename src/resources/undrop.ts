@@ -1,13 +1,13 @@
 // What the categories whose objects can come back after they were dropped share: the action `undrop`, the search of what can come
 // back, and the fields of both. Who owns an object, or may drop what
 // is in its parent, may bring it back; nobody else learns of it.
-import { type TObject, Type } from 'typebox';
 import type { CatalogObject, DroppedObject, Keeping, ObjectPath, UndropRequest } from '../catalog/object.ts';
 import type { Change } from '../engines/engine.ts';
 import type { Code } from '../standard/codes.ts';
 import type { Listed, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { type TObject, Type } from '../standard/type.ts';
 import {
   accepted,
   action,

@@ -1,10 +1,10 @@
 // Uploads: files that callers send, for loads to read. The bytes themselves go to the link of the record (http/files.ts).
-import { Type } from 'typebox';
 import type { StoredFile } from '../files/file_store.ts';
 import { missing } from '../files/parts.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import {
   type Context,
   create,

@@ -1,7 +1,7 @@
 // What is done with a user besides creating and changing it: a new password by the old one, what was granted, who is calling.
-import { Type } from 'typebox';
 import { type Grant, rootUserId } from '../access/directory_entries.ts';
 import { uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import { action, type Context, done, listedAs, render, segment } from './context.ts';
 import { invalid, nullable, pageFields } from './fields.ts';
 import { GrantFields, grantFields, uriOfIds } from './grants.ts';

@@ -1,9 +1,9 @@
 // What a user is: its record, what a request makes of its spec, and who may change whom. The endpoints are users.ts.
-import { type Static, Type } from 'typebox';
 import { rootUserId, type UserSpec } from '../access/directory_entries.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { type Context, commonFields, ownerName, type Render, requirePrivilege, segment } from './context.ts';
 import {
   Comment,

@@ -1,9 +1,9 @@
 // Users: who may call, by a password, by tokens (tokens.ts), or by an identity provider. What they may do is grants.ts.
-import { Type } from 'typebox';
 import { rootUserId } from '../access/directory_entries.ts';
 import { rootPrincipal } from '../model/principal.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
+import { Type } from '../standard/type.ts';
 import {
   action,
   type Context,

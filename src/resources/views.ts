@@ -1,9 +1,9 @@
 // Views: made of a query, shown, changed, dropped. What their queries may be and name is view_changes.ts'.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { ViewSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import {
   action,
   type Context,

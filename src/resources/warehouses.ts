@@ -1,5 +1,4 @@
 // Warehouses: what runs SQL. Their limits are kept here; their processes are engines/warehouses.ts.
-import { Type } from 'typebox';
 import type { CatalogObject } from '../catalog/object.ts';
 import { type OpenChanges, openChanges } from '../catalog/open_intents.ts';
 import { catalogsOf, droppedCatalogsOf } from '../catalog/warehouse_objects.ts';
@@ -8,6 +7,7 @@ import type { Actor } from '../model/principal.ts';
 import type { BackendSpec, WarehouseSpec } from '../model/records.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
+import { Type } from '../standard/type.ts';
 import { embeddedBackendName } from './backends.ts';
 import {
   action,

@@ -1,9 +1,9 @@
 // What a category and an endpoint are: data. The router, the validator, the OpenAPI document, the permission check, the
 // client and the tests only read it. Handlers return an outcome and never see a status, a header or the HTTP framework.
-import type { Static, TObject, TSchema } from 'typebox';
 import type { Privilege } from '../model/privileges.ts';
 import type { Code } from './codes.ts';
 import type { RecordBody } from './record_body.ts';
+import type { Static, TObject, TSchema } from './type.ts';
 
 export interface Permission {
   /** What grants it is access/'s business. */

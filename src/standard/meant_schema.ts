@@ -1,8 +1,8 @@
 // A declared schema and a value that does not fit it → a schema without alternatives (of each union the member that the value was meant
 // to be, so that its errors are about that one), and as much of the value as errors are told of: looking for them in all of a large
 // body would keep others waiting. What errors are called is parameters.ts'.
-import type { TSchema } from 'typebox';
-import { Check } from 'typebox/schema';
+import type { TSchema } from './type.ts';
+import { validation } from './validation.ts';
 
 /** Of the items of one list or map, or of the unknown fields of one object, so many are told that are wrong. */
 const toldMax = 8;
@@ -46,7 +46,7 @@ function itemsMeant({ items: _, ...rest }: Schema, items: Schema, value: readonl
   let wrong = 0;
   for (const one of value) {
     if (wrong === toldMax) break;
-    const isRight = Check(items, one);
+    const isRight = validation().Check(items, one);
     if (!isRight) wrong++;
     told.push(isRight ? { schema: anything, value: one } : meant(items, one));
   }
@@ -82,7 +82,7 @@ function entriesMeant({ patternProperties: _, ...rest }: Schema, each: Schema, v
   const wrong = new Map<string, Meant>();
   for (const [name, one] of all) {
     if (wrong.size === toldMax) break;
-    if (!Check(each, one)) wrong.set(name, meant(each, one));
+    if (!validation().Check(each, one)) wrong.set(name, meant(each, one));
   }
   const told = [...wrong];
   return {

@@ -1,6 +1,5 @@
 // The OpenAPI 3.1 document, read off the declarations: every path in both shapes, every form of create, every code that can
 // come back. Nothing is said here that the declarations do not say.
-import { type TObject, type TSchema, Type } from 'typebox';
 import { type Code, codes, type RequestOutcome } from './codes.ts';
 import {
   type ApiVersion,
@@ -14,6 +13,7 @@ import {
 } from './endpoint.ts';
 import { bodyOf, listKeyOf, queryOf } from './parameters.ts';
 import { isIn } from './paths.ts';
+import { type TObject, type TSchema, Type } from './type.ts';
 
 type Json = Record<string, unknown>;
 

@@ -1,11 +1,10 @@
 // Declared parameters → checked values: compiled once for each endpoint, and the only place that says what is wrong with a
 // body or a query (rest-standard A5, B2).
-import { type TObject, type TSchema, Type } from 'typebox';
-import { Compile, Errors } from 'typebox/schema';
-import { Settings } from 'typebox/system';
 import { type Category, type Endpoint, nameFieldOf, takesExpectedVersion } from './endpoint.ts';
-import { Failure, type Violation, violated, violationsMax } from './failure.ts';
+import { Failure, type Violation, violated } from './failure.ts';
 import { meant, type Schema, schemaAt } from './meant_schema.ts';
+import { type TObject, type TSchema, Type } from './type.ts';
+import { validation } from './validation.ts';
 
 export const pageSizeDefault = 100;
 export const pageSizeMax = 1000;
@@ -46,11 +45,9 @@ export function bodyOf(endpoint: Endpoint, withName: boolean): TObject | undefin
   return Type.Object(fields, { additionalProperties: false }) as unknown as TObject;
 }
 
-// Each unknown field counts twice.
-Settings.Set({ maxErrors: 2 * violationsMax });
-
 /** A check that throws UNKNOWN_FIELD or INVALID_PARAMETER with violations. */
 export function compileCheck(schema: TSchema, where: 'body' | 'query'): Check {
+  const { Compile, Errors } = validation();
   const validator = Compile(schema);
   return (value) => {
     if (validator.Check(value)) return;

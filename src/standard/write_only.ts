@@ -1,5 +1,5 @@
 // What a caller sends and nobody is shown again: fields that a schema calls `writeOnly`.
-import type { TSchema } from 'typebox';
+import type { TSchema } from './type.ts';
 
 interface Shape {
   readonly writeOnly?: boolean;

@@ -53,6 +53,8 @@ const wordKinds = new Set([
   SyntaxKind.RegularExpressionLiteral,
 ]);
 
+const dynamicImport = /^(?:import|process\.getBuiltinModule)\(/;
+
 /** Files that people write, as paths from the root; what is generated or installed is left out. */
 export function filesUnder(...patterns: string[]): string[] {
   const skipped = ['node_modules', 'dist', 'data', '.git', 'results'];
@@ -82,7 +84,7 @@ function take(path: string, file: SourceFile): Source {
     const start = () => lineOf(node.getStart(file));
     const { kind } = node;
     const written = node as Node & { moduleSpecifier?: Node; name?: Node; body?: Node; arguments?: readonly Node[] };
-    const dynamic = kind === SyntaxKind.CallExpression && node.getText(file).startsWith('import(');
+    const dynamic = kind === SyntaxKind.CallExpression && dynamicImport.test(node.getText(file));
     const specifier = written.moduleSpecifier ?? (dynamic ? written.arguments?.[0] : undefined);
     if (specifier?.kind === SyntaxKind.StringLiteral)
       imports.push({ target: targetOf(path, specifier.getText(file).slice(1, -1)), line: start() });
