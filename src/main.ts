@@ -361,7 +361,10 @@ function assemble(ground: Ground, opened: OpenedAccess) {
 
 function warehousesOf(ground: Ground, catalog: () => Catalog): Warehouses {
   const { settings, hooks, dataDirectory, spoolDirectory, observe } = ground;
-  const engine = duckdbWith(new Confinement(settings.engineConfinement));
+  const engine = duckdbWith({
+    confinement: new Confinement(settings.engineConfinement),
+    spareEngine: settings.spareEngine,
+  });
   return new Warehouses({
     engines: [hooks.wrapEngine?.(engine) ?? engine],
     load: (name) => describeWarehouse(catalog(), name),

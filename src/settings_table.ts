@@ -407,6 +407,12 @@ export const settings = define({
     default: 'auto',
     doc: 'Whether engines run in Linux namespaces of their own, without network and with nothing of the machine but their program and data: `auto`, where the platform allows it; `required`, or they do not start; `off`.',
   },
+  spareEngine: {
+    section: 'Queries and tasks',
+    type: 'boolean',
+    default: true,
+    doc: 'Whether a warehouse that runs keeps a second engine process ready, which takes over at once when the first one dies. It holds no file, and about 60 MB of memory.',
+  },
   catalog: {
     section: 'Commands',
     type: 'string',

@@ -205,6 +205,7 @@ const small = {
   loadHosts: '127.0.0.1',
   identityProviderHosts: '127.0.0.1,*.invalid,*.example.com',
   warehouseMemoryBytes: 512 * 1024 * 1024,
+  spareEngine: false,
   loadDirectories: fileURLToPath(new URL('data', import.meta.url)),
 } as const satisfies Partial<Settings>;
 

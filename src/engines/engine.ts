@@ -383,6 +383,8 @@ export interface EngineWarehouseOptions {
 export type EngineEvent =
   | { readonly kind: 'engineStarted'; readonly warehouse: string; readonly ms: number; readonly pid: number }
   | { readonly kind: 'engineStopped'; readonly warehouse: string }
+  | { readonly kind: 'engineSpareReady'; readonly warehouse: string; readonly ms: number; readonly pid: number }
+  | { readonly kind: 'engineSpareLost'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string }
   /** It runs with the rights of the server. Told once, at the first start. */

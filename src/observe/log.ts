@@ -28,6 +28,8 @@ const levels: Record<Observation['kind'], Level> = {
   intentRecovered: 'warn',
   engineStarted: 'info',
   engineStopped: 'info',
+  engineSpareReady: 'debug',
+  engineSpareLost: 'warn',
   engineDied: 'error',
   engineKilled: 'error',
   engineUnconfined: 'warn',

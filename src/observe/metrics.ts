@@ -142,6 +142,8 @@ function reader({
         break;
       case 'engineStarted':
       case 'engineStopped':
+      case 'engineSpareReady':
+      case 'engineSpareLost':
       case 'engineDied':
       case 'engineKilled':
       case 'engineUnconfined':

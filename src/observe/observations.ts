@@ -59,6 +59,8 @@ export type Observation =
     }
   | { readonly kind: 'engineStarted'; readonly warehouse: string; readonly ms: number; readonly pid: number }
   | { readonly kind: 'engineStopped'; readonly warehouse: string }
+  | { readonly kind: 'engineSpareReady'; readonly warehouse: string; readonly ms: number; readonly pid: number }
+  | { readonly kind: 'engineSpareLost'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string }
   | {

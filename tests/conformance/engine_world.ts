@@ -7,6 +7,7 @@ import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
 import {
   type CatalogRef,
   type Change,
+  type Engine,
   type EngineEvent,
   type EngineWarehouse,
   type ExecuteOptions,
@@ -63,7 +64,10 @@ export interface EngineWorld {
   readonly close: () => Promise<void>;
 }
 
-export async function openEngine(given: Partial<WarehouseSpec> = {}): Promise<EngineWorld> {
+export async function openEngine(
+  given: Partial<WarehouseSpec> = {},
+  engineOf: Engine = duckdbEngine,
+): Promise<EngineWorld> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-éngine '));
   const spool = join(directory, "spool's 'ü");
   mkdirSync(spool);
@@ -71,7 +75,7 @@ export async function openEngine(given: Partial<WarehouseSpec> = {}): Promise<En
   const catalogs = [catalog];
   const events: EngineEvent[] = [];
   const database = 'd é';
-  const engine = duckdbEngine.open({
+  const engine = engineOf.open({
     name: 'w',
     spec: { ...spec, ...given },
     dataDirectory: directory,

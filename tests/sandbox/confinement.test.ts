@@ -34,7 +34,7 @@ let events: EngineEvent[];
 
 function open(mode: ConfinementMode): { engine: EngineWarehouse; events: EngineEvent[] } {
   const seen: EngineEvent[] = [];
-  const made = duckdbWith(new Confinement(mode)).open({
+  const made = duckdbWith({ confinement: new Confinement(mode) }).open({
     name: 'w',
     spec,
     dataDirectory: data,

@@ -5,7 +5,7 @@ import { Confinement } from './confinement.ts';
 import { duckdbStorage } from './file_position.ts';
 import { rowsPage } from './row_positions.ts';
 import { ownPrefix, ownSchema } from './steps.ts';
-import { DuckdbWarehouse } from './warehouse.ts';
+import { type DuckdbOptions, DuckdbWarehouse } from './warehouse.ts';
 
 const reserved: Readonly<Record<string, readonly string[]>> = {
   catalogs: ['temp', 'system', 'memory', 'main'],
@@ -14,8 +14,7 @@ const reserved: Readonly<Record<string, readonly string[]>> = {
 
 const unkeyable: readonly TypeKind[] = ['ARRAY', 'MAP', 'STRUCT', 'JSON'];
 
-/** `confinement`: of the engine process, from the rest of the machine. */
-export const duckdbWith = (confinement: Confinement): Engine => ({
+export const duckdbWith = (given: DuckdbOptions): Engine => ({
   name: 'duckdb',
   reservedName(category, name) {
     const isOwn = (category === 'tables' || category === 'views') && name.toLowerCase().startsWith(ownPrefix);
@@ -26,7 +25,7 @@ export const duckdbWith = (confinement: Confinement): Engine => ({
   rowsPage,
   storage: duckdbStorage,
   limits: { columnsMax: 10_000, replicasPerTablet: 1 },
-  open: (options) => new DuckdbWarehouse(options, confinement),
+  open: (options) => new DuckdbWarehouse(options, given),
 });
 
-export const duckdbEngine: Engine = duckdbWith(new Confinement('auto'));
+export const duckdbEngine: Engine = duckdbWith({ confinement: new Confinement('auto') });

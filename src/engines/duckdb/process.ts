@@ -16,6 +16,9 @@ const stopTimeoutMs = 5_000;
 const interruptGraceMs = 1_000;
 const silenceMs = 10_000;
 const watchMs = 500;
+/** A process may be this much larger than its limit before it is killed: code, buffers of rows on their way, fragmentation. */
+const residentSlackBytes = 256 * 1024 * 1024;
+const residentFactor = 1.25;
 
 /** By which a process ends that did something wrong itself. SIGKILL comes from others: an operator, or a system short of memory. */
 const crashSignals: ReadonlySet<NodeJS.Signals> = new Set(['SIGSEGV', 'SIGBUS', 'SIGABRT', 'SIGILL', 'SIGFPE']);
@@ -73,8 +76,12 @@ export class EngineProcess {
   #killReason: Failure | undefined;
   /** It was killed because it gave no sign of life. */
   #isSilent = false;
-  /** Until then it has the time of a start: on a busy machine loading alone can take longer than a silence may last. */
-  #opened = false;
+  /** Whether its silence means something: on a busy machine starting, or opening files, can take longer than it may last. */
+  #heeds = false;
+  /** Neither it itself nor the server ended it: an operator, or a system short of memory. */
+  wasKilledFromOutside = false;
+  /** Settles when it can take files. */
+  readonly prepared: Promise<Operations['prepare'][1]>;
   /** The catalog whose file it is opening. */
   attaching: CatalogRef | undefined;
   residentBytes = 0;
@@ -85,8 +92,8 @@ export class EngineProcess {
   #heardAt = performance.now();
   #lookedAt = performance.now();
 
-  constructor({ command, args, env }: Launch, residentBytesMax: number, events: ProcessEvents) {
-    this.#residentBytesMax = residentBytesMax;
+  constructor({ command, args, env }: Launch, settings: Operations['prepare'][0], events: ProcessEvents) {
+    this.#residentBytesMax = settings.spec.memoryLimitBytes * residentFactor + residentSlackBytes;
     this.#events = events;
     this.#child = spawn(command, args, {
       serialization: 'advanced',
@@ -102,12 +109,21 @@ export class EngineProcess {
         resolve();
       });
       this.#child.once('exit', (code, signal) => {
-        this.#ended(signal ?? `exit code ${code}`, signal !== null && crashSignals.has(signal));
+        const crashed = signal !== null && crashSignals.has(signal);
+        this.wasKilledFromOutside = signal !== null && !crashed && this.#killReason === undefined;
+        this.#ended(signal ?? `exit code ${code}`, crashed);
         resolve();
       });
     });
     this.#watch = setInterval(() => this.#look(), watchMs);
     this.#watch.unref();
+    this.prepared = this.call('prepare', settings, { timeoutMs: startTimeoutMs });
+    this.prepared.then(
+      () => {
+        this.#heeds = true;
+      },
+      () => undefined,
+    );
   }
 
   /** Whether it takes calls: a process that was killed takes none, though it is not gone yet. */
@@ -124,14 +140,21 @@ export class EngineProcess {
     return this.#child.pid ?? 0;
   }
 
-  prepare(argument: Operations['prepare'][0]): Promise<Operations['prepare'][1]> {
-    return this.call('prepare', argument, { timeoutMs: startTimeoutMs });
+  /** Takes over the files. Throws what preparing threw. */
+  async attach(catalogs: readonly AttachRequest[]): Promise<Operations['prepare'][1] & Operations['attach'][1]> {
+    const prepared = await this.prepared;
+    this.#heeds = false;
+    const attached = await this.call('attach', { catalogs }, { timeoutMs: startTimeoutMs });
+    this.#heeds = true;
+    return { ...prepared, ...attached };
   }
 
-  async attach(catalogs: readonly AttachRequest[]): Promise<Operations['attach'][1]> {
-    const attached = await this.call('attach', { catalogs }, { timeoutMs: startTimeoutMs });
-    this.#opened = true;
-    return attached;
+  /** Ends a process that nobody needs, and whose files nobody waits for. */
+  async discard(): Promise<void> {
+    this.#stopping = true;
+    this.#killReason ??= gone();
+    this.#child.kill('SIGKILL');
+    await this.exited;
   }
 
   /** Throws what the engine threw; WAREHOUSE_FAILED where it ended meanwhile; STATEMENT_TIMEOUT; STATEMENT_CANCELLED. */
@@ -286,7 +309,7 @@ export class EngineProcess {
         gone(),
         statements.length > 0,
       );
-    } else if (this.#opened && performance.now() - this.#heardAt > silenceMs) {
+    } else if (this.#heeds && performance.now() - this.#heardAt > silenceMs) {
       this.#isSilent = true;
       this.kill(`silent for ${silenceMs} ms`, gone());
     }

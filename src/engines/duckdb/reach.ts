@@ -2,7 +2,7 @@
 // that nobody can guess, so that no path in a statement, however it is written, leads there.
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 /** Where the engine may open files. */
 export interface Reach {
@@ -14,7 +14,6 @@ export interface Reach {
   readonly readable: readonly string[];
 }
 
-/** What the dead left is removed. */
 export async function ownReach(
   dataDirectory: string,
   spoolDirectory: string,
@@ -22,12 +21,17 @@ export async function ownReach(
 ): Promise<Reach> {
   const all = join(spoolDirectory, 'spill');
   await mkdir(all, { recursive: true, mode: 0o700 });
-  for (const name of await readdir(all)) {
-    if (!isAlive(Number.parseInt(name, 10))) await rm(join(all, name), { recursive: true, force: true });
-  }
   const own = join(all, `${process.pid}-${randomBytes(16).toString('hex')}`);
   await mkdir(own, { mode: 0o700 });
   return { dataDirectory, own, readable };
+}
+
+/** Of processes that ended. */
+export async function removeLeftovers({ own }: Reach): Promise<void> {
+  const all = dirname(own);
+  for (const name of await readdir(all)) {
+    if (!isAlive(Number.parseInt(name, 10))) await rm(join(all, name), { recursive: true, force: true });
+  }
 }
 
 /** Where the engine puts what does not fit its memory. */

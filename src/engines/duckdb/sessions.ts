@@ -135,6 +135,11 @@ export class Sessions {
     }
   }
 
+  /** Makes the first session ahead of the first statement. */
+  async warm(): Promise<void> {
+    this.#put(await this.#connected());
+  }
+
   /** Keeps statements away from the catalog as their default, and waits for those that have it, while the work runs. */
   async exclusive<T>(catalog: string, work: () => Promise<T>): Promise<T> {
     while (this.#closed.has(catalog)) await this.#closed.get(catalog);

@@ -25,6 +25,7 @@ import type { Confinement, Launch } from './confinement.ts';
 import { parseCreateView } from './create_view.ts';
 import { EngineProcess } from './process.ts';
 import { type OperationName, type Operations, rowsFile, type WireStatement } from './protocol.ts';
+import { Spare } from './spare.ts';
 import { tableNamesIn } from './table_names.ts';
 
 /** The binder heeds no interrupt: what it cannot do by then costs the process. */
@@ -32,11 +33,17 @@ const analysisTimeoutMs = 10_000;
 const shortTimeoutMs = 60_000;
 const changeTimeoutMs = 24 * 3600 * 1000;
 const diskLookMs = 5_000;
-/** A process may be this much larger than its limit before it is killed: code, buffers of rows on their way, fragmentation. */
-const residentSlackBytes = 256 * 1024 * 1024;
-const residentFactor = 1.25;
 const restartWaitMs = [0, 100, 500, 2_000, 10_000];
 const quietMs = 30_000;
+/** So often a process is killed by others while it opens the files before that is held against the file. */
+const outsideKillsMax = 2;
+
+export interface DuckdbOptions {
+  /** Of the engine process, from the rest of the machine. */
+  readonly confinement: Confinement;
+  /** Whether a process is prepared ahead, to take over when the one that serves ends. */
+  readonly spareEngine?: boolean;
+}
 
 export class DuckdbWarehouse implements EngineWarehouse {
   readonly #options: EngineWarehouseOptions;
@@ -61,11 +68,21 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #diskLookedAt = Number.NEGATIVE_INFINITY;
   /** Tables written since somebody asked. */
   readonly #changed = new Map<string, TableName>();
+  /** Undefined where there is to be none. */
+  readonly #spare: Spare | undefined;
 
-  constructor(options: EngineWarehouseOptions, confinement: Confinement) {
+  constructor(options: EngineWarehouseOptions, { confinement, spareEngine = false }: DuckdbOptions) {
     this.#options = options;
     this.#confinement = confinement;
     this.#spec = options.spec;
+    const { name: warehouse, observe } = options;
+    if (!spareEngine) return;
+    this.#spare = new Spare({
+      launch: () => this.#launched(),
+      isBusy: () => this.#starting !== undefined || this.#process?.busy === true,
+      ready: (pid, ms) => observe({ kind: 'engineSpareReady', warehouse, pid, ms }),
+      lost: (reason) => observe({ kind: 'engineSpareLost', warehouse, reason }),
+    });
   }
 
   get running(): boolean {
@@ -84,9 +101,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
   async stop(): Promise<void> {
     this.#wanted = false;
     this.#hurry?.();
-    await this.#stopProcess();
+    await Promise.all([this.#stopProcess(), this.#spare?.stop()]);
     await this.#starting?.catch(() => undefined);
-    if (!this.#wanted) await this.#stopProcess();
+    if (!this.#wanted) await Promise.all([this.#stopProcess(), this.#spare?.stop()]);
   }
 
   async configure(spec: WarehouseSpec): Promise<void> {
@@ -96,7 +113,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
       before.threads === spec.threads &&
       before.memoryLimitBytes === spec.memoryLimitBytes &&
       before.spillLimitBytes === spec.spillLimitBytes;
-    if (same || !this.running) return;
+    if (same) return;
+    this.#spare?.replace();
+    if (!this.running) return;
     // The engine's own settings are locked: a process that starts anew takes them over.
     this.#restartWhenIdle = true;
     await this.#restartIfIdle();
@@ -256,7 +275,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
       throw new Failure('WAREHOUSE_STARTING', 'the engine of the warehouse is starting', {}, { cause });
     }
     try {
-      return await process.call(operation, argument, { timeoutMs, signal, progress });
+      const answer = await process.call(operation, argument, { timeoutMs, signal, progress });
+      if (this.#wanted) this.#spare?.want();
+      return answer;
     } catch (error) {
       throw isWriting(operation, argument) ? error : withOutcome(error, 'notApplied');
     } finally {
@@ -275,11 +296,13 @@ export class DuckdbWarehouse implements EngineWarehouse {
     await this.#gone;
     // A file over which the engine stops is left out, and the others are attached.
     const fatal = new Set<string>();
-    for (;;) {
+    for (let kills = 0; ; ) {
       const listed = await (this.#options.toAttach ?? this.#options.catalogs)();
-      const culprit = await this.#open(listed.filter(({ id }) => !fatal.has(id)));
-      if (culprit === undefined) break;
-      fatal.add(culprit);
+      const sound = listed.filter(({ id }) => !fatal.has(id));
+      const ended = await this.#open(sound, kills < outsideKillsMax);
+      if (ended === undefined) break;
+      if (ended.culprit === undefined) kills++;
+      else fatal.add(ended.culprit);
       await this.#gone;
     }
     this.#error = null;
@@ -288,45 +311,51 @@ export class DuckdbWarehouse implements EngineWarehouse {
     observe({ kind: 'engineStarted', warehouse: name, ms: performance.now() - started, pid });
   }
 
-  /** @returns the id of a catalog whose file stopped the engine. Throws where it does not start at all. */
-  async #open(catalogs: readonly AttachRequest[]): Promise<string | undefined> {
-    const { name, dataDirectory, spoolDirectory, observe, attached } = this.#options;
-    const launch = await this.#launch();
-    if (!this.#wanted) throw withOutcome(suspendedMeanwhile(), 'notApplied');
-    const process: EngineProcess = new EngineProcess(
-      launch,
-      this.#spec.memoryLimitBytes * residentFactor + residentSlackBytes,
-      {
-        died: (reason) => this.#died(process, reason),
-        killed: (reason, byStatement) => {
-          this.#isKilledByStatement = byStatement;
-          observe({ kind: 'engineKilled', warehouse: name, reason });
-        },
-        attached: (report) => attached?.(report),
-      },
-    );
+  /**
+   * @returns where the process ended, and another one is to be tried: `culprit`, the id of the catalog over whose file; without it,
+   * others killed it, which `forgives` says to accept. Throws where it does not start at all.
+   */
+  async #open(catalogs: readonly AttachRequest[], forgives: boolean): Promise<{ culprit?: string } | undefined> {
+    const { attached } = this.#options;
+    const process = this.#spare?.take() ?? (await this.#launched());
+    if (!this.#wanted) {
+      await process.discard();
+      throw withOutcome(suspendedMeanwhile(), 'notApplied');
+    }
     this.#process = process;
     this.#gone = process.exited;
     try {
-      const { version } = await process.prepare({
-        spec: this.#spec,
-        dataDirectory,
-        spoolDirectory,
-        readableDirectories: this.#options.readableDirectories ?? [],
-      });
-      const { written } = await process.attach(catalogs);
+      const { version, written } = await process.attach(catalogs);
       this.#version = version;
       for (const table of written) this.#note(table);
       return undefined;
     } catch (error) {
       if (!this.#wanted) throw withOutcome(suspendedMeanwhile(), 'notApplied');
+      if (process.wasKilledFromOutside && forgives) return {};
       const catalog = process.attaching;
       const failure = this.#startless(`it does not open: ${(error as Error).message}`, error);
       process.kill('it does not open', failure);
       if (catalog === undefined) throw failure;
       attached?.({ kind: 'fatal', catalog, reason: 'the engine stopped while it opened its file' });
-      return catalog.id;
+      return { culprit: catalog.id };
     }
+  }
+
+  /** A process that prepares itself with the settings of now. */
+  async #launched(): Promise<EngineProcess> {
+    const { name, dataDirectory, spoolDirectory, readableDirectories = [], observe, attached } = this.#options;
+    const launch = await this.#launch();
+    const settings = { spec: this.#spec, dataDirectory, spoolDirectory, readableDirectories };
+    const process: EngineProcess = new EngineProcess(launch, settings, {
+      died: (reason) => this.#died(process, reason),
+      killed: (reason, byStatement) => {
+        if (this.#process !== process) return;
+        this.#isKilledByStatement = byStatement;
+        observe({ kind: 'engineKilled', warehouse: name, reason });
+      },
+      attached: (report) => attached?.(report),
+    });
+    return process;
   }
 
   async #launch(): Promise<Launch> {
@@ -364,6 +393,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   #died(process: EngineProcess, reason: string): void {
+    this.#spare?.died(process, reason);
     if (this.#process !== process) return;
     // A statement that costs the process is not sent again by itself: others need not wait longer for the next start.
     if (!this.#isKilledByStatement) {

@@ -35,7 +35,7 @@ import {
   type WireOptions,
   type WireStatement,
 } from './protocol.ts';
-import { ownReach, type Reach, spilledBytes } from './reach.ts';
+import { ownReach, type Reach, removeLeftovers, spilledBytes } from './reach.ts';
 import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
 import { rowNumbering } from './row_positions.ts';
 import { insertRows } from './rows.ts';
@@ -104,11 +104,13 @@ class Worker {
     connection.closeSync();
     const scratch = await openScratch(spec);
     const worker = new Worker(instance, await scratch.connect(), { reach, unreviewed, report });
+    await worker.#sessions.warm();
     return { worker, version };
   }
 
   async attach({ catalogs }: Operations['attach'][0]): Promise<Operations['attach'][1]> {
     const { dataDirectory } = this.#reach;
+    await removeLeftovers(this.#reach);
     const connection = await this.#instance.connect();
     try {
       const logged = new Set(catalogs.filter((catalog) => hasLog(dataDirectory, catalog)).map(({ id }) => id));

@@ -1,0 +1,151 @@
+// The engine process that is prepared ahead: it takes over when the one that serves is killed, leaves with it, follows the settings of
+// the warehouse, and is replaced when it is lost. Real processes, real kills.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { Confinement } from '../../src/engines/duckdb/confinement.ts';
+import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
+import { eventually } from '../deadline.ts';
+import { startProcess } from '../server.ts';
+import { type EngineWorld, failureOf, MiB, openEngine, spec } from './engine_world.ts';
+
+const endless = 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range + b.range = 7';
+const isAlive = (pid: number) => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+const gone = (pid: number) => eventually(`the process ${pid} is gone`, () => !isAlive(pid));
+
+type Kind = EngineWorld['events'][number]['kind'];
+const pidsOf = ({ events }: EngineWorld, kind: Kind) =>
+  events.flatMap((event) => (event.kind === kind && 'pid' in event ? [event.pid] : []));
+const pidOf = (world: EngineWorld) => pidsOf(world, 'engineStarted').at(-1) as number;
+const idsIn = async (world: EngineWorld) => (await world.run('SELECT id FROM t ORDER BY id')).rows;
+
+/** The one that is ready, other than those. */
+const spareOf = (world: EngineWorld, others: readonly number[] = []) =>
+  eventually('a spare is ready', () => {
+    const pid = pidsOf(world, 'engineSpareReady').at(-1);
+    return pid !== undefined && !others.includes(pid) && pid;
+  });
+
+describe('a spare engine', { skip: process.platform === 'win32' && 'sends signals' }, () => {
+  let world: EngineWorld;
+  before(async () => {
+    world = await openEngine({}, duckdbWith({ confinement: new Confinement('auto'), spareEngine: true }));
+    await world.table('t', { id: 'BIGINT' });
+    await world.run('INSERT INTO t VALUES (1)');
+  });
+  after(() => world.close());
+
+  test('takes over when the process that serves is killed, again and again, and nothing is lost', async () => {
+    for (let id = 2; id < 5; id++) {
+      const serving = pidOf(world);
+      const spare = await spareOf(world, [serving]);
+      const running = failureOf(world.run(endless));
+      await world.run(`INSERT INTO t VALUES (${id})`);
+      process.kill(serving, 'SIGKILL');
+      assert.equal((await running).code, 'WAREHOUSE_FAILED');
+      await world.engine.start();
+      assert.equal(pidOf(world), spare);
+      const ids = Array.from({ length: id }, (_, i) => i + 1);
+      assert.deepEqual(await idsIn(world), { kind: 'text', text: ids.map((one) => `[${one}]`).join(',\n') });
+    }
+  });
+
+  test('that is killed is replaced, and nobody who uses the engine notices', async () => {
+    const serving = pidOf(world);
+    const killed = await spareOf(world, [serving]);
+    const deaths = world.events.filter(({ kind }) => kind === 'engineDied').length;
+    process.kill(killed, 'SIGKILL');
+    await eventually('its loss is seen', () => world.events.some(({ kind }) => kind === 'engineSpareLost'));
+    assert.equal((await world.run('FROM t')).rowCount, 4);
+    await spareOf(world, [serving, killed]);
+    assert.equal(pidOf(world), serving);
+    assert.equal(world.events.filter(({ kind }) => kind === 'engineDied').length, deaths);
+  });
+
+  test('that is killed together with the process that serves leaves the start to a new process', async () => {
+    const serving = pidOf(world);
+    const spare = await spareOf(world, [serving]);
+    process.kill(spare, 'SIGKILL');
+    process.kill(serving, 'SIGKILL');
+    await Promise.all([gone(serving), gone(spare)]);
+    await eventually('another process serves', () => world.engine.running && pidOf(world) !== serving);
+    assert.ok(![serving, spare].includes(pidOf(world)));
+    assert.equal((await world.run('FROM t')).rowCount, 4);
+    assert.ok(!world.events.some(({ kind }) => kind === ('catalogDamaged' as Kind)));
+  });
+
+  test('that was made with other settings does not take over', async () => {
+    const [serving, old] = [pidOf(world), await spareOf(world, [pidOf(world)])];
+    await world.engine.configure({ ...spec, memoryLimitBytes: 100 * MiB, threads: 1 });
+    await gone(old);
+    await eventually('the settings are taken over', () => world.engine.running && pidOf(world) !== serving);
+    await world.run('SELECT 1');
+    const spare = await spareOf(world, [serving, old]);
+    process.kill(pidOf(world), 'SIGKILL');
+    await eventually('the spare serves', () => world.engine.running && pidOf(world) === spare);
+    const large = await failureOf(world.run('SELECT length(list(range)::VARCHAR) FROM range(30000000)'));
+    assert.equal(large.code, 'MEMORY_LIMIT_EXCEEDED');
+    await world.engine.configure(spec);
+    await eventually('the settings are back', () => world.engine.running && pidOf(world) !== spare);
+  });
+
+  test('leaves with the process that serves, and is not made without a statement', async () => {
+    await world.run('SELECT 1');
+    const serving = pidOf(world);
+    const spare = await spareOf(world, pidsOf(world, 'engineStarted'));
+    await world.engine.stop();
+    assert.deepEqual([isAlive(serving), isAlive(spare)], [false, false]);
+    const made = pidsOf(world, 'engineSpareReady').length;
+    await world.engine.start();
+    await world.engine.stop();
+    assert.equal(pidsOf(world, 'engineSpareReady').length, made);
+    await world.engine.start();
+  });
+});
+
+describe('the spare engine of a server', { skip: !existsSync('/proc') && 'reads /proc' }, () => {
+  /** A server whose spare is ready, and the processes of its engines. */
+  async function withSpare() {
+    const server = await startProcess(['--log-level=debug', '--warehouse-auto-suspend-seconds=0']);
+    let said = '';
+    server.child.stderr?.on('data', (chunk: Buffer) => {
+      said += chunk;
+    });
+    (await server.put('/api/v2/databases/d')).is(201);
+    (await server.query('d', 'SELECT 1')).is(200);
+    const pidIn = (kind: string) => {
+      const line = said.split('\n').find((one) => one.includes(`"msg":"${kind}"`));
+      return line === undefined ? undefined : (JSON.parse(line) as { pid: number }).pid;
+    };
+    const spare = await eventually('the spare is ready', () => pidIn('engineSpareReady'));
+    return { server, pids: [pidIn('engineStarted') as number, spare] };
+  }
+
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const)
+    test(`is gone after ${signal} to the server`, async () => {
+      const { server, pids } = await withSpare();
+      server.child.kill(signal);
+      await server.exited;
+      for (const pid of pids) await gone(pid);
+      await server.close();
+    });
+
+  test('is gone when the warehouse is suspended', async () => {
+    const { server, pids } = await withSpare();
+    try {
+      (await server.post('/api/v2/warehouses/default/suspend')).is(200);
+      for (const pid of pids) await gone(pid);
+      (await server.post('/api/v2/warehouses/default/resume')).is(200);
+      (await server.query('d', 'SELECT 1')).is(200);
+    } finally {
+      await server.close();
+    }
+  });
+});
