@@ -65,7 +65,7 @@ test('none of the variables of the server reach the engine', { skip: process.pla
     .filter(Boolean);
   const names = variables.map((one) => one.split('=', 1)[0]).sort();
   const known =
-    /^(?:PATH|LANG|LANGUAGE|LC_\w+|TZ|LD_LIBRARY_PATH|UV_THREADPOOL_SIZE|NODE_CHANNEL_\w+|PWD|OLDPWD|SHLVL|_)$/;
+    /^(?:PATH|LANG|LANGUAGE|LC_\w+|TZ|LD_LIBRARY_PATH|UV_THREADPOOL_SIZE|NODE_CHANNEL_\w+|NODE_COMPILE_CACHE|PWD|OLDPWD|SHLVL|_)$/;
   assert.deepEqual(
     names.filter((name) => !known.test(name as string)),
     [],

@@ -5,6 +5,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { compiledCode } from './compiled_code.ts';
 import { confinementScript } from './confinement_script.ts';
 
 /** `auto`: where the platform allows it; `required`: the engine does not start without it; `off`: never. */
@@ -71,10 +72,13 @@ export class Confinement {
   /** How to start an engine. Throws where it has to be confined and cannot be. */
   async launch(directories: EngineDirectories): Promise<Launch> {
     const program = [process.execPath, worker];
-    const env = engineEnvironment(process.env);
+    const own = engineEnvironment(process.env);
+    const compiled = await compiledCode(worker, own);
+    const env = compiled === undefined ? own : { ...own, NODE_COMPILE_CACHE: compiled };
+    const readable = [...(directories.readable ?? []), ...(compiled === undefined ? [] : [compiled])];
     for (const path of directories.writable) await mkdir(path, { recursive: true, mode: 0o700 });
     const unconfined = await this.#obstacle(directories);
-    if (unconfined === undefined) return { ...confinedCommand(directories, program), env };
+    if (unconfined === undefined) return { ...confinedCommand({ ...directories, readable }, program), env };
     if (this.#mode === 'required') throw new Error(`it cannot be confined: ${unconfined}`);
     return { command: process.execPath, args: [worker], env, unconfined };
   }

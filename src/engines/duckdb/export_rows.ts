@@ -7,8 +7,6 @@ import { createGunzip, createZstdDecompress } from 'node:zlib';
 import type { Digests } from '../../files/digests.ts';
 import type { StatementResult } from '../engine.ts';
 import { type ExportedFile, type ExportFormat, extensionOf, filesDirectory } from '../export.ts';
-import { writeArrow } from './arrow_files.ts';
-import { arrowable } from './arrow_types.ts';
 import { GrowingFiles } from './growing_files.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { inOrder, isOrdered } from './ordered_files.ts';
@@ -229,6 +227,8 @@ async function arrow(
   { current }: ExportPlace,
 ): Promise<{ rowCount: number; written: Written[] }> {
   if (into?.format.kind !== 'arrow') throw new Error('not a format of Arrow');
+  // Arrow's library is for these exports alone.
+  const [{ arrowable }, { writeArrow }] = await Promise.all([import('./arrow_types.ts'), import('./arrow_files.ts')]);
   const select = columns.map(({ type }, i) => cast(type, arrowable(type), `c${i}`)).join(', ');
   const rows = rowsOf(statement, select, columns.length);
   const { layout } = into.format;

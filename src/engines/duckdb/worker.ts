@@ -378,6 +378,8 @@ interface Running {
 }
 
 function main(): void {
+  // Loaded for the compile cache alone (compiled_code.ts): it ends.
+  if (process.send === undefined) return;
   let worker: Worker | undefined;
   const running = new Map<number, Running>();
   const send = (message: FromEngine) => {

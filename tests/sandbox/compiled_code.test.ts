@@ -1,0 +1,78 @@
+// The compile cache of engine processes: filled by the server's side when the program is new, used by engines, never written by them.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, beforeEach, test } from 'node:test';
+import { compiledCode } from '../../src/engines/duckdb/compiled_code.ts';
+import { Confinement, confinedCommand } from '../../src/engines/duckdb/confinement.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'tabularium-compiled-test-'));
+const program = join(mkdtempSync(join(directory, 'program-')), 'program.mjs');
+const runs = join(directory, 'runs');
+let cache: string;
+
+beforeEach(() => {
+  cache = mkdtempSync(join(directory, 'cache-'));
+  process.env.NODE_COMPILE_CACHE = cache;
+  writeFileSync(runs, '');
+  writeFileSync(program, `import { appendFileSync } from 'node:fs'; appendFileSync(${JSON.stringify(runs)}, 'x');`);
+});
+after(() => rmSync(directory, { recursive: true, force: true }));
+
+const runsOf = () => readFileSync(runs, 'utf8').length;
+/** What is in the cache, and when it was written. */
+const content = () =>
+  globSync('**', { cwd: cache, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort()
+    .map((path) => `${path} ${statSync(path).mtimeMs}`);
+
+test('it is filled once, and again when the program has changed', async () => {
+  assert.equal(await compiledCode(program, {}), cache);
+  assert.equal(runsOf(), 1);
+  assert.ok(content().length > 1, content().join());
+  assert.equal(await compiledCode(program, {}), cache);
+  assert.equal(runsOf(), 1);
+  utimesSync(program, 1, 1);
+  assert.equal(await compiledCode(program, {}), cache);
+  assert.equal(runsOf(), 2);
+});
+
+test('there is none where the server has none, and where the program cannot be loaded', async () => {
+  delete process.env.NODE_COMPILE_CACHE;
+  assert.equal(await compiledCode(program, {}), undefined);
+  process.env.NODE_COMPILE_CACHE = 'relative';
+  assert.equal(await compiledCode(program, {}), undefined);
+  process.env.NODE_COMPILE_CACHE = cache;
+  writeFileSync(program, 'process.exit(3)');
+  assert.equal(await compiledCode(program, {}), undefined);
+  assert.equal(runsOf(), 0);
+});
+
+test('an engine starts with it, and leaves it as it is', async (t) => {
+  const data = join(directory, 'data');
+  const places = { data, writable: [join(data, 'catalogs'), join(data, 'spool')] };
+  const { command, args, env, unconfined } = await new Confinement('auto').launch(places);
+  const before = content();
+  assert.ok(before.length > 100, `${before.length} files`);
+  // Without a channel to a server the program loads, and ends.
+  const { status, stderr } = spawnSync(command, args, {
+    env: { ...env, NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  assert.equal(status, 0, stderr.slice(-1000));
+  assert.match(stderr, /cache for .*worker\.[tj]s.* was accepted/);
+  assert.doesNotMatch(stderr, /was rejected/);
+  assert.deepEqual(content(), before);
+  if (unconfined !== undefined) return t.diagnostic(`not confined here: ${unconfined}`);
+
+  const script =
+    'for file in "$1" "$1"/*; do : 2>/dev/null >>"$file/x" && echo wrote; rm -r "$file" && echo removed; done';
+  const tried = confinedCommand({ ...places, readable: [cache] }, ['sh', '-c', script, 'test', cache]);
+  assert.equal(spawnSync(tried.command, tried.args, { encoding: 'utf8' }).stdout, '');
+  assert.deepEqual(content(), before);
+});
