@@ -13,6 +13,7 @@ import { bench as idle } from './idle.ts';
 import { bench as insertRows } from './insert_rows.ts';
 import { bench as listTables } from './list_tables.ts';
 import { bench as load } from './load.ts';
+import { bench as overload } from './overload.ts';
 import { bench as pointQuery } from './point_query.ts';
 import { bench as resultPages } from './result_pages.ts';
 import { bench as ssb } from './ssb.ts';
@@ -27,6 +28,7 @@ export const benches: readonly Bench[] = [
   pointQuery,
   resultPages,
   insertRows,
+  overload,
   uploads,
   load,
   exportFiles,

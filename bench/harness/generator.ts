@@ -1,21 +1,13 @@
 // The load generator's process: raw sockets, requests made beforehand, of the answers only the status and the length are read,
 // so that it outruns the servers it measures. One request at a time on each connection. Asked by load.ts.
 import { connect, type Socket } from 'node:net';
-import type { Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult, RequestTemplate } from './load_job.ts';
+import { crowd } from './crowd.ts';
+import type { CrowdResult, Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult } from './load_job.ts';
+import { requestBytes } from './request_bytes.ts';
 
 const headEnd = Buffer.from('\r\n\r\n');
 const receiveBytes = 256 * 1024;
 const samplesMax = 4_000_000;
-
-function requestBytes(template: RequestTemplate, n: number): Buffer {
-  const fill = (text: string) => text.replaceAll('{name}', String(n).padStart(6, '0')).replaceAll('{n}', String(n));
-  const { bodies } = template;
-  const body = bodies === undefined ? '' : fill(bodies[n % bodies.length] as string);
-  const lines = [`${template.method} ${fill(template.path)} HTTP/1.1`, 'Host: 127.0.0.1'];
-  for (const [name, value] of Object.entries(template.headers)) lines.push(`${name}: ${fill(value)}`);
-  if (bodies !== undefined) lines.push(`Content-Length: ${Buffer.byteLength(body)}`);
-  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`);
-}
 
 /** Repeatable chance: mulberry32. */
 function chance(seed: number): () => number {
@@ -237,9 +229,13 @@ async function pages(job: PagesJob): Promise<PagesResult> {
   }
 }
 
+function run(job: Job): Promise<LoadResult | PagesResult | CrowdResult> {
+  if (job.kind === 'load') return load(job);
+  return job.kind === 'pages' ? pages(job) : crowd(job);
+}
+
 process.on('message', (job: Job) => {
-  const work: Promise<LoadResult | PagesResult> = job.kind === 'load' ? load(job) : pages(job);
-  work.then(
+  run(job).then(
     (result) => process.send?.({ result } satisfies JobAnswer),
     (error: unknown) => process.send?.({ error: String(error) } satisfies JobAnswer),
   );

@@ -1,7 +1,7 @@
 // The generator and the bare server, as the benchmarks hold them: each is a process of its own, on the other core.
 import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
-import type { Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult } from './load_job.ts';
+import type { CrowdJob, CrowdResult, Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult } from './load_job.ts';
 import { ask, startNode, stopProcess } from './processes.ts';
 
 const ofChild = { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] } as const;
@@ -27,11 +27,15 @@ export class Generator {
     return this.#run({ kind: 'pages', ...job }) as Promise<PagesResult>;
   }
 
+  crowd(job: Omit<CrowdJob, 'kind'>): Promise<CrowdResult> {
+    return this.#run({ kind: 'crowd', ...job }) as Promise<CrowdResult>;
+  }
+
   stop(): Promise<void> {
     return stopProcess(this.#child);
   }
 
-  async #run(job: Job): Promise<LoadResult | PagesResult> {
+  async #run(job: Job): Promise<LoadResult | PagesResult | CrowdResult> {
     const answer = await ask<Job, JobAnswer>(this.#child, job);
     if ('error' in answer) throw new Error(answer.error);
     return answer.result;

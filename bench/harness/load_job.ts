@@ -35,7 +35,21 @@ export interface PagesJob {
   readonly body: string;
 }
 
-export type Job = LoadJob | PagesJob;
+/** Clients that send again at once when they are served, and after `Retry-After` when they are refused. */
+export interface CrowdJob {
+  readonly kind: 'crowd';
+  readonly port: number;
+  readonly connections: number;
+  /** The `Authorization` of each client, in turn. */
+  readonly authorizations: readonly string[];
+  readonly template: RequestTemplate;
+  /** The status of a request that was served. */
+  readonly status: number;
+  readonly warmupMs: number;
+  readonly durationMs: number;
+}
+
+export type Job = LoadJob | PagesJob | CrowdJob;
 
 export interface LoadResult {
   readonly requests: number;
@@ -60,4 +74,27 @@ export interface PagesResult {
   readonly firstPageMs: number;
 }
 
-export type JobAnswer = { readonly result: LoadResult | PagesResult } | { readonly error: string };
+export interface CrowdResult {
+  /** Requests that were served within `durationMs`. */
+  readonly served: number;
+  readonly refused: number;
+  readonly perSecond: number;
+  /** Of the attempt that was served. */
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** From the first attempt of a request, with the waits that refusals asked for. */
+  readonly firstP50Ms: number;
+  readonly firstP99Ms: number;
+  /** From the first attempt of a request until it was served, or until the end; 0 where none was refused. Counts the warm-up. */
+  readonly refusedForMsMax: number;
+  /** Clients of which no request was served, in the warm-up neither. */
+  readonly neverServed: number;
+  /** Requests served in all, with those of the warm-up and those in flight at its end: what the server has acknowledged. */
+  readonly acknowledged: number;
+  /** Requests without an answer when the connections were closed. */
+  readonly cut: number;
+  /** Processor time of the client itself, of one core. */
+  readonly clientShare: number;
+}
+
+export type JobAnswer = { readonly result: LoadResult | PagesResult | CrowdResult } | { readonly error: string };

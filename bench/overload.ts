@@ -1,0 +1,221 @@
+// Small statements on 64, 300 and 1,000 connections of one warehouse, by one principal and by many: what is still served, how fast, and
+// how long those who honour Retry-After are refused.
+import { join } from 'node:path';
+import { Generator } from './harness/load.ts';
+import type { CrowdResult, RequestTemplate } from './harness/load_job.ts';
+import { mixedColumns, mixedRows, mixedRowsSql } from './harness/mixed_table.ts';
+import { computedMicroseconds } from './harness/processes.ts';
+import { type Bench, type Measure, median } from './harness/report.ts';
+import { TabulariumServer } from './harness/server.ts';
+
+const database = 'crowded';
+const connectionCounts = [64, 300, 1000] as const;
+const few = connectionCounts[0];
+const throughputMin = 0.9;
+const p99Max = 3;
+const refusedMsMax = 30_000;
+const bodiesCount = 50;
+const pauseMs = 1500;
+
+interface Work {
+  readonly what: string;
+  readonly template: Omit<RequestTemplate, 'headers'>;
+  readonly status: number;
+}
+
+interface Measured extends CrowdResult {
+  /** Processor time of the server and its engine for each request served. */
+  readonly serverMicroseconds: number;
+}
+
+const grants = [
+  ['use', '/api/v2/warehouses/default'],
+  ['read', `/api/v2/databases/${database}`],
+  ['write', `/api/v2/databases/${database}`],
+] as const;
+
+const headers = { 'Content-Type': 'application/json' };
+
+function works(rows: number): Work[] {
+  const numbers = Array.from({ length: bodiesCount }, (_, i) => (i * 7919) % rows);
+  const sql = 'SELECT * FROM points WHERE id = $1';
+  return [
+    {
+      what: 'point queries',
+      template: {
+        method: 'POST',
+        path: `/api/v2/databases/${database}/query`,
+        bodies: numbers.map((n) => JSON.stringify({ sql, parameters: [n] })),
+      },
+      status: 200,
+    },
+    {
+      what: 'inserts of one row',
+      template: {
+        method: 'POST',
+        path: `/api/v2/databases/${database}/tables/inserted/rows`,
+        bodies: numbers.map((n) => JSON.stringify({ rows: mixedRows(n, 1) })),
+      },
+      status: 201,
+    },
+  ];
+}
+
+/** Users that may read and write the database, and the credentials of each. */
+async function users(server: TabulariumServer, count: number): Promise<string[]> {
+  const post = async (path: string, body: object): Promise<Record<string, unknown>> => {
+    const mediaType = 'application/json';
+    const { status, result } = await server.send({ method: 'POST', path, mediaType, body: JSON.stringify(body) });
+    if (status !== 201) throw new Error(`${path} was answered with ${status}: ${JSON.stringify(result)}`);
+    return result;
+  };
+  const authorizations: string[] = [];
+  for (let n = 0; n < count; n++) {
+    const name = `client_${n}`;
+    await post('/api/v2/users/create', { name });
+    for (const [privilege, on] of grants) await post(`/api/v2/users/${name}/grants/create`, { privilege, on });
+    const { secret } = await post(`/api/v2/users/${name}/tokens/create`, { name: 'bench' });
+    authorizations.push(`Bearer ${secret as string}`);
+  }
+  return authorizations;
+}
+
+async function measured(
+  server: TabulariumServer,
+  generator: Generator,
+  { template, status }: Work,
+  { connections, authorizations, quick }: { connections: number; authorizations: readonly string[]; quick: boolean },
+): Promise<Measured> {
+  const pids = [server.pid, ...server.enginePids()];
+  const computed = () => pids.reduce((sum, pid) => sum + (computedMicroseconds(pid) ?? Number.NaN), 0);
+  const before = computed();
+  const result = await generator.crowd({
+    port: server.port,
+    connections,
+    authorizations,
+    template: { ...template, headers },
+    status,
+    warmupMs: quick ? 1000 : 3000,
+    durationMs: quick ? 2000 : 12_000,
+  });
+  const serverMicroseconds = (computed() - before) / result.acknowledged;
+  await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  return { ...result, serverMicroseconds };
+}
+
+function measuresOf(what: string, rounds: ReadonlyMap<number, readonly Measured[]>): Measure[] {
+  const of = (connections: number, key: keyof Measured) =>
+    median((rounds.get(connections) as readonly Measured[]).map((one) => one[key]));
+  return connectionCounts.flatMap((connections): Measure[] => {
+    const at = `${what}, ${connections} connections`;
+    const throughput = of(connections, 'perSecond') / of(few, 'perSecond');
+    const p99 = of(connections, 'p99Ms') / of(few, 'p99Ms');
+    const isTarget = connections === connectionCounts.at(-1);
+    const refusedMs = Math.max(...(rounds.get(connections) as readonly Measured[]).map((one) => one.refusedForMsMax));
+    const never = Math.max(...(rounds.get(connections) as readonly Measured[]).map((one) => one.neverServed));
+    const target = (text: string, met: boolean) => (isTarget ? { target: { text, met } } : {});
+    return [
+      {
+        what: `${at}: served`,
+        value: of(connections, 'perSecond'),
+        unit: '/s',
+        ...(connections === few ? {} : { ratio: throughput }),
+        ...target(`≥ ${throughputMin}`, throughput >= throughputMin),
+      },
+      {
+        what: `${at}: p99 of the attempt that was served`,
+        value: of(connections, 'p99Ms'),
+        unit: 'ms',
+        ...(connections === few ? {} : { ratio: p99 }),
+        ...target(`≤ ${p99Max}`, p99 <= p99Max),
+      },
+      { what: `${at}: p99 from the first attempt`, value: of(connections, 'firstP99Ms'), unit: 'ms' },
+      { what: `${at}: refused`, value: of(connections, 'refused'), unit: '' },
+      {
+        what: `${at}: longest time refused`,
+        value: refusedMs / 1000,
+        unit: 's',
+        ...target('≤ 30', refusedMs <= refusedMsMax),
+      },
+      { what: `${at}: clients never served`, value: never, unit: '', ...target('0', never === 0) },
+      { what: `${at}: processor time of the client`, value: of(connections, 'clientShare') * 100, unit: '% of a core' },
+    ];
+  });
+}
+
+export const bench: Bench = {
+  name: 'overload',
+  claim: `Small statements on 1,000 connections: at least ${throughputMin} of the throughput of ${few}, p99 of the admitted at most ${p99Max} times as long.`,
+  async run({ quick, workDirectory, say }) {
+    const rows = quick ? 10_000 : 100_000;
+    const server = await TabulariumServer.start({
+      dataDirectory: join(workDirectory, 'data'),
+      pinned: false,
+      flags: ['--connections-per-address-max', '0'],
+    });
+    const generator = new Generator({ pinned: false });
+    const measures: Measure[] = [];
+    try {
+      await server.put(`/api/v2/databases/${database}`);
+      const tables = `/api/v2/databases/${database}/tables`;
+      await server.put(`${tables}/points`, { columns: mixedColumns, primaryKey: ['id'] });
+      await server.put(`${tables}/inserted`, { columns: mixedColumns });
+      await server.query(database, `INSERT INTO points ${mixedRowsSql(rows)}`);
+      const one = [`Bearer ${server.token}`];
+      const many = await users(server, quick ? 20 : 100);
+      for (const work of works(rows)) {
+        let acknowledged = 0;
+        let cut = 0;
+        for (const [by, authorizations] of [
+          ['one principal', one],
+          [`${many.length} principals`, many],
+        ] as const) {
+          const what = `${work.what}, ${by}`;
+          const rounds = new Map<number, Measured[]>(connectionCounts.map((count) => [count, []]));
+          for (let round = 0; round < (quick ? 1 : 3); round++) {
+            for (const connections of connectionCounts) {
+              const result = await measured(server, generator, work, { connections, authorizations, quick });
+              rounds.get(connections)?.push(result);
+              acknowledged += result.acknowledged;
+              cut += result.cut;
+              say(`  ${what}, ${connections} connections: ${shown(result)}`);
+            }
+          }
+          measures.push(...measuresOf(what, rounds));
+        }
+        if (work.status === 201) await requireCount(server, acknowledged, cut);
+      }
+    } finally {
+      await Promise.all([server.stop(), generator.stop()]);
+    }
+    return {
+      measures,
+      notes: [
+        'Each client has one connection and one request at a time: served, it sends the next at once; refused, it sends the same again after `Retry-After`, to the second.',
+        'The p99 of an attempt is measured by the client, from the write of the request that was served to its answer; the p99 from the first attempt has the waits that refusals asked for.',
+        `The client is one process on the same cores. Ratios are to ${few} connections.`,
+        'At the end the rows of the inserts are counted: as many as were acknowledged.',
+      ],
+    };
+  },
+};
+
+function shown(result: Measured): string {
+  const { perSecond, p50Ms, p99Ms, firstP50Ms, firstP99Ms, refused, refusedForMsMax, neverServed } = result;
+  return [
+    `${perSecond.toFixed(0)}/s`,
+    `p50 ${p50Ms.toFixed(0)} p99 ${p99Ms.toFixed(0)} ms`,
+    `from the first attempt p50 ${firstP50Ms.toFixed(0)} p99 ${firstP99Ms.toFixed(0)} ms`,
+    `refused ${refused}, for ${(refusedForMsMax / 1000).toFixed(1)} s at most`,
+    `never served ${neverServed}`,
+    `${result.serverMicroseconds.toFixed(0)} µs of the server each`,
+    `client ${(result.clientShare * 100).toFixed(0)} % of a core`,
+  ].join('; ');
+}
+
+async function requireCount(server: TabulariumServer, acknowledged: number, cut: number): Promise<void> {
+  const { result } = await server.query(database, 'SELECT count(*) FROM inserted');
+  const counted = (result.rows as number[][])[0]?.[0] as number;
+  if (counted < acknowledged || counted > acknowledged + cut)
+    throw new Error(`${acknowledged} rows were acknowledged, ${counted} are in the table`);
+}
