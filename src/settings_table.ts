@@ -390,7 +390,7 @@ export const settings = define({
     min: 0,
     max: 100_000,
     default: 100,
-    doc: 'How many statements wait in the queue of a warehouse. When it is full, the latest statement of the principal that has most of them in it is answered with 503 `WAREHOUSE_BUSY`.',
+    doc: 'How many statements wait in the queue of a warehouse. When it is full, the latest statement of the principal that has most of them in it is answered with 503 `WAREHOUSE_BUSY` and a `Retry-After` of 1 to 10 seconds. Half of the queue is held for connections that were refused and are expected back.',
   },
   warehouseStatementTimeoutSeconds: {
     section: 'Defaults of warehouses',

@@ -1,6 +1,8 @@
 // Admission to a warehouse: how many statements run at a time, how many wait, and whose turn is next. Slots are shared fairly
-// between principals: who has the fewest is next, and nobody has all of them. Full, or too slow, is 503 WAREHOUSE_BUSY.
+// between principals: who has the fewest is next, and nobody has all of them. Full, or too slow, is 503 WAREHOUSE_BUSY; who was refused
+// and returns when it was told to goes before those who come for the first time.
 import { Failure } from '../standard/failure.ts';
+import { type RefusedCaller, Returns } from './returns.ts';
 
 export interface AdmissionLimits {
   readonly queriesMax: number;
@@ -12,9 +14,13 @@ export interface AdmissionLimits {
 export interface Turn {
   readonly principal: { readonly id: string };
   readonly signal: AbortSignal;
+  /** Lives as long as the caller is known to be the same one; without it nobody is known to return. */
+  readonly caller?: RefusedCaller | undefined;
 }
 
 interface Waiter {
+  readonly caller: RefusedCaller | undefined;
+  readonly arrivedAt: number;
   readonly admit: () => void;
   readonly refuse: (reason: unknown) => void;
 }
@@ -31,6 +37,14 @@ export class Admission {
   #queued = 0;
   /** In the order in which principals were last served: among equals, the one served longest ago is next. */
   readonly #shares = new Map<string, Share>();
+  readonly #clock: () => number;
+  readonly #returns: Returns;
+
+  /** `clock`: milliseconds. */
+  constructor(clock: () => number = () => performance.now()) {
+    this.#clock = clock;
+    this.#returns = new Returns(clock);
+  }
 
   get running(): number {
     return this.#running;
@@ -40,22 +54,32 @@ export class Admission {
     return this.#queued;
   }
 
+  /**
+   * Throws WAREHOUSE_BUSY where `run` would do so now: to be called before any work is done for the statement. Reserves nothing.
+   */
+  requirePlace(limits: AdmissionLimits, { principal, caller }: Turn): void {
+    const share = this.#shares.get(principal.id) ?? { running: 0, waiting: new Set() };
+    if (caller) this.#returns.arrived(caller);
+    if (share.waiting.size === 0 && this.#hasRoom(share, limits)) return;
+    if (this.#isFull(limits, caller) && !this.#displaced(share, caller)) throw this.#refusal(limits, caller);
+  }
+
   /** Runs the work when its turn comes. `queuedMs` is how long it waited. Throws WAREHOUSE_BUSY, STATEMENT_CANCELLED. */
-  async run<T>(
-    limits: AdmissionLimits,
-    { principal, signal }: Turn,
-    work: (queuedMs: number) => Promise<T>,
-  ): Promise<T> {
-    const principalId = principal.id;
+  async run<T>(limits: AdmissionLimits, turn: Turn, work: (queuedMs: number) => Promise<T>): Promise<T> {
+    const principalId = turn.principal.id;
     const share = this.#shareOf(principalId);
+    if (turn.caller) this.#returns.arrived(turn.caller);
     let queuedMs = 0;
     if (share.waiting.size === 0 && this.#hasRoom(share, limits)) this.#begin(principalId, share);
-    else queuedMs = await this.#wait(limits, principalId, share, signal);
+    else queuedMs = await this.#wait(limits, share, turn);
+    if (turn.caller) turn.caller.since = undefined;
+    const begunAt = this.#clock();
     try {
       return await work(queuedMs);
     } finally {
       this.#running--;
       share.running--;
+      this.#returns.ended(this.#clock() - begunAt);
       this.#forgetIfIdle(principalId, share);
       this.#admitNext(limits);
     }
@@ -112,10 +136,10 @@ export class Admission {
     if (share.waiting.delete(waiter)) this.#queued--;
   }
 
-  async #wait(limits: AdmissionLimits, principalId: string, share: Share, signal: AbortSignal): Promise<number> {
-    const since = performance.now();
+  async #wait(limits: AdmissionLimits, share: Share, { principal, signal, caller }: Turn): Promise<number> {
+    const arrivedAt = this.#clock();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiter: Waiter = { admit: resolve, refuse: reject };
+    const waiter: Waiter = { caller, arrivedAt, admit: resolve, refuse: reject };
     const cancel = () => reject(new Failure('STATEMENT_CANCELLED', 'the statement was cancelled in the queue'));
     const giveUp = () => {
       const message = `timed out after ${limits.queueWaitMs} ms in the queue of the warehouse`;
@@ -127,31 +151,61 @@ export class Admission {
       if (signal.aborted) cancel();
       else this.#enqueue(limits, share, waiter);
       await promise;
-      return performance.now() - since;
+      return this.#clock() - arrivedAt;
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', cancel);
       this.#leaveQueue(share, waiter);
-      this.#forgetIfIdle(principalId, share);
+      this.#forgetIfIdle(principal.id, share);
     }
   }
 
-  /** A full queue makes room for a principal that has fewer waiting than another: the latest of the longest queue is refused. */
   #enqueue(limits: AdmissionLimits, share: Share, waiter: Waiter): void {
-    if (this.#queued >= limits.queueMax) {
-      let longest = share;
-      for (const other of this.#shares.values()) if (other.waiting.size > longest.waiting.size) longest = other;
-      const latest = [...longest.waiting].at(-1);
-      if (!latest || longest.waiting.size <= share.waiting.size + 1) throw this.#full(limits);
-      this.#leaveQueue(longest, latest);
-      latest.refuse(this.#full(limits));
+    if (this.#isFull(limits, waiter.caller)) {
+      const displaced = this.#displaced(share, waiter.caller);
+      if (!displaced) throw this.#refusal(limits, waiter.caller);
+      this.#leaveQueue(displaced.share, displaced.waiter);
+      displaced.waiter.refuse(this.#refusal(limits, displaced.waiter.caller));
     }
     share.waiting.add(waiter);
     this.#queued++;
   }
 
-  #full({ queriesMax, queueMax }: AdmissionLimits): Failure {
+  /** While refused callers are expected back, half of the queue is held for them. */
+  #isFull({ queueMax }: AdmissionLimits, caller: RefusedCaller | undefined): boolean {
+    const isNew = caller?.since === undefined && this.#returns.expected > 0;
+    return this.#queued >= (isNew ? Math.ceil(queueMax / 2) : queueMax);
+  }
+
+  /**
+   * Who leaves a full queue for another: the newest of the principal with the longest queue, for one that has fewer waiting; else the
+   * newest of a principal that has as many, for a caller that was refused before the other came.
+   */
+  #displaced(
+    share: Share,
+    caller: RefusedCaller | undefined,
+  ): { readonly share: Share; readonly waiter: Waiter } | undefined {
+    let most = Math.max(1, share.waiting.size);
+    for (const { waiting } of this.#shares.values()) most = Math.max(most, waiting.size);
+    let newest: { readonly share: Share; readonly waiter: Waiter } | undefined;
+    for (const other of this.#shares.values()) {
+      if (other.waiting.size < most) continue;
+      for (const waiter of other.waiting)
+        if (!newest || sinceOf(waiter) >= sinceOf(newest.waiter)) newest = { share: other, waiter };
+    }
+    if (!newest) return undefined;
+    const hasFewer = most > share.waiting.size + 1;
+    const wasBefore = caller?.since !== undefined && caller.since < sinceOf(newest.waiter);
+    return hasFewer || wasBefore ? newest : undefined;
+  }
+
+  #refusal({ queriesMax, queueMax }: AdmissionLimits, caller: RefusedCaller | undefined): Failure {
+    const retryAfterSeconds = this.#returns.refuse(caller ?? { since: undefined, due: undefined }, queriesMax);
     const counts = `${this.#running} running (limit ${queriesMax}), ${this.#queued} queued (limit ${queueMax})`;
-    return new Failure('WAREHOUSE_BUSY', `the warehouse is full: ${counts}`, { queriesMax, queueMax });
+    const message = `the warehouse is full: ${counts}`;
+    return new Failure('WAREHOUSE_BUSY', message, { queriesMax, queueMax }, { retryAfterSeconds });
   }
 }
+
+/** Since when a waiter has wanted to be served. */
+const sinceOf = ({ caller, arrivedAt }: Waiter): number => caller?.since ?? arrivedAt;

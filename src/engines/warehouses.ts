@@ -3,7 +3,7 @@
 import type { WarehouseSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
-import { Admission, type Turn } from './admission.ts';
+import { Admission, type AdmissionLimits, type Turn } from './admission.ts';
 import { CatalogGuard } from './catalog_guard.ts';
 import type { DamagedCatalog, PositionRecords } from './catalog_storage.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
@@ -177,6 +177,12 @@ export class Warehouses {
     );
   }
 
+  /** Throws WAREHOUSE_BUSY where the warehouse is full now, before any work is done for a statement. */
+  async requirePlace(name: string, turn: Turn): Promise<void> {
+    const { admission, description } = await this.#of(name);
+    admission.requirePlace(this.#limitsOf(description), turn);
+  }
+
   /** Runs a statement when its principal's turn comes. */
   async admit<T>(
     name: string,
@@ -185,8 +191,7 @@ export class Warehouses {
   ): Promise<T> {
     const running = await this.#of(name);
     const { spec } = running.description;
-    const limits = { queriesMax: spec.queriesMax, queueMax: spec.queueMax, queueWaitMs: this.#options.queueWaitMs };
-    return running.admission.run(limits, turn, async (queuedMs) => {
+    return running.admission.run(this.#limitsOf(running.description), turn, async (queuedMs) => {
       if (!running.engine.running) await this.#awake(running);
       const recovered = this.#options.recovered?.(name);
       if (recovered) {
@@ -231,6 +236,10 @@ export class Warehouses {
       availableBackendCount: available,
       backend,
     };
+  }
+
+  #limitsOf({ spec }: WarehouseDescription): AdmissionLimits {
+    return { queriesMax: spec.queriesMax, queueMax: spec.queueMax, queueWaitMs: this.#options.queueWaitMs };
   }
 
   #describe(name: string): Promise<WarehouseDescription> {

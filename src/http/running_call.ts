@@ -1,7 +1,9 @@
 // A call while it runs: what its handler is given, and by whom and for what it was made, as the audit trail wants it.
 import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Session } from '../access/access.ts';
 import type { Reach } from '../access/decisions.ts';
+import type { RefusedCaller } from '../engines/returns.ts';
 import type { Actor, Basis, Guard, Principal } from '../model/principal.ts';
 import type { ApiVersion } from '../standard/endpoint.ts';
 
@@ -17,6 +19,8 @@ export interface Call {
   readonly reach: Reach;
   /** Aborted when the client goes away before it has its answer, or its credentials become void. */
   readonly signal: AbortSignal;
+  /** By what a warehouse that refused the caller knows it again: its connection. */
+  readonly caller?: RefusedCaller | undefined;
   /** To be called before each attempt at a change; throws where the object is not in the state that the caller expects. */
   checkPrecondition?: (() => Promise<void>) | undefined;
   /** The handler has asked for leave itself: for endpoints whose permission is on a `target`. */
@@ -55,6 +59,15 @@ export class RunningCall implements Call {
     return this.#controller.signal;
   }
 
+  get caller(): RefusedCaller {
+    const { socket } = this.#outgoing.req;
+    const known = callers.get(socket);
+    if (known) return known;
+    const caller = { since: undefined, due: undefined };
+    callers.set(socket, caller);
+    return caller;
+  }
+
   permit(reach: Reach): void {
     this.reach = reach;
     this.permitted = true;
@@ -66,6 +79,8 @@ export class RunningCall implements Call {
     this.#controller?.abort();
   }
 }
+
+const callers = new WeakMap<Socket, RefusedCaller>();
 
 /** Those that run. A list in which the last takes the room of one that ends: a set would be made anew all the time. */
 export class RunningCalls {

@@ -117,6 +117,7 @@ export class Queries {
   async #run(request: QueryRequest, caller: RunCaller): Promise<QueryRun> {
     const { spoolDirectory, pageBytesMax, warehouses, caps } = this.#options;
     const { statement, warehouse } = await this.#place(request, caller.principal);
+    if (caller.taskId === undefined) await warehouses.requirePlace(warehouse, caller);
     const queryId = newId();
     const controller = new AbortController();
     const abort = () => controller.abort();
@@ -136,7 +137,7 @@ export class Queries {
     let sources: ResultSources = [];
     const course = new Course(this.#options, submitted, abort);
     try {
-      const turn = { principal: caller.principal, signal: controller.signal };
+      const turn = { principal: caller.principal, signal: controller.signal, caller: caller.caller };
       const isKeyed = (caller.step ?? caller.actor.guard) !== undefined;
       warehouses.quarantine.require(warehouse, caller.principal.id, statement, isKeyed);
       const result = await warehouses.admit(warehouse, turn, async (engine, queuedMs, spec) => {

@@ -1,6 +1,7 @@
 // What is asked of queries.ts, by whom, and what comes of it.
 import type { StatementAnalysis, StatementParameters, StatementResult, WorkOptions } from '../engines/engine.ts';
 import type { ExportInto } from '../engines/export.ts';
+import type { RefusedCaller } from '../engines/returns.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import type { QueryStatistics } from './course.ts';
 import type { Only } from './put_together.ts';
@@ -41,6 +42,8 @@ export interface Caller {
   readonly principal: Principal;
   readonly actor: Actor;
   readonly signal: AbortSignal;
+  /** By what a warehouse knows again whom it refused; a task has none. */
+  readonly caller?: RefusedCaller | undefined;
 }
 
 /**

@@ -5,11 +5,11 @@ import { keyedStep } from '../access/idempotency_keys.ts';
 import type { UsageCaps } from '../access/usage_caps.ts';
 import type { ResultColumn } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
-import type { Actor, AppliedWrite, Principal } from '../model/principal.ts';
+import type { AppliedWrite, Principal } from '../model/principal.ts';
 import { withOutcome } from '../standard/failure.ts';
 import type { TaskContext, TaskRecord, TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
-import type { Queries, QueryRequest, QueryRun, QueryStatistics } from './queries.ts';
+import type { Caller, Queries, QueryRequest, QueryRun, QueryStatistics } from './queries.ts';
 import type { ResultAccess } from './result_access.ts';
 import { type ResultPage, type ResultStore, withoutSeparator } from './result_store.ts';
 import { TaskStep } from './task_step.ts';
@@ -46,12 +46,9 @@ export type QueryAnswer =
       readonly pages: { readonly taskId: string; readonly pageCount: number } | undefined;
     };
 
-export interface Submission extends Pick<TaskRequest, 'priority' | 'after' | 'notify'> {
+/** `signal` is aborted when the caller goes away: a statement that it still waits for is stopped then. */
+export interface Submission extends Caller, Pick<TaskRequest, 'priority' | 'after' | 'notify'> {
   readonly request: QueryRequest;
-  readonly principal: Principal;
-  readonly actor: Actor;
-  /** Aborted when the caller goes away: a statement that it still waits for is stopped then. */
-  readonly signal: AbortSignal;
   readonly waitSeconds: number;
   /** URI of the catalog or database that the statement was sent to. */
   readonly target: string;
@@ -86,7 +83,7 @@ export class QuerySubmitter {
   }
 
   async submit(submission: Submission): Promise<QueryAnswer> {
-    const { request, principal, actor, signal, waitSeconds, target, priority, after, notify } = submission;
+    const { request, principal, actor, signal, caller, waitSeconds, target, priority, after, notify } = submission;
     const type = request.profile ? profileQueryTask : runQueryTask;
     const described = { type, principal, target, request, priority, after, notify };
     if (waitSeconds === 0) {
@@ -105,7 +102,14 @@ export class QuerySubmitter {
       course.task?.progress(fraction);
     };
     const becoming = new TaskStep();
-    const work = this.#queries.run(request, { principal, actor, signal: controller.signal, progress, becoming });
+    const work = this.#queries.run(request, {
+      principal,
+      actor,
+      signal: controller.signal,
+      caller,
+      progress,
+      becoming,
+    });
     try {
       const { guard } = actor;
       const taskId = newId();

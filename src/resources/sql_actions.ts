@@ -272,13 +272,14 @@ async function submitted(
   context: Context,
 ): Promise<QueryAnswer> {
   const waitSeconds = waitSecondsOf(body);
-  const { principal, actor, signal, version } = context.call;
+  const { principal, actor, signal, caller, version } = context.call;
   return context.submitter.submit({
     ...(await taskOptions(body, context)),
     request,
     principal,
     actor,
     signal,
+    caller,
     waitSeconds,
     target: uriOf(version, about),
   });

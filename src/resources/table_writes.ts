@@ -123,6 +123,7 @@ async function written(
       principal: context.call.principal,
       actor: context.call.actor,
       signal: context.call.signal,
+      caller: context.call.caller,
       waitSeconds,
       ...options,
       target: uriOf(context.call.version, path),
