@@ -1,7 +1,8 @@
 // Grants as they are written: into the store with their line in the audit trail, then into the directory.
 
-import type { Actor } from '../model/principal.ts';
+import type { Actor, Basis } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
+import { requireBasis } from '../standard/basis.ts';
 import type { Store } from '../store/store.ts';
 import type { Trail } from './audit.ts';
 import { type Directory, grantOf } from './directory.ts';
@@ -20,6 +21,14 @@ export function grantIdOf(privilege: Privilege, path: readonly string[]): string
   const on = path.at(-1) as string;
   return `${privilege}-${on === '/' ? 'everything' : on.replace(/^\//, 'all-')}`;
 }
+
+/** A grant never changes; one that was revoked and made again is another. */
+export const basisOfGrant = ({ granteeId, grantId, createdAt }: Grant): Basis => ({
+  objectId: `${granteeId}/${grantId}/${createdAt}`,
+  category: 'grants',
+  name: grantId,
+  version: 1,
+});
 
 export class Grants {
   readonly #options: GrantsOptions;
@@ -73,14 +82,16 @@ export class Grants {
   async remove({ granteeId, grantId }: Grant, actor: Actor): Promise<boolean> {
     const { store, directory, trail } = this.#options;
     const was = await store.transaction(async (tx) => {
-      const { numDeletedRows } = await tx
+      const gone = await tx
         .deleteFrom('grants')
         .where('grantee_id', '=', granteeId)
         .where('grant_id', '=', grantId)
+        .returningAll()
         .executeTakeFirst();
-      if (numDeletedRows > 0n)
-        await trail.append(tx, actor, { outcome: '0', objectId: granteeId, details: { grantId } });
-      return numDeletedRows > 0n;
+      if (!gone) return false;
+      requireBasis(basisOfGrant(grantOf(gone)), actor);
+      await trail.append(tx, actor, { outcome: '0', objectId: granteeId, details: { grantId } });
+      return true;
     });
     directory.revoked(granteeId, grantId);
     return was;

@@ -5,11 +5,11 @@ import type { Change, ChangeCost, WorkOptions } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
 import type { Actor } from '../model/principal.ts';
+import { ObjectChanged, requireBasis } from '../standard/basis.ts';
 import type { Code } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import { visible } from '../store/migrations.ts';
 import { HandedBack, RetryableError } from '../tasks/task.ts';
-import { requireBasis } from './basis.ts';
 import { addTask, waitsForOthers } from './change_tasks.ts';
 import {
   alreadyExists,
@@ -24,7 +24,6 @@ import {
   nameKeys,
   namesOf,
   notFound,
-  ObjectChanged,
   siblingOf,
   type Tx,
 } from './context.ts';
@@ -42,7 +41,7 @@ import {
 } from './intents.ts';
 import { commitChange, revertChange } from './kept.ts';
 import type { CatalogObject, UpdateOutcome, UpdateRequest } from './object.ts';
-import { type ObjectRow, objectColumns } from './object_rows.ts';
+import { basisOfRow, type ObjectRow, objectColumns } from './object_rows.ts';
 import { inTurn } from './recovery.ts';
 import { withReachedViews } from './view_outcomes.ts';
 import { recordSources, replaceSources, requireNameFree, requireSourcesSettled, sourcesOf } from './view_sources.ts';
@@ -110,7 +109,7 @@ async function begin(
   byTask: boolean,
 ): Promise<Begun> {
   const row = await freshRow(context, tx, object, request.expectedVersion);
-  requireBasis(row, request.principal);
+  requireBasis(basisOfRow(row), request.principal);
   const chain = await checkedChain(context, tx, { ...object, name: row.name });
   const next = difference(row, request);
   const { change, warehouse } = request;

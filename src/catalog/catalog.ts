@@ -8,18 +8,11 @@ import type { WorkOptions } from '../engines/engine.ts';
 import { compareNames, foldName } from '../model/names.ts';
 import type { TableStatistics } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
+import { ObjectChanged } from '../standard/basis.ts';
 import { visible } from '../store/migrations.ts';
 import type { Store } from '../store/store.ts';
 import { intentOfTask, runIntent, updateObject } from './alteration.ts';
-import {
-  type CatalogContext,
-  type CatalogEngine,
-  isVisible,
-  notFound,
-  ObjectChanged,
-  retryMs,
-  siblingOf,
-} from './context.ts';
+import { type CatalogContext, type CatalogEngine, isVisible, notFound, retryMs, siblingOf } from './context.ts';
 import { createObject } from './creation.ts';
 import { runCreation } from './filled_creation.ts';
 import { tell } from './intents.ts';

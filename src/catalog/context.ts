@@ -5,6 +5,7 @@ import type { Trail } from '../access/audit.ts';
 import type { Change, EngineWarehouse } from '../engines/engine.ts';
 import { foldName, nameFault } from '../model/names.ts';
 import type { Observe } from '../observe/observations.ts';
+import { ObjectChanged } from '../standard/basis.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -43,17 +44,6 @@ export interface CatalogContext {
   readonly trail: Trail;
   /** Intents that a task of this process is applying just now. */
   readonly applying: Set<string>;
-}
-
-/** The object is not what it was when the caller looked it up. Look again, decide again (`Catalog.retrying`). */
-export class ObjectChanged extends Failure {
-  /** Of the object, where one is known that the next attempts have to take turns at. */
-  readonly objectId: string | undefined;
-
-  constructor(objectId?: string) {
-    super('CHANGE_IN_PROGRESS', 'The object was changed by other requests at the same time.');
-    this.objectId = objectId;
-  }
 }
 
 /** Objects whose open intents are in the way. Never leaves the catalog: recovery.ts clears the way or fails. */

@@ -172,6 +172,8 @@ async function noteSpent(tx: Tx, intent: IntentRow, step: string): Promise<void>
       task_id: intent.task_id,
       not_before: null,
     })
+    // The statement that filled the object was retained before it ran: from now on the step tells which object its task made.
+    .onConflict((c) => c.column('step').doUpdateSet({ object_id: intent.object_id }))
     .execute();
 }
 

@@ -1,6 +1,7 @@
 // Between rows of the store and the objects that the catalog hands out. Parsed specs are kept: parsing one costs more than
 // reading it. They are looked up by id and version, so what is kept can be spare but never stale.
 import type { Selectable } from 'kysely';
+import type { Basis } from '../model/principal.ts';
 import type { ObjectsTable } from '../store/schema.ts';
 import type { CatalogObject } from './object.ts';
 
@@ -96,3 +97,10 @@ export function foldedComment(spec: unknown): string | null {
   const comment = (spec as { readonly comment?: unknown } | null)?.comment;
   return typeof comment === 'string' && comment !== '' ? comment.toLowerCase() : null;
 }
+
+export const basisOfRow = ({ id: objectId, category, name, version }: ObjectRow): Basis => ({
+  objectId,
+  category,
+  name,
+  version,
+});

@@ -2,9 +2,9 @@
 // the rows go.
 import { newId } from '../model/ids.ts';
 import type { Actor } from '../model/principal.ts';
+import { ObjectChanged, requireBasis } from '../standard/basis.ts';
 import { Failure } from '../standard/failure.ts';
 import { visible } from '../store/migrations.ts';
-import { requireBasis } from './basis.ts';
 import {
   Blocked,
   type CatalogContext,
@@ -13,14 +13,13 @@ import {
   isVisible,
   nameKey,
   namesOf,
-  ObjectChanged,
   type Tx,
 } from './context.ts';
 import { firstAttempt } from './engine_step.ts';
 import { type IntentRow, insertIntent, revert, tellGone } from './intents.ts';
 import { commitDrop, whatIsWithin } from './kept.ts';
 import type { CatalogObject, DropRequest } from './object.ts';
-import type { ObjectRow } from './object_rows.ts';
+import { basisOfRow, type ObjectRow } from './object_rows.ts';
 import { inTurn } from './recovery.ts';
 import { requireUnused } from './view_sources.ts';
 
@@ -59,7 +58,7 @@ async function begin(
   const busy = chain.filter((each) => each.state !== 'ready').map((each) => each.id);
   if (busy.length > 0) throw new Blocked(busy);
   if (row.name !== object.name) throw new ObjectChanged(row.id);
-  requireBasis(row, request.principal);
+  requireBasis(basisOfRow(row), request.principal);
   if (!request.cascade) await checkEmpty(tx, row, request.childCategories);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: blockersMax });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));

@@ -1,10 +1,11 @@
 // What views are made of, and what that forbids: an object under a view keeps its name and stays, and so do the names of all that hold
 // a view. Kept by ids for views that are there; for one that was dropped they are what they were, and count for nothing.
 import type { ViewSource } from '../engines/views.ts';
+import { ObjectChanged } from '../standard/basis.ts';
 import { Failure } from '../standard/failure.ts';
 import type { ViewSourcesTable } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { Blocked, type CatalogContext, isVisible, ObjectChanged, siblingOf, type Tx } from './context.ts';
+import { Blocked, type CatalogContext, isVisible, siblingOf, type Tx } from './context.ts';
 import type { Source } from './object.ts';
 import type { ObjectRow } from './object_rows.ts';
 import type { AncestorRow } from './statements.ts';

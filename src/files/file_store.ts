@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { type Selectable, sql, type Transaction } from 'kysely';
 import type { Trail } from '../access/audit.ts';
 import { newId } from '../model/ids.ts';
-import type { Actor, Scope } from '../model/principal.ts';
+import type { Actor, Basis, Scope } from '../model/principal.ts';
+import { requireBasis } from '../standard/basis.ts';
 import { Failure } from '../standard/failure.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -39,6 +40,14 @@ export interface StoredFile {
   /** Whose result it is a part of. */
   readonly taskId: string | null;
 }
+
+/** Of an upload; one that has the id of another that is gone is not the same. */
+export const basisOfUpload = ({ fileId, createdAt, state }: StoredFile): Basis => ({
+  objectId: `${fileId}/${createdAt}`,
+  category: 'uploads',
+  name: fileId,
+  version: state === 'ready' ? 2 : 1,
+});
 
 export interface NewFile {
   /** For who must find it again after a crash; without it, a new one. */
@@ -213,12 +222,14 @@ export class FileStore {
     let isMarked = false;
     try {
       const was = await store.transaction(async (tx) => {
-        const { numDeletedRows } = await tx
+        const gone = await tx
           .deleteFrom('files')
           .where('file_id', '=', fileId)
           .where('expires_at', '<=', expiresUntil)
+          .returningAll()
           .executeTakeFirst();
-        if (numDeletedRows === 0n) return false;
+        if (!gone) return false;
+        if (actor) requireBasis(basisOfUpload(shown(gone)), actor);
         this.#moving.add(fileId);
         isMarked = true;
         if (actor) await trail.append(tx, actor, { outcome: '0', objectId: fileId });

@@ -2,9 +2,11 @@
 // transaction, so that a point query does not pay for a disk flush. A crash can lose the last second of history; it never
 // loses data.
 import type { Kysely } from 'kysely';
+import type { Actor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
+import { requireBasis } from '../standard/basis.ts';
 import type { QueriesTable, Schema } from '../store/schema.ts';
-import type { QueryEntry, QueryState } from './query_entry.ts';
+import { basisOfQuery, type QueryEntry, type QueryState } from './query_entry.ts';
 import { conditionsOf, fits, type QuerySought } from './query_search.ts';
 
 export type { QueryEntry } from './query_entry.ts';
@@ -67,11 +69,22 @@ export class QueryHistory {
     if (this.#unwritten.length > unwrittenMax) this.#unwritten.shift();
   }
 
-  /** Asks a running statement to stop; false where it does not run (any more). */
-  cancel(queryId: string): boolean {
+  /** Asks a running statement to stop; one that has ended stays as it is. Undefined where there is none. */
+  async cancel(queryId: string, actor: Actor): Promise<QueryEntry | undefined> {
+    if (!this.#cancel(queryId, actor)) {
+      const ended = await this.get(queryId);
+      if (ended) requireBasis(basisOfQuery(ended), actor);
+    }
+    return this.get(queryId);
+  }
+
+  /** False where it does not run (any more). */
+  #cancel(queryId: string, actor: Actor): boolean {
     const running = this.#running.get(queryId);
-    running?.cancel();
-    return running !== undefined;
+    if (!running) return false;
+    requireBasis(basisOfQuery(running.entry), actor);
+    running.cancel();
+    return true;
   }
 
   cancelAll(): void {
@@ -108,9 +121,11 @@ export class QueryHistory {
   }
 
   /** Forgets one that ended; cancels one that runs. */
-  async remove(queryId: string): Promise<boolean> {
-    if (this.cancel(queryId)) return true;
-    await this.flush();
+  async remove(queryId: string, actor: Actor): Promise<boolean> {
+    if (this.#cancel(queryId, actor)) return true;
+    const ended = await this.get(queryId);
+    if (!ended) return false;
+    requireBasis(basisOfQuery(ended), actor);
     const { numDeletedRows } = await this.#options.db
       .deleteFrom('queries')
       .where('query_id', '=', queryId)

@@ -1,4 +1,5 @@
 // What the history knows of a statement.
+import type { Basis } from '../model/principal.ts';
 
 export type QueryState = 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled';
 
@@ -26,3 +27,10 @@ export interface QueryEntry {
   /** Of one that took long; parameters with their values. */
   readonly plan: string | null;
 }
+
+export const basisOfQuery = ({ queryId, startedAt, endedAt }: QueryEntry): Basis => ({
+  objectId: queryId,
+  category: 'queries',
+  name: queryId,
+  version: endedAt !== null ? 3 : startedAt !== null ? 2 : 1,
+});

@@ -40,7 +40,7 @@ import { basisOf } from '../standard/record_version.ts';
 import type { Notices } from '../tasks/notices.ts';
 import type { CheckCall } from '../tasks/schedule.ts';
 import type { Schedules } from '../tasks/schedules.ts';
-import type { TaskRecord } from '../tasks/task.ts';
+import { basisOfTask, type TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { invalid } from './fields.ts';
 import { requestShown } from './task_requests.ts';
@@ -139,6 +139,7 @@ export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'cal
   const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
   const { principal: _principal, ...shown } = task;
   const request = requestShown(task);
+  const basis = basisOfTask(task);
   const { submittedAt, submittedBy, startedAt, endedAt, result } = shown;
   const { rejectsFileId: fileId } = (result ?? {}) as { rejectsFileId?: string | null };
   const rejects = fileId && endedAt ? { fileId, expiresAt: Date.parse(endedAt) + rejectsLifetimeMs } : undefined;
@@ -152,9 +153,10 @@ export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'cal
     createdBy: submittedBy,
     updatedAt: endedAt ?? startedAt ?? submittedAt,
     updatedBy: submittedBy,
-    version: endedAt ? 3 : startedAt ? 2 : 1,
+    version: basis.version,
     uri,
     cancelUri: `${uri}/cancel`,
+    [basisOf]: basis,
   };
 }
 

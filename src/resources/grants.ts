@@ -2,13 +2,14 @@
 // so that they stay through renames.
 import { forbidden } from '../access/decisions.ts';
 import type { Grant } from '../access/directory_entries.ts';
-import { grantIdOf } from '../access/grants.ts';
+import { basisOfGrant, grantIdOf } from '../access/grants.ts';
 import { categoryOfMark, everywhere, markOf, objectIdsOf, pathOfIds } from '../access/places.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import { type Privilege, privilegeDocs, privileges } from '../model/privileges.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Segment, segmentsOfUri, uriOf } from '../standard/paths.ts';
+import { basisOf } from '../standard/record_version.ts';
 import { Type } from '../standard/type.ts';
 import { action, type Context, create, created, deleted, done, found, get, list, remove, segment } from './context.ts';
 import { invalid, last, nullable, recordFields } from './fields.ts';
@@ -185,6 +186,7 @@ async function record(grant: Grant, grantee: readonly Segment[], context: Contex
     updatedBy: createdBy,
     version: 1,
     uri,
+    [basisOf]: basisOfGrant(grant),
   };
 }
 

@@ -3,10 +3,12 @@ import type { Principal } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import { type QueryEntry, sqlCharactersKept } from '../query/history.ts';
 import type { QueryRequest } from '../query/queries.ts';
+import { basisOfQuery } from '../query/query_entry.ts';
 import type { QuerySought } from '../query/query_search.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { basisOf } from '../standard/record_version.ts';
 import { Type } from '../standard/type.ts';
 import {
   action,
@@ -129,6 +131,7 @@ const time = (ms: number | null) => (ms === null ? null : new Date(ms).toISOStri
 function record(entry: QueryEntry, context: Context) {
   const { queryId, sql, kind, state, warehouse, catalog, database, elapsedMs, queuedMs, rowCount, resultBytes } = entry;
   const submittedAt = time(entry.submittedAt);
+  const basis = basisOfQuery(entry);
   return {
     queryId,
     sql,
@@ -149,8 +152,9 @@ function record(entry: QueryEntry, context: Context) {
     createdBy: entry.submittedBy,
     updatedAt: time(entry.endedAt ?? entry.startedAt) ?? submittedAt,
     updatedBy: entry.submittedBy,
-    version: entry.endedAt !== null ? 3 : entry.startedAt !== null ? 2 : 1,
+    version: basis.version,
     uri: uriOf(context.call.version, [segment('queries', queryId)]),
+    [basisOf]: basis,
   };
 }
 
@@ -219,7 +223,7 @@ export const queries: Category<Context> = {
       permission: { privilege: 'drop', on: 'target', orSelf: true },
       handle: async ({ path }, context) => {
         await permitQuery('drop', path.queryId as string, context);
-        return deleted(await context.history.remove(path.queryId as string));
+        return deleted(await context.history.remove(path.queryId as string, context.call.actor));
       },
     }),
     action('cancel', {
@@ -233,8 +237,7 @@ export const queries: Category<Context> = {
       handle: async ({ path }, context) => {
         const queryId = path.queryId as string;
         await permitQuery('operate', queryId, context);
-        context.history.cancel(queryId);
-        const entry = await context.history.get(queryId);
+        const entry = await context.history.cancel(queryId, context.call.actor);
         if (!entry) throw missing(queryId);
         return done(whole(entry, context));
       },

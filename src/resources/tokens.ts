@@ -1,5 +1,5 @@
 // Tokens: secrets of a user that programs carry. The secret is shown once, when the token is made.
-import type { TokenRow } from '../access/tokens.ts';
+import { basisOfToken, type TokenRow } from '../access/tokens.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import { nameFault } from '../model/names.ts';
 import type { Scope } from '../model/principal.ts';
@@ -7,6 +7,7 @@ import { type Privilege, privileges } from '../model/privileges.ts';
 import type { Category, PathParameters } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { basisOf } from '../standard/record_version.ts';
 import { Type } from '../standard/type.ts';
 import { type Context, create, created, deleted, found, get, list, listed, remove, segment } from './context.ts';
 import { invalid, last, nullable, recordFields, searchFields } from './fields.ts';
@@ -69,6 +70,7 @@ async function record(row: TokenRow, path: PathParameters, context: Context) {
     updatedBy: row.created_by,
     version: 1,
     uri: uriOf(context.call.version, [...userOf(path), segment('tokens', row.name)]),
+    [basisOf]: basisOfToken(row),
   };
 }
 

@@ -1,9 +1,10 @@
 // Uploads: files that callers send, for loads to read. The bytes themselves go to the link of the record (http/files.ts).
-import type { StoredFile } from '../files/file_store.ts';
+import { basisOfUpload, type StoredFile } from '../files/file_store.ts';
 import { missing } from '../files/parts.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { basisOf } from '../standard/record_version.ts';
 import { Type } from '../standard/type.ts';
 import {
   type Context,
@@ -68,6 +69,7 @@ const time = (ms: number) => new Date(ms).toISOString();
 
 function record(file: StoredFile, context: Context) {
   const { fileId, name, state, bytes, receivedBytes, sha256, createdBy } = file;
+  const basis = basisOfUpload(file);
   return {
     uploadId: fileId,
     name,
@@ -81,8 +83,9 @@ function record(file: StoredFile, context: Context) {
     createdBy,
     updatedAt: time(file.updatedAt),
     updatedBy: createdBy,
-    version: state === 'ready' ? 2 : 1,
+    version: basis.version,
     uri: uriOf(context.call.version, [segment('uploads', fileId)]),
+    [basisOf]: basis,
   };
 }
 

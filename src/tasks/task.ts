@@ -1,5 +1,5 @@
 // What a task is, to those who submit, run and show them. The queue and the runner are tasks.ts.
-import type { Actor, Guard, Principal } from '../model/principal.ts';
+import type { Actor, Basis, Guard, Principal } from '../model/principal.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
@@ -65,6 +65,18 @@ export interface TaskRecord {
   readonly result: unknown;
   readonly error: TaskError | null;
 }
+
+/** Its version is that of its record. */
+export const basisOfTask = ({
+  taskId,
+  startedAt,
+  endedAt,
+}: Pick<TaskRecord, 'taskId' | 'startedAt' | 'endedAt'>): Basis => ({
+  objectId: taskId,
+  category: 'tasks',
+  name: taskId,
+  version: endedAt ? 3 : startedAt ? 2 : 1,
+});
 
 export interface TaskContext {
   readonly signal: AbortSignal;

@@ -6,6 +6,7 @@ import { noTrail, type Trail } from '../access/audit.ts';
 import { newId } from '../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
+import { requireBasis } from '../standard/basis.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -13,7 +14,14 @@ import { heartbeatEveryMs } from './leases.ts';
 import type { Notices } from './notices.ts';
 import { TaskRunner } from './runner.ts';
 import { GroupedWrites, insertTask } from './submission.ts';
-import type { TaskContext, TaskError, TaskKind, TaskRecord, TaskRequest } from './task.ts';
+import {
+  basisOfTask,
+  type TaskContext,
+  type TaskError,
+  type TaskKind,
+  type TaskRecord,
+  type TaskRequest,
+} from './task.ts';
 import {
   ending,
   insertRow,
@@ -239,6 +247,8 @@ export class Tasks {
   async cancel(taskId: string, actor: Actor): Promise<TaskRecord | undefined> {
     const now = this.#clock();
     const moved = await this.#store.transaction(async (tx) => {
+      const row = await readTask(tx, taskId);
+      if (row) requireBasis(basisOfTask(taskRecord(row)), actor);
       const ended = await moveTask(tx, taskId, ['pending'], ending('cancelled', now, {}));
       const told = !ended && (await moveTask(tx, taskId, ['running'], { state: 'cancelling' }));
       if (ended || told) await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });

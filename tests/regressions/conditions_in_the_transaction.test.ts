@@ -1,0 +1,136 @@
+// `If-Match` of tokens, grants, tasks, statements and uploads was checked before the transaction that deletes or cancels them: what
+// another request put in their place, or did to them, in between was deleted or cancelled too. Here the state changes after the check.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { noTrail } from '../../src/access/audit.ts';
+import { Directory } from '../../src/access/directory.ts';
+import { basisOfGrant, Grants } from '../../src/access/grants.ts';
+import { basisOfToken, Tokens } from '../../src/access/tokens.ts';
+import { basisOfUpload, FileStore } from '../../src/files/file_store.ts';
+import type { Actor, Basis } from '../../src/model/principal.ts';
+import { QueryHistory } from '../../src/query/history.ts';
+import { basisOfQuery, type QueryEntry } from '../../src/query/query_entry.ts';
+import { ObjectChanged } from '../../src/standard/basis.ts';
+import { openStore, type Store } from '../../src/store/store.ts';
+import { basisOfTask } from '../../src/tasks/task.ts';
+import { Tasks } from '../../src/tasks/tasks.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'tabularium-conditions-'));
+let store: Store;
+before(async () => {
+  store = await openStore({ file: join(root, 'store.db') });
+  const object = { name: 'ann', folded_name: 'ann', state: 'ready', state_reason: null, spec: '{}' } as const;
+  const times = { created_at: 1, created_by: '', updated_at: 1, updated_by: '' };
+  const row = { id: 'u', category: 'users', parent_id: null, folded_comment: null, owner: 'u', version: 1 };
+  await store.db
+    .insertInto('objects')
+    .values({ ...row, ...object, ...times })
+    .execute();
+});
+after(async () => {
+  await store.close();
+  rmSync(root, { recursive: true });
+});
+
+const user = { id: 'u', name: 'ann' };
+/** Of a request that found the object in this state. */
+const expecting = (basis: Basis): Actor => ({ ...user, basis });
+const nothing = (basis: Basis): Actor => expecting({ ...basis, objectId: '', version: 0 });
+const observe = () => undefined;
+
+test('a token that was made again is not revoked', async () => {
+  const tokens = new Tokens({ store, directory: new Directory(), trail: noTrail, observe });
+  const make = async () =>
+    (await tokens.make({ userId: 'u', name: 'nightly', scopes: undefined, expiresAt: undefined }, user)).row;
+  const first = await make();
+  assert.equal(await tokens.remove(first, user), true);
+  const second = await make();
+  await assert.rejects(tokens.remove(second, expecting(basisOfToken(first))), ObjectChanged);
+  await assert.rejects(tokens.remove(second, nothing(basisOfToken(first))), ObjectChanged);
+  assert.equal((await tokens.find('u', 'nightly'))?.token_id, second.token_id);
+  assert.equal(await tokens.remove(second, expecting(basisOfToken(second))), true);
+});
+
+test('a grant that was made again is not revoked', async () => {
+  let now = 1;
+  const grants = new Grants({ store, directory: new Directory(), trail: noTrail, clock: () => now++ });
+  const make = async () => {
+    const made = await grants.make('u', 'read', ['/'], user);
+    assert.equal(made?.made, true);
+    return made.grant;
+  };
+  const first = await make();
+  assert.equal(await grants.remove(first, user), true);
+  const second = await make();
+  // The directory that the request looked in may be a moment old.
+  await assert.rejects(grants.remove(first, expecting(basisOfGrant(first))), ObjectChanged);
+  assert.equal(await grants.remove(second, expecting(basisOfGrant(second))), true);
+  assert.equal(await grants.remove(second, expecting(basisOfGrant(second))), false);
+});
+
+test('a task that has begun since is not cancelled', async (t) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const kinds = [{ type: 'work', attemptsMax: 1, run: () => promise }];
+  const tasks = new Tasks({ store, kinds, runnersMax: 1, retentionDays: 1, observe });
+  t.after(() => tasks.stop(600));
+  const pending = await tasks.submit({ type: 'work', principal: user, target: '/api/v2/x', request: {} });
+  await tasks.start();
+  while ((await tasks.get(pending.taskId))?.state !== 'running') await new Promise((done) => setTimeout(done, 5));
+  await assert.rejects(tasks.cancel(pending.taskId, expecting(basisOfTask(pending))), ObjectChanged);
+  await assert.rejects(tasks.remove(pending.taskId, expecting(basisOfTask(pending))), ObjectChanged);
+  assert.equal((await tasks.get(pending.taskId))?.state, 'running');
+  resolve();
+  const ended = await tasks.wait(pending.taskId, 5000);
+  assert.equal(ended?.state, 'succeeded');
+  assert.equal(await tasks.remove(pending.taskId, expecting(basisOfTask(ended))), true);
+});
+
+test('a statement that has ended since is neither cancelled nor forgotten', async () => {
+  const history = new QueryHistory({ db: store.db, entriesMax: 10, observe });
+  const entry = { queryId: 'q', sql: 'SELECT 1', state: 'running', startedAt: 1, submittedAt: 1, endedAt: null };
+  const rest = { kind: 'select', warehouse: 'w', catalog: 'c', database: null, submittedBy: 'ann', owner: 'u' };
+  const none = { elapsedMs: null, queuedMs: null, rowCount: null, resultBytes: null, errorCode: null };
+  const running = { ...entry, ...rest, ...none, errorMessage: null, taskId: null, plan: null } as QueryEntry;
+  let isCancelled = false;
+  history.begin(running, () => {
+    isCancelled = true;
+  });
+  const queued = { ...running, startedAt: null };
+  await assert.rejects(history.cancel('q', expecting(basisOfQuery(queued))), ObjectChanged);
+  await assert.rejects(history.remove('q', expecting(basisOfQuery(queued))), ObjectChanged);
+  history.end('q', { state: 'succeeded', endedAt: 2 });
+  await assert.rejects(history.cancel('q', expecting(basisOfQuery(running))), ObjectChanged);
+  await assert.rejects(history.remove('q', expecting(basisOfQuery(running))), ObjectChanged);
+  assert.equal(isCancelled, false);
+  const ended = await history.get('q');
+  assert.ok(ended);
+  assert.equal(await history.remove('q', expecting(basisOfQuery(ended))), true);
+});
+
+test('an upload that is complete since, or has the id of one that is gone, is not deleted', async () => {
+  let now = 1_800_000_000_000;
+  const limits = { principalFileBytesMax: 1000, uploadBytesMax: 1000 };
+  const linkKey = Buffer.alloc(32);
+  const directory = join(root, 'files');
+  const mayUse = () => true;
+  const files = new FileStore({ store, directory, linkKey, limits, trail: noTrail, mayUse, clock: () => now++ });
+  await files.start();
+  const fileId = '0f4b2d9e-7c1e-4d3a-9c55-0f6c1a2b3c4d';
+  const make = async () =>
+    (await files.create({ fileId, kind: 'upload', owner: 'u', name: 'a.csv', expiresInMs: 86_400_000 })).file;
+  const first = await make();
+  const content = async function* () {
+    yield Buffer.from('abc');
+  };
+  const complete = await files.append(fileId, content(), { offset: 0, total: 3 });
+  assert.equal(complete.state, 'ready');
+  await assert.rejects(files.remove(fileId, expecting(basisOfUpload(first))), ObjectChanged);
+  assert.equal(await files.remove(fileId, expecting(basisOfUpload(complete))), true);
+  const second = await make();
+  await assert.rejects(files.remove(fileId, expecting(basisOfUpload(first))), ObjectChanged);
+  assert.equal(await files.remove(fileId, expecting(basisOfUpload(second))), true);
+  await files.stop();
+});
