@@ -17,6 +17,7 @@ import { bench as overload } from './overload.ts';
 import { bench as pointQuery } from './point_query.ts';
 import { bench as resultPages } from './result_pages.ts';
 import { bench as ssb } from './ssb.ts';
+import { bench as takeover } from './takeover.ts';
 import { bench as tasks } from './tasks.ts';
 import { bench as uploads } from './uploads.ts';
 
@@ -35,6 +36,7 @@ export const benches: readonly Bench[] = [
   tasks,
   ssb,
   idle,
+  takeover,
 ];
 
 /** Beside the server's own data, in the checkout: on a real disk, where a flush costs what it costs. */

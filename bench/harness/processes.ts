@@ -56,6 +56,17 @@ export function residentBytes(pid: number): number | undefined {
   return kib === undefined ? undefined : kib * 1024;
 }
 
+/** `own`: bytes that no other process has; `proportional`: with its share of the others. Undefined where the system does not tell. */
+export function heldBytes(pid: number): { readonly own: number; readonly proportional: number } | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+    const of = (name: string) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(text)?.[1]) * 1024;
+    return { own: of('Private_Clean') + of('Private_Dirty'), proportional: of('Pss') };
+  } catch {
+    return undefined;
+  }
+}
+
 /** Microseconds that all threads of a process have computed; undefined where the system does not tell. */
 export function computedMicroseconds(pid: number): number | undefined {
   try {

@@ -18,6 +18,9 @@ import type { CatalogRef } from './refs.ts';
 /** How old a record of a catalog that is being written may be. The first write to a new log is recorded before it is acknowledged. */
 const recordEveryMs = 1_000;
 
+/** Most of an inspection is waiting for the disk; each needs a megabyte where there is a log. */
+const inspectedAtOnce = 8;
+
 export interface CatalogGuardOptions {
   readonly dataDirectory: string;
   readonly storage: CatalogStorage;
@@ -67,17 +70,10 @@ export class CatalogGuard {
   async inspect(catalogs: readonly CatalogRef[]): Promise<AttachRequest[]> {
     const records = await this.#options.records.load();
     const sound: AttachRequest[] = [];
-    for (const catalog of catalogs) {
-      if (this.#setAside.has(catalog.id)) continue;
-      const record = records.get(catalog.id);
-      const isNew = record === undefined && (await this.#isNew(catalog));
-      const reason = isNew ? undefined : await this.#faultOf(catalog, record);
-      if (reason !== undefined) {
-        this.#found({ ...catalog, reason, isAttached: false });
-        continue;
-      }
-      if (this.#damaged.get(catalog.id)?.isAttached === false) this.#damaged.delete(catalog.id);
-      sound.push({ ...catalog, identity: record?.identity, isNew });
+    for (let at = 0; at < catalogs.length; at += inspectedAtOnce) {
+      const some = catalogs.slice(at, at + inspectedAtOnce);
+      const inspected = await Promise.all(some.map((catalog) => this.#inspect(catalog, records.get(catalog.id))));
+      sound.push(...inspected.filter((request) => request !== undefined));
     }
     return sound;
   }
@@ -157,6 +153,19 @@ export class CatalogGuard {
     this.#timer = undefined;
     for (const id of this.#attached.keys()) this.#written.add(id);
     await this.#record().catch(this.#options.failed);
+  }
+
+  /** Undefined where the catalog is not to be attached. */
+  async #inspect(catalog: CatalogRef, record: RecordedPosition | undefined): Promise<AttachRequest | undefined> {
+    if (this.#setAside.has(catalog.id)) return undefined;
+    const isNew = record === undefined && (await this.#isNew(catalog));
+    const reason = isNew ? undefined : await this.#faultOf(catalog, record);
+    if (reason !== undefined) {
+      this.#found({ ...catalog, reason, isAttached: false });
+      return undefined;
+    }
+    if (this.#damaged.get(catalog.id)?.isAttached === false) this.#damaged.delete(catalog.id);
+    return { ...catalog, identity: record?.identity, isNew };
   }
 
   /** The first start of a server creates a catalog before there is an engine. */

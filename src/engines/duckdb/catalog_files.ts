@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { DuckDBConnection } from '@duckdb/node-api';
+import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import { type AttachRequest, DamagedFile } from '../catalog_storage.ts';
 import type { CatalogRef, TableName } from '../engine.ts';
@@ -81,18 +81,23 @@ async function attach(connection: DuckDBConnection, dataDirectory: string, catal
 /** Checks the identity of an attached file; gives it one where none was ever recorded. */
 async function identified(connection: DuckDBConnection, { name, identity }: AttachRequest): Promise<string> {
   const table = `${quoteIdentifier(name)}.${quoteIdentifier(ownSchema)}.identity`;
-  const exists = await rowsOf(
-    connection,
-    `SELECT 1 FROM duckdb_tables() WHERE database_name = $1 AND schema_name = $2 AND table_name = 'identity'`,
-    [name, ownSchema],
-  );
-  const [row] = exists.length > 0 ? await rowsOf(connection, `SELECT id FROM ${table}`) : [];
+  const row = await identityIn(connection, table);
   if (identity !== undefined && row?.[0] !== identity) throw new DamagedFile('its file is the file of another catalog');
   await ensureSteps(connection, name);
   if (row) return String(row[0]);
   const made = randomUUID();
   await connection.run(`CREATE TABLE IF NOT EXISTS ${table} AS SELECT '${made}' AS id`);
   return made;
+}
+
+/** Undefined where none was ever recorded. Not asked of `duckdb_tables()`, which lists the tables of all catalogs each time. */
+async function identityIn(connection: DuckDBConnection, table: string): Promise<readonly DuckDBValue[] | undefined> {
+  try {
+    return (await rowsOf(connection, `SELECT id FROM ${table}`))[0];
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith('Catalog Error')) return undefined;
+    throw error;
+  }
 }
 
 /** A process that ended well puts the log of a catalog into its file, and takes it away. */
