@@ -11,6 +11,7 @@ import type { Store } from '../store/store.ts';
 export interface StoredAnswer {
   readonly status: number;
   readonly location: string | undefined;
+  readonly etag: string | undefined;
   readonly body: string;
 }
 
@@ -60,10 +61,14 @@ export class IdempotencyKeys {
       const known = await of.executeTakeFirst();
       if (known && known.created_at > now - (known.state === 'begun' ? unknownKeptMs : keptMs)) {
         if (known.fingerprint !== fingerprint) throw keyReused();
-        const { status, body, location } = known;
+        const { status, body, location, etag } = known;
         const granted = grantedOf(known.granted);
         if (status !== null && body !== null)
-          return { kind: 'answered', answer: { status, body, location: location ?? undefined }, granted };
+          return {
+            kind: 'answered',
+            answer: { status, body, location: location ?? undefined, etag: etag ?? undefined },
+            granted,
+          };
         const guard = { owner, key, keyId: known.key_id, attempt };
         if (known.state !== 'begun')
           return { kind: 'done', guard, made: { objectId: known.object_id ?? undefined, granted } };
@@ -72,7 +77,7 @@ export class IdempotencyKeys {
         return { kind: 'new', guard, isAgain: true };
       }
       const keyId = newId(now);
-      const fresh = { object_id: null, status: null, location: null, body: null, granted: null };
+      const fresh = { object_id: null, status: null, location: null, etag: null, body: null, granted: null };
       const row = { key_id: keyId, fingerprint, state: 'begun', created_at: now, attempt, ...fresh };
       await tx
         .insertInto('idempotency_keys')
@@ -96,7 +101,7 @@ export class IdempotencyKeys {
     const set = this.#store.db.updateTable('idempotency_keys').set({
       state: 'done',
       granted: grantedText(guard),
-      ...(stored ? { status: stored.status, location: stored.location ?? null, body: stored.body } : {}),
+      ...(stored ? { ...stored, location: stored.location ?? null, etag: stored.etag ?? null } : {}),
     });
     await set.where((e) => e.and(rowOf(guard))).execute();
   }

@@ -5,13 +5,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Session } from '../access/access.ts';
 import type { AuditTrail } from '../access/audit.ts';
 import type { Decisions } from '../access/decisions.ts';
-import type { IdempotencyKeys } from '../access/idempotency_keys.ts';
-import type { Actor, Granted, Guard } from '../model/principal.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
-import type { Code, RequestOutcome } from '../standard/codes.ts';
+import type { Code } from '../standard/codes.ts';
 import {
-  type Accepted,
   type Category,
   changes,
   costOf,
@@ -20,25 +17,26 @@ import {
   isPaged,
   nameFieldOf,
   type Outcome,
-  readsOnly,
   takesExpectedVersion,
   takesSpace,
 } from '../standard/endpoint.ts';
 import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
-import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
+import { Failure } from '../standard/failure.ts';
 import { acceptsJson } from '../standard/media.ts';
 import { pageScope, readPageToken, signPageToken } from '../standard/page_token.ts';
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
 import type { Bodies } from './bodies.ts';
 import { hasBody } from './body.ts';
-import { fingerprintOf } from './fingerprint.ts';
+import { CallFailures } from './call_failures.ts';
+import { KeyedCalls, type KeyedCallsOptions, type PreparedCall } from './keyed_calls.ts';
 import { basisFor, preconditionOf } from './preconditions.ts';
-import { type EarlierAttempts, keyOf, type Performed, Replays } from './replay.ts';
+import { keyOf } from './replay.ts';
 import { authorizationOf, misspeltHeader, requestIdHeader } from './request_headers.ts';
 import { nameOfEndpoint, optionsAnswer, placeOf } from './route_facts.ts';
-import { type Call, CallActor, RunningCall, RunningCalls } from './running_call.ts';
+import { CallActor, RunningCall, RunningCalls } from './running_call.ts';
 
+export type { Shown, Wanted } from './keyed_calls.ts';
 export type { Call } from './running_call.ts';
 
 /** What a call asks of access/. */
@@ -54,26 +52,12 @@ export interface Limits {
   chargeAddress(address: string, cost: number): void;
 }
 
-export interface Wanted {
-  readonly id: string;
-  readonly category: string;
-  /** Of the member, where the id is that of the object that has it. */
-  readonly name: string | undefined;
-}
-
-export type Shown = Accepted | { readonly outcome: 'found'; readonly record: object; readonly uri: string };
-
-export interface ApiOptions<Context> {
+export interface ApiOptions<Context> extends KeyedCallsOptions<Context> {
   readonly categories: readonly Category<Context>[];
   readonly access: Gate;
   readonly limits: Limits;
   readonly audit: Pick<AuditTrail, 'note'>;
   readonly addressOf: (incoming: IncomingMessage) => string;
-  readonly idempotencyKeys: IdempotencyKeys;
-  readonly earlier: EarlierAttempts;
-  /** What is to be shown of an object, of a member of it, or of a task. */
-  readonly recordOf: (wanted: Wanted, context: Context) => Promise<Shown | undefined>;
-  readonly contextOf: (call: Call) => Context;
   readonly pageTokenKey: Uint8Array;
   readonly bodies: Bodies;
   /** Throws STORAGE_FULL on a disk that is almost full. */
@@ -96,13 +80,15 @@ export class Api<Context> {
   readonly #routes: Routes<Context>;
   readonly #parameters = new Map<Endpoint<Context>, Parameters>();
   readonly #running = new RunningCalls();
-  readonly #replays: Replays;
+  readonly #failures: CallFailures;
+  readonly #keyed: KeyedCalls<Context>;
   readonly #sending = new Map<ServerResponse, Session>();
 
   constructor(options: ApiOptions<Context>) {
     this.#options = options;
     this.#routes = new Routes(options.categories);
-    this.#replays = new Replays(options.idempotencyKeys, options.earlier);
+    this.#failures = new CallFailures(options.observe);
+    this.#keyed = new KeyedCalls(options, this.#failures);
     // Compiling a check takes 0.2 ms: at first use, so that a start does not wait for a hundred of them.
   }
 
@@ -116,7 +102,7 @@ export class Api<Context> {
       answer = await this.#answer(incoming, outgoing, requestId, seen);
     } catch (error) {
       // What a handler threw has its outcome (#run). Of all else: nothing was begun.
-      const failure = this.#withOutcome(error, requestId, 'notApplied');
+      const failure = this.#failures.withOutcome(error, requestId, 'notApplied');
       code = failure.code;
       answer = answerOfFailure(failure);
     }
@@ -214,18 +200,38 @@ export class Api<Context> {
     if (misspelt) throw misspelt;
     const key = keyOf(incoming, endpoint);
     const call = new RunningCall(session, actor, route.version, outgoing, key !== undefined);
-    if (key !== undefined) return await this.#keyed({ incoming, outgoing, route, call, key, query });
+    if (key !== undefined) {
+      const steps = {
+        authorise: () => this.#authorise(route, call),
+        body: () => this.#body(incoming, outgoing, route, call, true),
+        prepare: (body: Record<string, unknown> | undefined) => this.#prepared(route, call, incoming, body, query),
+      };
+      return await this.#keyed.answer({ incoming, route, call, key, query, steps });
+    }
     // Before the body is read: who may not do it need not be listened to.
     const asked = this.#authorise(route, call);
     if (asked) await asked;
     const body = endpoint.body
       ? await this.#body(incoming, outgoing, route, call, false)
       : noBody(incoming, endpoint.verb);
+    const { run, answerOf } = await this.#prepared(route, call, incoming, body, query);
+    return answerOf(await run());
+  }
+
+  /** The call with its body read, ready to run. */
+  async #prepared(
+    route: Route<Context>,
+    call: RunningCall,
+    incoming: IncomingMessage,
+    body: Record<string, unknown> | undefined,
+    query: Readonly<Record<string, unknown>>,
+  ): Promise<PreparedCall> {
     this.#condition(route, call, incoming, body);
-    const scope = isPaged(endpoint) ? await this.#pageScope(route, body ?? {}) : '';
-    const input = this.#inputOf(route, body, query, scope);
-    // To wait for it here is sooner than to hand on the promise.
-    return this.#answerOf(await this.#run(route, call, input), route.category, scope);
+    const scope = isPaged(route.endpoint) ? await this.#pageScope(route, body ?? {}) : '';
+    return {
+      run: () => this.#run(route, call, this.#inputOf(route, body, query, scope)),
+      answerOf: (outcome) => this.#answerOf(outcome, route.category, scope),
+    };
   }
 
   /** What the request expects of the object is checked in each attempt of its handler. The expected version leaves the body. */
@@ -242,68 +248,6 @@ export class Api<Context> {
       call.actor.basis = undefined;
       call.actor.basis = await basisFor(precondition, route, this.#options.contextOf(call));
     };
-  }
-
-  /** A request that is done once however often it is sent. */
-  async #keyed({ incoming, outgoing, route, call, key, query }: KeyedRequest<Context>): Promise<Answer> {
-    const { decisions } = this.#options.access;
-    const { principal } = call;
-    const granted = decisions.record(principal);
-    const refusal = await this.#refusalOf(route, call, key);
-    const body = await this.#body(incoming, outgoing, route, call, true).catch((error) =>
-      Promise.reject(refusal ?? error),
-    );
-    const scope = isPaged(route.endpoint) ? await this.#pageScope(route, body ?? {}) : '';
-    const [path = ''] = (incoming.url as string).split('?', 1);
-    const asked = { method: incoming.method as string, path, route, query, body };
-    const fingerprint = await fingerprintOf(asked);
-    this.#condition(route, call, incoming, body);
-    const keyed = {
-      owner: principal.id,
-      key,
-      fingerprint,
-      secretFields: route.endpoint.secretFields ?? [],
-      granted,
-      authorise: async (before: readonly Granted[]) => {
-        if (refusal !== undefined && before.length === 0) throw refusal;
-        await decisions.requireStill(principal, before);
-      },
-      run: async (guard: Guard) => {
-        if (refusal !== undefined) throw refusal;
-        call.actor.guard = guard;
-        const outcome = await this.#run(route, call, this.#inputOf(route, body, query, scope));
-        return this.#performed(outcome, route, scope);
-      },
-      again: (guard: Guard, objectId: string | undefined) => {
-        call.actor.guard = guard;
-        return this.#again(route, call, scope, {
-          id: objectId,
-          category: route.category.name,
-          name: nameIn(route, body),
-        });
-      },
-    };
-    try {
-      return await this.#replays.answer(keyed);
-    } catch (error) {
-      if (error instanceof Failure && error.code === 'IDEMPOTENCY_KEY_REUSED') throw refusal ?? error;
-      // An earlier attempt with the key may have been applied.
-      throw this.#withOutcome(error, call.requestId, 'unknown');
-    }
-  }
-
-  /**
-   * Why the request may not be made, found before the body is read. Thrown unless the key was sent before: the object may have another
-   * name since, and its first answer then is for who may still do with it what was done.
-   */
-  async #refusalOf(route: Route<Context>, call: RunningCall, key: string): Promise<unknown> {
-    try {
-      await this.#authorise(route, call);
-      return undefined;
-    } catch (error) {
-      if (await this.#replays.isKnown(call.principal.id, key)) return error;
-      throw error;
-    }
   }
 
   async #pageScope(route: Route<Context>, body: object): Promise<string> {
@@ -349,7 +293,7 @@ export class Api<Context> {
       if (!call.permitted) throw new Error(`${call.actor.action} asked for no leave`);
       if (call.revoked) throw revoked();
     } catch (error) {
-      throw call.revoked ? revoked() : this.#failureOfHandler(error, endpoint, call.actor);
+      throw call.revoked ? revoked() : this.#failures.ofHandler(error, endpoint, call.actor);
     } finally {
       this.#running.remove(call);
     }
@@ -360,36 +304,6 @@ export class Api<Context> {
       await access.decisions.authorise(call.principal, toSee, place);
     }
     return outcome;
-  }
-
-  #performed(outcome: Outcome, { endpoint, category }: Route<Context>, scope: string): Performed {
-    const answer = this.#answerOf(outcome, category, scope);
-    if (outcome.outcome === 'listed') return { answer, stored: undefined };
-    if (outcome.outcome !== 'done') return { answer, stored: answer };
-    const { stored = changes(endpoint) ? outcome.result : null } = outcome;
-    if (stored === null) return { answer, stored: undefined };
-    return { answer, stored: this.#answerOf({ outcome: 'done', result: stored }, category, scope) };
-  }
-
-  /** The change was made before, and its answer is lost: as far as it can be told from what is there now. */
-  async #again(
-    route: Route<Context>,
-    call: RunningCall,
-    scope: string,
-    { id, ...wanted }: Omit<Wanted, 'id'> & { readonly id: string | undefined },
-  ): Promise<Answer> {
-    const { endpoint, category } = route;
-    const { contextOf, recordOf } = this.#options;
-    if (endpoint.verb === 'delete') return this.#answerOf({ outcome: 'deleted', deleted: true }, category, scope);
-    const shown = id === undefined ? undefined : await recordOf({ id, ...wanted }, contextOf(call));
-    if (!shown)
-      throw new Failure('OBJECT_NOT_FOUND', 'the change was made before; what it made or changed is gone since', {
-        category: category.name,
-      });
-    const { outcome } = shown;
-    const isNew = outcome === 'found' && (endpoint.verb === 'create' || endpoint.creates);
-    const again: Outcome = isNew ? { outcome: 'created', record: shown.record, created: true, uri: shown.uri } : shown;
-    return this.#answerOf(again, category, scope);
   }
 
   #answerOf(outcome: Outcome, category: Category<Context>, scope: string): Answer {
@@ -459,26 +373,6 @@ export class Api<Context> {
     }
     return parameters;
   }
-
-  /** A 5xx gets the outcome of the whole request, which the failed step alone does not tell. */
-  #failureOfHandler(error: unknown, endpoint: Endpoint<Context>, { requestId, changed }: Actor): Failure {
-    const failure = this.#failureOf(error, requestId as string);
-    if (readsOnly(endpoint)) return withOutcome(failure, 'notApplied');
-    return withOutcome(failure, changed ? 'unknown' : (outcomeOf(failure) ?? 'notApplied'));
-  }
-
-  /** `outcome`: of a failure that has none of its own. */
-  #withOutcome(error: unknown, requestId: string, outcome: RequestOutcome): Failure {
-    const failure = this.#failureOf(error, requestId);
-    return failure.outcome === undefined ? withOutcome(failure, outcome) : failure;
-  }
-
-  #failureOf(error: unknown, requestId: string): Failure {
-    if (error instanceof Failure) return error;
-    const errorId = randomUUID();
-    this.#options.observe({ kind: 'internalError', requestId, errorId, error });
-    return new Failure('INTERNAL_ERROR', 'an unexpected error of the service; report the errorId', { errorId });
-  }
 }
 
 /** That of the caller, or a new one where there is none or it is none. */
@@ -515,21 +409,6 @@ function refuseOtherSites({ headers }: IncomingMessage): void {
   const site = headers['sec-fetch-site'];
   if (site === undefined || site === 'same-origin' || site === 'none') return;
   throw new Failure('FORBIDDEN', 'requests from pages of other sites are refused');
-}
-
-/** What the object of a request is called when it is done, as far as the request says. */
-function nameIn<Context>({ path, category }: Route<Context>, body: unknown): string | undefined {
-  const { newName, name } = (body ?? {}) as { readonly newName?: string; readonly name?: string };
-  return newName ?? name ?? path[category.parameter];
-}
-
-interface KeyedRequest<Context> {
-  readonly incoming: IncomingMessage;
-  readonly outgoing: ServerResponse;
-  readonly route: Route<Context>;
-  readonly call: RunningCall;
-  readonly key: string;
-  readonly query: Readonly<Record<string, unknown>>;
 }
 
 interface Seen<Context> {

@@ -182,7 +182,8 @@ export class Replays {
   /** Where that fails, the answer is made anew if it is asked for again. */
   async #store(keyed: Keyed, guard: Guard, answer: Answer): Promise<void> {
     const body = withoutSecrets(textOf(answer), keyed.secretFields);
-    const stored = { status: answer.status, location: answer.headers.Location, body };
+    const { Location: location, ETag: etag } = answer.headers;
+    const stored = { status: answer.status, location, etag, body };
     await this.#keys.answered(guard, stored).catch(() => undefined);
   }
 }
@@ -195,8 +196,12 @@ function isRefusal(error: unknown): error is Failure {
   return status < 500 && status !== 401 && status !== 403;
 }
 
-function restored({ status, location, body }: StoredAnswer): Answer {
-  const headers = { ...replayHeader, ...(location === undefined ? {} : { Location: location }) };
+function restored({ status, location, etag, body }: StoredAnswer): Answer {
+  const headers = {
+    ...replayHeader,
+    ...(location === undefined ? {} : { Location: location }),
+    ...(etag === undefined ? {} : { ETag: etag }),
+  };
   return { status: status as SuccessStatus, headers, body: [body] };
 }
 

@@ -8,6 +8,7 @@ import { droppedObjectsMigration } from './dropped_objects_migration.ts';
 import { filesMigration } from './files_migration.ts';
 import { idempotencyMigration } from './idempotency_migration.ts';
 import { keyAttemptsMigration } from './key_attempts_migration.ts';
+import { keyTagsMigration } from './key_tags_migration.ts';
 import { loadLabelsMigration } from './load_labels_migration.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
 import { resultSourcesMigration } from './result_sources_migration.ts';
@@ -170,6 +171,7 @@ const migrations: readonly Migration[] = [
   catalogFilesMigration,
   keyAttemptsMigration,
   blockedObjectsMigration,
+  keyTagsMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -310,6 +310,7 @@ export interface IdempotencyKeysTable {
   /** The answer, where it is kept. */
   status: number | null;
   location: string | null;
+  etag: string | null;
   body: string | null;
   created_at: number;
 }

@@ -21,6 +21,7 @@ const same = (first: Reply, second: Reply) => {
   assert.equal(second.headers[replay], 'true', second.request);
   assert.deepEqual([second.status, second.text], [first.status, first.text]);
   assert.equal(second.headers.location, first.headers.location);
+  assert.equal(second.headers.etag, first.headers.etag);
 };
 
 describe('a request that is sent again', () => {

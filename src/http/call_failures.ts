@@ -1,0 +1,35 @@
+// What a call ends with when it throws: a Failure that its client may see. Every 5xx says what became of the request (rest-standard B2).
+import { randomUUID } from 'node:crypto';
+import type { Actor } from '../model/principal.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { RequestOutcome } from '../standard/codes.ts';
+import { type Endpoint, readsOnly } from '../standard/endpoint.ts';
+import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
+
+export class CallFailures {
+  readonly #observe: Observe;
+
+  constructor(observe: Observe) {
+    this.#observe = observe;
+  }
+
+  /** A 5xx gets the outcome of the whole request, which the failed step alone does not tell. */
+  ofHandler<Context>(error: unknown, endpoint: Endpoint<Context>, { requestId, changed }: Actor): Failure {
+    const failure = this.#failureOf(error, requestId as string);
+    if (readsOnly(endpoint)) return withOutcome(failure, 'notApplied');
+    return withOutcome(failure, changed ? 'unknown' : (outcomeOf(failure) ?? 'notApplied'));
+  }
+
+  /** `outcome`: of a failure that has none of its own. */
+  withOutcome(error: unknown, requestId: string, outcome: RequestOutcome): Failure {
+    const failure = this.#failureOf(error, requestId);
+    return failure.outcome === undefined ? withOutcome(failure, outcome) : failure;
+  }
+
+  #failureOf(error: unknown, requestId: string): Failure {
+    if (error instanceof Failure) return error;
+    const errorId = randomUUID();
+    this.#observe({ kind: 'internalError', requestId, errorId, error });
+    return new Failure('INTERNAL_ERROR', 'an unexpected error of the service; report the errorId', { errorId });
+  }
+}

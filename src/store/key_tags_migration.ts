@@ -1,0 +1,9 @@
+// Of an idempotency key: the entity tag of its answer.
+import type { Migration } from './migration.ts';
+
+export const keyTagsMigration: Migration = {
+  name: 'entity tags of keyed answers',
+  async up(db, types) {
+    await db.schema.alterTable('idempotency_keys').addColumn('etag', types.name).execute();
+  },
+};
