@@ -113,8 +113,8 @@ export class FileStore {
   }
 
   /**
-   * A file of any kind that has the `fileId` already is returned as it is. `actor`: who is told in the audit trail; without one, no
-   * line is written. Throws FILE_QUOTA_EXCEEDED, CHANGE_IN_PROGRESS.
+   * Returns an existing file with this `fileId` unchanged, of whatever kind it is. `actor`: recorded in the audit trail; without one,
+   * nothing is recorded. Throws FILE_QUOTA_EXCEEDED, CHANGE_IN_PROGRESS.
    */
   async create(file: NewFile, actor?: Actor): Promise<{ readonly file: StoredFile; readonly created: boolean }> {
     const row = this.#rowOf(file, 'receiving');

@@ -1,5 +1,5 @@
-// /files/{id} (rest-standard B9): raw bytes up and down by signed links. An upload goes on where it broke off; a download may be asked
-// for in parts. Bytes stream between the socket and the disk; what may be sent and for how long it is kept is files/.
+// /files/{id} (rest-standard B9): uploads and downloads of raw bytes by signed links. An interrupted upload is resumed where it broke
+// off; a download supports Range. Bytes stream between the socket and the disk. See files/ for quota, expiry and content.
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';

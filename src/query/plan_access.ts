@@ -1,5 +1,5 @@
 // Whether somebody may run a statement whose plan is known: what it needs on each table that it reads or writes, and on each view that
-// it goes through. What is not to be known of is refused as what is not there.
+// it goes through. What the caller may not know of is refused like what does not exist.
 import { type Decisions, forbidden } from '../access/decisions.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
@@ -30,7 +30,8 @@ export const hidden = () =>
   new Failure('FORBIDDEN', 'the statement names something that does not exist, or that the caller may not use');
 
 /**
- * What may not be known of comes first: which of two faults is told must not hang on it. Returns the tables and views that are read.
+ * Objects that the caller may not know of are checked first: which of two faults is reported must not depend on whether they exist.
+ * Returns the tables and views that are read.
  */
 export async function requireAccess(
   parts: Parts,
@@ -69,7 +70,7 @@ async function chainOf(
   ];
   const chain = await catalog.findFolded(path);
   if (chain) return chain;
-  // What only the engine knows is half made or not ours: refused as if it were not there.
+  // An object that only the engine knows is half made or internal: refused as if it did not exist.
   const holder = (await catalog.findFolded(path.slice(0, 2))) ?? [];
   if (!decisions.shows(principal, 'read', 'catalogs', holder)) throw hidden();
   throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);

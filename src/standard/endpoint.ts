@@ -82,7 +82,7 @@ export interface Endpoint<Context = unknown> {
   readonly verb: Verb;
   /** The action's name; verbs that HTTP has a method for have none. */
   readonly action?: string;
-  /** What an action is known as where endpoints are told of (the audit trail, documents), if a verb is called as it is. */
+  /** The name of the action in the audit trail and in documents, where its verb is also that of another endpoint. */
   readonly known?: string;
   readonly on: 'object' | 'collection';
   /** One sentence. */

@@ -1,11 +1,11 @@
 // A declared schema and a value that does not fit it → a schema without alternatives (of each union the member that the value was meant
-// to be, so that its errors are about that one), and as much of the value as errors are told of: looking for them in all of a large
-// body would keep others waiting. What errors are called is parameters.ts'.
+// to be, so that its errors are about that one), and the part of the value whose errors are reported: checking all of a large body
+// would keep other requests waiting. See parameters.ts for the errors.
 import type { TSchema } from './type.ts';
 import { validation } from './validation.ts';
 
-/** Of the items of one list or map, or of the unknown fields of one object, so many are told that are wrong. */
-const toldMax = 8;
+/** Invalid items of one list or map, or unknown fields of one object, that are reported at most. */
+const reportedMax = 8;
 
 export type Schema = TSchema & {
   readonly const?: unknown;
@@ -39,20 +39,20 @@ export function meant(declared: TSchema, value: unknown): Meant {
   return each ? entriesMeant(schema, each, value) : { schema, value };
 }
 
-/** Of a list that is too long nothing else is told. */
+/** Of a list that is too long, only that is reported. */
 function itemsMeant({ items: _, ...rest }: Schema, items: Schema, value: readonly unknown[]): Meant {
   if (value.length > (rest.maxItems ?? Number.POSITIVE_INFINITY)) return { schema: rest, value };
-  const told: Meant[] = [];
+  const checked: Meant[] = [];
   let wrong = 0;
   for (const one of value) {
-    if (wrong === toldMax) break;
+    if (wrong === reportedMax) break;
     const isRight = validation().Check(items, one);
     if (!isRight) wrong++;
-    told.push(isRight ? { schema: anything, value: one } : meant(items, one));
+    checked.push(isRight ? { schema: anything, value: one } : meant(items, one));
   }
   return {
-    schema: { ...rest, prefixItems: told.map(({ schema }) => schema) },
-    value: [...told.map((one) => one.value), ...value.slice(told.length)],
+    schema: { ...rest, prefixItems: checked.map(({ schema }) => schema) },
+    value: [...checked.map((one) => one.value), ...value.slice(checked.length)],
   };
 }
 
@@ -70,7 +70,7 @@ function fieldsMeant(schema: Schema, properties: NonNullable<Schema['properties'
   for (const name in value) {
     if (Object.hasOwn(properties, name)) continue;
     // Objects of declared fields only: the rest of the unknown ones need not even be looked at.
-    if (schema.additionalProperties === false && ++unknown > toldMax) break;
+    if (schema.additionalProperties === false && ++unknown > reportedMax) break;
     values.push([name, value[name]]);
   }
   return { schema: { ...schema, properties: Object.fromEntries(declared) }, value: Object.fromEntries(values) };
@@ -81,15 +81,15 @@ function entriesMeant({ patternProperties: _, ...rest }: Schema, each: Schema, v
   if (all.length > (rest.maxProperties ?? Number.POSITIVE_INFINITY)) return { schema: rest, value };
   const wrong = new Map<string, Meant>();
   for (const [name, one] of all) {
-    if (wrong.size === toldMax) break;
+    if (wrong.size === reportedMax) break;
     if (!validation().Check(each, one)) wrong.set(name, meant(each, one));
   }
-  const told = [...wrong];
+  const reported = [...wrong];
   return {
     schema:
-      told.length === 0
+      reported.length === 0
         ? rest
-        : { ...rest, properties: Object.fromEntries(told.map(([name, one]) => [name, one.schema])) },
+        : { ...rest, properties: Object.fromEntries(reported.map(([name, one]) => [name, one.schema])) },
     value: Object.fromEntries(all.map(([name, one]) => [name, wrong.has(name) ? wrong.get(name)?.value : one])),
   };
 }

@@ -51,10 +51,10 @@ export function compileCheck(schema: TSchema, where: 'body' | 'query'): Check {
   const validator = Compile(schema);
   return (value) => {
     if (validator.Check(value)) return;
-    const told = meant(schema, value);
-    const [, errors] = Errors(told.schema, told.value);
+    const narrowed = meant(schema, value);
+    const [, errors] = Errors(narrowed.schema, narrowed.value);
     // What is meant is a guess: the declared schema has the last word.
-    throw failureOf(violationsOf(errors.length > 0 ? errors : validator.Errors(value)[1], told.schema, where));
+    throw failureOf(violationsOf(errors.length > 0 ? errors : validator.Errors(value)[1], narrowed.schema, where));
   };
 }
 

@@ -149,7 +149,7 @@ describe('a backup', () => {
     }
   });
 
-  it('goes on with a catalog that is renamed, and a table that is dropped, under it', async () => {
+  it('continues while its catalog is renamed and a table is dropped', async () => {
     await makeCatalog('moving', ['a', 'b']);
     await run('moving', 'INSERT INTO d.a SELECT range, range FROM range(2000000)');
     await run('moving', 'INSERT INTO d.b SELECT range, range FROM range(10)');

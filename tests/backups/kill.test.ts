@@ -61,7 +61,7 @@ describe('a server that is killed', () => {
     return server.ended(accepted);
   }
 
-  it('goes on with a backup', { timeout: deadlineMs(120_000) }, async (t) => {
+  it('resumes a backup', { timeout: deadlineMs(120_000) }, async (t) => {
     t.diagnostic(`BACKUP_SEED=${random.seed}`);
     for (let round = 0; round < rounds; round++) {
       const to = place(`of ${round}`);
@@ -79,7 +79,7 @@ describe('a server that is killed', () => {
     }
   });
 
-  it('goes on with a restore', { timeout: deadlineMs(120_000) }, async () => {
+  it('resumes a restore', { timeout: deadlineMs(120_000) }, async () => {
     const from = place('of all');
     await backedUp(server, '/api/v2/catalogs/c', from);
     const wanted = await sums('c');
