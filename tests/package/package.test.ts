@@ -5,6 +5,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -17,6 +18,10 @@ const run = promisify(execFile);
 const root = resolve(import.meta.dirname, '../..');
 const installTimeoutMs = deadlineMs(180_000);
 const readyTimeoutMs = deadlineMs(30_000);
+/** As `du -m` counts. */
+const installedMegabytesMax = 270;
+const withoutNodeMegabytesMax = 130;
+const { nodePackage } = createRequire(import.meta.url)('../../bin/runtime.js') as { readonly nodePackage: string };
 const outputBytesMax = 16 * 1024 * 1024;
 
 const env = userEnvironment();
@@ -71,6 +76,21 @@ describe('the package', () => {
       assert.ok(names.includes(name), `${name} is missing`);
     for (const name of names)
       assert.doesNotMatch(name, /^(src|tests|bench|scripts|data|node_modules|\.ci)\/|\.ts$|\.tgz$/);
+  });
+
+  it('takes no more of the disk than is promised, with a Node of its own and without', {
+    skip: process.platform !== 'linux' && 'the sizes are those of Linux',
+  }, async () => {
+    const megabytes = async (path: string) => {
+      const { stdout } = await run('du', ['-sk', path]);
+      return Number.parseInt(stdout, 10) / 1024;
+    };
+    const modules = join(home, 'node_modules');
+    const node = await megabytes(join(modules, nodePackage));
+    const all = await megabytes(modules);
+    assert.ok(all <= installedMegabytesMax, `${all} MB`);
+    assert.ok(all - node <= withoutNodeMegabytesMax, `${all - node} MB without ${nodePackage}`);
+    assert.ok(node > 100, `${nodePackage} is still a whole Node: ${node} MB`);
   });
 
   it('says its version and its flags', async () => {
