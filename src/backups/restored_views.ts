@@ -64,12 +64,12 @@ const notHere: ReadonlySet<Code> = new Set<Code>([
 ]);
 
 async function restoredView(one: ViewToRestore, restoring: Restoring): Promise<MadeChild | undefined> {
-  const { engine, into, signal } = restoring;
+  const { engine, into, principal, signal } = restoring;
   const { database, view } = one;
   const { name, sql, comment, properties } = view;
   const statement = { sql, catalog: into, database };
   try {
-    const { kind, reads, views } = await engine.analyze(statement);
+    const { kind, reads, views } = await engine.analyze(statement, { principal, signal });
     if (kind !== 'select') return undefined;
     for (const [category, names] of [['tables', reads] as const, ['views', views] as const])
       for (const source of names) if (!(await mayRead(source, category, restoring))) return undefined;

@@ -4,6 +4,7 @@
 
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
+import type { Turn } from './admission.ts';
 import type { AttachReport, AttachRequest, CatalogStorage } from './catalog_storage.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { InferredTable, InferWork, LoadDone, LoadWork } from './load.ts';
@@ -297,7 +298,8 @@ export interface EngineWarehouse {
   /** Remembered steps that no intent needs any more may be forgotten. */
   forget(catalog: CatalogRef, steps: readonly string[]): Promise<void>;
 
-  analyze(statement: Statement): Promise<StatementAnalysis>;
+  /** `turn`: analyses of different principals share the processes fairly. */
+  analyze(statement: Statement, turn: Turn): Promise<StatementAnalysis>;
   /**
    * Names in a text where tables are named, each in its parts as written (`c.d.t`, `d.t`, `t`), none left out: for what an analysis
    * does not show, because it failed or because the engine made a constant of a part.
@@ -328,7 +330,7 @@ export interface EngineWarehouse {
   /** Throws SQL_INVALID where a part is not one expression, or not one query. Nothing is bound and nobody is authorised yet. */
   writtenStatement(write: TableWrite): Promise<WrittenStatement>;
   /** A table that could take the file. Throws DATA_INVALID, and INVALID_PARAMETER where the columns asked for cannot be had of it. */
-  inferTable(work: InferWork, options: { readonly signal: AbortSignal }): Promise<InferredTable>;
+  inferTable(work: InferWork, turn: Turn): Promise<InferredTable>;
   /** All or nothing. Throws DATA_INVALID with row and column, or CONSTRAINT_VIOLATED. */
   load(work: LoadWork, options: WorkOptions): Promise<LoadDone>;
   /** How many rows a load of this step put in; undefined where none did, or it was forgotten. */
@@ -387,6 +389,8 @@ export type EngineEvent =
   | { readonly kind: 'engineSpareLost'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string }
+  /** A process in which statements are bound; another one takes its place. */
+  | { readonly kind: 'analysisDied'; readonly warehouse: string; readonly pid: number; readonly reason: string }
   /** It runs with the rights of the server. Told once, at the first start. */
   | { readonly kind: 'engineUnconfined'; readonly warehouse: string; readonly reason: string };
 

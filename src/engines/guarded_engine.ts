@@ -88,10 +88,10 @@ export function guarded(engine: EngineWarehouse, guard: CatalogGuard, requireRoo
     cost: (change) =>
       leaves.has(change.kind) ? engine.cost(change) : reading(catalogOf(change), () => engine.cost(change)),
     forget: (catalog, steps) => writing([catalog], () => engine.forget(catalog, steps)),
-    analyze: (statement) =>
+    analyze: (statement, turn) =>
       reading(statement.catalog, async () => {
         try {
-          return await engine.analyze(statement);
+          return await engine.analyze(statement, turn);
         } catch (error) {
           throw damagedIn(statement.sql, error) ?? error;
         }

@@ -115,7 +115,7 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     status: () => engine.status(),
     cost: (change) => engine.cost(change),
     forget: (catalog, steps) => engine.forget(catalog, steps),
-    analyze: (statement) => engine.analyze(statement),
+    analyze: (statement, turn) => engine.analyze(statement, turn),
     tableNamesIn: (sql) => engine.tableNamesIn(sql),
     describe: (statement) => engine.describe(statement),
     readView: (statement) => engine.readView(statement),
@@ -132,7 +132,7 @@ export function inTurns(engine: EngineWarehouse): EngineWarehouse {
     execute: (statement, options) =>
       turns.writing(options.analysis.writes, options.signal, () => engine.execute(statement, options)),
     remember: (resultPath, step) => engine.remember(resultPath, step),
-    inferTable: (work, options) => engine.inferTable(work, options),
+    inferTable: (work, turn) => engine.inferTable(work, turn),
     loadedBefore: (catalog, step) => engine.loadedBefore(catalog, step),
     load: (work, options) => {
       const { catalog, database, table } = work.table;

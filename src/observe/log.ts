@@ -32,6 +32,7 @@ const levels: Record<Observation['kind'], Level> = {
   engineSpareLost: 'warn',
   engineDied: 'error',
   engineKilled: 'error',
+  analysisDied: 'warn',
   engineUnconfined: 'warn',
   catalogDamaged: 'error',
   diskLow: 'error',

@@ -146,6 +146,7 @@ function reader({
       case 'engineSpareLost':
       case 'engineDied':
       case 'engineKilled':
+      case 'analysisDied':
       case 'engineUnconfined':
       case 'catalogDamaged':
         engine.labels(o.warehouse, o.kind).inc();

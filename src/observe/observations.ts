@@ -63,6 +63,7 @@ export type Observation =
   | { readonly kind: 'engineSpareLost'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string }
+  | { readonly kind: 'analysisDied'; readonly warehouse: string; readonly pid: number; readonly reason: string }
   | {
       readonly kind: 'catalogDamaged';
       readonly warehouse: string;

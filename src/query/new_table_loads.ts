@@ -285,7 +285,6 @@ class Making {
     const { format, csv = {}, columns, types, inferFrom, inferOnly } = this.#request;
     const { path } = await this.file.ready();
     const { warehouse } = this.place;
-    const { signal } = this.#run;
     const work = {
       file: { path, format, csv },
       columns: columns?.map(inferColumn),
@@ -293,7 +292,7 @@ class Making {
       isWhole: inferFrom === 'all',
       rowsMax: inferOnly ? shownRows : 0,
     };
-    const inferred = await warehouses.admit(warehouse, this.#run, (engine) => engine.inferTable(work, { signal }));
+    const inferred = await warehouses.admit(warehouse, this.#run, (engine) => engine.inferTable(work, this.#run));
     const spec = definitions.specOf(this.#request, inferred.columns, await warehouses.engineOf(warehouse));
     return { spec, inferred };
   }

@@ -74,6 +74,8 @@ interface Run {
   readonly resultPath: string;
 }
 
+type PrincipalTurn = Pick<Caller, 'principal' | 'signal'>;
+
 /** What an engine says of a statement that it has bound, or could not: it may tell what exists. */
 const ofBinding: ReadonlySet<Code> = new Set<Code>([
   'SQL_INVALID',
@@ -143,7 +145,7 @@ export class Queries {
       const result = await warehouses.admit(warehouse, turn, async (engine, queuedMs, spec) => {
         course.begin(queuedMs);
         const work = () =>
-          this.#authorised(engine, statement, warehouse, caller.principal, request.only, async (analysis, read) => {
+          this.#authorised(engine, statement, warehouse, turn, request.only, async (analysis, read) => {
             sources = read;
             course.analysed(analysis.kind);
             if (request.into || request.profile) requireReading(analysis);
@@ -233,7 +235,7 @@ export class Queries {
           isRead: () => true,
           revived: () => warehouses.use(warehouse),
           work: () =>
-            this.#authorised(engine, statement, warehouse, principal, undefined, (analysis) =>
+            this.#authorised(engine, statement, warehouse, caller, undefined, (analysis) =>
               work(engine, statement, analysis),
             ),
         }),
@@ -337,10 +339,11 @@ export class Queries {
     engine: EngineWarehouse,
     statement: Statement,
     warehouse: string,
-    principal: Principal,
+    turn: PrincipalTurn,
     only: Only | undefined,
     work: (analysis: StatementAnalysis, sources: ResultSources) => Promise<T>,
   ): Promise<T> {
+    const { principal } = turn;
     const key = JSON.stringify([
       warehouse,
       statement.catalog.id,
@@ -356,7 +359,7 @@ export class Queries {
         const isKnown = known !== undefined;
         if (!known) {
           known = {
-            analysis: await this.#analysed(engine, statement, principal),
+            analysis: await this.#analysed(engine, statement, turn),
             version: '',
             authorised: new WeakSet(),
             sources: [],
@@ -403,15 +406,15 @@ export class Queries {
   }
 
   /** What the engine says of names is told to who may see what it could be about; to others it is one answer. */
-  async #analysed(engine: EngineWarehouse, statement: Statement, principal: Principal): Promise<StatementAnalysis> {
+  async #analysed(engine: EngineWarehouse, statement: Statement, turn: PrincipalTurn): Promise<StatementAnalysis> {
     try {
-      return await engine.analyze(statement);
+      return await engine.analyze(statement, turn);
     } catch (error) {
       if (!(error instanceof Failure) || !ofBinding.has(error.code) || aboutSyntax.test(error.message)) throw error;
       const names = () => engine.tableNamesIn(statement.sql);
       // What it names may only be missing because a change of it was interrupted.
       this.#options.catalog.requireSettled(names(), true);
-      if (await this.#options.names.areKnownTo(principal, statement, names)) throw error;
+      if (await this.#options.names.areKnownTo(turn.principal, statement, names)) throw error;
       throw hidden();
     }
   }

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { DataFormat, InferredTable, InferWork, LoadWork } from '../../src/engines/load.ts';
 import { formatType, parseType } from '../../src/model/types.ts';
+import { turn } from '../turn.ts';
 import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
 
 let world: EngineWorld;
@@ -25,10 +26,7 @@ type Given = Partial<Omit<InferWork, 'file'>> & { readonly csv?: InferWork['file
 
 function infer(format: DataFormat, bytes: string, { csv = {}, ...more }: Given = {}): Promise<InferredTable> {
   const file = { path: put(bytes), format, csv };
-  return world.engine.inferTable(
-    { file, isWhole: false, rowsMax: 10, ...more },
-    { signal: new AbortController().signal },
-  );
+  return world.engine.inferTable({ file, isWhole: false, rowsMax: 10, ...more }, turn);
 }
 
 const told = ({ columns, rows }: InferredTable) => ({

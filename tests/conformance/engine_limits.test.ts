@@ -6,6 +6,7 @@ import { readdirSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
+import { turn } from '../turn.ts';
 import { type EngineWorld, failureOf, MiB, openEngine, spec } from './engine_world.ts';
 
 const open: EngineWorld[] = [];
@@ -29,7 +30,7 @@ test('a statement is cancelled at once, and the process lives', async () => {
   await world.run('INSERT INTO t SELECT range FROM range(100000)');
   const write = `UPDATE t SET id = (SELECT count(*) FROM range(10000000) a, range(1000000) b WHERE a.range + b.range = t.id)`;
   for (const sql of [endless, write, 'SELECT a.range FROM range(100000) a, range(100000) b']) {
-    const analysis = await world.engine.analyze(world.statement(sql));
+    const analysis = await world.engine.analyze(world.statement(sql), turn);
     for (const ms of [0, 1, 5, 20, 300]) {
       const controller = new AbortController();
       const running = failureOf(world.run(sql, { analysis, signal: controller.signal }));
@@ -50,7 +51,7 @@ test('a statement is cancelled at once, and the process lives', async () => {
 
 test('a statement that does not heed an interrupt costs the process, which is replaced', async () => {
   const world = await engineOf({ memoryLimitBytes: 2048 * MiB });
-  const analysis = await world.engine.analyze(world.statement(deaf));
+  const analysis = await world.engine.analyze(world.statement(deaf), turn);
   const controller = new AbortController();
   const running = failureOf(world.run(deaf, { analysis, signal: controller.signal }));
   const other = failureOf(world.run(endless));
@@ -157,7 +158,7 @@ test('new limits are taken over when nothing runs', async () => {
   const before = pidOf(world);
   const count = 'SELECT count(*) FROM range(300000000)';
   // Between its analysis and its execution nothing runs, and the limits are taken over then.
-  const running = world.run(count, { analysis: await world.engine.analyze(world.statement(count)) });
+  const running = world.run(count, { analysis: await world.engine.analyze(world.statement(count), turn) });
   await world.engine.configure({ ...spec, memoryLimitBytes: 100 * MiB, threads: 1 });
   assert.equal(pidOf(world), before);
   assert.equal((await running).rowCount, 1);
@@ -212,7 +213,8 @@ test('an engine whose server is killed ends, and a new one can open the files', 
       observe: (event) => { if (event.pid) console.log(event.pid); } });
     await engine.start();
     const statement = { sql: ${JSON.stringify(endless)}, catalog: ${JSON.stringify(world.catalog)}, database: ${JSON.stringify(world.database)} };
-    await engine.execute(statement, { analysis: await engine.analyze(statement), numbers: 'number', timeoutMs: 60000,
+    const turn = { principal: { id: 'x' }, signal: new AbortController().signal };
+    await engine.execute(statement, { analysis: await engine.analyze(statement, turn), numbers: 'number', timeoutMs: 60000,
       signal: new AbortController().signal, resultPath: ${JSON.stringify(`${world.spool}/r`)}, pageBytesMax: 1000 });`;
   const parent = spawn(process.execPath, ['--input-type=module-typescript', '-e', script], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -8,6 +8,7 @@ import { after, before, test } from 'node:test';
 import type { DataFormat, LoadDone, LoadWork } from '../../src/engines/load.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
 import { deadlineMs } from '../deadline.ts';
+import { turn } from '../turn.ts';
 import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
 
 let world: EngineWorld;
@@ -300,7 +301,7 @@ test('a file of more columns than a table can have is refused before its types a
         isWhole: false,
         rowsMax: 10,
       },
-      { signal: new AbortController().signal },
+      turn,
     ),
   );
   assert.equal(failure.code, 'DATA_INVALID');

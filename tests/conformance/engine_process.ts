@@ -19,6 +19,7 @@ import { parseType } from '../../src/model/types.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { parseJson } from '../../src/standard/json.ts';
 import { deadlineMs } from '../deadline.ts';
+import { turn } from '../turn.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -85,7 +86,7 @@ export async function openWarehouse(changes: Partial<WarehouseSpec> = {}): Promi
   const apply = (change: Change, step: string = randomUUID()) => engine.apply(change, { step, signal });
   const run = async (sql: string, { parameters, database = 'd', ...options }: RunOptions = {}) => {
     const one = { ...statement(sql, parameters), database };
-    const analysis = options.analysis ?? (await engine.analyze(one));
+    const analysis = options.analysis ?? (await engine.analyze(one, turn));
     return engine.execute(one, {
       analysis,
       numbers: 'number',

@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { StaleAnalysis, type StatementParameters } from '../../src/engines/engine.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { turn } from '../turn.ts';
 import { codeOf, openWarehouse, type TestWarehouse, textOf } from './engine_process.ts';
 
 let w: TestWarehouse;
@@ -114,7 +115,7 @@ test('parameters are bound by place and by name, exactly', async () => {
 test('an analysis names what a statement reads and writes', async () => {
   const t = { catalog: 'lake', database: 'd', table: 't' };
   const of = async (sql: string) => {
-    const { kind, reads, writes } = await w.engine.analyze(w.statement(sql));
+    const { kind, reads, writes } = await w.engine.analyze(w.statement(sql), turn);
     return { kind, reads, writes };
   };
   assert.deepEqual(await of('SELECT 1'), { kind: 'select', reads: [], writes: [] });
@@ -249,7 +250,7 @@ test('changes of definitions: a select sees new columns, a statement on changed 
     resultPath: `${w.root}/spool/g`,
     pageBytesMax: 1e6,
   };
-  const analysis = await w.engine.analyze(statement);
+  const analysis = await w.engine.analyze(statement, turn);
   await w.createTable('another', { a: 'INT' });
   assert.equal(textOf(await w.engine.execute(statement, { ...options, analysis })), '[1]');
   const from = {

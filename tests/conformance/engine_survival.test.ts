@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { endedEngine } from '../../src/engines/engine_lost.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { deadlineMs } from '../deadline.ts';
+import { turn } from '../turn.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
 
 /** Runs until it is stopped. */
@@ -158,7 +159,7 @@ test('a killed process fails what runs, comes back, and has lost nothing that wa
 test('a crash is blamed on work that ran alone, on nobody where several ran, and a kill from outside on nobody', async () => {
   const blamed = async (statements: number, signal: NodeJS.Signals) => {
     await w.engine.start();
-    const analysis = await w.engine.analyze(w.statement(endless));
+    const analysis = await w.engine.analyze(w.statement(endless), turn);
     const running = Array.from({ length: statements }, () => w.run(endless, { analysis }).catch((error) => error));
     await sleep(100);
     process.kill(w.pid(), signal);

@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import { qualifiedTable } from '../../src/engines/duckdb/identifiers.ts';
 import { StaleAnalysis, type ViewRef } from '../../src/engines/engine.ts';
 import { deadlineMs } from '../deadline.ts';
+import { turn } from '../turn.ts';
 import { column, definition, failureOf, hostile, once, type World, world } from './changes_world.ts';
 import { openWarehouse, type TestWarehouse } from './engine_process.ts';
 
@@ -118,7 +119,7 @@ test('an analysis tells of every view and of every table under them, also after 
   await make('constant', 'SELECT 1 AS one');
   const tablesOf = (names: readonly { readonly table: string }[]) => names.map(({ table }) => table).sort();
   const told = async (sql: string) => {
-    const { reads, writes, views } = await engine.analyze(statement(sql));
+    const { reads, writes, views } = await engine.analyze(statement(sql), turn);
     return [tablesOf(views), tablesOf(reads), tablesOf(writes)];
   };
   const check = async () => {
@@ -147,12 +148,12 @@ test('an analysis is stale once a view of it changed, and is not where another d
   const options = { numbers: 'number', timeoutMs: deadlineMs(30_000), signal, pageBytesMax: 1e6 } as const;
   const execute = (analysis: Awaited<ReturnType<typeof engine.analyze>>) =>
     engine.execute(one, { ...options, analysis, resultPath: `${running.root}/spool/stale` });
-  let analysis = await engine.analyze(one);
+  let analysis = await engine.analyze(one, turn);
   await apply({ kind: 'replaceView', view: ref('s3'), sql: 'SELECT 2 AS a' });
   await execute(analysis);
   await apply({ kind: 'replaceView', view: ref('s1'), sql: 'SELECT 7 AS id' });
   await assert.rejects(execute(analysis), StaleAnalysis);
-  analysis = await engine.analyze(one);
+  analysis = await engine.analyze(one, turn);
   assert.deepEqual(analysis.reads, []);
   await apply({ kind: 'dropView', view: ref('s2') });
   await assert.rejects(execute(analysis), StaleAnalysis);

@@ -21,6 +21,7 @@ import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../../src
 import { parseType } from '../../src/model/types.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { deadlineMs } from '../deadline.ts';
+import { turn } from '../turn.ts';
 
 export const MiB = 1024 * 1024;
 
@@ -120,7 +121,7 @@ export async function openEngine(
             resultPath: join(spool, randomUUID()),
             pageBytesMax: MiB,
             ...rest,
-            analysis: options.analysis ?? (await engine.analyze(of)),
+            analysis: options.analysis ?? (await engine.analyze(of, turn)),
           });
         } catch (error) {
           if (!(error instanceof StaleAnalysis) || options.analysis || attempt > 5) throw error;

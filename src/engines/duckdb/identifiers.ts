@@ -10,11 +10,11 @@ export function quoteLiteral(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** Whether two names are one to DuckDB, which folds the case of ASCII letters alone. */
-export function sameName(one: string, other: string): boolean {
-  const fold = (name: string) => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
-  return fold(one) === fold(other);
-}
+/** As DuckDB folds names: the case of ASCII letters alone. */
+export const foldedName = (name: string): string => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+
+/** Whether two names are one to DuckDB. */
+export const sameName = (one: string, other: string): boolean => foldedName(one) === foldedName(other);
 
 export function qualifiedSchema(ref: DatabaseRef): string {
   return `${quoteIdentifier(ref.catalog.name)}.${quoteIdentifier(ref.database)}`;

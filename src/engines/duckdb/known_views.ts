@@ -2,20 +2,20 @@
 // those that binding made constants of. Read off the statement's text, and off the texts that DuckDB keeps of its views.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Change, TableName } from '../engine.ts';
+import { foldedName } from './identifiers.ts';
 import { tokensOf } from './statement_text.ts';
 import { rowsOf } from './steps.ts';
-import { tableNamesIn } from './table_names.ts';
 import { tablesInQuery } from './table_refs.ts';
 
 interface KnownView {
   readonly name: TableName;
-  readonly sql: string;
+  readonly query: string;
   /** What it names, once somebody asked. All names in the text of a view are whole. */
   names?: readonly TableName[];
 }
 
 export interface Through {
-  readonly views: readonly TableName[];
+  readonly views: readonly (TableName & { readonly query: string })[];
   /** That they are made of. */
   readonly tables: readonly TableName[];
 }
@@ -39,7 +39,7 @@ const leavesViews: ReadonlySet<Change['kind']> = new Set([
   'purge',
 ]);
 
-const keyOf = (parts: readonly string[]) => JSON.stringify(parts).replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+const keyOf = (parts: readonly string[]) => foldedName(JSON.stringify(parts));
 const partsOf = ({ catalog, database, table }: TableName) => [catalog, database, table];
 
 export class KnownViews {
@@ -59,20 +59,18 @@ export class KnownViews {
     return () => this.#generation === since;
   }
 
-  async through(connection: DuckDBConnection, sql: string, namespace: Namespace): Promise<Through> {
+  /** `paths`: what the names of a statement may stand for. */
+  async through(connection: DuckDBConnection, paths: readonly (readonly string[])[]): Promise<Through> {
     const known = await this.#all(connection);
-    const views = new Map<string, TableName>();
+    const views = new Map<string, Through['views'][number]>();
     const tables = new Map<string, TableName>();
-    if (known.size === 0) return { views: [], tables: [] };
-    const open = tableNamesIn(sql)
-      .flatMap((parts) => meanings(parts, namespace))
-      .filter((parts) => known.has(keyOf(parts)));
+    const open = paths.filter((parts) => known.has(keyOf(parts)));
     for (let parts = open.pop(); parts !== undefined; parts = open.pop()) {
       const key = keyOf(parts);
       const view = known.get(key);
       if (!view || views.has(key)) continue;
-      views.set(key, view.name);
-      view.names ??= await namesIn(connection, view.sql);
+      views.set(key, { ...view.name, query: view.query });
+      view.names ??= await namesIn(connection, view.query);
       for (const name of view.names) {
         if (known.has(keyOf(partsOf(name)))) open.push(partsOf(name));
         else tables.set(keyOf(partsOf(name)), name);
@@ -90,7 +88,7 @@ export class KnownViews {
     );
     const found = rows.map(([catalog, database, table, sql]): KnownView => {
       const name = { catalog: String(catalog), database: String(database), table: String(table) };
-      return { name, sql: String(sql) };
+      return { name, query: queryIn(String(sql)) };
     });
     const views = new Map(found.map((view) => [keyOf(partsOf(view.name)), view]));
     if (isCurrent()) this.#views = views;
@@ -99,7 +97,7 @@ export class KnownViews {
 }
 
 /** All that DuckDB might take a name for. */
-function meanings(parts: readonly string[], { catalog, database = 'main' }: Namespace): (readonly string[])[] {
+export function meanings(parts: readonly string[], { catalog, database = 'main' }: Namespace): (readonly string[])[] {
   const [first = '', second = ''] = parts;
   if (parts.length === 1) return [[catalog, database, first]];
   if (parts.length === 2)
@@ -110,14 +108,13 @@ function meanings(parts: readonly string[], { catalog, database = 'main' }: Name
   return [parts];
 }
 
-/** DuckDB tells of a view as `CREATE VIEW d.v AS query;`. */
-async function namesIn(connection: DuckDBConnection, sql: string): Promise<TableName[]> {
-  let query = sql;
-  for (const { text, end } of tokensOf(sql)) {
-    if (text.toUpperCase() !== 'AS') continue;
-    query = sql.slice(end);
-    break;
-  }
+/** DuckDB shows a view as `CREATE VIEW d.v AS query;`. */
+function queryIn(sql: string): string {
+  for (const { text, end } of tokensOf(sql)) if (text.toUpperCase() === 'AS') return sql.slice(end);
+  return sql;
+}
+
+async function namesIn(connection: DuckDBConnection, query: string): Promise<TableName[]> {
   const named = await tablesInQuery(connection, query);
   return named.map(({ parts: [catalog = '', database = '', table = ''] }) => ({ catalog, database, table }));
 }

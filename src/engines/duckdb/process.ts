@@ -5,7 +5,7 @@ import { Failure, withOutcome } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
 import type { AttachReport, AttachRequest } from '../catalog_storage.ts';
 import { type CatalogRef, StaleAnalysis, type TellProgress } from '../engine.ts';
-import { blamedFor, engineLost } from '../engine_lost.ts';
+import { blamedFor, endedEngine, engineLost } from '../engine_lost.ts';
 import type { Launch } from './confinement.ts';
 import { damageMet } from './damage.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
@@ -25,7 +25,7 @@ const crashSignals: ReadonlySet<NodeJS.Signals> = new Set(['SIGSEGV', 'SIGBUS', 
 
 /** What a caller's text or rows can make large. */
 const blameable: ReadonlySet<OperationName> = new Set([
-  'analyze',
+  'bind',
   'execute',
   'explain',
   'insertRows',
@@ -65,6 +65,7 @@ export class EngineProcess {
   readonly #child: ChildProcess;
   readonly #pending = new Map<number, Pending>();
   readonly #residentBytesMax: number;
+  readonly #runsOneCall: boolean;
   readonly #events: ProcessEvents;
   /** Resolves when the process is gone, and its files are free. */
   readonly exited: Promise<void>;
@@ -92,7 +93,14 @@ export class EngineProcess {
   #heardAt = performance.now();
   #lookedAt = performance.now();
 
-  constructor({ command, args, env }: Launch, settings: Operations['prepare'][0], events: ProcessEvents) {
+  /** `runsOneCall`: it has one call at a time, so that of whatever it dies, that call is to blame. */
+  constructor(
+    { command, args, env }: Launch,
+    settings: Operations['prepare'][0],
+    events: ProcessEvents,
+    { runsOneCall = false }: { readonly runsOneCall?: boolean } = {},
+  ) {
+    this.#runsOneCall = runsOneCall;
     this.#residentBytesMax = settings.spec.memoryLimitBytes * residentFactor + residentSlackBytes;
     this.#events = events;
     this.#child = spawn(command, args, {
@@ -150,9 +158,9 @@ export class EngineProcess {
   }
 
   /** Ends a process that nobody needs, and whose files nobody waits for. */
-  async discard(): Promise<void> {
+  async discard(reason = gone()): Promise<void> {
     this.#stopping = true;
-    this.#killReason ??= gone();
+    this.#killReason ??= reason;
     this.#child.kill('SIGKILL');
     await this.exited;
   }
@@ -200,7 +208,8 @@ export class EngineProcess {
         reject: (error) => {
           end();
           // Whatever an interrupted statement ended with, it ended because it was told to.
-          reject(reason ?? error);
+          if (reason) reject(endedEngine(error) ? blamedFor(uncertain(reason)) : reason);
+          else reject(error);
         },
       });
       signal?.addEventListener('abort', abort, { once: true });
@@ -281,7 +290,7 @@ export class EngineProcess {
             reason: damage,
             isFatal: true,
           });
-        return operation === 'execute' || operation === 'analyze' || operation === 'explain'
+        return operation === 'execute' || operation === 'bind' || operation === 'explain'
           ? blamedFor(new Failure('SQL_NOT_SUPPORTED', 'the engine cannot run this statement'))
           : new Failure('WAREHOUSE_FAILED', 'the engine failed', {}, { cause });
       }
@@ -324,7 +333,8 @@ export class EngineProcess {
     const all = [...this.#pending.values()];
     const statements = all.filter((one) => blameable.has(one.operation));
     // Who ran alone is to blame for a process that crashed or fell silent; among several nobody is known to be.
-    const isCertain = statements.length === 1 && (crashed || this.#isSilent);
+    const isCertain =
+      statements.length === 1 && (crashed || this.#isSilent || (this.#runsOneCall && this.#killReason === undefined));
     for (const pending of all) {
       const culprit = isCertain && pending === statements[0];
       pending.reject(pending.ending ?? (culprit ? engineLost(true) : reason));

@@ -23,6 +23,7 @@ import type {
 import type { InferredTable, InferWork, LoadDone, LoadWork } from '../load.ts';
 import type { PartToRestore, SnapshotTable, TablePart } from '../snapshot.ts';
 import type { Applied, ViewReading } from '../views.ts';
+import type { NamedObjects } from './analysis/named_objects.ts';
 import type { AttachMessage } from './attachments.ts';
 
 /** A statement with its parameters as JSON text. */
@@ -59,7 +60,10 @@ export interface Operations {
     { readonly written: readonly TableName[] },
   ];
   close: [undefined, undefined];
-  analyze: [WireStatement, StatementAnalysis];
+  /** What the names in the statement stand for: for `bind` in another process. */
+  namedObjects: [WireStatement, NamedObjects];
+  /** In a process without files, which may die of it: binds the statement on empty copies of the objects. */
+  bind: [{ readonly statement: WireStatement; readonly objects: NamedObjects }, StatementAnalysis];
   execute: [
     { readonly statement: WireStatement; readonly options: WireOptions; readonly writes: readonly TableName[] },
     StatementResult,

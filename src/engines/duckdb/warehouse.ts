@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import { Failure, withOutcome } from '../../standard/failure.ts';
+import type { Turn } from '../admission.ts';
 import type { AttachRequest } from '../catalog_storage.ts';
 import type {
   BackendStatus,
@@ -20,6 +21,7 @@ import type {
 import { EngineLost } from '../engine_lost.ts';
 import { filesDirectory } from '../export.ts';
 import type { Snapshot } from '../snapshot.ts';
+import { AnalysisProcesses } from './analysis/analysis_processes.ts';
 import { catalogsDirectory } from './catalog_files.ts';
 import type { Confinement, Launch } from './confinement.ts';
 import { parseCreateView } from './create_view.ts';
@@ -33,6 +35,10 @@ const analysisTimeoutMs = 10_000;
 const shortTimeoutMs = 60_000;
 const changeTimeoutMs = 24 * 3600 * 1000;
 const diskLookMs = 5_000;
+/** Of a process that binds and parses. */
+const analysisMemoryBytesMax = 1024 ** 3;
+/** Changes of definitions share their turns among them, as one principal. */
+const ofDefinitions = { id: 'definitions' };
 const restartWaitMs = [0, 100, 500, 2_000, 10_000];
 const quietMs = 30_000;
 /** So often a process is killed by others while it opens the files before that is held against the file. */
@@ -66,6 +72,15 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #gone: Promise<unknown> = Promise.resolve();
   #disk = { dataUsedBytes: 0, diskAvailableBytes: 0, diskTotalBytes: 0 };
   #diskLookedAt = Number.NEGATIVE_INFINITY;
+  readonly #analysis = new AnalysisProcesses({
+    launch: () => this.#launchAnalysis(),
+    settings: () =>
+      this.#settings({
+        ...this.#spec,
+        memoryLimitBytes: Math.min(this.#spec.memoryLimitBytes, analysisMemoryBytesMax),
+      }),
+    died: (pid, reason) => this.#options.observe({ kind: 'analysisDied', warehouse: this.#options.name, pid, reason }),
+  });
   /** Tables written since somebody asked. */
   readonly #changed = new Map<string, TableName>();
   /** Undefined where there is to be none. */
@@ -91,6 +106,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
 
   start(): Promise<void> {
     this.#wanted = true;
+    this.#analysis.start();
     if (this.running) return Promise.resolve();
     this.#starting ??= this.#start().finally(() => {
       this.#starting = undefined;
@@ -101,7 +117,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   async stop(): Promise<void> {
     this.#wanted = false;
     this.#hurry?.();
-    await Promise.all([this.#stopProcess(), this.#spare?.stop()]);
+    await Promise.all([this.#stopProcess(), this.#spare?.stop(), this.#analysis.stop(suspendedMeanwhile())]);
     await this.#starting?.catch(() => undefined);
     if (!this.#wanted) await Promise.all([this.#stopProcess(), this.#spare?.stop()]);
   }
@@ -117,6 +133,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#spare?.replace();
     if (!this.running) return;
     // The engine's own settings are locked: a process that starts anew takes them over.
+    this.#analysis.renew();
     this.#restartWhenIdle = true;
     await this.#restartIfIdle();
   }
@@ -143,11 +160,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
   forget = async (catalog: Operations['forget'][0]['catalog'], steps: readonly string[]) => {
     await this.#call('forget', { catalog, steps }, shortTimeoutMs);
   };
-  parseCreateTable = (sql: string) => this.#call('parseCreateTable', sql, analysisTimeoutMs);
-  writtenStatement = (write: Operations['writtenStatement'][0]) =>
-    this.#call('writtenStatement', write, analysisTimeoutMs);
+  parseCreateTable = (sql: string) => this.#parse('parseCreateTable', sql);
+  writtenStatement = (write: Operations['writtenStatement'][0]) => this.#parse('writtenStatement', write);
   checkDefault = async (expression: string, type: Operations['checkDefault'][0]['type']) => {
-    await this.#call('checkDefault', { expression, type }, analysisTimeoutMs);
+    await this.#parse('checkDefault', { expression, type });
   };
   optimize = async (table: TableRef, { signal, progress }: WorkOptions) => {
     await this.#call('optimize', table, changeTimeoutMs, signal, progress);
@@ -159,7 +175,12 @@ export class DuckdbWarehouse implements EngineWarehouse {
   parseCreateView = (sql: string) => parseCreateView(sql);
   readView = (statement: Statement & { readonly database: string }) =>
     this.#call('readView', { ...wire(statement), database: statement.database }, analysisTimeoutMs);
-  analyze = (statement: Statement) => this.#call('analyze', wire(statement), analysisTimeoutMs);
+  analyze = async (statement: Statement, turn: Turn) => {
+    const wired = wire(statement);
+    const objects = await this.#call('namedObjects', wired, shortTimeoutMs);
+    const options = { turn, timeoutMs: analysisTimeoutMs };
+    return this.#apart(this.#analysis.call('bind', { statement: wired, objects }, options));
+  };
   describe = (statement: Statement) => this.#call('describe', wire(statement), analysisTimeoutMs);
   explain = (statement: Statement) => this.#call('explain', wire(statement), analysisTimeoutMs);
 
@@ -210,8 +231,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
     return count;
   }
 
-  inferTable = (work: Operations['inferTable'][0], { signal }: { readonly signal: AbortSignal }) =>
-    this.#call('inferTable', work, work.isWhole ? changeTimeoutMs : shortTimeoutMs, signal);
+  inferTable = (work: Operations['inferTable'][0], turn: Turn) => {
+    const timeoutMs = work.isWhole ? changeTimeoutMs : shortTimeoutMs;
+    return this.#apart(this.#analysis.call('inferTable', work, { turn, timeoutMs, signal: turn.signal }));
+  };
 
   loadedBefore = (catalog: Operations['loadedBefore'][0]['catalog'], step: string) =>
     this.#call('loadedBefore', { catalog, step }, shortTimeoutMs);
@@ -258,6 +281,20 @@ export class DuckdbWarehouse implements EngineWarehouse {
 
   #note(table: TableName): void {
     this.#changed.set(JSON.stringify([table.catalog, table.database, table.table]), table);
+  }
+
+  #parse<K extends OperationName>(operation: K, argument: Operations[K][0]): Promise<Operations[K][1]> {
+    const turn = { principal: ofDefinitions, signal: new AbortController().signal };
+    return this.#apart(this.#analysis.call(operation, argument, { turn, timeoutMs: analysisTimeoutMs }));
+  }
+
+  /** Nothing is changed in a process that has no files. */
+  async #apart<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      throw withOutcome(error, 'notApplied');
+    }
   }
 
   async #call<K extends OperationName>(
@@ -343,10 +380,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
 
   /** A process that prepares itself with the settings of now. */
   async #launched(): Promise<EngineProcess> {
-    const { name, dataDirectory, spoolDirectory, readableDirectories = [], observe, attached } = this.#options;
+    const { name, observe, attached } = this.#options;
     const launch = await this.#launch();
-    const settings = { spec: this.#spec, dataDirectory, spoolDirectory, readableDirectories };
-    const process: EngineProcess = new EngineProcess(launch, settings, {
+    const process: EngineProcess = new EngineProcess(launch, this.#settings(this.#spec), {
       died: (reason) => this.#died(process, reason),
       killed: (reason, byStatement) => {
         if (this.#process !== process) return;
@@ -356,6 +392,17 @@ export class DuckdbWarehouse implements EngineWarehouse {
       attached: (report) => attached?.(report),
     });
     return process;
+  }
+
+  #settings(spec: WarehouseSpec): Operations['prepare'][0] {
+    const { dataDirectory, spoolDirectory, readableDirectories = [] } = this.#options;
+    return { spec, dataDirectory, spoolDirectory, readableDirectories };
+  }
+
+  /** Of a process that sees no file of a catalog. */
+  #launchAnalysis(): Promise<Launch> {
+    const { dataDirectory, spoolDirectory, readableDirectories = [] } = this.#options;
+    return this.#confinement.launch({ data: dataDirectory, writable: [spoolDirectory], readable: readableDirectories });
   }
 
   async #launch(): Promise<Launch> {

@@ -5,10 +5,13 @@ import { basename, join } from 'node:path';
 import { deserialize } from 'node:v8';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Digests } from '../../files/digests.ts';
+import type { WarehouseSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type Change, type RowsBatch, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
 import type { Applied } from '../views.ts';
-import { analysed, viewReading } from './analysis.ts';
+import { boundStatement } from './analysis/bound_statement.ts';
+import { NamedObjectReader } from './analysis/named_objects.ts';
+import { ObjectCopies } from './analysis/object_copies.ts';
 import { type AttachMessage, attachEach } from './attachments.ts';
 import { checkpointAttached, hasLog, tablesOf } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
@@ -45,6 +48,7 @@ import { failureOf } from './sql_errors.ts';
 import { tableStatistics } from './statistics.ts';
 import { commit, forgetSteps, rememberStep, retryingConflicts } from './steps.ts';
 import { writtenStatement } from './table_writes.ts';
+import { viewReading } from './view_reading.ts';
 import { faultOf, placed } from './wire_faults.ts';
 
 const knownSelectsMax = 5000;
@@ -57,6 +61,7 @@ const leavesName: ReadonlySet<Change['kind']> = new Set(['renameCatalog', 'hideC
 type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
 interface WorkerParts {
+  readonly spec: WarehouseSpec;
   readonly reach: Reach;
   readonly unreviewed: ReadonlySet<string>;
   readonly report: (message: AttachMessage) => void;
@@ -64,13 +69,16 @@ interface WorkerParts {
 
 class Worker {
   readonly #instance: DuckDBInstance;
-  /** Where texts are tried that only say what somebody wants: nothing of ours is in it. */
-  readonly #scratch: DuckDBConnection;
+  readonly #spec: WarehouseSpec;
+  /** Where texts are parsed that name no table. Opened by the first: a process that has the catalogs' files never needs it. */
+  #scratch: Promise<DuckDBConnection> | undefined;
   readonly #sessions: Sessions;
   readonly #reach: Reach;
   readonly #unreviewed: ReadonlySet<string>;
   readonly #definitions = new Definitions();
   readonly #views = new KnownViews();
+  readonly #objects = new NamedObjectReader(this.#definitions, this.#views);
+  readonly #copies = new ObjectCopies();
   readonly #data = new DataEpochs();
   readonly #known = new Map<string, KnownSelect>();
   readonly #digests = new Digests();
@@ -79,10 +87,10 @@ class Worker {
   readonly #loading: Loading;
   readonly #report: (message: AttachMessage) => void;
 
-  constructor(instance: DuckDBInstance, scratch: DuckDBConnection, { reach, unreviewed, report }: WorkerParts) {
+  constructor(instance: DuckDBInstance, { spec, reach, unreviewed, report }: WorkerParts) {
     this.#report = report;
     this.#instance = instance;
-    this.#scratch = scratch;
+    this.#spec = spec;
     this.#sessions = new Sessions(instance);
     this.#reach = reach;
     this.#unreviewed = unreviewed;
@@ -102,8 +110,7 @@ class Worker {
     const version = String(row?.[0]);
     const unreviewed = await unreviewedFunctions(connection, version);
     connection.closeSync();
-    const scratch = await openScratch(spec);
-    const worker = new Worker(instance, await scratch.connect(), { reach, unreviewed, report });
+    const worker = new Worker(instance, { spec, reach, unreviewed, report });
     await worker.#sessions.warm();
     return { worker, version };
   }
@@ -129,7 +136,7 @@ class Worker {
   }
 
   async close(): Promise<void> {
-    this.#scratch.closeSync();
+    (await this.#scratch)?.closeSync();
     await checkpointAttached(await this.#instance.connect());
     this.#instance.closeSync();
   }
@@ -147,7 +154,11 @@ class Worker {
         argument: Operations[K][0],
       ) => Promise<Operations[K][1]>;
     } = {
-      analyze: (statement) => this.#analyze(statement, started),
+      namedObjects: (statement) =>
+        this.#within(statement, undefined, started, ({ connection }) =>
+          placed('', 0, () => this.#objects.read(connection, statement)),
+        ),
+      bind: (of) => this.#bind(of, started),
       execute: (of) => this.#execute(of, started, signal),
       remember: async ({ resultPath, step }) => this.#lateSteps.remember(resultPath, step),
       explain: (statement) =>
@@ -169,12 +180,10 @@ class Worker {
       insertRows: (of) => this.#insertRows(of, started, signal),
       ...this.#loading.operations(started, { signal, stage }),
       ...this.#snapshots.operations(started, signal),
-      parseCreateTable: (sql) => placed(sql, 0, () => parseCreateTable(this.#scratch, sql)),
-      writtenStatement: (write) => placed('', 0, () => writtenStatement(this.#scratch, write)),
-      checkDefault: async ({ expression, type }) => {
-        await placed(expression, 0, () => checkDefault(this.#scratch, expression, type));
-        return undefined;
-      },
+      parseCreateTable: (sql) => this.#parsing(sql, (scratch) => parseCreateTable(scratch, sql)),
+      writtenStatement: (write) => this.#parsing('', (scratch) => writtenStatement(scratch, write)),
+      checkDefault: ({ expression, type }) =>
+        this.#parsing(expression, (scratch) => checkDefault(scratch, expression, type)) as Promise<undefined>,
       optimize: (table) =>
         this.#sessions.with(undefined, started, (session) =>
           placed('', 0, () => optimizeTable(session.connection, table, signal)),
@@ -186,14 +195,24 @@ class Worker {
       tableStatistics: (table) =>
         this.#sessions.with(undefined, started, (session) => tableStatistics(session.connection, table)),
     };
-    return (operations[operation as 'analyze'] as (argument: unknown) => Promise<unknown>)(argument);
+    return (operations[operation as 'bind'] as (argument: unknown) => Promise<unknown>)(argument);
   }
 
-  #analyze(statement: WireStatement, started: Interruptible): Promise<StatementAnalysis> {
-    const known = { unreviewed: this.#unreviewed, definitions: this.#definitions, views: this.#views };
-    return this.#within(statement, undefined, started, (session) =>
-      placed(statement.sql, 0, () => analysed(session, statement, known)),
+  /** In a process that has no files; one statement at a time. */
+  #bind({ statement, objects }: Operations['bind'][0], started: Interruptible): Promise<StatementAnalysis> {
+    return this.#sessions.with(undefined, started, (session) =>
+      placed(statement.sql, 0, async () => {
+        await this.#copies.make(session.connection, objects, () => session.leave());
+        await enter(session, statement);
+        return boundStatement(session, statement, objects, this.#unreviewed);
+      }),
     );
+  }
+
+  async #parsing<T>(sql: string, work: (scratch: DuckDBConnection) => Promise<T>): Promise<T> {
+    this.#scratch ??= openScratch(this.#spec).then((instance) => instance.connect());
+    const scratch = await this.#scratch;
+    return placed(sql, 0, () => work(scratch));
   }
 
   #execute(
@@ -280,6 +299,7 @@ class Worker {
   #changed(change: Change): void {
     this.#definitions.note(change);
     this.#views.note(change);
+    this.#objects.note(change);
     this.#data.changedAll();
     if (change.kind.startsWith('create')) return; // nothing that was bound before means anything else now
     this.#known.clear();

@@ -1,0 +1,50 @@
+// A statement before it runs: what its plan would do, and through which views. Runs nothing.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { Failure } from '../../../standard/failure.ts';
+import type { StatementAnalysis, TableName } from '../../engine.ts';
+import { parameterTypes } from '../parameters.ts';
+import { planOf } from '../plan.ts';
+import type { WireStatement } from '../protocol.ts';
+import type { Session } from '../sessions.ts';
+import { FatalEngineError, failureOf } from '../sql_errors.ts';
+import type { NamedObjects } from './named_objects.ts';
+
+/** The session has the statement's namespace, with copies of the objects. */
+export async function boundStatement(
+  { connection }: Session,
+  { sql, parameters }: WireStatement,
+  { token, tables, views, underViews }: NamedObjects,
+  unreviewed: ReadonlySet<string>,
+): Promise<StatementAnalysis> {
+  const plan = await planOf(connection, sql, unreviewed, () => parameterTypes(parameters));
+  const given = new Set(tables.map(keyOf));
+  // The text was read otherwise than the engine reads it: where it runs, its names could mean something else.
+  if (![...plan.reads, ...plan.writes].every((table) => given.has(keyOf(table))))
+    throw new Failure('SQL_NOT_SUPPORTED', 'write the names of the tables whole: catalog.database.table');
+  await optimized(connection, sql);
+  return {
+    ...plan,
+    reads: withTables(plan.reads, underViews),
+    views: views.map(({ catalog, database, table }) => ({ catalog, database, table })),
+    token,
+  };
+}
+
+/** What the optimizer does with constants can cost the process, as binding can; it must not happen first where others' statements run. */
+async function optimized(connection: DuckDBConnection, sql: string): Promise<void> {
+  try {
+    (await connection.prepare(sql)).destroySync();
+  } catch (error) {
+    const failure = failureOf(error, { sql, linesAbove: 0 });
+    if (failure instanceof FatalEngineError || (failure instanceof Failure && failure.code === 'STATEMENT_CANCELLED'))
+      throw failure;
+    // The run itself says what is wrong, with the parameters that it has.
+  }
+}
+
+const keyOf = ({ catalog, database, table }: TableName) => JSON.stringify([catalog, database, table]);
+
+function withTables(reads: readonly TableName[], more: readonly TableName[]): readonly TableName[] {
+  if (more.length === 0) return reads;
+  return [...new Map([...reads, ...more].map((table) => [keyOf(table), table])).values()];
+}
