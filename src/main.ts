@@ -283,7 +283,7 @@ async function transportOf(settings: Settings): Promise<Transport> {
 function assemble(ground: Ground, opened: OpenedAccess) {
   const { settings, store, observe, hooks } = ground;
   const { directory, audit: trail } = opened;
-  const warehouses = warehousesOf(ground, () => catalog);
+  const warehouses = warehousesOf(ground, { catalog: () => catalog, records: () => services.records });
   const catalog: Catalog = new Catalog({
     store,
     observe,
@@ -359,7 +359,10 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   return { services, statistics: new StatisticsRefresher({ catalog, warehouses, observe }) };
 }
 
-function warehousesOf(ground: Ground, catalog: () => Catalog): Warehouses {
+function warehousesOf(
+  ground: Ground,
+  { catalog, records }: { readonly catalog: () => Catalog; readonly records: () => RecordCache },
+): Warehouses {
   const { settings, hooks, dataDirectory, spoolDirectory, observe } = ground;
   const engine = duckdbWith({
     confinement: new Confinement(settings.engineConfinement),
@@ -371,6 +374,7 @@ function warehousesOf(ground: Ground, catalog: () => Catalog): Warehouses {
     recovered: (warehouse) => catalog().recovered(warehouse),
     catalogsOf: (warehouse) => catalogsOf(catalog(), warehouse),
     disk: ground.disk,
+    damageChanged: (catalogId) => records().forget(catalogId, null),
     positions: filePositions(ground.store),
     dataDirectory,
     spoolDirectory,

@@ -179,16 +179,21 @@ async function noteSpent(tx: Tx, intent: IntentRow, step: string): Promise<void>
 
 /** Ends an update or a drop that did not happen: the object is what it was. */
 export async function revert(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
-  const { reservationId, sources } = nextOf(intent);
   const row = await context.store.transaction(async (tx) => {
-    await context.statements.deleteIntent.run(tx, { id: intent.id });
-    if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
-    if (sources) await replaceSources(tx, intent.object_id, sources.was);
-    await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
-    await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: intent.object_id });
+    await revertWithin(context, tx, intent, why);
     return context.statements.byId.first(tx, { id: intent.object_id });
   });
   if (row) tell(context, row, intent.verb === 'drop');
+}
+
+/** The same as part of a transaction. */
+export async function revertWithin(context: CatalogContext, tx: Tx, intent: IntentRow, why: Code): Promise<void> {
+  const { reservationId, sources } = nextOf(intent);
+  await context.statements.deleteIntent.run(tx, { id: intent.id });
+  if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
+  if (sources) await replaceSources(tx, intent.object_id, sources.was);
+  await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+  await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: intent.object_id });
 }
 
 /** Ends a create that did not happen, or a drop: the row goes, and with it its intent and all that is under it. */

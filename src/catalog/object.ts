@@ -151,6 +151,8 @@ export interface DropRequest {
   /** What is written in the same transaction; for objects that no engine realises. */
   readonly also?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   readonly warehouse?: string | undefined;
+  /** Whether its files are damaged: open changes of it and below it are then not finished first, because that needs the files. */
+  readonly isDamaged?: (() => Promise<boolean>) | undefined;
   readonly change?: Change | ((within: Within) => Change) | undefined;
   /** Instead of `change`, where it can come back for a while. */
   readonly keep?: Keeping | undefined;

@@ -29,13 +29,16 @@ export class RecordCache {
   constructor(catalog: Catalog, bytesMax: number) {
     this.#bytesMax = bytesMax;
     catalog.onChange(({ objectId, parentId, deep }) => {
-      this.#generation++;
       if (deep) this.#clear();
-      else {
-        this.#drop(objectId);
-        this.#drop(parentId ?? rootId);
-      }
+      else this.forget(objectId, parentId);
     });
+  }
+
+  /** The record of an object shows something that has changed. */
+  forget(objectId: string, parentId: string | null): void {
+    this.#generation++;
+    this.#drop(objectId);
+    this.#drop(parentId ?? rootId);
   }
 
   get(key: string): Kept | undefined {
@@ -113,6 +116,7 @@ export class RecordCache {
   }
 
   #clear(): void {
+    this.#generation++;
     this.#entries.clear();
     this.#keysByObject.clear();
     this.#bytes = 0;

@@ -6,7 +6,15 @@ import type { Change } from '../engines/engine.ts';
 import { codes } from '../standard/codes.ts';
 import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
 import { isTerminal } from '../tasks/task_rows.ts';
-import { Blocked, blockedWaitMs, type CatalogContext, changeInProgress, nameKey, turnWaitMs } from './context.ts';
+import {
+  Blocked,
+  blockedWaitMs,
+  type CatalogContext,
+  changeInProgress,
+  isVisible,
+  nameKey,
+  turnWaitMs,
+} from './context.ts';
 import { applyStep } from './engine_step.ts';
 import { changeOf, type IntentRow, nextOf, noteAttempt, removeObject, tell, tellGone } from './intents.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './kept.ts';
@@ -202,7 +210,7 @@ export async function openIntents(context: CatalogContext): Promise<OpenIntent[]
   const open: OpenIntent[] = [];
   for (const intent of await context.store.db.selectFrom('intents').selectAll().orderBy('id').execute()) {
     const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
-    if (!row || (await isOwned(context, intent))) continue;
+    if (!row || (await isOwned(context, intent)) || (await waitsForUndrop(context, intent))) continue;
     const isHeld = context.locks.isHeld(nameKey(row.parent_id, row.category, row.name));
     // One that a request is at work on is interrupted only if an attempt has failed.
     if (isHeld && intent.attempts === 0) continue;
@@ -222,10 +230,17 @@ export async function recoverWarehouse(context: CatalogContext, warehouse: strin
   }
 }
 
+/** In a damaged catalog that was deleted: its open changes wait until it comes back, or go with it. */
+async function waitsForUndrop(context: CatalogContext, { object_id: id, verb }: IntentRow): Promise<boolean> {
+  if (verb === 'purge') return false;
+  const [, ...above] = await context.statements.ancestors.all(context.store.db, { id });
+  return above.some((row) => !isVisible(row));
+}
+
 export async function recoverOne(context: CatalogContext, row: ObjectRow): Promise<void> {
   await context.locks.tryHold(nameKey(row.parent_id, row.category, row.name), async () => {
     const intent = await context.statements.intentOf.first(context.store.db, { objectId: row.id });
-    if (!intent || (await isOwned(context, intent))) return;
+    if (!intent || (await isOwned(context, intent)) || (await waitsForUndrop(context, intent))) return;
     // Told and noted by settle; the next round tries again.
     await settle(context, intent).catch(() => {});
   });
@@ -248,7 +263,8 @@ export async function recoverKeyed(context: CatalogContext, keyId: string): Prom
     await context.locks.hold([nameKey(row.parent_id, row.category, row.name)], turnWaitMs, async () => {
       const intent = await context.statements.intentOf.first(context.store.db, { objectId: object_id });
       // What a task has in hand was answered with the task.
-      if (intent && !(await isOwned(context, intent))) await settle(context, intent);
+      if (!intent || (await isOwned(context, intent)) || (await waitsForUndrop(context, intent))) return;
+      await settle(context, intent);
     });
   }
 }

@@ -16,7 +16,7 @@ import {
   type Tx,
 } from './context.ts';
 import { firstAttempt } from './engine_step.ts';
-import { type IntentRow, insertIntent, revert, tellGone } from './intents.ts';
+import { type IntentRow, insertIntent, revert, revertWithin, tellGone } from './intents.ts';
 import { commitDrop, whatIsWithin } from './kept.ts';
 import type { CatalogObject, DropRequest } from './object.ts';
 import { basisOfRow, type ObjectRow } from './object_rows.ts';
@@ -35,14 +35,24 @@ export async function dropObject(
   const { change, warehouse } = request;
   const engine = change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
   if (change && !engine) throw new Error('a change needs a warehouse to be made in');
-  return inTurn(context, [nameKey(object.parentId, object.category, object.name)], async () => {
-    const begun = await context.store.transaction((tx) => begin(context, tx, object, request));
-    // Of a blocked one, the way here was to end the drop that had been set aside.
-    if (begun === 'gone') return object.state === 'blocked';
-    tellGone(context, begun.row, begun.intent);
-    if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent, request.principal);
-    return true;
-  });
+  const attempt = (isDamaged: boolean) =>
+    inTurn(context, [nameKey(object.parentId, object.category, object.name)], async () => {
+      const begun = await context.store.transaction((tx) => begin(context, tx, object, request, isDamaged));
+      // Of a blocked one, the way here was to end the drop that had been set aside.
+      if (begun === 'gone') return object.state === 'blocked';
+      tellGone(context, begun.row, begun.intent);
+      if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent, request.principal);
+      return true;
+    });
+  const isDamaged = (await request.isDamaged?.()) === true;
+  try {
+    return await attempt(isDamaged);
+  } catch (error) {
+    // The attempt may have been the first to open the files.
+    const isFoundNow = !isDamaged && error instanceof Failure && (await request.isDamaged?.()) === true;
+    if (!isFoundNow) throw error;
+    return attempt(true);
+  }
 }
 
 async function begin(
@@ -50,9 +60,11 @@ async function begin(
   tx: Tx,
   object: CatalogObject,
   request: DropRequest,
+  isDamaged: boolean,
 ): Promise<'gone' | { readonly row: ObjectRow; readonly intent: IntentRow | undefined }> {
   const row = await context.statements.byId.first(tx, { id: object.id });
   if (!row || (row.state !== 'dropping' && !isVisible(row))) return 'gone';
+  if (isDamaged) await abandonUpdate(context, tx, row);
   const chain = await context.statements.ancestors.all(tx, { id: object.id });
   if (chain.slice(1).some((ancestor) => !isVisible(ancestor))) return 'gone';
   const busy = chain.filter((each) => each.state !== 'ready').map((each) => each.id);
@@ -60,7 +72,8 @@ async function begin(
   if (row.name !== object.name) throw new ObjectChanged(row.id);
   requireBasis(basisOfRow(row), request.principal);
   if (!request.cascade) await checkEmpty(tx, row, request.childCategories);
-  const open = await context.statements.openBelow.all(tx, { id: row.id, limit: blockersMax });
+  const limit = isDamaged ? 0 : blockersMax;
+  const open = await context.statements.openBelow.all(tx, { id: row.id, limit });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
   if (request.warehouse !== undefined) await requireUnused(context, tx, row.id);
   const { warehouse } = request;
@@ -85,6 +98,15 @@ async function begin(
     principal: request.principal,
   });
   return { row, intent };
+}
+
+/**
+ * Takes back an open change of a catalog whose files are damaged. Its rename is safe to take back, whether the engine did it or not:
+ * a file bears no name, and is attached under the one in the store.
+ */
+async function abandonUpdate(context: CatalogContext, tx: Tx, row: ObjectRow): Promise<void> {
+  const intent = await context.statements.intentOf.first(tx, { objectId: row.id });
+  if (intent?.verb === 'update') await revertWithin(context, tx, intent, 'CATALOG_DAMAGED');
 }
 
 async function checkEmpty(tx: Tx, row: ObjectRow, categories: readonly string[]): Promise<void> {

@@ -26,6 +26,8 @@ export interface CatalogGuardOptions {
   readonly storage: CatalogStorage;
   readonly records: PositionRecords;
   readonly found: (damaged: DamagedCatalog) => void;
+  /** What is known of the catalog's damage is no longer what it was. */
+  readonly changed: (catalogId: string) => void;
   readonly failed: (error: unknown) => void;
 }
 
@@ -83,7 +85,7 @@ export class CatalogGuard {
     const { catalog } = report;
     if (report.kind === 'attached') {
       const { identity } = report;
-      if (this.#damaged.get(catalog.id)?.isAttached === false) this.#damaged.delete(catalog.id);
+      this.#attachable(catalog.id);
       this.#attached.set(catalog.id, { ...catalog, identity, log: '', recorded: { checkpoint: 0, logBytes: 0 } });
       this.#record(catalog.id).catch(this.#options.failed);
       return;
@@ -164,7 +166,7 @@ export class CatalogGuard {
       this.#found({ ...catalog, reason, isAttached: false });
       return undefined;
     }
-    if (this.#damaged.get(catalog.id)?.isAttached === false) this.#damaged.delete(catalog.id);
+    this.#attachable(catalog.id);
     return { ...catalog, identity: record?.identity, isNew };
   }
 
@@ -235,7 +237,15 @@ export class CatalogGuard {
   #found(damaged: DamagedCatalog): void {
     const known = this.#damaged.get(damaged.id);
     this.#damaged.set(damaged.id, damaged);
-    if (known?.reason !== damaged.reason) this.#options.found(damaged);
+    if (known?.reason === damaged.reason) return;
+    this.#options.found(damaged);
+    this.#options.changed(damaged.id);
+  }
+
+  #attachable(id: string): void {
+    if (this.#damaged.get(id)?.isAttached !== false) return;
+    this.#damaged.delete(id);
+    this.#options.changed(id);
   }
 }
 

@@ -28,13 +28,14 @@ export function catalogOf(change: Change): CatalogRef {
 
 /** How calls run under the guard of their catalogs. */
 function guardedCalls(engine: EngineWarehouse, guard: CatalogGuard, requireRoom: () => void) {
-  /** A read: refused where the catalog is not attached, and where damage is met it is noted of that catalog. */
-  const reading = async <T>(catalog: CatalogRef, work: () => Promise<T>, others: readonly TableName[] = []) => {
+  /** A read: refused where the catalog is not attached. Damage that is met is in one of the catalogs of `tables`, if there are any. */
+  const reading = async <T>(catalog: CatalogRef, work: () => Promise<T>, tables: readonly TableName[] = []) => {
     guard.require(catalog);
     try {
       return await work();
     } catch (error) {
-      throw named(error, [catalog, ...others.flatMap((table) => guard.named(table.catalog) ?? [])]);
+      const read = tables.flatMap((table) => guard.named(table.catalog) ?? []);
+      throw named(error, read.length === 0 ? [catalog] : read);
     }
   };
   const writing = async <T>(catalogs: readonly CatalogRef[], work: () => Promise<T>) => {

@@ -27,6 +27,8 @@ export interface WarehousesOptions {
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
   /** Space on the disk of the data directory. */
   readonly disk: { requireRoom(): void; readonly message: string | undefined };
+  /** What is known of the damage of a catalog has changed, and with it its record. */
+  readonly damageChanged: (catalogId: string) => void;
   /** Where it is recorded how far the files of catalogs have come. */
   readonly positions: PositionRecords;
   readonly dataDirectory: string;
@@ -278,6 +280,7 @@ export class Warehouses {
       records: this.#options.positions,
       found: ({ name: catalog, reason }) =>
         observe({ kind: 'catalogDamaged', warehouse: description.name, catalog, reason }),
+      changed: this.#options.damageChanged,
       failed: (error) => observe({ kind: 'backgroundError', what: 'positions of catalog files', error }),
     });
     guard.start();

@@ -62,7 +62,6 @@ const CatalogRecord = Type.Object({
   warehouse: Type.String({ description: 'The warehouse that keeps its data and runs its SQL.' }),
   ...engineState,
   state: stateField({ ...engineStates, damaged: 'its file is missing, damaged or older than acknowledged work' }),
-  damage: nullable(Type.String({ description: 'What is wrong with its file; `null`: nothing that is known.' })),
   owner: Owner,
   ...recordFields,
 });
@@ -79,7 +78,6 @@ const as: Render = async (chain, uri, context) => {
     warehouse: spec.warehouse,
     ...engineStateOf(object),
     ...(damaged ? { state: 'damaged', stateReason: damaged.reason } : {}),
-    damage: damaged?.reason ?? null,
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
@@ -113,7 +111,6 @@ export const catalogs: Category<Context> = {
     properties: {},
     warehouse: 'default',
     ...engineStateExample,
-    damage: null,
     owner: 'root',
     ...exampleFields('/api/v2/catalogs/default'),
   },
@@ -202,6 +199,8 @@ export const catalogs: Category<Context> = {
           protect(object, 'deleted');
           return deleted(
             await context.catalog.drop(object, {
+              isDamaged: async () =>
+                (await context.warehouses.damageOf(object.spec.warehouse, object.id)) !== undefined,
               principal: context.call.actor,
               cascade: query.cascade ?? false,
               childCategories: ['databases'],

@@ -3,7 +3,7 @@
 
 import { endedEngine } from '../engines/engine_lost.ts';
 import { newId } from '../model/ids.ts';
-import { codes } from '../standard/codes.ts';
+import { type Code, codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import { Cancelled, HandedBack, RetryableError, type TaskError, type TaskKind, type TaskRecord } from './task.ts';
 
@@ -106,9 +106,12 @@ function endedEngines(times: number): TaskError {
   };
 }
 
+/** Of status 503, and another attempt would fail in the same way. */
+const needsOperator: ReadonlySet<Code> = new Set<Code>(['CATALOG_DAMAGED', 'TASK_INTERRUPTED']);
+
 function isRetryable(error: unknown): boolean {
   if (error instanceof RetryableError) return true;
-  return error instanceof Failure && codes[error.code].status === 503 && error.code !== 'TASK_INTERRUPTED';
+  return error instanceof Failure && codes[error.code].status === 503 && !needsOperator.has(error.code);
 }
 
 /** What the caller may know of an error. Of one that is not a Failure, only an id that is in the log. */

@@ -1,13 +1,14 @@
 // The files of one catalog are damaged, missing, older than acknowledged work, or foreign: it alone is refused, with the reason on its
 // record and in the health of its warehouse, nothing is created in its place, and the other catalogs are served.
 import assert from 'node:assert/strict';
-import { cpSync, existsSync } from 'node:fs';
+import { cpSync, existsSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { type Reply, type ServerProcess, start, startProcess, type TestServer, uri } from '../server.ts';
-import { cut, fileOf, flip, logOf, makeNewer, remove, replace } from './damaged_file.ts';
+import { breakRoot, cut, fileOf, flip, logOf, makeNewer, remove, replace } from './damaged_file.ts';
 
 let root: string;
 /** Damaged in every case; `b` never is. */
@@ -36,7 +37,7 @@ before(async () => {
   server = await startProcess([], base);
   for (const catalog of ['a', 'b', 'c'])
     for (let i = 0; i < 10; i++) (await query(server, catalog, `INSERT INTO t VALUES (${i})`)).is(200);
-  for (const { name, id } of await listed(server)) ids[name] = id;
+  for (const { name, id } of listed(server)) ids[name] = id;
   // What was recorded a second after the last write, as of a server that was not killed at once.
   await new Promise((resolve) => setTimeout(resolve, 1500));
   server.child.kill('SIGKILL');
@@ -47,8 +48,7 @@ after(async () => {
 });
 
 /** The ids of catalogs are in the store alone: their files are told apart by what the server attached. */
-async function listed(server: ServerProcess): Promise<{ name: string; id: string }[]> {
-  const { DatabaseSync } = await import('node:sqlite');
+function listed(server: ServerProcess): { name: string; id: string }[] {
   const copy = join(root, 'store');
   cpSync(server.dataDirectory, copy, { recursive: true, filter: (path) => !path.includes('/catalogs/') });
   const store = new DatabaseSync(join(copy, 'metadata.sqlite'));
@@ -119,6 +119,13 @@ const cases: readonly Case[] = [
     reason: /file of another catalog/,
   },
   {
+    name: 'a file over which the engine fails with an internal error',
+    damage: (d, id) => {
+      breakRoot(fileOf(d, id));
+    },
+    reason: /the engine stopped while it opened its file/,
+  },
+  {
     name: 'a file of a later release',
     damage: (d, id) => makeNewer(fileOf(d, id)),
     reason: /newer release of DuckDB in format 9999/,
@@ -147,8 +154,8 @@ for (const { name, damage, reason, stays } of cases) {
       damagedOne(await server.post(`${databaseOf('a')}/tables/t/rows`, { rows: [[1]] }), reason);
       damagedOne(await server.post('/api/v2/catalogs/a/databases', { name: 'e' }), reason);
       const record = (await server.get('/api/v2/catalogs/a')).is(200, undefined, { state: 'damaged' });
-      assert.match(String(record.at('damage')), reason);
-      (await server.get('/api/v2/catalogs/b')).is(200, undefined, { state: 'ready', damage: null });
+      assert.match(String(record.at('stateReason')), reason);
+      (await server.get('/api/v2/catalogs/b')).is(200, undefined, { state: 'ready', stateReason: null });
       const health = (await server.get('/api/v2/warehouses/default')).at<{ status: string; message: string }>('health');
       assert.equal(health.status, 'degraded');
       assert.match(health.message, /"a": /);
@@ -161,6 +168,110 @@ for (const { name, damage, reason, stays } of cases) {
     }
   });
 }
+
+/** A change that was begun and not ended, as a server that died left it in the store. */
+function leaveOpen(dataDirectory: string, category: string, name: string, parent: string | null, change: object): void {
+  const store = new DatabaseSync(join(dataDirectory, 'metadata.sqlite'));
+  const { id } = store
+    .prepare('SELECT id FROM objects WHERE category = ? AND name = ? AND parent_id IS ?')
+    .get(category, name, parent) as { id: string };
+  store.prepare("UPDATE objects SET state = 'altering' WHERE id = ?").run(id);
+  store
+    .prepare(
+      `INSERT INTO intents (id, object_id, verb, undoing, warehouse, change, next, principal, created_at, attempts, engine_deaths)
+       VALUES (?, ?, 'update', 0, 'default', ?, ?, 'root', 0, 1, 0)`,
+    )
+    .run(`open-${id}`, id, JSON.stringify(change), JSON.stringify({ name: 'renamed' }));
+  store.close();
+}
+
+for (const purge of [false, true]) {
+  test(`a damaged catalog with open changes of it and below it is deleted (purge=${purge})`, async () => {
+    const dataDir = join(root, 'open');
+    await rm(dataDir, { recursive: true, force: true });
+    cpSync(join(root, 'base'), dataDir, { recursive: true });
+    const id = ids.a as string;
+    const catalog = { id, name: 'a' };
+    leaveOpen(dataDir, 'catalogs', 'a', null, { kind: 'renameCatalog', catalog, newName: 'renamed' });
+    const database = { catalog, database: 'd' };
+    leaveOpen(dataDir, 'databases', 'd', id, { kind: 'renameDatabase', database, newName: 'renamed' });
+    flip(fileOf(dataDir, id), 20, 4);
+    const server = await start({ dataDir, logLevel: 'silent' });
+    const openIntents = async () => {
+      const { openChanges } = (await server.get('/api/v2/warehouses/default')).result;
+      return openChanges;
+    };
+    try {
+      assert.equal(await openIntents(), 2);
+      (await server.delete(`/api/v2/catalogs/a?cascade=true&purge=${purge}`)).is(200, undefined, { deleted: true });
+      (await server.get('/api/v2/catalogs/a')).is(404, 'OBJECT_NOT_FOUND');
+      assert.equal(await openIntents(), 0);
+      assert.equal(existsSync(fileOf(dataDir, id)), !purge);
+      (await server.post('/api/v2/catalogs', { name: 'a' })).is(201);
+      assert.equal(await count(server, 'b'), 1010);
+    } finally {
+      await server.close();
+    }
+  });
+}
+
+test('a damaged block is found by the statement that reads it: other tables and other catalogs are served', async () => {
+  const dataDir = join(root, 'block');
+  cpSync(join(root, 'base'), dataDir, { recursive: true });
+  let server = await start({ dataDir });
+  (await server.post(`${databaseOf('a')}/tables`, { name: 'large', columns: [{ name: 'i', type: 'BIGINT' }] })).is(201);
+  (await query(server, 'a', 'INSERT INTO large SELECT hash(range) % 1000000007 FROM range(300000)')).is(200);
+  await server.close();
+  const path = fileOf(dataDir, ids.a as string);
+  flip(path, Math.floor(statSync(path).size / 2));
+  server = await start({ dataDir, logLevel: 'silent' });
+  try {
+    assert.equal(await count(server, 'a'), 1010);
+    (await server.get('/api/v2/catalogs/a')).is(200, undefined, { state: 'ready', stateReason: null });
+    const reason = /the block at byte \d+ of its file is damaged/;
+    damagedOne(await query(server, 'a', 'SELECT sum(i) FROM large'), reason);
+    damagedOne(await query(server, 'b', 'SELECT sum(i) FROM a.d.large'), reason);
+    const { taskId } = (await server.post(`${databaseOf('a')}/tables/large/optimize`, {})).is(202).result;
+    const task = await server.get(uri`/tasks/${String(taskId)}?waitSeconds=30`);
+    task.is(200, undefined, { state: 'failed', error: { code: 'CATALOG_DAMAGED' } });
+    const record = (await server.get('/api/v2/catalogs/a')).is(200, undefined, { state: 'damaged' });
+    assert.match(String(record.at('stateReason')), reason);
+    assert.equal(await count(server, 'a'), 1010);
+    assert.equal(await count(server, 'b'), 1010);
+  } finally {
+    await server.close();
+  }
+});
+
+test('a checkpoint that meets a damaged block: the catalog is refused from then on, the others are served', async () => {
+  const dataDir = join(root, 'checkpoint');
+  cpSync(join(root, 'base'), dataDir, { recursive: true });
+  let server = await start({ dataDir });
+  const columns = ['j', 'i'].map((name) => ({ name, type: 'BIGINT' }));
+  (await server.post(`${databaseOf('a')}/tables`, { name: 'large', columns })).is(201);
+  const text = [{ name: 's', type: 'VARCHAR' }];
+  (await server.post(`${databaseOf('a')}/tables`, { name: 'text', columns: text })).is(201);
+  (await query(server, 'a', 'INSERT INTO large SELECT range, hash(range) % 1000000007 FROM range(300000)')).is(200);
+  await server.close();
+  const path = fileOf(dataDir, ids.a as string);
+  flip(path, Math.floor(statSync(path).size / 2));
+  server = await start({ dataDir, logLevel: 'silent' });
+  try {
+    const reason = /the block at byte \d+ of its file is damaged/;
+    // Only the other column is read. The checkpoint then moves both, once the log is large enough for one.
+    (await query(server, 'a', 'DELETE FROM large WHERE j % 10 <> 0')).is(200);
+    (await query(server, 'a', `INSERT INTO text SELECT repeat('x', 1000) || range FROM range(30000)`)).is(200);
+    const insert = await query(server, 'a', `INSERT INTO text VALUES ('1')`);
+    damagedOne(insert, reason);
+    assert.equal(insert.at('outcome'), 'unknown');
+    damagedOne(await query(server, 'a', 'SELECT count(*) FROM t'), reason);
+    assert.match(String((await server.get('/api/v2/catalogs/a')).at('stateReason')), reason);
+    assert.equal(await count(server, 'b'), 1010);
+    assert.equal(await count(server, 'c'), 1010);
+  } finally {
+    await server.close();
+  }
+});
 
 test('what was recorded survives a second start: nothing is damaged without damage', async () => {
   const dataDir = join(root, 'sound');

@@ -21,6 +21,22 @@ export function makeNewer(path: string): void {
   });
 }
 
+/** Its root block is one that does not exist, under a valid checksum: the engine fails with an internal error, which makes it unusable. */
+export function breakRoot(path: string): void {
+  const counters = [headerBytes, 2 * headerBytes].map((offset) => {
+    let counter = 0n;
+    edit(path, offset, headerBytes, (header) => {
+      counter = header.readBigUInt64LE(8);
+    });
+    return counter;
+  });
+  const newest = (counters[0] as bigint) > (counters[1] as bigint) ? headerBytes : 2 * headerBytes;
+  edit(path, newest, headerBytes, (header) => {
+    header.writeBigUInt64LE(1n << 32n, 16);
+    header.writeBigUInt64LE(checksum(header.subarray(8)), 0);
+  });
+}
+
 /** DuckDB's (common/checksum.cpp), of whole words. */
 function checksum(bytes: Buffer): bigint {
   let sum = 5381n;

@@ -128,7 +128,8 @@ export async function attachPatiently(
     try {
       return await attachCatalog(connection, dataDirectory, catalog);
     } catch (error) {
-      if (!(error instanceof Error) || !/lock/i.test(error.message) || performance.now() > deadline) throw error;
+      const isLocked = error instanceof Error && !(error instanceof DamagedFile) && /\block\b/i.test(error.message);
+      if (!isLocked || performance.now() > deadline) throw error;
       await new Promise((resolve) => setTimeout(resolve, lockPollMs));
     }
   }

@@ -25,8 +25,19 @@ const patterns: readonly (readonly [RegExp, (found: RegExpExecArray) => string])
   [/Corrupt database file|Failed to deserialize|corrupt/i, () => 'the contents of its file are inconsistent'],
 ];
 
+/** After a checkpoint that failed, DuckDB refuses all work on that database until it is attached again, and repeats why. */
+const checkpointFailed =
+  /^IO Error: .*?(?:Checkpoint failed for database|Database ").*? has been invalidated.*?Original error: (.*)$/s;
+
+/** Why the checkpoint of a database failed; undefined: the error says nothing of one. */
+export function checkpointFault(message: string): string | undefined {
+  return checkpointFailed.exec(message)?.[1];
+}
+
 /** Of an error while catalogs are used: which files else an error is about, only those of catalogs count. */
 export function damageMet(message: string): string | undefined {
+  const fault = checkpointFault(message);
+  if (fault !== undefined) return damageMet(`IO Error: ${fault}`);
   // After a fatal error every statement fails with it, whatever its catalog.
   if (/has been invalidated/.test(message)) return undefined;
   return /Corrupt database file: computed checksum|Could not read enough bytes from file "[^"]*\.duckdb"/s.test(message)

@@ -1,7 +1,7 @@
 // What the engine throws → failures for the caller: its words without paths, art or advice meant for operators, and where in
 // the text they point.
 import { Failure } from '../../standard/failure.ts';
-import { damageMet } from './damage.ts';
+import { checkpointFault, damageMet } from './damage.ts';
 
 /** SQL_INVALID with line and column, both from 1, in characters. `offset` is one of the text (UTF-16); undefined: not said. */
 export function sqlInvalid(message: string, sql: string, offset: number | undefined): Failure {
@@ -82,8 +82,8 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
   if (error instanceof Failure || !/^[A-Z][A-Za-z ]* Error: |^INTERRUPT/.test(error.message)) return error;
   const { message } = error;
   if (isAboutFiles(message)) return filesRefused();
-  if (/^FATAL Error|database has been invalidated/i.test(message)) return new FatalEngineError(message);
-  if (/^INTERNAL Error/.test(message)) return new FatalEngineError(message);
+  const broken = engineFailure(message);
+  if (broken) return broken;
   if (/^INTERRUPT/.test(message)) return new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
   if (/^Out of Memory Error/.test(message)) {
     return message.includes('max_temp_directory_size')
@@ -92,14 +92,6 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
   }
   // A commit that finds no room says so as an error of the transaction.
   if (/^(?:IO|TransactionContext) Error.*no space left/is.test(message)) return storageFull(error);
-  const damage = damageMet(message);
-  if (damage !== undefined)
-    return new Failure(
-      'CATALOG_DAMAGED',
-      'a catalog of the statement is damaged',
-      { reason: damage },
-      { cause: error },
-    );
   if (/^IO Error/.test(message))
     return new Failure('WAREHOUSE_FAILED', 'the engine could not read or write its files', {}, { cause: error });
   if (/^Constraint Error/.test(message))
@@ -113,6 +105,17 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
     );
   }
   return sqlInvalid(message, place.sql, offsetOf(message, place));
+}
+
+/** What an error of the engine says of itself or of a file of a catalog, whatever was asked of it; undefined: nothing. */
+export function engineFailure(message: string): Error | undefined {
+  const reason = damageMet(message);
+  const isCheckpoint = checkpointFault(message) !== undefined;
+  // Without damage a new engine attaches the database again, which is all it needs.
+  const isFatal = /^(?:FATAL|INTERNAL) Error|database has been invalidated/i.test(message) || isCheckpoint;
+  if (isFatal && !(isCheckpoint && reason !== undefined)) return new FatalEngineError(message);
+  if (reason === undefined) return undefined;
+  return new Failure('CATALOG_DAMAGED', 'a catalog of the statement is damaged', { reason, isFatal: isCheckpoint });
 }
 
 const storageFull = (cause: Error) => new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause });

@@ -2,7 +2,7 @@
 import { Failure } from '../../standard/failure.ts';
 import { StaleAnalysis } from '../engine.ts';
 import type { WireFault } from './protocol.ts';
-import { FatalEngineError, failureOf } from './sql_errors.ts';
+import { engineFailure, FatalEngineError, failureOf } from './sql_errors.ts';
 
 /** `above`: how many lines of ours stand above the caller's text. */
 export async function placed<T>(sql: string, above: number, work: () => Promise<T>): Promise<T> {
@@ -13,7 +13,9 @@ export async function placed<T>(sql: string, above: number, work: () => Promise<
   }
 }
 
-export function faultOf(error: unknown): WireFault {
+export function faultOf(thrown: unknown): WireFault {
+  const error =
+    thrown instanceof Error && !(thrown instanceof Failure) ? (engineFailure(thrown.message) ?? thrown) : thrown;
   if (error instanceof StaleAnalysis) return { kind: 'stale' };
   if (error instanceof FatalEngineError) return { kind: 'fatal', message: error.message };
   if (error instanceof Failure) {
