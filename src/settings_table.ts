@@ -405,7 +405,7 @@ export const settings = define({
     type: 'enum',
     values: ['auto', 'required', 'off'],
     default: 'auto',
-    doc: 'Whether engines run in Linux namespaces of their own, without network and with nothing of the machine but their program and data: `auto`, where the platform allows it; `required`, or they do not start; `off`.',
+    doc: 'Whether engines are restricted by Linux namespaces of their own (no network, nothing of the machine but their program and data), Landlock and a filter of system calls: `auto`, by those that the platform allows; `required`, the same, and they do not start without namespaces; `off`.',
   },
   spareEngine: {
     section: 'Queries and tasks',

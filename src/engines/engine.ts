@@ -265,6 +265,14 @@ export interface RowsPage {
   readonly limit: number;
 }
 
+/** A restriction that the operating system puts on the processes of an engine. */
+export interface ConfinementMeasure {
+  readonly measure: 'namespaces' | 'landlock' | 'seccomp';
+  readonly active: boolean;
+  /** Why it is not active. */
+  readonly reason: string | null;
+}
+
 export interface BackendStatus {
   readonly alive: boolean;
   readonly version: string | null;
@@ -279,6 +287,8 @@ export interface BackendStatus {
   readonly runningQueries: number;
   readonly lastStartAt: string | null;
   readonly lastHeartbeatAt: string | null;
+  /** As of the last start; empty before the first. */
+  readonly confinement: readonly ConfinementMeasure[];
   readonly errorMessage: string | null;
 }
 
@@ -383,7 +393,14 @@ export interface EngineWarehouseOptions {
 }
 
 export type EngineEvent =
-  | { readonly kind: 'engineStarted'; readonly warehouse: string; readonly ms: number; readonly pid: number }
+  | {
+      readonly kind: 'engineStarted';
+      readonly warehouse: string;
+      readonly ms: number;
+      /** The measures of confinement that are active. */
+      readonly confinement: string;
+      readonly pid: number;
+    }
   | { readonly kind: 'engineStopped'; readonly warehouse: string }
   | { readonly kind: 'engineSpareReady'; readonly warehouse: string; readonly ms: number; readonly pid: number }
   | { readonly kind: 'engineSpareLost'; readonly warehouse: string; readonly reason: string }
@@ -391,7 +408,7 @@ export type EngineEvent =
   | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string }
   /** A process in which statements are bound; another one takes its place. */
   | { readonly kind: 'analysisDied'; readonly warehouse: string; readonly pid: number; readonly reason: string }
-  /** It runs with the rights of the server. Told once, at the first start. */
+  /** Measures of confinement that are not active, with the reasons. Reported once, at the first start. */
   | { readonly kind: 'engineUnconfined'; readonly warehouse: string; readonly reason: string };
 
 export interface Engine {

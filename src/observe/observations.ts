@@ -57,7 +57,13 @@ export type Observation =
       readonly outcome: 'finished' | 'undone' | 'failed';
       readonly error?: unknown;
     }
-  | { readonly kind: 'engineStarted'; readonly warehouse: string; readonly ms: number; readonly pid: number }
+  | {
+      readonly kind: 'engineStarted';
+      readonly warehouse: string;
+      readonly ms: number;
+      readonly confinement: string;
+      readonly pid: number;
+    }
   | { readonly kind: 'engineStopped'; readonly warehouse: string }
   | { readonly kind: 'engineSpareReady'; readonly warehouse: string; readonly ms: number; readonly pid: number }
   | { readonly kind: 'engineSpareLost'; readonly warehouse: string; readonly reason: string }

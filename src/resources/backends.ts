@@ -76,7 +76,7 @@ async function tabletCount(warehouse: string, context: Context): Promise<number>
 const as: Render = async (chain, uri, context) => {
   const [warehouse, backend] = chain as [CatalogObject<WarehouseSpec>, CatalogObject<BackendSpec>];
   const { backend: status } = await context.warehouses.condition(warehouse.name);
-  const { version: engineVersion, ...measured } = status;
+  const { version: engineVersion, confinement: _confinement, ...measured } = status;
   return {
     backendId: backend.name,
     engine: warehouse.spec.engine,

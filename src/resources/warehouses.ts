@@ -105,6 +105,17 @@ const WarehouseRecord = Type.Object({
   blockedChanges: Type.Integer({
     description: 'Those of them whose object is `blocked`: a change or a deletion of the object tries again.',
   }),
+  confinement: Type.Array(
+    Type.Object({
+      measure: Type.String({ description: '`namespaces`, `landlock` or `seccomp`.' }),
+      active: Type.Boolean(),
+      reason: nullable(Type.String({ description: 'Why it is not active.' })),
+    }),
+    {
+      description:
+        'Restrictions of the operating system under which its engine was last started; empty before the first start.',
+    },
+  ),
   owner: Owner,
   ...recordFields,
 });
@@ -115,14 +126,8 @@ type Warehouse = CatalogObject<WarehouseSpec>;
 const as: Render = async (chain, uri, context) => {
   const [object] = chain as [Warehouse];
   const { suspended: _asked, comment: _comment, properties: _properties, engine, ...limits } = object.spec;
-  const {
-    backend: _backend,
-    availableBackendCount,
-    runningQueries,
-    queuedQueries,
-    state,
-    health,
-  } = await context.warehouses.condition(object.name);
+  const { backend, availableBackendCount, runningQueries, queuedQueries, state, health } =
+    await context.warehouses.condition(object.name);
   const changes = await openChanges(context.catalog, object.name);
   return {
     name: object.name,
@@ -137,6 +142,7 @@ const as: Render = async (chain, uri, context) => {
     availableBackendCount,
     openChanges: changes.open,
     blockedChanges: changes.blocked,
+    confinement: backend.confinement,
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
@@ -214,6 +220,11 @@ export const warehouses: Category<Context> = {
     openChanges: 0,
     blockedChanges: 0,
     owner: 'root',
+    confinement: [
+      { measure: 'namespaces', active: true, reason: null },
+      { measure: 'landlock', active: true, reason: null },
+      { measure: 'seccomp', active: true, reason: null },
+    ],
     ...exampleFields('/api/v2/warehouses/default'),
   },
   endpoints: [

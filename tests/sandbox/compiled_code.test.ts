@@ -31,31 +31,31 @@ const content = () =>
     .map((path) => `${path} ${statSync(path).mtimeMs}`);
 
 test('it is filled once, and again when the program has changed', async () => {
-  assert.equal(await compiledCode(program, {}), cache);
+  assert.equal(await compiledCode([program], {}), cache);
   assert.equal(runsOf(), 1);
   assert.ok(content().length > 1, content().join());
-  assert.equal(await compiledCode(program, {}), cache);
+  assert.equal(await compiledCode([program], {}), cache);
   assert.equal(runsOf(), 1);
   utimesSync(program, 1, 1);
-  assert.equal(await compiledCode(program, {}), cache);
+  assert.equal(await compiledCode([program], {}), cache);
   assert.equal(runsOf(), 2);
 });
 
 test('there is none where the server has none, and where the program cannot be loaded', async () => {
   delete process.env.NODE_COMPILE_CACHE;
-  assert.equal(await compiledCode(program, {}), undefined);
+  assert.equal(await compiledCode([program], {}), undefined);
   process.env.NODE_COMPILE_CACHE = 'relative';
-  assert.equal(await compiledCode(program, {}), undefined);
+  assert.equal(await compiledCode([program], {}), undefined);
   process.env.NODE_COMPILE_CACHE = cache;
   writeFileSync(program, 'process.exit(3)');
-  assert.equal(await compiledCode(program, {}), undefined);
+  assert.equal(await compiledCode([program], {}), undefined);
   assert.equal(runsOf(), 0);
 });
 
 test('an engine starts with it, and leaves it as it is', async (t) => {
   const data = join(directory, 'data');
   const places = { data, writable: [join(data, 'catalogs'), join(data, 'spool')] };
-  const { command, args, env, unconfined } = await new Confinement('auto').launch(places);
+  const { command, args, env, confinement } = await new Confinement('auto').launch(places);
   const before = content();
   assert.ok(before.length > 100, `${before.length} files`);
   // Without a channel to a server the program loads, and ends.
@@ -65,10 +65,12 @@ test('an engine starts with it, and leaves it as it is', async (t) => {
     maxBuffer: 64 * 1024 * 1024,
   });
   assert.equal(status, 0, stderr.slice(-1000));
-  assert.match(stderr, /cache for .*worker\.[tj]s.* was accepted/);
+  for (const name of ['worker', 'sandbox_exec'])
+    assert.match(stderr, new RegExp(`cache for .*${name}\\.[tj]s.* was accepted`));
   assert.doesNotMatch(stderr, /was rejected/);
   assert.deepEqual(content(), before);
-  if (unconfined !== undefined) return t.diagnostic(`not confined here: ${unconfined}`);
+  const { reason = null } = confinement.find(({ measure }) => measure === 'namespaces') ?? {};
+  if (reason !== null) return t.diagnostic(`not confined here: ${reason}`);
 
   const script =
     'for file in "$1" "$1"/*; do : 2>/dev/null >>"$file/x" && echo wrote; rm -r "$file" && echo removed; done';

@@ -1,12 +1,13 @@
 // The engine process is shut in: it sees its program and its data, writes its data only, has no network, no rights and none of the
 // server's variables. Where the platform does not allow that, the log says so, and who requires it gets no engine.
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
   chownSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   readlinkSync,
   rmSync,
@@ -15,9 +16,16 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Confinement, type ConfinementMode, confinedCommand } from '../../src/engines/duckdb/confinement.ts';
+import {
+  Confinement,
+  type ConfinementMode,
+  confinedCommand,
+  inactiveOf,
+  sandboxedCommand,
+} from '../../src/engines/duckdb/confinement.ts';
 import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
-import type { EngineEvent, EngineWarehouse } from '../../src/engines/engine.ts';
+import { type SandboxMeasure, sandboxMeasures } from '../../src/engines/duckdb/sandbox_exec.ts';
+import type { ConfinementMeasure, EngineEvent, EngineWarehouse } from '../../src/engines/engine.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { spec } from '../conformance/engine_world.ts';
 import { eventually } from '../deadline.ts';
@@ -27,8 +35,9 @@ const directory = mkdtempSync(join(tmpdir(), 'sandbox 0é%d \\ '));
 const data = join(directory, 'data');
 const places = { data, writable: [join(data, 'catalogs'), join(data, 'spool')] };
 process.env.TABULARIUM_CANARY = 'c4n4ry';
-/** Why the platform does not allow it; undefined where it does. */
-let obstacle: string | undefined;
+let confinement: readonly ConfinementMeasure[];
+/** Why the platform does not allow namespaces; null where it does. */
+let obstacle: string | null;
 let engine: EngineWarehouse;
 let events: EngineEvent[];
 
@@ -49,7 +58,8 @@ const pidIn = (seen: readonly EngineEvent[]) =>
   seen.flatMap((event) => (event.kind === 'engineStarted' ? [event.pid] : [])).at(-1) as number;
 
 before(async () => {
-  ({ unconfined: obstacle } = await new Confinement('auto').launch(places));
+  ({ confinement } = await new Confinement('auto').launch(places));
+  obstacle = confinement.find(({ measure }) => measure === 'namespaces')?.reason ?? null;
   writeFileSync(join(data, 'root.token'), 'secret');
   ({ engine, events } = open('auto'));
   await engine.start();
@@ -65,7 +75,7 @@ test('none of the variables of the server reach the engine', { skip: process.pla
     .filter(Boolean);
   const names = variables.map((one) => one.split('=', 1)[0]).sort();
   const known =
-    /^(?:PATH|LANG|LANGUAGE|LC_\w+|TZ|LD_LIBRARY_PATH|UV_THREADPOOL_SIZE|NODE_CHANNEL_\w+|NODE_COMPILE_CACHE|PWD|OLDPWD|SHLVL|_)$/;
+    /^(?:PATH|LANG|LANGUAGE|LC_\w+|TZ|LD_LIBRARY_PATH|UV_THREADPOOL_SIZE|OPENSSL_CONF|NODE_CHANNEL_\w+|NODE_COMPILE_CACHE|PWD|OLDPWD|SHLVL|_)$/;
   assert.deepEqual(
     names.filter((name) => !known.test(name as string)),
     [],
@@ -75,7 +85,8 @@ test('none of the variables of the server reach the engine', { skip: process.pla
 
 test('where the platform does not allow it, this is told once', async () => {
   const told = events.filter(({ kind }) => kind === 'engineUnconfined');
-  assert.equal(told.length, obstacle === undefined ? 0 : 1);
+  assert.equal(told.length, inactiveOf(confinement) === '' ? 0 : 1);
+  assert.deepEqual(engine.status().confinement, confinement);
   const off = open('off');
   await off.engine.start();
   await off.engine.stop();
@@ -89,7 +100,7 @@ test('where the platform does not allow it, this is told once', async () => {
 
 test('who requires it gets it, or no engine', async () => {
   const required = open('required');
-  if (obstacle === undefined) {
+  if (obstacle === null) {
     await required.engine.start();
     await required.engine.stop();
     return;
@@ -110,7 +121,7 @@ function inside(script: string): { output: string; complaint: string } {
 /** What is proved where the platform allows it; elsewhere the tests above say what happens. */
 const whereItWorks = (name: string, prove: () => void | Promise<void>) =>
   test(name, async (t) => {
-    if (obstacle === undefined) return prove();
+    if (obstacle === null) return prove();
     t.diagnostic(`not confined here: ${obstacle}`);
   });
 
@@ -215,4 +226,159 @@ whereItWorks('data of another user is not written, and said to be the reason', (
   const { status, stderr } = spawnSync(command, args, { encoding: 'utf8' });
   assert.equal(status, 1);
   assert.match(stderr, /belongs to another user/);
+});
+
+whereItWorks('of the processes of the machine the engine sees its own alone', () => {
+  const { output } = inside(
+    'ls /proc | grep -c "^[0-9]"; ls -d /proc/1; [ "$(readlink /proc/self)" = "$$" ] && echo own',
+  );
+  assert.equal(output, '1\nown\n');
+});
+
+/** Runs in a process that is restricted as an engine is, and prints what became of each attempt, as JSON. */
+const attempts = `
+import { dlopen, getInt32 } from 'node:ffi';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+const { functions } = dlopen(null, {
+  syscall: { return: 'i64', arguments: ['i64', 'i64', 'i64', 'i64', 'i64', 'i64'] },
+  __errno_location: { return: 'pointer', arguments: [] },
+});
+const call = ([number, ...values]) => {
+  const words = [number, ...values, 0, 0, 0, 0, 0].slice(0, 6).map(BigInt);
+  return functions.syscall(...words) === -1n ? getInt32(functions.__errno_location()) : 0;
+};
+const tried = (work) => { try { work(); return 'done'; } catch ({ code }) { return code; } };
+const { calls, own, others } = JSON.parse(process.argv[1]);
+process.stdout.write(JSON.stringify({
+  status: readFileSync('/proc/self/status', 'utf8').match(/^(?:NoNewPrivs|Seccomp):\\s*\\d/gm),
+  calls: Object.fromEntries(Object.entries(calls).map(([name, call_]) => [name, call(call_)])),
+  own: tried(() => { mkdirSync(own + '/x'); writeFileSync(own + '/x/a', 'x'); renameSync(own + '/x/a', own + '/b'); readFileSync(own + '/b'); rmSync(own + '/b'); rmSync(own + '/x', { recursive: true }); }),
+  others: others.map((path) => tried(() => { statSync(path); readFileSync(path); })),
+  written: others.map((path) => tried(() => writeFileSync(path, 'x'))),
+  program: spawnSync('/bin/true').error?.code ?? 'done',
+}));
+`;
+
+/** Numbers of system calls on x64 and arm64, and arguments that would do no harm. */
+type Calls = Readonly<Record<string, readonly [x64: number, arm64: number, ...values: number[]]>>;
+/** `pid`: a process of the test's own. */
+const forbiddenCalls = (pid: number): Calls => ({
+  ptrace: [101, 117, 16, 0],
+  process_vm_readv: [310, 270, pid],
+  unshare: [272, 97, 0x10000000],
+  setns: [308, 268, -1],
+  mount: [165, 40],
+  keyctl: [250, 219, 0, -3],
+  bpf: [321, 280],
+  userfaultfd: [323, 282],
+  perf_event_open: [298, 241],
+  io_uring_setup: [425, 425, 1],
+  socket: [41, 198, 1, 1, 0],
+  memfd_create: [319, 279],
+  kexec_load: [246, 104],
+  clone: [56, 220, 17],
+  kill: [62, 129, pid, 15],
+  prlimit64: [302, 261, pid, 7],
+  ioctl: [16, 29, 2, 0x5412],
+});
+const allowedCalls = (pid: number): Calls => ({ getpid: [39, 172], kill: [62, 129, pid, 0] });
+const processor = process.arch === 'arm64' ? 1 : 0;
+const numbered = (calls: Calls) =>
+  Object.fromEntries(
+    Object.entries(calls).map(([name, [x64, arm64, ...values]]) => [name, [processor ? arm64 : x64, ...values]]),
+  );
+
+interface Attempted {
+  readonly status: readonly string[];
+  readonly calls: Readonly<Record<string, number>>;
+  readonly own: string;
+  readonly others: readonly string[];
+  readonly written: readonly string[];
+  readonly program: string;
+}
+
+const reasonOf = (measure: string) => confinement.find((one) => one.measure === measure)?.reason ?? null;
+
+function attempted(used: readonly SandboxMeasure[], calls: Calls, isConfined: boolean): Attempted {
+  // Files of the test's own: where a measure is missing, the attempts to write succeed.
+  const outside = mkdtempSync(join(directory, 'outside-'));
+  const others = ['secret.txt', 'other.txt'].map((name) => join(outside, name));
+  for (const path of others) writeFileSync(path, 'not to be read');
+  const [own] = places.writable;
+  const script = JSON.stringify({ calls: numbered(calls), own, others });
+  const node = [
+    process.execPath,
+    '--disable-warning=ExperimentalWarning',
+    '--input-type=module',
+    '-e',
+    attempts,
+    script,
+  ];
+  const sandboxed = sandboxedCommand(places, { measures: used }, node);
+  const [program = '', ...rest] = sandboxed;
+  const { command, args } = isConfined ? confinedCommand(places, sandboxed) : { command: program, args: rest };
+  const { stdout, stderr } = spawnSync(command, args, {
+    encoding: 'utf8',
+    env: { PATH: process.env.PATH, OPENSSL_CONF: '/dev/null' },
+  });
+  assert.match(stdout, /^\{/, stderr);
+  return JSON.parse(stdout) as Attempted;
+}
+
+test('the running engine and all its threads are under the measures that are reported', (t) => {
+  if (process.platform !== 'linux') return t.diagnostic('not Linux');
+  const pid = pidIn(events);
+  const expected = reasonOf('seccomp') === null ? '2' : '0';
+  for (const thread of readdirSync(`/proc/${pid}/task`))
+    assert.match(
+      readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8'),
+      new RegExp(`\\nSeccomp:\\s${expected}\\n`),
+    );
+});
+
+test('a process restricted as the engine is cannot make the system calls that the filter refuses', (t) => {
+  const reason = reasonOf('seccomp');
+  if (reason !== null) return t.diagnostic(`no filter here: ${reason}`);
+  const child = spawn('sleep', ['300'], { stdio: 'ignore' });
+  t.after(() => child.kill('SIGKILL'));
+  const pid = child.pid as number;
+  for (const isConfined of obstacle === null ? [true, false] : [false]) {
+    const { status, calls, own } = attempted(['seccomp'], forbiddenCalls(pid), isConfined);
+    assert.deepEqual(
+      status.map((line) => line.replace(/\s/g, '')),
+      ['NoNewPrivs:1', 'Seccomp:2'],
+    );
+    for (const [name, errno] of Object.entries(calls)) assert.equal(errno, 1, name);
+    assert.equal(own, 'done');
+    assert.equal(child.exitCode ?? child.signalCode, null);
+    assert.deepEqual(attempted(['seccomp'], allowedCalls(pid), isConfined).calls, { getpid: 0, kill: 0 });
+  }
+});
+
+test('a process restricted as the engine is opens its own files only, and starts no other program', (t) => {
+  const reason = reasonOf('landlock');
+  if (reason !== null) return t.diagnostic(`no Landlock here: ${reason}`);
+  const { own, others, written, program } = attempted(['landlock'], {}, false);
+  assert.equal(own, 'done');
+  assert.deepEqual([...new Set([...others, ...written, program])], ['EACCES']);
+  const without = attempted([], {}, false);
+  assert.deepEqual([...new Set([...without.others, ...without.written])], ['done']);
+  assert.equal(without.program, 'done');
+});
+
+test('a measure that is used and cannot be applied keeps the command from running', () => {
+  const broken = sandboxedCommand({ ...places, readable: [] }, { measures: ['landlock'] }, ['/bin/true']);
+  const [command = '', ...args] = broken.map((one) => one.replace('"/usr"', '"/nonexistent"'));
+  const { status, stderr } = spawnSync(command, args, { encoding: 'utf8' });
+  assert.equal(status, 1);
+  assert.match(stderr, /landlock cannot be applied/);
+});
+
+test('each measure is active, or says why it is not', () => {
+  assert.deepEqual(
+    confinement.map(({ measure }) => measure),
+    ['namespaces', ...sandboxMeasures],
+  );
+  for (const { active, reason } of confinement) assert.equal(active, reason === null);
 });

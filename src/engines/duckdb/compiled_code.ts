@@ -1,5 +1,5 @@
-// Node's compile cache of the engine's program. Engines read it and never write it: what one engine wrote would run in the next engine, and
-// in the server. It is filled by a process that loads the program and does nothing else.
+// Node's compile cache of the engine's programs. Engines read it and never write it: what one engine wrote would run in the next engine, and
+// in the server. It is filled by processes that load a program and do nothing else.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { access, readdir, stat, writeFile } from 'node:fs/promises';
@@ -7,18 +7,18 @@ import { dirname, isAbsolute, join } from 'node:path';
 
 const fillTimeoutMs = 30_000;
 
-/** The directory, filled; undefined where the server has none, or it cannot be filled. `program` is not run as an engine without a channel. */
-export async function compiledCode(program: string, env: NodeJS.ProcessEnv): Promise<string | undefined> {
+/** The directory, filled; undefined where the server has none, or it cannot be filled. Run without arguments and a channel, the programs only load. */
+export async function compiledCode(programs: readonly string[], env: NodeJS.ProcessEnv): Promise<string | undefined> {
   const directory = process.env.NODE_COMPILE_CACHE;
   if (directory === undefined || !isAbsolute(directory)) return undefined;
   try {
-    const mark = join(directory, `engine-${await printOf(program)}`);
+    const mark = join(directory, `engine-${await printOf(programs)}`);
     const isFilled = await access(mark).then(
       () => true,
       () => false,
     );
     if (!isFilled) {
-      await fill(program, { ...env, NODE_COMPILE_CACHE: directory });
+      for (const program of programs) await fill(program, { ...env, NODE_COMPILE_CACHE: directory });
       await writeFile(mark, '', { mode: 0o600 });
     }
     return directory;
@@ -35,10 +35,10 @@ function fill(program: string, env: NodeJS.ProcessEnv): Promise<void> {
   });
 }
 
-/** Of this Node and of the files beside the program: in a clone they change. */
-async function printOf(program: string): Promise<string> {
-  const directory = dirname(program);
-  const hash = createHash('sha256').update(`${process.version} ${process.arch} ${program}`);
+/** Of this Node and of the files beside the programs, which are in one directory: in a clone they change. */
+async function printOf(programs: readonly string[]): Promise<string> {
+  const directory = dirname(programs[0] as string);
+  const hash = createHash('sha256').update(`${process.version} ${process.arch} ${programs.join(' ')}`);
   for (const name of (await readdir(directory)).sort()) {
     const { mtimeMs, size } = await stat(join(directory, name));
     hash.update(` ${name} ${mtimeMs} ${size}`);

@@ -1,22 +1,23 @@
-// How the engine process is started: with nothing of the server's environment that it does not need and, on Linux, in namespaces
-// of its own, where it sees its program and its data and no network. What is done in there: confinement_script.ts.
+// How the engine process is started: with nothing of the server's environment that it does not need and, on Linux, restricted in what it
+// sees and may do. In the namespaces: confinement_script.ts. Landlock and the filter of system calls: sandbox_exec.ts.
 import { execFile } from 'node:child_process';
 import { existsSync, realpathSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { ConfinementMeasure } from '../engine.ts';
 import { compiledCode } from './compiled_code.ts';
 import { confinementScript } from './confinement_script.ts';
+import { channelVariable, type SandboxReport, type SandboxRequest, sandboxMeasures } from './sandbox_exec.ts';
 
-/** `auto`: where the platform allows it; `required`: the engine does not start without it; `off`: never. */
+/** `auto`: what the platform allows; `required`: the engine does not start without namespaces; `off`: nothing. */
 export type ConfinementMode = 'auto' | 'required' | 'off';
 
 export interface Launch {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: NodeJS.ProcessEnv;
-  /** Where it is not confined: why. */
-  readonly unconfined?: string;
+  readonly confinement: readonly ConfinementMeasure[];
 }
 
 export interface EngineDirectories {
@@ -28,37 +29,65 @@ export interface EngineDirectories {
   readonly readable?: readonly string[];
 }
 
+type Measure = ConfinementMeasure['measure'];
+/** Why a measure is not available; absent: it is. */
+type Obstacles = Readonly<Partial<Record<Measure, string>>>;
+
+interface Command {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+const measures: readonly Measure[] = ['namespaces', ...sandboxMeasures];
 /** Threads of the engine's bindings: more than statements can run at a time, or one would wait for another. */
 const threadPoolSize = 64;
 const probeTimeoutMs = 10_000;
 const passedOn = /^(?:PATH|LANG|LANGUAGE|LC_\w+|TZ|LD_LIBRARY_PATH)$/;
 /** What a program on Linux needs to run, wherever a distribution keeps it. What is not there is passed over. */
-const system =
-  '/usr /lib /lib64 /bin /nix/store /gnu/store /etc/ld.so.cache /etc/localtime /dev/null /dev/urandom /proc';
+const system = '/usr /lib /lib64 /bin /nix/store /gnu/store /etc/ld.so.cache /etc/localtime /dev/null /dev/urandom';
+/** What it reads of all processes together: the C library, Node.js and the allocator of the engine adapt to it. */
+const statistics = '/proc/cpuinfo /proc/meminfo /proc/stat /proc/version /proc/sys/vm/overcommit_memory';
 
 const here = fileURLToPath(import.meta.url);
-const worker = join(dirname(here), here.endsWith('.ts') ? 'worker.ts' : 'worker.js');
+const program = (name: string) => join(dirname(here), `${name}${here.endsWith('.ts') ? '.ts' : '.js'}`);
+const worker = program('worker');
+const launcher = program('sandbox_exec');
 
-/** Secrets may be among the variables of the server: only what is known to be needed goes on. */
+/** Secrets may be among the variables of the server: only what is known to be needed is passed on. */
 export function engineEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return {
     ...Object.fromEntries(Object.entries(env).filter(([name]) => passedOn.test(name))),
     UV_THREADPOOL_SIZE: String(threadPoolSize),
+    // Node.js ends where the machine's configuration of OpenSSL exists and cannot be read.
+    OPENSSL_CONF: '/dev/null',
   };
 }
 
 /** The command in namespaces of its own. Its process stays the one that was started: same id, same signals. */
-export function confinedCommand(
-  { data, writable, readable = [] }: EngineDirectories,
-  command: readonly string[],
-): { readonly command: string; readonly args: readonly string[] } {
-  const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--ipc', '--propagation', 'private'];
-  const read = topmost([...ofProgram(), ...readable.filter((path) => existsSync(path))]);
-  const places = [resolve(data), ...read, '--', ...writable.map((path) => resolve(path)), '--'];
+export function confinedCommand(directories: EngineDirectories, command: readonly string[]): Command {
+  const { data, writable } = pathsOf(directories);
+  const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--ipc', '--uts', '--propagation', 'private'];
+  const read = topmost([...pathsOf(directories).readable, ...existing(statistics)]);
+  const places = [data, ...read, '--', ...writable, '--'];
   return {
     command: 'unshare',
     args: [...namespaces, 'sh', '-c', confinementScript, 'engine', ...places, ...command],
   };
+}
+
+/** The command under the measures: they are applied by a program that then becomes the command. */
+export function sandboxedCommand(
+  directories: EngineDirectories,
+  options: Pick<SandboxRequest, 'measures' | 'isTrial'>,
+  command: readonly string[],
+): readonly string[] {
+  if (options.measures.length === 0) return command;
+  const { readable, writable } = pathsOf(directories);
+  const request: SandboxRequest = { ...options, readable: [...readable, '/proc'], writable };
+  const hideChannel = `export ${channelVariable}="\${NODE_CHANNEL_FD-}"; unset NODE_CHANNEL_FD; exec "$@"`;
+  const flags = process.allowedNodeEnvironmentFlags.has('--experimental-ffi') ? ['--experimental-ffi'] : [];
+  const node = [process.execPath, '--disable-warning=ExperimentalWarning', ...flags];
+  return ['sh', '-c', hideChannel, 'engine', ...node, launcher, JSON.stringify(request), ...command];
 }
 
 export class Confinement {
@@ -69,18 +98,27 @@ export class Confinement {
     this.#mode = mode;
   }
 
-  /** How to start an engine. Throws where it has to be confined and cannot be. */
+  /** How to start an engine. Throws where it has to be in namespaces and cannot be. */
   async launch(directories: EngineDirectories): Promise<Launch> {
-    const program = [process.execPath, worker];
-    const own = engineEnvironment(process.env);
-    const compiled = await compiledCode(worker, own);
-    const env = compiled === undefined ? own : { ...own, NODE_COMPILE_CACHE: compiled };
-    const readable = [...(directories.readable ?? []), ...(compiled === undefined ? [] : [compiled])];
     for (const path of directories.writable) await mkdir(path, { recursive: true, mode: 0o700 });
-    const unconfined = await this.#obstacle(directories);
-    if (unconfined === undefined) return { ...confinedCommand({ ...directories, readable }, program), env };
-    if (this.#mode === 'required') throw new Error(`it cannot be confined: ${unconfined}`);
-    return { command: process.execPath, args: [worker], env, unconfined };
+    const obstacles = await this.#obstacles(directories);
+    if (this.#mode === 'required' && obstacles.namespaces !== undefined)
+      throw new Error(`it cannot be confined: ${obstacles.namespaces}`);
+    const own = engineEnvironment(process.env);
+    const compiled = await compiledCode([worker, launcher], own);
+    const readable = [...(directories.readable ?? []), ...(compiled === undefined ? [] : [compiled])];
+    const places = { ...directories, readable };
+    const applied = sandboxMeasures.filter((measure) => obstacles[measure] === undefined);
+    const sandboxed = sandboxedCommand(places, { measures: applied }, [process.execPath, worker]);
+    const [command = '', ...args] = sandboxed;
+    return {
+      ...(obstacles.namespaces === undefined ? confinedCommand(places, sandboxed) : { command, args }),
+      env: compiled === undefined ? own : { ...own, NODE_COMPILE_CACHE: compiled },
+      confinement: measures.map((measure) => {
+        const reason = obstacles[measure] ?? null;
+        return { measure, active: reason === null, reason };
+      }),
+    };
   }
 
   /** All engines of a server are in the same case. */
@@ -89,36 +127,88 @@ export class Confinement {
     this.#isTold = true;
   }
 
-  async #obstacle(directories: EngineDirectories): Promise<string | undefined> {
-    if (this.#mode === 'off') return 'engineConfinement is off';
-    platformObstacle ??= obstacleTo(directories);
-    return platformObstacle;
+  async #obstacles(directories: EngineDirectories): Promise<Obstacles> {
+    if (this.#mode === 'off') return onAll('engineConfinement is off');
+    platformObstacles ??= obstaclesTo(directories);
+    return platformObstacles;
   }
 }
 
-/** Asked once: where it worked, an engine that cannot be confined any more does not start. */
-let platformObstacle: Promise<string | undefined> | undefined;
+/** Asked once: where a measure worked, an engine does not start any more without it. */
+let platformObstacles: Promise<Obstacles> | undefined;
 
-/** Starts the program in the namespaces, to say its version. */
-function obstacleTo(directories: EngineDirectories): Promise<string | undefined> {
-  if (process.platform !== 'linux') return Promise.resolve(`${process.platform} has no namespaces`);
-  const { command, args } = confinedCommand(directories, [process.execPath, '--version']);
+const onAll = (reason: string, of: readonly Measure[] = measures): Obstacles =>
+  Object.fromEntries(of.map((measure) => [measure, reason]));
+
+async function obstaclesTo(directories: EngineDirectories): Promise<Obstacles> {
+  if (process.platform !== 'linux') return onAll(`${process.platform} does not have it`);
+  const version = [process.execPath, '--version'];
+  const trial = sandboxedCommand(directories, { measures: sandboxMeasures, isTrial: true }, version);
+  const all = await tried(confinedCommand(directories, trial));
+  if (all.report) return all.report;
+  const namespaces = await tried(confinedCommand(directories, version));
+  const [command = '', ...args] = trial;
+  const sandbox = await tried({ command, args });
+  return {
+    ...(namespaces.reason === undefined ? {} : { namespaces: namespaces.reason }),
+    // What works alone and not in the namespaces is not used with them.
+    ...(namespaces.reason !== undefined && sandbox.report
+      ? sandbox.report
+      : onAll(sandbox.reason ?? all.reason ?? '', sandboxMeasures)),
+  };
+}
+
+interface Tried {
+  /** Of a trial that came to its end. */
+  readonly report?: SandboxReport;
+  /** Why the program did not say its version at the end. */
+  readonly reason?: string;
+}
+
+function tried({ command, args }: Command): Promise<Tried> {
   return new Promise((done) => {
     const options = { timeout: probeTimeoutMs, env: engineEnvironment(process.env) };
     execFile(command, args, options, (error, output, complaint) => {
-      if (!error && output.trim() === process.version) return done(undefined);
+      const lines = output.trim().split('\n');
+      if (!error && lines.at(-1) === process.version)
+        return done(lines.length > 1 ? { report: JSON.parse(lines[0] as string) as SandboxReport } : {});
       const said = complaint.trim().split('\n', 1)[0];
-      done(said || (error ? error.message.split('\n', 1)[0] : undefined) || 'the program does not run there');
+      const reason = said || (error ? error.message.split('\n', 1)[0] : undefined);
+      done({ reason: reason || 'the program does not run there' });
     });
   });
 }
+
+/** Names of the measures that are active, for a log. */
+export const activeOf = (of: readonly ConfinementMeasure[]): string =>
+  of.flatMap(({ measure, active }) => (active ? [measure] : [])).join(', ') || 'none';
+
+/** Those that are not, with their reasons; the empty text: all are. */
+export const inactiveOf = (of: readonly ConfinementMeasure[]): string =>
+  of.flatMap(({ measure, active, reason }) => (active ? [] : [`${measure}: ${reason}`])).join('; ');
+
+interface Paths {
+  readonly data: string;
+  readonly readable: readonly string[];
+  readonly writable: readonly string[];
+}
+
+function pathsOf({ data, writable, readable = [] }: EngineDirectories): Paths {
+  return {
+    data: resolve(data),
+    readable: [...ofProgram(), ...readable.filter((path) => existsSync(path))],
+    writable: writable.map((path) => resolve(path)),
+  };
+}
+
+const existing = (paths: string) => paths.split(' ').filter((path) => existsSync(path));
 
 /** What the engine's program is made of, and the libraries it is told to use. */
 function ofProgram(): string[] {
   const modules = dirname(dirname(dirname(here)));
   const libraries = (process.env.LD_LIBRARY_PATH ?? '').split(':').filter((path) => path.startsWith('/'));
   const paths = [process.execPath, ...libraries, modules, join(dirname(modules), 'package.json'), ...packages()];
-  return [...system.split(' '), ...paths].filter((path) => existsSync(path));
+  return [...existing(system), ...paths.filter((path) => existsSync(path))];
 }
 
 /** What lies below another is there already. */

@@ -28,6 +28,11 @@ while [ "$1" != -- ]; do
   shift
 done
 shift
+# Of the processes only this one, which becomes the engine and keeps its id.
+mkdir -p "proc/$$"
+mount --rbind "/proc/$$" "proc/$$"
+ln -s "$$" proc/self
+ln -s self/net proc/net
 # Below a path that is read, the rest of what the server keeps would be seen.
 if [ -e ".$data" ]; then mount -t tmpfs -o size=1m,mode=755 engine ".$data"; fi
 for path do

@@ -9,6 +9,7 @@ import type { AttachRequest } from '../catalog_storage.ts';
 import type {
   BackendStatus,
   CatalogRef,
+  ConfinementMeasure,
   EngineWarehouse,
   EngineWarehouseOptions,
   ExecuteOptions,
@@ -23,7 +24,7 @@ import { filesDirectory } from '../export.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { AnalysisProcesses } from './analysis/analysis_processes.ts';
 import { catalogsDirectory } from './catalog_files.ts';
-import type { Confinement, Launch } from './confinement.ts';
+import { activeOf, type Confinement, inactiveOf, type Launch } from './confinement.ts';
 import { parseCreateView } from './create_view.ts';
 import { EngineProcess } from './process.ts';
 import { type OperationName, type Operations, rowsFile, type WireStatement } from './protocol.ts';
@@ -58,6 +59,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #process: EngineProcess | undefined;
   #starting: Promise<void> | undefined;
   #version: string | null = null;
+  #measures: readonly ConfinementMeasure[] = [];
   #lastStartAt: string | null = null;
   #error: string | null = null;
   #wanted = false;
@@ -153,6 +155,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
       lastStartAt: this.#lastStartAt,
       lastHeartbeatAt: process ? new Date(process.lastHeartbeatAt).toISOString() : null,
       errorMessage: this.#error,
+      confinement: this.#measures,
     };
   }
 
@@ -345,7 +348,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#error = null;
     this.#lastStartAt = new Date().toISOString();
     const pid = this.#process?.pid ?? 0;
-    observe({ kind: 'engineStarted', warehouse: name, ms: performance.now() - started, pid });
+    const confinement = activeOf(this.#measures);
+    observe({ kind: 'engineStarted', warehouse: name, ms: performance.now() - started, confinement, pid });
   }
 
   /**
@@ -410,10 +414,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
     try {
       const writable = [catalogsDirectory(dataDirectory), spoolDirectory];
       const launch = await this.#confinement.launch({ data: dataDirectory, writable, readable: readableDirectories });
-      const { unconfined } = launch;
-      if (unconfined !== undefined) {
-        this.#confinement.tellOnce(() => observe({ kind: 'engineUnconfined', warehouse: name, reason: unconfined }));
-      }
+      this.#measures = launch.confinement;
+      const reason = inactiveOf(launch.confinement);
+      if (reason !== '')
+        this.#confinement.tellOnce(() => observe({ kind: 'engineUnconfined', warehouse: name, reason }));
       return launch;
     } catch (error) {
       throw this.#startless((error as Error).message, error);

@@ -1,0 +1,58 @@
+// The program that becomes the engine: restricts its own process with Landlock and a filter of system calls, then replaces itself with
+// the command that it was given, which has both from its first instruction on and in every thread.
+import { readFileSync } from 'node:fs';
+import { applyLandlock, type LandlockPaths } from './landlock.ts';
+import { applySeccomp } from './seccomp.ts';
+import { passOn, systemCalls } from './system_calls.ts';
+
+/** In the order in which they are applied. */
+export const sandboxMeasures = ['landlock', 'seccomp'] as const;
+export type SandboxMeasure = (typeof sandboxMeasures)[number];
+
+/** The first argument of the program, as JSON. The others are the command to become. */
+export interface SandboxRequest extends Pick<LandlockPaths, 'readable' | 'writable'> {
+  /** Each has to succeed; in a trial none has to, and a `SandboxReport` is written to the standard output. */
+  readonly measures: readonly SandboxMeasure[];
+  readonly isTrial?: boolean;
+}
+
+/** Why a measure could not be applied; absent: it was. */
+export type SandboxReport = { [K in SandboxMeasure]?: string };
+
+/** Holds the value of NODE_CHANNEL_FD until the command runs: with that, this program would read the command's messages. */
+export const channelVariable = 'ENGINE_CHANNEL_FD';
+
+const devices = ['/dev/null'];
+
+/** This program, which is also the command, and what the kernel loads it with. */
+function executables(): string[] {
+  const loaders = readFileSync('/proc/self/maps', 'utf8').match(/\/.*\/ld[-.][^/\n]*$/gm) ?? [];
+  return [process.execPath, ...new Set(loaders)];
+}
+
+async function restrict({ measures, isTrial = false, readable, writable }: SandboxRequest): Promise<void> {
+  const report: SandboxReport = {};
+  for (const measure of measures) {
+    try {
+      const calls = await systemCalls();
+      if (measure === 'seccomp') applySeccomp(calls, process.pid);
+      else applyLandlock(calls, { readable, writable, devices, executable: executables() });
+    } catch (error) {
+      const { message } = error as Error;
+      if (!isTrial) throw new Error(`${measure} cannot be applied: ${message}`, { cause: error });
+      report[measure] = message;
+    }
+  }
+  if (isTrial) process.stdout.write(`${JSON.stringify(report)}\n`);
+}
+
+if (import.meta.main && process.argv.length > 2) {
+  const [request = '', command = '', ...args] = process.argv.slice(2);
+  await restrict(JSON.parse(request) as SandboxRequest);
+  const { [channelVariable]: channel, ...env } = process.env;
+  if (channel) {
+    passOn((await systemCalls()).call, Number(channel));
+    env.NODE_CHANNEL_FD = channel;
+  }
+  process.execve?.(command, [command, ...args], env);
+}
