@@ -47,7 +47,7 @@ const killed: readonly (readonly [FaultPoint, number])[] = [
   ...[6, 7, 8, 9, 10, 11, 12, 13].map((n) => ['store', n] as const),
 ];
 const seed = seedFrom('FAULTS_SEED');
-const budget = new Budget(10, broken.length);
+const budget = new Budget(6, broken.length);
 const taskWaitMs = deadlineMs(20_000);
 let ids = 0;
 
@@ -135,7 +135,7 @@ test('a change during which the server is killed', { timeout: deadlineMs(240_000
     const cases = broken
       .filter(({ name }) => /^(?:create|rename|drop) a table/.test(name))
       .flatMap((scenario) => killed.map(([point, n]) => ({ scenario, point, n })));
-    for (const { scenario, point, n } of sampled(t, 8, cases, () => came.finished > 0 && came.undone > 0)) {
+    for (const { scenario, point, n } of sampled(t, 6, cases, () => came.finished > 0 && came.undone > 0)) {
       const id = `k${++ids}`;
       await scenario.prepare(server.api, id);
       const since = (await events(server.api)).at(-1)?.sequence ?? 0;

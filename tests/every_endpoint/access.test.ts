@@ -159,7 +159,7 @@ test('the tables of access_needs.ts name endpoints that there are', () => {
 });
 
 const seed = seedFrom('TEST_SEED');
-const budget = new Budget(20, operations.filter(isFirst).length);
+const budget = new Budget(12, operations.filter(isFirst).length);
 
 for (const [i, operation] of operations.entries()) {
   test(`${nameOf(operation)}: ${titleOf(operation)}`, async (t) => {

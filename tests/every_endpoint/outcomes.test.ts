@@ -162,7 +162,7 @@ const faults: readonly Fault[] = [
   { point: 'after', n: 1, lasting: false },
 ];
 const seed = seedFrom('FAULTS_SEED');
-const budget = new Budget(20, endpoints.length);
+const budget = new Budget(12, endpoints.length);
 
 for (const [i, operation] of endpoints.entries()) {
   test(`${nameOf(operation)}: a 5xx says truly what became of the request`, async (t) => {

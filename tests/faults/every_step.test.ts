@@ -34,7 +34,7 @@ const timeout = deadlineMs(runsAll ? 1_800_000 : 120_000);
 const seed = seedFrom('FAULTS_SEED');
 const all = [...scenarios, ...taskScenarios].map((scenario, i) => ({ scenario, random: new Random(seed).fork(i) }));
 const chosen = all.filter(({ scenario }) => !only || scenario.name.includes(only));
-const budget = new Budget(60, chosen.length);
+const budget = new Budget(36, chosen.length);
 
 let ids = 0;
 

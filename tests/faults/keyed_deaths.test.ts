@@ -2,17 +2,18 @@
 // sent again. SOAK_SEED replays a run, SOAK_CELLS (`rows/engine/during`, or a part of it) chooses cells.
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
+import { deadlineMs } from '../deadline.ts';
 import { allCells, runCells } from './keyed_deaths.ts';
 import { Random, seedFrom } from './random.ts';
 import { leaveSurroundings } from './surroundings.ts';
 
-const budgetMs = 30_000;
+const budgetMs = 20_000;
 const seed = seedFrom('SOAK_SEED');
 
 describe('a keyed request that a death came into', () => {
   after(leaveSurroundings);
 
-  test('is done once when it is sent again', { timeout: 4 * budgetMs }, async (t) => {
+  test('is done once when it is sent again', { timeout: deadlineMs(120_000) }, async (t) => {
     t.diagnostic(`SOAK_SEED=${seed}`);
     const cells = process.env.SOAK_CELLS
       ? allCells.filter(({ kind, victim, moment }) =>

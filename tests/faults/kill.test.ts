@@ -22,7 +22,7 @@ const instantsMin = 2;
 const roundsMin = 2;
 const stepsMax = 200;
 /** Of each part: what it begins in this time it also verifies to the end. */
-const partSeconds = 12;
+const partSeconds = 8;
 
 describe('a process that is killed', () => {
   after(leaveSurroundings);

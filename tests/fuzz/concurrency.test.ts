@@ -12,7 +12,7 @@ import { readRows } from './reading_rows.ts';
 
 const seed = seedFrom('FUZZ_SEED');
 const rounds = Number(process.env.FUZZ_ROUNDS ?? 4);
-const budget = new Budget(15, levels.length + 2);
+const budget = new Budget(10, levels.length + 2);
 
 describe('clients at once', () => {
   let server: TestServer;

@@ -35,7 +35,7 @@ async function run(files: Readonly<Record<string, string>>, env: Readonly<Record
 test('a run over its limit names the files and tests that ran, and those that did not begin', async () => {
   const endless = "test('never ends', () => new Promise((resolve) => setTimeout(resolve, 600_000)));";
   const files = Object.fromEntries(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => [`${name}.test.ts`, endless]));
-  const { code, output } = await run(files, { TEST_MINUTES_MAX: String(deadlineMs(2500) / 60_000) });
+  const { code, output } = await run(files, { TEST_MINUTES_MAX: String(deadlineMs(1500) / 60_000) });
   assert.equal(code, 1, output);
   assert.match(
     output,

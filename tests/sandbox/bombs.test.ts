@@ -11,7 +11,7 @@ const memoryBytes = 128 * 1024 * 1024;
 /** The time that an analysis or a statement has, that to end it, and that of a start where the process had to go. */
 const answersWithinMs = deadlineMs(30_000);
 const timeout = deadlineMs(240_000);
-const bombSeconds = 12;
+const bombSeconds = 8;
 /** Servers: most bombs are waits. */
 const lanes = 3;
 

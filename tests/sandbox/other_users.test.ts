@@ -126,7 +126,7 @@ const quoted = (name: string) =>
     .join('.');
 
 describe('a statement on the table of another', () => {
-  const budget = new Budget(12, statements.length);
+  const budget = new Budget(8, statements.length);
   const attempts = (sql: string) => [
     ...pairs.flatMap((pair) =>
       [(name: string) => name, quoted].map(
