@@ -66,6 +66,18 @@ test('sizes that a call asks for have limits, wherever they come from', () =>
     ['SELECT len(range(0, 100000000, 2))'],
     [`SELECT generate_series(TIMESTAMP '2000-01-01', TIMESTAMP '2020-01-01', INTERVAL 1 SECOND)`],
     [`SELECT levenshtein(repeat('ab', 1000000), repeat('ba', 1000000))`],
+    [`SELECT format('{:2000000000}', 'x')`],
+    [`SELECT format('{:.2000000000f}', 1.5)`],
+    [`SELECT format('{{{0:>02000000000}}}', 1)`],
+    [`SELECT format('{:{}}', 'x', 2000000000)`],
+    [`SELECT format($1, n) FROM t`, ['{:2000000000}']],
+    [`SELECT format('{:' || n || '}', id) FROM t`],
+    [`SELECT format(repeat('{0:9999}', 100000), 1)`],
+    [`SELECT printf('%2000000000d', 1)`],
+    [`SELECT printf('%% %-+2000000000d', 1)`],
+    [`SELECT printf('%1$.2000000000f', 1.5::DOUBLE)`],
+    [`SELECT printf('%*d', 2000000000, 1)`],
+    [`SELECT printf('%.*f', 2000000000, 1.5::DOUBLE)`],
     [`SELECT damerau_levenshtein(deep, deep) FROM t`],
   ]));
 
@@ -156,5 +168,15 @@ test('what is within the limits means what it meant', async () => {
     await one(`from_json('{"a": 1}', '{"a": "INT"}'), json_group_structure(j) FROM (SELECT '[1]'::JSON AS j)`),
     [[{ a: 1 }, ['UBIGINT']]],
   );
+  assert.deepEqual(
+    await one(
+      `format('1234567 {0} {1:>4} {2:,} {1:.2f}', 'a', 2.5, 1234567), format('{{123456}} {}', $1), printf('100000%% %05d %-3s|', 42, $2)`,
+      ['p', 'x'],
+    ),
+    [['1234567 a  2.5 1,234,567 2.50', '{123456} p', '100000% 00042 x  |']],
+  );
+  assert.deepEqual(await one(`format('x'), printf(NULL, 1), format('{}', ${many(15, String)}, 15)`), [
+    ['x', null, '0'],
+  ]);
   assert.deepEqual(await w.rows('SELECT count(*) FROM range(3), generate_series(1, 2)'), [[6]]);
 });

@@ -54,7 +54,31 @@ const structure = (name: string) =>
 const mergedMax = 8;
 const patches = (count: number) => Array.from({ length: count }, (_, i) => `p${i + 1}`);
 
+const formattedMax = 16;
+
+/**
+ * A format whose fields are as wide and as exact as its text says, in few digits. Its values are named once: calls inside calls would
+ * double with each level.
+ */
+const formatText = (name: string, escaped: string, unbounded: string) =>
+  unless(
+    `strlen(f) > ${limits.formatBytes} OR regexp_matches(replace(f, '${escaped}', ''), ${quoteLiteral(unbounded)})`,
+    `${name} takes a format of at most ${limits.formatBytes} bytes, with widths and precisions written in it of at most ${limits.formatDigits} digits`,
+    'f',
+  );
+const formats: Readonly<Record<string, string>> = {
+  format: formatText('format', '{{', String.raw`\{[^{}]*([0-9]{${limits.formatDigits + 1}}|\{)`),
+  printf: formatText('printf', '%%', String.raw`%[^%a-zA-Z]*([0-9]{${limits.formatDigits + 1}}|\*)`),
+};
+const formatGuards = Object.entries(formats).flatMap(([name, text]) =>
+  Array.from({ length: formattedMax + 1 }, (_, count): Guard => {
+    const values = Array.from({ length: count }, (_, i) => `v${i}`);
+    return { names: [name], parameters: ['f', ...values], call: () => [text, ...values].join(', ') };
+  }),
+);
+
 const guards: readonly Guard[] = [
+  ...formatGuards,
   {
     names: ['lpad', 'rpad'],
     parameters: ['t', 'n', 'p'],

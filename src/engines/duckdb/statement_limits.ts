@@ -91,6 +91,18 @@ export const limitTable = define({
     what: 'What `lpad` and `rpad` pad to.',
     why: '2,000,000,000 take more than 10 s without heeding an interrupt.',
   },
+  formatBytes: {
+    max: 16_384,
+    unit: 'bytes',
+    what: 'The format that `format` and `printf` are given, with at most 16 values.',
+    why: 'Each of its fields may make thousands of characters, or repeat a value.',
+  },
+  formatDigits: {
+    max: 4,
+    unit: 'digits',
+    what: 'Digits of a width or precision in a format of `format` or `printf`. It is written in the format, not taken from a value.',
+    why: 'A width of 2,000,000,000 takes more than 10 s without heeding an interrupt, and as many bytes.',
+  },
   repeatedTexts: {
     max: 1_073_741_824,
     unit: 'times',
