@@ -7,6 +7,7 @@ import { newId } from '../model/ids.ts';
 import type { Actor, Guard } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
+import { Groups } from '../store/groups.ts';
 import type { AuditChainsTable, AuditEventsTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { AuditJournal } from './audit_journal.ts';
@@ -34,7 +35,8 @@ const isBound = (guard: Guard): guard is BoundGuard => 'also' in guard;
 /** What writes changes is handed this much of the trail. */
 export interface Trail {
   append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void>;
-  tell(actor: Actor, facts: AuditFacts): Promise<void>;
+  /** What an engine is about to do. */
+  begin(actor: Actor, facts: Omit<AuditFacts, 'outcome'>): Promise<void>;
   note(actor: Partial<Actor>, facts: AuditFacts): void;
   mark(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void>;
   /** In the transaction that begins a change. Throws CHANGE_IN_PROGRESS where a later attempt holds the key of the request. */
@@ -44,7 +46,7 @@ export interface Trail {
 /** For parts that are tested alone. */
 export const noTrail: Trail = {
   append: async () => {},
-  tell: async () => {},
+  begin: async () => {},
   note: () => {},
   mark: async () => {},
   requireHeld: async () => {},
@@ -65,8 +67,15 @@ export interface AuditOptions {
 type Noted = { readonly actor: Partial<Actor>; readonly facts: AuditFacts; readonly at: number };
 type Line = Omit<AuditEvent, 'digest'>;
 
+interface Beginning {
+  readonly noted: Noted;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
 const flushMs = 250;
 const notedMax = 5_000;
+const begunTogetherMax = 64;
 /** Of one INSERT: a store binds only so many values. */
 const rowsPerInsertMax = 500;
 const targetCharactersMax = 1024;
@@ -94,6 +103,7 @@ export class AuditTrail implements Trail {
   readonly #options: AuditOptions;
   readonly #clock: () => number;
   readonly #refusals = new RefusalCounts();
+  readonly #beginning = new Groups<Beginning>(begunTogetherMax, (group) => this.#begin(group));
   #noted: Noted[] = [];
   #lost = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -118,7 +128,7 @@ export class AuditTrail implements Trail {
   /** Part of the change: it is told if and only if the change is made. */
   async append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void> {
     await this.#write(tx, [{ actor, facts, at: this.#clock() }]);
-    if (facts.outcome !== 'begun') actor.told = true;
+    actor.told = true;
     if (facts.outcome !== '0') return;
     actor.changed = true;
     await this.mark(tx, actor.guard, facts.objectId);
@@ -135,9 +145,13 @@ export class AuditTrail implements Trail {
     if (guard && !isBound(guard)) await requireKeyHeld(tx, guard);
   }
 
-  /** Durable when it returns: for what an engine is about to do, which has no part in the store's transactions. */
-  async tell(actor: Actor, facts: AuditFacts): Promise<void> {
-    await this.#options.store.transaction((tx) => this.append(tx, actor, facts));
+  /**
+   * Durable when it returns: for what an engine is about to do, which has no part in the store's transactions. Many that are told at once
+   * are one transaction.
+   */
+  begin(actor: Actor, facts: Omit<AuditFacts, 'outcome'>): Promise<void> {
+    const noted: Noted = { actor, facts: { ...facts, outcome: 'begun' }, at: this.#clock() };
+    return new Promise((resolve, reject) => this.#beginning.add({ noted, resolve, reject }));
   }
 
   /**
@@ -191,6 +205,16 @@ export class AuditTrail implements Trail {
       });
       removed += some;
       if (some < sweepRows) return removed;
+    }
+  }
+
+  async #begin(group: readonly Beginning[]): Promise<void> {
+    const noted = group.map((one) => one.noted);
+    try {
+      await this.#options.store.transaction((tx) => this.#write(tx, noted));
+      for (const { resolve } of group) resolve();
+    } catch (error) {
+      for (const { reject } of group) reject(error);
     }
   }
 

@@ -103,7 +103,7 @@ export class Backups {
       const files = await filesAt(place, signal);
       // An attempt before this one came to the end, and the process died before it could say so.
       if (files.has(manifestPath(taskId))) return resultOf((await manifestAt(place, taskId, signal)).manifest);
-      await this.#parts.trail.tell(actor, { outcome: 'begun', objectId, details });
+      await this.#parts.trail.begin(actor, { objectId, details });
       const { warehouse } = definitions.root.spec;
       const result = await this.#parts.warehouses.admit(warehouse, { principal, signal }, (engine) =>
         this.#taken(engine, { taskId, objectId, place, files }, context),

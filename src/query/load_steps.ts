@@ -218,7 +218,7 @@ export class LoadSteps {
       const started = performance.now();
       if (label === undefined && !dryRun) await keys.keepStep(step, { warehouse, catalogId: catalog.id, taskId });
       const facts = { objectId: table.id, details: { taskId, kind: 'load', mode } };
-      await trail.tell(actor, { outcome: 'begun', ...facts });
+      await trail.begin(actor, facts);
       try {
         const told = (fraction: number) => progress.at('reading', fraction * bytes, bytes);
         const done = await engine.load(work, { signal, progress: told });

@@ -264,7 +264,7 @@ export class Queries {
     if (analysis.kind === 'select') return;
     const tables = analysis.writes.map(({ catalog, database, table }) => `${catalog}.${database}.${table}`);
     const details = { queryId, kind: analysis.kind, tables };
-    await this.#options.trail.tell(actor, { outcome: 'begun', objectId, details });
+    await this.#options.trail.begin(actor, { objectId, details });
   }
 
   /** By what the engine knows a statement that writes again, where it is a task's or a keyed request's; asked for as it is handed over. */

@@ -65,7 +65,7 @@ export class Rows {
       const { guard } = actor;
       const step = guard && keyedStep(guard);
       if (guard && step) await this.#keys.keepStep(step, { warehouse, catalogId: root.id }, { guard });
-      await this.#trail.tell(actor, { outcome: 'begun', objectId: table.id });
+      await this.#trail.begin(actor, { objectId: table.id });
       const rowCount = await engine
         .insertRows(ref, batch, { signal, definition: table.spec, step })
         .catch((error) => this.#changedMeanwhile(path, error));

@@ -2,6 +2,7 @@
 // in one transaction, which costs one flush of the disk.
 import type { Kysely, Transaction } from 'kysely';
 import { Failure } from '../standard/failure.ts';
+import { Groups } from '../store/groups.ts';
 import type { Schema } from '../store/schema.ts';
 import { StoreFull } from '../store/sqlite.ts';
 import type { Store } from '../store/store.ts';
@@ -51,32 +52,14 @@ interface Waiting<T> {
 /** Writes that share a transaction with those that come meanwhile. A write that throws a Failure has written nothing before. */
 export class GroupedWrites<T> {
   readonly #store: Store;
-  #waiting: Waiting<T>[] = [];
-  #writing = false;
+  readonly #groups = new Groups<Waiting<T>>(groupMax, (group) => this.#writeGroup(group));
 
   constructor(store: Store) {
     this.#store = store;
   }
 
   write(write: Waiting<T>['write']): Promise<T> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ write, resolve, reject });
-      if (this.#writing) return;
-      this.#writing = true;
-      // The store answers without giving way to anything else. What arrived with this one, or while the disk was flushed for the
-      // ones before, is read from its sockets first, and comes along.
-      setImmediate(() => void this.#writeAll());
-    });
-  }
-
-  async #writeAll(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const group = this.#waiting.slice(0, groupMax);
-      this.#waiting = this.#waiting.slice(group.length);
-      await this.#writeGroup(group);
-      if (this.#waiting.length > 0) await new Promise((resolve) => setImmediate(resolve));
-    }
-    this.#writing = false;
+    return new Promise((resolve, reject) => this.#groups.add({ write, resolve, reject }));
   }
 
   async #writeGroup(group: readonly Waiting<T>[]): Promise<void> {

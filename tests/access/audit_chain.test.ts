@@ -63,7 +63,7 @@ async function fileWithLines(removed = false): Promise<string> {
   const file = newFile();
   const { store, trail, time } = await openTrail(file);
   for (let i = 0; i < linesMade; i++) {
-    await trail.tell(ann, { outcome: '0', objectId: `o${i}`, details: { i } });
+    await trail.begin(ann, { objectId: `o${i}`, details: { i } });
     time.now += dayMs;
   }
   if (removed) assert.equal(await trail.sweep(), 2);
@@ -237,11 +237,27 @@ describe('what is done to the file is found:', () => {
   });
 });
 
+test('what is begun at once is told in one transaction, and each is told of it', async () => {
+  const { store, trail } = await openTrail(newFile());
+  let transactions = 0;
+  const { transaction } = store;
+  store.transaction = (work) => {
+    transactions++;
+    return transaction.call(store, work) as ReturnType<typeof work>;
+  };
+  await Promise.all(Array.from({ length: 50 }, (_, i) => trail.begin(ann, { objectId: `o${i}` })));
+  assert.equal(transactions, 1);
+  const { eventCount, faults } = await verify(store);
+  assert.deepEqual([eventCount, faults], [50, []]);
+  await store.close();
+  await assert.rejects(trail.begin(ann, {}));
+});
+
 describe('lines past their time', () => {
   test('go, and the chain goes on', async () => {
     const { store, trail, time } = await openTrail(newFile());
     for (let round = 0; round < 3; round++) {
-      for (let i = 0; i < 30; i++) await trail.tell(ann, { outcome: '0', objectId: `${round} ${i}` });
+      for (let i = 0; i < 30; i++) await trail.begin(ann, { objectId: `${round} ${i}` });
       time.now += 8 * dayMs;
       await trail.sweep();
       assert.deepEqual(await faultsOf(store), [], `round ${round}`);
@@ -251,7 +267,7 @@ describe('lines past their time', () => {
     assert.equal(await trail.sweep(), 30);
     assert.equal(await trail.sweep(), 0);
     assert.deepEqual([await count(store), await faultsOf(store)], [0, []]);
-    await trail.tell(ann, { outcome: '0' });
+    await trail.begin(ann, {});
     const { eventCount, faults, heads } = await verify(store);
     assert.deepEqual([eventCount, faults, heads[0]?.sequence], [1, [], 91]);
     await store.close();
@@ -265,7 +281,7 @@ describe('lines past their time', () => {
       await trail.flush();
     }
     time.now += 11 * dayMs;
-    await trail.tell(ann, { outcome: '0' });
+    await trail.begin(ann, {});
     assert.equal(await trail.sweep(), all);
     const { eventCount, faults } = await verify(store);
     assert.deepEqual([eventCount, faults], [1, []]);
@@ -280,7 +296,7 @@ describe('lines past their time', () => {
     let isOver = false;
     const writing = (async () => {
       for (let i = 0; !isOver; i++) {
-        await trail.tell(ann, { outcome: '0' });
+        await trail.begin(ann, {});
         if (i === 3) await trail.sweep();
       }
     })();

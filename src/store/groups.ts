@@ -1,0 +1,31 @@
+// Work that costs a flush of the disk, done for many at once: what comes while a group is worked on is the next group.
+
+export class Groups<T> {
+  readonly #most: number;
+  readonly #work: (group: readonly T[]) => Promise<void>;
+  #waiting: T[] = [];
+  #working = false;
+
+  /** `most`: items of one group, for which all others wait. `work` never rejects: it tells each item what became of it. */
+  constructor(most: number, work: (group: readonly T[]) => Promise<void>) {
+    this.#most = most;
+    this.#work = work;
+  }
+
+  add(item: T): void {
+    this.#waiting.push(item);
+    if (this.#working) return;
+    this.#working = true;
+    // The store answers without giving way to anything else. What arrived with this one, or while the disk was flushed for the
+    // ones before, is read from its sockets first, and comes along.
+    setImmediate(() => void this.#workAll());
+  }
+
+  async #workAll(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      await this.#work(this.#waiting.splice(0, this.#most));
+      if (this.#waiting.length > 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    this.#working = false;
+  }
+}
