@@ -258,6 +258,12 @@ export interface RowsBatch {
   readonly omitted?: readonly { readonly column: number; readonly rows: readonly number[] }[];
 }
 
+/** What makes an insert happen once: unique. */
+export interface InsertStep {
+  readonly step: string;
+  readonly rowCount: number;
+}
+
 export interface RowsPage {
   readonly columns: readonly string[];
   /** The position of the last row before the page. */
@@ -327,8 +333,11 @@ export interface EngineWarehouse {
     options: {
       readonly signal: AbortSignal;
       readonly definition: TableDefinition;
-      /** Unique; a second run with the same step does nothing, and answers as the first. */
-      readonly step?: string | undefined;
+      /**
+       * Of the requests whose rows these are. Where all of them were done before, nothing is inserted; where only some of them were,
+       * it throws CHANGE_IN_PROGRESS.
+       */
+      readonly steps?: readonly InsertStep[] | undefined;
     },
   ): Promise<number>;
   /** The columns of a query. Does not run it. */

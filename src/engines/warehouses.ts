@@ -7,6 +7,7 @@ import { Admission, type AdmissionLimits, type Turn } from './admission.ts';
 import { CatalogGuard } from './catalog_guard.ts';
 import type { DamagedCatalog, PositionRecords } from './catalog_storage.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
+import { withGroupedInserts } from './grouped_inserts.ts';
 import { guarded } from './guarded_engine.ts';
 import { Quarantine } from './quarantine.ts';
 import { inTurns } from './table_turns.ts';
@@ -298,7 +299,7 @@ export class Warehouses {
     const admission = new Admission();
     return {
       description,
-      engine: guarded(inTurns(opened), guard, () => this.#options.disk.requireRoom()),
+      engine: withGroupedInserts(guarded(inTurns(opened), guard, () => this.#options.disk.requireRoom())),
       guard,
       admission,
       lastUsedAt: performance.now(),

@@ -67,7 +67,11 @@ export class Rows {
       if (guard && step) await this.#keys.keepStep(step, { warehouse, catalogId: root.id }, { guard });
       await this.#trail.begin(actor, { objectId: table.id });
       const rowCount = await engine
-        .insertRows(ref, batch, { signal, definition: table.spec, step })
+        .insertRows(ref, batch, {
+          signal,
+          definition: table.spec,
+          steps: step === undefined ? [] : [{ step, rowCount: batch.rowCount }],
+        })
         .catch((error) => this.#changedMeanwhile(path, error));
       this.#observe({ kind: 'rowsInserted', warehouse, rowCount, ms: performance.now() - started });
       return rowCount;

@@ -3,21 +3,23 @@
 export class Groups<T> {
   readonly #most: number;
   readonly #work: (group: readonly T[]) => Promise<void>;
+  readonly #idle: () => void;
   #waiting: T[] = [];
   #working = false;
 
-  /** `most`: items of one group, for which all others wait. `work` never rejects: it tells each item what became of it. */
-  constructor(most: number, work: (group: readonly T[]) => Promise<void>) {
+  /** `most`: items of one group, for which all others wait. `work` never rejects: it tells each item what became of it. `idle` is called when none is left. */
+  constructor(most: number, work: (group: readonly T[]) => Promise<void>, idle: () => void = () => {}) {
     this.#most = most;
     this.#work = work;
+    this.#idle = idle;
   }
 
   add(item: T): void {
     this.#waiting.push(item);
     if (this.#working) return;
     this.#working = true;
-    // The store answers without giving way to anything else. What arrived with this one, or while the disk was flushed for the
-    // ones before, is read from its sockets first, and comes along.
+    // What arrived with this one, or while the disk was flushed for the ones before, is read from its sockets first, and comes along:
+    // the store answers without giving way to anything else.
     setImmediate(() => void this.#workAll());
   }
 
@@ -27,5 +29,6 @@ export class Groups<T> {
       if (this.#waiting.length > 0) await new Promise((resolve) => setImmediate(resolve));
     }
     this.#working = false;
+    this.#idle();
   }
 }

@@ -10,6 +10,7 @@ import type {
   ChangeCost,
   DescribedColumn,
   ExecuteOptions,
+  InsertStep,
   ParsedCreateTable,
   RowsBatch,
   StatementAnalysis,
@@ -80,7 +81,7 @@ export interface Operations {
       readonly table: TableRef;
       readonly batch: RowsBatch | StoredRows;
       readonly definition: TableDefinition;
-      readonly step?: string | undefined;
+      readonly steps?: readonly InsertStep[] | undefined;
     },
     number,
   ];

@@ -4,10 +4,10 @@ import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api
 import type { ColumnDefinition, TableDefinition } from '../../model/records.ts';
 import { holdsType, type LogicalType } from '../../model/types.ts';
 import { Failure, type Violation, violated } from '../../standard/failure.ts';
-import type { RowsBatch, TableRef } from '../engine.ts';
+import type { InsertStep, RowsBatch, TableRef } from '../engine.ts';
 import { isConstraintError, objectExpression } from './broken_constraints.ts';
 import { qualifiedTable, quoteIdentifier, quoteLiteral } from './identifiers.ts';
-import { inTransaction, rememberStep, retryingConflicts, rowsOf } from './steps.ts';
+import { inTransaction, rememberSteps, retryingConflicts, rowsOf } from './steps.ts';
 import { nameList } from './table_text.ts';
 import { duckdbType } from './types.ts';
 
@@ -20,7 +20,10 @@ export async function insertRows(
   table: TableRef,
   batch: RowsBatch,
   definition: TableDefinition,
-  { signal, step }: { readonly signal?: AbortSignal | undefined; readonly step?: string | undefined } = {},
+  {
+    signal,
+    steps = [],
+  }: { readonly signal?: AbortSignal | undefined; readonly steps?: readonly InsertStep[] | undefined } = {},
 ): Promise<number> {
   if (batch.rowCount === 0) return 0;
   const interrupt = (): void => connection.interrupt();
@@ -29,10 +32,7 @@ export async function insertRows(
   try {
     const { text, parameters } = insertStatement(table, batch);
     const run = () => runPrepared(connection, text, parameters);
-    await retryingConflicts(
-      step === undefined ? run : () => once(connection, table, step, batch.rowCount, run),
-      signal,
-    );
+    await retryingConflicts(steps.length === 0 ? run : () => once(connection, table, steps, run), signal);
     return batch.rowCount;
   } catch (error) {
     if (signal?.aborted) throw cancelled();
@@ -43,16 +43,17 @@ export async function insertRows(
   }
 }
 
-/** What a keyed request inserts commits together with the memory of it. */
+/** What keyed requests insert commits together with the memory of it. */
 function once(
   connection: DuckDBConnection,
   table: TableRef,
-  step: string,
-  rowCount: number,
+  steps: readonly InsertStep[],
   run: () => Promise<unknown>,
 ): Promise<void> {
   return inTransaction(connection, async () => {
-    if (await rememberStep(connection, table.catalog.name, step, rowCount)) await run();
+    const isNew = await rememberSteps(connection, table.catalog.name, steps);
+    if (isNew === steps.length) await run();
+    else if (isNew > 0) throw new Failure('CHANGE_IN_PROGRESS', 'some of the requests were done before');
   });
 }
 

@@ -2,7 +2,7 @@
 // that a step and its work commit together.
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
-import type { CatalogRef } from '../engine.ts';
+import type { CatalogRef, InsertStep } from '../engine.ts';
 import { quoteIdentifier } from './identifiers.ts';
 
 /** The schema that is ours in every catalog. No database may be called so. */
@@ -34,10 +34,27 @@ export async function rememberStep(
 ): Promise<boolean> {
   const result = await connection.run(
     `INSERT INTO ${stepsTable(catalogName)} (step, done_at, rows_changed) VALUES ($1, $2::TIMESTAMP, $3::BIGINT) ON CONFLICT DO NOTHING`,
-    [step, new Date().toISOString().slice(0, -1), rowCount === undefined ? null : BigInt(rowCount)],
+    [step, now(), rowCount === undefined ? null : BigInt(rowCount)],
   );
   return result.rowsChanged > 0;
 }
+
+/** The same for several at once. Returns how many were not done before. */
+export async function rememberSteps(
+  connection: DuckDBConnection,
+  catalogName: string,
+  steps: readonly InsertStep[],
+): Promise<number> {
+  const list = `system.main.from_json($1, '[{"step":"VARCHAR","rowCount":"BIGINT"}]')`;
+  const { rowsChanged } = await connection.run(
+    `INSERT INTO ${stepsTable(catalogName)} (step, done_at, rows_changed) ` +
+      `SELECT s.step, $2::TIMESTAMP, s.rowCount FROM (SELECT unnest(${list}) AS s) ON CONFLICT DO NOTHING`,
+    [JSON.stringify(steps.map(({ step, rowCount }) => ({ step, rowCount }))), now()],
+  );
+  return rowsChanged;
+}
+
+const now = (): string => new Date().toISOString().slice(0, -1);
 
 /** What the work of a step changed, for who asks again. In the same transaction. */
 export async function noteRows(

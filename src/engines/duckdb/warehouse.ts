@@ -226,7 +226,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   ): Promise<number> {
     const count = await this.#call(
       'insertRows',
-      { table, batch, definition: options.definition, step: options.step },
+      { table, batch, definition: options.definition, steps: options.steps },
       changeTimeoutMs,
       options.signal,
     );

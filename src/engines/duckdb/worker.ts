@@ -307,7 +307,7 @@ class Worker {
   }
 
   async #insertRows(
-    { table, batch: given, definition, step }: Operations['insertRows'][0],
+    { table, batch: given, definition, steps }: Operations['insertRows'][0],
     started: Interruptible,
     signal: AbortSignal,
   ): Promise<number> {
@@ -315,7 +315,9 @@ class Worker {
     const written = { catalog: table.catalog.name, database: table.database, table: table.table };
     return this.#sessions.with(undefined, started, (session) =>
       placed('', 0, () =>
-        this.#data.writing([written], () => insertRows(session.connection, table, batch, definition, { signal, step })),
+        this.#data.writing([written], () =>
+          insertRows(session.connection, table, batch, definition, { signal, steps }),
+        ),
       ),
     );
   }

@@ -1,0 +1,118 @@
+// Small inserts into one table that arrive while another is committed are one transaction of the engine, with one flush of its log.
+// Each has its own outcome: where the group as a whole is refused, its members are run again one by one.
+import { Failure, outcomeOf } from '../standard/failure.ts';
+import { Groups } from '../store/groups.ts';
+import type { EngineWarehouse, RowsBatch, StoredRows, TableRef } from './engine.ts';
+
+type InsertOptions = Parameters<EngineWarehouse['insertRows']>[2];
+
+interface Insert {
+  readonly table: TableRef;
+  readonly batch: RowsBatch;
+  readonly options: InsertOptions;
+  readonly resolve: (rowCount: number) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Larger inserts gain little from a flush less, and would hold up the others of their group. */
+const rowsMax = 100;
+const charactersMax = 32 * 1024;
+const groupMax = 64;
+
+const isSmall = (batch: RowsBatch | StoredRows): batch is RowsBatch =>
+  'json' in batch && batch.rowCount > 0 && batch.rowCount <= rowsMax && batch.json.length <= charactersMax;
+
+/** An engine whose small inserts are grouped. */
+export function withGroupedInserts(engine: EngineWarehouse): EngineWarehouse {
+  const groups = new Map<string, Groups<Insert>>();
+  const groupsOf = (key: string) => {
+    let known = groups.get(key);
+    if (!known) {
+      known = new Groups(
+        groupMax,
+        (group) => insertGroup(engine, group),
+        () => groups.delete(key),
+      );
+      groups.set(key, known);
+    }
+    return known;
+  };
+  return {
+    ...engine,
+    get running() {
+      return engine.running;
+    },
+    insertRows(table, batch, options) {
+      if (!isSmall(batch)) return engine.insertRows(table, batch, options);
+      const { catalog, database, table: name } = table;
+      const key = JSON.stringify([catalog.id, catalog.name, database, name, batch.columns]);
+      return new Promise((resolve, reject) => groupsOf(key).add({ table, batch, options, resolve, reject }));
+    },
+  };
+}
+
+async function insertGroup(engine: EngineWarehouse, group: readonly Insert[]): Promise<void> {
+  const [first] = group;
+  if (!first) return;
+  if (group.length === 1) return insertAlone(engine, first);
+  const { signal, end } = abortedWithAll(group.map(({ options }) => options.signal));
+  try {
+    await engine.insertRows(first.table, merged(group.map(({ batch }) => batch)), {
+      signal,
+      definition: first.options.definition,
+      steps: group.flatMap(({ options }) => options.steps ?? []),
+    });
+    for (const { batch, resolve } of group) resolve(batch.rowCount);
+  } catch (error) {
+    if (!(error instanceof Failure) || (outcomeOf(error) ?? error.outcome) === 'unknown') {
+      for (const { reject } of group) reject(error);
+      return;
+    }
+    // Nothing was inserted, and which of them is to blame only each by itself can tell.
+    await Promise.all(group.map((one) => insertAlone(engine, one)));
+  } finally {
+    end();
+  }
+}
+
+async function insertAlone(engine: EngineWarehouse, { table, batch, options, resolve, reject }: Insert): Promise<void> {
+  try {
+    resolve(await engine.insertRows(table, batch, options));
+  } catch (error) {
+    reject(error);
+  }
+}
+
+/** The rows of all batches, which have the same columns, in their order. */
+export function merged(batches: readonly RowsBatch[]): RowsBatch {
+  const omitted = new Map<number, number[]>();
+  let rowCount = 0;
+  for (const batch of batches) {
+    for (const { column, rows } of batch.omitted ?? []) {
+      const known = omitted.get(column) ?? [];
+      for (const row of rows) known.push(row + rowCount);
+      omitted.set(column, known);
+    }
+    rowCount += batch.rowCount;
+  }
+  return {
+    columns: (batches[0] as RowsBatch).columns,
+    json: `[${batches.map(({ json }) => json.slice(json.indexOf('[') + 1, json.lastIndexOf(']'))).join(',')}]`,
+    rowCount,
+    ...(omitted.size > 0 ? { omitted: [...omitted].map(([column, rows]) => ({ column, rows })) } : {}),
+  };
+}
+
+/** Aborted when all are: as long as one caller waits, the group goes on. */
+function abortedWithAll(signals: readonly AbortSignal[]): { readonly signal: AbortSignal; readonly end: () => void } {
+  const controller = new AbortController();
+  const look = () => {
+    if (signals.every(({ aborted }) => aborted)) controller.abort();
+  };
+  for (const signal of signals) signal.addEventListener('abort', look);
+  look();
+  const end = () => {
+    for (const signal of signals) signal.removeEventListener('abort', look);
+  };
+  return { signal: controller.signal, end };
+}

@@ -1,0 +1,150 @@
+// Small inserts that arrive together share transactions of the engine: each still has its own outcome, once for each key, and all the
+// rows that were acknowledged are there.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { EngineWarehouse, RowsBatch } from '../../src/engines/engine.ts';
+import { merged, withGroupedInserts } from '../../src/engines/grouped_inserts.ts';
+import { Failure } from '../../src/standard/failure.ts';
+import { start, type TestServer } from '../server.ts';
+
+let server: TestServer;
+const tables = '/api/v2/databases/shop/tables';
+before(async () => {
+  server = await start({});
+  (await server.put('/api/v2/databases/shop')).is(201);
+});
+after(() => server.close());
+
+const countOf = async (table: string) => {
+  const { result } = (await server.query('shop', `SELECT count(*), count(DISTINCT i), sum(d) FROM ${table}`)).is(200);
+  return (result.rows as number[][])[0];
+};
+
+describe('inserts that arrive together', () => {
+  it('fail alone: those with a key that is there, or with a value that is none', async () => {
+    const sql = 'CREATE TABLE alone (i INT NOT NULL, d INT DEFAULT 7, PRIMARY KEY (i))';
+    (await server.post(tables, { sql })).is(201);
+    (await server.post(`${tables}/alone/rows`, { rows: [[1000, 7]] })).is(201);
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, async (_, n) => {
+        const rows = n % 10 === 3 ? [{ i: 1000 }] : n % 10 === 7 ? [{ i: 'no number' }] : [{ i: n }];
+        return { n, answer: await server.post(`${tables}/alone/rows`, { rows }) };
+      }),
+    );
+    for (const { n, answer } of answers) {
+      if (n % 10 === 3) {
+        answer.is(400, 'CONSTRAINT_VIOLATED');
+        assert.equal(answer.at<{ pointer: string }[]>('violations')[0]?.pointer, '/rows/0');
+      } else if (n % 10 === 7) answer.is(400, 'ROWS_INVALID');
+      else answer.is(201, '0', { rowCount: 1 });
+    }
+    assert.deepEqual(await countOf('alone'), [49, 49, 49 * 7]);
+  });
+
+  it('are done once for each idempotency key, with those that have none', async () => {
+    (await server.post(tables, { sql: 'CREATE TABLE keyed (i INT, d INT)' })).is(201);
+    const send = (n: number) =>
+      server.request('POST', `${tables}/keyed/rows`, {
+        body: { rows: [[n, 1]] },
+        headers: n % 3 === 0 ? {} : { 'x-service-idempotency-key': `grouped-${n}` },
+      });
+    const all = Array.from({ length: 45 }, (_, n) => n);
+    for (const answer of await Promise.all(all.map(send))) answer.is(201, '0', { rowCount: 1 });
+    for (const answer of await Promise.all(all.filter((n) => n % 3 !== 0).map(send)))
+      answer.is(201, '0', { rowCount: 1 });
+    assert.deepEqual(await countOf('keyed'), [45, 45, 45]);
+  });
+});
+
+describe('the groups', () => {
+  const column = (name: string) => ({ name, type: { kind: 'INT' }, nullable: true, defaultValue: '7' });
+  const batch = (rows: readonly (readonly unknown[])[], omitted?: RowsBatch['omitted']) =>
+    ({
+      columns: [column('i'), column('d')],
+      json: JSON.stringify(rows),
+      rowCount: rows.length,
+      ...(omitted ? { omitted } : {}),
+    }) as unknown as RowsBatch;
+  const table = { catalog: { id: 'c', name: 'c' }, database: 'd', table: 't' };
+  const always = new AbortController().signal;
+
+  /** Records what the engine is asked, and answers as `outcomeOf` says. */
+  function grouped(outcomeOf: (asked: RowsBatch) => Failure | undefined) {
+    const asked: RowsBatch[] = [];
+    const engine = {
+      running: true,
+      insertRows: async (_table: unknown, one: RowsBatch) => {
+        asked.push(one);
+        await new Promise((resolve) => setTimeout(resolve, 2));
+        const failure = outcomeOf(one);
+        if (failure) throw failure;
+        return one.rowCount;
+      },
+    } as unknown as EngineWarehouse;
+    const inserts = withGroupedInserts(engine);
+    const insert = (one: RowsBatch) =>
+      inserts
+        .insertRows(table, one, { signal: always, definition: { columns: [] } as never })
+        .catch((error: Failure) => error.code);
+    return { asked, insert };
+  }
+
+  it('are of inserts that come while another runs', async () => {
+    const { asked, insert } = grouped(() => undefined);
+    const first = insert(batch([['0', '0']]));
+    await new Promise((resolve) => setImmediate(resolve));
+    const others = [1, 2, 3].map((n) => insert(batch([[`${n}`, '0']])));
+    assert.deepEqual(await Promise.all([first, ...others]), [1, 1, 1, 1]);
+    assert.deepEqual(
+      asked.map(({ rowCount }) => rowCount),
+      [1, 3],
+    );
+  });
+
+  it('leave large inserts to themselves', async () => {
+    const { asked, insert } = grouped(() => undefined);
+    const large = batch(Array.from({ length: 101 }, () => ['1', '1']));
+    assert.deepEqual(await Promise.all([insert(large), insert(large)]), [101, 101]);
+    assert.equal(asked.length, 2);
+  });
+
+  it('are taken apart where one is refused, and not where it is unknown what was done', async () => {
+    const refused = grouped(({ json }) =>
+      json.includes('"bad"') ? new Failure('CONSTRAINT_VIOLATED', 'bad') : undefined,
+    );
+    const batches = ['1', 'bad', '2'].map((i) => batch([[i, '0']]));
+    assert.deepEqual(await Promise.all(batches.map(refused.insert)), [1, 'CONSTRAINT_VIOLATED', 1]);
+    assert.deepEqual(
+      refused.asked.map(({ rowCount }) => rowCount),
+      [3, 1, 1, 1],
+    );
+    const lost = grouped(() => new Failure('WAREHOUSE_FAILED', 'gone', {}, { outcome: 'unknown' }));
+    assert.deepEqual(await Promise.all(batches.map(lost.insert)), [
+      'WAREHOUSE_FAILED',
+      'WAREHOUSE_FAILED',
+      'WAREHOUSE_FAILED',
+    ]);
+    assert.equal(lost.asked.length, 1);
+  });
+
+  it('have the rows of their members in order, and know which rows leave a column to its default', () => {
+    const all = merged([
+      batch(
+        [
+          ['1', null],
+          ['2', '5'],
+        ],
+        [{ column: 1, rows: [0] }],
+      ),
+      batch([['3', '6']]),
+      batch([['4', null]], [{ column: 1, rows: [0] }]),
+    ]);
+    assert.deepEqual(JSON.parse(all.json), [
+      ['1', null],
+      ['2', '5'],
+      ['3', '6'],
+      ['4', null],
+    ]);
+    assert.deepEqual([all.rowCount, all.omitted], [4, [{ column: 1, rows: [0, 3] }]]);
+  });
+});
