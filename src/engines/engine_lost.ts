@@ -3,12 +3,15 @@ import { Failure } from '../standard/failure.ts';
 
 export class EngineLost extends Error {
   override name = 'EngineLost';
-  /** Whether it is certain that this work ended the process: it crashed or had to be killed because of it. */
+  /** Whether it is certain that this work ended the process: it went over its own memory or time, or was the only work it could have. */
   readonly isToBlame: boolean;
+  /** Whether the process crashed while nothing but this work ran in it. */
+  readonly ranAlone: boolean;
 
-  constructor({ isToBlame }: { readonly isToBlame: boolean }) {
+  constructor({ isToBlame, ranAlone = false }: { readonly isToBlame: boolean; readonly ranAlone?: boolean }) {
     super('the engine process ended');
     this.isToBlame = isToBlame;
+    this.ranAlone = ranAlone;
   }
 }
 
@@ -20,6 +23,10 @@ export const endedEngine = (error: unknown): boolean =>
 export const wasLost = (error: unknown): boolean =>
   error instanceof Failure && error.cause instanceof EngineLost && !error.cause.isToBlame;
 
+/** Whether the engine process crashed while nothing but the work that failed so ran in it. */
+export const crashedAlone = (error: unknown): boolean =>
+  error instanceof Failure && error.cause instanceof EngineLost && error.cause.ranAlone;
+
 /** A failure of work that cost its engine process. */
 export function blamedFor({ code, message, result, retryAfterSeconds, outcome }: Failure): Failure {
   return new Failure(code, message, result, {
@@ -30,10 +37,10 @@ export function blamedFor({ code, message, result, retryAfterSeconds, outcome }:
 }
 
 /** The failure of work that was lost with its engine. */
-export const engineLost = (isToBlame: boolean): Failure =>
+export const engineLost = (isToBlame: boolean, ranAlone = false): Failure =>
   new Failure(
     'WAREHOUSE_FAILED',
     'the engine of the warehouse stopped while the request ran',
     {},
-    { cause: new EngineLost({ isToBlame }) },
+    { cause: new EngineLost({ isToBlame, ranAlone }) },
   );

@@ -1,6 +1,8 @@
 // Reads whose engine process ended under them without their fault: run once more on the next process, so that their callers do not
-// notice. One after another in a warehouse: if one of them is what ended the process, it meets the others no second time.
-import { wasLost } from '../engines/engine_lost.ts';
+// notice. One after another in a warehouse: if one of them is what ended the process, it meets the others no second time; and one that
+// crashes the next process too, while nothing else runs in it, is to blame.
+import { blamedFor, crashedAlone, wasLost } from '../engines/engine_lost.ts';
+import type { Failure } from '../standard/failure.ts';
 
 interface Read<T> {
   readonly warehouse: string;
@@ -22,7 +24,11 @@ export class LostReads {
       if (!wasLost(error) || !isRead()) throw error;
       return this.#inTurn(warehouse, async () => {
         await revived();
-        return work();
+        try {
+          return await work();
+        } catch (again) {
+          throw crashedAlone(again) ? blamedFor(again as Failure) : again;
+        }
       });
     }
   }

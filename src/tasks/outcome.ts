@@ -1,7 +1,7 @@
 // What becomes of a task when its work ends: done, failed for good, cancelled, or run again. Terminal and retryable are types
 // here; the runner never guesses.
 
-import { endedEngine } from '../engines/engine_lost.ts';
+import { crashedAlone, endedEngine } from '../engines/engine_lost.ts';
 import { newId } from '../model/ids.ts';
 import { type Code, codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
@@ -96,7 +96,8 @@ function exhausted(attempts: number, error: unknown): TaskError {
   };
 }
 
-export const endsEngine = (ended: Ended): boolean => !ended.ok && endedEngine(ended.error);
+export const endsEngine = (ended: Ended): boolean =>
+  !ended.ok && (endedEngine(ended.error) || crashedAlone(ended.error));
 
 function endedEngines(times: number): TaskError {
   return {

@@ -2,7 +2,9 @@
 // nothing had happened, and an operator lets it run again.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { start, type TestServer, uri } from '../server.ts';
+import { heartbeatMs } from '../../src/engines/duckdb/protocol.ts';
+import { eventually } from '../deadline.ts';
+import { start, startProcess, type TestServer, uri } from '../server.ts';
 
 /** One call of a function that heeds no interrupt, for longer than a statement has here. */
 const killer = `SELECT length(regexp_replace(repeat('ab', 60000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
@@ -54,4 +56,50 @@ test('a refused statement is released by who operates the warehouse', { timeout:
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 0 });
   (await server.query('d', killer)).is(400, 'STATEMENT_TIMEOUT');
   (await server.post(uri`/warehouses/${'none'}/release_quarantine`)).is(404, 'OBJECT_NOT_FOUND');
+});
+
+/** A server whose engine's process can be signalled. */
+async function withEnginePid() {
+  const own = await startProcess(['--log-level=info', '--spare-engine=false']);
+  let said = '';
+  own.child.stderr?.on('data', (chunk: Buffer) => {
+    said += chunk;
+  });
+  (await own.put('/api/v2/databases/d')).is(201);
+  (await own.query('d', 'SELECT 1')).is(200);
+  const pid = () => Number([...said.matchAll(/"pid":(\d+),"msg":"engineStarted"/g)].at(-1)?.[1]);
+  /** Ends the process, which is another one than before, while a statement runs in it. */
+  const crash = async (before?: number) => {
+    await eventually('another process', () => pid() !== before);
+    let seenSince = Number.POSITIVE_INFINITY;
+    await eventually('the statement runs, and is not only being analysed', async () => {
+      const running = (await own.get(`${warehouse}/backends`)).is(200).at<number>('backends', 0, 'runningQueries');
+      seenSince = running > 0 ? Math.min(seenSince, performance.now()) : Number.POSITIVE_INFINITY;
+      return performance.now() - seenSince > 3 * heartbeatMs;
+    });
+    const crashed = pid();
+    process.kill(crashed, 'SIGSEGV');
+    return crashed;
+  };
+  return { own, crash };
+}
+
+test('a read whose process crashes runs once more; one that crashes the next process too is refused', async () => {
+  const { own, crash } = await withEnginePid();
+  try {
+    const finite = `SELECT count(*) FROM range(600000000) WHERE hash(range) % 7 = 3`;
+    const once = own.query('d', finite);
+    const first = await crash();
+    (await once).is(200);
+    (await own.query('d', 'SELECT 1')).is(200);
+    const endless = 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range + b.range = 7';
+    const twice = own.query('d', endless);
+    const second = await crash(first);
+    await crash(second);
+    (await twice).is(400, 'STATEMENT_QUARANTINED');
+    (await own.query('d', endless)).is(400, 'STATEMENT_QUARANTINED');
+    (await own.post('/api/v2/databases/d/explain', { sql: finite })).is(200);
+  } finally {
+    await own.close();
+  }
 });

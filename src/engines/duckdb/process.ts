@@ -290,6 +290,8 @@ export class EngineProcess {
             reason: damage,
             isFatal: true,
           });
+        // What every statement fails with after a fatal error of another one.
+        if (/database has been invalidated/.test(fault.message)) return gone();
         return operation === 'execute' || operation === 'bind' || operation === 'explain'
           ? blamedFor(new Failure('SQL_NOT_SUPPORTED', 'the engine cannot run this statement'))
           : new Failure('WAREHOUSE_FAILED', 'the engine failed', {}, { cause });
@@ -331,13 +333,12 @@ export class EngineProcess {
     clearInterval(this.#watch);
     const reason = this.#killReason ?? gone();
     const all = [...this.#pending.values()];
-    const statements = all.filter((one) => blameable.has(one.operation));
-    // Who ran alone is to blame for a process that crashed or fell silent; among several nobody is known to be.
-    const isCertain =
-      statements.length === 1 && (crashed || this.#isSilent || (this.#runsOneCall && this.#killReason === undefined));
+    const isOwnEnd = crashed || this.#isSilent || (this.#runsOneCall && this.#killReason === undefined);
     for (const pending of all) {
-      const culprit = isCertain && pending === statements[0];
-      pending.reject(pending.ending ?? (culprit ? engineLost(true) : reason));
+      const ranAlone = isOwnEnd && all.length === 1 && blameable.has(pending.operation);
+      // Where statements run beside each other, none is blamed for a first crash; one that crashes the next process too is.
+      const lost = this.#runsOneCall ? engineLost(true) : engineLost(false, true);
+      pending.reject(pending.ending ?? (ranAlone ? lost : reason));
     }
     if (!this.#stopping) this.#events.died(how);
   }
