@@ -184,33 +184,31 @@ interface Versions {
   schema_versions: { version: number; name: string; applied_at: number };
 }
 
-/** Brings the tables to `schemaVersion`. Each step commits together with its number. Throws StoreTooNew. */
+/** Brings the tables to `schemaVersion`, in one transaction: a store is of the version before, or of this one. Throws StoreTooNew. */
 export async function migrate(db: Kysely<Schema>, types: ColumnTypes): Promise<void> {
-  const versions = db as unknown as Kysely<Versions>;
-  await versions.schema
-    .createTable('schema_versions')
-    .ifNotExists()
-    .addColumn('version', types.integer, (c) => c.notNull().primaryKey())
-    .addColumn('name', 'text', (c) => c.notNull())
-    .addColumn('applied_at', types.integer, (c) => c.notNull())
-    .execute();
-  const { version } = await versions
-    .selectFrom('schema_versions')
-    .select((e) => e.fn.coalesce(e.fn.max('version'), sql<number>`0`).as('version'))
-    .executeTakeFirstOrThrow();
-  if (version > schemaVersion) {
-    throw new StoreTooNew(
-      `the store has version ${version}, this release knows up to ${schemaVersion}: start the release that wrote it, or a later one`,
-    );
-  }
-  for (const [index, migration] of migrations.entries()) {
-    if (index < version) continue;
-    await db.transaction().execute(async (tx) => {
+  await db.transaction().execute(async (tx) => {
+    const versions = tx as unknown as Kysely<Versions>;
+    await versions.schema
+      .createTable('schema_versions')
+      .ifNotExists()
+      .addColumn('version', types.integer, (c) => c.notNull().primaryKey())
+      .addColumn('name', 'text', (c) => c.notNull())
+      .addColumn('applied_at', types.integer, (c) => c.notNull())
+      .execute();
+    const { version } = await versions
+      .selectFrom('schema_versions')
+      .select((e) => e.fn.coalesce(e.fn.max('version'), sql<number>`0`).as('version'))
+      .executeTakeFirstOrThrow();
+    if (version > schemaVersion) {
+      throw new StoreTooNew(
+        `the store has version ${version}, this release knows up to ${schemaVersion}: start the release that wrote it, or a later one`,
+      );
+    }
+    for (const [index, migration] of migrations.entries()) {
+      if (index < version) continue;
       await migration.up(tx, types);
-      await (tx as unknown as Kysely<Versions>)
-        .insertInto('schema_versions')
-        .values({ version: index + 1, name: migration.name, applied_at: Date.now() })
-        .execute();
-    });
-  }
+      const row = { version: index + 1, name: migration.name, applied_at: Date.now() };
+      await versions.insertInto('schema_versions').values(row).execute();
+    }
+  });
 }
