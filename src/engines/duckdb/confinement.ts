@@ -48,6 +48,9 @@ const system = '/usr /lib /lib64 /bin /nix/store /gnu/store /etc/ld.so.cache /et
 /** What it reads of all processes together: the C library, Node.js and the allocator of the engine adapt to it. */
 const statistics = '/proc/cpuinfo /proc/meminfo /proc/stat /proc/version /proc/sys/vm/overcommit_memory';
 
+/** What it reads of the machine without namespaces; in them the rest of these paths does not exist. */
+const machine = '/proc /sys/fs/cgroup /sys/devices/system/cpu';
+
 const here = fileURLToPath(import.meta.url);
 const program = (name: string) => join(dirname(here), `${name}${here.endsWith('.ts') ? '.ts' : '.js'}`);
 const worker = program('worker');
@@ -83,7 +86,7 @@ export function sandboxedCommand(
 ): readonly string[] {
   if (options.measures.length === 0) return command;
   const { readable, writable } = pathsOf(directories);
-  const request: SandboxRequest = { ...options, readable: [...readable, '/proc'], writable };
+  const request: SandboxRequest = { ...options, readable: [...readable, ...existing(machine)], writable };
   const hideChannel = `export ${channelVariable}="\${NODE_CHANNEL_FD-}"; unset NODE_CHANNEL_FD; exec "$@"`;
   const flags = process.allowedNodeEnvironmentFlags.has('--experimental-ffi') ? ['--experimental-ffi'] : [];
   const node = [process.execPath, '--disable-warning=ExperimentalWarning', ...flags];
@@ -147,7 +150,12 @@ async function obstaclesTo(directories: EngineDirectories): Promise<Obstacles> {
   const all = await tried(confinedCommand(directories, trial));
   if (all.report) return all.report;
   const namespaces = await tried(confinedCommand(directories, version));
-  const [command = '', ...args] = trial;
+  // Outside of them the machine has files that the engine finds and cannot read: only the engine itself shows whether it can do without.
+  const [command = '', ...args] = sandboxedCommand(
+    directories,
+    { measures: sandboxMeasures, isTrial: true },
+    openingEngine(),
+  );
   const sandbox = await tried({ command, args });
   return {
     ...(namespaces.reason === undefined ? {} : { namespaces: namespaces.reason }),
@@ -156,6 +164,13 @@ async function obstaclesTo(directories: EngineDirectories): Promise<Obstacles> {
       ? sandbox.report
       : onAll(sandbox.reason ?? all.reason ?? '', sandboxMeasures)),
   };
+}
+
+/** A command that opens an engine without data, and then says the version. */
+function openingEngine(): readonly string[] {
+  const bindings = JSON.stringify(import.meta.resolve('@duckdb/node-api'));
+  const text = `import { DuckDBInstance } from ${bindings}; await DuckDBInstance.create(':memory:'); console.log(process.version)`;
+  return [process.execPath, '--input-type=module', '-e', text];
 }
 
 interface Tried {
