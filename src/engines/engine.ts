@@ -351,7 +351,7 @@ export interface EngineWarehouse {
   /** A table that could take the file. Throws DATA_INVALID, and INVALID_PARAMETER where the columns asked for cannot be had of it. */
   inferTable(work: InferWork, turn: Turn): Promise<InferredTable>;
   /** All or nothing. Throws DATA_INVALID with row and column, or CONSTRAINT_VIOLATED. */
-  load(work: LoadWork, options: WorkOptions): Promise<LoadDone>;
+  load(work: LoadWork, options: WorkOptions & Turn): Promise<LoadDone>;
   /** How many rows a load of this step put in; undefined where none did, or it was forgotten. */
   loadedBefore(catalog: CatalogRef, step: string): Promise<number | undefined>;
   /** The engine reads a CREATE TABLE statement in a scratch database; Failure SQL_INVALID or SQL_NOT_SUPPORTED otherwise. */

@@ -33,7 +33,7 @@ export interface DataFile {
   readonly shape?: FileShape | undefined;
 }
 
-/** How an engine reads one file: signs and header said, the types in its own words. Good for the process that found it. */
+/** How an engine reads one file: signs and header said, the types in its own words. Valid for the release of the engine that found it. */
 export interface FileShape {
   readonly csv: CsvOptions;
   readonly columns: readonly { readonly name: string; readonly type: string }[];

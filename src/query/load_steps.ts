@@ -197,7 +197,7 @@ export class LoadSteps {
     file: RunFile,
     run: LoadRun,
   ): Promise<LoadDone> {
-    const { taskId, actor, signal } = run;
+    const { taskId, actor, principal, signal } = run;
     const { path, bytes } = await file.ready();
     const { format, csv = {}, errorsMax = 0, dryRun = false, label } = request;
     const work: LoadWork = {
@@ -221,7 +221,7 @@ export class LoadSteps {
       await trail.begin(actor, facts);
       try {
         const told = (fraction: number) => progress.at('reading', fraction * bytes, bytes);
-        const done = await engine.load(work, { signal, progress: told });
+        const done = await engine.load(work, { principal, signal, progress: told });
         told(1);
         trail.note(actor, { outcome: '0', ...facts });
         observe({ kind: 'rowsInserted', warehouse, rowCount: done.rowsLoaded, ms: performance.now() - started });

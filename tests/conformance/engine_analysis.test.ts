@@ -1,11 +1,14 @@
 // Analysis in a process of its own: what dies of a text is not the process that runs statements, only that text is blamed, and what waits
 // behind it is analysed all the same. With real processes and real kills.
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Turn } from '../../src/engines/admission.ts';
 import { endedEngine } from '../../src/engines/engine_lost.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { busyChild, childrenBut } from '../children.ts';
 import { eventually } from '../deadline.ts';
 import { turn } from '../turn.ts';
 import { codeOf, openWarehouse, type TestWarehouse, textOf } from './engine_process.ts';
@@ -26,35 +29,7 @@ after(() => w.close());
 const analyze = (sql: string, one: Turn = turn) => w.engine.analyze(w.statement(sql), one);
 const of = (id: string): Turn => ({ ...turn, principal: { id } });
 
-/** Processes of the warehouse that are not the one that runs statements. */
-const analysisPids = () =>
-  readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name) && Number(name) !== w.pid())
-    .filter((pid) => statOf(pid)[1] === String(process.pid))
-    .map(Number);
-
-/** The fields of /proc/<pid>/stat after the name of the program: its state, its parent, ... */
-function statOf(pid: number | string): string[] {
-  try {
-    return readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /s, '')
-      .split(' ');
-  } catch {
-    return [];
-  }
-}
-
-/** Time on the processor in hundredths of a second. */
-const ticksOf = (pid: number) => Number(statOf(pid)[11] ?? 0) + Number(statOf(pid)[12] ?? 0);
-
-/** The analysis process that works, and does so for some time. */
-function busyProcess(): Promise<number> {
-  const before = new Map(analysisPids().map((pid) => [pid, ticksOf(pid)]));
-  return eventually(
-    'an analysis process that works',
-    () => [...before].find(([pid, ticks]) => ticksOf(pid) > ticks + 20)?.[0],
-  );
-}
+const busyProcess = () => busyChild(w.pid());
 
 test('the death of an analysis is blamed on it alone; the process that runs statements does not notice', async () => {
   const before = w.pid();
@@ -96,6 +71,39 @@ test('an analysis that goes on and on ends at its deadline, and holds nobody els
   const error = await slow;
   assert.ok(error instanceof Failure);
   assert.deepEqual([error.code, endedEngine(error)], ['STATEMENT_TIMEOUT', true]);
+  assert.equal(w.pid(), before);
+});
+
+test('the death of a process that reads a file to be loaded is not that of the one that loads', async () => {
+  const before = w.pid();
+  const path = join(w.root, 'spool', 'rows.csv');
+  writeFileSync(path, 'id\n7\n');
+  const definition = {
+    columns: [{ name: 'id', type: { kind: 'INT' }, nullable: true }],
+    primaryKey: [],
+    uniqueKey: [],
+  } as const;
+  await w.createTable('loaded', { id: 'INT' });
+  const load = (expression: string) =>
+    w.engine.load(
+      {
+        table: { catalog: w.catalog, database: 'd', table: 'loaded' },
+        definition,
+        file: { path, format: 'csv', csv: {} },
+        columns: [{ name: 'id', expression }],
+        mode: 'append',
+        errorsMax: 0,
+        dryRun: false,
+        rejectsPath: join(w.root, 'spool', 'rejects'),
+        step: randomUUID(),
+      },
+      turn,
+    );
+  const killed = load(killer.replace('SELECT', 'id +')).catch((error: unknown) => error);
+  process.kill(await busyProcess(), 'SIGKILL');
+  assert.equal(endedEngine(await killed), true);
+  assert.equal((await load('id + 1')).rowsLoaded, 1);
+  assert.deepEqual(await w.rows('FROM loaded'), [[8]]);
   assert.equal(w.pid(), before);
 });
 
@@ -141,11 +149,11 @@ test('statements are bound on definitions as they are now, in any order of chang
 });
 
 test('the processes leave with the warehouse, and come back with it', async () => {
-  const [pid] = analysisPids();
+  const [pid] = childrenBut(w.pid());
   assert.ok(pid);
   await w.engine.stop();
-  assert.deepEqual(analysisPids(), []);
+  assert.deepEqual(childrenBut(w.pid()), []);
   await w.engine.start();
   assert.equal((await analyze('SELECT id FROM t')).kind, 'select');
-  assert.equal(analysisPids().length, 1);
+  assert.equal(childrenBut(w.pid()).length, 1);
 });

@@ -179,18 +179,17 @@ function work(table: string, path: string, inferred: InferredTable, more: Partia
 
 test('a dry run into a table that is not there leaves none, and tells what the load would', async () => {
   const inferred = await infer('csv', csv);
-  const { signal } = new AbortController();
   const dry = { dryRun: true, isUnmade: true } as const;
-  const done = await world.engine.load(work('unmade', put(csv), inferred, dry), { signal });
+  const done = await world.engine.load(work('unmade', put(csv), inferred, dry), turn);
   assert.deepEqual(done, { rowsLoaded: 2, rowsRejected: 0, repeated: false });
   assert.equal((await failureOf(world.run('SELECT * FROM unmade'))).code, 'SQL_INVALID');
   const keyed = work('unmade', put(`${csv}1,again,,\n`), inferred, {
     ...dry,
     definition: { columns: inferred.columns, primaryKey: ['id'], uniqueKey: [] },
   });
-  assert.equal((await failureOf(world.engine.load(keyed, { signal }))).code, 'CONSTRAINT_VIOLATED');
+  assert.equal((await failureOf(world.engine.load(keyed, turn))).code, 'CONSTRAINT_VIOLATED');
   await world.table('unmade', { id: 'BIGINT' });
-  const there = await failureOf(world.engine.load(work('unmade', put(csv), inferred, dry), { signal }));
+  const there = await failureOf(world.engine.load(work('unmade', put(csv), inferred, dry), turn));
   assert.equal(there.code, 'CHANGE_IN_PROGRESS');
 });
 
@@ -210,7 +209,7 @@ test('a load tells how far it is, whether or not rows may be left out', async ()
     );
     await world.engine.load(
       { ...asked, file: { path, format: 'csv', csv: {} } },
-      { signal: new AbortController().signal, progress: (fraction) => fractions.push(fraction) },
+      { ...turn, progress: (fraction) => fractions.push(fraction) },
     );
     assert.ok(
       fractions.some((one) => one > 0 && one < 1),

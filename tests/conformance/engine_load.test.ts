@@ -48,7 +48,7 @@ function load(
       step: randomUUID(),
       ...more,
     },
-    { signal },
+    { ...turn, signal },
   );
 }
 

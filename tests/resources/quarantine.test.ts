@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { heartbeatMs } from '../../src/engines/duckdb/protocol.ts';
+import { busyChild } from '../children.ts';
 import { eventually } from '../deadline.ts';
 import { start, startProcess, type TestServer, uri } from '../server.ts';
 
@@ -102,4 +103,17 @@ test('a read whose process crashes runs once more; one that crashes the next pro
   } finally {
     await own.close();
   }
+});
+
+test('a statement that ends the process in which it is bound never reaches the engine, and is refused at once', {
+  timeout: 120_000,
+}, async () => {
+  const slow = `SELECT length(regexp_replace(repeat('ab', 90000000), 'b', 'c', 'g')) AS n`;
+  (await server.post(`${warehouse}/release_quarantine`)).is(200, '0');
+  const answer = server.query('d', slow);
+  process.kill(await busyChild(), 'SIGKILL');
+  (await answer).is(400, 'STATEMENT_QUARANTINED');
+  (await server.query('d', slow)).is(400, 'STATEMENT_QUARANTINED');
+  (await server.query('d', 'SELECT count(*) AS beside FROM t')).is(200, '0');
+  (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 1 });
 });

@@ -5,7 +5,8 @@ import { link, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
-import type { DataFile, LoadDone, LoadWork } from '../load.ts';
+import type { DataFile, FileShape, LoadDone, LoadWork } from '../load.ts';
+import { optimized } from './analysis/optimized.ts';
 import { isConstraintError } from './broken_constraints.ts';
 import { dataInvalid, fromText, type KnownFile } from './data_file.ts';
 import { knownFile } from './file_shape.ts';
@@ -43,12 +44,7 @@ export function loadFile(
     const loadedBefore = work.dryRun ? undefined : await rowsOfStep(connection, catalog, work.step);
     const isRepeated = loadedBefore !== undefined;
     if (isRepeated && work.errorsMax === 0) return { rowsLoaded: loadedBefore, rowsRejected: 0, repeated: true };
-    const headings = work.definition.columns.map(({ name }) => name);
-    const names = work.columns ? namesByPlace(work.columns) : headings;
-    const isTyped = work.columns?.some(({ expression }) => expression !== undefined) ?? false;
-    const known = await knownFile(connection, file, { headings, names, isTyped });
-    const loaded = matched(known, work.definition, work.columns);
-    await requireExpressions(connection, known, loaded, unreviewed);
+    const { known, loaded } = await fileOf(connection, work, file, unreviewed);
     requireKey(work);
     const reading = readingOf(known, loaded);
     if (work.errorsMax > 0) {
@@ -78,6 +74,40 @@ export function loadFile(
       throw await explained(connection, error, known, reading);
     }
   });
+}
+
+/** Runs where the process may die of the file or of an expression. Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
+export function shapeOfLoad(
+  connection: DuckDBConnection,
+  work: LoadWork,
+  { own, unreviewed }: Pick<LoadSurroundings, 'own' | 'unreviewed'>,
+): Promise<FileShape> {
+  return within(work.file, own, async (file) => {
+    const { known, loaded } = await fileOf(connection, work, file, unreviewed);
+    await optimized(connection, selectText(known, readingOf(known, loaded)));
+    const { csv, columns } = known;
+    return { csv, columns };
+  });
+}
+
+/** What is read of the file, as the load reads it. */
+export const selectText = (file: KnownFile, { types, values }: Reading): string =>
+  `SELECT ${values.map(({ text }) => text).join(', ')} FROM ${fromText(file, types)}`;
+
+/** The file with its shape, and what the table's columns get of it. */
+async function fileOf(
+  connection: DuckDBConnection,
+  { definition, columns }: LoadWork,
+  file: DataFile,
+  unreviewed: ReadonlySet<string>,
+) {
+  const headings = definition.columns.map(({ name }) => name);
+  const names = columns ? namesByPlace(columns) : headings;
+  const isTyped = columns?.some(({ expression }) => expression !== undefined) ?? false;
+  const known = await knownFile(connection, file, { headings, names, isTyped });
+  const loaded = matched(known, definition, columns);
+  await requireExpressions(connection, known, loaded, unreviewed);
+  return { known, loaded };
 }
 
 /**

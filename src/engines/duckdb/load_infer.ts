@@ -6,10 +6,11 @@ import type { ColumnDefinition } from '../../model/records.ts';
 import type { LogicalType } from '../../model/types.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { InferColumn, InferredTable, InferWork, LoadColumn } from '../load.ts';
+import { optimized } from './analysis/optimized.ts';
 import { type FileColumn, fromText, type KnownFile } from './data_file.ts';
 import { knownFile } from './file_shape.ts';
 import { quoteIdentifier } from './identifiers.ts';
-import { within } from './load.ts';
+import { selectText, within } from './load.ts';
 import {
   expressionSource,
   type LoadedColumn,
@@ -48,12 +49,10 @@ export function inferTable(
       : columnsOf(known, requireTypes(work.types ?? {}, known));
     const { csv, columns: shape } = known;
     const loaded = asked && readOf(known, asked);
-    const rows = await firstRows(
-      connection,
-      known,
-      { columns, loaded: matched(known, { columns }, loaded) },
-      work.rowsMax,
-    );
+    const taken = matched(known, { columns }, loaded);
+    // The load that follows is of this shape, and is not checked again.
+    await optimized(connection, selectText(known, readingOf(known, taken)));
+    const rows = await firstRows(connection, known, { columns, loaded: taken }, work.rowsMax);
     return { columns, shape: { csv, columns: shape }, loaded, rows };
   });
 }

@@ -1,14 +1,14 @@
 // What the server asks of files that are to be loaded, each in a session that stands in no catalog.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { DataEpochs } from './data_epochs.ts';
-import { type LoadSurroundings, loadFile } from './load.ts';
+import { type LoadSurroundings, loadFile, shapeOfLoad } from './load.ts';
 import { type InferSurroundings, inferTable } from './load_infer.ts';
 import type { Operations } from './protocol.ts';
 import type { Sessions } from './sessions.ts';
 import { rowsOfStep } from './steps.ts';
 import { placed } from './wire_faults.ts';
 
-type LoadOperation = 'inferTable' | 'load' | 'loadedBefore';
+type LoadOperation = 'inferTable' | 'shapeOfLoad' | 'load' | 'loadedBefore';
 export type LoadOperations = { [K in LoadOperation]: (argument: Operations[K][0]) => Promise<Operations[K][1]> };
 
 type Interruptible = (connection: DuckDBConnection | undefined) => void;
@@ -27,6 +27,7 @@ export class Loading {
   operations(started: Interruptible, told: Pick<LoadSurroundings, 'signal' | 'stage'>): LoadOperations {
     return {
       inferTable: (work) => this.#apart(started, (connection) => inferTable(connection, work, this.#surroundings)),
+      shapeOfLoad: (work) => this.#apart(started, (connection) => shapeOfLoad(connection, work, this.#surroundings)),
       load: (work) => {
         const { catalog, database, table } = work.table;
         const written = { catalog: catalog.name, database, table };

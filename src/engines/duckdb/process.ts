@@ -31,6 +31,7 @@ const blameable: ReadonlySet<OperationName> = new Set([
   'insertRows',
   'load',
   'inferTable',
+  'shapeOfLoad',
   'checkDefault',
   'writeSnapshotPart',
   'restorePart',

@@ -21,7 +21,7 @@ import type {
   TableWrite,
   WrittenStatement,
 } from '../engine.ts';
-import type { InferredTable, InferWork, LoadDone, LoadWork } from '../load.ts';
+import type { FileShape, InferredTable, InferWork, LoadDone, LoadWork } from '../load.ts';
 import type { PartToRestore, SnapshotTable, TablePart } from '../snapshot.ts';
 import type { Applied, ViewReading } from '../views.ts';
 import type { NamedObjects } from './analysis/named_objects.ts';
@@ -86,6 +86,9 @@ export interface Operations {
     number,
   ];
   inferTable: [InferWork, InferredTable];
+  /** As `bind`, of a file that is to be loaded and of the expressions over it. */
+  shapeOfLoad: [LoadWork, FileShape];
+  /** The file has its shape, but where the step may be done and the file gone. */
   load: [LoadWork, LoadDone];
   loadedBefore: [{ readonly catalog: CatalogRef; readonly step: string }, number | undefined];
   beginSnapshot: [CatalogRef, string];

@@ -242,12 +242,25 @@ export class DuckdbWarehouse implements EngineWarehouse {
   loadedBefore = (catalog: Operations['loadedBefore'][0]['catalog'], step: string) =>
     this.#call('loadedBefore', { catalog, step }, shortTimeoutMs);
 
-  async load(work: Operations['load'][0], { signal, progress }: WorkOptions) {
+  async load(work: Operations['load'][0], { progress, ...turn }: WorkOptions & Turn) {
+    const shape = work.file.shape ?? (await this.#shapeOf(work, turn));
     try {
-      return await this.#call('load', work, changeTimeoutMs, signal, progress);
+      const shaped = { ...work, file: { ...work.file, shape } };
+      return await this.#call('load', shaped, changeTimeoutMs, turn.signal, progress);
     } finally {
       // It may have been done all the same, where the process ended before it could say so.
       this.#note(nameOf(work.table));
+    }
+  }
+
+  async #shapeOf(work: Operations['load'][0], turn: Turn) {
+    const options = { turn, timeoutMs: changeTimeoutMs, signal: turn.signal };
+    try {
+      return await this.#apart(this.#analysis.call('shapeOfLoad', work, options));
+    } catch (error) {
+      // The file may be gone because the load was done before.
+      if (work.dryRun || (await this.loadedBefore(work.table.catalog, work.step)) === undefined) throw error;
+      return undefined;
     }
   }
 

@@ -1,13 +1,12 @@
 // A statement before it runs: what its plan would do, and through which views. Runs nothing.
-import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { StatementAnalysis, TableName } from '../../engine.ts';
 import { parameterTypes } from '../parameters.ts';
 import { planOf } from '../plan.ts';
 import type { WireStatement } from '../protocol.ts';
 import type { Session } from '../sessions.ts';
-import { FatalEngineError, failureOf } from '../sql_errors.ts';
 import type { NamedObjects } from './named_objects.ts';
+import { optimized } from './optimized.ts';
 
 /** The session has the statement's namespace, with copies of the objects. */
 export async function boundStatement(
@@ -28,18 +27,6 @@ export async function boundStatement(
     views: views.map(({ catalog, database, table }) => ({ catalog, database, table })),
     token,
   };
-}
-
-/** What the optimizer does with constants can cost the process, as binding can; it must not happen first where others' statements run. */
-async function optimized(connection: DuckDBConnection, sql: string): Promise<void> {
-  try {
-    (await connection.prepare(sql)).destroySync();
-  } catch (error) {
-    const failure = failureOf(error, { sql, linesAbove: 0 });
-    if (failure instanceof FatalEngineError || (failure instanceof Failure && failure.code === 'STATEMENT_CANCELLED'))
-      throw failure;
-    // The run itself says what is wrong, with the parameters that it has.
-  }
 }
 
 const keyOf = ({ catalog, database, table }: TableName) => JSON.stringify([catalog, database, table]);
