@@ -9,15 +9,17 @@ import { RateLimits } from './access/rate_limits.ts';
 import { rootToken, rootTokenFileName } from './access/root.ts';
 import { openSecrets, SecretKeyError } from './access/secrets.ts';
 import { UsageCaps } from './access/usage_caps.ts';
+import { PassphraseError } from './backups/server_keys.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { filePositions } from './catalog/file_positions.ts';
 import { measureOpenIntents } from './catalog/open_intents.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
 import { catalogsOf, describeWarehouse, warehouseNames } from './catalog/warehouse_objects.ts';
-import { checkCommand } from './cli/check.ts';
+import { type CheckParts, checkCommand } from './cli/check.ts';
 import { commandOf } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
+import { restoreServerCommand } from './cli/restore_server.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
 import { Confinement } from './engines/duckdb/confinement.ts';
 import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
@@ -460,16 +462,18 @@ async function startBackground(
   };
 }
 
+/** Brings the engine's library into this process, which a server does not need. */
+const checkCatalog: CheckParts['checkCatalog'] = async (...file) =>
+  (await import('./engines/duckdb/file_check.ts')).checkCatalogFile(...file);
+
 async function main(): Promise<void> {
   // Whatever this process and its engines write is the user's alone, however the file is opened: SQLite and DuckDB take no mode.
   process.umask(0o077);
   const commands = [
     serveCommand({ start: startServer, rootTokenFileName }),
     ...offlineCommands,
-    // Brings the engine's library into this process, which a server does not need.
-    checkCommand({
-      checkCatalog: async (...file) => (await import('./engines/duckdb/file_check.ts')).checkCatalogFile(...file),
-    }),
+    checkCommand({ checkCatalog }),
+    restoreServerCommand({ checkCatalog }),
   ];
   const { command, argument, flags } = commandOf(process.argv.slice(2), commands);
   const settings = readSettings(flags, process.env, command.name);
@@ -484,6 +488,7 @@ const forPeople = [
   SettingsError,
   LoadSettingsError,
   HostPatternError,
+  PassphraseError,
   SecretKeyError,
   StoreInUse,
   StoreTooNew,

@@ -25,8 +25,8 @@ interface Described {
   readonly doc: string;
   /** Where it may come from, if not from everywhere. */
   readonly only?: 'flag' | 'variable' | 'flag and variable';
-  /** The command whose flag it is, if not everyone's. */
-  readonly command?: string;
+  /** The commands whose flag it is, if not everyone's. */
+  readonly command?: string | readonly string[];
 }
 interface TextSetting extends Described {
   readonly type: 'string' | 'path';

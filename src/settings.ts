@@ -50,8 +50,9 @@ function flagValues(argv: readonly string[], command: string): Values {
       throw new SettingsError(
         `${written} is not a flag${nearest(written, [...nameOfFlag.keys()])} (--help lists them)`,
       );
-    const { command: owner = command } = settingOf(name);
-    if (owner !== command) throw new SettingsError(`${flag} is a flag of the command "${owner}" only`);
+    const { command: owners = command } = settingOf(name);
+    if (![owners].flat().includes(command))
+      throw new SettingsError(`${flag} is a flag of the command "${[owners].flat().join('", "')}" only`);
     if (off && inline !== undefined) throw new SettingsError(`${written} takes no value`);
     if (values[name] !== undefined) throw new SettingsError(`${flag} is given more than once`);
     const given = inline ?? (isBoolean ? !off : argv[++i]);

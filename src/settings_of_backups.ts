@@ -2,6 +2,8 @@
 import type { Setting } from './setting.ts';
 
 const ofVerify = { section: 'Commands', only: 'flag', command: 'backup verify' } as const;
+const places = ['backup verify', 'backup server', 'restore server'] as const;
+const ofPlaces = { section: 'Commands', only: 'flag', command: places } as const;
 const section = 'Queries and tasks';
 
 export const backupSettings = {
@@ -11,14 +13,23 @@ export const backupSettings = {
     default: '',
     doc: 'The directories that `backup` may write to and `restore` read from: absolute, parted by `:` (on Windows `;`), none of them in or around the data directory or one of `loadDirectories`. Everybody who may read a catalog or a database may back it up there. Without it, no directory is taken.',
   },
+  backupPassphrase: {
+    section,
+    type: 'string',
+    only: 'variable',
+    default: '',
+    doc: 'Encrypts the keys in a backup of the whole server (the key of the secrets, the token of `root`); `restore server` needs the same. Choose a long one and keep it apart from the backups. Without it the keys are plain in the backup, and such backups go to directories only.',
+  },
 } as const satisfies Readonly<Record<string, Setting>>;
 
 export const backupCommandSettings = {
   backupId: {
-    ...ofVerify,
+    section: 'Commands',
+    only: 'flag',
+    command: ['backup verify', 'restore server'],
     type: 'string',
     default: '',
-    doc: 'For `backup verify`: the one backup to look at, instead of all that are there.',
+    doc: 'For `backup verify`: the one backup to look at, instead of all that are there. For `restore server`: the one to restore, instead of the newest.',
   },
   sweep: {
     ...ofVerify,
@@ -27,15 +38,15 @@ export const backupCommandSettings = {
     doc: 'For `backup verify`: takes away the files that no backup names, where all of their folder are older than a day.',
   },
   storeEndpoint: {
-    ...ofVerify,
+    ...ofPlaces,
     type: 'string',
     default: '',
-    doc: 'For `backup verify` of `s3://bucket/prefix`: the server, as `https://s3.example.com`; by default that of AWS.',
+    doc: 'For a place `s3://bucket/prefix`: the server, as `https://s3.example.com`; by default that of AWS.',
   },
   storeRegion: {
-    ...ofVerify,
+    ...ofPlaces,
     type: 'string',
     default: 'us-east-1',
-    doc: 'For `backup verify` of `s3://bucket/prefix`: the region.',
+    doc: 'For a place `s3://bucket/prefix`: the region.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;

@@ -203,6 +203,7 @@ const small = {
   warehouseThreads: 2,
   exportHosts: '127.0.0.1',
   loadHosts: '127.0.0.1',
+  backupPassphrase: 'correct horse battery staple',
   identityProviderHosts: '127.0.0.1,*.invalid,*.example.com',
   warehouseMemoryBytes: 512 * 1024 * 1024,
   spareEngine: false,

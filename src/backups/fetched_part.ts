@@ -6,15 +6,28 @@ import { basename } from 'node:path';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Failure } from '../standard/failure.ts';
-import { type BackedUpPart, broken } from './manifest.ts';
+import { broken } from './manifest.ts';
 import type { Place } from './place.ts';
 
-/** `ms`: for all of it. Throws DATA_INVALID where it is another, REMOTE_UNAVAILABLE where it takes too long; then there is no file. */
+export interface PartToFetch {
+  readonly path: string;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+/**
+ * `ms`: for all of it. `appends`: it comes after what the file holds already. Throws DATA_INVALID where it is another,
+ * REMOTE_UNAVAILABLE where it takes too long; then there is no file.
+ */
 export async function fetchPart(
   place: Place,
-  { path, bytes, sha256 }: BackedUpPart,
+  { path, bytes, sha256 }: PartToFetch,
   to: string,
-  { signal: cancelled, ms }: { readonly signal: AbortSignal; readonly ms: number },
+  {
+    signal: cancelled,
+    ms,
+    appends = false,
+  }: { readonly signal: AbortSignal; readonly ms: number; readonly appends?: boolean },
 ): Promise<void> {
   const signal = AbortSignal.any([cancelled, AbortSignal.timeout(ms)]);
   const file = basename(path);
@@ -29,7 +42,12 @@ export async function fetchPart(
     },
   });
   try {
-    await pipeline(await place.read(path, signal), counted, createWriteStream(to, { mode: 0o600 }), { signal });
+    await pipeline(
+      await place.read(path, signal),
+      counted,
+      createWriteStream(to, { mode: 0o600, flags: appends ? 'a' : 'w' }),
+      { signal },
+    );
     if (got !== bytes) throw broken(`the file ${file} has ${got} bytes, and had ${bytes}`, { file });
     if (hash.digest('hex') !== sha256) throw broken(`the file ${file} is not as it was written`, { file });
   } catch (error) {

@@ -94,7 +94,7 @@ export const filePath = (backupId: string, sha256: string): string => `${folderO
 export const folderIdOf = (path: string): string | undefined => new RegExp(`^backups/(${id})/`).exec(path)?.[1];
 
 /** Throws INVALID_PARAMETER where it is larger than one may be. */
-export function manifestText(manifest: Manifest): string {
+export function manifestText(manifest: object): string {
   const text = `${JSON.stringify({ digest: digestOf(manifest), manifest }, null, 1)}\n`;
   if (Buffer.byteLength(text) <= manifestBytesMax) return text;
   throw new Failure(
@@ -108,15 +108,20 @@ export interface ReadManifest {
   readonly digest: string;
 }
 
-/** Throws DATA_INVALID where it is not as it was written, or not one that this release can read. */
-export function readManifest(text: string, backupId: string): ReadManifest {
-  const whole = parsed(text);
-  const { digest, manifest } = (whole ?? {}) as { digest?: unknown; manifest?: Manifest };
+/** What `manifestText` wrote, its content not checked yet. Throws DATA_INVALID where it is not as it was written, or of another format. */
+export function unsealed(text: string, format: number): { readonly manifest: unknown; readonly digest: string } {
+  const { digest, manifest } = (parsed(text) ?? {}) as { digest?: unknown; manifest?: { formatVersion?: unknown } };
   if (typeof digest !== 'string' || typeof manifest !== 'object' || manifest === null)
     throw broken('its manifest is not whole');
   if (digestOf(manifest) !== digest) throw broken('its manifest is not as it was written');
-  if (manifest.formatVersion !== formatVersion)
-    throw broken(`it is of format ${JSON.stringify(manifest.formatVersion)}, and this release reads ${formatVersion}`);
+  if (manifest.formatVersion !== format)
+    throw broken(`it is of format ${JSON.stringify(manifest.formatVersion)}, and this release reads ${format}`);
+  return { manifest, digest };
+}
+
+/** Throws DATA_INVALID where it is not as it was written, or not one that this release can read. */
+export function readManifest(text: string, backupId: string): ReadManifest {
+  const { manifest, digest } = unsealed(text, formatVersion);
   if (!validation().Compile(Manifest).Check(manifest)) throw broken('its manifest is none that a server wrote');
   if (manifest.backupId !== backupId) throw broken('its manifest is that of another backup');
   for (const { rows, parts } of manifest.databases.flatMap(({ tables }) => tables))

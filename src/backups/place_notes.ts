@@ -32,8 +32,8 @@ export class PlaceNotes {
     return kept === undefined ? undefined : (JSON.parse(kept) as PlaceNote);
   }
 
-  remove(taskId: string): Promise<void> {
-    return this.#secrets.remove(this.#prefix + taskId);
+  remove(taskId: string, tx?: Transaction<Schema>): Promise<void> {
+    return this.#secrets.remove(this.#prefix + taskId, tx);
   }
 
   async taskIds(): Promise<string[]> {

@@ -47,8 +47,19 @@ export interface CatalogStorage {
   exists(dataDirectory: string, catalogId: string): boolean;
   /** Differs for each log that a catalog had; empty without one. Called after every write: synchronous, microseconds. */
   logOf(dataDirectory: string, catalogId: string): string;
-  /** Flushes the log before it is measured. Throws DamagedFile. */
-  position(dataDirectory: string, catalogId: string): Promise<FilePosition>;
+  /** Flushes the log before it is measured. `since`: an earlier position, from which it is read on. Throws DamagedFile. */
+  position(dataDirectory: string, catalogId: string, since?: FilePosition): Promise<FilePosition>;
+  /** Ids of the catalogs that have a file. */
+  catalogIds(dataDirectory: string): Promise<string[]>;
+  /** What holds a catalog at a position, as long as `checkpoint` does not change: nothing of it is written again until then. */
+  filesAt(dataDirectory: string, catalogId: string, position: FilePosition): Promise<readonly CatalogFile[]>;
+}
+
+/** The beginning of a file. */
+export interface CatalogFile {
+  /** From the data directory, with `/`. */
+  readonly path: string;
+  readonly bytes: number;
 }
 
 /** Where positions are recorded. */

@@ -3,6 +3,7 @@ import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
 import { type CatalogGuard, catalogDamaged } from './catalog_guard.ts';
 import type { CatalogRef, Change, EngineWarehouse, TableName } from './engine.ts';
+import type { WriteGate } from './write_gate.ts';
 
 /** Changes that take little space and may free some: they are served on a disk that is almost full. */
 const freesSpace: ReadonlySet<Change['kind']> = new Set([
@@ -26,8 +27,16 @@ export function catalogOf(change: Change): CatalogRef {
   return 'table' in change ? change.table.catalog : change.view.catalog;
 }
 
+export interface GuardedOptions {
+  readonly engine: EngineWarehouse;
+  readonly guard: CatalogGuard;
+  /** Throws STORAGE_FULL on a disk that is almost full. */
+  readonly requireRoom: () => void;
+  readonly gate: WriteGate;
+}
+
 /** How calls run under the guard of their catalogs. */
-function guardedCalls(engine: EngineWarehouse, guard: CatalogGuard, requireRoom: () => void) {
+function guardedCalls({ engine, guard, requireRoom, gate }: GuardedOptions) {
   /** A read: refused where the catalog is not attached. Damage that is met is in one of the catalogs of `tables`, if there are any. */
   const reading = async <T>(catalog: CatalogRef, work: () => Promise<T>, tables: readonly TableName[] = []) => {
     guard.require(catalog);
@@ -39,6 +48,7 @@ function guardedCalls(engine: EngineWarehouse, guard: CatalogGuard, requireRoom:
     }
   };
   const writing = async <T>(catalogs: readonly CatalogRef[], work: () => Promise<T>) => {
+    await gate.passed();
     for (const catalog of catalogs) guard.require(catalog);
     try {
       const done = await work();
@@ -78,9 +88,9 @@ function guardedCalls(engine: EngineWarehouse, guard: CatalogGuard, requireRoom:
   return { reading, writing, adding, damagedIn };
 }
 
-/** `requireRoom` throws STORAGE_FULL on a disk that is almost full. */
-export function guarded(engine: EngineWarehouse, guard: CatalogGuard, requireRoom: () => void): EngineWarehouse {
-  const { reading, writing, adding, damagedIn } = guardedCalls(engine, guard, requireRoom);
+export function guarded(options: GuardedOptions): EngineWarehouse {
+  const { engine, guard, gate } = options;
+  const { reading, writing, adding, damagedIn } = guardedCalls(options);
   return {
     ...engine,
     get running() {
@@ -116,6 +126,7 @@ export function guarded(engine: EngineWarehouse, guard: CatalogGuard, requireRoo
     },
     async apply(change, options) {
       if (leaves.has(change.kind)) {
+        await gate.passed();
         const done = await engine.apply(change, options);
         guard.detached(catalogOf(change));
         return done;

@@ -5,12 +5,14 @@ import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { Admission, type AdmissionLimits, type Turn } from './admission.ts';
 import { CatalogGuard } from './catalog_guard.ts';
-import type { DamagedCatalog, PositionRecords } from './catalog_storage.ts';
+import type { CatalogStorage, DamagedCatalog, PositionRecords } from './catalog_storage.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
 import { withGroupedInserts } from './grouped_inserts.ts';
 import { guarded } from './guarded_engine.ts';
 import { Quarantine } from './quarantine.ts';
+import type { Snapshot } from './snapshot.ts';
 import { inTurns } from './table_turns.ts';
+import { WriteGate } from './write_gate.ts';
 
 export interface WarehouseDescription {
   readonly id: string;
@@ -50,6 +52,12 @@ export interface WarehouseCondition {
   readonly backend: BackendStatus;
 }
 
+export interface PinnedFiles {
+  readonly damaged: readonly DamagedCatalog[];
+  /** To be called once. */
+  release(): Promise<void>;
+}
+
 interface Running {
   description: WarehouseDescription;
   readonly engine: EngineWarehouse;
@@ -60,9 +68,12 @@ interface Running {
   asleep: boolean;
   starting: Promise<void> | undefined;
   startError: string | undefined;
+  /** Of backups of the whole server, which read its files: what keeps these as they are. */
+  readonly filePins: Set<Snapshot[]>;
 }
 
 const idleCheckMs = 1000;
+const pinMsMax = 60_000;
 /** How many damaged catalogs the health of a warehouse names. */
 const damagedShownMax = 10;
 
@@ -73,6 +84,7 @@ export class Warehouses {
   readonly #descriptions = new Map<string, Promise<WarehouseDescription | undefined>>();
   /** Statements that no warehouse runs for a while. */
   readonly quarantine = new Quarantine();
+  readonly writeGate = new WriteGate();
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
@@ -117,6 +129,43 @@ export class Warehouses {
   /** What is wrong with the file of a catalog; undefined: nothing that is known. */
   async damageOf(warehouse: string, catalogId: string): Promise<DamagedCatalog | undefined> {
     return (await this.#of(warehouse)).guard.damageOf(catalogId);
+  }
+
+  /**
+   * Keeps the engine from writing the logs of its catalogs into their files: what is written meanwhile goes to the logs. One that does
+   * not run is not started; should it start before the release, its files are pinned then.
+   */
+  async pinFiles(name: string, signal: AbortSignal): Promise<PinnedFiles> {
+    const running = await this.#of(name);
+    const pin: Snapshot[] = [];
+    running.filePins.add(pin);
+    const release = async () => {
+      running.filePins.delete(pin);
+      for (const snapshot of pin.splice(0)) await snapshot.close();
+    };
+    try {
+      if (running.engine.running) await this.#pin(running, pin, signal);
+      return { damaged: running.guard.damaged(), release };
+    } catch (error) {
+      await release();
+      throw error;
+    }
+  }
+
+  /** One that cannot be pinned, because it is just being renamed, is left out: a copy of its file is checked in the end. */
+  async #pin(running: Running, pin: Snapshot[], signal: AbortSignal): Promise<void> {
+    for (const catalog of await this.#options.catalogsOf(running.description.name)) {
+      try {
+        pin.push(await running.engine.snapshot(catalog, { signal }));
+      } catch (error) {
+        if (!(error instanceof Failure) || signal.aborted) throw error;
+      }
+    }
+  }
+
+  /** How the engines that there are lay their catalogs out. */
+  storages(): readonly CatalogStorage[] {
+    return this.#options.engines.map(({ storage }) => storage);
   }
 
   /** To be called when a warehouse or its backends changed in the store. */
@@ -299,13 +348,21 @@ export class Warehouses {
     const admission = new Admission();
     return {
       description,
-      engine: withGroupedInserts(guarded(inTurns(opened), guard, () => this.#options.disk.requireRoom())),
+      engine: withGroupedInserts(
+        guarded({
+          engine: inTurns(opened),
+          guard,
+          requireRoom: () => this.#options.disk.requireRoom(),
+          gate: this.writeGate,
+        }),
+      ),
       guard,
       admission,
       lastUsedAt: performance.now(),
       asleep: false,
       starting: undefined,
       startError: undefined,
+      filePins: new Set(),
     };
   }
 
@@ -317,8 +374,11 @@ export class Warehouses {
 
   async #started(running: Running): Promise<void> {
     if (this.#isStopped) throw new Failure('SHUTTING_DOWN', 'the server is shutting down');
+    await this.writeGate.passed();
     running.starting ??= running.engine.start().then(
-      () => {
+      async () => {
+        // Before anything is written.
+        for (const pin of running.filePins) await this.#pin(running, pin, AbortSignal.timeout(pinMsMax));
         running.startError = undefined;
         running.asleep = false;
         running.lastUsedAt = performance.now();
@@ -341,7 +401,8 @@ export class Warehouses {
       const running = one.value;
       const { autoSuspendSeconds } = running.description.spec;
       const { admission, engine } = running;
-      const busy = admission.running + admission.queued > 0 || engine.status().runningQueries > 0;
+      const isRunning = admission.running + admission.queued > 0 || engine.status().runningQueries > 0;
+      const busy = isRunning || running.filePins.size > 0;
       if (busy) running.lastUsedAt = performance.now();
       if (!engine.running || busy || autoSuspendSeconds === 0) continue;
       if (performance.now() - running.lastUsedAt < autoSuspendSeconds * 1000) continue;

@@ -20,7 +20,7 @@ const pathCharactersMax = 4096;
 /** It reads, or writes, all of a place. */
 const cost = 20;
 /** `hosts`: the setting that lists those of object stores. */
-const place = (hosts: string) =>
+const place = (hosts: string, description: string) =>
   Type.Object(
     {
       path: Type.Optional(
@@ -37,15 +37,17 @@ const place = (hosts: string) =>
       additionalProperties: false,
       minProperties: 1,
       maxProperties: 1,
-      description:
-        'Where the backups are kept: one of these. Where a backup of the same thing is there, only what changed is sent.',
+      description,
     },
   );
-const To = place('exportHosts');
-const From = place('loadHosts');
+const kept =
+  'Where the backups are kept: one of these. Where a backup of the same thing is there, only what changed is sent.';
+const To = place('exportHosts', kept);
+const From = place('loadHosts', kept);
+export const ServerPlace = place('exportHosts', 'Where the files of the backup are kept: one of these.');
 
 /** What the request of a task may show, and what not. */
-function placeOf({ path, s3 }: Static<typeof To>): {
+export function placeOf({ path, s3 }: Static<typeof To>): {
   readonly asked: PlaceAsked;
   readonly credentials: ObjectStoreCredentials | undefined;
 } {

@@ -4,6 +4,7 @@ import type { OpenedAccess } from '../access/open_access.ts';
 import { everywhere } from '../access/places.ts';
 import type { Backups } from '../backups/backups.ts';
 import type { Restores } from '../backups/restores.ts';
+import type { ServerBackups } from '../backups/server_backups.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject, ObjectPath } from '../catalog/object.ts';
 import { type RecordCache, rootId } from '../catalog/record_cache.ts';
@@ -77,6 +78,7 @@ export interface Services extends OpenedAccess {
   readonly exports: Exports;
   readonly backups: Backups;
   readonly restores: Restores;
+  readonly serverBackups: ServerBackups;
   readonly files: FileStore;
   readonly warehouseDefaults: WarehouseDefaults;
   /** How long what was dropped can come back; 0: not at all. */

@@ -24,6 +24,7 @@ const topCategories = [
   'roles',
   'identity_providers',
   'schedules',
+  'server_backups',
   'tasks',
   'queries',
   'uploads',
@@ -40,6 +41,7 @@ const objectCategories = [
   'roles',
   'identity_providers',
   'schedules',
+  'server_backups',
 ];
 const checksMax = 1000;
 

@@ -15,6 +15,7 @@ import { replicas } from './replicas.ts';
 import { roles } from './roles.ts';
 import { rowsCategory } from './rows.ts';
 import { schedules } from './schedules.ts';
+import { serverBackups } from './server_backups.ts';
 import { tables } from './tables.ts';
 import { tablets } from './tablets.ts';
 import { tasks } from './tasks.ts';
@@ -48,6 +49,7 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
     roles,
     grantsIn('roles'),
     identityProviders,
+    serverBackups,
     auditEvents,
   ];
 }

@@ -16,7 +16,8 @@ export interface Maintenance {
 }
 
 export function maintenanceOf(services: Services, { store, observe }: { store: Store; observe: Observe }): Maintenance {
-  const { catalog, tasks, exports, backups, restores, files, submitter, idempotencyKeys, audit } = services;
+  const { catalog, tasks, exports, backups, restores, serverBackups, files, submitter, idempotencyKeys, audit } =
+    services;
   const guarded = async (what: string, work: () => Promise<unknown>) => {
     try {
       await work();
@@ -36,6 +37,7 @@ export function maintenanceOf(services: Services, { store, observe }: { store: S
         exports.sweep(),
         backups.sweep(),
         restores.sweep(),
+        serverBackups.sweep(),
         sweepLoadSecrets(store),
         submitter.sweep(),
         idempotencyKeys.sweep(),

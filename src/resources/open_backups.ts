@@ -8,9 +8,14 @@ import { Backups } from '../backups/backups.ts';
 import { PlaceNotes } from '../backups/place_notes.ts';
 import { Places } from '../backups/places.ts';
 import { Restores } from '../backups/restores.ts';
+import { ServerBackups } from '../backups/server_backups.ts';
+import { defaultPieceBytesMax } from '../backups/server_copy.ts';
+import { KeySealer } from '../backups/server_keys.ts';
 import type { Catalog } from '../catalog/catalog.ts';
+import { warehouseNames } from '../catalog/warehouse_objects.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { backUpKind } from '../jobs/back_up.ts';
+import { backUpServerKind } from '../jobs/back_up_server.ts';
 import { restoreBackupKind } from '../jobs/restore_backup.ts';
 import type { HostRules } from '../outbound/host_rules.ts';
 import type { Store } from '../store/store.ts';
@@ -22,6 +27,7 @@ import { definitionOf } from './table_definition.ts';
 export interface OpenedBackups {
   readonly backups: Backups;
   readonly restores: Restores;
+  readonly serverBackups: ServerBackups;
 }
 
 export function openBackups(parts: {
@@ -33,18 +39,29 @@ export function openBackups(parts: {
   readonly store: Store;
   readonly secrets: Secrets;
   readonly tasks: Tasks;
+  readonly dataDirectory: string;
   readonly spoolDirectory: string;
+  readonly settings: { readonly backupPassphrase: string; readonly secretKey: string; readonly secretKeyFile: string };
   readonly backupDirectories: readonly string[];
   readonly exportHosts: HostRules;
   readonly loading: { readonly hosts: HostRules; readonly bytesMax: number; readonly fetchMs: number };
   readonly release: string;
 }): OpenedBackups {
-  const { store, secrets, backupDirectories: directories, exportHosts, loading } = parts;
+  const { store, secrets, backupDirectories: directories, exportHosts, loading, settings, catalog } = parts;
   const places = new Places({ directories, hosts: { to: exportHosts, from: loading.hosts } });
   const notes = (prefix: string) => new PlaceNotes(store, secrets, prefix);
   return {
     backups: new Backups({ ...parts, places, notes: notes('backup '), bodyOf: backedUpBody }),
     restores: new Restores({ ...parts, places, notes: notes('restore '), specOf: restoredSpec, definitionOf }),
+    serverBackups: new ServerBackups({
+      ...parts,
+      places,
+      notes: notes('server backup '),
+      warehouseNames: () => warehouseNames(catalog),
+      isKeyOutside: settings.secretKey !== '' || settings.secretKeyFile !== '',
+      sealer: new KeySealer(settings.backupPassphrase),
+      pieceBytesMax: defaultPieceBytesMax,
+    }),
   };
 }
 
@@ -56,5 +73,6 @@ export const backupKinds = ({
   catalog: () => Catalog;
 }): TaskKind[] => [
   backUpKind(() => opened().backups),
+  backUpServerKind(() => opened().serverBackups),
   restoreBackupKind({ restores: () => opened().restores, catalog }),
 ];

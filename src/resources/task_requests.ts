@@ -3,6 +3,7 @@
 import { type BackupRequest, backupTask } from '../backups/backups.ts';
 import type { PlaceAsked } from '../backups/places.ts';
 import { type RestoreRequest, restoreTask } from '../backups/restores.ts';
+import { type ServerBackupRequest, serverBackupTask } from '../backups/server_backups.ts';
 import { createFilledTableTask, type FillRequest } from '../jobs/create_filled_table.ts';
 import { loadDatabaseTask } from '../jobs/load_database.ts';
 import { optimizeTableTask } from '../jobs/optimize_table.ts';
@@ -29,6 +30,7 @@ const shownOf: Readonly<Record<string, (request: never) => object>> = {
   [optimizeTableTask]: () => ({}),
   [backupTask]: ({ to }: BackupRequest) => ({ to: placeShown(to) }),
   [restoreTask]: restoreShown,
+  [serverBackupTask]: ({ name, to }: ServerBackupRequest) => ({ name, to: placeShown(to) }),
 };
 
 export function requestShown({ type, request }: Pick<TaskRecord, 'type' | 'request'>): unknown {
@@ -57,7 +59,7 @@ function exportShown(request: ExportRequest): object {
   };
 }
 
-function placeShown(place: ExportTarget | PlaceAsked): object {
+export function placeShown(place: ExportTarget | PlaceAsked): object {
   switch (place.kind) {
     case 'download':
       return { download: true };

@@ -1,5 +1,7 @@
 // SQLite as a Kysely dialect, on Node's own node:sqlite. One connection for all: a transaction has it alone, single
 // statements run between transactions. It also holds the file: a second process cannot open it.
+import assert from 'node:assert/strict';
+import { closeSync, fstatSync, openSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import {
   type CompiledQuery,
@@ -25,6 +27,8 @@ const fileLockWaitMs = 250;
 const mmapBytesMax = 64 * 1024 * 1024;
 /** Statements kept prepared. Those with lists of variable length come and go; the oldest goes first. */
 const statementsMax = 500;
+/** SQLite's default. */
+const autocheckpointPages = 1_000;
 const sqliteBusy = 5;
 const sqliteFull = 13;
 
@@ -70,13 +74,17 @@ interface Prepared {
 }
 
 class SqliteFile {
+  readonly #path: string;
   readonly #database: DatabaseSync;
   readonly #inject: Inject | undefined;
   readonly #statements = new Map<string, Prepared>();
   readonly #waiting: (() => void)[] = [];
   #taken = false;
+  /** Open until the database is closed: closing any descriptor of the file would drop this process's locks on it (fcntl). */
+  #descriptor: number | undefined;
 
   constructor(file: string, inject: Inject | undefined) {
+    this.#path = file;
     this.#inject = inject;
     try {
       this.#database = new DatabaseSync(file, { timeout: fileLockWaitMs, enableForeignKeyConstraints: true });
@@ -139,9 +147,29 @@ class SqliteFile {
     if (this.#database.isTransaction) this.#database.exec('rollback');
   }
 
+  /** Between two statements: writes the log into the file. */
+  checkpoint(): void {
+    const row = this.#database.prepare('pragma wal_checkpoint(truncate)').get() as { busy: number } | undefined;
+    if (row?.busy !== 0) throw new Error('the log of the metadata store cannot be written into its file');
+  }
+
+  /** From here on changes go to the log alone, and the file stays as it is. @returns a descriptor to read it, not to be closed. */
+  pin(): number {
+    this.checkpoint();
+    this.#database.exec('pragma wal_autocheckpoint = 0');
+    this.#descriptor ??= openSync(this.#path, 'r');
+    return this.#descriptor;
+  }
+
+  unpin(): void {
+    if (this.#database.isOpen) this.#database.exec(`pragma wal_autocheckpoint = ${autocheckpointPages}`);
+  }
+
   close(): void {
     this.#statements.clear();
     this.#database.close();
+    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
+    this.#descriptor = undefined;
   }
 
   #prepare(sql: string): Prepared {
@@ -244,13 +272,61 @@ class QueuedByDriver extends SqliteAdapter {
   }
 }
 
+/** The file as it was at one instant; changes that come later are not in it. */
+export interface PinnedFile {
+  /** Not to be closed. */
+  readonly descriptor: number;
+  readonly bytes: number;
+  /** Idempotent. */
+  release(): void;
+}
+
+export interface OpenedSqlite {
+  readonly dialect: Dialect;
+  /** Every other user waits while `work` runs; the file is pinned as it is then. One pin at a time. */
+  pin<T>(work: () => Promise<T>): Promise<{ readonly done: T; readonly file: PinnedFile }>;
+}
+
 /** Opens the file, so that a failure to is known before the first query. Throws StoreInUse. */
-export function sqliteDialect(file: string, inject: Inject | undefined, ended: TransactionEnd = () => {}): Dialect {
+export function openSqlite(file: string, inject: Inject | undefined, ended: TransactionEnd = () => {}): OpenedSqlite {
   const opened = new SqliteFile(file, inject);
-  return {
-    createDriver: () => new SqliteDriver(opened, ended),
-    createQueryCompiler: () => new SqliteQueryCompiler(),
-    createAdapter: () => new QueuedByDriver(),
-    createIntrospector: (db) => new SqliteIntrospector(db),
+  let isPinned = false;
+  const unpin = () => {
+    if (isPinned) opened.unpin();
+    isPinned = false;
   };
+  return {
+    dialect: {
+      createDriver: () => new SqliteDriver(opened, ended),
+      createQueryCompiler: () => new SqliteQueryCompiler(),
+      createAdapter: () => new QueuedByDriver(),
+      createIntrospector: (db) => new SqliteIntrospector(db),
+    },
+    async pin(work) {
+      assert(!isPinned, 'the metadata store is pinned already');
+      isPinned = true;
+      try {
+        // Most of the log, before anybody waits for it.
+        await alone(opened, async () => opened.checkpoint());
+        return await alone(opened, async () => {
+          const descriptor = opened.pin();
+          const done = await work();
+          return { done, file: { descriptor, bytes: fstatSync(descriptor).size, release: unpin } };
+        });
+      } catch (error) {
+        unpin();
+        throw error;
+      }
+    },
+  };
+}
+
+async function alone<T>(file: SqliteFile, work: () => Promise<T>): Promise<T> {
+  const wait = file.take();
+  if (wait) await wait;
+  try {
+    return await work();
+  } finally {
+    file.giveBack();
+  }
 }

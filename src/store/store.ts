@@ -2,9 +2,9 @@
 import { Kysely, type Transaction } from 'kysely';
 import { migrate, sqliteColumnTypes } from './migrations.ts';
 import type { Schema } from './schema.ts';
-import { type Inject, sqliteDialect, storeUnusable, type TransactionEnd } from './sqlite.ts';
+import { type Inject, openSqlite, type PinnedFile, storeUnusable, type TransactionEnd } from './sqlite.ts';
 
-export type { Inject } from './sqlite.ts';
+export type { Inject, PinnedFile } from './sqlite.ts';
 
 /** In the data directory. */
 export const storeFileName = 'metadata.sqlite';
@@ -23,6 +23,11 @@ export interface Store {
    */
   transaction<T>(run: (tx: Transaction<Schema>) => Promise<T>): Promise<T>;
   onTransactionEnd(listener: TransactionEnd): void;
+  /**
+   * Pins the file for a copy: everyone else waits while `work` runs, and what was committed by then, and nothing later, is in the file
+   * until `release`. `work` does not use the store. One pin at a time.
+   */
+  pin<T>(work: () => Promise<T>): Promise<{ readonly done: T; readonly file: PinnedFile }>;
   close(): Promise<void>;
 }
 
@@ -32,7 +37,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const ended: TransactionEnd = (isCommitted) => {
     for (const listener of listeners) listener(isCommitted);
   };
-  const db = new Kysely<Schema>({ dialect: sqliteDialect(options.file, options.inject, ended) });
+  const { dialect, pin } = openSqlite(options.file, options.inject, ended);
+  const db = new Kysely<Schema>({ dialect });
   const close = (): Promise<void> => db.destroy();
   try {
     await migrate(db, sqliteColumnTypes);
@@ -44,6 +50,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     db,
     transaction: (run) => db.transaction().execute(run),
     onTransactionEnd: (listener) => void listeners.push(listener),
+    pin,
     close,
   };
 }

@@ -104,6 +104,8 @@ export interface TaskKind {
 }
 
 export interface TaskRequest {
+  /** For a task whose id has to be known before; without it, a new one. */
+  readonly taskId?: string;
   readonly type: string;
   readonly principal: Principal;
   readonly guard?: Guard | undefined;

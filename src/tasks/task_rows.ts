@@ -34,7 +34,7 @@ export async function insertRow(
   columns: Partial<TaskRow> = {},
 ): Promise<TaskRow> {
   const row: TaskRow = {
-    task_id: newId(now),
+    task_id: request.taskId ?? newId(now),
     type: request.type,
     state: 'pending',
     progress: null,

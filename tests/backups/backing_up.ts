@@ -15,7 +15,12 @@ export interface BackedUp {
 
 export async function startBackingUp(overrides: Partial<Settings> = {}): Promise<BackedUp> {
   const directory = await mkdtemp(join(tmpdir(), 'tabularium-backups-'));
-  const server = await start({ backupDirectories: directory, loadHosts: '127.0.0.1', ...overrides });
+  const server = await start({
+    backupDirectories: directory,
+    backupPassphrase: '',
+    loadHosts: '127.0.0.1',
+    ...overrides,
+  });
   return {
     server,
     directory,

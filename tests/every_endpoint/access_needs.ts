@@ -132,6 +132,8 @@ export const openToAll: Readonly<Record<string, string>> = {
   'identity_providers.search': listsOwn,
   'schedules.list': listsOwn,
   'schedules.search': listsOwn,
+  'server_backups.list': listsOwn,
+  'server_backups.search': listsOwn,
 };
 
 /** What grants can be on; in what is not, the grant is on what holds it. */
@@ -146,4 +148,5 @@ export const grantable: readonly string[] = [
   'roles',
   'identity_providers',
   'schedules',
+  'server_backups',
 ];

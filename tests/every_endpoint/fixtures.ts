@@ -37,6 +37,7 @@ after(() => objects.close());
 const { endpoint, bucket, accessKeyId, secretAccessKey } = objects;
 const exported = { format: 'csv', to: { s3: { endpoint, bucket, accessKeyId, secretAccessKey } } };
 const backups = { s3: { endpoint, bucket, prefix: 'backups', accessKeyId, secretAccessKey } };
+const wholeServer = { s3: { endpoint, bucket, prefix: 'servers', accessKeyId, secretAccessKey } };
 const kept = {
   backup: () => ({ to: backups }),
   restore: () => ({ name: freshName(), from: backups }),
@@ -128,6 +129,15 @@ async function catalog(server: TestServer): Promise<Params> {
   (await server.put(uri`/catalogs/${name}`)).is(201);
   return { catalog: name };
 }
+
+async function serverBackup(server: TestServer): Promise<Params> {
+  const name = freshName();
+  const task = await server.ended(await server.put(uri`/server_backups/${name}`, { to: wholeServer }));
+  task.is(200, '0', { state: 'succeeded' });
+  return { serverBackup: name };
+}
+/** One for all that only look at it: to make one copies all that a server has. */
+const sharedBackups = new WeakMap<TestServer, Promise<Params>>();
 
 const fixtures: Readonly<Record<string, Fixture>> = {
   catalogs: {
@@ -325,6 +335,15 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     make: async (server) => ({ uploadId: (await server.post('/api/v2/uploads')).is(201).at('uploadId') }),
     bodies: { create: () => ({ name: 'rows.csv', bytes: 3 }), search: none },
     nameOfNew: randomUUID,
+  },
+  server_backups: {
+    make: (server) => {
+      const known = sharedBackups.get(server) ?? serverBackup(server);
+      sharedBackups.set(server, known);
+      return known;
+    },
+    makeFor: { delete: serverBackup },
+    bodies: { create: () => ({ to: wholeServer }), search: none },
   },
   pages: { make: async (server) => ({ ...(await task(server)), page: '0' }), bodies: {} },
 };

@@ -36,6 +36,7 @@ before(async () => {
   const dataDir = join(directory, 'data');
   const flags = ['--port', '0', '--data-dir', dataDir, '--log-level', 'silent', '--warehouse-threads', '2'];
   const reaching = {
+    backupPassphrase: 'correct horse battery staple',
     exportHosts: '127.0.0.1',
     loadHosts: '127.0.0.1',
     loadDirectories: join(import.meta.dirname, '../data'),

@@ -28,6 +28,12 @@ async function settled(reply: Reply): Promise<void> {
   if (reply.status === 202) (await server.ended(reply)).is(200, '0', { state: 'succeeded' });
 }
 
+/** The record of what a task made. */
+async function madeByTask(accepted: Reply): Promise<Reply> {
+  const task = (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
+  return (await server.get(task.at('target'))).is(200);
+}
+
 const checks: Record<Operation['endpoint']['verb'], (operation: Operation, params: Params) => Promise<void>> = {
   async get(operation, params) {
     const path = pathOf(operation.path, params);
@@ -67,7 +73,8 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     const path = pathOf(operation.path, { ...params, [category.parameter]: name });
     const given = bodyOf(category, 'create', params);
     const body = namedBody(operation, name, given);
-    const reply = (await call(server, operation, path, { body })).is(201, '0', { created: true });
+    const made = await call(server, operation, path, { body });
+    const reply = made.status === 202 ? await madeByTask(made) : made.is(201, '0', { created: true });
     if (endpoint.named === false) return;
     assert.equal(reply.at(idFieldOf(operation)), name);
     // A secret is in this answer alone, or made anew for each answer.

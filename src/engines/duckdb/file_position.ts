@@ -1,9 +1,10 @@
 // What the server reads of a catalog's file without opening it in the engine: the counter of its checkpoints, and how far its
 // write-ahead log holds committed transactions. The layout is DuckDB's (storage/storage_info.hpp, storage/write_ahead_log.cpp).
 import { existsSync, statSync } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
+import { basename, relative, sep } from 'node:path';
 import { type CatalogStorage, DamagedFile, type FilePosition } from '../catalog_storage.ts';
-import { catalogFile } from './catalog_files.ts';
+import { catalogFile, catalogFileEnding, catalogsDirectory } from './catalog_files.ts';
 
 const headerBytes = 4096;
 const magic = Buffer.from('DUCK');
@@ -27,14 +28,25 @@ export const duckdbStorage: CatalogStorage = {
     const stats = statSync(logFile(dataDirectory, catalogId), { throwIfNoEntry: false });
     return stats === undefined ? '' : `${stats.ino}.${stats.birthtimeMs}`;
   },
-  async position(dataDirectory, catalogId) {
+  async position(dataDirectory, catalogId, since) {
     for (let attempt = 1; ; attempt++) {
       const before = await checkpointOf(dataDirectory, catalogId);
-      const logBytes = await committedLogBytes(logFile(dataDirectory, catalogId));
+      const from = since?.checkpoint === before ? since.logBytes : 0;
+      const logBytes = await committedLogBytes(logFile(dataDirectory, catalogId), from);
       const position: FilePosition = { checkpoint: await checkpointOf(dataDirectory, catalogId), logBytes };
       // A checkpoint in between: the log that was measured may be of the one or of the other.
       if (position.checkpoint === before || attempt === attemptsMax) return position;
     }
+  },
+  async catalogIds(dataDirectory) {
+    const names = await readdir(catalogsDirectory(dataDirectory)).catch(() => []);
+    return names.flatMap((name) => (name.endsWith(catalogFileEnding) ? [basename(name, catalogFileEnding)] : []));
+  },
+  async filesAt(dataDirectory, catalogId, { logBytes }) {
+    const main = catalogFile(dataDirectory, { id: catalogId });
+    const pathOf = (file: string) => relative(dataDirectory, file).split(sep).join('/');
+    const log = logBytes === 0 ? [] : [{ path: pathOf(logFile(dataDirectory, catalogId)), bytes: logBytes }];
+    return [{ path: pathOf(main), bytes: (await stat(main)).size }, ...log];
   },
 };
 
@@ -52,8 +64,8 @@ async function checkpointOf(dataDirectory: string, catalogId: string): Promise<n
   }
 }
 
-/** Where the last committed transaction of the log ends; 0 without a log. */
-async function committedLogBytes(path: string): Promise<number> {
+/** Where the last committed transaction of the log ends; 0 without a log. `from`: where an earlier one ended. */
+async function committedLogBytes(path: string, from: number): Promise<number> {
   const file = await opened(path);
   if (!file) return 0;
   try {
@@ -61,7 +73,7 @@ async function committedLogBytes(path: string): Promise<number> {
     const { size } = await file.stat();
     const reader = new LogReader(file);
     if (size >= logVersion.length && !(await reader.at(0, logVersion.length)).equals(logVersion)) return size;
-    let end = Math.min(size, logVersion.length);
+    let end = Math.min(size, Math.max(from, logVersion.length));
     let committed = end;
     while (end + entryHeadBytes <= size) {
       const length = (await reader.at(end, entryHeadBytes)).readBigUInt64LE(0);

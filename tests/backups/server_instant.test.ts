@@ -1,0 +1,98 @@
+// A backup of the whole server under concurrent writers is of one instant: what a writer was told in its order is in the restored
+// server up to one point, across catalogs of two engines and the metadata store; nothing that was acknowledged before is missing.
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineMs } from '../deadline.ts';
+import { start, type TestServer, uri } from '../server.ts';
+import { type BackedUp, rowsIn, startBackingUp } from './backing_up.ts';
+import { backUpServer, restoredTo } from './whole_server.ts';
+
+const writers = 4;
+const columns = [
+  { name: 'writer', type: 'INT' },
+  { name: 'n', type: 'INT' },
+];
+
+/** Counts what a writer was told, in the order in which it wrote. */
+interface Told {
+  first: number;
+  second: number;
+  role: number;
+}
+
+describe('writers of two catalogs and the store', () => {
+  let from: BackedUp;
+  let root: string;
+  let server: TestServer;
+  before(async () => {
+    root = await mkdtemp(join(tmpdir(), 'tabularium-instant-'));
+    from = await startBackingUp();
+    server = from.server;
+    (await server.put('/api/v2/warehouses/other', { threads: 1 })).is(201);
+    for (const [catalog, warehouse] of [
+      ['first', 'default'],
+      ['second', 'other'],
+    ] as const) {
+      (await server.put(uri`/catalogs/${catalog}`, { warehouse })).is(201);
+      (await server.put(uri`/catalogs/${catalog}/databases/d`)).is(201);
+      (await server.put(uri`/catalogs/${catalog}/databases/d/tables/t`, { columns })).is(201);
+    }
+  });
+  after(async () => {
+    await from.close();
+    await rm(root, { recursive: true, force: true });
+  });
+
+  async function write(writer: number, told: Told, isOver: () => boolean): Promise<void> {
+    const role = uri`/roles/${`writer ${writer}`}`;
+    (await server.put(role)).is(201);
+    for (let n = 1; !isOver(); n++) {
+      for (const catalog of ['first', 'second'] as const) {
+        (await server.post(uri`/catalogs/${catalog}/databases/d/tables/t/rows`, { rows: [[writer, n]] })).is(201);
+        told[catalog] = n;
+      }
+      (await server.patch(role, { comment: String(n) })).is(200);
+      told.role = n;
+    }
+  }
+
+  it('find in a restored server all up to one point, in every place the same', {
+    timeout: deadlineMs(120_000),
+  }, async () => {
+    const told = Array.from({ length: writers }, (): Told => ({ first: 0, second: 0, role: 0 }));
+    let isOver = false;
+    const writing = told.map((one, writer) => write(writer, one, () => isOver));
+    while (told.some(({ role }) => role < 3)) await pause(10);
+    const before = told.map((one) => ({ ...one }));
+    const task = await backUpServer(server, 'while writing', { path: from.directory });
+    const after = told.map((one) => ({ ...one }));
+    while (told.some(({ role }, i) => role < (after[i]?.role ?? 0) + 2)) await pause(10);
+    isOver = true;
+    await Promise.all(writing);
+    assert.equal(task.at('state'), 'succeeded', task.text);
+    const restored = join(root, 'restored');
+    await restoredTo(restored, [from.directory]);
+    const copy = await start({ dataDir: restored });
+    try {
+      for (const [writer, one] of before.entries()) {
+        const sql = `SELECT count(*), coalesce(max(n), 0), count(DISTINCT n) FROM d.t WHERE writer = ${writer}`;
+        const [first = []] = await rowsIn(copy, 'first', sql);
+        const [second = []] = await rowsIn(copy, 'second', sql);
+        const role = Number((await copy.get(uri`/roles/${`writer ${writer}`}`)).is(200).at('comment'));
+        const shown = JSON.stringify({ writer, before: one, first, second, role, after: after[writer] });
+        const [a, b] = [Number(first[1]), Number(second[1])];
+        for (const [count, max, distinct] of [first, second])
+          assert.ok(count === max && distinct === max, `no number is missing or twice: ${shown}`);
+        assert.ok(a >= b && b >= role && role >= a - 1, `of one point: ${shown}`);
+        assert.ok(a >= one.first && b >= one.second && role >= one.role, `nothing of before is missing: ${shown}`);
+        assert.ok(a <= (after[writer]?.first ?? 0) + 1, `nothing of after is in it: ${shown}`);
+      }
+    } finally {
+      await copy.close();
+    }
+  });
+});

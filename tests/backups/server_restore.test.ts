@@ -1,0 +1,266 @@
+// A server with something of everything is backed up and restored by the command: all records are the same by REST, tokens and secrets
+// work, a keyed request is not done twice; a backup that is damaged, torn, foreign or newer is refused with a sentence.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { SignJWT } from 'jose';
+import { newToken } from '../access/people.ts';
+import { deadlineMs } from '../deadline.ts';
+import { flip } from '../faults/damaged_file.ts';
+import { start, type TestServer, uri } from '../server.ts';
+import { type BackedUp, filesIn, rowsIn, startBackingUp } from './backing_up.ts';
+import { backUpServer, command, restoredTo, serverBackedUp } from './whole_server.ts';
+
+const passphrase = { backupPassphrase: 'a long passphrase' };
+const environment = { TABULARIUM_BACKUP_PASSPHRASE: passphrase.backupPassphrase };
+const clientSecret = 'a secret of an issuer that is long enough';
+const issuer = 'https://issuer.example.com';
+const options = { timeout: deadlineMs(120_000) };
+
+/** What a server shows of itself, without what changes by being used. */
+async function shown(server: TestServer): Promise<Record<string, unknown>> {
+  const records: Record<string, unknown> = {};
+  const lists = [
+    ...['users', 'roles', 'identity_providers', 'schedules', 'warehouses', 'catalogs', 'server_backups'],
+    ...['users/ann/tokens', 'users/ann/grants', 'roles/readers/grants'],
+    ...['a', 'b'].flatMap((name) => [`catalogs/${name}/databases`, `catalogs/${name}/databases/d/tables`]),
+    'catalogs/a/databases/d/views',
+  ];
+  for (const list of lists) {
+    const [all = []] = Object.values((await server.get(`/api/v2/${list}`)).is(200).result) as Record<
+      string,
+      unknown
+    >[][];
+    // Health and statistics are of now.
+    records[list] = all.map(({ lastUsedAt, health, state, rowCount, dataBytes, statistics, ...record }) =>
+      list === 'warehouses' ? record.name : list.endsWith('tables') ? record.uri : { state, ...record },
+    );
+  }
+  return records;
+}
+
+describe('a server with something of everything', () => {
+  let from: BackedUp;
+  let root: string;
+  let token: string;
+  let before_: Record<string, unknown>;
+  let copy: TestServer | undefined;
+  const keyed = (server: TestServer) =>
+    server.request('POST', '/api/v2/catalogs/a/databases/d/tables/t/rows', {
+      body: { rows: [[1000, 'keyed']] },
+      headers: { 'x-service-idempotency-key': 'once' },
+    });
+  before(async () => {
+    root = await mkdtemp(join(tmpdir(), 'tabularium-whole-'));
+    from = await startBackingUp(passphrase);
+    const { server } = from;
+    (await server.put('/api/v2/users/ann', { comment: 'Ann', password: 'correct horse battery' })).is(201);
+    (await server.put('/api/v2/roles/readers', { members: ['ann'] })).is(201);
+    for (const name of ['a', 'b']) {
+      (await server.put(uri`/catalogs/${name}`, { comment: name })).is(201);
+      (await server.put(uri`/catalogs/${name}/databases/d`)).is(201);
+      const columns = [
+        { name: 'id', type: 'BIGINT' },
+        { name: 'note', type: 'STRING' },
+      ];
+      (await server.put(uri`/catalogs/${name}/databases/d/tables/t`, { columns, primaryKey: ['id'] })).is(201);
+      const sql = `INSERT INTO d.t SELECT range, md5(range::varchar) FROM range(1000)`;
+      (await server.post(uri`/catalogs/${name}/query`, { sql })).is(200);
+    }
+    (await server.put('/api/v2/catalogs/a/databases/d/views/v', { sql: 'SELECT max(id) AS top FROM t' })).is(201);
+    (await server.put('/api/v2/catalogs/a/databases/d/tables/gone', { columns: [{ name: 'i', type: 'INT' }] })).is(201);
+    (await server.post('/api/v2/catalogs/a/databases/d/tables/gone/rows', { rows: [[7]] })).is(201);
+    (await server.delete('/api/v2/catalogs/a/databases/d/tables/gone')).is(200);
+    const grants = { 'roles/readers': ['read', '/catalogs/a'], 'users/ann': ['use', '/warehouses/default'] };
+    for (const [grantee, [privilege, on]] of Object.entries(grants))
+      (await server.post(`/api/v2/${grantee}/grants`, { privilege, on: `/api/v2${on}` })).is(201);
+    token = await newToken(server, 'ann', 'laptop');
+    const provider = { issuer, audiences: ['tests'], algorithms: ['HS256'], clientSecret, createUsers: true };
+    (await server.put('/api/v2/identity_providers/hs', provider)).is(201);
+    const query = { sql: 'DELETE FROM t WHERE id < 0', catalog: 'a', database: 'd' };
+    (await server.put('/api/v2/schedules/yearly', { query, cron: '0 0 1 1 *' })).is(201);
+    (await server.post('/api/v2/uploads', { name: 'rows.csv' })).is(201);
+    (await keyed(server)).is(201);
+    (await serverBackedUp(server, 'first', { path: from.directory })).at('takenAt');
+    const task = await backUpServer(server, 'whole', { path: from.directory });
+    task.is(200, '0', { state: 'succeeded', result: { catalogs: 3, catalogsLeftOut: [], secretKey: 'wrapped' } });
+    before_ = await shown(server);
+  });
+  after(async () => {
+    await copy?.close();
+    await from.close();
+    await rm(root, { recursive: true, force: true });
+  });
+
+  it('is the same when it is restored', options, async () => {
+    const dataDir = join(root, 'restored');
+    const { out } = await restoredTo(dataDir, [from.directory], environment);
+    assert.match(out, /^restored [0-9a-f-]{36} of .*: 3 catalogs, every file as it was written\nStart the server with/);
+    copy = await start({ dataDir, backupDirectories: from.directory, ...passphrase });
+    // In the backup, its own task has not ended.
+    const [own] = (await copy.get('/api/v2/server_backups/whole')).is(200).at<string>('task').split('/').slice(-1);
+    (await copy.get(`/api/v2/tasks/${own}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+    const isSame = (record: Record<string, unknown>) => ({ ...record, updatedAt: 0, updatedBy: 0, version: 0 });
+    const without = (all: Record<string, unknown>) => ({
+      ...all,
+      server_backups: (all.server_backups as Record<string, unknown>[]).map(isSame),
+    });
+    assert.deepEqual(without(await shown(copy)), without(before_));
+    for (const name of ['a', 'b']) {
+      const sql = 'SELECT count(*), sum(hash(id, note) % 1000003)::BIGINT FROM d.t WHERE id < 1000';
+      assert.deepEqual(await rowsIn(copy, name, sql), await rowsIn(from.server, name, sql));
+    }
+    assert.deepEqual(await rowsIn(copy, 'a', 'SELECT top FROM d.v'), [[1000]]);
+    (await copy.get('/api/v2/audit_events?pageSize=1')).is(200);
+    (await copy.post('/api/v2/audit_events/verify')).is(200, '0', { faults: [] });
+    // What is not in it.
+    assert.deepEqual((await copy.get('/api/v2/uploads')).is(200).at('uploads'), []);
+  });
+
+  it('has its tokens, passwords, grants and secrets', options, async () => {
+    const server = copy as TestServer;
+    assert.equal(server.token, from.server.token);
+    const ann = (path: string, body?: object, credentials = `Bearer ${token}`) =>
+      server.request(body ? 'POST' : 'GET', path, {
+        headers: { authorization: credentials },
+        ...(body ? { body } : {}),
+      });
+    (await ann('/api/v2/catalogs/a/query', { sql: 'SELECT count(*) FROM d.t' })).is(200);
+    (await ann('/api/v2/catalogs/b/query', { sql: 'SELECT count(*) FROM d.t' })).is(403, 'FORBIDDEN');
+    const basic = `Basic ${Buffer.from('ann:correct horse battery').toString('base64')}`;
+    (await ann('/api/v2/users/ann', undefined, basic)).is(200);
+    const signed = await new SignJWT({
+      iss: issuer,
+      aud: 'tests',
+      sub: 'visitor',
+      exp: Math.floor(Date.now() / 1000) + 600,
+    })
+      .setProtectedHeader({ alg: 'HS256' })
+      .sign(new TextEncoder().encode(clientSecret));
+    (await ann('/api/v2/users/identify', {}, `Bearer ${signed}`)).is(200);
+  });
+
+  it('knows a request that is sent again, and what was dropped', options, async () => {
+    const server = copy as TestServer;
+    (await keyed(server)).is(201);
+    assert.deepEqual(await rowsIn(server, 'a', 'SELECT count(*) FROM d.t WHERE id = 1000'), [[1]]);
+    (await server.post('/api/v2/catalogs/a/databases/d/tables/undrop', { name: 'gone' })).is(200);
+    assert.deepEqual(await rowsIn(server, 'a', 'SELECT i FROM d.gone'), [[7]]);
+  });
+
+  it('keeps its files to itself', async () => {
+    for (const name of await filesIn(join(root, 'restored')))
+      assert.equal(statSync(join(root, 'restored', name)).mode & 0o077, 0, name);
+    const [folder = ''] = readdirSync(join(from.directory, 'server_backups'));
+    const keys = readFileSync(join(root, 'restored', 'secret.key'), 'utf8').trim();
+    for (const name of readdirSync(join(from.directory, 'server_backups', folder)))
+      assert.ok(
+        !readFileSync(join(from.directory, 'server_backups', folder, name)).includes(keys),
+        `${name} has the key`,
+      );
+  });
+
+  describe('is not restored', () => {
+    const refused = async (
+      place: string,
+      message: RegExp,
+      words: readonly string[] = [],
+      given: object = environment,
+    ) => {
+      const dataDir = join(root, 'refused');
+      const { status, out, errors } = await command(
+        ['restore', 'server', place, `--data-dir=${dataDir}`, ...words],
+        given as Record<string, string>,
+      );
+      assert.notEqual(status, 0, out);
+      assert.match(out + errors, message);
+      assert.doesNotMatch(out + errors, /^\s+at /m);
+      assert.ok(!(await filesIn(dataDir)).includes('metadata.sqlite'), 'a server is left');
+      await rm(dataDir, { recursive: true, force: true });
+    };
+    /** A copy of the place, with one backup in it. */
+    const changed = async (change: (folder: string, manifestFile: string) => void) => {
+      const place = join(root, 'changed');
+      await rm(place, { recursive: true, force: true });
+      const [oldest = '', newest = ''] = readdirSync(join(from.directory, 'server_backups')).sort();
+      assert.ok(oldest < newest);
+      await cp(join(from.directory, 'server_backups', newest), join(place, 'server_backups', newest), {
+        recursive: true,
+      });
+      const folder = join(place, 'server_backups', newest);
+      change(folder, join(folder, 'manifest.json'));
+      return place;
+    };
+    const pieces = (folder: string) => readdirSync(folder).filter((name) => name !== 'manifest.json');
+    const largest = (folder: string) =>
+      join(
+        folder,
+        pieces(folder).sort((a, b) => statSync(join(folder, b)).size - statSync(join(folder, a)).size)[0] ?? '',
+      );
+    /** As another release would have written it: the digest fits. */
+    const rewritten = (file: string, change: object) => {
+      const { manifest } = JSON.parse(readFileSync(file, 'utf8'));
+      const other = { ...manifest, ...change };
+      const digest = createHash('sha256').update(JSON.stringify(other)).digest('hex');
+      writeFileSync(file, JSON.stringify({ digest, manifest: other }));
+    };
+
+    it('with a changed byte in a piece', options, async () => {
+      const place = await changed((folder) => flip(largest(folder), 5000));
+      await refused(place, /FAULT: the backup cannot be used: the file [0-9a-f]{64} is not as it was written/);
+      const { status, out } = await command(['backup', 'verify', place]);
+      assert.equal(status, 1, out);
+      assert.match(out, /^BROKEN .* server/m);
+      assert.match(out, /FAULT: backup .*: it is not as it was written/);
+    });
+
+    it('with a piece that is missing', options, async () => {
+      const place = await changed((folder) => rmSync(largest(folder)));
+      await refused(place, /FAULT: /);
+    });
+
+    it('without its manifest, or with a torn one', options, async () => {
+      await refused(await changed((_folder, manifest) => rmSync(manifest)), /there is no such backup in that place/);
+      const torn = await changed((_folder, file) => writeFileSync(file, readFileSync(file).subarray(0, 500)));
+      await refused(torn, /its manifest is not whole/);
+    });
+
+    it('of another format, or of a newer release', options, async () => {
+      const format = await changed((_folder, file) => rewritten(file, { formatVersion: 2 }));
+      await refused(format, /it is of format 2, and this release reads 1/);
+      const newer = await changed((_folder, file) => rewritten(file, { storeVersion: 10_000, release: '9.9.9' }));
+      await refused(newer, /release 9\.9\.9 made it, with a newer metadata store/);
+    });
+
+    it('that names files elsewhere', options, async () => {
+      const place = await changed((_folder, file) => {
+        const { files } = JSON.parse(readFileSync(file, 'utf8')).manifest;
+        rewritten(file, { files: [...files, { path: '../escaped', bytes: 0, pieces: [] }] });
+      });
+      await refused(place, /its manifest is none that a server wrote/);
+    });
+
+    it('into a directory that is not empty, or without the passphrase', options, async () => {
+      const { status, errors } = await command(
+        ['restore', 'server', from.directory, `--data-dir=${root}`],
+        environment,
+      );
+      assert.equal(status, 2);
+      assert.match(errors, /is not empty: name a new or an empty directory with --data-dir/);
+      await refused(from.directory, /encrypted with a passphrase: give it in TABULARIUM_BACKUP_PASSPHRASE/, [], {});
+      const wrong = { TABULARIUM_BACKUP_PASSPHRASE: 'another' };
+      await refused(from.directory, /is not the passphrase of this backup/, [], wrong);
+      await refused(from.directory, /there is no such backup/, ['--backup-id=019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d']);
+    });
+
+    it('and a whole one is found to be whole', options, async () => {
+      const { status, out } = await command(['backup', 'verify', from.directory]);
+      assert.equal(status, 0, out);
+      assert.match(out, /^whole {2}[0-9a-f-]{36} \S+ server: 3 catalogs, \d+ files, \d+ bytes$/m);
+    });
+  });
+});
