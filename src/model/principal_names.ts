@@ -1,4 +1,5 @@
 // Names that users and roles may not have because they would be taken for principals of the service.
+import { nameFault } from './names.ts';
 
 const reserved: ReadonlySet<string> = new Set(['root', 'system']);
 
@@ -30,6 +31,8 @@ function skeleton(name: string): string {
 
 /** Says why a principal cannot have a name that objects may have, or undefined where it can. */
 export function principalNameFault(name: string): string | undefined {
+  // What no object may be called is refused as that; folding a text of megabytes would hold the thread.
+  if (nameFault(name) !== undefined) return undefined;
   if (/[\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u.test(name))
     return 'the name of a user or role has no invisible or bidirectional characters';
   if (reserved.has(skeleton(name)))

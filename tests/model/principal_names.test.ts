@@ -1,0 +1,17 @@
+// Which names are refused for principals only; what no object may be called is told by names.ts, before a name is folded.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { nameFault } from '../../src/model/names.ts';
+import { principalNameFault } from '../../src/model/principal_names.ts';
+
+test('names that read as a reserved principal, or have characters that are not seen, are refused', () => {
+  for (const name of ['root', 'ROOT', 'system', 'rооt', 'ѕystem', 'róot', 'r\u200boot'])
+    assert.notEqual(principalNameFault(name), undefined, JSON.stringify(name));
+  for (const name of ['roots', 'anna', 'José']) assert.equal(principalNameFault(name), undefined, name);
+});
+
+test('a name that is too long for any object is not folded', () => {
+  const long = `root${' '.repeat(1_000_000)}`;
+  assert.notEqual(nameFault(long), undefined);
+  assert.equal(principalNameFault(long), undefined);
+});
