@@ -25,6 +25,7 @@ import {
 } from '../../src/engines/duckdb/confinement.ts';
 import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
 import { type SandboxMeasure, sandboxMeasures } from '../../src/engines/duckdb/sandbox_exec.ts';
+import { systemCalls } from '../../src/engines/duckdb/system_calls.ts';
 import type { ConfinementMeasure, EngineEvent, EngineWarehouse } from '../../src/engines/engine.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { spec } from '../conformance/engine_world.ts';
@@ -368,11 +369,27 @@ test('a process restricted as the engine is opens its own files only, and starts
 });
 
 test('a measure that is used and cannot be applied keeps the command from running', () => {
-  const broken = sandboxedCommand({ ...places, readable: [] }, { measures: ['landlock'] }, ['/bin/true']);
-  const [command = '', ...args] = broken.map((one) => one.replace('"/usr"', '"/nonexistent"'));
+  const broken = { ...places, writable: ['/nonexistent'] };
+  const [command = '', ...args] = sandboxedCommand(broken, { measures: ['landlock'] }, ['/bin/true']);
   const { status, stderr } = spawnSync(command, args, { encoding: 'utf8' });
   assert.equal(status, 1);
   assert.match(stderr, /landlock cannot be applied/);
+});
+
+test('what the kernel has is used', async (t) => {
+  const { call } = await systemCalls().catch(() => ({ call: undefined }));
+  if (process.platform !== 'linux' || !call) return t.diagnostic('not Linux, or no node:ffi');
+  const askVersion = [444, 0, 0, 1] as const;
+  const versionOf = () => {
+    try {
+      return call(...askVersion);
+    } catch {
+      return 0;
+    }
+  };
+  assert.equal(reasonOf('landlock') === null, versionOf() >= 2, String(reasonOf('landlock')));
+  const hasFilters = /\nSeccomp:/.test(readFileSync('/proc/self/status', 'utf8'));
+  assert.equal(reasonOf('seccomp') === null, hasFilters, String(reasonOf('seccomp')));
 });
 
 test('each measure is active, or says why it is not', () => {
@@ -381,4 +398,7 @@ test('each measure is active, or says why it is not', () => {
     ['namespaces', ...sandboxMeasures],
   );
   for (const { active, reason } of confinement) assert.equal(active, reason === null);
+  const started = events.find(({ kind }) => kind === 'engineStarted');
+  const active = confinement.flatMap((one) => (one.active ? [one.measure] : []));
+  assert.partialDeepStrictEqual(started, { confinement: active.join(', ') || 'none' });
 });

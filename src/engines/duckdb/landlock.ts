@@ -1,9 +1,9 @@
 // Landlock: the paths that a process and all that it becomes can open, whatever user it runs as; no TCP, no abstract sockets of others.
-import { closeSync, openSync, statSync } from 'node:fs';
+import { closeSync, existsSync, openSync, statSync } from 'node:fs';
 import { type SystemCalls, setNoNewPrivileges } from './system_calls.ts';
 
 export interface LandlockPaths {
-  /** Files, or directories with all below them. */
+  /** Files, or directories with all below them. Those that do not exist, as in a root of its own, are passed over. */
   readonly readable: readonly string[];
   /** Directories; what is below them can be read, written, made and removed. */
   readonly writable: readonly string[];
@@ -81,7 +81,8 @@ export function applyLandlock({ call }: SystemCalls, paths: LandlockPaths): void
         closeSync(descriptor);
       }
     };
-    for (const path of paths.readable) grant(path, isDirectory(path) ? read : right.readFile);
+    for (const path of paths.readable)
+      if (existsSync(path)) grant(path, statSync(path).isDirectory() ? read : right.readFile);
     for (const path of paths.executable) grant(path, right.execute | right.readFile);
     for (const path of paths.devices) grant(path, right.readFile | right.writeFile);
     for (const path of paths.writable) grant(path, write);
@@ -99,5 +100,3 @@ function versionOf(call: SystemCalls['call']): number {
     throw new Error('the kernel does not have it, or it is turned off');
   }
 }
-
-const isDirectory = (path: string) => statSync(path).isDirectory();
