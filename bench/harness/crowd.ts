@@ -45,14 +45,14 @@ interface Samples {
 
 /** What the crowd has come to so far. */
 class Course {
-  readonly from: number;
-  readonly until: number;
+  from = Number.POSITIVE_INFINITY;
+  until = Number.POSITIVE_INFINITY;
   readonly samples: Samples = { admitted: [], fromFirst: [] };
   refused = 0;
   acknowledged = 0;
   refusedForMsMax = 0;
 
-  constructor(warmupMs: number, durationMs: number) {
+  begin(warmupMs: number, durationMs: number): void {
     this.from = performance.now() + warmupMs;
     this.until = this.from + durationMs;
   }
@@ -75,6 +75,7 @@ class Client {
   #refusals = 0;
   #timer: NodeJS.Timeout | undefined;
   served = 0;
+  isAnswered = false;
   inFlight = false;
 
   constructor(
@@ -132,6 +133,7 @@ class Client {
     const now = performance.now();
     const course = this.#course;
     this.inFlight = false;
+    this.isAnswered = true;
     if (status === this.#job.status) {
       course.acknowledged++;
       this.served++;
@@ -157,7 +159,8 @@ export async function crowd(job: CrowdJob): Promise<CrowdResult> {
       requestBytes({ ...template, headers: { ...template.headers, Authorization: authorization } }, n),
     ),
   );
-  const course = new Course(warmupMs, durationMs);
+  const course = new Course();
+  const connectedAt = performance.now();
   const { promise: broken, reject: failed } = Promise.withResolvers<never>();
   const clients: Client[] = [];
   try {
@@ -166,7 +169,10 @@ export async function crowd(job: CrowdJob): Promise<CrowdResult> {
       clients.push(new Client(job, course, { requests: own, first: i, failed }));
       if (i % 20 === 19) await Promise.race([broken, after(connectEveryMs)]);
     }
-    await Promise.race([broken, after(course.from - performance.now())]);
+    while (clients.some(({ isAnswered }) => !isAnswered)) await Promise.race([broken, after(20)]);
+    const firstAnswersMs = performance.now() - connectedAt;
+    course.begin(warmupMs, durationMs);
+    await Promise.race([broken, after(warmupMs)]);
     const began = process.cpuUsage();
     await Promise.race([broken, after(course.until - performance.now())]);
     const { user, system } = process.cpuUsage(began);
@@ -184,6 +190,7 @@ export async function crowd(job: CrowdJob): Promise<CrowdResult> {
       firstP50Ms: quantile(fromFirst, 0.5),
       firstP99Ms: quantile(fromFirst, 0.99),
       refusedForMsMax: Math.max(course.refusedForMsMax, stillRefusedMs),
+      firstAnswersMs,
       neverServed: clients.filter((client) => client.served === 0).length,
       acknowledged: course.acknowledged,
       cut: clients.filter((client) => client.inFlight).length,

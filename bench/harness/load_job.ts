@@ -87,6 +87,8 @@ export interface CrowdResult {
   readonly firstP99Ms: number;
   /** From the first attempt of a request until it was served, or until the end; 0 where none was refused. Counts the warm-up. */
   readonly refusedForMsMax: number;
+  /** From the first connect until each connection had its first answer, be it a refusal; the warm-up begins then. */
+  readonly firstAnswersMs: number;
   /** Clients of which no request was served, in the warm-up neither. */
   readonly neverServed: number;
   /** Requests served in all, with those of the warm-up and those in flight at its end: what the server has acknowledged. */

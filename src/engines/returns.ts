@@ -11,10 +11,10 @@ export interface RefusedCaller {
 
 /** Longer than this nobody is sent away at once: the load may end at any time. */
 const retryAfterSecondsMax = 10;
-/** Of what is served in a second, the share that is promised to callers who were refused once; */
-const promisedShare = 0.7;
+/** Of what is served in a second, the share that is promised to callers who were refused once: each costs a refusal, too; */
+const promisedShare = 0.4;
 /** and that may be filled up with those who were refused again, so that they return sooner. */
-const promisedAgainShare = 1.1;
+const promisedAgainShare = 0.7;
 /** A caller that is later than this is no longer expected. */
 const lateSecondsMax = 1;
 /** About how many statements the moving average goes back. */
