@@ -4,6 +4,7 @@ import { open, rm } from 'node:fs/promises';
 import type { Trail } from '../access/audit.ts';
 import type { Decisions } from '../access/decisions.ts';
 import type { IdempotencyKeys } from '../access/idempotency_keys.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import type { Turn } from '../engines/admission.ts';
 import type { EngineWarehouse } from '../engines/engine.ts';
 import type { CsvOptions, DataFormat, FileShape, LoadColumn, LoadDone, LoadWork } from '../engines/load.ts';
@@ -92,6 +93,7 @@ export interface LoadManner {
 }
 
 export interface LoadParts {
+  readonly catalog: Pick<Catalog, 'requireSettled'>;
   readonly warehouses: Warehouses;
   readonly decisions: Decisions;
   readonly trail: Trail;
@@ -198,12 +200,12 @@ export class LoadSteps {
     run: LoadRun,
   ): Promise<LoadDone> {
     const { taskId, actor, principal, signal } = run;
-    const { path, bytes } = await file.ready();
+    const { path: filePath, bytes } = await file.ready();
     const { format, csv = {}, errorsMax = 0, dryRun = false, label } = request;
     const work: LoadWork = {
       table: { catalog, database, table: table.name },
       definition,
-      file: { path, format, csv, shape },
+      file: { path: filePath, format, csv, shape },
       columns,
       mode,
       errorsMax,
@@ -214,7 +216,9 @@ export class LoadSteps {
     };
     const { keys, trail, observe } = this.#parts;
     const { progress } = file;
-    return this.#admitted(warehouse, [catalog.name, database, table.name].join('.'), run, async (engine) => {
+    const path = [catalog.name, database, table.name];
+    return this.#admitted(warehouse, path.join('.'), run, async (engine) => {
+      this.#parts.catalog.requireSettled([path]);
       const started = performance.now();
       if (label === undefined && !dryRun) await keys.keepStep(step, { warehouse, catalogId: catalog.id, taskId });
       const facts = { objectId: table.id, details: { taskId, kind: 'load', mode } };

@@ -165,6 +165,13 @@ test('a change whose recovery ends the engine twice is set aside; all else goes 
   (await query(catalog, 'd', 'SELECT * FROM u')).is(503, 'CHANGE_IN_PROGRESS', { outcome: 'notApplied' });
   const rows = await server.post(`${path}/rows`, { rows: [[2]] });
   rows.is(503, 'CHANGE_IN_PROGRESS', { outcome: 'notApplied' });
+  const upload = (await server.post('/api/v2/uploads', { name: 'rows.csv', bytes: 5 })).is(201);
+  assert.equal((await server.send('PUT', upload.at('link'), { body: 'id\n7\n' })).status, 200);
+  const source = { upload: upload.at<string>('uploadId') };
+  const load = (await server.post(`${path}/load`, { source })).is(202).at<string>('uri');
+  const loadText = async () => String((await server.get(load)).at('progressText'));
+  await until('the load waits for the table', async () => (await loadText()).includes('blocked'));
+  (await server.post(`${load}/cancel`)).is(200);
   assert.deepEqual((await query(catalog, 'other', 'SELECT * FROM t')).is(200).at('rows'), [[1]]);
   (await server.post(tables, { name: 'more', columns: [column] })).is(201);
   (await server.post(`${other.path}/columns`, { name: 'c', type: 'INT' })).is(201);
