@@ -363,10 +363,10 @@ export interface EngineWarehouse {
   /** Once, however often it is called for a part; parts in their order. Throws DATA_INVALID, CONSTRAINT_VIOLATED. */
   restorePart(part: PartToRestore, options: { readonly signal: AbortSignal }): Promise<void>;
   /**
-   * What a position of `Engine.rowsPage` depends on: it changes whenever rows of the table may have other positions than before.
+   * What positions of `Engine.rowsPage` are valid for, as marks: rows have the positions that they had as long as one mark stays.
    * Rows that are inserted come after all others, and a deletion moves no row.
    */
-  rowNumbering(table: TableRef, definition: TableDefinition): Promise<string>;
+  rowNumbering(table: TableRef, definition: TableDefinition): Promise<readonly string[]>;
   tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
   /** Puts a table that was written much in order. Idempotent. */
   optimize(table: TableRef, options: WorkOptions): Promise<void>;

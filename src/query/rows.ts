@@ -89,7 +89,7 @@ export class Rows {
       const chain = (await this.#catalog.require(path)) as TableChain;
       await this.#requireWarehouse(chain[0], caller);
       const before = await this.#numbering(chain, caller);
-      if (from && from.numbering !== before)
+      if (from && !haveCommon(from.numbering, before))
         throw new Failure(
           'INVALID_PAGE_TOKEN',
           'the rows of the table have other positions since the page token was issued; start again without it',
@@ -99,7 +99,7 @@ export class Rows {
       );
       if (last === undefined && from === undefined) return { rows, next: undefined };
       // Where rows were renumbered while they were read, some may be missing from the page.
-      if ((await this.#numbering(chain, caller)) === before)
+      if (haveCommon(await this.#numbering(chain, caller), before))
         return { rows, next: last && JSON.stringify([before, last]) };
       if (attempt >= pageAttemptsMax)
         throw new Failure('CHANGE_IN_PROGRESS', 'the rows of the table are being moved in the file');
@@ -127,7 +127,7 @@ export class Rows {
     return { rows: objects, last: rows.length > limit ? String(shown.at(-1)?.[0]) : undefined };
   }
 
-  #numbering([root, database, table]: TableChain, caller: Caller): Promise<string> {
+  #numbering([root, database, table]: TableChain, caller: Caller): Promise<readonly string[]> {
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
     return this.#warehouses.admit(root.spec.warehouse, caller, (engine) => engine.rowNumbering(ref, table.spec));
   }
@@ -150,9 +150,14 @@ export class Rows {
   }
 }
 
+/** The rows have the positions that they had. */
+const haveCommon = (marks: readonly string[], others: readonly string[]) => marks.some((mark) => others.includes(mark));
+
 /** As `page` made it; the token was signed. */
-function positionOf(after: string): { readonly numbering: string; readonly row: string } {
-  const [numbering, row] = JSON.parse(after) as [string, string];
+function positionOf(after: string): { readonly numbering: readonly string[]; readonly row: string } {
+  const [marks, row] = JSON.parse(after) as [string | readonly string[], string];
+  // Tokens of earlier releases have one mark.
+  const numbering = typeof marks === 'string' ? [marks] : marks;
   return { numbering, row };
 }
 

@@ -43,6 +43,16 @@ export class DataEpochs {
     }
   }
 
+  /** As `writing`, where only work that failed counts: it may have left something. */
+  async unlessFailed<T>(tables: readonly TableName[], work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      await this.writing(tables, async () => undefined);
+      throw error;
+    }
+  }
+
   changedAll(): void {
     this.#changedAt.clear();
     this.#floor = ++this.#epoch;

@@ -13,14 +13,20 @@ export type LoadOperations = { [K in LoadOperation]: (argument: Operations[K][0]
 
 type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
+interface WriteEpochs {
+  readonly data: DataEpochs;
+  /** Of rows that were deleted or updated. */
+  readonly removals: DataEpochs;
+}
+
 export class Loading {
   readonly #sessions: Sessions;
-  readonly #data: DataEpochs;
+  readonly #epochs: WriteEpochs;
   readonly #surroundings: InferSurroundings;
 
-  constructor(sessions: Sessions, data: DataEpochs, surroundings: InferSurroundings) {
+  constructor(sessions: Sessions, epochs: WriteEpochs, surroundings: InferSurroundings) {
     this.#sessions = sessions;
-    this.#data = data;
+    this.#epochs = epochs;
     this.#surroundings = surroundings;
   }
 
@@ -32,8 +38,9 @@ export class Loading {
         const { catalog, database, table } = work.table;
         const written = { catalog: catalog.name, database, table };
         const surroundings = { ...this.#surroundings, ...told };
+        const { data, removals } = this.#epochs;
         return this.#apart(started, (connection) =>
-          this.#data.writing([written], () => loadFile(connection, work, surroundings)),
+          removals.writing([written], () => data.writing([written], () => loadFile(connection, work, surroundings))),
         );
       },
       loadedBefore: ({ catalog, step }) =>

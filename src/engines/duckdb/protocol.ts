@@ -66,7 +66,12 @@ export interface Operations {
   /** In a process without files, which may die of it: binds the statement on empty copies of the objects. */
   bind: [{ readonly statement: WireStatement; readonly objects: NamedObjects }, StatementAnalysis];
   execute: [
-    { readonly statement: WireStatement; readonly options: WireOptions; readonly writes: readonly TableName[] },
+    {
+      readonly statement: WireStatement;
+      readonly options: WireOptions;
+      readonly writes: readonly TableName[];
+      readonly inserts: boolean;
+    },
     StatementResult,
   ];
   remember: [{ readonly resultPath: string; readonly step: string }, boolean];
@@ -103,7 +108,7 @@ export interface Operations {
   writtenStatement: [TableWrite, WrittenStatement];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];
   optimize: [TableRef, undefined];
-  rowNumbering: [{ readonly table: TableRef; readonly definition: TableDefinition }, string];
+  rowNumbering: [{ readonly table: TableRef; readonly definition: TableDefinition }, readonly string[]];
   tableStatistics: [TableRef, { readonly rowCount: number; readonly dataBytes: number }];
 }
 

@@ -6,44 +6,98 @@ import type { TableDefinition } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
 import type { RowsPage, StatementParameters, TableRef } from '../engine.ts';
 import { catalogFile } from './catalog_files.ts';
+import type { DataEpochs } from './data_epochs.ts';
 import { qualifiedTable, quoteIdentifier, sameName } from './identifiers.ts';
-import { rememberStep } from './steps.ts';
+import { rememberStep, rowsOf } from './steps.ts';
 
 const rowId = 'rowid';
+
+/** A column may be called rowid, and would hide the id: then the columns get other names. */
+const hidesId = (columns: readonly string[]) => columns.some((name) => sameName(name, rowId));
+
+function sourceOf(table: TableRef, columns: readonly string[]): string {
+  const names = hidesId(columns) ? `(${columns.map((_, i) => `c${i}`).join(', ')})` : '';
+  return `${qualifiedTable(table)} AS r${names}`;
+}
 
 /** Rows come in the order of their ids without a sort: DuckDB preserves it, and skips row groups below `after`. */
 export function rowsPage(
   table: TableRef,
   { columns, after, limit }: RowsPage,
 ): { readonly sql: string; readonly parameters: StatementParameters } {
-  // A column may be called rowid, and would hide the id: then the columns get other names here.
-  const hidesId = columns.some((name) => sameName(name, rowId));
-  const source = hidesId ? `r(${columns.map((_, i) => `c${i}`).join(', ')})` : 'r';
-  const values = hidesId ? columns.map((name, i) => `c${i} AS ${quoteIdentifier(name)}`).join(', ') : 'r.*';
+  const values = hidesId(columns) ? columns.map((name, i) => `c${i} AS ${quoteIdentifier(name)}`).join(', ') : 'r.*';
   const where = after === undefined ? '' : ` WHERE r.${rowId} > $2`;
   return {
-    sql: `SELECT r.${rowId}, ${values} FROM ${qualifiedTable(table)} AS ${source}${where} LIMIT $1`,
+    sql: `SELECT r.${rowId}, ${values} FROM ${sourceOf(table, columns)}${where} LIMIT $1`,
     parameters: after === undefined ? [limit] : [limit, Number(after)],
   };
 }
 
 /**
+ * What positions of rows are valid for, as marks: they are as long as a table has one of the marks that it had.
+ *
  * Row ids are stable under inserts and deletes. Two things renumber them. Writing a table again for another definition: so the
- * definition is part of the answer. And a checkpoint, which drops deleted rows of tables without an index: for those the count of
- * checkpoints of the file is part of it, too. DuckDB never does that to a table with an index (`vacuum_rebuild_indexes` is 0).
+ * definition is part of every mark. And a checkpoint, which drops deleted rows of tables without an index. DuckDB never does that to a
+ * table with an index (`vacuum_rebuild_indexes` is 0). For other tables there are two marks: the count of checkpoints of the file, valid
+ * whatever is deleted; and, where no row of the table was deleted, the last removal of rows from it, valid whatever is checkpointed.
  */
-export async function rowNumbering(
-  connection: DuckDBConnection,
-  dataDirectory: string,
-  table: TableRef,
-  definition: TableDefinition,
-): Promise<string> {
-  const columns = definition.columns.map(({ name, type }) => [name, formatType(type)]);
-  const text = JSON.stringify([columns, definition.primaryKey, definition.uniqueKey]);
-  const shape = createHash('sha256').update(text).digest('base64url').slice(0, 16);
-  if (definition.primaryKey.length > 0 || definition.uniqueKey.length > 0) return shape;
-  return `${shape}.${await withoutCheckpoint(connection, table, () => checkpointsOf(catalogFile(dataDirectory, table.catalog)))}`;
+export class RowNumberings {
+  readonly #dataDirectory: string;
+  readonly #removals: DataEpochs;
+  /** The removals that are counted are those of this process. */
+  readonly #process = randomUUID();
+  /** Whether the ids of a table had no gaps, at which removal and checkpoint. */
+  readonly #known = new Map<
+    string,
+    { readonly removal: number; readonly checkpoints: bigint; readonly isDense: boolean }
+  >();
+
+  /** `removals`: when rows of which tables were last deleted or updated, or a write of them failed. */
+  constructor(dataDirectory: string, removals: DataEpochs) {
+    this.#dataDirectory = dataDirectory;
+    this.#removals = removals;
+  }
+
+  async of(connection: DuckDBConnection, table: TableRef, definition: TableDefinition): Promise<readonly string[]> {
+    const columns = definition.columns.map(({ name, type }) => [name, formatType(type)]);
+    const text = JSON.stringify([columns, definition.primaryKey, definition.uniqueKey]);
+    const shape = createHash('sha256').update(text).digest('base64url').slice(0, 16);
+    if (definition.primaryKey.length > 0 || definition.uniqueKey.length > 0) return [shape];
+    const names = definition.columns.map(({ name }) => name);
+    return withoutCheckpoint(connection, table, async () => {
+      const checkpoints = await checkpointsOf(catalogFile(this.#dataDirectory, table.catalog));
+      const removal = await this.#removalOf(connection, table, names, checkpoints);
+      const counted = `${shape}.${checkpoints}`;
+      return removal === undefined ? [counted] : [counted, `${shape}.${this.#process}.${removal}`];
+    });
+  }
+
+  /** The last removal from a table whose row ids have no gaps: a checkpoint leaves them as they are. Undefined where they have. */
+  async #removalOf(
+    connection: DuckDBConnection,
+    table: TableRef,
+    columns: readonly string[],
+    checkpoints: bigint,
+  ): Promise<number | undefined> {
+    const named = { catalog: table.catalog.name, database: table.database, table: table.table };
+    const removal = this.#removals.of([named]);
+    if (removal === undefined) return undefined;
+    const key = JSON.stringify([table.catalog.id, named]);
+    let known = this.#known.get(key);
+    // Inserts make no gaps; a checkpoint may close those that there are.
+    if (known?.removal !== removal || !(known.isDense || known.checkpoints === checkpoints)) {
+      const gapless = `SELECT count(*) = coalesce(max(r.${rowId}) + 1, 0) FROM ${sourceOf(table, columns)}`;
+      const [row] = await rowsOf(connection, gapless);
+      if (this.#removals.of([named]) !== removal) return undefined;
+      known = { removal, checkpoints, isDense: row?.[0] === true };
+      if (this.#known.size >= knownMax) this.#known.clear();
+      this.#known.set(key, known);
+    }
+    return known.isDense ? removal : undefined;
+  }
 }
+
+const knownMax = 10_000;
 
 /**
  * A checkpoint renumbers rows before it writes the header of the file. A transaction that writes waits for one that is under way,

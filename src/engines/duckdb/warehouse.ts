@@ -203,6 +203,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
       statement: wire(statement),
       options: { ...options, token, tables: [...reads, ...writes, ...views] },
       writes,
+      inserts: analysis.kind === 'insert',
     };
     try {
       return await this.#call('execute', argument, timeoutMs, signal, progress);

@@ -40,7 +40,7 @@ import {
 } from './protocol.ts';
 import { ownReach, type Reach, removeLeftovers, spilledBytes } from './reach.ts';
 import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
-import { rowNumbering } from './row_positions.ts';
+import { RowNumberings } from './row_positions.ts';
 import { insertRows } from './rows.ts';
 import { type Namespace, preparedKey, type Session, Sessions } from './sessions.ts';
 import { Snapshots } from './snapshots.ts';
@@ -80,6 +80,9 @@ class Worker {
   readonly #objects = new NamedObjectReader(this.#definitions, this.#views);
   readonly #copies = new ObjectCopies();
   readonly #data = new DataEpochs();
+  /** Of rows that were deleted or updated. */
+  readonly #removals = new DataEpochs();
+  readonly #numberings: RowNumberings;
   readonly #known = new Map<string, KnownSelect>();
   readonly #digests = new Digests();
   readonly #lateSteps = new LateSteps();
@@ -94,7 +97,12 @@ class Worker {
     this.#sessions = new Sessions(instance);
     this.#reach = reach;
     this.#unreviewed = unreviewed;
-    this.#loading = new Loading(this.#sessions, this.#data, { own: reach.own, unreviewed });
+    this.#numberings = new RowNumberings(reach.dataDirectory, this.#removals);
+    this.#loading = new Loading(
+      this.#sessions,
+      { data: this.#data, removals: this.#removals },
+      { own: reach.own, unreviewed },
+    );
     this.#snapshots = new Snapshots(instance, reach.own, { sessions: this.#sessions, data: this.#data });
   }
 
@@ -189,9 +197,7 @@ class Worker {
           placed('', 0, () => optimizeTable(session.connection, table, signal)),
         ) as Promise<undefined>,
       rowNumbering: ({ table, definition }) =>
-        this.#sessions.with(undefined, started, ({ connection }) =>
-          rowNumbering(connection, this.#reach.dataDirectory, table, definition),
-        ),
+        this.#sessions.with(undefined, started, ({ connection }) => this.#numberings.of(connection, table, definition)),
       tableStatistics: (table) =>
         this.#sessions.with(undefined, started, (session) => tableStatistics(session.connection, table)),
     };
@@ -216,7 +222,7 @@ class Worker {
   }
 
   #execute(
-    { statement, options, writes }: Operations['execute'][0],
+    { statement, options, writes, inserts }: Operations['execute'][0],
     started: Interruptible,
     signal: AbortSignal,
   ): Promise<StatementResult> {
@@ -237,8 +243,11 @@ class Worker {
       }
       if (!written) return this.#select(session, statement, options);
       const once = { catalog: written.catalog, late, current };
-      const writing = () => this.#data.writing(options.tables, () => write(session, statement, options, once));
-      return placed(statement.sql, 0, () => retryingConflicts(writing, signal));
+      const attempt = () => write(session, statement, options, once);
+      const writing = () => this.#data.writing(options.tables, attempt);
+      const removing = () =>
+        inserts ? this.#removals.unlessFailed(writes, writing) : this.#removals.writing(writes, writing);
+      return placed(statement.sql, 0, () => retryingConflicts(removing, signal));
     };
     const inSession = (late: RunningWrite) =>
       this.#within(statement, key, started, (session) =>
@@ -290,7 +299,9 @@ class Worker {
         await this.#snapshots.endOf(change.catalog);
         return await this.#sessions.exclusive(change.catalog.name, apply);
       }
-      return await apply();
+      if (!('table' in change)) return await apply();
+      const { catalog, database, table } = change.table;
+      return await this.#removals.writing([{ catalog: catalog.name, database, table }], apply);
     } finally {
       this.#changed(change);
     }
@@ -302,6 +313,7 @@ class Worker {
     this.#objects.note(change);
     this.#data.changedAll();
     if (change.kind.startsWith('create')) return; // nothing that was bound before means anything else now
+    this.#removals.changedAll();
     this.#known.clear();
     this.#sessions.forgetAll();
   }
@@ -315,8 +327,10 @@ class Worker {
     const written = { catalog: table.catalog.name, database: table.database, table: table.table };
     return this.#sessions.with(undefined, started, (session) =>
       placed('', 0, () =>
-        this.#data.writing([written], () =>
-          insertRows(session.connection, table, batch, definition, { signal, steps }),
+        this.#removals.unlessFailed([written], () =>
+          this.#data.writing([written], () =>
+            insertRows(session.connection, table, batch, definition, { signal, steps }),
+          ),
         ),
       ),
     );
