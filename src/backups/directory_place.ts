@@ -1,10 +1,9 @@
 // Backups in a directory of the machine. A file gets its name when it is whole and on the disk.
 import { randomUUID } from 'node:crypto';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { Failure } from '../standard/failure.ts';
 import type { Place, PlacedFile } from './place.ts';
 
@@ -63,8 +62,11 @@ export class DirectoryPlace implements Place {
   }
 
   write(path: string, from: string, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    // By the system alone: what goes through this process waits for its requests, megabyte by megabyte.
     return this.#whole(path, async (part) => {
-      await pipeline(createReadStream(from), createWriteStream(part, { mode: 0o600, flush: true }), { signal });
+      await copyFile(from, part, constants.COPYFILE_EXCL);
+      await sealFile(part);
     });
   }
 
@@ -94,6 +96,17 @@ export class DirectoryPlace implements Place {
       await rm(part, { force: true });
       throw error;
     }
+  }
+}
+
+/** On the disk for good, and its owner's alone. */
+async function sealFile(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    await file.chmod(0o600);
+    await file.sync();
+  } finally {
+    await file.close();
   }
 }
 

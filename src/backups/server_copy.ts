@@ -1,16 +1,14 @@
 // One copy of a whole server to a place: all files of a snapshot, the keys, and the manifest last. Whose work it is, when it is tried
 // again and what is recorded of it is server_backups.ts.
-import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
-import { Digests } from '../files/digests.ts';
 import { newId } from '../model/ids.ts';
 import { schemaVersion } from '../store/migrations.ts';
 import type { PinnedFile } from '../store/store.ts';
 import { type CopiedCatalog, catalogsInCopy } from '../store/store_copy.ts';
 import type { Amount } from '../tasks/task.ts';
 import { FileCopier, type FileToCopy } from './file_copier.ts';
+import { Pieces } from './pieces.ts';
 import type { Place } from './place.ts';
 import { type KeySealer, keysOf } from './server_keys.ts';
 import {
@@ -27,6 +25,7 @@ import {
 import type { ServerSnapshot } from './server_snapshot.ts';
 
 export const defaultPieceBytesMax = 64 * 1024 * 1024;
+const copiesAtOnce = 4;
 
 /** Of the server that is copied. */
 export interface CopiedServer {
@@ -54,17 +53,17 @@ export async function copyServer(
 ): Promise<ServerManifest & { readonly heldMs: number }> {
   const staging = join(server.spoolDirectory, 'backups', newId());
   await mkdir(staging, { recursive: true, mode: 0o700 });
-  const digests = new Digests();
+  const cutter = new Pieces();
   try {
     const snapshot = await take();
     try {
-      const manifest = await sent(server, snapshot, { ...run, staging, digests });
+      const manifest = await sent(server, snapshot, { ...run, staging, cutter });
       return { ...manifest, heldMs: Math.round(snapshot.heldMs) };
     } finally {
       await snapshot.release();
     }
   } finally {
-    await digests.stop();
+    await cutter.stop();
     await rm(staging, { recursive: true, force: true });
   }
 }
@@ -72,12 +71,12 @@ export async function copyServer(
 async function sent(
   server: CopiedServer,
   snapshot: ServerSnapshot,
-  run: CopyRun & { readonly staging: string; readonly digests: Digests },
+  run: CopyRun & { readonly staging: string; readonly cutter: Pieces },
 ): Promise<ServerManifest> {
-  const { place, backupId, signal, progress, staging } = run;
+  const { place, backupId, signal, progress, staging, cutter } = run;
   const { dataDirectory, release, isKeyOutside, sealer, pieceBytesMax } = server;
   const store = join(staging, storePath);
-  await copyStore(snapshot.store, store, signal);
+  await copyStore(snapshot.store, store, cutter);
   const { included, catalogsLeftOut } = sorted(catalogsInCopy(store), snapshot);
   const names = new Set(included.map(({ id }) => id));
   const toCopy: FileToCopy[] = [{ path: storePath, from: store, bytes: snapshot.store.bytes }];
@@ -93,8 +92,7 @@ async function sent(
   const there = new Map<string, number>();
   for await (const { path, bytes } of place.list(serverFolder(backupId), signal)) there.set(path, bytes);
   const copier = new FileCopier({ ...run, pieceBytesMax, copied, there });
-  const files: CopiedFile[] = [];
-  for (const file of toCopy) files.push(await copier.copy(file));
+  const files = await copyAll(copier, toCopy);
   await snapshot.requireUnchanged();
   const keys = await sealer.textOf(await keysOf(dataDirectory, isKeyOutside));
   files.push(await copier.copyText(keysPath, keys));
@@ -114,11 +112,30 @@ async function sent(
   return manifest;
 }
 
+/** A few at a time: small ones mostly wait for the place. */
+async function copyAll(copier: FileCopier, toCopy: readonly FileToCopy[]): Promise<CopiedFile[]> {
+  const files: CopiedFile[] = [];
+  let next = 0;
+  let isBroken = false;
+  const worker = async () => {
+    for (let i = next++; i < toCopy.length && !isBroken; i = next++) {
+      try {
+        files[i] = await copier.copy(toCopy[i] as FileToCopy);
+      } catch (error) {
+        isBroken = true;
+        throw error;
+      }
+    }
+  };
+  const ended = await Promise.allSettled(Array.from({ length: copiesAtOnce }, worker));
+  for (const one of ended) if (one.status === 'rejected') throw one.reason;
+  return files;
+}
+
 /** To the spool first: until it is copied the log of the store grows. */
-async function copyStore(pinned: PinnedFile, to: string, signal: AbortSignal): Promise<void> {
+async function copyStore(pinned: PinnedFile, to: string, cutter: Pieces): Promise<void> {
   try {
-    const source = createReadStream('', { fd: pinned.descriptor, autoClose: false, start: 0, end: pinned.bytes - 1 });
-    await pipeline(source, createWriteStream(to, { mode: 0o600 }), { signal });
+    await cutter.cut({ from: pinned.descriptor, start: 0, bytes: pinned.bytes, to });
   } finally {
     pinned.release();
   }

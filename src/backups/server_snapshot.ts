@@ -1,7 +1,13 @@
 // A whole server at one instant: the metadata store and the files of all catalogs, fixed together while it runs, to be copied at
 // leisure. What is fixed is what a power failure at that instant would leave, so a restored server recovers from it as from one.
 import { setTimeout as pause } from 'node:timers/promises';
-import { type CatalogFile, type CatalogStorage, DamagedFile, type FilePosition } from '../engines/catalog_storage.ts';
+import {
+  type CatalogFile,
+  type CatalogStorage,
+  CheckpointRunning,
+  DamagedFile,
+  type FilePosition,
+} from '../engines/catalog_storage.ts';
 import type { PinnedFiles, Warehouses } from '../engines/warehouses.ts';
 import type { PinnedFile, Store } from '../store/store.ts';
 import { RetryableError } from '../tasks/task.ts';
@@ -154,7 +160,9 @@ async function snapshotOf(
       catalogs.push({ id, position, files: await storage.filesAt(dataDirectory, id, position) });
   } catch (cause) {
     await release();
-    throw new RetryableError('a catalog was deleted while it was to be copied', { cause });
+    const isBusy = cause instanceof CheckpointRunning;
+    const why = isBusy ? 'its log was being written into its file' : 'it was deleted';
+    throw new RetryableError(`a catalog could not be copied: ${why}`, { cause });
   }
   return {
     takenAt,

@@ -42,6 +42,11 @@ export class DamagedFile extends Error {
   override name = 'DamagedFile';
 }
 
+/** Thrown where more files than usual hold a catalog, because its log is just being written into its file. */
+export class CheckpointRunning extends Error {
+  override name = 'CheckpointRunning';
+}
+
 export interface CatalogStorage {
   /** Whether any file of the catalog is there. */
   exists(dataDirectory: string, catalogId: string): boolean;
@@ -51,7 +56,10 @@ export interface CatalogStorage {
   position(dataDirectory: string, catalogId: string, since?: FilePosition): Promise<FilePosition>;
   /** Ids of the catalogs that have a file. */
   catalogIds(dataDirectory: string): Promise<string[]>;
-  /** What holds a catalog at a position, as long as `checkpoint` does not change: nothing of it is written again until then. */
+  /**
+   * What holds a catalog at a position, as long as `checkpoint` does not change: nothing of it is written again until then. Throws
+   * CheckpointRunning.
+   */
   filesAt(dataDirectory: string, catalogId: string, position: FilePosition): Promise<readonly CatalogFile[]>;
 }
 

@@ -3,7 +3,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { basename, relative, sep } from 'node:path';
-import { type CatalogStorage, DamagedFile, type FilePosition } from '../catalog_storage.ts';
+import { type CatalogStorage, CheckpointRunning, DamagedFile, type FilePosition } from '../catalog_storage.ts';
 import { catalogFile, catalogFileEnding, catalogsDirectory } from './catalog_files.ts';
 
 const headerBytes = 4096;
@@ -16,6 +16,10 @@ const logVersion = Buffer.from('640062650002ffff', 'hex');
 const entryHeadBytes = 16;
 /** The entry that ends a transaction: what follows the last one is dropped when the log is read again after a crash. */
 const commitEntry = Buffer.from('640064ffff', 'hex');
+/** The beginning of the entry that a checkpoint puts at the end of the log that it writes into the file. */
+const checkpointEntry = Buffer.from('640063', 'hex');
+/** Holds that entry and the one that commits it. */
+const checkpointTailBytes = 128;
 const readBytes = 1 << 20;
 const attemptsMax = 5;
 
@@ -45,6 +49,7 @@ export const duckdbStorage: CatalogStorage = {
   async filesAt(dataDirectory, catalogId, { logBytes }) {
     const main = catalogFile(dataDirectory, { id: catalogId });
     const pathOf = (file: string) => relative(dataDirectory, file).split(sep).join('/');
+    if (await endsInCheckpoint(logFile(dataDirectory, catalogId), logBytes)) throw new CheckpointRunning();
     const log = logBytes === 0 ? [] : [{ path: pathOf(logFile(dataDirectory, catalogId)), bytes: logBytes }];
     return [{ path: pathOf(main), bytes: (await stat(main)).size }, ...log];
   },
@@ -84,6 +89,30 @@ async function committedLogBytes(path: string, from: number): Promise<number> {
       if ((await reader.at(start, commitEntry.length)).equals(commitEntry)) committed = end;
     }
     return committed;
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Whether a checkpoint has begun and not ended, or was broken off: what is committed since is in a log of its own until the engine
+ * puts them together.
+ */
+async function endsInCheckpoint(path: string, committed: number): Promise<boolean> {
+  const file = await opened(path);
+  if (!file) return false;
+  try {
+    const start = Math.max(0, committed - checkpointTailBytes);
+    const tail = Buffer.alloc(committed - start);
+    await file.read(tail, 0, tail.length, start);
+    // The last entry commits the one before it, whose length varies.
+    const end = tail.length - entryHeadBytes - commitEntry.length;
+    for (let at = 0; at + entryHeadBytes + checkpointEntry.length <= end; at++) {
+      const begins = at + entryHeadBytes;
+      const isEntry = tail.readBigUInt64LE(at) === BigInt(end - begins);
+      if (isEntry && tail.subarray(begins, begins + checkpointEntry.length).equals(checkpointEntry)) return true;
+    }
+    return false;
   } finally {
     await file.close();
   }
