@@ -16,7 +16,8 @@ import { measureOpenIntents } from './catalog/open_intents.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
 import { catalogsOf, describeWarehouse, warehouseNames } from './catalog/warehouse_objects.ts';
-import { type CheckParts, checkCommand } from './cli/check.ts';
+import { checkCommand } from './cli/check.ts';
+import type { CatalogChecks } from './cli/check_catalogs.ts';
 import { commandOf } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
 import { restoreServerCommand } from './cli/restore_server.ts';
@@ -77,6 +78,7 @@ import { DiskSpace } from './store/disk_space.ts';
 import { StoreTooNew } from './store/migrations.ts';
 import { StoreInUse, StoreUnusable } from './store/sqlite.ts';
 import { openStore, type Store, storeFileName } from './store/store.ts';
+import { StoreChecks } from './store/store_checks.ts';
 import { Notices } from './tasks/notices.ts';
 import { Tasks } from './tasks/tasks.ts';
 
@@ -168,7 +170,11 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   await prepareDataDirectory(dataDirectory);
   const loading = await loadingOf(settings, dataDirectory);
   const backupDirectories = await backupDirectoriesOf(settings.backupDirectories, dataDirectory, loading.directories);
-  const store = await openStore({ file: join(dataDirectory, storeFileName), inject: hooks.injectStore });
+  const store = await openStore({
+    file: join(dataDirectory, storeFileName),
+    inject: hooks.injectStore,
+    checkMs: settings.storeCheckStartMs,
+  });
   const journal = await openJournal(dataDirectory, store);
   // Only who holds the store may touch what is beside it.
   await rm(spoolDirectory, { recursive: true, force: true });
@@ -198,6 +204,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     journal,
     notices,
     store,
+    storeChecks: new StoreChecks({ store, everyMs: settings.storeCheckMinutes * 60_000, observe }),
     secrets,
     token,
     metrics,
@@ -257,7 +264,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
     observe,
   });
   const operations = operationsOf({
-    warning: () => ground.disk.message,
+    warning: () => [ground.disk.message, ground.storeChecks.message].filter(Boolean).join('; ') || undefined,
     ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
     metrics,
     document: new Document(() => openApi(categories as readonly Category[], apiInfo(release))),
@@ -425,6 +432,7 @@ async function startBackground(
     tasks.revalidate((principal) => directory.isActive(principal)),
   );
   ground.disk.start();
+  ground.storeChecks.start();
   warehouses.start();
   guarded('check of catalog files', async () => {
     for (const name of await warehouseNames(services.catalog)) await warehouses.inspect(name);
@@ -446,6 +454,7 @@ async function startBackground(
   revalidation.unref();
   return async (deadlineMs: number) => {
     ground.disk.stop();
+    await ground.storeChecks.stop();
     maintenance.stop();
     await services.catalog.stop();
     await stopFiles();
@@ -463,7 +472,7 @@ async function startBackground(
 }
 
 /** Brings the engine's library into this process, which a server does not need. */
-const checkCatalog: CheckParts['checkCatalog'] = async (...file) =>
+const checkCatalog: CatalogChecks['checkCatalog'] = async (...file) =>
   (await import('./engines/duckdb/file_check.ts')).checkCatalogFile(...file);
 
 async function main(): Promise<void> {
@@ -472,7 +481,7 @@ async function main(): Promise<void> {
   const commands = [
     serveCommand({ start: startServer, rootTokenFileName }),
     ...offlineCommands,
-    checkCommand({ checkCatalog }),
+    checkCommand(async () => ({ checkCatalog, ...(await import('./engines/duckdb/file_repair.ts')) })),
     restoreServerCommand({ checkCatalog }),
   ];
   const { command, argument, flags } = commandOf(process.argv.slice(2), commands);

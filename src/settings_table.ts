@@ -293,6 +293,22 @@ export const settings = define({
     default: 64 * MiB,
     doc: 'Below so much free space on the disk of the data directory (or 5 % of a small disk; 0: none) writes are answered with 503 `STORAGE_FULL`, while reads, deletes and purges are served.',
   },
+  storeCheckStartMs: {
+    section: 'Data',
+    type: 'integer',
+    min: 0,
+    max: 3_600_000,
+    default: 500,
+    doc: 'How long a start compares the pages of the metadata store with their checksums; what is left is compared right after the start.',
+  },
+  storeCheckMinutes: {
+    section: 'Data',
+    type: 'integer',
+    min: 0,
+    max: 30_000,
+    default: 60,
+    doc: 'How often all pages of the metadata store are compared with their checksums while the server runs, in a thread; 0: never.',
+  },
   queueWaitMs: {
     section: 'Queries and tasks',
     type: 'integer',
@@ -423,11 +439,12 @@ export const settings = define({
   },
   repair: {
     section: 'Commands',
-    type: 'boolean',
+    type: 'enum',
+    values: ['none', 'accept', 'wal', 'detach'],
     only: 'flag',
     command: 'check',
-    default: false,
-    doc: 'For `check`: accepts what is lost, so that the server starts with what is there.',
+    default: 'none',
+    doc: 'For `check`: what is done with what is damaged. `accept`: it is used as it is, as far as it can be read; `wal`: the write-ahead log of a damaged catalog is cut before the damage; `detach`: a damaged catalog is taken out of the server. The original files stay beside, renamed.',
   },
   newKeyFile: {
     section: 'Commands',

@@ -110,7 +110,7 @@ function textOf(dataDirectory: string, lost: readonly JournalLine[]): string {
     `the metadata store in ${dataDirectory} lacks ${lost.length} acknowledged ${lost.length === 1 ? 'change' : 'changes'}: it lost the end of its log, or is an older copy:`,
     ...shown,
     ...more,
-    `Put the newer metadata.sqlite and metadata.sqlite-wal back, or accept the loss: tabularium check --repair --data-dir=${dataDirectory}`,
+    `Put the newer metadata.sqlite, metadata.sqlite-wal and metadata.sqlite-sums back, or accept the loss: tabularium check --repair=accept --data-dir=${dataDirectory}`,
   ].join('\n');
 }
 

@@ -1,39 +1,38 @@
-// The command `check`: goes over a stopped server's metadata store and the files of its catalogs, and says what is damaged, missing or
-// lost. With `--repair` it accepts what cannot be brought back, so that the server starts with what is there.
+// The command `check`: reads a stopped server's metadata store and the files of its catalogs, and says what is damaged, missing or lost,
+// and what each repair would lose. `--repair` does one of them; what it replaces stays beside, renamed.
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { sql } from 'kysely';
 import { changeText, forgetLostLines, lostLines } from '../access/audit_journal.ts';
-import { type Settings, SettingsError } from '../settings.ts';
-import type { Store } from '../store/store.ts';
+import type { Settings } from '../settings.ts';
+import { isStoreInUse, storeInUse } from '../store/sqlite.ts';
+import { openStore, type Store, StoreDamaged, storeFileName } from '../store/store.ts';
+import { checkStoreFile } from '../store/store_check.ts';
+import { type CatalogChecks, checkCatalogs } from './check_catalogs.ts';
 import type { Command } from './command.ts';
 import { withStore } from './data_directory.ts';
 
-interface RecordedFile {
-  readonly identity: string;
-  readonly checkpoint: number;
-  readonly logBytes: number;
-}
-
-export interface CheckParts {
-  /** Reads all of a catalog's file. `faults` are sentences; none: it is sound. */
-  readonly checkCatalog: (
-    dataDirectory: string,
-    catalog: { readonly id: string; readonly name: string },
-    recorded: RecordedFile | undefined,
-  ) => Promise<{ readonly faults: readonly string[]; readonly bytes: number }>;
-}
-
 const integrityFaultsMax = 20;
+const storeFileEnds = ['', '-wal', '-sums'] as const;
+type Say = (line: string) => void;
 
-export function checkCommand({ checkCatalog }: CheckParts): Command {
+export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command {
   return {
     name: 'check',
-    doc: 'Goes over the metadata store and the catalogs of a stopped server: is every page and every block readable, and nothing older than acknowledged work? Ends with 1 where something is wrong. `--repair` accepts what is lost, so that the server starts with what is there.',
+    doc: 'Reads the metadata store and the catalogs of a stopped server: is every page and every block as it was written, does the store describe the tables that are there, and is nothing older than acknowledged work? Ends with 1 where something is wrong, and says what each `--repair` would lose.',
     run: async (settings, say) => {
-      const faults = await withStore(settings, async (store, dataDirectory) => {
-        const found = [...(await storeFaults(store)), ...(await journalFaults(store, dataDirectory, settings, say))];
+      const checks = await loadChecks();
+      // Of the files of a repair, and of no earlier one.
+      const suffix = `.damaged-${new Date().toISOString().replace(/[:.]/g, '-')}`;
+      const faults = await withCheckedStore(settings, suffix, say, async (store, dataDirectory, isCopy) => {
+        const found = [
+          ...(await integrityFaults(store)),
+          ...(await journalFaults(store, dataDirectory, settings, say)),
+        ];
         for (const fault of found) say(`FAULT: metadata store: ${fault}`);
-        const catalogs = await catalogFaults(store, dataDirectory, settings, checkCatalog, say);
-        return found.length + catalogs;
+        const repair = isCopy ? 'none' : settings.repair;
+        const work = { store, dataDirectory, only: settings.catalog, repair, suffix, say, checks };
+        return found.length + (await checkCatalogs(work));
       });
       if (faults > 0) process.exitCode = 1;
       else say('Nothing is wrong.');
@@ -41,64 +40,63 @@ export function checkCommand({ checkCatalog }: CheckParts): Command {
   };
 }
 
-async function storeFaults(store: Store): Promise<string[]> {
+/** A damaged store is read from a copy: SQLite would change it, and its log, when it closes it. @returns how many faults there are. */
+async function withCheckedStore(
+  settings: Settings,
+  suffix: string,
+  say: Say,
+  work: (store: Store, dataDirectory: string, isCopy: boolean) => Promise<number>,
+): Promise<number> {
+  const dataDirectory = resolve(settings.dataDir);
+  const file = join(dataDirectory, storeFileName);
+  const { faults } = checkStoreFile(file);
+  if (faults.length === 0) return withStore(settings, (store) => work(store, dataDirectory, false));
+  if (isStoreInUse(file)) throw storeInUse(file);
+  if (settings.repair === 'accept') {
+    for (const fault of faults) say(`accepted as lost: metadata store: ${fault}`);
+    for (const end of storeFileEnds) await copyFile(file + end, file + end + suffix).catch(ignoreMissing);
+    say(
+      `The original files of the metadata store are ${storeFileName}${suffix}, and -wal and -sums with the same ending.`,
+    );
+    await rm(`${file}-sums`, { force: true });
+    return withStore(settings, (store) => work(store, dataDirectory, false));
+  }
+  for (const fault of faults) say(`FAULT: metadata store: ${fault}`);
+  say('  --repair=accept loses that; what SQLite can read of the store is used');
+  const copies = await mkdtemp(join(dataDirectory, '.check-'));
+  try {
+    const copy = join(copies, storeFileName);
+    for (const end of ['', '-wal']) await copyFile(file + end, copy + end).catch(ignoreMissing);
+    const store = await openStore({ file: copy });
+    try {
+      return faults.length + (await work(store, dataDirectory, true));
+    } finally {
+      await store.close();
+    }
+  } catch (error) {
+    if (!(error instanceof Error) || error instanceof StoreDamaged) throw error;
+    say(`FAULT: metadata store: it cannot be opened: ${error.message.split('\n', 1)[0]?.replaceAll(`${copies}/`, '')}`);
+    return faults.length + 1;
+  } finally {
+    await rm(copies, { recursive: true, force: true });
+  }
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error;
+}
+
+async function integrityFaults(store: Store): Promise<string[]> {
   const { rows } = await sql<{
     integrity_check: string;
   }>`pragma integrity_check(${sql.lit(integrityFaultsMax)})`.execute(store.db);
   return rows.map(({ integrity_check: text }) => text).filter((text) => text !== 'ok');
 }
 
-async function journalFaults(
-  store: Store,
-  dataDirectory: string,
-  { repair }: Settings,
-  say: (line: string) => void,
-): Promise<string[]> {
+async function journalFaults(store: Store, dataDirectory: string, { repair }: Settings, say: Say): Promise<string[]> {
   const lost = await lostLines(dataDirectory, store);
-  if (lost.length === 0 || !repair) return lost.map((line) => `lost: ${changeText(line)}`);
+  if (lost.length === 0 || repair !== 'accept') return lost.map((line) => `lost: ${changeText(line)}`);
   for (const line of lost) say(`accepted as lost: ${changeText(line)}`);
   forgetLostLines(dataDirectory);
   return [];
-}
-
-async function catalogFaults(
-  store: Store,
-  dataDirectory: string,
-  { catalog: only, repair }: Settings,
-  checkCatalog: CheckParts['checkCatalog'],
-  say: (line: string) => void,
-): Promise<number> {
-  const rows = await store.db
-    .selectFrom('objects')
-    .select(['id', 'name'])
-    .where('category', '=', 'catalogs')
-    .where('state', 'in', ['ready', 'altering'])
-    .orderBy('name')
-    .execute();
-  const checked = rows.filter(({ name }) => only === '' || name === only);
-  if (only !== '' && checked.length === 0) throw new SettingsError(`there is no catalog ${JSON.stringify(only)}`);
-  let faults = 0;
-  for (const catalog of checked) {
-    const recorded = await store.db
-      .selectFrom('catalog_files')
-      .select(['identity', 'checkpoint', 'log_bytes as logBytes'])
-      .where('catalog_id', '=', catalog.id)
-      .executeTakeFirst();
-    const { faults: found, bytes } = await checkCatalog(dataDirectory, catalog, recorded);
-    const shown = JSON.stringify(catalog.name);
-    const fault = found.join('; ');
-    if (found.length === 0) {
-      say(`sound   catalog ${shown}: ${bytes} bytes`);
-      continue;
-    }
-    if (!repair) {
-      faults++;
-      say(`DAMAGED catalog ${shown}: ${fault}`);
-      continue;
-    }
-    // What was acknowledged is not demanded of the file any more: it is attached as it is, if it can be.
-    await store.db.deleteFrom('catalog_files').where('catalog_id', '=', catalog.id).execute();
-    say(`accepted catalog ${shown} as it is: ${fault}`);
-  }
-  return faults;
 }

@@ -7,10 +7,10 @@ import { type Settings, SettingsError } from '../settings.ts';
 import { Failure } from '../standard/failure.ts';
 import { catalogsInCopy } from '../store/store_copy.ts';
 import { placeOf } from './backup_place.ts';
-import type { CheckParts } from './check.ts';
+import type { CatalogChecks } from './check_catalogs.ts';
 import type { Command } from './command.ts';
 
-export function restoreServerCommand({ checkCatalog }: Pick<CheckParts, 'checkCatalog'>): Command {
+export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'checkCatalog'>): Command {
   return {
     name: 'restore server',
     argument: 'place',
@@ -49,13 +49,13 @@ async function restored(where: string, settings: Settings): Promise<ServerManife
 async function catalogFaults(
   { catalogsLeftOut }: ServerManifest,
   dataDirectory: string,
-  checkCatalog: CheckParts['checkCatalog'],
+  checkCatalog: CatalogChecks['checkCatalog'],
 ): Promise<string[]> {
   const absent = new Set(catalogsLeftOut.map(({ name }) => name));
   const lines: string[] = [];
   for (const catalog of catalogsInCopy(join(dataDirectory, storePath))) {
     if (!catalog.isVisible || absent.has(catalog.name)) continue;
-    const { faults } = await checkCatalog(dataDirectory, catalog, undefined);
+    const { faults } = await checkCatalog(dataDirectory, catalog, undefined, []);
     if (faults.length > 0) lines.push(`FAULT: catalog ${JSON.stringify(catalog.name)}: ${faults.join('; ')}`);
   }
   return lines;

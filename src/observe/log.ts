@@ -35,6 +35,7 @@ const levels: Record<Observation['kind'], Level> = {
   analysisDied: 'warn',
   engineUnconfined: 'warn',
   catalogDamaged: 'error',
+  storeDamaged: 'error',
   diskLow: 'error',
   diskRecovered: 'info',
 };

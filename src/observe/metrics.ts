@@ -125,6 +125,7 @@ function reader({
         break;
       case 'internalError':
       case 'backgroundError':
+      case 'storeDamaged':
         errors.labels(o.kind).inc();
         break;
       case 'queryEnded':

@@ -76,6 +76,7 @@ export type Observation =
       readonly catalog: string;
       readonly reason: string;
     }
+  | { readonly kind: 'storeDamaged'; readonly faults: readonly string[] }
   | { readonly kind: 'diskLow' | 'diskRecovered'; readonly freeBytes: number }
   | { readonly kind: 'engineUnconfined'; readonly warehouse: string; readonly reason: string };
 

@@ -1,8 +1,9 @@
 // SQLite as a Kysely dialect, on Node's own node:sqlite. One connection for all: a transaction has it alone, single
 // statements run between transactions. It also holds the file: a second process cannot open it.
 import assert from 'node:assert/strict';
-import { closeSync, fstatSync, openSync } from 'node:fs';
+import { fstatSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { Worker } from 'node:worker_threads';
 import {
   type CompiledQuery,
   type DatabaseConnection,
@@ -14,6 +15,8 @@ import {
   SqliteQueryCompiler,
 } from 'kysely';
 import { Failure } from '../standard/failure.ts';
+import { PageChecksums } from './page_checksums.ts';
+import type { PagesToRead } from './page_thread.ts';
 
 /** Called before every statement; a fault test throws from it. */
 export type Inject = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
@@ -25,10 +28,12 @@ export type TransactionEnd = (isCommitted: boolean) => void;
 const fileLockWaitMs = 250;
 /** This much of the file is read through memory mapping, which halves the time of a look-up; it counts as resident. */
 const mmapBytesMax = 64 * 1024 * 1024;
+/** The log is put into the file when it has so many pages; SQLite would do it inside a commit, before its checksums are written. */
+const checkpointFrames = 1_000;
+const { url } = import.meta;
+const pageThread = new URL(url.endsWith('.ts') ? './page_thread.ts' : './page_thread.js', url);
 /** Statements kept prepared. Those with lists of variable length come and go; the oldest goes first. */
 const statementsMax = 500;
-/** SQLite's default. */
-const autocheckpointPages = 1_000;
 const sqliteBusy = 5;
 const sqliteFull = 13;
 
@@ -36,6 +41,9 @@ const sqliteFull = 13;
 export class StoreInUse extends Error {
   override name = 'StoreInUse';
 }
+
+export const storeInUse = (file: string) =>
+  new StoreInUse(`another server uses ${file}; stop it, or start this one with another data directory`);
 
 /** The file cannot be opened, or is not one that SQLite wrote. The message is for who starts the server. */
 export class StoreUnusable extends Error {
@@ -74,17 +82,18 @@ interface Prepared {
 }
 
 class SqliteFile {
-  readonly #path: string;
   readonly #database: DatabaseSync;
+  readonly #checksums: PageChecksums;
+  /** Reads how many frames the log has; a microsecond. */
+  readonly #logLength: StatementSync;
   readonly #inject: Inject | undefined;
   readonly #statements = new Map<string, Prepared>();
   readonly #waiting: (() => void)[] = [];
   #taken = false;
-  /** Open until the database is closed: closing any descriptor of the file would drop this process's locks on it (fcntl). */
-  #descriptor: number | undefined;
+  #isPinned = false;
 
+  /** Opens the file, so that a failure to is known before the first query. Throws StoreInUse, StoreUnusable. */
   constructor(file: string, inject: Inject | undefined) {
-    this.#path = file;
     this.#inject = inject;
     try {
       this.#database = new DatabaseSync(file, { timeout: fileLockWaitMs, enableForeignKeyConstraints: true });
@@ -96,12 +105,15 @@ class SqliteFile {
         pragma locking_mode = exclusive;
         pragma journal_mode = wal;
         pragma synchronous = full;
+        pragma wal_autocheckpoint = 0;
         pragma mmap_size = ${mmapBytesMax};
         begin exclusive; commit;`);
+      this.#logLength = this.#database.prepare('pragma wal_checkpoint(noop)');
+      this.#checksums = new PageChecksums(file, this.#frames());
     } catch (error) {
       this.#database.close();
       if ((error as { errcode?: number }).errcode !== sqliteBusy) throw storeUnusable(file, error) ?? error;
-      throw new StoreInUse(`another server uses ${file}; stop it, or start this one with another data directory`);
+      throw storeInUse(file);
     }
   }
 
@@ -121,7 +133,9 @@ class SqliteFile {
   run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
     this.#inject?.({ sql, parameters });
     try {
-      return this.#run(sql, parameters);
+      const result = this.#run<R>(sql, parameters);
+      if (!this.#database.isTransaction && !sql.startsWith('select')) this.#committed();
+      return result;
     } catch (error) {
       throw (error as { errcode?: number }).errcode === sqliteFull ? new StoreFull(error) : error;
     }
@@ -138,6 +152,39 @@ class SqliteFile {
     return { rows: [], numAffectedRows: BigInt(changes) };
   }
 
+  #frames(): number {
+    return (this.#logLength.get() as { log: number }).log;
+  }
+
+  #committed(): void {
+    const frames = this.#frames();
+    this.#checksums.committed(frames);
+    if (frames < checkpointFrames || this.#isPinned) return;
+    try {
+      this.#checksums.makeDurable();
+      this.#database.exec('pragma wal_checkpoint(passive)');
+    } catch {
+      // A full disk: the log grows, and the next commit tries again.
+    }
+  }
+
+  /** Reads all pages in a thread, and compares them with their checksums. @returns those that differ from what was written. */
+  async check(): Promise<number[]> {
+    const { descriptor, pageBytes, pageCount } = this.#checksums;
+    const workerData: PagesToRead = { descriptor, pageBytes, pageCount };
+    const thread = new Worker(pageThread, { workerData });
+    thread.unref();
+    const sums = await new Promise<Uint32Array>((resolve, reject) => {
+      thread.once('message', resolve);
+      thread.once('error', reject);
+      thread.once('exit', () => reject(new Error('the thread that reads the pages of the store ended')));
+    });
+    if (!this.#database.isOpen) return [];
+    // A page that was written meanwhile is compared again, now that nothing is.
+    const suspects = Array.from(sums.keys()).filter((page) => page > 0 && sums[page] !== this.#checksums.sumOf(page));
+    return this.#checksums.differing(suspects);
+  }
+
   get isInTransaction(): boolean {
     return this.#database.isTransaction;
   }
@@ -149,6 +196,7 @@ class SqliteFile {
 
   /** Between two statements: writes the log into the file. */
   checkpoint(): void {
+    this.#checksums.makeDurable();
     const row = this.#database.prepare('pragma wal_checkpoint(truncate)').get() as { busy: number } | undefined;
     if (row?.busy !== 0) throw new Error('the log of the metadata store cannot be written into its file');
   }
@@ -156,20 +204,19 @@ class SqliteFile {
   /** From here on changes go to the log alone, and the file stays as it is. @returns a descriptor to read it, not to be closed. */
   pin(): number {
     this.checkpoint();
-    this.#database.exec('pragma wal_autocheckpoint = 0');
-    this.#descriptor ??= openSync(this.#path, 'r');
-    return this.#descriptor;
+    this.#isPinned = true;
+    return this.#checksums.descriptor;
   }
 
   unpin(): void {
-    if (this.#database.isOpen) this.#database.exec(`pragma wal_autocheckpoint = ${autocheckpointPages}`);
+    this.#isPinned = false;
   }
 
   close(): void {
     this.#statements.clear();
+    this.#checksums.finish();
     this.#database.close();
-    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
-    this.#descriptor = undefined;
+    this.#checksums.close();
   }
 
   #prepare(sql: string): Prepared {
@@ -272,6 +319,21 @@ class QueuedByDriver extends SqliteAdapter {
   }
 }
 
+/** Whether another process has the file open. Unlike a look by writing, it leaves a damaged store and its log as they are. */
+export function isStoreInUse(file: string): boolean {
+  try {
+    const database = new DatabaseSync(file, { readOnly: true, timeout: fileLockWaitMs });
+    try {
+      database.exec('pragma locking_mode = exclusive; select 1 from sqlite_schema limit 1');
+    } finally {
+      database.close();
+    }
+    return false;
+  } catch (error) {
+    return (error as { errcode?: number }).errcode === sqliteBusy;
+  }
+}
+
 /** The file as it was at one instant; changes that come later are not in it. */
 export interface PinnedFile {
   /** Not to be closed. */
@@ -283,6 +345,8 @@ export interface PinnedFile {
 
 export interface OpenedSqlite {
   readonly dialect: Dialect;
+  /** Reads all pages in a thread. @returns those that differ from what was written. */
+  check(): Promise<number[]>;
   /** Every other user waits while `work` runs; the file is pinned as it is then. One pin at a time. */
   pin<T>(work: () => Promise<T>): Promise<{ readonly done: T; readonly file: PinnedFile }>;
 }
@@ -302,6 +366,7 @@ export function openSqlite(file: string, inject: Inject | undefined, ended: Tran
       createAdapter: () => new QueuedByDriver(),
       createIntrospector: (db) => new SqliteIntrospector(db),
     },
+    check: () => opened.check(),
     async pin(work) {
       assert(!isPinned, 'the metadata store is pinned already');
       isPinned = true;

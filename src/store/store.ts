@@ -2,7 +2,17 @@
 import { Kysely, type Transaction } from 'kysely';
 import { migrate, sqliteColumnTypes } from './migrations.ts';
 import type { Schema } from './schema.ts';
-import { type Inject, openSqlite, type PinnedFile, storeUnusable, type TransactionEnd } from './sqlite.ts';
+import {
+  type Inject,
+  isStoreInUse,
+  openSqlite,
+  type PinnedFile,
+  StoreUnusable,
+  storeInUse,
+  storeUnusable,
+  type TransactionEnd,
+} from './sqlite.ts';
+import { checkStoreFile, pagesText } from './store_check.ts';
 
 export type { Inject, PinnedFile } from './sqlite.ts';
 
@@ -13,6 +23,22 @@ export interface StoreOptions {
   /** Path of the SQLite file; its directory exists. */
   readonly file: string;
   readonly inject?: Inject | undefined;
+  /** How long its pages are compared with their checksums before it is opened; without it, all of them are. */
+  readonly checkMs?: number | undefined;
+}
+
+/** The file differs from what was written. The message is for who starts the server. */
+export class StoreDamaged extends StoreUnusable {
+  override name = 'StoreDamaged';
+  readonly faults: readonly string[];
+
+  constructor(file: string, faults: readonly string[]) {
+    super(
+      `${file} is damaged: ${faults.join('; ')}.\nput a sound copy of it, its -wal and its -sums back; ` +
+        'or see what is lost with `tabularium check`, which can also accept the loss',
+    );
+    this.faults = faults;
+  }
 }
 
 export interface Store {
@@ -28,16 +54,26 @@ export interface Store {
    * until `release`. `work` does not use the store. One pin at a time.
    */
   pin<T>(work: () => Promise<T>): Promise<{ readonly done: T; readonly file: PinnedFile }>;
+  /** Whether all pages were compared with their checksums before the store was opened. */
+  readonly isChecked: boolean;
+  /** Compares all pages with their checksums, in a thread. @returns what is wrong, in sentences; none: nothing. */
+  check(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
-/** Throws StoreInUse where another server has it open, StoreUnusable where the file is damaged or cannot be written, StoreTooNew where a later release wrote it. */
+/** Throws StoreInUse where another server has it open, StoreDamaged and StoreUnusable where the file is damaged or cannot be written, StoreTooNew where a later release wrote it. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const listeners: TransactionEnd[] = [];
   const ended: TransactionEnd = (isCommitted) => {
     for (const listener of listeners) listener(isCommitted);
   };
-  const { dialect, pin } = openSqlite(options.file, options.inject, ended);
+  const { faults, isComplete } = checkStoreFile(
+    options.file,
+    performance.now() + (options.checkMs ?? Number.POSITIVE_INFINITY),
+  );
+  if (faults.length > 0)
+    throw isStoreInUse(options.file) ? storeInUse(options.file) : new StoreDamaged(options.file, faults);
+  const { dialect, pin, check } = openSqlite(options.file, options.inject, ended);
   const db = new Kysely<Schema>({ dialect });
   const close = (): Promise<void> => db.destroy();
   try {
@@ -49,6 +85,11 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   return {
     db,
     transaction: (run) => db.transaction().execute(run),
+    isChecked: isComplete,
+    async check() {
+      const pages = await check();
+      return pages.length === 0 ? [] : [pagesText(pages)];
+    },
     onTransactionEnd: (listener) => void listeners.push(listener),
     pin,
     close,

@@ -28,7 +28,7 @@ describe('another key', () => {
     );
     const file = readFileSync(join(directory, storeFileName));
     for (const { name, sealed } of oldRows) assert.ok(!file.includes(sealed), `${name} as it was is in the file yet`);
-    assert.deepEqual(readdirSync(directory).sort(), ['metadata.sqlite', 'secret.key']);
+    assert.deepEqual(readdirSync(directory).sort(), ['metadata.sqlite', 'metadata.sqlite-sums', 'secret.key']);
   });
 
   it('may be given by a file or the environment', async () => {
@@ -124,7 +124,7 @@ describe('a change of the key that is broken off', () => {
     await assert.rejects(rotate(directory, { before }), /broken off/);
     assert.ok(existsSync(`${keyPath(directory)}.new`));
     await requireWhole();
-    assert.deepEqual(readdirSync(directory).sort(), ['metadata.sqlite', 'secret.key']);
+    assert.deepEqual(readdirSync(directory).sort(), ['metadata.sqlite', 'metadata.sqlite-sums', 'secret.key']);
   });
 });
 

@@ -1,15 +1,16 @@
 // A store that lost acknowledged changes is recognized at the start, which names them; `check` finds what is damaged in the store and in
-// catalogs, and `--repair` lets the server start with what is there. Through the real command.
+// catalogs, and each `--repair` says what it loses, keeps the originals, and lets the server start with what is there. Through the real command.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, cpSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { copyFileSync, cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { flip } from '../faults/damaged_file.ts';
-import { start } from '../server.ts';
+import { start, startProcess } from '../server.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const commandMsMax = 60_000;
@@ -31,7 +32,8 @@ before(async () => {
   (await first.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
   (await first.query('d', 'INSERT INTO t SELECT hash(range) % 1000000007 FROM range(300000)')).is(200);
   await first.close();
-  copyFileSync(join(dataDirectory, 'metadata.sqlite'), join(root, 'older.sqlite'));
+  for (const end of ['', '-sums'])
+    copyFileSync(join(dataDirectory, `metadata.sqlite${end}`), join(root, `older.sqlite${end}`));
   const second = await start({ dataDir: dataDirectory });
   (await second.put('/api/v2/databases/lost')).is(201);
   await second.close();
@@ -50,18 +52,53 @@ test('a sound data directory: nothing is wrong, and nothing is changed', async (
 
 test('a store that lacks acknowledged changes is refused with their names, until the loss is accepted', async () => {
   await fresh();
-  copyFileSync(join(root, 'older.sqlite'), join(dataDir(), 'metadata.sqlite'));
+  for (const end of ['', '-sums'])
+    copyFileSync(join(root, `older.sqlite${end}`), join(dataDir(), `metadata.sqlite${end}`));
   const refused = run('--port=0');
   assert.equal(refused.status, 1);
-  assert.match(refused.stderr, /lacks \d+ acknowledged changes?: .*\/databases\/lost.*tabularium check --repair/s);
+  assert.match(
+    refused.stderr,
+    /lacks \d+ acknowledged changes?: .*\/databases\/lost.*tabularium check --repair=accept/s,
+  );
   assert.doesNotMatch(refused.stderr, /^\s+at /m);
   const found = run('check');
   assert.equal(found.status, 1);
   assert.match(found.stdout, /FAULT: metadata store: lost: databases\.create .*\/databases\/lost/);
-  run('check', '--repair');
+  assert.equal(run('check', '--repair=accept').status, 0);
   const server = await start({ dataDir: dataDir() });
   (await server.get('/api/v2/databases/d')).is(200);
   (await server.get('/api/v2/databases/lost')).is(404, 'OBJECT_NOT_FOUND');
+  await server.close();
+});
+
+test('a changed byte of the store is refused by the start and found by check, which changes nothing; accepted, the originals stay', async () => {
+  await fresh();
+  const store = join(dataDir(), 'metadata.sqlite');
+  flip(store, statSync(store).size - 50);
+  const damaged = readFileSync(store);
+  const refused = run('--port=0');
+  assert.equal(refused.status, 1);
+  assert.match(
+    refused.stderr,
+    /metadata\.sqlite is damaged: page \d+ differs from what was written\..*tabularium check/s,
+  );
+  const found = run('check');
+  assert.equal(found.status, 1, found.stderr);
+  assert.match(
+    found.stdout,
+    /FAULT: metadata store: page \d+ differs from what was written\n {2}--repair=accept loses that/,
+  );
+  assert.ok(readFileSync(store).equals(damaged));
+  assert.deepEqual(
+    readdirSync(dataDir()).filter((name) => name.startsWith('.check')),
+    [],
+  );
+  const accepted = run('check', '--repair=accept');
+  assert.match(accepted.stdout, /accepted as lost: metadata store: page \d+ differs/);
+  const [original = ''] = readdirSync(dataDir()).filter((name) => name.startsWith('metadata.sqlite.damaged-'));
+  assert.ok(readFileSync(join(dataDir(), original)).equals(damaged));
+  const server = await start({ dataDir: dataDir() });
+  assert.deepEqual(await server.rows('d', 'SELECT count(*) FROM t'), [[300_000]]);
   await server.close();
 });
 
@@ -76,6 +113,59 @@ test('a byte in a block of a catalog: check names the table', async () => {
   assert.match(checked.stdout, /DAMAGED catalog "default": table "d\.t": the block at byte \d+ of its file is damaged/);
 });
 
+test('a damaged log of a catalog is cut before its damage; the original stays', async () => {
+  await fresh();
+  const { name, log } = await withLog();
+  flip(log, statSync(log).size - 30);
+  const found = run('check');
+  assert.equal(found.status, 1, found.stderr);
+  assert.match(found.stdout, /DAMAGED catalog "default": .*write-ahead log/);
+  assert.match(found.stdout, /--repair=wal loses the last \d+ bytes of its write-ahead log, which follow byte \d+/);
+  const bytes = statSync(log).size;
+  const repaired = run('check', '--repair=wal');
+  assert.equal(repaired.status, 0, repaired.stdout + repaired.stderr);
+  assert.match(repaired.stdout, /repaired catalog "default"/);
+  const directory = join(dataDir(), 'catalogs');
+  const [original = ''] = readdirSync(directory).filter((one) => one.startsWith(`${name}.wal.damaged-`));
+  assert.equal(statSync(join(directory, original)).size, bytes);
+  const server = await start({ dataDir: dataDir() });
+  // Of three inserts the last is lost.
+  assert.deepEqual(await server.rows('d', 'SELECT count(*) FROM t'), [[300_002]]);
+  await server.close();
+});
+
+test('a damaged catalog is taken out of the server; its files stay', async () => {
+  await fresh();
+  const directory = join(dataDir(), 'catalogs');
+  const [file = ''] = readdirSync(directory).filter((name) => name.endsWith('.duckdb'));
+  flip(join(directory, file), 20, 4);
+  const found = run('check');
+  assert.match(found.stdout, /--repair=detach takes the catalog out of the server, with 2 databases with 1 tables/);
+  assert.equal(run('check', '--repair=wal').status, 1);
+  const repaired = run('check', '--repair=detach');
+  assert.equal(repaired.status, 0, repaired.stdout + repaired.stderr);
+  assert.equal(readdirSync(directory).filter((name) => name.startsWith(`${file}.damaged-`)).length, 1);
+  const server = await start({ dataDir: dataDir() });
+  (await server.get('/api/v2/databases/d')).is(404, 'OBJECT_NOT_FOUND');
+  (await server.put('/api/v2/databases/d')).is(201);
+  await server.close();
+});
+
+test('a table that the store describes and the file lacks, and a column of another type', async () => {
+  await fresh();
+  const store = new DatabaseSync(join(dataDir(), 'metadata.sqlite'));
+  const columns =
+    'category, parent_id, state, owner, version, created_at, created_by, updated_at, updated_by, folded_comment, spec';
+  store.exec(`UPDATE objects SET spec = replace(spec, 'BIGINT', 'DATE') WHERE category = 'tables';
+    INSERT INTO objects (id, name, folded_name, ${columns}) SELECT 'x', 'u', 'u', ${columns} FROM objects WHERE category = 'tables'`);
+  store.close();
+  rmSync(join(dataDir(), 'metadata.sqlite-sums'));
+  const { status, stdout } = run('check');
+  assert.equal(status, 1);
+  assert.match(stdout, /table "d\.t": its column "i" is BIGINT in the file, not DATE/);
+  assert.match(stdout, /table "d\.u": it is not in the file/);
+});
+
 test('a missing file of a catalog, and a catalog that does not exist', async () => {
   await fresh();
   const directory = join(dataDir(), 'catalogs');
@@ -85,3 +175,15 @@ test('a missing file of a catalog, and a catalog that does not exist', async () 
   assert.match(checked.stdout, /DAMAGED catalog "default": its file is missing/);
   assert.equal(run('check', '--catalog=none').status, 2);
 });
+
+/** Three inserts in the log of the catalog, of a server that was killed. */
+async function withLog(): Promise<{ readonly name: string; readonly log: string }> {
+  const server = await startProcess([], dataDir());
+  for (let i = 0; i < 3; i++) (await server.query('d', `INSERT INTO t VALUES (${i})`)).is(200);
+  // The positions of the files are recorded within a second.
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  server.child.kill('SIGKILL');
+  await server.exited;
+  const [log = ''] = readdirSync(join(dataDir(), 'catalogs')).filter((one) => one.endsWith('.wal'));
+  return { name: log.slice(0, -'.wal'.length), log: join(dataDir(), 'catalogs', log) };
+}

@@ -50,12 +50,12 @@ const cases: readonly Case[] = [
   {
     name: 'a damaged header of the store',
     prepare: (at) => overwrite(store(at), 3, Buffer.from('xxxx')),
-    says: /metadata\.sqlite is not a metadata store, or its header is damaged: put a sound copy .* back/,
+    says: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput a sound copy .* back/,
   },
   {
     name: 'a damaged page of the store',
     prepare: (at) => overwrite(store(at), 100, Buffer.alloc(64, 0xff)),
-    says: /metadata\.sqlite is damaged: put a sound copy .* back/,
+    says: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput a sound copy .* back/,
   },
   { name: 'a store that was cut', prepare: (at) => truncateSync(store(at), 5000), says: /metadata\.sqlite is damaged/ },
   {

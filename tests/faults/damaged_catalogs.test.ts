@@ -1,7 +1,7 @@
 // The files of one catalog are damaged, missing, older than acknowledged work, or foreign: it alone is refused, with the reason on its
 // record and in the health of its warehouse, nothing is created in its place, and the other catalogs are served.
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, statSync } from 'node:fs';
+import { cpSync, existsSync, rmSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -183,6 +183,8 @@ function leaveOpen(dataDirectory: string, category: string, name: string, parent
     )
     .run(`open-${id}`, id, JSON.stringify(change), JSON.stringify({ name: 'renamed' }));
   store.close();
+  // Whoever changes the store itself makes its checksums void.
+  rmSync(join(dataDirectory, 'metadata.sqlite-sums'), { force: true });
 }
 
 for (const purge of [false, true]) {

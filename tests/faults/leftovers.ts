@@ -28,6 +28,8 @@ const expectedEntries = new Set([
   'audit.journal.draft',
   'metadata.sqlite',
   'metadata.sqlite-shm',
+  'metadata.sqlite-sums',
+  'metadata.sqlite-sums.draft',
   'metadata.sqlite-wal',
   'results',
   'root.token',

@@ -23,7 +23,8 @@ const checkpointTailBytes = 128;
 const readBytes = 1 << 20;
 const attemptsMax = 5;
 
-const logFile = (dataDirectory: string, catalogId: string) => `${catalogFile(dataDirectory, { id: catalogId })}.wal`;
+export const logFile = (dataDirectory: string, catalogId: string) =>
+  `${catalogFile(dataDirectory, { id: catalogId })}.wal`;
 
 export const duckdbStorage: CatalogStorage = {
   exists: (dataDirectory, catalogId) =>
@@ -69,8 +70,11 @@ async function checkpointOf(dataDirectory: string, catalogId: string): Promise<n
   }
 }
 
-/** Where the last committed transaction of the log ends; 0 without a log. `from`: where an earlier one ended. */
-async function committedLogBytes(path: string, from: number): Promise<number> {
+/**
+ * Where the last committed transaction of the log ends, or the last before the byte `until`; 0 without a log. `from`: where an earlier
+ * one ended.
+ */
+export async function committedLogBytes(path: string, from: number, until = Number.POSITIVE_INFINITY): Promise<number> {
   const file = await opened(path);
   if (!file) return 0;
   try {
@@ -80,7 +84,7 @@ async function committedLogBytes(path: string, from: number): Promise<number> {
     if (size >= logVersion.length && !(await reader.at(0, logVersion.length)).equals(logVersion)) return size;
     let end = Math.min(size, Math.max(from, logVersion.length));
     let committed = end;
-    while (end + entryHeadBytes <= size) {
+    while (end + entryHeadBytes <= size && end < until) {
       const length = (await reader.at(end, entryHeadBytes)).readBigUInt64LE(0);
       if (length === 0n || length > BigInt(size - end - entryHeadBytes)) break;
       const start = end + entryHeadBytes;

@@ -1,0 +1,69 @@
+// What can be done with the damaged files of a catalog while no server has them. The originals stay beside, under another name.
+import { constants, existsSync } from 'node:fs';
+import { copyFile, open, rename, stat } from 'node:fs/promises';
+import { DuckDBInstance } from '@duckdb/node-api';
+import type { CatalogRef } from '../engine.ts';
+import { catalogFile } from './catalog_files.ts';
+import { committedLogBytes, logFile } from './file_position.ts';
+import { quoteLiteral } from './identifiers.ts';
+
+export interface LogCut {
+  readonly keptBytes: number;
+  readonly lostBytes: number;
+}
+
+/** Where the log would be cut: after the last transaction before its damage. Undefined: there is no log, or nothing is wrong with it. */
+export async function damagedLog(dataDirectory: string, catalog: CatalogRef): Promise<LogCut | undefined> {
+  const log = logFile(dataDirectory, catalog.id);
+  const bytes = await stat(log).then(
+    ({ size }) => size,
+    () => 0,
+  );
+  if (bytes === 0) return undefined;
+  const keptBytes = await committedLogBytes(log, 0, await damagedByte(catalogFile(dataDirectory, catalog)));
+  return keptBytes < bytes ? { keptBytes, lostBytes: bytes - keptBytes } : undefined;
+}
+
+/** @returns the names of the files with the originals. */
+export async function cutLog(
+  dataDirectory: string,
+  catalog: CatalogRef,
+  { keptBytes }: LogCut,
+  suffix: string,
+): Promise<string[]> {
+  const log = logFile(dataDirectory, catalog.id);
+  const file = catalogFile(dataDirectory, catalog);
+  // The log that is left is written into the file when it is opened.
+  for (const path of [log, file]) await copyFile(path, path + suffix, constants.COPYFILE_FICLONE);
+  const handle = await open(log, 'r+');
+  try {
+    await handle.truncate(keptBytes);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  return [log + suffix, file + suffix];
+}
+
+/** Renames the files of a catalog, so that no server attaches them. @returns their new names. */
+export async function setFilesAside(dataDirectory: string, catalog: CatalogRef, suffix: string): Promise<string[]> {
+  const paths = [catalogFile(dataDirectory, catalog), logFile(dataDirectory, catalog.id)].filter(existsSync);
+  for (const path of paths) await rename(path, path + suffix);
+  return paths.map((path) => path + suffix);
+}
+
+/** Where the engine finds the log damaged; undefined: it replays it. Attached read-only, which changes nothing. */
+async function damagedByte(file: string): Promise<number | undefined> {
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  try {
+    await connection.run(`ATTACH ${quoteLiteral(file)} AS checked (READ_ONLY)`);
+    return undefined;
+  } catch (error) {
+    const found = /Corrupt WAL file: entry at byte position (\d+)/.exec((error as Error).message);
+    return found ? Number(found[1]) : undefined;
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}

@@ -1,0 +1,193 @@
+// Keeps the checksums of the store's pages (sums_file.ts) up to date: after each commit it reads the frames that the commit appended to
+// the log, and appends their checksums. Written before the log is put into the store, so that there is never a newer page than checksum.
+import {
+  closeSync,
+  existsSync,
+  fdatasync,
+  fdatasyncSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { framesAfter, isSameLog, readLogHeader } from './store_log.ts';
+import { type LogPosition, readSums, recordText, setSum, snapshotText, sumOf, sumsFileOf } from './sums_file.ts';
+
+const syncEveryMs = 1_000;
+/** The records after the snapshot may be this much larger than it. */
+const recordBytesMin = 1 << 20;
+const pageBytesAt = 16;
+
+export class PageChecksums {
+  readonly #storeFile: string;
+  readonly #path: string;
+  readonly #pages: number;
+  #sums: number[] = [0];
+  #position: LogPosition = { salt1: 0, salt2: 0, frame: 0 };
+  /** Pages whose newest content is in the log, and the frame that has it. */
+  readonly #inLog = new Map<number, number>();
+  #log: number | undefined;
+  #file: number | undefined;
+  #recordBytes = 0;
+  #isUnsynced = false;
+  /** What was appended last may be cut: the file is written anew. */
+  #isCut = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** SQLite has the store open and locked, and goes on to hold it. `frames`: how many its log has. */
+  constructor(storeFile: string, frames: number) {
+    this.#storeFile = storeFile;
+    this.#path = sumsFileOf(storeFile);
+    // Never closed before SQLite's own: that would release its lock.
+    this.#pages = openSync(storeFile, 'r');
+    const known = readSums(this.#path);
+    if (known === undefined || known === 'damaged') this.#sums = [0, ...this.pages()];
+    else {
+      this.#sums = [...known.sums];
+      this.#position = known.position;
+      this.#recordBytes = known.bytes;
+    }
+    this.#follow(frames);
+    this.#writeSnapshot();
+    this.#timer = setInterval(() => this.#syncSoon(), syncEveryMs).unref();
+  }
+
+  /** After a commit. `frames`: how many the log has now. Never throws: the commit is done. */
+  committed(frames: number): void {
+    try {
+      const pages = this.#follow(frames);
+      if (pages.size === 0) return;
+      if (this.#isCut) {
+        this.#writeSnapshot();
+        return;
+      }
+      this.#isCut = true;
+      const record = recordText({ ...this.#position, pages });
+      if (writeSync(this.#file as number, record) < record.length) return;
+      this.#isCut = false;
+      this.#isUnsynced = true;
+      this.#recordBytes += record.length;
+    } catch {
+      // A full disk: written anew with the next commit, at the latest before the log is put into the store.
+      this.#isCut = true;
+    }
+  }
+
+  /** Before the log is put into the store. Throws where the checksums cannot be made durable: the log has to stay then. */
+  makeDurable(): void {
+    if (this.#isCut || this.#recordBytes > recordBytesMin + this.#sums.length * 4) this.#writeSnapshot();
+    else if (this.#isUnsynced) fdatasyncSync(this.#file as number);
+    this.#isUnsynced = false;
+  }
+
+  /** Checksums of the pages in the file of the store, first page first. */
+  *pages(): Generator<number> {
+    const bytes = this.pageBytes;
+    const page = Buffer.allocUnsafe(bytes);
+    for (let at = 0; readSync(this.#pages, page, 0, bytes, at) === bytes; at += bytes) yield sumOf(page);
+  }
+
+  get pageBytes(): number {
+    const head = Buffer.alloc(2);
+    readSync(this.#pages, head, 0, 2, pageBytesAt);
+    const bytes = head.readUInt16BE(0);
+    return bytes === 1 ? 65_536 : bytes || 4096;
+  }
+
+  /** For a thread that reads the pages: they may not be opened again. */
+  get descriptor(): number {
+    return this.#pages;
+  }
+
+  /** Of pages found to differ while the store was in use, those that do differ; and those of the log. */
+  differing(suspects: Iterable<number>): number[] {
+    const bytes = this.pageBytes;
+    const page = Buffer.allocUnsafe(bytes);
+    const found: number[] = [];
+    const header = this.#log === undefined ? undefined : readLogHeader(this.#log);
+    const isLogged = header !== undefined && isSameLog(header, this.#position);
+    for (const number of suspects) {
+      const sum = this.#sums[number] ?? 0;
+      if (sum === 0 || (isLogged && this.#inLog.has(number))) continue;
+      const read = readSync(this.#pages, page, 0, bytes, (number - 1) * bytes);
+      if (read < bytes || sumOf(page) !== sum) found.push(number);
+    }
+    if (this.#log === undefined || header === undefined || !isLogged) return found;
+    for (const { number, page: of, content } of framesAfter(this.#log, header, 0, this.#position.frame))
+      if (this.#inLog.get(of) === number && sumOf(content) !== this.#sums[of]) found.push(of);
+    return found.sort((one, other) => one - other);
+  }
+
+  sumOf(page: number): number {
+    return this.#sums[page] ?? 0;
+  }
+
+  get pageCount(): number {
+    return this.#sums.length - 1;
+  }
+
+  /** After SQLite has closed the store. */
+  close(): void {
+    clearInterval(this.#timer);
+    try {
+      // The log is in the store: that there is none from now on is no loss.
+      this.#position = { salt1: 0, salt2: 0, frame: 0 };
+      if (!existsSync(`${this.#storeFile}-wal`) && existsSync(this.#path)) this.#writeSnapshot();
+    } catch {
+      // A full disk: what is there says the same with more words.
+    }
+    for (const file of [this.#pages, this.#log, this.#file]) if (file !== undefined) closeSync(file);
+  }
+
+  /** Before the store is closed, which puts the log into it. Without checksums none are compared at the next start. */
+  finish(): void {
+    try {
+      this.makeDurable();
+    } catch {
+      rmSync(this.#path, { force: true });
+    }
+  }
+
+  /** @returns what changed since the last time. */
+  #follow(frames: number): Map<number, number> {
+    const changed = new Map<number, number>();
+    if (frames === 0) return changed;
+    this.#log ??= openSync(`${this.#storeFile}-wal`, 'r');
+    const header = readLogHeader(this.#log);
+    if (!header) return changed;
+    const isSame = isSameLog(header, this.#position);
+    if (!isSame) this.#inLog.clear();
+    // At the opening the frames before the position are not in memory yet.
+    const after = isSame && this.#inLog.size > 0 ? this.#position.frame : 0;
+    let pagesAfter = 0;
+    for (const frame of framesAfter(this.#log, header, after, frames)) {
+      const sum = sumOf(frame.content);
+      changed.set(frame.page, sum);
+      this.#inLog.set(frame.page, frame.number);
+      setSum(this.#sums, frame.page, sum);
+      pagesAfter = frame.pagesAfter || pagesAfter;
+    }
+    if (pagesAfter > 0 && this.#sums.length > pagesAfter + 1) this.#sums.length = pagesAfter + 1;
+    this.#position = { salt1: header.salt1, salt2: header.salt2, frame: frames };
+    return changed;
+  }
+
+  #writeSnapshot(): void {
+    const draft = `${this.#path}.draft`;
+    writeFileSync(draft, snapshotText(this.#sums, this.#position), { mode: 0o600, flush: true });
+    renameSync(draft, this.#path);
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = openSync(this.#path, 'a', 0o600);
+    this.#recordBytes = 0;
+    this.#isUnsynced = false;
+    this.#isCut = false;
+  }
+
+  #syncSoon(): void {
+    if (!this.#isUnsynced || this.#file === undefined) return;
+    this.#isUnsynced = false;
+    fdatasync(this.#file, () => undefined);
+  }
+}

@@ -1,0 +1,169 @@
+// The store finds every changed byte of a page or of its log, most of which SQLite's own checks accept; a crash at any place is no damage.
+import assert from 'node:assert/strict';
+import { copyFileSync, existsSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, before, test } from 'node:test';
+import { openStore, type Store, StoreDamaged } from '../../src/store/store.ts';
+import { checkStoreFile } from '../../src/store/store_check.ts';
+import { flip } from '../faults/damaged_file.ts';
+import { Random } from '../faults/random.ts';
+
+const flips = 200;
+const ends = ['', '-wal', '-sums'] as const;
+let root: string;
+const file = (name: string) => join(root, `${name}.sqlite`);
+const copied = (from: string, to: string) => {
+  for (const end of ends) {
+    rmSync(file(to) + end, { force: true });
+    if (existsSync(file(from) + end)) copyFileSync(file(from) + end, file(to) + end);
+  }
+};
+async function put(store: Store, from: number, count: number): Promise<void> {
+  for (let n = from; n < from + count; n++) {
+    const row = { key: `key ${n}`, value: `${n} `.repeat(50 + (n % 400)) };
+    await store.db.insertInto('settings').values(row).execute();
+  }
+}
+
+/** `closed`: all in the file. `killed`: as a process that was killed left it, with 20 commits in the log. */
+before(async () => {
+  root = await mkdtemp(join(tmpdir(), 'tabularium-store-'));
+  const store = await openStore({ file: file('live') });
+  await put(store, 0, 1500);
+  await store.db.deleteFrom('settings').where('key', 'like', 'key 1%').execute();
+  await store.close();
+  copied('live', 'closed');
+  const again = await openStore({ file: file('live') });
+  await put(again, 5000, 20);
+  copied('live', 'killed');
+  await again.close();
+});
+after(() => rm(root, { recursive: true, force: true }));
+
+test('a store that was closed, or killed, is sound, and has all its rows', async () => {
+  for (const [name, rows] of [
+    ['closed', 889],
+    ['killed', 909],
+  ] as const) {
+    copied(name, 'case');
+    assert.deepEqual(checkStoreFile(file('case')), { faults: [], isComplete: true });
+    const store = await openStore({ file: file('case') });
+    const found = await store.db.selectFrom('settings').select('key').where('key', 'like', 'key %').execute();
+    assert.equal(found.length, rows);
+    assert.deepEqual(await store.check(), []);
+    await store.close();
+    assert.deepEqual(checkStoreFile(file('case')).faults, []);
+  }
+});
+
+test('a byte that was changed anywhere in a page is found; quick_check accepts most of them', () => {
+  const seed = Number(process.env.FAULTS_SEED ?? Date.now() % 1_000_000);
+  const random = new Random(seed);
+  const size = statSync(file('closed')).size;
+  let accepted = 0;
+  const missed: number[] = [];
+  for (let n = 0; n < flips; n++) {
+    copied('closed', 'case');
+    const at = random.below(size);
+    flip(file('case'), at);
+    const { faults } = checkStoreFile(file('case'));
+    if (!new RegExp(`page ${Math.floor(at / 4096) + 1} differs`).test(faults.join())) missed.push(at);
+    if (quickCheckAccepts(file('case'))) accepted++;
+  }
+  console.log(
+    `seed ${seed}: quick_check accepts ${accepted} of ${flips} changed bytes, the checksums ${missed.length}`,
+  );
+  assert.deepEqual(missed, []);
+  assert.ok(accepted > 0, 'there would be no need of checksums');
+});
+
+test('a byte that was changed in the log is found, and how many transactions are lost', async () => {
+  const seed = Number(process.env.FAULTS_SEED ?? Date.now() % 1_000_000);
+  console.log(`seed ${seed}`);
+  const random = new Random(seed);
+  const size = statSync(`${file('killed')}-wal`).size;
+  for (let n = 0; n < flips; n++) {
+    copied('killed', 'case');
+    flip(`${file('case')}-wal`, random.below(size));
+    assert.match(
+      checkStoreFile(file('case')).faults.join(),
+      /log is (damaged or cut|.*missing)|log of acknowledged/,
+      `${n}`,
+    );
+  }
+  copied('killed', 'case');
+  flip(`${file('case')}-wal`, size - 100);
+  await assert.rejects(openStore({ file: file('case') }), (error: StoreDamaged) => {
+    assert.ok(error instanceof StoreDamaged);
+    assert.match(error.message, /after frame \d+ of \d+: the last acknowledged transaction is lost/);
+    return true;
+  });
+  // Nothing of it was changed by the attempt.
+  assert.equal(statSync(`${file('case')}-wal`).size, size);
+});
+
+test('a log that is missing, or was cut, is found', () => {
+  copied('killed', 'case');
+  rmSync(`${file('case')}-wal`);
+  assert.match(checkStoreFile(file('case')).faults.join(), /log of acknowledged changes is missing/);
+  copied('killed', 'case');
+  truncateSync(`${file('case')}-wal`, Math.floor(statSync(`${file('case')}-wal`).size / 2));
+  assert.match(checkStoreFile(file('case')).faults.join(), /the last \d+ acknowledged transactions are lost/);
+});
+
+test('what another program read, or an end that came between a commit and its checksums, is no damage', () => {
+  copied('killed', 'case');
+  const other = new DatabaseSync(file('case'));
+  other.prepare('select count(*) from settings').get();
+  other.close();
+  assert.equal(existsSync(`${file('case')}-wal`), false, 'its end wrote the log into the file');
+  assert.deepEqual(checkStoreFile(file('case')).faults, []);
+  const whole = readFileSync(`${file('killed')}-sums`).length;
+  for (const bytes of [1, 20, 60, 200]) {
+    copied('killed', 'case');
+    truncateSync(`${file('case')}-sums`, whole - bytes);
+    assert.deepEqual(checkStoreFile(file('case')).faults, [], `${bytes} bytes less`);
+  }
+});
+
+test('a page that changes under a store in use is found by its check, and reported by page', async () => {
+  copied('closed', 'case');
+  const store = await openStore({ file: file('case') });
+  await put(store, 9000, 5);
+  assert.deepEqual(await store.check(), []);
+  flip(file('case'), 4096 * 30 + 1000);
+  const writes = put(store, 9100, 300);
+  const [fault = ''] = await store.check();
+  assert.match(fault, /^page 31 differs from what was written$/);
+  await writes;
+  await store.close();
+});
+
+test('checksums that were damaged themselves are reported; without any, they are made anew', async () => {
+  copied('killed', 'case');
+  flip(`${file('case')}-sums`, 100);
+  assert.match(checkStoreFile(file('case')).faults.join(), /checksums is damaged/);
+  rmSync(`${file('case')}-sums`);
+  const store = await openStore({ file: file('case') });
+  assert.deepEqual(await store.check(), []);
+  await store.close();
+  flip(file('case'), 4096 * 3 + 10);
+  assert.match(checkStoreFile(file('case')).faults.join(), /page 4 differs/);
+});
+
+function quickCheckAccepts(path: string): boolean {
+  try {
+    const database = new DatabaseSync(path, { readOnly: true });
+    try {
+      const rows = database.prepare('pragma quick_check(1)').all() as { quick_check: string }[];
+      return rows.every(({ quick_check }) => quick_check === 'ok');
+    } finally {
+      database.close();
+    }
+  } catch {
+    return false;
+  }
+}
