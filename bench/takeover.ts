@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { heldBytes } from './harness/processes.ts';
-import { type Bench, type BenchOptions, compare, interleaved, type Measure } from './harness/report.ts';
+import { type Bench, type BenchOptions, type Compared, compare, interleaved, type Measure } from './harness/report.ts';
 import { TabulariumServer } from './harness/server.ts';
 
 const database = 'killed';
@@ -19,8 +19,12 @@ const columns = [
   { name: 'name', type: 'STRING' },
 ];
 
+/** Kills of one server: further ones meet the pause that processes which end again and again have before their start. */
+const killsMax = 2;
+
 interface Setting {
   readonly what: string;
+  /** Servers that are killed so often. */
   readonly rounds: number;
   readonly isSmall: boolean;
   /** Called once for each server. */
@@ -39,22 +43,28 @@ class Watched {
   readonly server: TabulariumServer;
   readonly dataDirectory: string;
   readonly #log: string;
+  /** Where the log of this server begins. */
+  readonly #from: number;
   readonly #hasSpare: boolean;
 
-  private constructor(server: TabulariumServer, dataDirectory: string, hasSpare: boolean) {
+  private constructor(server: TabulariumServer, dataDirectory: string, hasSpare: boolean, from: number) {
+    this.#from = from;
     this.server = server;
     this.dataDirectory = dataDirectory;
     this.#log = `${dataDirectory}.log`;
     this.#hasSpare = hasSpare;
   }
 
-  static async start(dataDirectory: string, hasSpare: boolean, { fill }: Setting): Promise<Watched> {
+  static async start(dataDirectory: string, hasSpare: boolean, fill?: Setting['fill']): Promise<Watched> {
     const flags = ['--log-level', 'debug', `--spare-engine=${hasSpare}`];
+    const from = statSync(`${dataDirectory}.log`, { throwIfNoEntry: false })?.size ?? 0;
     const server = await TabulariumServer.start({ dataDirectory, pinned: false, flags });
-    await server.put(`/api/v2/databases/${database}`);
-    await server.put(`/api/v2/databases/${database}/tables/t`, { columns });
-    await fill(server);
-    return new Watched(server, dataDirectory, hasSpare);
+    if (fill) {
+      await server.put(`/api/v2/databases/${database}`);
+      await server.put(`/api/v2/databases/${database}/tables/t`, { columns });
+      await fill(server);
+    }
+    return new Watched(server, dataDirectory, hasSpare, from);
   }
 
   /** Once the engine runs and, where there is to be one, a spare that has not served yet is ready. */
@@ -90,7 +100,7 @@ class Watched {
 
   /** Of the last such line. */
   #pidOf(event: string): number | undefined {
-    const lines = readFileSync(this.#log, 'utf8').split('\n');
+    const lines = readFileSync(this.#log, 'utf8').slice(this.#from).split('\n');
     const line = lines.findLast((one) => one.includes(`"msg":"${event}"`));
     return line === undefined ? undefined : (JSON.parse(line) as { pid: number }).pid;
   }
@@ -121,11 +131,11 @@ function settings(quick: boolean): Setting[] {
     while (logOf(dataDirectory) < (quick ? 1e6 : logBytes)) await insert(server, 20_000);
   };
   return [
-    { what: 'one small catalog', rounds: quick ? 2 : 9, isSmall: true, fill: one, write: one },
-    { what: '20 small catalogs', rounds: quick ? 2 : 9, isSmall: true, fill: many, write: one },
+    { what: 'one small catalog', rounds: quick ? 1 : 4, isSmall: true, fill: one, write: one },
+    { what: '20 small catalogs', rounds: quick ? 1 : 4, isSmall: true, fill: many, write: one },
     {
       what: `one catalog of 1 GB with a log of ${logBytes / 1e6} MB`,
-      rounds: quick ? 1 : 5,
+      rounds: quick ? 1 : 2,
       isSmall: false,
       fill: async (server) => void (await insert(server, quick ? 100_000 : largeRows)),
       write: grown,
@@ -133,38 +143,56 @@ function settings(quick: boolean): Setting[] {
   ];
 }
 
-async function measured(setting: Setting, { workDirectory, say }: BenchOptions, n: number): Promise<Measure[]> {
-  const { what, rounds, isSmall, write } = setting;
-  const directory = (kind: string) => join(workDirectory, `${kind}_${n}`);
-  const [spare, none] = [
-    await Watched.start(directory('spare'), true, setting),
-    await Watched.start(directory('none'), false, setting),
-  ];
+/** Two servers, each killed by turns. */
+async function round(
+  { fill, write }: Setting,
+  directory: (kind: string) => string,
+  isFirst: boolean,
+): Promise<Compared<number, number> & { readonly held: ReturnType<typeof heldBytes> }> {
+  const filling = isFirst ? fill : undefined;
+  const spare = await Watched.start(directory('spare'), true, filling);
+  const none = await Watched.start(directory('none'), false, filling);
   const killed = async (watched: Watched) => {
     await write(watched.server, watched.dataDirectory);
     return watched.answeredAfterKill();
   };
   try {
     const compared = await interleaved(
-      rounds,
+      killsMax,
       () => killed(spare),
       () => killed(none),
     );
-    const measure = compare(compared, {
+    return { ...compared, held: heldBytes((await spare.pids()).spare as number) };
+  } finally {
+    await Promise.all([spare.server.stop(), none.server.stop()]);
+  }
+}
+
+async function measured(setting: Setting, { workDirectory, say }: BenchOptions, n: number): Promise<Measure[]> {
+  const { what, rounds, isSmall } = setting;
+  const ours: number[] = [];
+  const baseline: number[] = [];
+  let held: ReturnType<typeof heldBytes>;
+  for (let i = 0; i < rounds; i++) {
+    const one = await round(setting, (kind) => join(workDirectory, `${kind}_${n}`), i === 0);
+    ours.push(...one.ours);
+    baseline.push(...one.baseline);
+    held = one.held;
+  }
+  const measure = compare(
+    { ours, baseline },
+    {
       what: `${what}: from the kill to the first answer`,
       unit: 'ms',
       of: (ms) => ms,
       ofBaseline: (ms) => ms,
       baseline: 'without a spare',
-    });
-    say(`  ${measure.what}: ${measure.value.toFixed(0)} ms, without a spare ${measure.baseline?.value.toFixed(0)} ms`);
-    say(`    ${compared.ours.map((ms) => ms.toFixed(0)).join(' ')}`);
-    const target = { text: `< ${secondsMax * 1000}`, met: measure.value < secondsMax * 1000 };
-    const held = heldBytes((await spare.pids()).spare as number);
-    return [isSmall ? { ...measure, target } : measure, ...(n === 0 && held !== undefined ? memoryOf(held) : [])];
-  } finally {
-    await Promise.all([spare.server.stop(), none.server.stop()]);
-  }
+    },
+  );
+  say(`  ${measure.what}: ${measure.value.toFixed(0)} ms, without a spare ${measure.baseline?.value.toFixed(0)} ms`);
+  say(`    ${[ours, baseline].map((all) => all.map((ms) => ms.toFixed(0)).join(' ')).join(' | ')}`);
+  const target = { text: `< ${secondsMax * 1000}`, met: measure.value < secondsMax * 1000 };
+  return [isSmall ? { ...measure, target } : measure, ...(n === 0 && held !== undefined ? memoryOf(held) : [])];
 }
 
 function memoryOf({ own, proportional }: { readonly own: number; readonly proportional: number }): Measure[] {
@@ -186,7 +214,7 @@ export const bench: Bench = {
       measures,
       notes: [
         'From SIGKILL to the process that serves until a `SELECT` of a row is answered through REST; sent at once, and again 5 ms after a 503.',
-        'Both servers run beside each other and are killed by turns, one row or the log of the setting written before each kill.',
+        'Both servers run beside each other and are killed by turns, twice each, one row or the log of the setting written before each kill. The second start of the one without a spare waits 100 ms.',
         'The spare is ready when its turn comes: it is prepared a second after a statement of the process that took over.',
       ],
     };

@@ -23,6 +23,7 @@ export class Spare {
   readonly #options: SpareOptions;
   #isWanted = false;
   #process: EngineProcess | undefined;
+  #prepared: EngineProcess | undefined;
   #timer: NodeJS.Timeout | undefined;
   /** Of the start that is under way; one of another number ends its process. */
   #start = 0;
@@ -39,6 +40,11 @@ export class Spare {
     if (this.#isWanted) return;
     this.#isWanted = true;
     this.#schedule(delayMs);
+  }
+
+  /** Whether a process is prepared, and only waits for the files. */
+  get isReady(): boolean {
+    return this.#process?.alive === true && this.#process === this.#prepared;
   }
 
   /** The process, which may still be preparing itself; undefined: there is none. The caller owns it. */
@@ -99,6 +105,7 @@ export class Spare {
     process.prepared.then(
       () => {
         if (process !== this.#process) return;
+        this.#prepared = process;
         this.#options.ready(process.pid, performance.now() - began);
       },
       (error: unknown) => {

@@ -342,8 +342,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
   async #start(): Promise<void> {
     const started = performance.now();
     const { name, observe } = this.#options;
+    // A spare that is ready takes over at once: how often that happens is bounded by how long the next one takes.
     const pause =
-      this.#deaths === 0 || performance.now() - this.#lastDeathAt > quietMs
+      this.#spare?.isReady === true || this.#deaths === 0 || performance.now() - this.#lastDeathAt > quietMs
         ? 0
         : (restartWaitMs[Math.min(this.#deaths, restartWaitMs.length) - 1] ?? 0);
     if (pause > 0) await this.#pause(pause);
