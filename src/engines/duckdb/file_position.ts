@@ -3,21 +3,25 @@
 import { existsSync, statSync } from 'node:fs';
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { basename, relative, sep } from 'node:path';
-import { type CatalogStorage, CheckpointRunning, DamagedFile, type FilePosition } from '../catalog_storage.ts';
+import { type CatalogStorage, CheckpointRunning, DamagedFile } from '../catalog_storage.ts';
 import { catalogFile, catalogFileEnding, catalogsDirectory } from './catalog_files.ts';
 
 const headerBytes = 4096;
 const magic = Buffer.from('DUCK');
-/** The two headers that checkpoints write by turns follow the main one; the higher counter is valid. */
-const counterOffsets = [headerBytes + 8, 2 * headerBytes + 8];
+/** The two headers that checkpoints write by turns follow the main one; the one with the higher counter is valid. */
+const headerOffsets = [headerBytes, 2 * headerBytes];
 /** The first entry of a log: its version, 2. Logs with another beginning are measured by their size alone. */
 const logVersion = Buffer.from('640062650002ffff', 'hex');
 /** Before each further entry: its length and its checksum, 8 bytes each. */
 const entryHeadBytes = 16;
 /** The entry that ends a transaction: what follows the last one is dropped when the log is read again after a crash. */
 const commitEntry = Buffer.from('640064ffff', 'hex');
-/** The beginning of the entry that a checkpoint puts at the end of the log that it writes into the file. */
-const checkpointEntry = Buffer.from('640063', 'hex');
+/**
+ * The entry that a checkpoint writes before its header, with the place of the metadata that the header then names: after it, of a log
+ * whose checkpoint is complete and which is not removed yet, nothing is left to be replayed. The place follows as LEB128.
+ */
+const checkpointEntry = Buffer.from('64006365006400', 'hex');
+const checkpointEntryBytesMax = 64;
 /** Holds that entry and the one that commits it. */
 const checkpointTailBytes = 128;
 const readBytes = 1 << 20;
@@ -35,12 +39,13 @@ export const duckdbStorage: CatalogStorage = {
   },
   async position(dataDirectory, catalogId, since) {
     for (let attempt = 1; ; attempt++) {
-      const before = await checkpointOf(dataDirectory, catalogId);
-      const from = since?.checkpoint === before ? since.logBytes : 0;
-      const logBytes = await committedLogBytes(logFile(dataDirectory, catalogId), from);
-      const position: FilePosition = { checkpoint: await checkpointOf(dataDirectory, catalogId), logBytes };
+      const before = await headerOf(dataDirectory, catalogId);
+      const from = since?.checkpoint === before.checkpoint ? since.logBytes : 0;
+      const { metadata } = before;
+      const logBytes = await committedLogBytes(logFile(dataDirectory, catalogId), { from, metadata });
+      const { checkpoint } = await headerOf(dataDirectory, catalogId);
       // A checkpoint in between: the log that was measured may be of the one or of the other.
-      if (position.checkpoint === before || attempt === attemptsMax) return position;
+      if (checkpoint === before.checkpoint || attempt === attemptsMax) return { checkpoint, logBytes };
     }
   },
   async catalogIds(dataDirectory) {
@@ -50,13 +55,22 @@ export const duckdbStorage: CatalogStorage = {
   async filesAt(dataDirectory, catalogId, { logBytes }) {
     const main = catalogFile(dataDirectory, { id: catalogId });
     const pathOf = (file: string) => relative(dataDirectory, file).split(sep).join('/');
-    if (await endsInCheckpoint(logFile(dataDirectory, catalogId), logBytes)) throw new CheckpointRunning();
-    const log = logBytes === 0 ? [] : [{ path: pathOf(logFile(dataDirectory, catalogId)), bytes: logBytes }];
+    const logPath = logFile(dataDirectory, catalogId);
+    // Of a log that the file has already, the checkpoint may still be running: it removes the log at its end.
+    const committed = logBytes === 0 ? await committedLogBytes(logPath) : logBytes;
+    if (await endsInCheckpoint(logPath, committed)) throw new CheckpointRunning();
+    const log = logBytes === 0 ? [] : [{ path: pathOf(logPath), bytes: logBytes }];
     return [{ path: pathOf(main), bytes: (await stat(main)).size }, ...log];
   },
 };
 
-async function checkpointOf(dataDirectory: string, catalogId: string): Promise<number> {
+interface Header {
+  readonly checkpoint: number;
+  /** Where the metadata of the catalog begins. */
+  readonly metadata: bigint;
+}
+
+async function headerOf(dataDirectory: string, catalogId: string): Promise<Header> {
   const file = await opened(catalogFile(dataDirectory, { id: catalogId }));
   if (!file) throw new DamagedFile('its file is missing');
   try {
@@ -64,17 +78,29 @@ async function checkpointOf(dataDirectory: string, catalogId: string): Promise<n
     const { bytesRead } = await file.read(head, 0, head.length, 0);
     if (bytesRead < head.length) throw new DamagedFile(`its file ends after ${bytesRead} bytes, within its headers`);
     if (!head.subarray(8, 12).equals(magic)) throw new DamagedFile('its file is not a database file');
-    return Math.max(...counterOffsets.map((offset) => Number(head.readBigUInt64LE(offset))));
+    // Each begins with a checksum of 8 bytes.
+    const headers = headerOffsets.map((offset) => ({
+      checkpoint: Number(head.readBigUInt64LE(offset + 8)),
+      metadata: head.readBigUInt64LE(offset + 16),
+    }));
+    return headers.reduce((newest, one) => (one.checkpoint > newest.checkpoint ? one : newest));
   } finally {
     await file.close();
   }
 }
 
-/**
- * Where the last committed transaction of the log ends, or the last before the byte `until`; 0 without a log. `from`: where an earlier
- * one ended.
- */
-export async function committedLogBytes(path: string, from: number, until = Number.POSITIVE_INFINITY): Promise<number> {
+interface Measured {
+  /** Where an earlier transaction ended. */
+  readonly from?: number;
+  /** The byte before which the transaction ends. */
+  readonly until?: number | undefined;
+  /** Of the file's header: a log whose checkpoint it names counts as empty, because the file has all of it. */
+  readonly metadata?: bigint;
+}
+
+/** Where the last committed transaction of the log ends; 0 without a log. */
+export async function committedLogBytes(path: string, measured: Measured = {}): Promise<number> {
+  const { from = 0, until = Number.POSITIVE_INFINITY, metadata } = measured;
   const file = await opened(path);
   if (!file) return 0;
   try {
@@ -89,6 +115,8 @@ export async function committedLogBytes(path: string, from: number, until = Numb
       if (length === 0n || length > BigInt(size - end - entryHeadBytes)) break;
       const start = end + entryHeadBytes;
       end = start + Number(length);
+      const mayBeCheckpoint = metadata !== undefined && length <= checkpointEntryBytesMax;
+      if (mayBeCheckpoint && placeIn(await reader.at(start, Number(length))) === metadata) return 0;
       if (Number(length) !== commitEntry.length) continue;
       if ((await reader.at(start, commitEntry.length)).equals(commitEntry)) committed = end;
     }
@@ -120,6 +148,19 @@ async function endsInCheckpoint(path: string, committed: number): Promise<boolea
   } finally {
     await file.close();
   }
+}
+
+/** The place in the entry of a checkpoint; undefined: it is another entry. */
+function placeIn(entry: Buffer): bigint | undefined {
+  if (!entry.subarray(0, checkpointEntry.length).equals(checkpointEntry)) return undefined;
+  let place = 0n;
+  let shift = 0n;
+  for (const byte of entry.subarray(checkpointEntry.length)) {
+    place |= BigInt(byte & 0x7f) << shift;
+    if (byte < 0x80) return place;
+    shift += 7n;
+  }
+  return undefined;
 }
 
 /** Small pieces of a file, read in large ones. */

@@ -20,7 +20,7 @@ export async function damagedLog(dataDirectory: string, catalog: CatalogRef): Pr
     () => 0,
   );
   if (bytes === 0) return undefined;
-  const keptBytes = await committedLogBytes(log, 0, await damagedByte(catalogFile(dataDirectory, catalog)));
+  const keptBytes = await committedLogBytes(log, { until: await damagedByte(catalogFile(dataDirectory, catalog)) });
   return keptBytes < bytes ? { keptBytes, lostBytes: bytes - keptBytes } : undefined;
 }
 
