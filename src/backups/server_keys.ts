@@ -3,9 +3,9 @@
 import { createCipheriv, createDecipheriv, randomBytes, scrypt } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Static, Type } from 'typebox';
 import { rootTokenFileName } from '../access/root.ts';
 import { secretKeyFileName } from '../access/secrets.ts';
+import { type Static, Type } from '../standard/type.ts';
 import { validation } from '../standard/validation.ts';
 import { broken } from './manifest.ts';
 

@@ -1,6 +1,6 @@
 // The manifest of a backup of a whole server: the file that makes it one. Every other file of the backup is a piece of a file of the
 // data directory, named after its digest.
-import { type Static, Type } from 'typebox';
+import { type Static, Type } from '../standard/type.ts';
 import { validation } from '../standard/validation.ts';
 import { broken, manifestBytesMax, manifestText, unsealed } from './manifest.ts';
 import type { Place } from './place.ts';

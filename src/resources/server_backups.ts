@@ -1,8 +1,9 @@
 // Backups of the whole server: made by a task, recorded here, deleted with their files. They are restored by a command, not by the API.
-import { Type } from 'typebox';
+
 import type { ServerBackup } from '../backups/server_backups.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { uriOf } from '../standard/paths.ts';
+import { Type } from '../standard/type.ts';
 import { placeOf, ServerPlace } from './backup_actions.ts';
 import {
   accepted,

@@ -1,4 +1,5 @@
 // The metadata store: opens it, brings its tables to this version, runs transactions. What is in the tables is others'.
+import { resolve } from 'node:path';
 import { Kysely, type Transaction } from 'kysely';
 import { migrate, sqliteColumnTypes } from './migrations.ts';
 import type { Schema } from './schema.ts';
@@ -61,12 +62,20 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/**
+ * Files that this process has open. To open one again, even only to compare its pages, and to close it would release the lock of SQLite,
+ * which is the process's.
+ */
+const openFiles = new Set<string>();
+
 /** Throws StoreInUse where another server has it open, StoreDamaged and StoreUnusable where the file is damaged or cannot be written, StoreTooNew where a later release wrote it. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const listeners: TransactionEnd[] = [];
   const ended: TransactionEnd = (isCommitted) => {
     for (const listener of listeners) listener(isCommitted);
   };
+  const path = resolve(options.file);
+  if (openFiles.has(path)) throw storeInUse(options.file);
   const { faults, isComplete } = checkStoreFile(
     options.file,
     performance.now() + (options.checkMs ?? Number.POSITIVE_INFINITY),
@@ -74,8 +83,12 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   if (faults.length > 0)
     throw isStoreInUse(options.file) ? storeInUse(options.file) : new StoreDamaged(options.file, faults);
   const { dialect, pin, check } = openSqlite(options.file, options.inject, ended);
+  openFiles.add(path);
   const db = new Kysely<Schema>({ dialect });
-  const close = (): Promise<void> => db.destroy();
+  const close = async (): Promise<void> => {
+    await db.destroy();
+    openFiles.delete(path);
+  };
   try {
     await migrate(db, sqliteColumnTypes);
   } catch (error) {

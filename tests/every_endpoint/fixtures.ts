@@ -342,7 +342,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       sharedBackups.set(server, known);
       return known;
     },
-    makeFor: { delete: serverBackup },
+    makeFor: { get: serverBackup, delete: serverBackup },
     bodies: { create: () => ({ to: wholeServer }), search: none },
   },
   pages: { make: async (server) => ({ ...(await task(server)), page: '0' }), bodies: {} },

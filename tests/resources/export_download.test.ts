@@ -2,6 +2,7 @@
 // for a quota, and nothing is left of what failed, was cancelled or was killed.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -246,6 +247,8 @@ async function leaveBehind(dataDirectory: string, taskId: string, number: number
   } finally {
     file.close();
   }
+  // The checksums are of what the server wrote.
+  rmSync(join(dataDirectory, `${storeFileName}-sums`));
 }
 
 const seed = Number(process.env.TEST_SEED ?? Date.now() % 1_000_000);
