@@ -39,6 +39,7 @@ import { operationsOf } from './http/operations.ts';
 import { HttpServer } from './http/server.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
 import { changeKinds } from './jobs/change_object.ts';
+import { checkCatalogKind } from './jobs/check_catalog.ts';
 import { createFilledTableKind } from './jobs/create_filled_table.ts';
 import { exportRowsKind } from './jobs/export_rows.ts';
 import { loadDatabaseKind, submitNewTable } from './jobs/load_database.ts';
@@ -314,6 +315,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
       loadDatabaseKind({ ...filling, loads: () => loading.newTableLoads, secrets: ground.secrets }),
       createFilledTableKind({ ...filling, queries: () => queries }),
       optimizeTableKind({ catalog: () => catalog, warehouses }),
+      checkCatalogKind({ catalog: () => catalog, warehouses }),
       ...changeKinds(() => catalog),
       exportRowsKind(() => exports),
       ...backupKinds({ opened: () => backups, catalog: () => catalog }),

@@ -1,9 +1,9 @@
 // The part of `check` that is about catalogs: each is compared with what the store says of it, and what a repair of it would lose is
 // said before it is done.
 import { basename } from 'node:path';
-import type { TableSpec } from '../model/records.ts';
-import type { LogicalType } from '../model/types.ts';
+import type { ExpectedTable } from '../model/expected_table.ts';
 import { type Settings, SettingsError } from '../settings.ts';
+import { expectedTables } from '../store/expected_tables.ts';
 import type { Store } from '../store/store.ts';
 
 interface RecordedFile {
@@ -20,12 +20,6 @@ interface CatalogName {
 interface LogCut {
   readonly keptBytes: number;
   readonly lostBytes: number;
-}
-
-interface ExpectedTable {
-  readonly database: string;
-  readonly table: string;
-  readonly columns: readonly { readonly name: string; readonly type: LogicalType }[];
 }
 
 /** What the engine's adapter does with files of catalogs. */
@@ -69,7 +63,7 @@ export async function checkCatalogs(work: CatalogsToCheck): Promise<number> {
   let damaged = 0;
   for (const catalog of catalogs) {
     const recorded = await recordedFile(store, catalog);
-    const expected = await expectedTables(store, catalog);
+    const expected = await expectedTables(store, catalog.id);
     const { faults, bytes } = await checks.checkCatalog(dataDirectory, catalog, recorded, expected);
     const shown = JSON.stringify(catalog.name);
     if (faults.length === 0) say(`sound   catalog ${shown}: ${bytes} bytes`);
@@ -129,7 +123,7 @@ const repairs: Readonly<Record<Exclude<Settings['repair'], 'none'>, Repair>> = {
 };
 
 async function detachLoses(store: Store, { id }: CatalogName): Promise<string> {
-  const tables = await expectedTables(store, { id });
+  const tables = await expectedTables(store, id);
   const databases = await store.db.selectFrom('objects').select('id').where('parent_id', '=', id).execute();
   const counts = `${databases.length} databases with ${tables.length} tables`;
   return `takes the catalog out of the server, with ${counts} and what is granted on them; its files stay`;
@@ -141,23 +135,4 @@ async function recordedFile(store: Store, { id }: CatalogName): Promise<Recorded
     .select(['identity', 'checkpoint', 'log_bytes as logBytes'])
     .where('catalog_id', '=', id)
     .executeTakeFirst();
-}
-
-/** Those that no change is under way of. */
-async function expectedTables(store: Store, { id }: Pick<CatalogName, 'id'>): Promise<ExpectedTable[]> {
-  const rows = await store.db
-    .selectFrom('objects as table')
-    .innerJoin('objects as database', 'database.id', 'table.parent_id')
-    .select(['database.name as database', 'table.name as table', 'table.spec as spec'])
-    .where('database.parent_id', '=', id)
-    .where('table.category', '=', 'tables')
-    .where('table.state', '=', 'ready')
-    .where('database.state', '=', 'ready')
-    .orderBy('database.name')
-    .orderBy('table.name')
-    .execute();
-  return rows.map(({ database, table, spec }) => {
-    const { columns } = JSON.parse(spec) as TableSpec;
-    return { database, table, columns: columns.map(({ name, type }) => ({ name, type })) };
-  });
 }

@@ -6,10 +6,12 @@ import { Failure } from '../standard/failure.ts';
 import {
   type AttachReport,
   type AttachRequest,
+  type CatalogFault,
   type CatalogStorage,
   type DamagedCatalog,
   DamagedFile,
   type FilePosition,
+  faultText,
   type PositionRecords,
   type RecordedPosition,
 } from './catalog_storage.ts';
@@ -31,6 +33,12 @@ export interface CatalogGuardOptions {
   readonly failed: (error: unknown) => void;
 }
 
+export interface Recheck {
+  /** What is wrong with a file that no engine has open. */
+  readonly check: (request: AttachRequest) => Promise<readonly CatalogFault[]>;
+  readonly attach: (request: AttachRequest) => Promise<void>;
+}
+
 interface Attached extends CatalogRef {
   readonly identity: string;
   /** The log whose first write is recorded. */
@@ -44,6 +52,8 @@ export class CatalogGuard {
   readonly #damaged = new Map<string, DamagedCatalog>();
   /** Those that stopped the engine: not attached again until somebody asks for it. */
   readonly #setAside = new Set<string>();
+  /** The last check of each that is being checked again: one at a time. */
+  readonly #rechecks = new Map<string, Promise<unknown>>();
   readonly #written = new Set<string>();
   #recording: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
@@ -100,7 +110,7 @@ export class CatalogGuard {
     this.#setAside.delete(id);
   }
 
-  /** The engine stopped because of the file: it is not attached again until `release`. */
+  /** The engine stopped because of the file: it is not attached again until `recheck` finds it sound. */
   setAside(catalog: CatalogRef, reason: string): void {
     this.#setAside.add(catalog.id);
     this.#found({ ...catalog, reason, isAttached: false });
@@ -112,9 +122,58 @@ export class CatalogGuard {
     if (catalog && !this.#damaged.has(id)) this.#found({ id, name: catalog.name, reason, isAttached: true });
   }
 
-  /** It may be attached at the next start, whatever it did before. */
-  release(catalogId: string): void {
-    this.#setAside.delete(catalogId);
+  /** What was damaged within an attached catalog can be read, or is no longer in it. */
+  foundSound({ id }: CatalogRef): void {
+    if (!this.#damaged.get(id)?.isAttached) return;
+    this.#damaged.delete(id);
+    this.#options.changed(id);
+  }
+
+  /** Attaches a catalog again that was refused, if its file is sound now. @returns what is wrong with it, single tables included. */
+  recheck(catalog: CatalogRef, work: Recheck): Promise<readonly CatalogFault[]> {
+    const { id } = catalog;
+    const before = this.#rechecks.get(id) ?? Promise.resolve();
+    const done = before.catch(() => undefined).then(() => (this.#isRefused(id) ? this.#recheck(catalog, work) : []));
+    this.#rechecks.set(id, done);
+    const end = () => {
+      if (this.#rechecks.get(id) === done) this.#rechecks.delete(id);
+    };
+    done.then(end, end);
+    return done;
+  }
+
+  #isRefused(id: string): boolean {
+    return this.#damaged.get(id)?.isAttached === false;
+  }
+
+  async #recheck(catalog: CatalogRef, { check, attach }: Recheck): Promise<readonly CatalogFault[]> {
+    const { id } = catalog;
+    const wasSetAside = this.#setAside.has(id);
+    let isReleased = false;
+    // A start of the engine does not open the file while another process reads it.
+    this.#setAside.add(id);
+    try {
+      const record = (await this.#options.records.load()).get(id);
+      const lag = await this.#faultOf(catalog, record);
+      const request = { ...catalog, identity: record?.identity };
+      const faults: readonly CatalogFault[] =
+        lag === undefined ? await check(request) : [{ kind: 'damaged', reason: lag }];
+      const ofFile = faults.find(({ table }) => table === undefined);
+      if (ofFile) {
+        // An engine that was just starting may have attached it.
+        if (this.#isRefused(id)) this.#found({ ...catalog, reason: ofFile.reason, isAttached: false });
+        return faults;
+      }
+      await attach(request);
+      const refused = this.#damaged.get(id);
+      if (refused) return [...faults, { kind: 'damaged', reason: refused.reason }];
+      isReleased = true;
+      const damaged = faults.find(({ kind }) => kind === 'damaged');
+      if (damaged) this.damagedWithin(catalog, faultText(damaged));
+      return faults;
+    } finally {
+      if (isReleased || !wasSetAside) this.#setAside.delete(id);
+    }
   }
 
   /** Throws CATALOG_DAMAGED. */
@@ -243,7 +302,7 @@ export class CatalogGuard {
   }
 
   #attachable(id: string): void {
-    if (this.#damaged.get(id)?.isAttached !== false) return;
+    if (!this.#isRefused(id)) return;
     this.#damaged.delete(id);
     this.#options.changed(id);
   }

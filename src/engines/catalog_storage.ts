@@ -1,6 +1,6 @@
 // The files of catalogs as the server checks them: what an engine can say of a file without opening it, and what is recorded of it
 // elsewhere, so that a missing, older or foreign file is recognized. How files are laid out is the adapter's.
-import type { CatalogRef } from './refs.ts';
+import type { CatalogRef, TableName } from './refs.ts';
 
 /** How far a file has come. Of the same file, a later state is never less in `checkpoint`, nor, at the same one, in `logBytes`. */
 export interface FilePosition {
@@ -28,6 +28,25 @@ export interface DamagedCatalog extends CatalogRef {
   readonly reason: string;
   /** Whether its sound tables can still be used; else every statement of it is refused. */
   readonly isAttached: boolean;
+}
+
+/** Something wrong with a catalog's file, or with one table in it. `different`: from what the store describes. */
+export interface CatalogFault {
+  readonly kind: 'damaged' | 'different';
+  readonly database?: string;
+  readonly table?: string;
+  /** One sentence without file names. */
+  readonly reason: string;
+}
+
+export function faultText({ database, table, reason }: CatalogFault): string {
+  return table === undefined ? reason : `table ${JSON.stringify(`${database}.${table}`)}: ${reason}`;
+}
+
+export interface TableComparison {
+  readonly faults: readonly CatalogFault[];
+  /** All tables that the engine has in the catalog, its own and dropped ones included. */
+  readonly tables: readonly Omit<TableName, 'catalog'>[];
 }
 
 /** What an engine reports of the catalogs that it attaches. */

@@ -2,10 +2,11 @@
 // nothing about names, permissions or history. Every method may throw a Failure with a declared code; anything else it
 // throws is our own mistake and becomes a 500.
 
+import type { ExpectedTable } from '../model/expected_table.ts';
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
 import type { Turn } from './admission.ts';
-import type { AttachReport, AttachRequest, CatalogStorage } from './catalog_storage.ts';
+import type { AttachReport, AttachRequest, CatalogFault, CatalogStorage, TableComparison } from './catalog_storage.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { InferredTable, InferWork, LoadDone, LoadWork } from './load.ts';
 import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './refs.ts';
@@ -370,6 +371,22 @@ export interface EngineWarehouse {
   tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
   /** Puts a table that was written much in order. Idempotent. */
   optimize(table: TableRef, options: WorkOptions): Promise<void>;
+  /** Compares the tables of an attached catalog with those that it should have. */
+  compareTables(
+    catalog: CatalogRef,
+    expected: readonly ExpectedTable[],
+    options: { readonly signal: AbortSignal },
+  ): Promise<TableComparison>;
+  /** Reads every block of a table that is not in memory already. False: there is no such table. Throws CATALOG_DAMAGED. */
+  readWholeTable(table: TableRef, options: { readonly signal: AbortSignal }): Promise<boolean>;
+  /** Compares and reads a catalog that is not attached, in a process of its own that may die of it. Changes nothing. */
+  checkFile(
+    catalog: AttachRequest,
+    expected: readonly ExpectedTable[],
+    options: { readonly signal: AbortSignal },
+  ): Promise<readonly CatalogFault[]>;
+  /** Attaches a catalog beside those that are attached, and reports it as at a start. */
+  attach(catalog: AttachRequest): Promise<void>;
   /** Tables whose row count may have changed since the last call. */
   takeChangedTables(): readonly TableName[];
 }

@@ -111,6 +111,9 @@ export function guarded(options: GuardedOptions): EngineWarehouse {
     readView: (statement) => reading(statement.catalog, () => engine.readView(statement)),
     explain: (statement) => reading(statement.catalog, () => engine.explain(statement)),
     optimize: (table, options) => writing([table.catalog], () => engine.optimize(table, options)),
+    compareTables: (catalog, expected, options) =>
+      reading(catalog, () => engine.compareTables(catalog, expected, options)),
+    readWholeTable: (table, options) => reading(table.catalog, () => engine.readWholeTable(table, options)),
     tableStatistics: (table) => reading(table.catalog, () => engine.tableStatistics(table)),
     loadedBefore: (catalog, step) => reading(catalog, () => engine.loadedBefore(catalog, step)),
     load: (work, options) => adding([work.table.catalog], () => engine.load(work, options)),

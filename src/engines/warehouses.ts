@@ -1,11 +1,12 @@
 // The running side of warehouses: which are up, who may run a statement now, when one goes to sleep and wakes. What a
 // warehouse should be is in the store and asked through `load`; how an engine works is behind the port.
+import type { ExpectedTable } from '../model/expected_table.ts';
 import type { WarehouseSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { Admission, type AdmissionLimits, type Turn } from './admission.ts';
 import { CatalogGuard } from './catalog_guard.ts';
-import type { CatalogStorage, DamagedCatalog, PositionRecords } from './catalog_storage.ts';
+import type { CatalogFault, CatalogStorage, DamagedCatalog, PositionRecords } from './catalog_storage.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
 import { withGroupedInserts } from './grouped_inserts.ts';
 import { guarded } from './guarded_engine.ts';
@@ -129,6 +130,25 @@ export class Warehouses {
   /** What is wrong with the file of a catalog; undefined: nothing that is known. */
   async damageOf(warehouse: string, catalogId: string): Promise<DamagedCatalog | undefined> {
     return (await this.#of(warehouse)).guard.damageOf(catalogId);
+  }
+
+  /** To be called in a turn (`admit`) for a catalog that is refused as damaged: serves it again where its file is sound now. */
+  async recheck(
+    warehouse: string,
+    catalog: CatalogRef,
+    expected: readonly ExpectedTable[],
+    options: { readonly signal: AbortSignal },
+  ): Promise<readonly CatalogFault[]> {
+    const { guard, engine } = await this.#of(warehouse);
+    return guard.recheck(catalog, {
+      check: (request) => engine.checkFile(request, expected, options),
+      attach: (request) => engine.attach(request),
+    });
+  }
+
+  /** To be called when all of an attached catalog was read without a fault. */
+  async foundSound(warehouse: string, catalog: CatalogRef): Promise<void> {
+    (await this.#of(warehouse)).guard.foundSound(catalog);
   }
 
   /**

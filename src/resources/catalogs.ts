@@ -5,6 +5,7 @@ import type { Category } from '../standard/endpoint.ts';
 import { Failure } from '../standard/failure.ts';
 import { Type } from '../standard/type.ts';
 import { backupAction, restoreCatalog } from './backup_actions.ts';
+import { checkCatalog } from './catalog_check.ts';
 import {
   action,
   type Context,
@@ -264,6 +265,7 @@ export const catalogs: Category<Context> = {
     ...sqlActions('catalog', pathOf),
     exportQuery('catalog', pathOf),
     backupAction('catalog', pathOf),
+    checkCatalog(pathOf),
     restoreCatalog(defaultWarehouseName),
   ],
 };

@@ -24,6 +24,7 @@ export const scheduledActions = [
   'delete_rows',
   'optimize',
   'backup',
+  'check',
 ] as const;
 
 export const ScheduledRequest = Type.Object(

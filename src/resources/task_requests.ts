@@ -4,6 +4,7 @@ import { type BackupRequest, backupTask } from '../backups/backups.ts';
 import type { PlaceAsked } from '../backups/places.ts';
 import { type RestoreRequest, restoreTask } from '../backups/restores.ts';
 import { type ServerBackupRequest, serverBackupTask } from '../backups/server_backups.ts';
+import { checkCatalogTask } from '../jobs/check_catalog.ts';
 import { createFilledTableTask, type FillRequest } from '../jobs/create_filled_table.ts';
 import { loadDatabaseTask } from '../jobs/load_database.ts';
 import { optimizeTableTask } from '../jobs/optimize_table.ts';
@@ -28,6 +29,7 @@ const shownOf: Readonly<Record<string, (request: never) => object>> = {
   [loadDatabaseTask]: newTableShown,
   [createFilledTableTask]: filledShown,
   [optimizeTableTask]: () => ({}),
+  [checkCatalogTask]: () => ({}),
   [backupTask]: ({ to }: BackupRequest) => ({ to: placeShown(to) }),
   [restoreTask]: restoreShown,
   [serverBackupTask]: ({ name, to }: ServerBackupRequest) => ({ name, to: placeShown(to) }),

@@ -45,6 +45,7 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'databases.profile': [warehouse],
   'queries.explain': [warehouse],
   'catalogs.backup': [warehouse],
+  'catalogs.check': [warehouse],
   'databases.backup': [warehouse],
   'catalogs.restore': [{ ...warehouse, why: 'its data is kept there' }],
   'databases.restore': [{ ...warehouse, why: 'its data is kept there' }],

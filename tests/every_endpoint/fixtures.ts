@@ -149,6 +149,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       rename: renamed,
       search: none,
       undrop: (params) => ({ name: params.catalog }),
+      check: none,
       ...sql,
       ...kept,
     },

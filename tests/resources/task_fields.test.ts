@@ -91,6 +91,7 @@ function requests(fields: object): Record<string, Request> {
       { newName: 'made', ...fields },
       rowsAre('SELECT name FROM made ORDER BY id', [['one'], ['two']]),
     ),
+    'catalogs.check': action('/api/v2/catalogs/default/check', fields, isThere(table)),
     'tables.optimize': action(`${table}/optimize`, fields, isThere(table)),
     'tables.update': action(
       `${table}/update`,

@@ -70,6 +70,7 @@ test('changes of rows by expressions show these, not the statement that was made
   const insert = { sql: 'SELECT id + 10 FROM items WHERE id = ?', columns: ['id'], parameters: [1] };
   assert.deepEqual(await shownOf(`${items}/insert_select`, { ...insert, ...now }), insert);
   assert.deepEqual(await shownOf(`${items}/optimize`, {}), {});
+  assert.deepEqual(await shownOf('/api/v2/catalogs/default/check', {}), {});
 });
 
 test('tables that are made with their rows', async () => {

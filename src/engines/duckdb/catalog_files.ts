@@ -172,6 +172,14 @@ async function detach(connection: DuckDBConnection, name: string): Promise<void>
   await connection.run(`DETACH DATABASE IF EXISTS ${quoteIdentifier(name)}`);
 }
 
+export async function isAttached(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: CatalogRef,
+): Promise<boolean> {
+  return (await nameOfAttached(connection, catalogFile(dataDirectory, catalog))) !== undefined;
+}
+
 /** The name that a file is attached under now, whatever the catalog was called when that was done. */
 async function nameOfAttached(connection: DuckDBConnection, file: string): Promise<string | undefined> {
   const rows = await rowsOf(connection, 'SELECT database_name FROM duckdb_databases() WHERE path = $1', [file]);

@@ -1,9 +1,10 @@
 // What the server and the engine process say to each other. Values cross as structured clones; parameters as JSON text, so
 // that numbers keep their digits.
+import type { ExpectedTable } from '../../model/expected_table.ts';
 import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import type { LogicalType } from '../../model/types.ts';
 import type { Code, RequestOutcome } from '../../standard/codes.ts';
-import type { AttachRequest } from '../catalog_storage.ts';
+import type { AttachRequest, CatalogFault, TableComparison } from '../catalog_storage.ts';
 import type {
   CatalogRef,
   Change,
@@ -108,6 +109,15 @@ export interface Operations {
   writtenStatement: [TableWrite, WrittenStatement];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];
   optimize: [TableRef, undefined];
+  compareTables: [{ readonly catalog: CatalogRef; readonly expected: readonly ExpectedTable[] }, TableComparison];
+  readWholeTable: [TableRef, boolean];
+  /** Whether the file of the catalog is open, under whatever name. */
+  isAttached: [CatalogRef, boolean];
+  /** In a process without files, which may die of it. */
+  checkFile: [
+    { readonly catalog: AttachRequest; readonly expected: readonly ExpectedTable[] },
+    readonly CatalogFault[],
+  ];
   rowNumbering: [{ readonly table: TableRef; readonly definition: TableDefinition }, readonly string[]];
   tableStatistics: [TableRef, { readonly rowCount: number; readonly dataBytes: number }];
 }

@@ -2,10 +2,11 @@
 import { readdir, rm, stat, statfs } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import type { ExpectedTable } from '../../model/expected_table.ts';
 import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import { Failure, withOutcome } from '../../standard/failure.ts';
 import type { Turn } from '../admission.ts';
-import type { AttachRequest } from '../catalog_storage.ts';
+import type { AttachRequest, CatalogFault } from '../catalog_storage.ts';
 import type {
   BackendStatus,
   CatalogRef,
@@ -174,6 +175,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
   rowNumbering = (table: TableRef, definition: TableDefinition) =>
     this.#call('rowNumbering', { table, definition }, shortTimeoutMs);
   tableStatistics = (table: TableRef) => this.#call('tableStatistics', table, shortTimeoutMs);
+  compareTables = (catalog: CatalogRef, expected: readonly ExpectedTable[], { signal }: Cancellable) =>
+    this.#call('compareTables', { catalog, expected }, shortTimeoutMs, signal);
+  readWholeTable = (table: TableRef, { signal }: Cancellable) =>
+    this.#call('readWholeTable', table, changeTimeoutMs, signal);
   tableNamesIn = (sql: string) => tableNamesIn(sql);
   parseCreateView = (sql: string) => parseCreateView(sql);
   readView = (statement: Statement & { readonly database: string }) =>
@@ -288,6 +293,39 @@ export class DuckdbWarehouse implements EngineWarehouse {
           await this.#call('endSnapshot', id, shortTimeoutMs).catch(() => undefined);
       },
     };
+  }
+
+  async checkFile(
+    catalog: AttachRequest,
+    expected: readonly ExpectedTable[],
+    { signal }: Cancellable,
+  ): Promise<readonly CatalogFault[]> {
+    // The file at that path may be another one by now: what the engine has open it would write over that.
+    if (await this.#call('isAttached', catalog, shortTimeoutMs, signal))
+      return [
+        { kind: 'damaged', reason: 'the engine still has its former file open: suspend and resume the warehouse' },
+      ];
+    const memoryLimitBytes = Math.min(this.#spec.memoryLimitBytes, analysisMemoryBytesMax);
+    const events = { died: () => undefined, killed: () => undefined, attached: () => undefined };
+    const settings = this.#settings({ ...this.#spec, memoryLimitBytes });
+    const process = new EngineProcess(await this.#launch(), settings, events, { runsOneCall: true });
+    try {
+      await process.prepared;
+      return await process.call('checkFile', { catalog, expected }, { timeoutMs: changeTimeoutMs, signal });
+    } catch (error) {
+      if (process.alive || process.wasKilledFromOutside || signal.aborted) throw error;
+      return [{ kind: 'damaged', reason: 'the engine stopped while it read its file' }];
+    } finally {
+      await process.discard();
+    }
+  }
+
+  async attach(catalog: AttachRequest): Promise<void> {
+    const process = this.#process;
+    if (!process?.alive || this.#starting)
+      throw new Failure('WAREHOUSE_STARTING', 'the engine of the warehouse is starting');
+    const { written } = await process.attach([catalog]);
+    for (const table of written) this.#note(table);
   }
 
   takeChangedTables(): readonly TableName[] {
@@ -509,6 +547,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
     }
   }
 }
+
+type Cancellable = Pick<WorkOptions, 'signal'>;
 
 /** A statement that runs is interrupted, which may be too late. */
 const suspendedMeanwhile = () =>

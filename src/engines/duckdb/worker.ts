@@ -7,13 +7,21 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Digests } from '../../files/digests.ts';
 import type { WarehouseSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
-import { type Change, type RowsBatch, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../engine.ts';
+import {
+  type CatalogRef,
+  type Change,
+  type RowsBatch,
+  StaleAnalysis,
+  type StatementAnalysis,
+  type StatementResult,
+  type TableRef,
+} from '../engine.ts';
 import type { Applied } from '../views.ts';
 import { boundStatement } from './analysis/bound_statement.ts';
 import { NamedObjectReader } from './analysis/named_objects.ts';
 import { ObjectCopies } from './analysis/object_copies.ts';
 import { type AttachMessage, attachEach } from './attachments.ts';
-import { checkpointAttached, hasLog, tablesOf } from './catalog_files.ts';
+import { catalogFile, checkpointAttached, hasLog, isAttached, tablesOf } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
 import { parseCreateTable } from './create_table.ts';
 import { DataEpochs } from './data_epochs.ts';
@@ -21,6 +29,7 @@ import { checkDefault } from './default_expression.ts';
 import { Definitions } from './definitions.ts';
 import { explained, linesAboveExplained, profiled, withPlan } from './explain.ts';
 import { exportRows } from './export_rows.ts';
+import { faultsWithin } from './file_check.ts';
 import { unreviewedFunctions } from './functions.ts';
 import { closeData, openData, openScratch } from './instances.ts';
 import { KnownViews } from './known_views.ts';
@@ -47,6 +56,7 @@ import { Snapshots } from './snapshots.ts';
 import { failureOf } from './sql_errors.ts';
 import { tableStatistics } from './statistics.ts';
 import { commit, forgetSteps, rememberStep, retryingConflicts } from './steps.ts';
+import { compareTables, readWholeTable } from './table_check.ts';
 import { writtenStatement } from './table_writes.ts';
 import { viewReading } from './view_reading.ts';
 import { faultOf, placed } from './wire_faults.ts';
@@ -123,6 +133,7 @@ class Worker {
     return { worker, version };
   }
 
+  /** At the start, and of single catalogs later. */
   async attach({ catalogs }: Operations['attach'][0]): Promise<Operations['attach'][1]> {
     const { dataDirectory } = this.#reach;
     await removeLeftovers(this.#reach);
@@ -130,6 +141,7 @@ class Worker {
     try {
       const logged = new Set(catalogs.filter((catalog) => hasLog(dataDirectory, catalog)).map(({ id }) => id));
       const attached = await attachEach(connection, dataDirectory, catalogs, this.#report);
+      for (const catalog of attached) this.#changed({ kind: 'restoreCatalog', catalog });
       const recovered = attached.filter(({ id }) => logged.has(id));
       return { written: await tablesOf(connection, recovered) };
     } finally {
@@ -186,6 +198,7 @@ class Worker {
       forget: ({ catalog, steps }) =>
         this.#sessions.with(undefined, started, ({ connection }) => forgetSteps(connection, catalog, steps)),
       insertRows: (of) => this.#insertRows(of, started, signal),
+      ...this.#checks(started, signal),
       ...this.#loading.operations(started, { signal, stage }),
       ...this.#snapshots.operations(started, signal),
       parseCreateTable: (sql) => this.#parsing(sql, (scratch) => parseCreateTable(scratch, sql)),
@@ -202,6 +215,23 @@ class Worker {
         this.#sessions.with(undefined, started, (session) => tableStatistics(session.connection, table)),
     };
     return (operations[operation as 'bind'] as (argument: unknown) => Promise<unknown>)(argument);
+  }
+
+  /** Of catalogs and their files. */
+  #checks(started: Interruptible, signal: AbortSignal) {
+    const { dataDirectory } = this.#reach;
+    const within = <T>(work: (connection: DuckDBConnection) => Promise<T>) =>
+      this.#sessions.with(undefined, started, ({ connection }) => placed('', 0, () => work(connection)));
+    return {
+      compareTables: ({ catalog, expected }: Operations['compareTables'][0]) =>
+        within((connection) => compareTables(connection, catalog.name, expected)),
+      readWholeTable: (table: TableRef) => within((connection) => readWholeTable(connection, table)),
+      isAttached: (catalog: CatalogRef) => within((connection) => isAttached(connection, dataDirectory, catalog)),
+      checkFile: ({ catalog, expected }: Operations['checkFile'][0]) =>
+        within((connection) =>
+          faultsWithin(connection, catalogFile(dataDirectory, catalog), catalog.identity, expected, signal),
+        ),
+    };
   }
 
   /** In a process that has no files; one statement at a time. */

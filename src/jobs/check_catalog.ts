@@ -1,0 +1,185 @@
+// Checks a catalog while it is in use: compares its tables with the metadata store and reads all of them, one at a time. Damage is in the
+// result, not an error. A catalog that was refused as damaged and is sound now is served again.
+import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogObject } from '../catalog/object.ts';
+import { type CatalogFault, faultText } from '../engines/catalog_storage.ts';
+import type { CatalogRef, EngineWarehouse, TableRef } from '../engines/engine.ts';
+import type { Warehouses } from '../engines/warehouses.ts';
+import type { ExpectedTable } from '../model/expected_table.ts';
+import type { CatalogSpec } from '../model/records.ts';
+import { Failure } from '../standard/failure.ts';
+import { expectedTables } from '../store/expected_tables.ts';
+import type { Store } from '../store/store.ts';
+import type { TaskContext, TaskKind, TaskRecord } from '../tasks/task.ts';
+
+export const checkCatalogTask = 'check_catalog';
+
+export interface CheckRequest {
+  /** Of the catalog, whatever it is called by then. */
+  readonly objectId: string;
+}
+
+interface Parts {
+  readonly catalog: () => Catalog;
+  readonly warehouses: Warehouses;
+}
+
+interface Found {
+  readonly faults: readonly CatalogFault[];
+  readonly tablesRead: number;
+}
+
+/** How many faults a result has. */
+const faultsShownMax = 100;
+
+export function checkCatalogKind(parts: Parts): TaskKind {
+  return {
+    type: checkCatalogTask,
+    attemptsMax: 5,
+    actsAsPrincipal: true,
+    run: async (task, context) => {
+      const { objectId } = task.request as CheckRequest;
+      const { catalog, warehouse } = await catalogOf(parts, objectId);
+      const check = new CatalogCheck(parts, { catalog, warehouse }, task, context);
+      const { found, isReleased } = await check.run();
+      if ((await catalogOf(parts, objectId)).catalog.name !== catalog.name)
+        throw new Failure('CHANGE_IN_PROGRESS', 'the catalog was renamed while it was read');
+      const damage = await parts.warehouses.damageOf(warehouse, objectId);
+      const { faults, tablesRead } = found;
+      return {
+        catalog: catalog.name,
+        sound: faults.length === 0,
+        released: isReleased,
+        tablesRead,
+        faultCount: faults.length,
+        faults: faults.slice(0, faultsShownMax).map(shown),
+        advice: adviceOf(faults, damage?.isAttached !== false),
+      };
+    },
+  };
+}
+
+async function catalogOf({ catalog }: Parts, objectId: string) {
+  const [root] = await catalog().chainOf(objectId);
+  if (!root) throw new Failure('OBJECT_NOT_FOUND', 'the catalog is gone', { category: 'catalogs' });
+  const { id, name, spec } = root as CatalogObject<CatalogSpec>;
+  return { catalog: { id, name }, warehouse: spec.warehouse };
+}
+
+class CatalogCheck {
+  readonly #parts: Parts;
+  readonly #store: Store;
+  readonly #catalog: CatalogRef;
+  readonly #warehouse: string;
+  readonly #principal: TaskRecord['principal'];
+  readonly #signal: AbortSignal;
+  readonly #progress: TaskContext['progress'];
+
+  constructor(
+    parts: Parts,
+    { catalog, warehouse }: { readonly catalog: CatalogRef; readonly warehouse: string },
+    { principal }: TaskRecord,
+    { signal, progress, store }: TaskContext,
+  ) {
+    this.#parts = parts;
+    this.#store = store;
+    this.#catalog = catalog;
+    this.#warehouse = warehouse;
+    this.#principal = principal;
+    this.#signal = signal;
+    this.#progress = progress;
+  }
+
+  async run(): Promise<{ readonly found: Found; readonly isReleased: boolean }> {
+    const { warehouses } = this.#parts;
+    const faults = await this.#admit(async () => {
+      if (await this.#isServed()) return undefined;
+      const expected = await expectedTables(this.#store, this.#catalog.id);
+      return warehouses.recheck(this.#warehouse, this.#catalog, expected, { signal: this.#signal });
+    });
+    if (faults === undefined) {
+      const found = await this.#served();
+      if (found.faults.length === 0) await warehouses.foundSound(this.#warehouse, this.#catalog);
+      return { found, isReleased: false };
+    }
+    if (!(await this.#isServed())) return { found: { faults, tablesRead: 0 }, isReleased: false };
+    return { found: await this.#served(), isReleased: true };
+  }
+
+  /** Compares and reads what the engine has attached. Each table waits for its turn among the statements of all. */
+  async #served(): Promise<Found> {
+    const { faults: different, tables } = await this.#compared();
+    const faults = [...different];
+    let tablesRead = 0;
+    for (const [at, { database, table }] of tables.entries()) {
+      try {
+        if (await this.#readTable({ catalog: this.#catalog, database, table })) tablesRead++;
+      } catch (error) {
+        const reason = damageIn(error);
+        if (reason === undefined) throw error;
+        // Once the file cannot be used at all, each further table would say the same.
+        if (!(await this.#isServed())) return { faults: [...faults, { kind: 'damaged', reason }], tablesRead };
+        faults.push({ kind: 'damaged', database, table, reason });
+      }
+      this.#progress((at + 1) / tables.length);
+    }
+    return { faults, tablesRead };
+  }
+
+  /** Differences of tables that were changed at the same time say nothing, and are left out. */
+  async #compared() {
+    const { id } = this.#catalog;
+    const before = await expectedTables(this.#store, id);
+    const { faults, tables } = await this.#admit((engine) =>
+      engine.compareTables(this.#catalog, before, { signal: this.#signal }),
+    ).catch((error: unknown) => {
+      const reason = damageIn(error);
+      if (reason === undefined) throw error;
+      return { faults: [{ kind: 'damaged', reason } satisfies CatalogFault], tables: [] };
+    });
+    const unchanged = new Set((await expectedTables(this.#store, id)).map(keyOf));
+    const stable = new Set(before.filter((table) => unchanged.has(keyOf(table))).map(nameOf));
+    return { faults: faults.filter((fault) => fault.kind === 'damaged' || stable.has(nameOf(fault))), tables };
+  }
+
+  #readTable(table: TableRef): Promise<boolean> {
+    return this.#admit((engine) => engine.readWholeTable(table, { signal: this.#signal }));
+  }
+
+  #admit<T>(work: (engine: EngineWarehouse) => Promise<T>): Promise<T> {
+    const turn = { principal: this.#principal, signal: this.#signal };
+    return this.#parts.warehouses.admit(this.#warehouse, turn, work);
+  }
+
+  async #isServed(): Promise<boolean> {
+    return (await this.#parts.warehouses.damageOf(this.#warehouse, this.#catalog.id))?.isAttached !== false;
+  }
+}
+
+const keyOf = (table: ExpectedTable) => JSON.stringify(table);
+const nameOf = ({ database, table }: { readonly database?: string; readonly table?: string }) =>
+  JSON.stringify([database, table]);
+
+/** Undefined: the error is about something else. */
+function damageIn(error: unknown): string | undefined {
+  if (!(error instanceof Failure) || error.code !== 'CATALOG_DAMAGED') return undefined;
+  return String(error.result.reason);
+}
+
+const shown = ({ kind, database, table, reason }: CatalogFault) => ({
+  database: database ?? null,
+  table: table ?? null,
+  problem: kind,
+  reason,
+});
+
+function adviceOf(faults: readonly CatalogFault[], isServed: boolean): string | null {
+  const [first] = faults;
+  if (!first) return null;
+  if (!isServed)
+    return 'Put the sound file and its .wal back while the warehouse is suspended and check again, or restore the newest backup under another name.';
+  const damaged = faults.find(({ kind }) => kind === 'damaged');
+  if (damaged)
+    return 'Restore the newest backup under another name, or copy what can be read and delete the damaged tables.';
+  return `Compare with the newest backup: the metadata store and the file do not agree (${faultText(first)}).`;
+}
