@@ -197,3 +197,26 @@ for (const { name, damage, reason } of refusals)
         assert.equal(await engineStart(server), startedAt);
       },
     ));
+
+test('a file that was replaced under the engine: the check leaves it alone, and the sound file is put back while the warehouse is suspended', () =>
+  withCase(
+    () => undefined,
+    async (server, dataDir) => {
+      const path = fileOf(dataDir, id);
+      assert.equal(await count(server, 'a'), 1000);
+      renameSync(path, `${path}.taken`);
+      (await query(server, 'a', 'INSERT INTO t VALUES (1)')).is(200);
+      (await query(server, 'a', 'SELECT count(*) FROM t')).is(503, 'CATALOG_DAMAGED');
+      cpSync(fileOf(join(root, 'base'), id), path);
+      const put = readFileSync(path);
+      const { sound, faults } = await checked(server, 'a');
+      assert.equal(sound, false);
+      assert.match(faults[0]?.reason ?? '', /the engine still has its former file open: suspend and resume/);
+      assert.ok(readFileSync(path).equals(put));
+      (await server.post('/api/v2/warehouses/default/suspend')).is(200);
+      renameSync(`${path}.taken`, path);
+      (await server.post('/api/v2/warehouses/default/resume')).is(200);
+      assert.equal((await checked(server, 'a')).sound, true);
+      assert.equal(await count(server, 'a'), 1001);
+    },
+  ));

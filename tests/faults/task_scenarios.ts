@@ -274,6 +274,10 @@ const ofStatements: Scenario[] = [
     after: plainWith(103),
   }),
   onTable({ name: 'put a table in order', action: 'optimize', body: () => ({}) }),
+  {
+    ...onTable({ name: 'check a catalog', action: '', body: () => ({}) }),
+    request: () => ({ method: 'POST', path: '/api/v2/catalogs/default/check', body: {} }),
+  },
   onDatabase('a result of many pages, by a task', () => ({ sql: pagesSql, waitSeconds: 0 }), { look: lookAtPages }),
   onDatabase('a result of many pages, waited for', () => ({ sql: pagesSql }), { look: lookAtPages }),
   onDatabase(
