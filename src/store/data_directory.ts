@@ -36,7 +36,7 @@ async function requireStore(directory: string): Promise<void> {
     catalogs === 0 ? 'the log of a metadata store' : `${catalogs} ${catalogs === 1 ? 'catalog' : 'catalogs'}`;
   throw new DataDirectoryError(
     `${directory} holds ${what} but no metadata store (${storeFileName}), and a new one is not created in its place.\n` +
-      `Put ${storeFileName} and ${storeFileName}-wal back. Where they are lost, start a server with another, empty --data-dir and restore ` +
+      `Put ${storeFileName}, ${storeFileName}-wal and ${storeFileName}-sums back. Where they are lost, start a server with another, empty --data-dir and restore ` +
       'each catalog from its newest backup: `tabularium backup verify <place>` lists them, POST /api/v2/catalogs/restore restores one.',
   );
 }

@@ -2,9 +2,9 @@
 // the log, and appends their checksums. Written before the log is put into the store, so that there is never a newer page than checksum.
 import {
   closeSync,
-  existsSync,
   fdatasync,
   fdatasyncSync,
+  fsyncSync,
   openSync,
   readSync,
   renameSync,
@@ -12,6 +12,7 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
+import { dirname } from 'node:path';
 import { framesAfter, isSameLog, readLogHeader } from './store_log.ts';
 import { type LogPosition, readSums, recordText, setSum, snapshotText, sumOf, sumsFileOf } from './sums_file.ts';
 
@@ -32,6 +33,8 @@ export class PageChecksums {
   #file: number | undefined;
   #recordBytes = 0;
   #isUnsynced = false;
+  /** Appended in all. */
+  #records = 0;
   /** What was appended last may be cut: the file is written anew. */
   #isCut = false;
   #timer: NodeJS.Timeout | undefined;
@@ -50,7 +53,12 @@ export class PageChecksums {
       this.#recordBytes = known.bytes;
     }
     this.#follow(frames);
-    this.#writeSnapshot();
+    try {
+      this.#writeSnapshot();
+    } catch {
+      // A full disk. To fail would close the store, which puts its log into it: then its pages were newer than their checksums.
+      this.#isCut = true;
+    }
     this.#timer = setInterval(() => this.#syncSoon(), syncEveryMs).unref();
   }
 
@@ -68,6 +76,7 @@ export class PageChecksums {
       if (writeSync(this.#file as number, record) < record.length) return;
       this.#isCut = false;
       this.#isUnsynced = true;
+      this.#records++;
       this.#recordBytes += record.length;
     } catch {
       // A full disk: written anew with the next commit, at the latest before the log is put into the store.
@@ -131,14 +140,14 @@ export class PageChecksums {
   /** After SQLite has closed the store. */
   close(): void {
     clearInterval(this.#timer);
-    try {
-      // The log is in the store: that there is none from now on is no loss.
-      this.#position = { salt1: 0, salt2: 0, frame: 0 };
-      if (!existsSync(`${this.#storeFile}-wal`) && existsSync(this.#path)) this.#writeSnapshot();
-    } catch {
-      // A full disk: what is there says the same with more words.
-    }
+    // Nothing is written: another server may have the store by now.
     for (const file of [this.#pages, this.#log, this.#file]) if (file !== undefined) closeSync(file);
+  }
+
+  /** The log is in the store, and empty: that there is none from now on is no loss. Throws on a full disk. */
+  emptiedLog(): void {
+    this.#position = { salt1: 0, salt2: 0, frame: 0 };
+    this.#writeSnapshot();
   }
 
   /** Before the store is closed, which puts the log into it. Without checksums none are compared at the next start. */
@@ -178,6 +187,7 @@ export class PageChecksums {
     const draft = `${this.#path}.draft`;
     writeFileSync(draft, snapshotText(this.#sums, this.#position), { mode: 0o600, flush: true });
     renameSync(draft, this.#path);
+    syncDirectory(dirname(this.#path));
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = openSync(this.#path, 'a', 0o600);
     this.#recordBytes = 0;
@@ -187,7 +197,20 @@ export class PageChecksums {
 
   #syncSoon(): void {
     if (!this.#isUnsynced || this.#file === undefined) return;
-    this.#isUnsynced = false;
-    fdatasync(this.#file, () => undefined);
+    const records = this.#records;
+    fdatasync(this.#file, (error) => {
+      if (error) this.#isCut = true;
+      else if (records === this.#records) this.#isUnsynced = false;
+    });
+  }
+}
+
+/** So that a file that was renamed has its name after a power failure. */
+function syncDirectory(path: string): void {
+  const directory = openSync(path, 'r');
+  try {
+    fsyncSync(directory);
+  } finally {
+    closeSync(directory);
   }
 }

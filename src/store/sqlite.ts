@@ -215,6 +215,12 @@ class SqliteFile {
   close(): void {
     this.#statements.clear();
     this.#checksums.finish();
+    try {
+      this.checkpoint();
+      this.#checksums.emptiedLog();
+    } catch {
+      // A full disk: the end of the connection tries again, and what the checksums say of the log stays as it is.
+    }
     this.#database.close();
     this.#checksums.close();
   }

@@ -1,4 +1,5 @@
 // The metadata store: opens it, brings its tables to this version, runs transactions. What is in the tables is others'.
+import { existsSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Kysely, type Transaction } from 'kysely';
 import { migrate, sqliteColumnTypes } from './migrations.ts';
@@ -13,7 +14,8 @@ import {
   storeUnusable,
   type TransactionEnd,
 } from './sqlite.ts';
-import { checkStoreFile, pagesText } from './store_check.ts';
+import { checkStoreFile, pagesText, type StoreFaults } from './store_check.ts';
+import { sumsFileOf } from './sums_file.ts';
 
 export type { Inject, PinnedFile } from './sqlite.ts';
 
@@ -76,12 +78,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   };
   const path = resolve(options.file);
   if (openFiles.has(path)) throw storeInUse(options.file);
-  const { faults, isComplete } = checkStoreFile(
-    options.file,
-    performance.now() + (options.checkMs ?? Number.POSITIVE_INFINITY),
-  );
-  if (faults.length > 0)
-    throw isStoreInUse(options.file) ? storeInUse(options.file) : new StoreDamaged(options.file, faults);
+  const { faults, isComplete } = checked(options);
+  if (faults.length > 0) throw new StoreDamaged(options.file, faults);
   const { dialect, pin, check } = openSqlite(options.file, options.inject, ended);
   openFiles.add(path);
   const db = new Kysely<Schema>({ dialect });
@@ -107,6 +105,16 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     pin,
     close,
   };
+}
+
+/** Throws StoreInUse. */
+function checked({ file, checkMs = Number.POSITIVE_INFINITY }: StoreOptions): StoreFaults {
+  if (!existsSync(file)) rmSync(sumsFileOf(file), { force: true });
+  const first = checkStoreFile(file, performance.now() + checkMs);
+  if (first.faults.length === 0) return first;
+  if (isStoreInUse(file)) throw storeInUse(file);
+  // A server that was just ending may have written between two looks of the first comparison.
+  return checkStoreFile(file);
 }
 
 /** A value that is made once and then kept, such as a signing key. */

@@ -13,6 +13,8 @@ export interface StoreFaults {
 
 const pagesShownMax = 10;
 const pageBytesAt = 16;
+const pageCountAt = 28;
+const headBytes = 32;
 /** How often the clock is read. */
 const pagesPerLook = 64;
 
@@ -25,7 +27,8 @@ export function checkStoreFile(storeFile: string, untilMs = Number.POSITIVE_INFI
   const log = checkLog(storeFile, known);
   const pages = checkPages(storeFile, known, log.elsewhere, untilMs);
   const faults = [...log.faults];
-  if (pages.differing.length > 0) faults.push(pagesText(pages.differing, log.isReplaced));
+  const orChecksums = known.isBroken ? ', or the file of its checksums is damaged' : '';
+  if (pages.differing.length > 0) faults.push(pagesText(pages.differing, log.isReplaced) + orChecksums);
   return { faults, isComplete: pages.isComplete };
 }
 
@@ -82,12 +85,14 @@ function checkPages(storeFile: string, { sums }: PageSums, elsewhere: ReadonlySe
   const file = opened(storeFile);
   if (file === undefined) return { differing, isComplete: true };
   try {
-    const head = Buffer.alloc(2);
-    readSync(file, head, 0, 2, pageBytesAt);
-    const bytes = head.readUInt16BE(0) === 1 ? 65_536 : head.readUInt16BE(0);
+    const head = Buffer.alloc(headBytes);
+    readSync(file, head, 0, headBytes, 0);
+    const bytes = head.readUInt16BE(pageBytesAt) === 1 ? 65_536 : head.readUInt16BE(pageBytesAt);
+    // A store that shrank has fewer pages than the checksums know. That the number itself is changed shows in the first page.
+    const pages = Math.min(sums.length - 1, head.readUInt32BE(pageCountAt) || sums.length - 1);
     const page = Buffer.allocUnsafe(Math.max(512, bytes));
     const { size } = fstatSync(file);
-    for (let number = 1; number < sums.length; number++) {
+    for (let number = 1; number <= pages; number++) {
       if (number % pagesPerLook === 0 && performance.now() > untilMs) return { differing, isComplete: false };
       const sum = sums[number] ?? 0;
       if (sum === 0 || elsewhere.has(number)) continue;

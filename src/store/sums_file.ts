@@ -30,6 +30,8 @@ export interface PageSums {
   readonly position: LogPosition;
   /** Those after the snapshot. */
   readonly commits: readonly Commit[];
+  /** More than one cut record follows: of a power failure, or of a change in this file. */
+  readonly isBroken: boolean;
   readonly bytes: number;
 }
 
@@ -57,8 +59,8 @@ export function readSums(path: string): PageSums | undefined | 'damaged' {
   while (at < bytes.length) {
     const end = at + recordHeadBytes + (at + 4 <= bytes.length ? bytes.readUInt32LE(at) : 0) * entryBytes;
     const isWhole = end + sumBytes <= bytes.length && bytes.readUInt32LE(end) === crc32(bytes.subarray(at, end));
-    // The last record may be cut by a crash; one before others may not.
-    if (!isWhole) return end + sumBytes < bytes.length ? 'damaged' : { sums, position, commits, bytes: at };
+    // What follows a record that is not whole was not durable, or is unreadable: its pages are in the log of the store, unless they differ.
+    if (!isWhole) return { sums, position, commits, isBroken: end + sumBytes < bytes.length, bytes: at };
     position = positionAt(bytes, at + 4);
     const changed = new Map<number, number>();
     for (let entry = at + recordHeadBytes; entry < end; entry += entryBytes)
@@ -67,7 +69,7 @@ export function readSums(path: string): PageSums | undefined | 'damaged' {
     commits.push({ ...position, pages: changed });
     at = end + sumBytes;
   }
-  return { sums, position, commits, bytes: at };
+  return { sums, position, commits, isBroken: false, bytes: at };
 }
 
 export function setSum(sums: number[], page: number, sum: number): void {

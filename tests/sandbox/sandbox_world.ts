@@ -110,7 +110,9 @@ export class Sandbox {
       for (const path of globSync('**', { cwd: directory }).sort()) {
         if (/^spool\/spill|\.wal$|-wal$|-shm$/.test(path)) continue;
         const whole = join(directory, path);
-        const isWritten = /^(?:catalogs\/.*|metadata\.sqlite|audit\.journal)$/.test(path) && !path.includes('secret');
+        const isWritten =
+          /^(?:catalogs\/.*|metadata\.sqlite|metadata\.sqlite-sums(?:\.draft)?|audit\.journal)$/.test(path) &&
+          !path.includes('secret');
         const isFile = statSync(whole).isFile() && !isWritten;
         found.set(whole, isFile ? readFileSync(whole, 'latin1') : '');
       }

@@ -1,11 +1,22 @@
 // The store finds every changed byte of a page or of its log, most of which SQLite's own checks accept; a crash at any place is no damage.
 import assert from 'node:assert/strict';
-import { copyFileSync, existsSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
+import {
+  appendFileSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
+import { sql } from 'kysely';
 import { openStore, type Store, StoreDamaged } from '../../src/store/store.ts';
 import { checkStoreFile } from '../../src/store/store_check.ts';
 import { flip } from '../faults/damaged_file.ts';
@@ -167,3 +178,44 @@ function quickCheckAccepts(path: string): boolean {
     return false;
   }
 }
+
+test('a store that shrank is sound, however it ended', async () => {
+  copied('closed', 'shrunk');
+  const store = await openStore({ file: file('shrunk') });
+  await store.db.deleteFrom('settings').where('key', 'like', 'key %').execute();
+  await sql`vacuum`.execute(store.db);
+  await put(store, 9000, 1_200);
+  copied('shrunk', 'case');
+  assert.deepEqual(checkStoreFile(file('case')).faults, [], 'killed');
+  await store.close();
+  assert.deepEqual(checkStoreFile(file('shrunk')).faults, [], 'closed');
+  const again = await openStore({ file: file('shrunk') });
+  await again.close();
+});
+
+test('a power failure that leaves zeros or half a record at the end of the checksums is no damage', async () => {
+  const sums = `${file('case')}-sums`;
+  for (const change of [
+    () => appendFileSync(sums, Buffer.alloc(4096)),
+    () => truncateSync(sums, statSync(sums).size - 3),
+    () => writeFileSync(sums, readFileSync(sums).fill(0, statSync(sums).size - 100)),
+  ]) {
+    copied('killed', 'case');
+    change();
+    assert.deepEqual(checkStoreFile(file('case')).faults, []);
+    await (await openStore({ file: file('case') })).close();
+    assert.deepEqual(checkStoreFile(file('case')).faults, []);
+  }
+});
+
+test('a start that cannot write the checksums leaves a store that starts again', async () => {
+  copied('killed', 'case');
+  const draft = `${file('case')}-sums.draft`;
+  mkdirSync(draft);
+  const store = await openStore({ file: file('case') });
+  await put(store, 9500, 3);
+  await store.close();
+  rmSync(draft, { recursive: true });
+  assert.deepEqual(checkStoreFile(file('case')).faults, []);
+  await (await openStore({ file: file('case') })).close();
+});
