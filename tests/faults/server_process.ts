@@ -162,7 +162,7 @@ export class ServerProcess implements ClockedWorld {
 
   /** Waits until it is dead, should it be about to be. */
   async exited(waitMs: number): Promise<boolean> {
-    await Promise.race([this.#exited, pause(waitMs)]);
+    await Promise.race([this.#exited, pause(waitMs, undefined, { ref: false })]);
     return !this.runs;
   }
 
