@@ -168,6 +168,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   const dataDirectory = resolve(settings.dataDir);
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
+  const stagingDirectory = join(dataDirectory, 'staging');
   await prepareDataDirectory(dataDirectory);
   const loading = await loadingOf(settings, dataDirectory);
   const backupDirectories = await backupDirectoriesOf(settings.backupDirectories, dataDirectory, loading.directories);
@@ -178,8 +179,9 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   });
   const journal = await openJournal(dataDirectory, store);
   // Only who holds the store may touch what is beside it.
-  await rm(spoolDirectory, { recursive: true, force: true });
-  for (const directory of [spoolDirectory, resultsDirectory]) await mkdir(directory, { recursive: true, mode: 0o700 });
+  for (const directory of [spoolDirectory, stagingDirectory]) await rm(directory, { recursive: true, force: true });
+  for (const directory of [spoolDirectory, stagingDirectory, resultsDirectory])
+    await mkdir(directory, { recursive: true, mode: 0o700 });
   const token = await rootToken(dataDirectory);
   const metrics = createMetrics();
   const log = logReader({ level: settings.logLevel, destination: standardError });
@@ -212,6 +214,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     observe,
     dataDirectory,
     spoolDirectory,
+    stagingDirectory,
     resultsDirectory,
     loading,
     exportHosts,

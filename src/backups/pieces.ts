@@ -1,5 +1,6 @@
 // Pieces of large files, cut by a thread: copied through the main one, each megabyte of a backup would wait for the requests of a busy
 // server, and they for it.
+import { addAbortListener } from 'node:events';
 import { Worker } from 'node:worker_threads';
 
 export interface CutRequest {
@@ -21,9 +22,13 @@ const script = new URL(url.endsWith('.ts') ? './piece_thread.ts' : './piece_thre
 export class Pieces {
   readonly #thread = new Worker(script);
   readonly #pending = new Map<number, PromiseWithResolvers<string>>();
+  readonly #listening: Disposable;
   #nextId = 1;
+  /** Why the thread no longer answers. */
+  #lost: unknown;
 
-  constructor() {
+  /** The signal ends the thread; a piece that it cuts is refused once it has ended, so that its descriptor may be closed then. */
+  constructor(signal: AbortSignal) {
     this.#thread.on('message', (answered: CutAnswer) => {
       const pending = this.#pending.get(answered.id);
       this.#pending.delete(answered.id);
@@ -31,16 +36,19 @@ export class Pieces {
       else pending?.reject(Object.assign(new Error(answered.fault), { code: answered.code }));
     });
     const lost = (why: unknown) => {
-      for (const pending of this.#pending.values())
-        pending.reject(new Error('the thread that copies files has ended', { cause: why }));
+      const isAborted = signal.aborted;
+      this.#lost ??= isAborted ? signal.reason : new Error('the thread that copies files has ended', { cause: why });
+      for (const pending of this.#pending.values()) pending.reject(this.#lost);
       this.#pending.clear();
     };
     this.#thread.on('error', lost);
     this.#thread.on('exit', lost);
+    this.#listening = addAbortListener(signal, () => void this.#thread.terminate());
   }
 
   /** The SHA-256 of the piece, in hexadecimal. Throws what the system says, such as ENOENT. */
-  cut(request: CutRequest): Promise<string> {
+  async cut(request: CutRequest): Promise<string> {
+    if (this.#lost !== undefined) throw this.#lost;
     const id = this.#nextId++;
     const pending = Promise.withResolvers<string>();
     this.#pending.set(id, pending);
@@ -49,6 +57,7 @@ export class Pieces {
   }
 
   async stop(): Promise<void> {
+    this.#listening[Symbol.dispose]();
     await this.#thread.terminate();
   }
 }

@@ -1,5 +1,6 @@
 // Backups of the whole server: asked for, done by a task (jobs/back_up_server.ts), recorded as objects of a category of their own, and
 // deleted with their files. What is copied, and how it is of one instant, is server_copy.ts and server_snapshot.ts.
+import { addAbortListener } from 'node:events';
 import type { Decisions } from '../access/decisions.ts';
 import type { Directory } from '../access/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -76,16 +77,11 @@ export interface ServerBackupAsked {
 
 export class ServerBackups {
   readonly #parts: Parts;
-  /** Ends when the backup that runs has ended: the store is pinned for one at a time. */
+  /** Ends when all backups that were begun have ended: the store is pinned for one at a time. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(parts: Parts) {
     this.#parts = parts;
-  }
-
-  /** Whether object stores are refused, because the keys in the backup would be plain there. */
-  get needsPassphrase(): boolean {
-    return this.#parts.sealer.isPlain;
   }
 
   /** The record and its task, or neither. `taskId` is absent where the record exists and `ifExists` is `return`. */
@@ -94,6 +90,7 @@ export class ServerBackups {
     actor: Actor,
   ): Promise<{ readonly object: ServerBackup; readonly taskId?: string }> {
     const { catalog, tasks, notes, places } = this.#parts;
+    this.#requirePassphrase(to);
     await places.check(to, 'to');
     const backupId = newId();
     const called = name ?? backupId;
@@ -124,9 +121,9 @@ export class ServerBackups {
     const { signal } = context;
     const before = this.#last;
     const ended = Promise.withResolvers<void>();
-    this.#last = ended.promise;
+    this.#last = before.then(() => ended.promise);
     try {
-      await before;
+      await unlessAborted(before, signal);
       return await this.#run(task, context);
     } catch (error) {
       if (error instanceof Failure || error instanceof RetryableError || signal.aborted) throw error;
@@ -148,6 +145,7 @@ export class ServerBackups {
     try {
       // An attempt before this one came to the end, and the process died before it could record that.
       if (!(await hasManifest(place, backupId, signal))) {
+        this.#requirePassphrase(to);
         const take = () => serverSnapshot(this.#parts, signal);
         const { heldMs } = await copyServer(this.#parts, take, { place, backupId, signal, progress });
         await this.#record(objectId, backupId, place, actor);
@@ -158,6 +156,15 @@ export class ServerBackups {
     } finally {
       place.close();
     }
+  }
+
+  /** Throws INVALID_PARAMETER where the keys would be plain in an object store. The passphrase may be another one when the task runs. */
+  #requirePassphrase(to: PlaceAsked): void {
+    if (to.kind !== 's3' || !this.#parts.sealer.isPlain) return;
+    const [pointer, rule] = ['/to/s3', 'passphrase'];
+    const message =
+      'is not accepted by a server without a passphrase: its keys would be plain in the object store. Start it with TABULARIUM_BACKUP_PASSPHRASE.';
+    throw new Failure('INVALID_PARAMETER', `${pointer} ${message}`, { violations: [{ pointer, rule, message }] });
   }
 
   /** Rights are those of now: a task may have waited. Throws FORBIDDEN. */
@@ -174,11 +181,13 @@ export class ServerBackups {
     await this.#change(objectId, actor, { status: 'ready', takenAt, bytes, release, catalogs, catalogsLeftOut });
   }
 
+  /** Only while it is `creating`: one that is being deleted stays so. */
   async #change(objectId: string, actor: Actor, change: Partial<ServerBackupSpec>): Promise<void> {
     const { catalog } = this.#parts;
     await catalog.retrying(async () => {
       const object = (await catalog.byId(objectId)) as ServerBackup | undefined;
-      if (object) await catalog.update(object, { spec: { ...object.spec, ...change }, principal: actor });
+      if (object?.spec.status === 'creating')
+        await catalog.update(object, { spec: { ...object.spec, ...change }, principal: actor });
     });
   }
 
@@ -259,6 +268,13 @@ export class ServerBackups {
     if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the backup are no longer kept');
     return this.#parts.places.open(to, note.credentials, 'to');
   }
+}
+
+async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  using _listening = addAbortListener(signal, () => aborted.reject(signal.reason));
+  await Promise.race([work, aborted.promise]);
 }
 
 async function hasManifest(place: Place, backupId: string, signal?: AbortSignal): Promise<boolean> {

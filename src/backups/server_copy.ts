@@ -7,7 +7,7 @@ import { schemaVersion } from '../store/migrations.ts';
 import type { PinnedFile } from '../store/store.ts';
 import { type CopiedCatalog, catalogsInCopy } from '../store/store_copy.ts';
 import type { Amount } from '../tasks/task.ts';
-import { FileCopier, type FileToCopy } from './file_copier.ts';
+import { type CopierOptions, FileCopier, type FileToCopy } from './file_copier.ts';
 import { Pieces } from './pieces.ts';
 import type { Place } from './place.ts';
 import { type KeySealer, keysOf } from './server_keys.ts';
@@ -30,7 +30,8 @@ const copiesAtOnce = 4;
 /** Of the server that is copied. */
 export interface CopiedServer {
   readonly dataDirectory: string;
-  readonly spoolDirectory: string;
+  /** Engines cannot access it: the copy of the store and the keys are in it while they are sent. */
+  readonly stagingDirectory: string;
   readonly release: string;
   /** The key of the secrets is kept outside of the data directory. */
   readonly isKeyOutside: boolean;
@@ -51,9 +52,9 @@ export async function copyServer(
   take: () => Promise<ServerSnapshot>,
   run: CopyRun,
 ): Promise<ServerManifest & { readonly heldMs: number }> {
-  const staging = join(server.spoolDirectory, 'backups', newId());
+  const staging = join(server.stagingDirectory, newId());
   await mkdir(staging, { recursive: true, mode: 0o700 });
-  const cutter = new Pieces();
+  const cutter = new Pieces(run.signal);
   try {
     const snapshot = await take();
     try {
@@ -91,11 +92,11 @@ async function sent(
   };
   const there = new Map<string, number>();
   for await (const { path, bytes } of place.list(serverFolder(backupId), signal)) there.set(path, bytes);
-  const copier = new FileCopier({ ...run, pieceBytesMax, copied, there });
-  const files = await copyAll(copier, toCopy);
+  const options = { ...run, pieceBytesMax, copied, there };
+  const files = await copyAll(options, toCopy);
   await snapshot.requireUnchanged();
   const keys = await sealer.textOf(await keysOf(dataDirectory, isKeyOutside));
-  files.push(await copier.copyText(keysPath, keys));
+  files.push(await new FileCopier(options).copyText(keysPath, keys));
   const manifest: ServerManifest = {
     formatVersion: serverFormatVersion,
     backupId,
@@ -112,27 +113,26 @@ async function sent(
   return manifest;
 }
 
-/** A few at a time: small ones mostly wait for the place. */
-async function copyAll(copier: FileCopier, toCopy: readonly FileToCopy[]): Promise<CopiedFile[]> {
+/** A few at a time: small ones mostly wait for the place. The first failure stops the others. */
+async function copyAll(options: CopierOptions, toCopy: readonly FileToCopy[]): Promise<CopiedFile[]> {
+  const failed = new AbortController();
+  const signal = AbortSignal.any([options.signal, failed.signal]);
+  const copier = new FileCopier({ ...options, signal });
   const files: CopiedFile[] = [];
   let next = 0;
-  let isBroken = false;
   const worker = async () => {
-    for (let i = next++; i < toCopy.length && !isBroken; i = next++) {
-      try {
-        files[i] = await copier.copy(toCopy[i] as FileToCopy);
-      } catch (error) {
-        isBroken = true;
-        throw error;
-      }
+    try {
+      for (let i = next++; i < toCopy.length; i = next++) files[i] = await copier.copy(toCopy[i] as FileToCopy);
+    } catch (error) {
+      failed.abort(error);
     }
   };
-  const ended = await Promise.allSettled(Array.from({ length: copiesAtOnce }, worker));
-  for (const one of ended) if (one.status === 'rejected') throw one.reason;
+  await Promise.all(Array.from({ length: copiesAtOnce }, worker));
+  failed.signal.throwIfAborted();
   return files;
 }
 
-/** To the spool first: until it is copied the log of the store grows. */
+/** To the staging directory first: until it is copied the log of the store grows. */
 async function copyStore(pinned: PinnedFile, to: string, cutter: Pieces): Promise<void> {
   try {
     await cutter.cut({ from: pinned.descriptor, start: 0, bytes: pinned.bytes, to });

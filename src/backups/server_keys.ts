@@ -57,7 +57,10 @@ export class KeySealer {
 
   async textOf(keys: ServerKeys): Promise<string> {
     if (this.isPlain) return JSON.stringify(keys);
-    this.#derived ??= derived(this.#passphrase);
+    this.#derived ??= derived(this.#passphrase).catch((error: unknown) => {
+      this.#derived = undefined;
+      throw error;
+    });
     const { salt, key } = await this.#derived;
     const nonce = randomBytes(nonceBytes);
     const sealing = createCipheriv(cipher, key, nonce);

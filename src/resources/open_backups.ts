@@ -41,6 +41,7 @@ export function openBackups(parts: {
   readonly tasks: Tasks;
   readonly dataDirectory: string;
   readonly spoolDirectory: string;
+  readonly stagingDirectory: string;
   readonly settings: { readonly backupPassphrase: string; readonly secretKey: string; readonly secretKeyFile: string };
   readonly backupDirectories: readonly string[];
   readonly exportHosts: HostRules;

@@ -17,7 +17,7 @@ import {
   requireTask,
   segment,
 } from './context.ts';
-import { exampleFields, invalid, last, nullable, Owner, recordFields } from './fields.ts';
+import { exampleFields, last, nullable, Owner, recordFields } from './fields.ts';
 import { rootObjects } from './root_objects.ts';
 import { searchOf } from './search.ts';
 import { stateField } from './states.ts';
@@ -128,12 +128,6 @@ export const serverBackups: Category<Context> = {
         const { principal, actor, version } = call;
         const { name, to } = body as typeof body & { name?: string };
         const { asked, credentials } = placeOf(to);
-        if (asked.kind === 's3' && backups.needsPassphrase)
-          throw invalid(
-            '/to/s3',
-            'passphrase',
-            'is not accepted by a server without a passphrase: its keys would be plain in the object store. Start it with TABULARIUM_BACKUP_PASSPHRASE.',
-          );
         const options = await taskOptions(body, context);
         const target = (called: string) => uriOf(version, [segment('server_backups', called)]);
         const task = (called: string) => ({ principal, guard: actor.guard, target: target(called), ...options });

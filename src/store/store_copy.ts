@@ -10,7 +10,7 @@ export interface CopiedCatalog {
 
 /** @returns every catalog, whatever its state. */
 export function catalogsInCopy(file: string): CopiedCatalog[] {
-  const sql = `select id, name, state in ('ready', 'altering', 'blocked') as visible from objects where category = 'catalogs' order by name`;
+  const sql = `select id, name, state in ('ready', 'altering', 'blocked') as visible from objects where parent_id is null and category = 'catalogs' order by name`;
   return opened(file, (database) =>
     database
       .prepare(sql)

@@ -35,13 +35,15 @@ const expectedEntries = new Set([
   'root.token',
   'secret.key',
   'spool',
+  'staging',
 ]);
 
 export async function leftovers(dataDirectory: string, outside: Surroundings): Promise<string[]> {
   const rows = rowsOf(dataDirectory);
   const found: string[] = [];
   for (const name of readdirSync(dataDirectory)) if (!expectedEntries.has(name)) found.push(`what is this: ${name}`);
-  for (const name of filesBelow(join(dataDirectory, 'spool'))) found.push(`left in the spool: ${name}`);
+  for (const directory of ['spool', 'staging'])
+    for (const name of filesBelow(join(dataDirectory, directory))) found.push(`left in the ${directory}: ${name}`);
   for (const name of filesBelow(join(dataDirectory, 'files')))
     if (!rows.fileIds.has(name)) found.push(`a file that nothing knows: ${name}`);
   for (const name of filesBelow(join(dataDirectory, 'results'))) {
