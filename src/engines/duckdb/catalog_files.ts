@@ -39,7 +39,7 @@ export async function createCatalog(
   catalog: AttachRequest,
 ): Promise<string> {
   const identity = await attach(connection, dataDirectory, catalog);
-  await syncDirectory(dataDirectory);
+  await syncCatalogsDirectory(dataDirectory);
   return identity;
 }
 
@@ -155,7 +155,7 @@ export async function removeCatalog(
   const file = catalogFile(dataDirectory, catalog);
   await rm(file, { force: true });
   await rm(`${file}.wal`, { force: true });
-  await syncDirectory(dataDirectory);
+  await syncCatalogsDirectory(dataDirectory);
 }
 
 /**
@@ -188,7 +188,7 @@ async function nameOfAttached(connection: DuckDBConnection, file: string): Promi
 }
 
 /** A file made or removed is durable only once its directory is. */
-async function syncDirectory(dataDirectory: string): Promise<void> {
+export async function syncCatalogsDirectory(dataDirectory: string): Promise<void> {
   const handle = await open(catalogsDirectory(dataDirectory), 'r');
   try {
     await handle.sync();

@@ -1,9 +1,9 @@
 // What can be done with the damaged files of a catalog while no server has them. The originals stay beside, under another name.
 import { constants, existsSync } from 'node:fs';
-import { copyFile, open, rename, stat } from 'node:fs/promises';
+import { copyFile, type FileHandle, open, rename, stat } from 'node:fs/promises';
 import { DuckDBInstance } from '@duckdb/node-api';
 import type { CatalogRef } from '../engine.ts';
-import { catalogFile } from './catalog_files.ts';
+import { catalogFile, syncCatalogsDirectory } from './catalog_files.ts';
 import { committedLogBytes, logFile } from './file_position.ts';
 import { quoteLiteral } from './identifiers.ts';
 
@@ -34,15 +34,25 @@ export async function cutLog(
   const log = logFile(dataDirectory, catalog.id);
   const file = catalogFile(dataDirectory, catalog);
   // The log that is left is written into the file when it is opened.
-  for (const path of [log, file]) await copyFile(path, path + suffix, constants.COPYFILE_FICLONE);
-  const handle = await open(log, 'r+');
+  for (const path of [log, file]) {
+    await copyFile(path, path + suffix, constants.COPYFILE_FICLONE);
+    await synced(path + suffix);
+  }
+  // Without the copies on the disk, a loss of power after the cut would lose what was cut.
+  await syncCatalogsDirectory(dataDirectory);
+  await synced(log, (handle) => handle.truncate(keptBytes));
+  return [log + suffix, file + suffix];
+}
+
+/** The file on the disk, after `change`. */
+async function synced(path: string, change?: (handle: FileHandle) => Promise<void>): Promise<void> {
+  const handle = await open(path, 'r+');
   try {
-    await handle.truncate(keptBytes);
+    await change?.(handle);
     await handle.sync();
   } finally {
     await handle.close();
   }
-  return [log + suffix, file + suffix];
 }
 
 /** Renames the files of a catalog, so that no server attaches them. @returns their new names. */
