@@ -137,6 +137,18 @@ test('an analysis names what a statement reads and writes', async () => {
     (await of('MERGE INTO t USING (SELECT 1 AS id) u ON t.id = u.id WHEN MATCHED THEN DELETE')).kind,
     'merge',
   );
+  // A common table expression may have the name of a kind.
+  for (const [kind, sql] of [
+    ['merge', 'WITH insert AS (SELECT 1 AS id) MERGE INTO t USING insert i ON t.id = i.id WHEN MATCHED THEN DELETE'],
+    [
+      'merge',
+      'WITH a AS (SELECT 1 AS id), insert (id) AS (FROM a) MERGE INTO t USING a ON t.id = a.id WHEN MATCHED THEN DELETE',
+    ],
+    ['insert', 'WITH delete AS (SELECT 7 AS id) INSERT INTO t (id) SELECT id FROM delete ON CONFLICT DO NOTHING'],
+    ['insert', 'WITH RECURSIVE delete(id) AS MATERIALIZED (SELECT 7) /* x */ INSERT OR IGNORE INTO t (id) FROM delete'],
+    ['insert', ';INSERT OR IGNORE INTO t (id) VALUES (7)'],
+  ] as const)
+    assert.equal((await of(sql)).kind, kind, sql);
 });
 
 test('what is written is counted, returned, and done once for a step', async () => {

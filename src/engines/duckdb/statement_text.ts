@@ -89,17 +89,22 @@ export function withParameters(sql: string, written: (mark: string) => string): 
   return made + sql.slice(at);
 }
 
-/** The first word outside brackets that says that the statement writes. */
+/**
+ * The word that says that the statement writes. It begins the text or follows the brackets of a WITH; elsewhere it is a name, such as that
+ * of a common table expression: WITH insert AS (...) MERGE INTO ...
+ */
 export function writingWord(sql: string): 'insert' | 'update' | 'delete' | 'merge' | undefined {
   let depth = 0;
+  let before = ';';
   for (const { text } of tokensOf(sql)) {
     if (text === '(') depth++;
     else if (text === ')') depth--;
     const found =
-      depth === 0
+      depth === 0 && (before === ';' || before === ')')
         ? (['insert', 'update', 'delete', 'merge'] as const).find((one) => one === text.toLowerCase())
         : undefined;
     if (found) return found;
+    before = text;
   }
   return undefined;
 }
