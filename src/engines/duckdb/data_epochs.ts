@@ -8,6 +8,17 @@ const remembered = 100_000;
 
 const keyOf = ({ catalog, database, table }: TableName) => JSON.stringify([catalog, database, table]).toLowerCase();
 
+export interface WriteEpochs {
+  readonly data: DataEpochs;
+  /** Of rows that were deleted or updated, or whose write failed. */
+  readonly removals: DataEpochs;
+}
+
+/** `attempt` inserts into the table, once: where it is retried, each attempt must be noted. */
+export function inserting<T>({ data, removals }: WriteEpochs, table: TableName, attempt: () => Promise<T>): Promise<T> {
+  return removals.unlessFailed([table], () => data.writing([table], attempt));
+}
+
 export class DataEpochs {
   #epoch = 0;
   #floor = 0;

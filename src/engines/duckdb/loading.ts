@@ -1,6 +1,6 @@
 // What the server asks of files that are to be loaded, each in a session that stands in no catalog.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { DataEpochs } from './data_epochs.ts';
+import type { WriteEpochs } from './data_epochs.ts';
 import { type LoadSurroundings, loadFile, shapeOfLoad } from './load.ts';
 import { type InferSurroundings, inferTable } from './load_infer.ts';
 import type { Operations } from './protocol.ts';
@@ -12,12 +12,6 @@ type LoadOperation = 'inferTable' | 'shapeOfLoad' | 'load' | 'loadedBefore';
 export type LoadOperations = { [K in LoadOperation]: (argument: Operations[K][0]) => Promise<Operations[K][1]> };
 
 type Interruptible = (connection: DuckDBConnection | undefined) => void;
-
-interface WriteEpochs {
-  readonly data: DataEpochs;
-  /** Of rows that were deleted or updated. */
-  readonly removals: DataEpochs;
-}
 
 export class Loading {
   readonly #sessions: Sessions;

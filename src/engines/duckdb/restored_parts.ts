@@ -11,18 +11,25 @@ import { dataFailure } from './load_errors.ts';
 import { inTransaction, retryingConflicts, rowsOf } from './steps.ts';
 import { readPartText } from './stored_parts.ts';
 
+interface RestoreSurroundings {
+  readonly own: string;
+  readonly signal: AbortSignal;
+  /** Runs each attempt. */
+  readonly attempting: (attempt: () => Promise<void>) => Promise<void>;
+}
+
 /** All of it or nothing; nothing, where it is in already. Throws DATA_INVALID, CONSTRAINT_VIOLATED. */
 export async function restorePart(
   connection: DuckDBConnection,
   part: PartToRestore,
-  own: string,
-  signal: AbortSignal,
+  { own, signal, attempting }: RestoreSurroundings,
 ): Promise<void> {
   // A name that nobody can guess, and that was never used: the engine remembers files by name.
   const file = join(own, `part-${randomUUID()}`);
   await link(part.path, file);
   try {
-    await retryingConflicts(() => inTransaction(connection, () => restored(connection, part, file)), signal);
+    const attempt = () => inTransaction(connection, () => restored(connection, part, file));
+    await retryingConflicts(() => attempting(attempt), signal);
   } catch (error) {
     if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the restore was cancelled; nothing was restored');
     throw dataFailure(error);

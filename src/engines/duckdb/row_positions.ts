@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { TableDefinition } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
-import type { RowsPage, StatementParameters, TableRef } from '../engine.ts';
+import type { RowsPage, StatementParameters, TableName, TableRef } from '../engine.ts';
 import { catalogFile } from './catalog_files.ts';
 import type { DataEpochs } from './data_epochs.ts';
 import { qualifiedTable, quoteIdentifier, sameName } from './identifiers.ts';
@@ -64,40 +64,46 @@ export class RowNumberings {
     const shape = createHash('sha256').update(text).digest('base64url').slice(0, 16);
     if (definition.primaryKey.length > 0 || definition.uniqueKey.length > 0) return [shape];
     const names = definition.columns.map(({ name }) => name);
+    // Read before the transaction begins: a removal that commits after the snapshot and ends before the count would not be in the count.
+    const removal = this.#removals.of([named(table)]);
     return withoutCheckpoint(connection, table, async () => {
       const checkpoints = await checkpointsOf(catalogFile(this.#dataDirectory, table.catalog));
-      const removal = await this.#removalOf(connection, table, names, checkpoints);
       const counted = `${shape}.${checkpoints}`;
-      return removal === undefined ? [counted] : [counted, `${shape}.${this.#process}.${removal}`];
+      if (removal === undefined) return [counted];
+      const isDense = await this.#isDense(connection, table, names, { removal, checkpoints });
+      return isDense ? [counted, `${shape}.${this.#process}.${removal}`] : [counted];
     });
   }
 
-  /** The last removal from a table whose row ids have no gaps: a checkpoint leaves them as they are. Undefined where they have. */
-  async #removalOf(
+  /**
+   * Whether the row ids of the table have no gaps, so that a checkpoint leaves them as they are. `removal`: the last one before the
+   * connection's transaction began. False where another removal began since.
+   */
+  async #isDense(
     connection: DuckDBConnection,
     table: TableRef,
     columns: readonly string[],
-    checkpoints: bigint,
-  ): Promise<number | undefined> {
-    const named = { catalog: table.catalog.name, database: table.database, table: table.table };
-    const removal = this.#removals.of([named]);
-    if (removal === undefined) return undefined;
-    const key = JSON.stringify([table.catalog.id, named]);
+    { removal, checkpoints }: { readonly removal: number; readonly checkpoints: bigint },
+  ): Promise<boolean> {
+    const isCurrent = () => this.#removals.of([named(table)]) === removal;
+    const key = JSON.stringify([table.catalog.id, named(table)]);
     let known = this.#known.get(key);
     // Inserts make no gaps; a checkpoint may close those that there are.
     if (known?.removal !== removal || !(known.isDense || known.checkpoints === checkpoints)) {
       const gapless = `SELECT count(*) = coalesce(max(r.${rowId}) + 1, 0) FROM ${sourceOf(table, columns)}`;
       const [row] = await rowsOf(connection, gapless);
-      if (this.#removals.of([named]) !== removal) return undefined;
+      if (!isCurrent()) return false;
       known = { removal, checkpoints, isDense: row?.[0] === true };
       if (this.#known.size >= knownMax) this.#known.clear();
       this.#known.set(key, known);
     }
-    return known.isDense ? removal : undefined;
+    return known.isDense && isCurrent();
   }
 }
 
 const knownMax = 10_000;
+
+const named = ({ catalog, database, table }: TableRef): TableName => ({ catalog: catalog.name, database, table });
 
 /**
  * A checkpoint renumbers rows before it writes the header of the file. A transaction that writes waits for one that is under way,

@@ -7,13 +7,13 @@ import { Failure, type Violation, violated } from '../../standard/failure.ts';
 import type { InsertStep, RowsBatch, TableRef } from '../engine.ts';
 import { isConstraintError, objectExpression } from './broken_constraints.ts';
 import { qualifiedTable, quoteIdentifier, quoteLiteral } from './identifiers.ts';
-import { inTransaction, rememberSteps, retryingConflicts, rowsOf } from './steps.ts';
+import { inTransaction, rememberSteps, rowsOf } from './steps.ts';
 import { nameList } from './table_text.ts';
 import { duckdbType } from './types.ts';
 
 /**
- * All or nothing; returns the number of rows.
- * @throws Failure CONSTRAINT_VIOLATED with violations by row index, STATEMENT_CANCELLED, or what DuckDB threw.
+ * One attempt, all or nothing; returns the number of rows.
+ * @throws Failure CONSTRAINT_VIOLATED with violations by row index, STATEMENT_CANCELLED, or what DuckDB threw: a conflict may be retried.
  */
 export async function insertRows(
   connection: DuckDBConnection,
@@ -32,7 +32,7 @@ export async function insertRows(
   try {
     const { text, parameters } = insertStatement(table, batch);
     const run = () => runPrepared(connection, text, parameters);
-    await retryingConflicts(steps.length === 0 ? run : () => once(connection, table, steps, run), signal);
+    await (steps.length === 0 ? run() : once(connection, table, steps, run));
     return batch.rowCount;
   } catch (error) {
     if (signal?.aborted) throw cancelled();

@@ -7,7 +7,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Failure } from '../../standard/failure.ts';
 import type { CatalogRef } from '../engine.ts';
 import type { SnapshotTable, TablePart } from '../snapshot.ts';
-import type { DataEpochs } from './data_epochs.ts';
+import { inserting, type WriteEpochs } from './data_epochs.ts';
 import { qualifiedTable, quoteIdentifier } from './identifiers.ts';
 import type { Operations } from './protocol.ts';
 import { restorePart } from './restored_parts.ts';
@@ -25,7 +25,7 @@ type SnapshotOperations = { [K in Named]: (argument: Operations[K][0]) => Promis
 /** How rows get into tables. */
 interface Tables {
   readonly sessions: Sessions;
-  readonly data: DataEpochs;
+  readonly epochs: WriteEpochs;
 }
 
 interface Open {
@@ -57,10 +57,11 @@ export class Snapshots {
       endSnapshot: async (id) => void (await this.end(id)) as undefined,
       restorePart: async (part) => {
         const { catalog, database, table } = part.table;
-        const { sessions, data } = this.#tables;
-        const written = [{ catalog: catalog.name, database, table }];
+        const { sessions, epochs } = this.#tables;
+        const attempting = (attempt: () => Promise<void>) =>
+          inserting(epochs, { catalog: catalog.name, database, table }, attempt);
         await sessions.with(undefined, started, ({ connection }) =>
-          placed('', 0, () => data.writing(written, () => restorePart(connection, part, this.#own, signal))),
+          placed('', 0, () => restorePart(connection, part, { own: this.#own, signal, attempting })),
         );
         return undefined;
       },

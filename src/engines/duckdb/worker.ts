@@ -24,7 +24,7 @@ import { type AttachMessage, attachEach } from './attachments.ts';
 import { catalogFile, checkpointAttached, hasLog, isAttached, tablesOf } from './catalog_files.ts';
 import { applyChange, costOf } from './changes.ts';
 import { parseCreateTable } from './create_table.ts';
-import { DataEpochs } from './data_epochs.ts';
+import { DataEpochs, inserting, type WriteEpochs } from './data_epochs.ts';
 import { checkDefault } from './default_expression.ts';
 import { Definitions } from './definitions.ts';
 import { explained, linesAboveExplained, profiled, withPlan } from './explain.ts';
@@ -92,6 +92,7 @@ class Worker {
   readonly #data = new DataEpochs();
   /** Of rows that were deleted or updated. */
   readonly #removals = new DataEpochs();
+  readonly #epochs: WriteEpochs = { data: this.#data, removals: this.#removals };
   readonly #numberings: RowNumberings;
   readonly #known = new Map<string, KnownSelect>();
   readonly #digests = new Digests();
@@ -108,12 +109,9 @@ class Worker {
     this.#reach = reach;
     this.#unreviewed = unreviewed;
     this.#numberings = new RowNumberings(reach.dataDirectory, this.#removals);
-    this.#loading = new Loading(
-      this.#sessions,
-      { data: this.#data, removals: this.#removals },
-      { own: reach.own, unreviewed },
-    );
-    this.#snapshots = new Snapshots(instance, reach.own, { sessions: this.#sessions, data: this.#data });
+    const epochs = this.#epochs;
+    this.#loading = new Loading(this.#sessions, epochs, { own: reach.own, unreviewed });
+    this.#snapshots = new Snapshots(instance, reach.own, { sessions: this.#sessions, epochs });
   }
 
   static async prepare(
@@ -355,15 +353,10 @@ class Worker {
   ): Promise<number> {
     const batch = 'file' in given ? (deserialize(await readFile(given.file)) as RowsBatch) : given;
     const written = { catalog: table.catalog.name, database: table.database, table: table.table };
-    return this.#sessions.with(undefined, started, (session) =>
-      placed('', 0, () =>
-        this.#removals.unlessFailed([written], () =>
-          this.#data.writing([written], () =>
-            insertRows(session.connection, table, batch, definition, { signal, steps }),
-          ),
-        ),
-      ),
-    );
+    return this.#sessions.with(undefined, started, ({ connection }) => {
+      const attempt = () => insertRows(connection, table, batch, definition, { signal, steps });
+      return placed('', 0, () => retryingConflicts(() => inserting(this.#epochs, written, attempt), signal));
+    });
   }
 
   /** The work in a session that has the namespace as its default. */

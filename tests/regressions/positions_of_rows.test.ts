@@ -1,0 +1,103 @@
+// What positions of rows are valid for while rows are removed and writes are retried: a removal or a reverted write in between must end it.
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { catalogFile, catalogsDirectory } from '../../src/engines/duckdb/catalog_files.ts';
+import { DataEpochs } from '../../src/engines/duckdb/data_epochs.ts';
+import { RowNumberings } from '../../src/engines/duckdb/row_positions.ts';
+import { Sessions } from '../../src/engines/duckdb/sessions.ts';
+import { Snapshots } from '../../src/engines/duckdb/snapshots.ts';
+import { ensureSteps } from '../../src/engines/duckdb/steps.ts';
+import { definitionOf } from '../conformance/engine_world.ts';
+
+const catalog = { id: 'c', name: 'c' };
+const name = { catalog: 'c', database: 'd', table: 't' };
+const definition = definitionOf({ i: 'BIGINT' });
+let directory: string;
+let instance: DuckDBInstance;
+let connection: DuckDBConnection;
+
+before(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'tabularium-positions-'));
+  mkdirSync(catalogsDirectory(directory));
+  instance = await DuckDBInstance.create(':memory:');
+  connection = await instance.connect();
+  await connection.run(`ATTACH '${catalogFile(directory, catalog)}' AS c; CREATE SCHEMA c.d`);
+  await connection.run('CREATE TABLE c.d.t AS SELECT range AS i FROM range(300000)');
+  await ensureSteps(connection, 'c');
+  await connection.run('CHECKPOINT c');
+});
+after(() => {
+  connection.closeSync();
+  instance.closeSync();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** The connection, with `work` done after its first statement that matches; what `work` throws, that statement throws. */
+function interposed(pattern: RegExp, work: () => Promise<void>): DuckDBConnection {
+  let isDone = false;
+  const run: DuckDBConnection['run'] = async (sql, ...rest) => {
+    const result = await connection.run(sql, ...rest);
+    if (!isDone && pattern.test(sql)) {
+      isDone = true;
+      await work();
+    }
+    return result;
+  };
+  return new Proxy(connection, {
+    get(target, property) {
+      if (property === 'run') return run;
+      const value: unknown = Reflect.get(target, property);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+for (const pattern of [/^BEGIN/, /^INSERT INTO .*steps/])
+  test(`a removal that commits between the snapshot (${pattern.source}) and the count ends the positions`, async () => {
+    const removals = new DataEpochs();
+    const numberings = new RowNumberings(directory, removals);
+    const other = await instance.connect();
+    await connection.run('CREATE OR REPLACE TABLE c.d.t AS SELECT range AS i FROM range(300000)');
+    const racing = interposed(pattern, () =>
+      removals.writing([name], async () => void (await other.run('DELETE FROM c.d.t WHERE i < 200000'))),
+    );
+    const table = { catalog, database: 'd', table: 't' };
+    const marks = await numberings.of(racing, table, definition);
+    assert.equal(marks.length, 1);
+    other.closeSync();
+    await connection.run('CHECKPOINT c');
+    const renumbered = await connection.runAndReadAll('SELECT max(rowid) FROM c.d.t');
+    assert.deepEqual(renumbered.getRows(), [[99_999n]]);
+    const later = await numberings.of(connection, table, definition);
+    assert.equal(later.length, 2, 'the rows have no gaps now');
+    assert.deepEqual(
+      later.filter((mark) => marks.includes(mark)),
+      [],
+    );
+  });
+
+test('an attempt to restore a part that was reverted is noted, though the next one succeeded', async () => {
+  const epochs = { data: new DataEpochs(), removals: new DataEpochs() };
+  const path = join(directory, 'part');
+  writeFileSync(path, '');
+  const rowsBefore = Number((await connection.runAndReadAll('SELECT count(*) FROM c.d.t')).getRows()[0]?.[0]);
+  const sessions = new Sessions(instance);
+  const reverting = interposed(/^BEGIN/, async () => {
+    await connection.run('ROLLBACK');
+    throw new Error('TransactionContext Error: Failed to commit: write-write conflict');
+  });
+  sessions.with = (_key, _started, work) => work({ connection: reverting } as Parameters<typeof work>[0]);
+  const snapshots = new Snapshots(instance, directory, { sessions, epochs });
+  const { restorePart } = snapshots.operations(() => undefined, new AbortController().signal);
+  const before = epochs.removals.of([name]);
+  const part = { table: { catalog, database: 'd', table: 't' }, path, rowsBefore, rows: 0 };
+  await restorePart(part as unknown as Parameters<typeof restorePart>[0]);
+  const noted = epochs.removals.of([name]);
+  assert.notEqual(noted, before);
+  await restorePart(part as unknown as Parameters<typeof restorePart>[0]);
+  assert.equal(epochs.removals.of([name]), noted, 'an insert that succeeds at once moves no rows');
+});
