@@ -11,10 +11,10 @@ import { Failure } from '../../src/standard/failure.ts';
 import { busyChild, childrenBut } from '../children.ts';
 import { eventually } from '../deadline.ts';
 import { turn } from '../turn.ts';
-import { codeOf, openWarehouse, type TestWarehouse, textOf } from './engine_process.ts';
+import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
 
 /** Worked out while it is bound, for longer than the deadline of an analysis. */
-const killer = `SELECT length(regexp_replace(repeat('ab', 90000000), 'b', 'c', 'g'))`;
+const killer = `SELECT ${[1, 2, 3, 4].map((i) => `length(regexp_replace(repeat('ab', 9000000${i}), 'b', 'c', 'g'))`).join(' + ')}`;
 /** Runs until it is stopped. */
 const endless = 'SELECT count(*) FROM range(10000000000000) a WHERE hash(range) = 42';
 
@@ -28,6 +28,28 @@ after(() => w.close());
 
 const analyze = (sql: string, one: Turn = turn) => w.engine.analyze(w.statement(sql), one);
 const of = (id: string): Turn => ({ ...turn, principal: { id } });
+
+const slowExpression = killer.replace('SELECT', 'id +');
+
+/** One row, 7, into the table `loaded`. */
+function load(expression: string, one: Turn = turn) {
+  const path = join(w.root, 'spool', `${randomUUID()}.csv`);
+  writeFileSync(path, 'id\n7\n');
+  return w.engine.load(
+    {
+      table: { catalog: w.catalog, database: 'd', table: 'loaded' },
+      definition: { columns: [{ name: 'id', type: { kind: 'INT' }, nullable: true }], primaryKey: [], uniqueKey: [] },
+      file: { path, format: 'csv', csv: {} },
+      columns: [{ name: 'id', expression }],
+      mode: 'append',
+      errorsMax: 0,
+      dryRun: false,
+      rejectsPath: join(w.root, 'spool', 'rejects'),
+      step: randomUUID(),
+    },
+    one,
+  );
+}
 
 const busyProcess = () => busyChild(w.pid());
 
@@ -76,35 +98,55 @@ test('an analysis that goes on and on ends at its deadline, and holds nobody els
 
 test('the death of a process that reads a file to be loaded is not that of the one that loads', async () => {
   const before = w.pid();
-  const path = join(w.root, 'spool', 'rows.csv');
-  writeFileSync(path, 'id\n7\n');
-  const definition = {
-    columns: [{ name: 'id', type: { kind: 'INT' }, nullable: true }],
-    primaryKey: [],
-    uniqueKey: [],
-  } as const;
   await w.createTable('loaded', { id: 'INT' });
-  const load = (expression: string) =>
-    w.engine.load(
-      {
-        table: { catalog: w.catalog, database: 'd', table: 'loaded' },
-        definition,
-        file: { path, format: 'csv', csv: {} },
-        columns: [{ name: 'id', expression }],
-        mode: 'append',
-        errorsMax: 0,
-        dryRun: false,
-        rejectsPath: join(w.root, 'spool', 'rejects'),
-        step: randomUUID(),
-      },
-      turn,
-    );
-  const killed = load(killer.replace('SELECT', 'id +')).catch((error: unknown) => error);
+  const killed = load(slowExpression).catch((error: unknown) => error);
   process.kill(await busyProcess(), 'SIGKILL');
   assert.equal(endedEngine(await killed), true);
   assert.equal((await load('id + 1')).rowsLoaded, 1);
   assert.deepEqual(await w.rows('FROM loaded'), [[8]]);
   assert.equal(w.pid(), before);
+});
+
+test('files that are read for long leave processes to statements of everybody', { timeout: 120_000 }, async () => {
+  const controller = new AbortController();
+  let ended = 0;
+  const loads = ['eve', 'eve', 'eve', 'mal', 'mal'].map((id) =>
+    codeOf(load(slowExpression, { ...of(id), signal: controller.signal })).finally(() => ended++),
+  );
+  await busyProcess();
+  for (const id of ['eve', 'mal', 'ann']) assert.equal((await analyze('SELECT id FROM t', of(id))).kind, 'select');
+  assert.equal(ended, 0);
+  controller.abort();
+  assert.deepEqual(new Set(await Promise.all(loads)), new Set(['STATEMENT_CANCELLED']));
+});
+
+test('as many processes are started as calls wait for, though one start is under way; a cancelled call ends', {
+  timeout: 120_000,
+}, async () => {
+  await w.engine.stop();
+  await w.engine.start();
+  await analyze('SELECT id FROM t');
+  const controller = new AbortController();
+  let ended = 0;
+  const slow = [1, 2, 3].map(() =>
+    codeOf(analyze(killer, { ...of('eve'), signal: controller.signal })).finally(() => ended++),
+  );
+  await eventually('a process for each call', () => childrenBut(w.pid()).length >= 3 || ended > 0);
+  assert.equal(ended, 0);
+  controller.abort();
+  assert.deepEqual(await Promise.all(slow), Array(3).fill('STATEMENT_CANCELLED'));
+  assert.equal((await analyze('SELECT id FROM t')).kind, 'select');
+});
+
+test('a call that is cancelled while it waits for a process ends at once', async () => {
+  const running = new AbortController();
+  const slow = [1, 2, 3].map((i) => codeOf(analyze(killer, { ...of(`user ${i}`), signal: running.signal })));
+  const waiting = new AbortController();
+  const cancelled = codeOf(analyze('SELECT id FROM t', { ...of('ann'), signal: waiting.signal }));
+  waiting.abort();
+  assert.equal(await cancelled, 'STATEMENT_CANCELLED');
+  running.abort();
+  await Promise.all(slow);
 });
 
 test('statements are bound on definitions as they are now, in any order of changes', async () => {
@@ -156,4 +198,28 @@ test('the processes leave with the warehouse, and come back with it', async () =
   await w.engine.start();
   assert.equal((await analyze('SELECT id FROM t')).kind, 'select');
   assert.equal(childrenBut(w.pid()).length, 1);
+});
+
+test('no process is left by a start that a stop interrupted', async () => {
+  await w.engine.stop();
+  const started = codeOf(w.engine.start());
+  await eventually('a process', () => childrenBut().length > 0);
+  await w.engine.stop();
+  assert.deepEqual(childrenBut(), []);
+  await started;
+  await w.engine.start();
+  assert.equal((await analyze('SELECT id FROM t')).kind, 'select');
+});
+
+test('an engine whose limits change while it starts is started with the new ones', async () => {
+  const starts = () => w.events.filter(({ kind }) => kind === 'engineStarted').length;
+  await w.engine.stop();
+  const before = starts();
+  const started = w.engine.start();
+  await eventually('the processes', () => childrenBut().length > 1);
+  await w.engine.configure({ ...spec, memoryLimitBytes: 512 * 1024 ** 2, threads: 1 });
+  await started;
+  // The first has the limits of before, which are locked.
+  assert.equal(starts(), before + 2);
+  assert.deepEqual(await w.rows('SELECT name FROM t WHERE id = 1'), [['one']]);
 });

@@ -134,9 +134,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
       before.spillLimitBytes === spec.spillLimitBytes;
     if (same) return;
     this.#spare?.replace();
-    if (!this.running) return;
-    // The engine's own settings are locked: a process that starts anew takes them over.
     this.#analysis.renew();
+    // The engine's own settings are locked: a process that starts anew takes them over. A start under way does so when it ends.
     this.#restartWhenIdle = true;
     await this.#restartIfIdle();
   }
@@ -242,7 +241,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
 
   inferTable = (work: Operations['inferTable'][0], turn: Turn) => {
     const timeoutMs = work.isWhole ? changeTimeoutMs : shortTimeoutMs;
-    return this.#apart(this.#analysis.call('inferTable', work, { turn, timeoutMs, signal: turn.signal }));
+    return this.#apart(this.#analysis.call('inferTable', work, { turn, timeoutMs }));
   };
 
   loadedBefore = (catalog: Operations['loadedBefore'][0]['catalog'], step: string) =>
@@ -260,7 +259,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   async #shapeOf(work: Operations['load'][0], turn: Turn) {
-    const options = { turn, timeoutMs: changeTimeoutMs, signal: turn.signal };
+    const options = { turn, timeoutMs: changeTimeoutMs };
     try {
       return await this.#apart(this.#analysis.call('shapeOfLoad', work, options));
     } catch (error) {
@@ -377,7 +376,17 @@ export class DuckdbWarehouse implements EngineWarehouse {
     }
   }
 
+  /** Again where the limits changed meanwhile. */
   async #start(): Promise<void> {
+    for (;;) {
+      this.#restartWhenIdle = false;
+      await this.#startProcess();
+      if (!this.#restartWhenIdle || !this.#wanted) return;
+      await this.#stopProcess();
+    }
+  }
+
+  async #startProcess(): Promise<void> {
     const started = performance.now();
     const { name, observe } = this.#options;
     // A spare that is ready takes over at once: how often that happens is bounded by how long the next one takes.
@@ -513,7 +522,6 @@ export class DuckdbWarehouse implements EngineWarehouse {
   async #restartIfIdle(): Promise<void> {
     const process = this.#process;
     if (!process?.alive || process.busy || this.#snapshots > 0 || this.#starting) return;
-    this.#restartWhenIdle = false;
     this.#starting = this.#stopProcess()
       .then(() => this.#start())
       .finally(() => {

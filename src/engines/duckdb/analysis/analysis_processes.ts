@@ -1,19 +1,28 @@
 // The processes of a warehouse in which texts and files of callers are parsed, bound and sniffed: what dies of them is not the process that
 // runs statements. Each has one call at a time, so that blame is certain. One is always ready; more are started while calls wait, shared
-// fairly between principals, and leave when nobody needs them.
+// fairly between principals, and leave when nobody needs them. Calls that read files, which may last, leave half of them to the others.
 import { Failure } from '../../../standard/failure.ts';
-import { Admission, type Turn } from '../../admission.ts';
+import { Admission, type AdmissionLimits, type Turn } from '../../admission.ts';
 import type { Launch } from '../confinement.ts';
 import { EngineProcess } from '../process.ts';
 import type { OperationName, Operations } from '../protocol.ts';
 
 /** A principal alone has all but one. */
 const processesMax = 4;
+/** Of them, for calls that read files. */
+const readersMax = 2;
 /** A call waits so long for a process that is busy before another one is started. */
 const patienceMs = 100;
+/** After a start that failed, while other processes serve. */
+const retryMs = 1_000;
 const idleMs = 30_000;
 const queueWaitMs = 30_000;
+/** Of calls that read files: those before them take longer. */
+const readerQueueWaitMs = 300_000;
 const queueMax = 10_000;
+
+/** What reads files, for as long as their length requires. */
+const readers: ReadonlySet<OperationName> = new Set(['inferTable', 'shapeOfLoad']);
 
 export interface AnalysisProcessesOptions {
   readonly launch: () => Promise<Launch>;
@@ -23,6 +32,7 @@ export interface AnalysisProcessesOptions {
 }
 
 interface Waiting {
+  readonly isReader: boolean;
   readonly take: (process: EngineProcess) => void;
   readonly refuse: (reason: unknown) => void;
 }
@@ -30,17 +40,33 @@ interface Waiting {
 export class AnalysisProcesses {
   readonly #options: AnalysisProcessesOptions;
   readonly #admission = new Admission();
+  readonly #readerAdmission = new Admission();
+  /** What readers occupy is not given to others a second time: nobody who was admitted waits for a reader to end. */
+  readonly #limits: AdmissionLimits;
+  readonly #readerLimits: AdmissionLimits = { queriesMax: readersMax, queueMax, queueWaitMs: readerQueueWaitMs };
   readonly #all = new Set<EngineProcess>();
   /** The one used last is used next: the others may leave. */
   readonly #free: EngineProcess[] = [];
   readonly #waiting: Waiting[] = [];
   readonly #outdated = new Set<EngineProcess>();
   readonly #leaving = new Map<EngineProcess, NodeJS.Timeout>();
-  #starting = 0;
+  #isStarting = false;
+  /** Settles when the last start has ended. */
+  #started: Promise<void> = Promise.resolve();
+  #startFailedAt = Number.NEGATIVE_INFINITY;
+  #stops = 0;
   #wanted = false;
 
   constructor(options: AnalysisProcessesOptions) {
     this.#options = options;
+    const readerAdmission = this.#readerAdmission;
+    this.#limits = {
+      get queriesMax() {
+        return processesMax - readerAdmission.running;
+      },
+      queueMax,
+      queueWaitMs,
+    };
   }
 
   /** Returns at once: what is called meanwhile waits until the first process is ready. */
@@ -52,8 +78,10 @@ export class AnalysisProcesses {
   /** `reason`: what calls that run end with. */
   async stop(reason: Failure): Promise<void> {
     this.#wanted = false;
-    for (const waiting of this.#waiting.splice(0)) waiting.refuse(reason);
+    this.#stops++;
+    this.#refuseAll(reason);
     await Promise.all([...this.#all].map((process) => this.#leave(process, reason)));
+    await this.#started;
   }
 
   /** Processes with other limits take the place of those that run, as these become free. */
@@ -67,33 +95,51 @@ export class AnalysisProcesses {
   call<K extends OperationName>(
     operation: K,
     argument: Operations[K][0],
-    { turn, timeoutMs, signal }: { readonly turn: Turn; readonly timeoutMs: number; readonly signal?: AbortSignal },
+    { turn, timeoutMs }: { readonly turn: Turn; readonly timeoutMs: number },
   ): Promise<Operations[K][1]> {
-    return this.#admission.run({ queriesMax: processesMax, queueMax, queueWaitMs }, turn, async () => {
-      const process = await this.#take();
+    const isReader = readers.has(operation);
+    const admission = isReader ? this.#readerAdmission : this.#admission;
+    const limits = isReader ? this.#readerLimits : this.#limits;
+    return admission.run(limits, turn, async (queuedMs) => {
+      const process = await this.#take(isReader, turn.signal, limits.queueWaitMs - queuedMs);
       try {
-        return await process.call(operation, argument, { timeoutMs, signal });
+        return await process.call(operation, argument, { timeoutMs, signal: turn.signal });
       } finally {
         this.#put(process);
       }
     });
   }
 
-  async #take(): Promise<EngineProcess> {
-    if (!this.#wanted) throw new Failure('WAREHOUSE_SUSPENDED', 'the warehouse is suspended');
+  async #take(isReader: boolean, signal: AbortSignal, waitMs: number): Promise<EngineProcess> {
+    if (!this.#wanted) throw suspended();
     const free = this.#free.pop();
     if (free) {
       clearTimeout(this.#leaving.get(free));
       return free;
     }
     const { promise, resolve, reject } = Promise.withResolvers<EngineProcess>();
-    this.#waiting.push({ take: resolve, refuse: reject });
-    if (this.#all.size === 0) this.#replace();
-    const timer = setTimeout(() => this.#replace(), patienceMs);
+    const waiting: Waiting = { isReader, take: resolve, refuse: reject };
+    this.#waiting.push(waiting);
+    // It leaves the queue in the same step in which it is refused: a process given to it later would be lost.
+    const refuse = (reason: Failure) => {
+      const at = this.#waiting.indexOf(waiting);
+      if (at >= 0) this.#waiting.splice(at, 1);
+      reject(reason);
+    };
+    const cancel = () => refuse(new Failure('STATEMENT_CANCELLED', 'the statement was cancelled in the queue'));
+    const giveUp = () => refuse(new Failure('WAREHOUSE_BUSY', 'no process was free in time to analyze the statement'));
+    signal.addEventListener('abort', cancel, { once: true });
+    const deadline = setTimeout(giveUp, waitMs);
+    // Repeated, because a start that is under way now may serve another call.
+    const patience = setInterval(() => this.#replace(), patienceMs);
+    if (signal.aborted) cancel();
+    else if (this.#all.size === 0) this.#replace();
     try {
       return await promise;
     } finally {
-      clearTimeout(timer);
+      clearInterval(patience);
+      clearTimeout(deadline);
+      signal.removeEventListener('abort', cancel);
     }
   }
 
@@ -103,7 +149,8 @@ export class AnalysisProcesses {
       void this.#leave(process).then(() => this.#replace());
       return;
     }
-    const next = this.#waiting.shift();
+    const first = this.#waiting.findIndex(({ isReader }) => !isReader);
+    const [next] = this.#waiting.splice(Math.max(0, first), 1);
     if (next) {
       next.take(process);
       return;
@@ -122,21 +169,31 @@ export class AnalysisProcesses {
   }
 
   async #startOne(): Promise<void> {
-    this.#starting++;
+    this.#isStarting = true;
+    const stops = this.#stops;
     let process: EngineProcess | undefined;
     try {
-      process = this.#launched(await this.#options.launch());
+      const launch = await this.#options.launch();
+      if (!this.#wanted) throw suspended();
+      process = this.#launched(launch);
       this.#all.add(process);
-      if (!this.#wanted) throw new Failure('WAREHOUSE_SUSPENDED', 'the warehouse is suspended');
       await process.prepared;
       this.#put(process);
     } catch (error) {
       if (process) await this.#leave(process);
+      // What waits now came after the stop that ended this start, and is served by the next one.
+      if (stops !== this.#stops) return;
+      this.#startFailedAt = performance.now();
       // The others may be busy for long, and none may come after this one.
-      if (this.#all.size === 0) for (const waiting of this.#waiting.splice(0)) waiting.refuse(error);
+      if (this.#all.size === 0) this.#refuseAll(error);
     } finally {
-      this.#starting--;
+      this.#isStarting = false;
+      if (stops !== this.#stops) this.#replace();
     }
+  }
+
+  #refuseAll(reason: unknown): void {
+    for (const waiting of this.#waiting.splice(0)) waiting.refuse(reason);
   }
 
   #launched(launch: Launch): EngineProcess {
@@ -167,8 +224,10 @@ export class AnalysisProcesses {
   }
 
   #replace(): void {
-    if (!this.#wanted || this.#starting > 0) return;
-    if (this.#all.size === 0 || (this.#waiting.length > 0 && this.#all.size < processesMax)) void this.#startOne();
+    if (!this.#wanted || this.#isStarting) return;
+    const hasToGrow =
+      this.#waiting.length > 0 && this.#all.size < processesMax && performance.now() - this.#startFailedAt > retryMs;
+    if (this.#all.size === 0 || hasToGrow) this.#started = this.#startOne();
   }
 
   #forget(process: EngineProcess): void {
@@ -180,3 +239,5 @@ export class AnalysisProcesses {
     if (at >= 0) this.#free.splice(at, 1);
   }
 }
+
+const suspended = () => new Failure('WAREHOUSE_SUSPENDED', 'the warehouse is suspended');
