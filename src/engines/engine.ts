@@ -335,8 +335,8 @@ export interface EngineWarehouse {
       readonly signal: AbortSignal;
       readonly definition: TableDefinition;
       /**
-       * Of the requests whose rows these are. Where all of them were done before, nothing is inserted; where only some of them were,
-       * it throws CHANGE_IN_PROGRESS.
+       * Of the requests whose rows these are; rows may also be of requests without a step. Where all rows were inserted before, nothing
+       * is inserted; where only some of them were, it throws CHANGE_IN_PROGRESS.
        */
       readonly steps?: readonly InsertStep[] | undefined;
     },

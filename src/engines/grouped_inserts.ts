@@ -1,5 +1,6 @@
 // Small inserts into one table that arrive while another is committed are one transaction of the engine, with one flush of its log.
-// Each has its own outcome: where the group as a whole is refused, its members are run again one by one.
+// Each has its own outcome: where the rows of one member are refused, the members are run again one by one. An insert that is aborted
+// while it waits leaves the queue.
 import { Failure, outcomeOf } from '../standard/failure.ts';
 import { Groups } from '../store/groups.ts';
 import type { EngineWarehouse, RowsBatch, StoredRows, TableRef } from './engine.ts';
@@ -46,10 +47,26 @@ export function withGroupedInserts(engine: EngineWarehouse): EngineWarehouse {
       if (!isSmall(batch)) return engine.insertRows(table, batch, options);
       const { catalog, database, table: name } = table;
       const key = JSON.stringify([catalog.id, catalog.name, database, name, batch.columns]);
-      return new Promise((resolve, reject) => groupsOf(key).add({ table, batch, options, resolve, reject }));
+      return enqueued(groupsOf(key), { table, batch, options });
     },
   };
 }
+
+/** Settles when the insert has been run, or when it is aborted while it waits. */
+function enqueued(queue: Groups<Insert>, of: Pick<Insert, 'table' | 'batch' | 'options'>): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const insert = { ...of, resolve, reject };
+  const { signal } = of.options;
+  const leave = () => {
+    if (queue.remove(insert)) reject(cancelled());
+  };
+  queue.add(insert);
+  signal.addEventListener('abort', leave);
+  if (signal.aborted) leave();
+  return promise.finally(() => signal.removeEventListener('abort', leave));
+}
+
+const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the insert was cancelled; nothing was inserted');
 
 async function insertGroup(engine: EngineWarehouse, group: readonly Insert[]): Promise<void> {
   const [first] = group;
@@ -64,18 +81,26 @@ async function insertGroup(engine: EngineWarehouse, group: readonly Insert[]): P
     });
     for (const { batch, resolve } of group) resolve(batch.rowCount);
   } catch (error) {
-    if (!(error instanceof Failure) || (outcomeOf(error) ?? error.outcome) === 'unknown') {
-      for (const { reject } of group) reject(error);
-      return;
-    }
-    // Nothing was inserted, and which of them is to blame only each by itself can tell.
-    await Promise.all(group.map((one) => insertAlone(engine, one)));
+    // Only a run of each member by itself shows which of them caused the failure.
+    if (mayBeOfOneMember(error)) await Promise.all(group.map((one) => insertAlone(engine, one)));
+    else for (const { reject } of group) reject(error);
   } finally {
     end();
   }
 }
 
+/**
+ * Whether nothing was inserted and other members may succeed: rows were refused, or some of the requests were done before. A warehouse that
+ * is busy refuses every member, and each would wait again.
+ */
+const mayBeOfOneMember = (error: unknown): boolean =>
+  error instanceof Failure &&
+  error.outcome !== 'unknown' &&
+  (outcomeOf(error) === undefined || error.code === 'CHANGE_IN_PROGRESS');
+
 async function insertAlone(engine: EngineWarehouse, { table, batch, options, resolve, reject }: Insert): Promise<void> {
+  // It may have been aborted while its group ran.
+  if (options.signal.aborted) return reject(cancelled());
   try {
     resolve(await engine.insertRows(table, batch, options));
   } catch (error) {

@@ -23,6 +23,13 @@ export class Groups<T> {
     setImmediate(() => void this.#workAll());
   }
 
+  /** Takes an item back. False where it does not wait any more: its group is being worked on, or was. */
+  remove(item: T): boolean {
+    const index = this.#waiting.indexOf(item);
+    if (index >= 0) this.#waiting.splice(index, 1);
+    return index >= 0;
+  }
+
   async #workAll(): Promise<void> {
     while (this.#waiting.length > 0) {
       await this.#work(this.#waiting.splice(0, this.#most));

@@ -82,9 +82,9 @@ describe('the groups', () => {
       },
     } as unknown as EngineWarehouse;
     const inserts = withGroupedInserts(engine);
-    const insert = (one: RowsBatch) =>
+    const insert = (one: RowsBatch, signal = always) =>
       inserts
-        .insertRows(table, one, { signal: always, definition: { columns: [] } as never })
+        .insertRows(table, one, { signal, definition: { columns: [] } as never })
         .catch((error: Failure) => error.code);
     return { asked, insert };
   }
@@ -113,18 +113,69 @@ describe('the groups', () => {
       json.includes('"bad"') ? new Failure('CONSTRAINT_VIOLATED', 'bad') : undefined,
     );
     const batches = ['1', 'bad', '2'].map((i) => batch([[i, '0']]));
-    assert.deepEqual(await Promise.all(batches.map(refused.insert)), [1, 'CONSTRAINT_VIOLATED', 1]);
+    assert.deepEqual(await Promise.all(batches.map((one) => refused.insert(one))), [1, 'CONSTRAINT_VIOLATED', 1]);
     assert.deepEqual(
       refused.asked.map(({ rowCount }) => rowCount),
       [3, 1, 1, 1],
     );
     const lost = grouped(() => new Failure('WAREHOUSE_FAILED', 'gone', {}, { outcome: 'unknown' }));
-    assert.deepEqual(await Promise.all(batches.map(lost.insert)), [
+    assert.deepEqual(await Promise.all(batches.map((one) => lost.insert(one))), [
       'WAREHOUSE_FAILED',
       'WAREHOUSE_FAILED',
       'WAREHOUSE_FAILED',
     ]);
     assert.equal(lost.asked.length, 1);
+  });
+
+  it('are without those that were aborted while they waited, which are answered at once', async () => {
+    const running = Promise.withResolvers<void>();
+    const engine = {
+      running: true,
+      insertRows: async (_table: unknown, one: RowsBatch) => {
+        asked.push(one.json);
+        if (asked.length === 1) await running.promise;
+        return one.rowCount;
+      },
+    } as unknown as EngineWarehouse;
+    const asked: string[] = [];
+    const inserts = withGroupedInserts(engine);
+    const insert = (i: string, signal = always) =>
+      inserts.insertRows(table, batch([[i, '0']]), { signal, definition: { columns: [] } as never });
+    const first = insert('1');
+    await new Promise((resolve) => setImmediate(resolve));
+    const gone = new AbortController();
+    const others = [insert('2'), insert('4')];
+    const cancelled = insert('3', gone.signal);
+    gone.abort();
+    await assert.rejects(cancelled, { code: 'STATEMENT_CANCELLED' });
+    await assert.rejects(insert('5', AbortSignal.abort()), { code: 'STATEMENT_CANCELLED' });
+    assert.equal(asked.length, 1);
+    running.resolve();
+    assert.deepEqual(await Promise.all([first, ...others]), [1, 1, 1]);
+    assert.deepEqual(asked, ['[["1","0"]]', '[["2","0"],["4","0"]]']);
+  });
+
+  it('are taken apart without those that were aborted while the group ran', async () => {
+    const gone = new AbortController();
+    const { asked, insert } = grouped(({ json }) => {
+      gone.abort();
+      return json.includes('"bad"') ? new Failure('CONSTRAINT_VIOLATED', 'bad') : undefined;
+    });
+    const all = [insert(batch([['1', '0']])), insert(batch([['bad', '0']])), insert(batch([['2', '0']]), gone.signal)];
+    assert.deepEqual(await Promise.all(all), [1, 'CONSTRAINT_VIOLATED', 'STATEMENT_CANCELLED']);
+    assert.deepEqual(
+      asked.map(({ rowCount }) => rowCount),
+      [3, 1, 1],
+    );
+  });
+
+  it('are refused as a whole, and not run again, where the warehouse is busy or being started', async () => {
+    for (const code of ['WAREHOUSE_BUSY', 'WAREHOUSE_STARTING', 'STORAGE_FULL'] as const) {
+      const { asked, insert } = grouped(() => new Failure(code, 'not now', {}, { outcome: 'notApplied' }));
+      const all = ['1', '2', '3'].map((i) => insert(batch([[i, '0']])));
+      assert.deepEqual(await Promise.all(all), [code, code, code]);
+      assert.equal(asked.length, 1, code);
+    }
   });
 
   it('have the rows of their members in order, and know which rows leave a column to its default', () => {

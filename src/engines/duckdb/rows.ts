@@ -32,7 +32,7 @@ export async function insertRows(
   try {
     const { text, parameters } = insertStatement(table, batch);
     const run = () => runPrepared(connection, text, parameters);
-    await (steps.length === 0 ? run() : once(connection, table, steps, run));
+    await (steps.length === 0 ? run() : once(connection, table, batch, steps, run));
     return batch.rowCount;
   } catch (error) {
     if (signal?.aborted) throw cancelled();
@@ -43,17 +43,20 @@ export async function insertRows(
   }
 }
 
-/** What keyed requests insert commits together with the memory of it. */
+/** What keyed requests insert commits together with their steps. The batch may have rows of requests without a key, which have no step. */
 function once(
   connection: DuckDBConnection,
   table: TableRef,
+  batch: RowsBatch,
   steps: readonly InsertStep[],
   run: () => Promise<unknown>,
 ): Promise<void> {
   return inTransaction(connection, async () => {
     const isNew = await rememberSteps(connection, table.catalog.name, steps);
-    if (isNew === steps.length) await run();
-    else if (isNew > 0) throw new Failure('CHANGE_IN_PROGRESS', 'some of the requests were done before');
+    if (isNew === steps.length) return void (await run());
+    const keyedRows = steps.reduce((sum, { rowCount }) => sum + rowCount, 0);
+    if (isNew > 0 || keyedRows !== batch.rowCount)
+      throw new Failure('CHANGE_IN_PROGRESS', 'some of the requests were done before');
   });
 }
 
