@@ -30,7 +30,7 @@ export interface CatalogChecks {
     catalog: CatalogName,
     recorded: RecordedFile | undefined,
     expected: readonly ExpectedTable[],
-  ) => Promise<{ readonly faults: readonly string[]; readonly bytes: number }>;
+  ) => Promise<{ readonly faults: readonly string[]; readonly bytes: number | undefined }>;
   readonly damagedLog: (dataDirectory: string, catalog: CatalogName) => Promise<LogCut | undefined>;
   /** These two return the names of the files that have the originals. */
   readonly cutLog: (dataDirectory: string, catalog: CatalogName, cut: LogCut, suffix: string) => Promise<string[]>;
@@ -66,7 +66,10 @@ export async function checkCatalogs(work: CatalogsToCheck): Promise<number> {
     const expected = await expectedTables(store, catalog.id);
     const { faults, bytes } = await checks.checkCatalog(dataDirectory, catalog, recorded, expected);
     const shown = JSON.stringify(catalog.name);
-    if (faults.length === 0) say(`sound   catalog ${shown}: ${bytes} bytes`);
+    // The first use of a catalog makes its file.
+    const isUnused = recorded === undefined && bytes === undefined && (await databasesIn(store, catalog)) === 0;
+    if (isUnused) say(`sound   catalog ${shown}: never used, without a file`);
+    else if (faults.length === 0) say(`sound   catalog ${shown}: ${bytes} bytes`);
     else {
       say(`DAMAGED catalog ${shown}: ${faults.join('; ')}`);
       if (!(await repaired(work, catalog))) damaged++;
@@ -122,10 +125,14 @@ const repairs: Readonly<Record<Exclude<Settings['repair'], 'none'>, Repair>> = {
   },
 };
 
-async function detachLoses(store: Store, { id }: CatalogName): Promise<string> {
-  const tables = await expectedTables(store, id);
-  const databases = await store.db.selectFrom('objects').select('id').where('parent_id', '=', id).execute();
-  const counts = `${databases.length} databases with ${tables.length} tables`;
+/** In whatever state. */
+async function databasesIn(store: Store, { id }: CatalogName): Promise<number> {
+  return (await store.db.selectFrom('objects').select('id').where('parent_id', '=', id).execute()).length;
+}
+
+async function detachLoses(store: Store, catalog: CatalogName): Promise<string> {
+  const tables = await expectedTables(store, catalog.id);
+  const counts = `${await databasesIn(store, catalog)} databases with ${tables.length} tables`;
   return `takes the catalog out of the server, with ${counts} and what is granted on them; its files stay`;
 }
 

@@ -102,6 +102,14 @@ test('a changed byte of the store is refused by the start and found by check, wh
   await server.close();
 });
 
+test('a catalog that was never used has no file yet, and is sound', async () => {
+  const unused = join(root, 'unused');
+  await (await start({ dataDir: unused })).close();
+  const checked = spawnSync(process.execPath, [main, 'check', `--data-dir=${unused}`], { encoding: 'utf8' });
+  assert.equal(checked.status, 0, checked.stdout + checked.stderr);
+  assert.match(checked.stdout, /^sound {3}catalog "default": never used, without a file$/m);
+});
+
 test('a byte in a block of a catalog: check names the table', async () => {
   await fresh();
   const directory = join(dataDir(), 'catalogs');

@@ -14,17 +14,17 @@ import { compareTables, readWholeTable } from './table_check.ts';
 
 const attachedAs = 'checked';
 
-/** @returns what is wrong, each in a sentence, and the size of the file. Changes nothing: the file is attached read-only. */
+/** @returns what is wrong, each in a sentence, and the size of the file where there is one. Changes nothing: the file is attached read-only. */
 export async function checkCatalogFile(
   dataDirectory: string,
   catalog: CatalogRef,
   recorded: RecordedPosition | undefined,
   expected: readonly ExpectedTable[],
-): Promise<{ readonly faults: readonly string[]; readonly bytes: number }> {
+): Promise<{ readonly faults: readonly string[]; readonly bytes: number | undefined }> {
   const file = catalogFile(dataDirectory, catalog);
   const bytes = await stat(file).then(
     ({ size }) => size,
-    () => 0,
+    () => undefined,
   );
   try {
     const position = await duckdbStorage.position(dataDirectory, catalog.id);
