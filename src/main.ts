@@ -16,6 +16,7 @@ import { measureOpenIntents } from './catalog/open_intents.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
 import { catalogsOf, describeWarehouse, warehouseNames } from './catalog/warehouse_objects.ts';
+import { NoServerError } from './cli/backup_server.ts';
 import { checkCommand } from './cli/check.ts';
 import type { CatalogChecks } from './cli/check_catalogs.ts';
 import { commandOf } from './cli/command.ts';
@@ -505,6 +506,7 @@ const forPeople = [
   PassphraseError,
   SecretKeyError,
   StoreInUse,
+  NoServerError,
   StoreTooNew,
   StoreUnusable,
   StoreBehind,

@@ -37,6 +37,21 @@ export const backupCommandSettings = {
     default: false,
     doc: 'For `backup verify`: takes away the files that no backup names, where all of their folder are older than a day.',
   },
+  url: {
+    section: 'Commands',
+    only: 'flag',
+    command: 'backup server',
+    type: 'string',
+    default: '',
+    doc: 'For `backup server`: where the server is, as `http://127.0.0.1:8030`; by default where `host`, `port` and `tlsCertFile` say.',
+  },
+  token: {
+    section: 'Commands',
+    only: 'variable',
+    type: 'string',
+    default: '',
+    doc: 'For `backup server`: the token that it authenticates with; by default that of `root`, read from the data directory while a server runs on it.',
+  },
   storeEndpoint: {
     ...ofPlaces,
     type: 'string',

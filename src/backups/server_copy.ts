@@ -144,10 +144,14 @@ async function copyStore(pinned: PinnedFile, to: string, cutter: Pieces): Promis
 function sorted(catalogs: readonly CopiedCatalog[], snapshot: ServerSnapshot) {
   const located = new Set(snapshot.catalogs.map(({ id }) => id));
   const catalogsLeftOut: CatalogLeftOut[] = [];
-  for (const { id, name, isVisible } of catalogs)
-    if (isVisible && !located.has(id))
-      catalogsLeftOut.push({ name, reason: snapshot.damaged.get(id) ?? 'its file is missing' });
-  return { included: catalogs.filter(({ id }) => located.has(id)), catalogsLeftOut };
+  const isWhole = ({ id, hasFile }: CopiedCatalog) => located.has(id) || (!hasFile && !snapshot.damaged.has(id));
+  for (const catalog of catalogs)
+    if (catalog.isVisible && !isWhole(catalog))
+      catalogsLeftOut.push({
+        name: catalog.name,
+        reason: snapshot.damaged.get(catalog.id) ?? 'its file is missing',
+      });
+  return { included: catalogs.filter(isWhole), catalogsLeftOut };
 }
 
 /** Pieces that an attempt before this one sent, and that are of no file as it was at the last instant. */

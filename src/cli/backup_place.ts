@@ -8,29 +8,52 @@ import { HostRules } from '../outbound/host_rules.ts';
 import { openObjectStore } from '../outbound/object_store.ts';
 import { type Settings, SettingsError } from '../settings.ts';
 
-/** To be closed. Throws SettingsError where it cannot be used. */
-export async function placeOf(where: string, settings: Settings): Promise<Place> {
-  const [, bucket, prefix = ''] = /^s3:\/\/([^/]+)(?:\/(.*))?$/.exec(where) ?? [];
-  if (bucket !== undefined) return storeOf(bucket, prefix, settings);
-  const directory = resolve(where);
-  const found = await stat(directory).catch(() => undefined);
-  if (!found?.isDirectory()) throw new SettingsError(`there is no directory ${directory}`);
-  return new DirectoryPlace(directory);
-}
+/** As the body of a request names it. */
+export type PlaceNamed =
+  | { readonly path: string }
+  | {
+      readonly s3: {
+        readonly endpoint: string;
+        readonly region: string;
+        readonly bucket: string;
+        readonly prefix?: string;
+        readonly accessKeyId: string;
+        readonly secretAccessKey: string;
+        readonly sessionToken?: string;
+      };
+    };
 
-/** The one who starts the command says which host: any is allowed. */
-async function storeOf(bucket: string, prefix: string, { storeEndpoint, storeRegion }: Settings): Promise<Place> {
+/** Throws SettingsError where the credentials of an object store are missing. */
+export function placeNamed(where: string, { storeEndpoint, storeRegion }: Settings): PlaceNamed {
+  const [, bucket, prefix = ''] = /^s3:\/\/([^/]+)(?:\/(.*))?$/.exec(where) ?? [];
+  if (bucket === undefined) return { path: resolve(where) };
   const {
     AWS_ACCESS_KEY_ID: accessKeyId,
     AWS_SECRET_ACCESS_KEY: secretAccessKey,
-    AWS_SESSION_TOKEN: token,
+    AWS_SESSION_TOKEN: sessionToken,
   } = process.env;
   if (!accessKeyId || !secretAccessKey)
     throw new SettingsError('AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set');
   const endpoint = storeEndpoint || `https://s3.${storeRegion}.amazonaws.com`;
+  const optional = { ...(prefix && { prefix }), ...(sessionToken && { sessionToken }) };
+  return { s3: { endpoint, region: storeRegion, bucket, accessKeyId, secretAccessKey, ...optional } };
+}
+
+/** To be closed. Throws SettingsError where it cannot be used. */
+export async function placeOf(where: string, settings: Settings): Promise<Place> {
+  const named = placeNamed(where, settings);
+  if ('s3' in named) return storeOf(named.s3);
+  const found = await stat(named.path).catch(() => undefined);
+  if (!found?.isDirectory()) throw new SettingsError(`there is no directory ${named.path}`);
+  return new DirectoryPlace(named.path);
+}
+
+/** The one who starts the command says which host: any is allowed. */
+async function storeOf(named: Extract<PlaceNamed, { s3: object }>['s3']): Promise<Place> {
+  const { endpoint, region, bucket, prefix = '', accessKeyId, secretAccessKey, sessionToken } = named;
   try {
-    const place = { endpoint, region: storeRegion, bucket, pathStyle: true };
-    const credentials = { accessKeyId, secretAccessKey, sessionToken: token || undefined };
+    const place = { endpoint, region, bucket, pathStyle: true };
+    const credentials = { accessKeyId, secretAccessKey, sessionToken };
     const store = await openObjectStore(place, credentials, new HostRules([new URL(endpoint).host]));
     return new StorePlace(store, prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`);
   } catch (error) {

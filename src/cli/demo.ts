@@ -2,7 +2,7 @@
 // printed as a `curl` line that works when pasted. Loading is ssb_load.ts; the server is only ever met over HTTP.
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { curlLine, type RestAnswer, type RestCall, RestFailure, type RestServer, sendRest } from './ssb_call.ts';
+import { curlLine, type RestAnswer, type RestCall, RestFailure, type RestServer, sendRest } from './rest_call.ts';
 import { databasePath, type LoadEvent, loadSsb, type SsbQuery, ssbQueries } from './ssb_load.ts';
 
 const rowsShownMax = 5;

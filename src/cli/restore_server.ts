@@ -7,6 +7,7 @@ import { type Settings, SettingsError } from '../settings.ts';
 import { Failure } from '../standard/failure.ts';
 import { catalogsInCopy } from '../store/store_copy.ts';
 import { placeOf } from './backup_place.ts';
+import { catalogCount, notInBackup } from './backup_server.ts';
 import type { CatalogChecks } from './check_catalogs.ts';
 import type { Command } from './command.ts';
 
@@ -54,20 +55,18 @@ async function catalogFaults(
   const absent = new Set(catalogsLeftOut.map(({ name }) => name));
   const lines: string[] = [];
   for (const catalog of catalogsInCopy(join(dataDirectory, storePath))) {
-    if (!catalog.isVisible || absent.has(catalog.name)) continue;
+    if (!catalog.isVisible || !catalog.hasFile || absent.has(catalog.name)) continue;
     const { faults } = await checkCatalog(dataDirectory, catalog, undefined, []);
     if (faults.length > 0) lines.push(`FAULT: catalog ${JSON.stringify(catalog.name)}: ${faults.join('; ')}`);
   }
   return lines;
 }
 
-function outcome({ backupId, takenAt, catalogs, catalogsLeftOut, secretKey }: ServerManifest, dataDir: string) {
-  const count = `${catalogs.length} ${catalogs.length === 1 ? 'catalog' : 'catalogs'}`;
-  const key = 'its secrets open with the key that the server had in TABULARIUM_SECRET_KEY or --secret-key-file';
+function outcome(manifest: ServerManifest, dataDir: string) {
+  const { backupId, takenAt, catalogs } = manifest;
   return [
-    `restored ${backupId} of ${takenAt} to ${dataDir}: ${count}, every file as it was written`,
-    ...catalogsLeftOut.map(({ name, reason }) => `NOT in the backup: catalog ${JSON.stringify(name)} (${reason})`),
-    ...(secretKey === 'outside' ? [`NOT in the backup: the key of the secrets; ${key}`] : []),
+    `restored ${backupId} of ${takenAt} to ${dataDir}: ${catalogCount(catalogs.length)}, every file as it was written`,
+    ...notInBackup(manifest),
     `Start the server with --data-dir=${dataDir}. Stop the one that it replaces first: both would run its schedules and tasks.`,
   ];
 }

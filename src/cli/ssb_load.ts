@@ -1,11 +1,11 @@
 // Brings the Star Schema Benchmark into a server through its REST API alone: database, five tables, rows in batches.
 // Tells what it does as events; what is printed of them is for demo.ts, benchmarks listen to none. The rows are
-// ssb_data.ts, one call is ssb_call.ts.
+// ssb_data.ts, one call is rest_call.ts.
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { type RestAnswer, type RestCall, RestFailure, type RestServer, sendRest } from './ssb_call.ts';
+import { type RestAnswer, type RestCall, RestFailure, type RestServer, sendRest } from './rest_call.ts';
 import { type SsbTable, ssbTables } from './ssb_data.ts';
 
 /** Rows in one request: about 1 MB of JSON. */

@@ -6,16 +6,26 @@ export interface CopiedCatalog {
   readonly name: string;
   /** It was dropped and can come back, or is on its way. */
   readonly isVisible: boolean;
+  /** Else it is empty, and no engine has made a file for it yet. */
+  readonly hasFile: boolean;
 }
 
 /** @returns every catalog, whatever its state. */
 export function catalogsInCopy(file: string): CopiedCatalog[] {
-  const sql = `select id, name, state in ('ready', 'altering', 'blocked') as visible from objects where parent_id is null and category = 'catalogs' order by name`;
+  const sql = `select id, name, state in ('ready', 'altering', 'blocked') as visible,
+      id in (select catalog_id from catalog_files)
+        or exists (select 1 from objects as child where child.parent_id = objects.id) as has_file
+    from objects where parent_id is null and category = 'catalogs' order by name`;
   return opened(file, (database) =>
     database
       .prepare(sql)
       .all()
-      .map(({ id, name, visible }) => ({ id: String(id), name: String(name), isVisible: visible === 1 })),
+      .map(({ id, name, visible, has_file }) => ({
+        id: String(id),
+        name: String(name),
+        isVisible: visible === 1,
+        hasFile: has_file === 1,
+      })),
   );
 }
 

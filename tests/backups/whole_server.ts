@@ -31,6 +31,7 @@ export interface CommandRun {
 export function command(
   words: readonly string[],
   environment: Readonly<Record<string, string>> = {},
+  onErrors?: (errors: string) => void,
 ): Promise<CommandRun> {
   const child = spawn(process.execPath, [main, ...words], { env: { ...process.env, ...environment } });
   const { promise, resolve } = Promise.withResolvers<CommandRun>();
@@ -40,6 +41,7 @@ export function command(
   });
   child.stderr.on('data', (chunk) => {
     errors += chunk;
+    onErrors?.(errors);
   });
   const timer = setTimeout(() => child.kill('SIGKILL'), commandMsMax);
   child.once('close', (status) => {

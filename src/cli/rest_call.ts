@@ -1,10 +1,10 @@
-// One REST call of the demo: its request, its `curl` line, its envelope, its failure with what to do about it. Knows the
-// REST standard from outside only, as any client would; which calls are made is for ssb_load.ts and demo.ts to say.
+// One REST call of a command: its request, its `curl` line, its envelope, its failure with what to do about it. Knows the
+// REST standard from outside only, as any client would; which calls are made is for ssb_load.ts, demo.ts and backup_server.ts to say.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const requestTimeoutMs = 120_000;
-const taskWaitSeconds = 30;
-const taskTimeoutMs = 600_000;
+const taskWaitSecondsDefault = 30;
+const taskTimeoutMsDefault = 600_000;
 const busyAttemptsMax = 6;
 const busyWaitDefaultMs = 1_000;
 const busyWaitMsMax = 30_000;
@@ -25,6 +25,14 @@ export interface RestCall {
   readonly bodyFile?: string | undefined;
   /** Makes a POST safe to send again (rest-standard B6). */
   readonly idempotencyKey?: string;
+}
+
+/** How a call waits for the task that it is answered with. */
+export interface TaskWait {
+  readonly timeoutMs?: number;
+  readonly pollSeconds?: number;
+  /** Called with each record of the task, the last one included. */
+  readonly onRecord?: (task: RestResult) => void;
 }
 
 export type RestResult = Readonly<Record<string, unknown>>;
@@ -123,20 +131,22 @@ function busyWaitMs(response: Response): number {
   return Number.isFinite(seconds) ? Math.min(seconds * 1000, busyWaitMsMax) : busyWaitDefaultMs;
 }
 
-async function finishedTask(server: RestServer, call: RestCall, task: RestResult): Promise<RestResult> {
-  const giveUpAt = performance.now() + taskTimeoutMs;
+async function finishedTask(server: RestServer, call: RestCall, task: RestResult, wait: TaskWait): Promise<RestResult> {
+  const { timeoutMs = taskTimeoutMsDefault, pollSeconds = taskWaitSecondsDefault, onRecord } = wait;
+  const giveUpAt = performance.now() + timeoutMs;
   let record = task;
   while (performance.now() < giveUpAt) {
+    onRecord?.(record);
     if (record.state === 'succeeded') return isObject(record.result) ? record.result : {};
     if (record.state === 'failed' || record.state === 'cancelled') {
       const error = isObject(record.error) ? record.error : {};
       const message = textOf(error.message ?? `the task ended ${record.state}`);
       throw new RestFailure(call, 200, textOf(error.code ?? 'TASK_FAILED'), message, record, `see ${textOf(task.uri)}`);
     }
-    const path = `${textOf(task.uri)}?waitSeconds=${taskWaitSeconds}`;
+    const path = `${textOf(task.uri)}?waitSeconds=${pollSeconds}`;
     record = (await sendRest(server, { method: 'GET', path })).result;
   }
-  const message = `the task is not finished after ${taskTimeoutMs / 1000} s`;
+  const message = `the task is not finished after ${timeoutMs / 1000} s`;
   throw new RestFailure(call, 200, 'TASK_UNFINISHED', message, record, `poll ${textOf(task.uri)}`);
 }
 
@@ -144,7 +154,7 @@ async function finishedTask(server: RestServer, call: RestCall, task: RestResult
  * Sends the call. A 503 is tried again after its Retry-After, a 202 waited for until its task has ended.
  * @throws RestFailure for everything but success; the signal's reason when it is aborted.
  */
-export async function sendRest(server: RestServer, call: RestCall): Promise<RestAnswer> {
+export async function sendRest(server: RestServer, call: RestCall, wait: TaskWait = {}): Promise<RestAnswer> {
   const startedAt = performance.now();
   for (let attempt = 1; ; attempt++) {
     const { response, text } = await exchange(server, call);
@@ -153,7 +163,7 @@ export async function sendRest(server: RestServer, call: RestCall): Promise<Rest
       continue;
     }
     const first = resultOf(call, response.status, text);
-    const result = response.status === 202 ? await finishedTask(server, call, first) : first;
+    const result = response.status === 202 ? await finishedTask(server, call, first, wait) : first;
     return { status: response.status, result, wallMs: performance.now() - startedAt };
   }
 }

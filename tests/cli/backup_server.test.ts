@@ -1,0 +1,213 @@
+// The command `backup server` against real servers: what it prints, what it sends to whom, and how it ends where no backup is made.
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { newToken } from '../access/people.ts';
+import { type BackedUp, filesIn, startBackingUp } from '../backups/backing_up.ts';
+import { command, restoredTo } from '../backups/whole_server.ts';
+import { deadlineMs } from '../deadline.ts';
+import { startObjectStore } from '../outbound/object_store_server.ts';
+import { start, startProcess, uri } from '../server.ts';
+
+const options = { timeout: deadlineMs(120_000) };
+const backupServer = (words: readonly string[], environment: Readonly<Record<string, string>> = {}) =>
+  command(['backup', 'server', ...words], environment);
+
+describe('a server that runs', () => {
+  let from: BackedUp;
+  let root: string;
+  let dataDir: string;
+  before(async () => {
+    root = await mkdtemp(join(tmpdir(), 'tabularium-backup-server-'));
+    dataDir = join(root, 'data');
+    from = await startBackingUp({ dataDir });
+  });
+  after(async () => {
+    await from.close();
+    await rm(root, { recursive: true, force: true });
+  });
+  const at = () => [`--url=${from.server.url}`, `--data-dir=${dataDir}`];
+
+  it('is backed up with the token of its data directory', options, async () => {
+    const place = join(from.directory, 'all');
+    const { status, out, errors } = await backupServer([place, ...at()]);
+    assert.equal(status, 0, out + errors);
+    const [, backupId = '', shown] =
+      /^backed up (\S+) of \S+Z to (.*): 1 catalog, \d+ files, \d+ bytes$/m.exec(out) ?? [];
+    assert.equal(shown, place);
+    assert.match(out, /^Its keys are not encrypted: the server runs without TABULARIUM_BACKUP_PASSPHRASE\.$/m);
+    assert.match(errors, new RegExp(`^task /api/v2/tasks/${backupId}$`, 'm'));
+    assert.match(errors, /^succeeded 100 %/m);
+    (await from.server.get(uri`/server_backups/${backupId}`)).is(200, '0', { state: 'ready', place: { path: place } });
+    const verified = await command(['backup', 'verify', place, `--backup-id=${backupId}`]);
+    assert.equal(verified.status, 0, verified.out + verified.errors);
+  });
+
+  it('is whole in its backup where its catalog was never used', options, async () => {
+    const place = join(from.directory, 'unused');
+    const { out } = await backupServer([place, ...at()]);
+    assert.doesNotMatch(out, /NOT in the backup/);
+    const restored = join(root, 'restored');
+    await restoredTo(restored, [place]);
+    const copy = await start({ dataDir: restored });
+    (await copy.get('/api/v2/catalogs/default')).is(200, '0', { state: 'ready' });
+    (await copy.put('/api/v2/databases/d')).is(201);
+    await copy.close();
+  });
+
+  it('is found by the settings that it listens by', options, async () => {
+    const { port } = new URL(from.server.url);
+    const place = join(from.directory, 'by settings');
+    const { status, out, errors } = await backupServer([place, `--port=${port}`, `--data-dir=${dataDir}`]);
+    assert.equal(status, 0, out + errors);
+  });
+
+  it('is backed up to an object store, with a token of the environment and no data directory', options, async () => {
+    const objects = await startObjectStore();
+    const other = await startBackingUp({ backupPassphrase: 'a long passphrase' });
+    try {
+      const environment = {
+        AWS_ACCESS_KEY_ID: objects.accessKeyId,
+        AWS_SECRET_ACCESS_KEY: objects.secretAccessKey,
+        TABULARIUM_TOKEN: other.server.token,
+      };
+      const words = [`s3://${objects.bucket}/all`, `--store-endpoint=${objects.endpoint}`];
+      const none = `--data-dir=${join(root, 'none')}`;
+      const { status, out, errors } = await backupServer([...words, `--url=${other.server.url}`, none], environment);
+      assert.equal(status, 0, out + errors);
+      assert.match(out, new RegExp(` to s3://${objects.bucket}/all: `));
+      const verified = await command(['backup', 'verify', ...words], environment);
+      assert.match(verified.out, /^whole /m, verified.errors);
+    } finally {
+      await other.close();
+      await objects.close();
+    }
+  });
+
+  it('refuses a token that is wrong, and one of who may not', options, async () => {
+    const place = join(from.directory, 'refused');
+    (await from.server.put('/api/v2/users/ann')).is(201);
+    for (const [token, says] of [
+      ['tbl_root_wrong', /^FAULT: the backup was not made: .*\nWhat to do: the token was refused/m],
+      [await newToken(from.server, 'ann', 'test'), /\(FORBIDDEN\)\nWhat to do: the token is good but may not do this/],
+    ] as const) {
+      const { status, out, errors } = await backupServer([place, ...at()], { TABULARIUM_TOKEN: token });
+      assert.deepEqual([status, out], [1, '']);
+      assert.match(errors, says);
+    }
+    assert.deepEqual(await filesIn(place), []);
+  });
+
+  it('refuses a place that its settings do not allow', options, async () => {
+    const { status, out, errors } = await backupServer([join(root, 'elsewhere'), ...at()]);
+    assert.deepEqual([status, out], [1, '']);
+    assert.match(errors, /^FAULT: .* is not in a directory that this server has for backups.* \(INVALID_PARAMETER\)$/m);
+  });
+
+  it('fails to write to the place, and the command tells why', options, async () => {
+    const place = join(from.directory, 'blocked');
+    mkdirSync(place);
+    writeFileSync(join(place, 'server_backups'), 'a file where a directory has to be');
+    const { status, out, errors } = await backupServer([place, ...at()]);
+    assert.deepEqual([status, out], [1, '']);
+    assert.match(errors, /^failed/m);
+    assert.match(errors, /^FAULT: .*the directory of the backup answered ENOTDIR \(REMOTE_REFUSED\)$/m);
+    assert.match(errors, /^What to do: see \/api\/v2\/tasks\/\S+$/m);
+  });
+
+  it('stops while the task waits, and the command says that it continues', options, async () => {
+    const backups = `--backup-directories=${from.directory}`;
+    const process = await startProcess(['--task-runners-max=1', backups]);
+    try {
+      const sql = 'SELECT count(*) FROM range(1000000000000)';
+      (await process.post('/api/v2/catalogs/default/query', { sql, waitSeconds: 0 })).is(202);
+      const words = [join(from.directory, 'stopped'), `--url=${process.url}`];
+      const { status, out, errors } = await command(
+        ['backup', 'server', ...words],
+        { TABULARIUM_TOKEN: process.token },
+        (said) => said.includes('pending') && process.child.kill('SIGKILL'),
+      );
+      assert.deepEqual([status, out], [1, '']);
+      assert.match(errors, /^task \/api\/v2\/tasks\/\S+\npending\nFAULT: no answer from /);
+      assert.match(errors, /^The task \S+ was submitted: the server continues it, also after a restart\.$/m);
+    } finally {
+      await process.close();
+    }
+  });
+
+  it('does not answer at another address', options, async () => {
+    const place = join(from.directory, 'no answer');
+    const { status, out, errors } = await backupServer([place, '--url=http://127.0.0.1:1', `--data-dir=${dataDir}`]);
+    assert.deepEqual([status, out], [1, '']);
+    assert.match(
+      errors,
+      /^FAULT: no answer from http:\/\/127\.0\.0\.1:1 .*\nName the address of the server with --url/m,
+    );
+  });
+});
+
+describe('a server that does not run', () => {
+  let root: string;
+  let dataDir: string;
+  before(async () => {
+    root = await mkdtemp(join(tmpdir(), 'tabularium-no-server-'));
+    dataDir = join(root, 'data');
+    const server = await start({ dataDir });
+    (await server.put('/api/v2/databases/d')).is(201);
+    (await server.put('/api/v2/databases/d/tables/t', { columns: [{ name: 'n', type: 'INT' }] })).is(201);
+    (await server.post('/api/v2/databases/d/tables/t/rows', { rows: [[7]] })).is(201);
+    await server.close();
+  });
+  after(() => rm(root, { recursive: true, force: true }));
+
+  it('is not sent its token, whoever listens at its address', options, async () => {
+    let connections = 0;
+    const stranger = createServer((socket) => {
+      connections++;
+      socket.destroy();
+    });
+    await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve));
+    const { port } = stranger.address() as { port: number };
+    const run = await backupServer([join(root, 'all'), `--url=http://127.0.0.1:${port}`, `--data-dir=${dataDir}`]);
+    stranger.close();
+    assert.deepEqual([run.status, run.out, connections], [1, '', 0]);
+    assert.match(run.errors, /^no server runs on .*: start it and repeat the command, or copy the directory .*\n$/);
+  });
+
+  it('is copied as the message says', options, async () => {
+    const copied = join(root, 'copy');
+    cpSync(dataDir, copied, { recursive: true, preserveTimestamps: true });
+    const copy = await start({ dataDir: copied });
+    const answer = await copy.post('/api/v2/databases/d/query', { sql: 'SELECT n FROM t' });
+    answer.is(200, '0', { rows: [[7]] });
+    (await copy.get('/api/v2/catalogs/default')).is(200, '0', { state: 'ready' });
+    await copy.close();
+  });
+
+  const place = '/nowhere';
+  const cases: readonly [string, readonly string[], RegExp][] = [
+    [
+      'a directory without a server',
+      [`--data-dir=${tmpdir()}/none`],
+      /holds no data of a server: name another with --data-dir/,
+    ],
+    ['an address that is none', ['--url=nonsense'], /--url must be a URL; it is "nonsense"/],
+  ];
+  for (const [name, words, says] of cases)
+    it(`${name}: exit code 2`, options, async () => {
+      const { status, out, errors } = await backupServer([place, ...words]);
+      assert.deepEqual([status, out], [2, '']);
+      assert.match(errors, says);
+    });
+
+  it('needs the keys of an object store in the environment', options, async () => {
+    const environment = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' };
+    const { status, errors } = await backupServer(['s3://bucket/all', `--data-dir=${dataDir}`], environment);
+    assert.equal(status, 2);
+    assert.match(errors, /AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set/);
+  });
+});
