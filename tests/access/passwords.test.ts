@@ -138,7 +138,7 @@ describe('many at once', () => {
     await assert.rejects(async () => passwords.check(undefined, password), limited);
     await Promise.all(all);
     assert.deepEqual(ended.toSorted(), [0, 1, 2, 3, 4]);
-    assert.equal(ended.indexOf(4) > ended.indexOf(2), true);
+    assert.ok(ended.indexOf(4) >= 3, 'the fifth begins when three have ended');
     assert.match(await passwords.hash(password), phcForm, 'places are free again');
   });
 

@@ -48,9 +48,11 @@ describe('a copy of a server', () => {
     const path = join(root, 'metadata.sqlite');
     const store = new DatabaseSync(path);
     store.exec('create table objects (id text, name text, state text, category text, parent_id text)');
+    store.exec('create table catalog_files (catalog_id text)');
     const insert = store.prepare(`insert into objects values (?, ?, 'ready', 'catalogs', null)`);
     for (const id of ids) {
       insert.run(id, id);
+      store.prepare('insert into catalog_files values (?)').run(id);
       await writeFile(join(root, 'catalogs', id), id);
     }
     store.close();
