@@ -25,6 +25,8 @@ function killing(warehouse: EngineWarehouse, pidNow: () => number): EngineWareho
       if (key !== 'apply') return typeof value === 'function' ? value.bind(target) : value;
       return async (...given: Parameters<EngineWarehouse['apply']>) => {
         const when = deadly(given[0]);
+        // Stopped first: a change may be done before the signal that follows it arrives.
+        if (when === 'during') process.kill(pidNow(), 'SIGSTOP');
         const applied = target.apply(...given);
         if (when === undefined) return applied;
         if (when === 'after') await applied;
