@@ -29,6 +29,7 @@ import { activeOf, type Confinement, inactiveOf, type Launch } from './confineme
 import { parseCreateView } from './create_view.ts';
 import { EngineProcess } from './process.ts';
 import { type OperationName, type Operations, rowsFile, type WireStatement } from './protocol.ts';
+import { RestartDelay } from './restart_delay.ts';
 import { Spare } from './spare.ts';
 import { tableNamesIn } from './table_names.ts';
 
@@ -41,8 +42,6 @@ const diskLookMs = 5_000;
 const analysisMemoryBytesMax = 1024 ** 3;
 /** Changes of definitions share their turns among them, as one principal. */
 const ofDefinitions = { id: 'definitions' };
-const restartWaitMs = [0, 100, 500, 2_000, 10_000];
-const quietMs = 30_000;
 /** So often a process is killed by others while it opens the files before that is held against the file. */
 const outsideKillsMax = 2;
 
@@ -64,8 +63,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #lastStartAt: string | null = null;
   #error: string | null = null;
   #wanted = false;
-  #deaths = 0;
-  #lastDeathAt = Number.NEGATIVE_INFINITY;
+  readonly #restartDelay = new RestartDelay();
   #isKilledByStatement = false;
   #restartWhenIdle = false;
   #snapshots = 0;
@@ -390,10 +388,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     const started = performance.now();
     const { name, observe } = this.#options;
     // A spare that is ready takes over at once: how often that happens is bounded by how long the next one takes.
-    const pause =
-      this.#spare?.isReady === true || this.#deaths === 0 || performance.now() - this.#lastDeathAt > quietMs
-        ? 0
-        : (restartWaitMs[Math.min(this.#deaths, restartWaitMs.length) - 1] ?? 0);
+    const pause = this.#spare?.isReady === true ? 0 : this.#restartDelay.ms;
     if (pause > 0) await this.#pause(pause);
     await this.#gone;
     // A file over which the engine stops is left out, and the others are attached.
@@ -509,10 +504,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#spare?.died(process, reason);
     if (this.#process !== process) return;
     // A statement that costs the process is not sent again by itself: others need not wait longer for the next start.
-    if (!this.#isKilledByStatement) {
-      this.#deaths = performance.now() - this.#lastDeathAt > quietMs ? 1 : this.#deaths + 1;
-      this.#lastDeathAt = performance.now();
-    }
+    if (!this.#isKilledByStatement) this.#restartDelay.died();
     this.#isKilledByStatement = false;
     this.#error = 'the engine stopped and is being started again';
     this.#options.observe({ kind: 'engineDied', warehouse: this.#options.name, reason });
@@ -534,6 +526,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     const process = this.#process;
     this.#process = undefined;
     if (!process) return;
+    if (process.alive) this.#restartDelay.stopped();
     await process.stop(suspendedMeanwhile());
     this.#options.observe({ kind: 'engineStopped', warehouse: this.#options.name });
   }

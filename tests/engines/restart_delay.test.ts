@@ -1,0 +1,39 @@
+// The delay before an engine process is started again: it grows with deaths in a row, and a stop in order ends the row.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { RestartDelay } from '../../src/engines/duckdb/restart_delay.ts';
+
+describe('the delay before a restart', () => {
+  it('grows with each death, up to its largest', () => {
+    const delay = new RestartDelay(() => 0);
+    const seen = [delay.ms];
+    for (let deaths = 1; deaths <= 7; deaths++) {
+      delay.died();
+      seen.push(delay.ms);
+    }
+    assert.deepEqual(seen, [0, 0, 100, 500, 2_000, 10_000, 10_000, 10_000]);
+  });
+
+  it('is none after half a minute without a death, and the next death is the first', () => {
+    let now = 0;
+    const delay = new RestartDelay(() => now);
+    for (let deaths = 0; deaths < 5; deaths++) delay.died();
+    now = 30_000;
+    assert.equal(delay.ms, 10_000);
+    now = 30_001;
+    assert.equal(delay.ms, 0);
+    delay.died();
+    delay.died();
+    assert.equal(delay.ms, 100);
+  });
+
+  it('is none after the process was stopped, whatever happened before', () => {
+    const delay = new RestartDelay(() => 0);
+    for (let deaths = 0; deaths < 5; deaths++) delay.died();
+    delay.stopped();
+    assert.equal(delay.ms, 0);
+    delay.died();
+    delay.died();
+    assert.equal(delay.ms, 100);
+  });
+});
