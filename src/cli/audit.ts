@@ -2,11 +2,10 @@
 // in. How that is found is access/audit_reading.ts.
 import { verifyAudit } from '../access/audit_reading.ts';
 import { auditKeyOf } from '../access/open_access.ts';
-import { openSecrets } from '../access/secrets.ts';
 import { type Settings, SettingsError } from '../settings.ts';
 import { StoreInUse } from '../store/sqlite.ts';
 import type { Command } from './command.ts';
-import { withStore } from './data_directory.ts';
+import { secretsOf, withStore } from './data_directory.ts';
 
 export const auditVerifyCommand: Command = {
   name: 'audit verify',
@@ -28,13 +27,7 @@ export const auditVerifyCommand: Command = {
 async function verdictOn(settings: Settings) {
   try {
     return await withStore(settings, async (store, dataDirectory) => {
-      const secrets = await openSecrets({
-        store,
-        dataDirectory,
-        key: settings.secretKey || undefined,
-        keyFile: settings.secretKeyFile || undefined,
-        nextKey: settings.secretKeyNew || undefined,
-      });
+      const secrets = await secretsOf(settings, store, dataDirectory);
       return verifyAudit(store, auditKeyOf(secrets));
     });
   } catch (error) {

@@ -15,6 +15,8 @@ import { RestFailure, type RestResult, type RestServer, sendRest } from './rest_
 
 /** How old the progress shown may be. */
 const pollSeconds = 5;
+/** The backup is made, but damaged catalogs are not in it. */
+const incompleteExitCode = 3;
 const anyAddress = new Set(['0.0.0.0', '::']);
 
 /** No server can be asked. The message is for who starts the command. */
@@ -25,7 +27,7 @@ export class NoServerError extends Error {
 export const backupServerCommand: Command = {
   name: 'backup server',
   argument: 'place',
-  doc: 'Asks the running server for a backup of the whole of it, in a directory that its `backupDirectories` allow, or in `s3://bucket/prefix` with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, and waits for it. It authenticates with TABULARIUM_TOKEN, or with `root.token` of the data directory. Ends with 1 where the backup is not made.',
+  doc: 'Asks the running server for a backup of the whole of it, in a directory that its `backupDirectories` allow, or in `s3://bucket/prefix` with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, and waits for it. It authenticates with TABULARIUM_TOKEN, or with `root.token` of the data directory. Ends with 1 where the backup is not made, with 3 where it is made without catalogs that are damaged.',
   run: async (settings, say, where) => {
     const to = placeNamed(where ?? '', settings);
     const server = { url: urlOf(settings), token: settings.token || (await tokenOfRunning(settings)) };
@@ -42,7 +44,9 @@ export const backupServerCommand: Command = {
         },
         { timeoutMs: Number.POSITIVE_INFINITY, pollSeconds, onRecord: progress.show },
       );
-      for (const line of outcome(result as unknown as BackupResult, to)) say(line);
+      const made = result as unknown as BackupResult;
+      for (const line of outcome(made, to)) say(line);
+      if (made.catalogsLeftOut.length > 0) process.exitCode = incompleteExitCode;
     } catch (error) {
       if (!(error instanceof RestFailure)) throw error;
       for (const line of failureLines(error, server, progress.task())) tell(line);

@@ -8,11 +8,15 @@ import type { Settings } from '../settings.ts';
 import { isStoreInUse, storeInUse } from '../store/sqlite.ts';
 import { openStore, type Store, StoreDamaged, storeFileName } from '../store/store.ts';
 import { checkStoreFile } from '../store/store_check.ts';
-import { type CatalogChecks, checkCatalogs } from './check_catalogs.ts';
+import type { CatalogChecks } from './catalog_checks.ts';
+import { checkCatalogs } from './check_catalogs.ts';
 import type { Command } from './command.ts';
 import { withStore } from './data_directory.ts';
+import { RepairAudit } from './repair_audit.ts';
 
 const integrityFaultsMax = 20;
+/** Of an audit line. */
+const lostInLineMax = 100;
 const storeFileEnds = ['', '-wal', '-sums'] as const;
 type Say = (line: string) => void;
 
@@ -24,15 +28,20 @@ export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command 
       const checks = await loadChecks();
       // Of the files of a repair, and of no earlier one.
       const suffix = `.damaged-${new Date().toISOString().replace(/[:.]/g, '-')}`;
-      const faults = await withCheckedStore(settings, suffix, say, async (store, dataDirectory, isCopy) => {
-        const found = [
-          ...(await integrityFaults(store)),
-          ...(await journalFaults(store, dataDirectory, settings, say)),
-        ];
-        for (const fault of found) say(`FAULT: metadata store: ${fault}`);
-        const repair = isCopy ? 'none' : settings.repair;
-        const work = { store, dataDirectory, only: settings.catalog, repair, suffix, say, checks };
-        return found.length + (await checkCatalogs(work));
+      const faults = await withCheckedStore(settings, suffix, say, async (found) => {
+        const { store, dataDirectory, isCopy, accepted } = found;
+        const audit = new RepairAudit(settings, store, dataDirectory);
+        try {
+          const faulty = [...(await integrityFaults(store)), ...(await journalFaults(found, settings, say))];
+          for (const fault of faulty) say(`FAULT: metadata store: ${fault}`);
+          if (accepted.length > 0)
+            await audit.write({ action: 'metadata_store.repair', details: acceptedDetails(accepted) });
+          const repair = isCopy ? 'none' : settings.repair;
+          const work = { store, dataDirectory, only: settings.catalog, repair, suffix, say, checks, audit };
+          return faulty.length + (await checkCatalogs(work));
+        } finally {
+          await audit.close();
+        }
       });
       if (faults > 0) process.exitCode = 1;
       else say('Nothing is wrong.');
@@ -40,17 +49,34 @@ export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command 
   };
 }
 
+interface CheckedStore {
+  readonly store: Store;
+  readonly dataDirectory: string;
+  /** Of a damaged store; nothing is repaired then. */
+  readonly isCopy: boolean;
+  /** What `--repair=accept` gave up, for the audit trail. */
+  readonly accepted: string[];
+}
+
+const acceptedDetails = (accepted: readonly string[]) => ({
+  repair: 'accept',
+  lost: accepted.slice(0, lostInLineMax),
+  lostCount: accepted.length,
+});
+
 /** A damaged store is read from a copy: SQLite would change it, and its log, when it closes it. @returns how many faults there are. */
 async function withCheckedStore(
   settings: Settings,
   suffix: string,
   say: Say,
-  work: (store: Store, dataDirectory: string, isCopy: boolean) => Promise<number>,
+  work: (found: CheckedStore) => Promise<number>,
 ): Promise<number> {
   const dataDirectory = resolve(settings.dataDir);
   const file = join(dataDirectory, storeFileName);
   const { faults } = checkStoreFile(file);
-  if (faults.length === 0) return withStore(settings, (store) => work(store, dataDirectory, false));
+  const withOriginal = (accepted: string[]) =>
+    withStore(settings, (store) => work({ store, dataDirectory, isCopy: false, accepted }));
+  if (faults.length === 0) return withOriginal([]);
   if (isStoreInUse(file)) throw storeInUse(file);
   if (settings.repair === 'accept') {
     for (const fault of faults) say(`accepted as lost: metadata store: ${fault}`);
@@ -59,7 +85,7 @@ async function withCheckedStore(
       `The original files of the metadata store are ${storeFileName}${suffix}, and -wal and -sums with the same ending.`,
     );
     await rm(`${file}-sums`, { force: true });
-    return withStore(settings, (store) => work(store, dataDirectory, false));
+    return withOriginal([...faults]);
   }
   for (const fault of faults) say(`FAULT: metadata store: ${fault}`);
   say('  --repair=accept loses that; what SQLite can read of the store is used');
@@ -69,7 +95,7 @@ async function withCheckedStore(
     for (const end of ['', '-wal']) await copyFile(file + end, copy + end).catch(ignoreMissing);
     const store = await openStore({ file: copy });
     try {
-      return faults.length + (await work(store, dataDirectory, true));
+      return faults.length + (await work({ store, dataDirectory, isCopy: true, accepted: [] }));
     } finally {
       await store.close();
     }
@@ -93,10 +119,15 @@ async function integrityFaults(store: Store): Promise<string[]> {
   return rows.map(({ integrity_check: text }) => text).filter((text) => text !== 'ok');
 }
 
-async function journalFaults(store: Store, dataDirectory: string, { repair }: Settings, say: Say): Promise<string[]> {
-  const lost = await lostLines(dataDirectory, store);
-  if (lost.length === 0 || repair !== 'accept') return lost.map((line) => `lost: ${changeText(line)}`);
-  for (const line of lost) say(`accepted as lost: ${changeText(line)}`);
+async function journalFaults(
+  { store, dataDirectory, accepted }: CheckedStore,
+  { repair }: Settings,
+  say: Say,
+): Promise<string[]> {
+  const lost = (await lostLines(dataDirectory, store)).map(changeText);
+  if (lost.length === 0 || repair !== 'accept') return lost.map((line) => `lost: ${line}`);
+  for (const line of lost) say(`accepted as lost: ${line}`);
   forgetLostLines(dataDirectory);
+  accepted.push(...lost.map((line) => `lost: ${line}`));
   return [];
 }

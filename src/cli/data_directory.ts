@@ -1,6 +1,7 @@
 // The store of a data directory, opened for a command while no server has it. What is done with it is up to the command.
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { openSecrets, type Secrets } from '../access/secrets.ts';
 import { type Settings, SettingsError } from '../settings.ts';
 import { openStore, type Store, storeFileName } from '../store/store.ts';
 
@@ -19,4 +20,16 @@ export async function withStore<T>(
   } finally {
     await store.close();
   }
+}
+
+/** Throws SecretKeyError. */
+export function secretsOf(settings: Settings, store: Store, dataDirectory: string): Promise<Secrets> {
+  const { secretKey, secretKeyFile, secretKeyNew } = settings;
+  return openSecrets({
+    store,
+    dataDirectory,
+    key: secretKey || undefined,
+    keyFile: secretKeyFile || undefined,
+    nextKey: secretKeyNew || undefined,
+  });
 }

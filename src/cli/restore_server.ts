@@ -8,7 +8,7 @@ import { Failure } from '../standard/failure.ts';
 import { catalogsInCopy } from '../store/store_copy.ts';
 import { placeOf } from './backup_place.ts';
 import { catalogCount, notInBackup } from './backup_server.ts';
-import type { CatalogChecks } from './check_catalogs.ts';
+import type { CatalogChecks } from './catalog_checks.ts';
 import type { Command } from './command.ts';
 
 export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'checkCatalog'>): Command {

@@ -1,6 +1,6 @@
 // The command `backup server` against real servers: what it prints, what it sends to whom, and how it ends where no backup is made.
 import assert from 'node:assert/strict';
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -10,6 +10,7 @@ import { newToken } from '../access/people.ts';
 import { type BackedUp, filesIn, startBackingUp } from '../backups/backing_up.ts';
 import { command, restoredTo } from '../backups/whole_server.ts';
 import { deadlineMs } from '../deadline.ts';
+import { flip } from '../faults/damaged_file.ts';
 import { startObjectStore } from '../outbound/object_store_server.ts';
 import { start, startProcess, uri } from '../server.ts';
 
@@ -57,6 +58,28 @@ describe('a server that runs', () => {
     (await copy.get('/api/v2/catalogs/default')).is(200, '0', { state: 'ready' });
     (await copy.put('/api/v2/databases/d')).is(201);
     await copy.close();
+  });
+
+  it('is backed up without a damaged catalog: exit code 3, and the record names it', options, async () => {
+    const damaged = join(root, 'damaged');
+    const first = await start({ dataDir: damaged });
+    (await first.put('/api/v2/databases/d')).is(201);
+    await first.close();
+    const catalogs = join(damaged, 'catalogs');
+    for (const name of readdirSync(catalogs)) flip(join(catalogs, name), 20, 4);
+    const server = await start({ dataDir: damaged, backupDirectories: from.directory, logLevel: 'silent' });
+    try {
+      const place = join(from.directory, 'incomplete');
+      const { status, out, errors } = await backupServer([place, `--url=${server.url}`, `--data-dir=${damaged}`]);
+      assert.equal(status, 3, out + errors);
+      assert.match(out, /^backed up \S+ of /m);
+      assert.match(out, /^NOT in the backup: catalog "default" \(.*damaged/m);
+      const [, backupId = ''] = /^backed up (\S+)/m.exec(out) ?? [];
+      const record = (await server.get(uri`/server_backups/${backupId}`)).is(200, '0', { state: 'ready' });
+      assert.equal(record.at('catalogsLeftOut', 0, 'name'), 'default');
+    } finally {
+      await server.close();
+    }
   });
 
   it('is found by the settings that it listens by', options, async () => {

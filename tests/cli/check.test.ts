@@ -2,7 +2,7 @@
 // catalogs, and each `--repair` says what it loses, keeps the originals, and lets the server start with what is there. Through the real command.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { copyFileSync, cpSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -65,6 +65,7 @@ test('a store that lacks acknowledged changes is refused with their names, until
   assert.equal(found.status, 1);
   assert.match(found.stdout, /FAULT: metadata store: lost: databases\.create .*\/databases\/lost/);
   assert.equal(run('check', '--repair=accept').status, 0);
+  audited('metadata_store.repair', null, /"lost":\["lost: databases\.create .*\/databases\/lost"\]/);
   const server = await start({ dataDir: dataDir() });
   (await server.get('/api/v2/databases/d')).is(200);
   (await server.get('/api/v2/databases/lost')).is(404, 'OBJECT_NOT_FOUND');
@@ -95,6 +96,7 @@ test('a changed byte of the store is refused by the start and found by check, wh
   );
   const accepted = run('check', '--repair=accept');
   assert.match(accepted.stdout, /accepted as lost: metadata store: page \d+ differs/);
+  audited('metadata_store.repair', null, /"repair":"accept","lost":\["page \d+ differs/);
   const [original = ''] = readdirSync(dataDir()).filter((name) => name.startsWith('metadata.sqlite.damaged-'));
   assert.ok(readFileSync(join(dataDir(), original)).equals(damaged));
   const server = await start({ dataDir: dataDir() });
@@ -133,6 +135,7 @@ test('a damaged log of a catalog is cut before its damage; the original stays', 
   const repaired = run('check', '--repair=wal');
   assert.equal(repaired.status, 0, repaired.stdout + repaired.stderr);
   assert.match(repaired.stdout, /repaired catalog "default"/);
+  audited('catalogs.repair', '/api/v2/catalogs/default', /"repair":"wal","faults":\[".*loses the last \d+ bytes/);
   const directory = join(dataDir(), 'catalogs');
   const [original = ''] = readdirSync(directory).filter((one) => one.startsWith(`${name}.wal.damaged-`));
   assert.equal(statSync(join(directory, original)).size, bytes);
@@ -153,10 +156,41 @@ test('a damaged catalog is taken out of the server; its files stay', async () =>
   const repaired = run('check', '--repair=detach');
   assert.equal(repaired.status, 0, repaired.stdout + repaired.stderr);
   assert.equal(readdirSync(directory).filter((name) => name.startsWith(`${file}.damaged-`)).length, 1);
+  audited('catalogs.repair', '/api/v2/catalogs/default', /"repair":"detach"/);
   const server = await start({ dataDir: dataDir() });
   (await server.get('/api/v2/databases/d')).is(404, 'OBJECT_NOT_FOUND');
   (await server.put('/api/v2/databases/d')).is(201);
   await server.close();
+});
+
+test('a damaged catalog is accepted as it is', async () => {
+  await fresh();
+  const directory = join(dataDir(), 'catalogs');
+  for (const name of readdirSync(directory))
+    flip(join(directory, name), Math.floor(statSync(join(directory, name)).size / 2));
+  assert.equal(run('check', '--repair=accept').status, 0);
+  audited('catalogs.repair', '/api/v2/catalogs/default', /"repair":"accept","faults":\["table .*damaged/);
+});
+
+test('no catalog is repaired while the store lacks acknowledged changes, and none without the key of the audit trail', async () => {
+  await fresh();
+  const directory = join(dataDir(), 'catalogs');
+  const [file = ''] = readdirSync(directory);
+  flip(join(directory, file), 20, 4);
+  const key = join(dataDir(), 'secret.key');
+  renameSync(key, `${key}.away`);
+  const keyless = run('check', '--repair=detach');
+  assert.equal(keyless.status, 1);
+  assert.match(keyless.stderr, /key/);
+  assert.doesNotMatch(keyless.stderr, /^\s+at /m);
+  assert.deepEqual(readdirSync(directory), [file]);
+  renameSync(`${key}.away`, key);
+  for (const end of ['', '-sums'])
+    copyFileSync(join(root, `older.sqlite${end}`), join(dataDir(), `metadata.sqlite${end}`));
+  const behind = run('check', '--repair=detach');
+  assert.equal(behind.status, 1);
+  assert.match(behind.stderr, /lacks \d+ acknowledged changes?/);
+  assert.deepEqual(readdirSync(directory), [file]);
 });
 
 test('a table that the store describes and the file lacks, and a column of another type', async () => {
@@ -194,4 +228,15 @@ async function withLog(): Promise<{ readonly name: string; readonly log: string 
   await server.exited;
   const [log = ''] = readdirSync(join(dataDir(), 'catalogs')).filter((one) => one.endsWith('.wal'));
   return { name: log.slice(0, -'.wal'.length), log: join(dataDir(), 'catalogs', log) };
+}
+
+/** The last line of the audit trail, whose chain is whole. */
+function audited(action: string, target: string | null, details: RegExp): void {
+  const verified = run('audit', 'verify');
+  assert.equal(verified.status, 0, verified.stdout + verified.stderr);
+  const store = new DatabaseSync(join(dataDir(), 'metadata.sqlite'), { readOnly: true });
+  const row = store.prepare('SELECT action, outcome, target, details FROM audit_events ORDER BY sequence DESC').get();
+  store.close();
+  assert.deepEqual([row?.action, row?.outcome, row?.target], [action, '0', target]);
+  assert.match(String(row?.details), details);
 }

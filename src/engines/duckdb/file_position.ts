@@ -78,7 +78,9 @@ async function headerOf(dataDirectory: string, catalogId: string): Promise<Heade
     const { bytesRead } = await file.read(head, 0, head.length, 0);
     if (bytesRead < head.length) throw new DamagedFile(`its file ends after ${bytesRead} bytes, within its headers`);
     if (!head.subarray(8, 12).equals(magic)) throw new DamagedFile('its file is not a database file');
-    // Each begins with a checksum of 8 bytes.
+    // Each begins with a checksum of 8 bytes. Those of the other two change during a checkpoint; the engine compares them.
+    if (head.readBigUInt64LE(0) !== checksum(head.subarray(8, headerBytes)))
+      throw new DamagedFile('the block at byte 0 of its file is damaged (wrong checksum)');
     const headers = headerOffsets.map((offset) => ({
       checkpoint: Number(head.readBigUInt64LE(offset + 8)),
       metadata: head.readBigUInt64LE(offset + 16),
@@ -87,6 +89,14 @@ async function headerOf(dataDirectory: string, catalogId: string): Promise<Heade
   } finally {
     await file.close();
   }
+}
+
+/** DuckDB's (common/checksum.cpp), of whole words of 8 bytes. */
+function checksum(bytes: Buffer): bigint {
+  let sum = 5381n;
+  for (let at = 0; at < bytes.length; at += 8)
+    sum ^= BigInt.asUintN(64, bytes.readBigUInt64LE(at) * 0xbf58476d1ce4e5b9n);
+  return sum;
 }
 
 interface Measured {
