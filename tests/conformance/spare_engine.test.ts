@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
+import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import { Confinement } from '../../src/engines/duckdb/confinement.ts';
 import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
 import { eventually } from '../deadline.ts';
@@ -79,6 +80,27 @@ describe('a spare engine', { skip: process.platform === 'win32' && 'sends signal
     assert.ok(![serving, spare].includes(pidOf(world)));
     assert.equal((await world.run('FROM t')).rowCount, 4);
     assert.ok(!world.events.some(({ kind }) => kind === ('catalogDamaged' as Kind)));
+  });
+
+  test('that opens the files for minutes is not taken for one that hangs, nor its files for damaged', async (t) => {
+    const [serving, spare] = [pidOf(world), await spareOf(world)];
+    process.kill(spare, 'SIGSTOP');
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    try {
+      process.kill(serving, 'SIGKILL');
+      while (isAlive(serving)) await turnOfLoop();
+      for (let second = 0; second < 600; second++) {
+        t.mock.timers.tick(1_000);
+        await turnOfLoop();
+      }
+    } finally {
+      t.mock.timers.reset();
+      process.kill(spare, 'SIGCONT');
+    }
+    await world.engine.start();
+    assert.equal(pidOf(world), spare);
+    assert.equal((await world.run('FROM t')).rowCount, 4);
+    assert.ok(!world.events.some(({ kind }) => kind === 'engineKilled'));
   });
 
   test('that was made with other settings does not take over', async () => {

@@ -10,7 +10,9 @@ import type { Launch } from './confinement.ts';
 import { damageMet } from './damage.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
 
-const startTimeoutMs = 30_000;
+const prepareTimeoutMs = 120_000;
+/** A log is replayed in as long as its length takes, and damage shows as an error or a crash, not as slowness. */
+const attachTimeoutMs = 24 * 3600 * 1000;
 const stopTimeoutMs = 5_000;
 /** How long an interrupted statement may take to end before the process is killed. */
 const interruptGraceMs = 1_000;
@@ -126,7 +128,7 @@ export class EngineProcess {
     });
     this.#watch = setInterval(() => this.#look(), watchMs);
     this.#watch.unref();
-    this.prepared = this.call('prepare', settings, { timeoutMs: startTimeoutMs });
+    this.prepared = this.call('prepare', settings, { timeoutMs: prepareTimeoutMs });
     this.prepared.then(
       () => {
         this.#heeds = true;
@@ -153,7 +155,7 @@ export class EngineProcess {
   async attach(catalogs: readonly AttachRequest[]): Promise<Operations['prepare'][1] & Operations['attach'][1]> {
     const prepared = await this.prepared;
     this.#heeds = false;
-    const attached = await this.call('attach', { catalogs }, { timeoutMs: startTimeoutMs });
+    const attached = await this.call('attach', { catalogs }, { timeoutMs: attachTimeoutMs });
     this.#heeds = true;
     return { ...prepared, ...attached };
   }
