@@ -5,7 +5,7 @@ export class EngineLost extends Error {
   override name = 'EngineLost';
   /** Whether it is certain that this work ended the process: it went over its own memory or time, or was the only work it could have. */
   readonly isToBlame: boolean;
-  /** Whether the process crashed while nothing but this work ran in it. */
+  /** Whether nothing but this work ran in the process: the next process that ends so under it proves that it is to blame. */
   readonly ranAlone: boolean;
 
   constructor({ isToBlame, ranAlone = false }: { readonly isToBlame: boolean; readonly ranAlone?: boolean }) {
@@ -23,7 +23,7 @@ export const endedEngine = (error: unknown): boolean =>
 export const wasLost = (error: unknown): boolean =>
   error instanceof Failure && error.cause instanceof EngineLost && !error.cause.isToBlame;
 
-/** Whether the engine process crashed while nothing but the work that failed so ran in it. */
+/** Whether the engine process crashed, or was killed from outside, while nothing but the work that failed so ran in it. */
 export const crashedAlone = (error: unknown): boolean =>
   error instanceof Failure && error.cause instanceof EngineLost && error.cause.ranAlone;
 

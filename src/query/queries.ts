@@ -176,6 +176,7 @@ export class Queries {
           isRead: () => course.kind === undefined || course.kind === 'select',
           revived: () => warehouses.use(warehouse),
           work,
+          signal: controller.signal,
         });
       });
       const statistics = course.succeeded(result);
@@ -238,6 +239,7 @@ export class Queries {
             this.#authorised(engine, statement, warehouse, caller, undefined, (analysis) =>
               work(engine, statement, analysis),
             ),
+          signal: caller.signal,
         }),
       );
     } catch (error) {

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Turn } from '../../src/engines/admission.ts';
-import { endedEngine } from '../../src/engines/engine_lost.ts';
+import { crashedAlone, endedEngine } from '../../src/engines/engine_lost.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { busyChild, childrenBut } from '../children.ts';
 import { eventually } from '../deadline.ts';
@@ -61,7 +61,7 @@ test('the death of an analysis is blamed on it alone; the process that runs stat
   const killed = analyze(killer, of('eve')).catch((error: unknown) => error);
   const pid = await busyProcess();
   const beside = Array.from({ length: 6 }, (_, i) => analyze(`SELECT id + ${i} FROM t`, of(`user ${i}`)));
-  process.kill(pid, 'SIGKILL');
+  process.kill(pid, 'SIGSEGV');
   const error = await killed;
   assert.ok(error instanceof Failure);
   assert.deepEqual([error.code, endedEngine(error), error.outcome], ['WAREHOUSE_FAILED', true, 'notApplied']);
@@ -78,6 +78,15 @@ test('the death of an analysis is blamed on it alone; the process that runs stat
     w.events.filter(({ kind }) => kind === 'analysisDied').map((event) => 'pid' in event && event.pid),
     [pid],
   );
+});
+
+test('a kill from outside blames nobody for the first death of an analysis', async () => {
+  const killed = analyze(killer, of('eve')).catch((error: unknown) => error);
+  process.kill(await busyProcess(), 'SIGKILL');
+  const error = await killed;
+  assert.ok(error instanceof Failure);
+  assert.deepEqual([error.code, error.outcome], ['WAREHOUSE_FAILED', 'notApplied']);
+  assert.deepEqual([endedEngine(error), crashedAlone(error)], [false, true]);
 });
 
 test('an analysis that goes on and on ends at its deadline, and holds nobody else up', {
@@ -100,7 +109,7 @@ test('the death of a process that reads a file to be loaded is not that of the o
   const before = w.pid();
   await w.createTable('loaded', { id: 'INT' });
   const killed = load(slowExpression).catch((error: unknown) => error);
-  process.kill(await busyProcess(), 'SIGKILL');
+  process.kill(await busyProcess(), 'SIGSEGV');
   assert.equal(endedEngine(await killed), true);
   assert.equal((await load('id + 1')).rowsLoaded, 1);
   assert.deepEqual(await w.rows('FROM loaded'), [[8]]);

@@ -105,15 +105,40 @@ test('a read whose process crashes runs once more; one that crashes the next pro
   }
 });
 
-test('a statement that ends the process in which it is bound never reaches the engine, and is refused at once', {
+/** Worked out while it is bound; `n`: a text of its own for each test. Bound and then refused: it never runs. */
+const bind = (n: number) =>
+  server.post('/api/v2/databases/d/profile', {
+    sql: `INSERT INTO t SELECT length(regexp_replace(repeat('ab', ${n}), 'b', 'c', 'g'))`,
+  });
+const releasedStatements = async () =>
+  (await server.post(`${warehouse}/release_quarantine`)).is(200, '0').at('released');
+
+test('a statement that crashes the process in which it is bound never reaches the engine, and is refused at once', {
   timeout: 120_000,
 }, async () => {
-  const slow = `SELECT length(regexp_replace(repeat('ab', 90000000), 'b', 'c', 'g')) AS n`;
-  (await server.post(`${warehouse}/release_quarantine`)).is(200, '0');
-  const answer = server.query('d', slow);
-  process.kill(await busyChild(), 'SIGKILL');
+  await releasedStatements();
+  const answer = bind(90_000_000);
+  process.kill(await busyChild(), 'SIGSEGV');
   (await answer).is(400, 'STATEMENT_QUARANTINED');
-  (await server.query('d', slow)).is(400, 'STATEMENT_QUARANTINED');
+  (await bind(90_000_000)).is(400, 'STATEMENT_QUARANTINED');
   (await server.query('d', 'SELECT count(*) AS beside FROM t')).is(200, '0');
-  (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 1 });
+  assert.equal(await releasedStatements(), 1);
+});
+
+test('a statement whose process somebody kills is bound again; a second death is blamed on it', {
+  timeout: 120_000,
+}, async () => {
+  // Two processes that are ready: each attempt meets one of them.
+  for (const one of await Promise.all([bind(20_000_000), bind(20_000_001)])) one.is(400, 'SQL_NOT_SUPPORTED');
+  const once = bind(30_000_000);
+  process.kill(await busyChild(), 'SIGKILL');
+  (await once).is(400, 'SQL_NOT_SUPPORTED');
+  assert.equal(await releasedStatements(), 0);
+  for (const one of await Promise.all([bind(20_000_002), bind(20_000_003)])) one.is(400, 'SQL_NOT_SUPPORTED');
+  const twice = bind(90_000_001);
+  const first = await busyChild();
+  process.kill(first, 'SIGKILL');
+  process.kill(await busyChild(first), 'SIGKILL');
+  (await twice).is(400, 'STATEMENT_QUARANTINED');
+  assert.equal(await releasedStatements(), 1);
 });

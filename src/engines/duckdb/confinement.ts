@@ -42,7 +42,7 @@ const measures: readonly Measure[] = ['namespaces', ...sandboxMeasures];
 /** Threads of the engine's bindings: more than statements can run at a time, or one would wait for another. */
 const threadPoolSize = 64;
 /** What the platform allows must not depend on how busy the machine is at the start. */
-const trialTimeoutMs = 120_000;
+const trialTimeoutMsDefault = 120_000;
 const passedOn = /^(?:PATH|LANG|LANGUAGE|LC_\w+|TZ|LD_LIBRARY_PATH)$/;
 /** What a program on Linux needs to run, wherever a distribution keeps it. What is not there is passed over. */
 const system = '/usr /lib /lib64 /bin /nix/store /gnu/store /etc/ld.so.cache /etc/localtime /dev/null /dev/urandom';
@@ -96,10 +96,12 @@ export function sandboxedCommand(
 
 export class Confinement {
   readonly #mode: ConfinementMode;
+  readonly #trialTimeoutMs: number;
   #isTold = false;
 
-  constructor(mode: ConfinementMode) {
+  constructor(mode: ConfinementMode, trialTimeoutMs = trialTimeoutMsDefault) {
     this.#mode = mode;
+    this.#trialTimeoutMs = trialTimeoutMs;
   }
 
   /** How to start an engine. Throws where it has to be in namespaces and cannot be. */
@@ -133,37 +135,51 @@ export class Confinement {
 
   async #obstacles(directories: EngineDirectories): Promise<Obstacles> {
     if (this.#mode === 'off') return onAll('engineConfinement is off');
-    platformObstacles ??= obstaclesTo(directories);
-    return platformObstacles;
+    platform ??= obstaclesTo(directories, this.#trialTimeoutMs);
+    const asked = platform;
+    const { obstacles, isCertain } = await asked;
+    // The machine was busy: the next start of an engine tries again.
+    if (!isCertain && platform === asked) platform = undefined;
+    return obstacles;
   }
 }
 
-/** Asked once: where a measure worked, an engine does not start any more without it. */
-let platformObstacles: Promise<Obstacles> | undefined;
+/** Retained once it is certain: where a measure worked, no engine of this process starts without it. */
+let platform: Promise<Found> | undefined;
+
+interface Found {
+  readonly obstacles: Obstacles;
+  /** No trial was cut short. */
+  readonly isCertain: boolean;
+}
 
 const onAll = (reason: string, of: readonly Measure[] = measures): Obstacles =>
   Object.fromEntries(of.map((measure) => [measure, reason]));
 
-async function obstaclesTo(directories: EngineDirectories): Promise<Obstacles> {
-  if (process.platform !== 'linux') return onAll(`${process.platform} does not have it`);
+async function obstaclesTo(directories: EngineDirectories, timeoutMs: number): Promise<Found> {
+  if (process.platform !== 'linux')
+    return { obstacles: onAll(`${process.platform} does not have it`), isCertain: true };
   const version = [process.execPath, '--version'];
   const trial = sandboxedCommand(directories, { measures: sandboxMeasures, isTrial: true }, version);
-  const all = await tried(confinedCommand(directories, trial));
-  if (all.report) return all.report;
-  const namespaces = await tried(confinedCommand(directories, version));
+  const all = await tried(confinedCommand(directories, trial), timeoutMs);
+  if (all.report) return { obstacles: all.report, isCertain: true };
+  const namespaces = await tried(confinedCommand(directories, version), timeoutMs);
   // Outside of them the machine has files that the engine finds and cannot read: only the engine itself shows whether it can do without.
   const [command = '', ...args] = sandboxedCommand(
     directories,
     { measures: sandboxMeasures, isTrial: true },
     openingEngine(),
   );
-  const sandbox = await tried({ command, args });
+  const sandbox = await tried({ command, args }, timeoutMs);
   return {
-    ...(namespaces.reason === undefined ? {} : { namespaces: namespaces.reason }),
-    // What works alone and not in the namespaces is not used with them.
-    ...(namespaces.reason !== undefined && sandbox.report
-      ? sandbox.report
-      : onAll(sandbox.reason ?? all.reason ?? '', sandboxMeasures)),
+    obstacles: {
+      ...(namespaces.reason === undefined ? {} : { namespaces: namespaces.reason }),
+      // What works alone and not in the namespaces is not used with them.
+      ...(namespaces.reason !== undefined && sandbox.report
+        ? sandbox.report
+        : onAll(sandbox.reason ?? all.reason ?? '', sandboxMeasures)),
+    },
+    isCertain: ![all, namespaces, sandbox].some(({ isTimedOut }) => isTimedOut),
   };
 }
 
@@ -177,14 +193,17 @@ function openingEngine(): readonly string[] {
 interface Tried {
   /** Of a trial that came to its end. */
   readonly report?: SandboxReport;
-  /** Why the program did not say its version at the end. */
+  /** Why the program did not print its version at the end. */
   readonly reason?: string;
+  /** The trial shows nothing of the platform. */
+  readonly isTimedOut?: boolean;
 }
 
-function tried({ command, args }: Command): Promise<Tried> {
+function tried({ command, args }: Command, timeoutMs: number): Promise<Tried> {
   return new Promise((done) => {
-    const options = { timeout: trialTimeoutMs, env: engineEnvironment(process.env) };
+    const options = { timeout: timeoutMs, env: engineEnvironment(process.env) };
     execFile(command, args, options, (error, output, complaint) => {
+      if (error?.killed) return done({ reason: `its trial timed out after ${timeoutMs} ms`, isTimedOut: true });
       const lines = output.trim().split('\n');
       if (!error && lines.at(-1) === process.version)
         return done(lines.length > 1 ? { report: JSON.parse(lines[0] as string) as SandboxReport } : {});

@@ -67,6 +67,7 @@ export interface CallOptions {
 export class EngineProcess {
   readonly #child: ChildProcess;
   readonly #pending = new Map<number, Pending>();
+  readonly #memoryLimitBytes: number;
   readonly #residentBytesMax: number;
   readonly #runsOneCall: boolean;
   readonly #events: ProcessEvents;
@@ -96,7 +97,7 @@ export class EngineProcess {
   #heardAt = performance.now();
   #lookedAt = performance.now();
 
-  /** `runsOneCall`: it has one call at a time, so that of whatever it dies, that call is to blame. */
+  /** `runsOneCall`: it has one call at a time, which is to blame where the process ends by its own fault. */
   constructor(
     { command, args, env }: Launch,
     settings: Operations['prepare'][0],
@@ -104,7 +105,8 @@ export class EngineProcess {
     { runsOneCall = false }: { readonly runsOneCall?: boolean } = {},
   ) {
     this.#runsOneCall = runsOneCall;
-    this.#residentBytesMax = settings.spec.memoryLimitBytes * residentFactor + residentSlackBytes;
+    this.#memoryLimitBytes = settings.spec.memoryLimitBytes;
+    this.#residentBytesMax = this.#memoryLimitBytes * residentFactor + residentSlackBytes;
     this.#events = events;
     this.#child = spawn(command, args, {
       serialization: 'advanced',
@@ -336,14 +338,23 @@ export class EngineProcess {
     clearInterval(this.#watch);
     const reason = this.#killReason ?? gone();
     const all = [...this.#pending.values()];
-    const isOwnEnd = crashed || this.#isSilent || (this.#runsOneCall && this.#killReason === undefined);
+    const lostAlone = this.#lossOfOnlyCall(crashed);
     for (const pending of all) {
-      const ranAlone = isOwnEnd && all.length === 1 && blameable.has(pending.operation);
-      // Where statements run beside each other, none is blamed for a first crash; one that crashes the next process too is.
-      const lost = this.#runsOneCall ? engineLost(true) : engineLost(false, true);
-      pending.reject(pending.ending ?? (ranAlone ? lost : reason));
+      const ranAlone = all.length === 1 && blameable.has(pending.operation);
+      pending.reject(pending.ending ?? (ranAlone ? lostAlone : undefined) ?? reason);
     }
     if (!this.#stopping) this.#events.died(how);
+  }
+
+  /** What a call ends with that ran alone; undefined where the end of the process is certainly not its fault. */
+  #lossOfOnlyCall(crashed: boolean): Failure | undefined {
+    const isOwnFault = crashed || this.#isSilent;
+    // Where statements run beside each other, none is blamed for a first crash; one that crashes the next process too is.
+    if (!this.#runsOneCall) return isOwnFault ? engineLost(false, true) : undefined;
+    if (!isOwnFault && this.#killReason) return undefined;
+    // Somebody else ended it, perhaps by mistake: one death proves nothing, unless the system was short of the memory that it had taken.
+    const isInnocent = this.wasKilledFromOutside && this.residentBytes <= this.#memoryLimitBytes;
+    return isInnocent ? engineLost(false, true) : engineLost(true);
   }
 }
 

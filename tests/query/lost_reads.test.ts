@@ -1,0 +1,58 @@
+// Reads that are run again after their engine process ended: one at a time, and not for callers that have gone.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { engineLost } from '../../src/engines/engine_lost.ts';
+import { LostReads } from '../../src/query/lost_reads.ts';
+import { Failure } from '../../src/standard/failure.ts';
+
+const codeOf = (work: Promise<unknown>) =>
+  work.then(
+    () => 'none',
+    (error: unknown) => (error instanceof Failure ? error.code : String(error)),
+  );
+
+/** A read whose first run is lost. `again`: its second run. */
+function lostRead(reads: LostReads, again: () => Promise<unknown>, revived: () => Promise<unknown> = async () => {}) {
+  const controller = new AbortController();
+  let runs = 0;
+  const work = () => (++runs === 1 ? Promise.reject(engineLost(false)) : again());
+  const { signal } = controller;
+  const ended = codeOf(reads.run({ warehouse: 'w', isRead: () => true, revived, work, signal }));
+  return { ended, leave: () => controller.abort(), runs: () => runs };
+}
+
+test('a read whose caller goes while it waits for its turn ends at once and is not run again', async () => {
+  const reads = new LostReads();
+  const first = Promise.withResolvers<void>();
+  const one = lostRead(reads, () => first.promise);
+  const two = lostRead(reads, async () => {});
+  const three = lostRead(reads, async () => {});
+  two.leave();
+  assert.equal(await two.ended, 'STATEMENT_CANCELLED');
+  assert.equal(three.runs(), 1);
+  first.resolve();
+  assert.deepEqual(await Promise.all([one.ended, three.ended]), ['none', 'none']);
+  assert.deepEqual([one.runs(), two.runs(), three.runs()], [2, 1, 2]);
+});
+
+test('a read whose caller goes while the engine starts holds nobody up', async () => {
+  const reads = new LostReads();
+  const started = Promise.withResolvers<void>();
+  const one = lostRead(
+    reads,
+    async () => {},
+    () => started.promise,
+  );
+  const two = lostRead(reads, async () => {});
+  one.leave();
+  assert.deepEqual(await Promise.all([one.ended, two.ended]), ['STATEMENT_CANCELLED', 'none']);
+  assert.equal(one.runs(), 1);
+});
+
+test('a caller that has gone before the loss gets no second run', async () => {
+  const reads = new LostReads();
+  const one = lostRead(reads, async () => {});
+  one.leave();
+  assert.equal(await one.ended, 'STATEMENT_CANCELLED');
+  assert.equal(one.runs(), 1);
+});

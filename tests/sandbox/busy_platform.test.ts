@@ -1,0 +1,43 @@
+// A platform that is too busy for the trials of the first start: the measures are off for that engine alone, the next start tries them again.
+// In a file of its own, because a process remembers what its platform allows.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Confinement } from '../../src/engines/duckdb/confinement.ts';
+import { deadlineMs, eventually } from '../deadline.ts';
+
+const { PATH: path = '' } = process.env;
+const directory = mkdtempSync(join(tmpdir(), 'tabularium-busy-'));
+const busy = join(directory, 'busy');
+const places = { data: join(directory, 'data'), writable: [join(directory, 'data/catalogs')] };
+
+before(() => {
+  // `unshare` hangs while the file exists.
+  const real = execFileSync('/bin/sh', ['-c', 'command -v unshare || echo false'], { encoding: 'utf8' }).trim();
+  const script = `#!/bin/sh\nif [ -e '${busy}' ]; then exec sleep 60; fi\nexec ${real} "$@"\n`;
+  writeFileSync(join(directory, 'unshare'), script, { mode: 0o700 });
+  writeFileSync(busy, '');
+  process.env.PATH = `${directory}:${path}`;
+});
+after(() => {
+  process.env.PATH = path;
+  rmSync(directory, { recursive: true, force: true });
+});
+
+test('a trial that timed out is repeated at the next start of an engine', async (t) => {
+  if (process.platform !== 'linux') return t.diagnostic('not Linux');
+  const confinement = new Confinement('auto', deadlineMs(500));
+  const reasonsNow = async () => (await confinement.launch(places)).confinement.map(({ reason }) => reason);
+  assert.match(String((await reasonsNow())[0]), /timed out/);
+  rmSync(busy);
+  const reasons = await eventually('trials that end', async () => {
+    const now = await reasonsNow();
+    return /timed out/.test(now.join()) ? undefined : now;
+  });
+  // What the platform allows is remembered then: a later start does not ask again.
+  writeFileSync(busy, '');
+  assert.deepEqual(await reasonsNow(), reasons);
+});
