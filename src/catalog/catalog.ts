@@ -407,6 +407,11 @@ export class Catalog {
     this.#recovery.requireSettled(...given);
   }
 
+  /** Throws CHANGE_IN_PROGRESS where one of the names is of an object that is being renamed. */
+  async requireNotBeingRenamed(...given: Parameters<RecoveryRounds['requireNotBeingRenamed']>): Promise<void> {
+    await this.#recovery.requireNotBeingRenamed(...given);
+  }
+
   /** Changes that were interrupted and have not been recovered. */
   openIntents(): Promise<OpenIntent[]> {
     return openIntents(this.#context);

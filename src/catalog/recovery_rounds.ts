@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
 import { type CatalogContext, changePath } from './context.ts';
-import { changeOf, nextOf } from './intents.ts';
+import { changeOf, type IntentRow, nextOf } from './intents.ts';
 import { type OpenIntent, openIntents, recoverWarehouse } from './recovery.ts';
 
 /** How long a statement waits for the changes of its warehouse to be recovered. */
@@ -81,15 +81,22 @@ export class RecoveryRounds {
   /** Throws CHANGE_IN_PROGRESS for names of what a change left open, or may have renamed. `isPart`: the names may lack their beginning. */
   requireSettled(names: readonly Names[], isPart = false): void {
     for (const { intent, reason } of this.#open) {
-      const path = changePath(changeOf(intent)).map(foldName);
-      const { name } = nextOf(intent);
-      const paths = name === undefined ? [path] : [path, [...path.slice(0, -1), foldName(name)]];
-      const meets = (one: Names) => paths.some((each) => (isPart ? overlaps(each, one) : beginsWith(one, each)));
-      if (!names.some((one) => meets(one.map(foldName)))) continue;
+      if (!isMet(intent, names, isPart)) continue;
       const why =
         reason === null ? 'a change of it was interrupted and is being recovered' : `it is blocked: ${reason}`;
-      throw new Failure('CHANGE_IN_PROGRESS', `${path.map((one) => JSON.stringify(one)).join('.')}: ${why}`);
+      throw inProgress(intent, why);
     }
+  }
+
+  /** Throws CHANGE_IN_PROGRESS where one of the names is of what a request or a task is renaming. The names may lack their beginning. */
+  async requireNotBeingRenamed(names: readonly Names[]): Promise<void> {
+    const updates = await this.#context.store.db
+      .selectFrom('intents')
+      .selectAll()
+      .where('verb', '=', 'update')
+      .execute();
+    const renamed = updates.find((intent) => nextOf(intent).name !== undefined && isMet(intent, names, true));
+    if (renamed) throw inProgress(renamed, 'it is being renamed');
   }
 
   #isUnsettled(warehouse: string): boolean {
@@ -135,6 +142,19 @@ export class RecoveryRounds {
     }
     return running;
   }
+}
+
+function isMet(intent: IntentRow, names: readonly Names[], isPart: boolean): boolean {
+  const path = changePath(changeOf(intent)).map(foldName);
+  const { name } = nextOf(intent);
+  const paths = name === undefined ? [path] : [path, [...path.slice(0, -1), foldName(name)]];
+  const meets = (one: Names) => paths.some((each) => (isPart ? overlaps(each, one) : beginsWith(one, each)));
+  return names.some((one) => meets(one.map(foldName)));
+}
+
+function inProgress(intent: IntentRow, why: string): Failure {
+  const path = changePath(changeOf(intent)).map((one) => JSON.stringify(one));
+  return new Failure('CHANGE_IN_PROGRESS', `${path.join('.')}: ${why}`);
 }
 
 const beginsWith = (names: Names, start: Names) => start.every((name, n) => names[n] === name);

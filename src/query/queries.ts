@@ -378,10 +378,12 @@ export class Queries {
         this.#options.catalog.requireSettled([...reads, ...writes, ...views].map(partsOf));
         if (!known.authorised.has(principal)) {
           const { authorised } = known;
+          const names = () => engine.tableNamesIn(statement.sql);
           try {
-            const names = () => engine.tableNamesIn(statement.sql);
             known.sources = await requireAccess(this.#options, known.analysis, { principal, statement, names, only });
           } catch (error) {
+            if (error instanceof Failure && error.code === 'SQL_INVALID')
+              await this.#requireUnmoved(statement, names());
             // Perhaps it was allowed for a view that was of other tables then. Looked at anew, it also takes as long as what is not
             // there, of which nothing is remembered.
             if (!isKnown) throw error;
@@ -416,9 +418,19 @@ export class Queries {
       const names = () => engine.tableNamesIn(statement.sql);
       // What it names may only be missing because a change of it was interrupted.
       this.#options.catalog.requireSettled(names(), true);
-      if (await this.#options.names.areKnownTo(turn.principal, statement, names)) throw error;
-      throw hidden();
+      if (!(await this.#options.names.areKnownTo(turn.principal, statement, names))) throw hidden();
+      await this.#requireUnmoved(statement, names());
+      throw error;
     }
+  }
+
+  /** A name may also be missing because of a rename, under way or done since the namespace was found. */
+  async #requireUnmoved({ catalog, database }: Statement, names: readonly (readonly string[])[]): Promise<void> {
+    const namespace = [catalog.name, ...(database === undefined ? [] : [database])];
+    await this.#options.catalog.requireNotBeingRenamed([namespace, ...names]);
+    await this.#options.catalog.require(
+      namespace.map((name, n) => ({ category: n === 0 ? 'catalogs' : 'databases', name })),
+    );
   }
 
   async #requireReplicas(analysis: StatementAnalysis, warehouse: string): Promise<void> {

@@ -1,10 +1,11 @@
 // Which definitions changed since when, so that a statement bound before can tell whether its names still mean what they did.
 import type { Change, TableName } from '../engine.ts';
+import { foldedName } from './identifiers.ts';
 
 /** Past this many objects the exact record is given up: everything bound before counts as changed. */
 const remembered = 100_000;
 
-const keyOf = (...names: readonly string[]) => JSON.stringify(names);
+const keyOf = (...names: readonly string[]) => JSON.stringify(names.map(foldedName));
 
 export class Definitions {
   /** Begins past every epoch of a former process: what was bound there counts as changed. */

@@ -24,6 +24,7 @@ import { EngineLost } from '../engine_lost.ts';
 import { filesDirectory } from '../export.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { AnalysisProcesses } from './analysis/analysis_processes.ts';
+import { changingToken } from './analysis/named_objects.ts';
 import { catalogsDirectory } from './catalog_files.ts';
 import { activeOf, type Confinement, inactiveOf, type Launch } from './confinement.ts';
 import { parseCreateView } from './create_view.ts';
@@ -184,7 +185,13 @@ export class DuckdbWarehouse implements EngineWarehouse {
     const wired = wire(statement);
     const objects = await this.#call('namedObjects', wired, shortTimeoutMs);
     const options = { turn, timeoutMs: analysisTimeoutMs };
-    return this.#apart(this.#analysis.call('bind', { statement: wired, objects }, options));
+    try {
+      return await this.#apart(this.#analysis.call('bind', { statement: wired, objects }, options));
+    } catch (error) {
+      // A name may be missing only because what has it was being changed each time that the names were resolved.
+      if (objects.token !== changingToken || !(error instanceof Failure) || error.code !== 'SQL_INVALID') throw error;
+      throw new Failure('WAREHOUSE_BUSY', 'the tables of the statement keep being changed', {}, { cause: error });
+    }
   };
   describe = (statement: Statement) => this.#call('describe', wire(statement), analysisTimeoutMs);
   explain = (statement: Statement) => this.#call('explain', wire(statement), analysisTimeoutMs);

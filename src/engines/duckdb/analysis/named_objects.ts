@@ -114,7 +114,8 @@ export class NamedObjectReader {
       const all = [...paths, ...through.tables.map(pathOf)].filter((path) => !views.has(keyOf(...path)));
       const tables = await this.#tablesOf(connection, all, schemas, isWriting);
       // What was read in several steps must be of one state of the definitions.
-      const isCurrent = isSame() && !this.#definitions.changedSince(epoch, [...tables, ...through.views]);
+      const looked = all.map(([catalog = '', database = '', table = '']) => ({ catalog, database, table }));
+      const isCurrent = isSame() && !this.#definitions.changedSince(epoch, [...looked, ...tables, ...through.views]);
       if (!isCurrent && attempt < attemptsMax) continue;
       return {
         token: isCurrent ? String(epoch) : changingToken,
