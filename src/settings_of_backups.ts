@@ -2,7 +2,7 @@
 import type { Setting } from './setting.ts';
 
 const ofVerify = { section: 'Commands', only: 'flag', command: 'backup verify' } as const;
-const places = ['backup verify', 'backup server', 'restore server'] as const;
+const places = ['backup verify', 'backup server', 'restore server', 'check'] as const;
 const ofPlaces = { section: 'Commands', only: 'flag', command: places } as const;
 const section = 'Queries and tasks';
 
@@ -26,10 +26,18 @@ export const backupCommandSettings = {
   backupId: {
     section: 'Commands',
     only: 'flag',
-    command: ['backup verify', 'restore server'],
+    command: ['backup verify', 'restore server', 'check'],
     type: 'string',
     default: '',
-    doc: 'For `backup verify`: the one backup to look at, instead of all that are there. For `restore server`: the one to restore, instead of the newest.',
+    doc: 'For `backup verify`: the one backup to look at, instead of all that are there. For `restore server` and `check --repair=backup`: the one to restore, instead of the newest.',
+  },
+  backupPlace: {
+    section: 'Commands',
+    only: 'flag',
+    command: 'check',
+    type: 'string',
+    default: '',
+    doc: 'For `check --repair=backup`: the directory, or `s3://bucket/prefix` with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, that has the backups of the server; by default all places that the metadata store records.',
   },
   sweep: {
     ...ofVerify,

@@ -26,6 +26,8 @@ import { type SnapshotParts, serverSnapshot } from './server_snapshot.ts';
 
 export const serverBackupTask = 'server_backup';
 export const serverBackupsCategory = 'server_backups';
+/** Of the names of its secrets. */
+export const serverBackupNotes = 'server backup ';
 const pageSize = 1000;
 /** What the service does by itself, as the audit trail names it. */
 const deleteBegun = 'server_backups.begin_delete';

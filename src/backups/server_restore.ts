@@ -86,10 +86,11 @@ async function chosen(place: Place, { backupId, signal }: ServerRestore): Promis
   return serverManifestAt(place, id, signal);
 }
 
-const fileOf = ({ files }: ServerManifest, path: string) => files.find((file) => file.path === path) as CopiedFile;
+export const fileOf = ({ files }: ServerManifest, path: string) =>
+  files.find((file) => file.path === path) as CopiedFile;
 
 /** The file is on the disk when this ends. */
-async function fetchFile(
+export async function fetchFile(
   place: Place,
   { backupId }: ServerManifest,
   { pieces }: CopiedFile,

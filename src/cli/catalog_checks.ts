@@ -30,8 +30,20 @@ export interface CatalogChecks {
     expected: readonly ExpectedTable[],
   ) => Promise<{ readonly faults: readonly string[]; readonly bytes: number | undefined }>;
   readonly damagedLog: (dataDirectory: string, catalog: CatalogName) => Promise<LogCut | undefined>;
-  /** These two return the names of the files that have the originals. */
+  /** `cutLog` and `setFilesAside` return the names of the files that have the originals. */
   readonly cutLog: (dataDirectory: string, catalog: CatalogName, cut: LogCut, suffix: string) => Promise<string[]>;
+  /** Moves the files of a catalog from a directory laid out as a data directory. */
+  readonly putFiles: (
+    from: string,
+    dataDirectory: string,
+    catalog: CatalogName,
+  ) => Promise<Omit<RecordedFile, 'identity'>>;
+  /** By `database.table`. */
+  readonly rowCounts: (
+    dataDirectory: string,
+    catalog: CatalogName,
+    tables: readonly ExpectedTable[],
+  ) => Promise<ReadonlyMap<string, number>>;
   readonly setFilesAside: (dataDirectory: string, catalog: CatalogName, suffix: string) => Promise<string[]>;
 }
 
@@ -41,6 +53,7 @@ export interface CatalogsToCheck {
   /** Of the one catalog with this name; empty: all. */
   readonly only: string;
   readonly repair: Settings['repair'];
+  readonly settings: Settings;
   readonly suffix: string;
   readonly say: (line: string) => void;
   readonly checks: CatalogChecks;

@@ -4,6 +4,7 @@ import { basename } from 'node:path';
 import type { Settings } from '../settings.ts';
 import { expectedTables } from '../store/expected_tables.ts';
 import type { Store } from '../store/store.ts';
+import { backupLoses, restoreFromBackup } from './catalog_backup.ts';
 import type { CatalogName, CatalogsToCheck, LogCut } from './catalog_checks.ts';
 import type { RepairLine } from './repair_audit.ts';
 
@@ -15,8 +16,8 @@ interface RepairRun extends CatalogsToCheck {
   readonly faults: readonly string[];
 }
 
-/** @returns the paths of the files that hold the originals. */
-type Repair = (run: RepairRun, line: RepairLine) => Promise<readonly string[]>;
+/** @returns the paths of the files that hold the originals; undefined: it cannot be done, as was reported. */
+type Repair = (run: RepairRun, line: RepairLine) => Promise<readonly string[] | undefined>;
 
 /** Reports what the repairs lose, and does the one that was chosen. @returns whether the catalog is repaired. */
 export async function repaired(
@@ -24,19 +25,21 @@ export async function repaired(
   catalog: CatalogName,
   faults: readonly string[],
 ): Promise<boolean> {
-  const { store, dataDirectory, repair, say, checks, suffix, audit } = work;
+  const { store, dataDirectory, repair, say, checks, suffix, audit, settings } = work;
   const cut = await checks.damagedLog(dataDirectory, catalog);
   const losses: Readonly<Record<RepairName, string | undefined>> = {
     accept:
       'loses nothing more: the file is attached as it is, if it can be; what is damaged or missing in it stays so',
     wal: cut && `loses the last ${cut.lostBytes} bytes of its write-ahead log, which follow byte ${cut.keptBytes}`,
+    backup: await backupLoses(store, settings.backupPlace),
     detach: await detachLoses(store, catalog),
   };
   const loss = repair === 'none' ? undefined : losses[repair];
   if (repair === 'none' || loss === undefined) {
-    if (repair !== 'none') say(`  --repair=${repair} does not help here`);
+    if (repair === 'backup') say('  no backup of the server is recorded; --backup-place names a place of backups');
+    else if (repair !== 'none') say(`  --repair=${repair} does not help here`);
     for (const [name, text] of Object.entries(losses)) if (text !== undefined) say(`  --repair=${name} ${text}`);
-    say('  POST /api/v2/catalogs/restore makes it anew from a backup, under another name, once the server runs');
+    say('  POST /api/v2/catalogs/restore makes it anew from a backup of it, under another name, once the server runs');
     return false;
   }
   say(`  --repair=${repair} ${loss}`);
@@ -45,6 +48,7 @@ export async function repaired(
   const details = { repair, faults: faults.slice(0, faultsInLineMax), loses: loss };
   const line: RepairLine = { action: 'catalogs.repair', target, objectId: catalog.id, details };
   const originals = await repairs[repair]({ ...work, catalog, cut, faults }, line);
+  if (originals === undefined) return false;
   for (const path of originals) say(`  the original is ${basename(path)}`);
   say(`repaired catalog ${JSON.stringify(catalog.name)}${originals.length === 0 ? '' : ` (${suffix.slice(1)})`}`);
   return true;
@@ -68,6 +72,7 @@ const repairs: Readonly<Record<RepairName, Repair>> = {
     );
     return originals;
   },
+  backup: (run) => restoreFromBackup(run, run.catalog, run.faults),
   async detach({ audit, dataDirectory, checks, suffix, catalog }, line) {
     const originals = await checks.setFilesAside(dataDirectory, catalog, suffix);
     // Its content, its grants and its open changes go with it.

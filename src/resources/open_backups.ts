@@ -8,7 +8,7 @@ import { Backups } from '../backups/backups.ts';
 import { PlaceNotes } from '../backups/place_notes.ts';
 import { Places } from '../backups/places.ts';
 import { Restores } from '../backups/restores.ts';
-import { ServerBackups } from '../backups/server_backups.ts';
+import { ServerBackups, serverBackupNotes } from '../backups/server_backups.ts';
 import { defaultPieceBytesMax } from '../backups/server_copy.ts';
 import { KeySealer } from '../backups/server_keys.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -57,7 +57,7 @@ export function openBackups(parts: {
     serverBackups: new ServerBackups({
       ...parts,
       places,
-      notes: notes('server backup '),
+      notes: notes(serverBackupNotes),
       warehouseNames: () => warehouseNames(catalog),
       isKeyOutside: settings.secretKey !== '' || settings.secretKeyFile !== '',
       sealer: new KeySealer(settings.backupPassphrase),

@@ -2,10 +2,13 @@
 import { constants, existsSync } from 'node:fs';
 import { copyFile, type FileHandle, open, rename, stat } from 'node:fs/promises';
 import { DuckDBInstance } from '@duckdb/node-api';
+import type { ExpectedTable } from '../../model/expected_table.ts';
+import type { FilePosition } from '../catalog_storage.ts';
 import type { CatalogRef } from '../engine.ts';
 import { catalogFile, syncCatalogsDirectory } from './catalog_files.ts';
-import { committedLogBytes, logFile } from './file_position.ts';
-import { quoteLiteral } from './identifiers.ts';
+import { committedLogBytes, duckdbStorage, logFile } from './file_position.ts';
+import { qualifiedTable, quoteLiteral } from './identifiers.ts';
+import { rowsOf } from './steps.ts';
 
 export interface LogCut {
   readonly keptBytes: number;
@@ -60,6 +63,40 @@ export async function setFilesAside(dataDirectory: string, catalog: CatalogRef, 
   const paths = [catalogFile(dataDirectory, catalog), logFile(dataDirectory, catalog.id)].filter(existsSync);
   for (const path of paths) await rename(path, path + suffix);
   return paths.map((path) => path + suffix);
+}
+
+/** Moves the files of a catalog from a directory laid out as a data directory. @returns their position. */
+export async function putFiles(from: string, dataDirectory: string, catalog: CatalogRef): Promise<FilePosition> {
+  const filesIn = (directory: string) => [catalogFile(directory, catalog), logFile(directory, catalog.id)];
+  const [sources, targets] = [filesIn(from), filesIn(dataDirectory)];
+  // The log first: without its file it is not attached.
+  for (const i of [1, 0])
+    if (existsSync(sources[i] as string)) await rename(sources[i] as string, targets[i] as string);
+  await syncCatalogsDirectory(dataDirectory);
+  return duckdbStorage.position(dataDirectory, catalog.id);
+}
+
+/** By `database.table`; of a file that no server has. */
+export async function rowCounts(
+  dataDirectory: string,
+  catalog: CatalogRef,
+  tables: readonly Omit<ExpectedTable, 'columns'>[],
+): Promise<ReadonlyMap<string, number>> {
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  try {
+    await connection.run(`ATTACH ${quoteLiteral(catalogFile(dataDirectory, catalog))} AS counted (READ_ONLY)`);
+    const counts = new Map<string, number>();
+    for (const { database, table } of tables) {
+      const name = qualifiedTable({ catalog: { id: '', name: 'counted' }, database, table });
+      const [row] = await rowsOf(connection, `SELECT count(*) FROM ${name}`);
+      counts.set(`${database}.${table}`, Number(row?.[0]));
+    }
+    return counts;
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
 }
 
 /** Where the engine finds the log damaged; undefined: it replays it. Attached read-only, which changes nothing. */

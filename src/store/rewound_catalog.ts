@@ -1,0 +1,172 @@
+// Describes a catalog in the store as another store describes it: done when its file is replaced by an older one, so that both are of
+// the same instant. Grants on what exists in both stores stay; what was deleted since comes back without grants.
+import { type RawBuilder, sql, type Transaction } from 'kysely';
+import { rootPrincipal } from '../model/principal.ts';
+import type { ObjectState, ObjectsTable, Schema } from './schema.ts';
+import type { Store } from './store.ts';
+
+/** What belongs to the objects of a catalog, by the column that refers to them. Each is as the older store has it. */
+const belongings = [
+  ['intents', 'object_id'],
+  ['dropped_objects', 'object_id'],
+  ['view_sources', 'view_id'],
+  ['table_statistics', 'object_id'],
+  ['load_labels', 'table_id'],
+  ['spent_steps', 'catalog_id'],
+] as const satisfies readonly (readonly [keyof Schema, string])[];
+
+/** Ids and rows that one statement binds. */
+const boundMax = 200;
+/** In these, no change of the catalog itself was under way. */
+const restStates: ReadonlySet<ObjectState> = new Set<ObjectState>(['ready', 'blocked']);
+
+type Db = Store['db'];
+type Row = Readonly<Record<string, unknown>>;
+
+/** The catalog and all that is in it, in any state; what contains something comes before it. */
+export async function idsWithin(db: Db, catalogId: string): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    with recursive within (id, depth) as (
+      select id, 0 from objects where id = ${catalogId}
+      union all select objects.id, depth + 1 from objects join within on objects.parent_id = within.id)
+    select id from within order by depth`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/** Why the catalog cannot be described as `older` does; undefined: it can. */
+export async function rewindFault(db: Db, older: Db, catalogId: string): Promise<string | undefined> {
+  const then = await catalogRow(older, catalogId);
+  if (!then) return 'its metadata store does not have the catalog';
+  if (!restStates.has(then.state)) return 'the catalog itself was being changed at its instant';
+  const other = await db
+    .selectFrom('objects')
+    .select('name')
+    .where('category', '=', 'catalogs')
+    .where('folded_name', '=', then.folded_name)
+    .where('id', '<>', catalogId)
+    .executeTakeFirst();
+  if (!other) return undefined;
+  return `the catalog was called ${JSON.stringify(then.name)} then, which is the name of another catalog now`;
+}
+
+const catalogRow = (db: Db, catalogId: string) =>
+  db
+    .selectFrom('objects')
+    .selectAll()
+    .where('id', '=', catalogId)
+    .where('category', '=', 'catalogs')
+    .executeTakeFirst();
+
+/** `instant`: milliseconds since 1970; keys of later requests are forgotten, so that their work can be done again. */
+export async function rewindCatalog(
+  tx: Transaction<Schema>,
+  older: Db,
+  catalogId: string,
+  instant: number,
+): Promise<void> {
+  const [now, then] = [await idsWithin(tx, catalogId), await idsWithin(older, catalogId)];
+  await forgetKeys(tx, now, catalogId, instant);
+  await removeReservation(tx, catalogId);
+  for (const [table, column] of belongings) await deleteWhere(tx, table, column, now);
+  const wanted = new Set(then);
+  await deleteWhere(
+    tx,
+    'objects',
+    'id',
+    now.filter((id) => !wanted.has(id)),
+  );
+  const current = new Map((await rowsWhere(tx, 'objects', 'id', now)).map((row) => [String(row.id), row]));
+  // Names may have been exchanged since: each is free before it is given.
+  for (const id of current.keys())
+    await tx.updateTable('objects').set({ folded_name: id }).where('id', '=', id).execute();
+  const rows = new Map((await rowsWhere(older, 'objects', 'id', then)).map((row) => [String(row.id), row]));
+  const owners = await usersOf(tx);
+  for (const id of then) await putObject(tx, rows.get(id) as Row, current, catalogId, owners);
+  for (const [table, column] of belongings) {
+    const ids = table === 'spent_steps' ? [catalogId] : then;
+    const copied = await rowsWhere(older, table, column, ids);
+    await insertRows(tx, table, table === 'view_sources' ? await withSource(tx, copied) : copied);
+  }
+}
+
+/** Newer than both versions: no ETag of either is valid for it. The catalog stays in its warehouse, and its owner's. */
+async function putObject(
+  tx: Transaction<Schema>,
+  row: Row,
+  current: ReadonlyMap<string, Row>,
+  catalogId: string,
+  owners: ReadonlySet<string>,
+): Promise<void> {
+  const id = String(row.id);
+  const [was, root] = [current.get(id), current.get(catalogId) as Row];
+  const version = Math.max(Number(row.version), Number(was?.version ?? 0)) + 1;
+  const owner = id === catalogId || !owners.has(String(row.owner)) ? root.owner : row.owner;
+  const put = { ...row, version, owner, ...(id === catalogId ? { spec: specIn(row, root) } : {}) };
+  if (was)
+    await tx
+      .updateTable('objects')
+      .set(put as Partial<ObjectsTable>)
+      .where('id', '=', id)
+      .execute();
+  else await insertRows(tx, 'objects', [put]);
+}
+
+function specIn(then: Row, now: Row): string {
+  const { warehouse } = JSON.parse(String(now.spec)) as { warehouse: string };
+  return JSON.stringify({ ...JSON.parse(String(then.spec)), warehouse });
+}
+
+async function usersOf(tx: Transaction<Schema>): Promise<ReadonlySet<string>> {
+  const users = await tx.selectFrom('objects').select('id').where('category', '=', 'users').execute();
+  return new Set([rootPrincipal.id, ...users.map(({ id }) => id)]);
+}
+
+/** A view can read what is in other catalogs, which may be gone. */
+async function withSource(tx: Transaction<Schema>, sources: readonly Row[]): Promise<Row[]> {
+  const ids = sources.map(({ source_id }) => String(source_id));
+  const existing = new Set((await rowsWhere(tx, 'objects', 'id', ids)).map(({ id }) => String(id)));
+  return sources.filter(({ source_id }) => existing.has(String(source_id)));
+}
+
+/** What a request was authorized for has the ids of all that the object is in. */
+async function forgetKeys(tx: Transaction<Schema>, ids: readonly string[], catalogId: string, instant: number) {
+  const later = tx.deleteFrom('idempotency_keys').where('created_at', '>', instant);
+  await later.where('granted', 'like', `%"${catalogId}"%`).execute();
+  for (const some of chunks(ids)) await later.where('object_id', 'in', some).execute();
+}
+
+/** Of a change of its name that was begun: the row that keeps the new name free. */
+async function removeReservation(tx: Transaction<Schema>, catalogId: string): Promise<void> {
+  const open = await tx.selectFrom('intents').select('next').where('object_id', '=', catalogId).executeTakeFirst();
+  const { reservationId } = JSON.parse(open?.next ?? '{}') as { reservationId?: string };
+  if (reservationId !== undefined) await tx.deleteFrom('objects').where('id', '=', reservationId).execute();
+}
+
+const columnIn = (column: string, ids: readonly string[]): RawBuilder<boolean> =>
+  sql<boolean>`${sql.ref(column)} in (${sql.join(ids)})`;
+
+async function rowsWhere(db: Db, table: keyof Schema, column: string, ids: readonly string[]): Promise<Row[]> {
+  const all: Row[] = [];
+  for (const some of chunks(ids))
+    all.push(...(await sql<Row>`select * from ${sql.table(table)} where ${columnIn(column, some)}`.execute(db)).rows);
+  return all;
+}
+
+async function deleteWhere(tx: Transaction<Schema>, table: keyof Schema, column: string, ids: readonly string[]) {
+  for (const some of chunks(ids))
+    await sql`delete from ${sql.table(table)} where ${columnIn(column, some)}`.execute(tx);
+}
+
+/** Both stores have the tables of this release: the columns are the same. */
+async function insertRows(tx: Transaction<Schema>, table: keyof Schema, rows: readonly Row[]): Promise<void> {
+  for (const row of rows) {
+    const columns = sql.join(Object.keys(row).map((column) => sql.ref(column)));
+    await sql`insert into ${sql.table(table)} (${columns}) values (${sql.join(Object.values(row))})`.execute(tx);
+  }
+}
+
+function chunks<T>(all: readonly T[]): T[][] {
+  const some: T[][] = [];
+  for (let i = 0; i < all.length; i += boundMax) some.push(all.slice(i, i + boundMax));
+  return some;
+}
