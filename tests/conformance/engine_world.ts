@@ -20,7 +20,7 @@ import {
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../../src/model/records.ts';
 import { parseType } from '../../src/model/types.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { deadlineMs } from '../deadline.ts';
+import { deadlineMs, eventually } from '../deadline.ts';
 import { turn } from '../turn.ts';
 
 export const MiB = 1024 * 1024;
@@ -37,6 +37,10 @@ export const spec: WarehouseSpec = {
   queueMax: 8,
   statementTimeoutSeconds: 60,
 };
+
+/** Until as many statements are in the process that runs them: an analysis comes before, and takes what time it takes. */
+export const statementsRun = (engine: EngineWarehouse, count: number) =>
+  eventually(`${count} statements run`, () => engine.status().runningQueries >= count);
 
 export interface RunOptions extends Partial<Omit<ExecuteOptions, 'analysis'>> {
   readonly parameters?: StatementParameters | undefined;
