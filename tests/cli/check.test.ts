@@ -9,11 +9,12 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { deadlineMs } from '../deadline.ts';
 import { flip } from '../faults/damaged_file.ts';
 import { start, startProcess } from '../server.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-const commandMsMax = 60_000;
+const commandMsMax = deadlineMs(60_000);
 let root: string;
 const dataDir = () => join(root, 'case');
 const run = (...words: string[]) =>

@@ -7,10 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { deadlineMs } from '../deadline.ts';
 import { start } from '../server.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-const startMsMax = 60_000;
+const startMsMax = deadlineMs(60_000);
 const onLinux = process.platform !== 'linux' && 'mount namespaces are Linux’s';
 
 let root: string;

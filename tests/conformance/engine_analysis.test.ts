@@ -9,7 +9,7 @@ import type { Turn } from '../../src/engines/admission.ts';
 import { crashedAlone, endedEngine } from '../../src/engines/engine_lost.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { busyChild, childrenBut } from '../children.ts';
-import { eventually } from '../deadline.ts';
+import { deadlineMs, eventually } from '../deadline.ts';
 import { turn } from '../turn.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
 
@@ -90,7 +90,7 @@ test('a kill from outside blames nobody for the first death of an analysis', asy
 });
 
 test('an analysis that goes on and on ends at its deadline, and holds nobody else up', {
-  timeout: 120_000,
+  timeout: deadlineMs(120_000),
 }, async () => {
   const before = w.pid();
   const slow = analyze(killer, of('eve')).catch((error: unknown) => error);
@@ -116,7 +116,9 @@ test('the death of a process that reads a file to be loaded is not that of the o
   assert.equal(w.pid(), before);
 });
 
-test('files that are read for long leave processes to statements of everybody', { timeout: 120_000 }, async () => {
+test('files that are read for long leave processes to statements of everybody', {
+  timeout: deadlineMs(120_000),
+}, async () => {
   const controller = new AbortController();
   let ended = 0;
   const loads = ['eve', 'eve', 'eve', 'mal', 'mal'].map((id) =>
@@ -130,7 +132,7 @@ test('files that are read for long leave processes to statements of everybody', 
 });
 
 test('as many processes are started as calls wait for, though one start is under way; a cancelled call ends', {
-  timeout: 120_000,
+  timeout: deadlineMs(120_000),
 }, async () => {
   await w.engine.stop();
   await w.engine.start();

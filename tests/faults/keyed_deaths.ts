@@ -4,6 +4,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineMs } from '../deadline.ts';
 import { untilBack } from '../soak/steps.ts';
 import { type Answer, isAcknowledged } from './api.ts';
 import { type KeyedKind, keyedKinds } from './keyed_requests.ts';
@@ -31,9 +32,11 @@ export const describeCell = ({ kind, victim, moment }: Cell) => `${kind.name}: $
 
 /** Kills that miss the window are made again, at most so often. */
 const triesMax = 12;
-const growthMsMax = 3_000;
+const growthMsMax = deadlineMs(3_000);
 const engineDeathsMax = 3;
-const settledMsMax = 30_000;
+const settledMsMax = deadlineMs(30_000);
+/** The wait for a server that may not have been struck. */
+const deadMsMax = deadlineMs(1_000);
 const resendPauseMs = 40;
 
 export class KeyedDeaths {
@@ -74,7 +77,7 @@ export class KeyedDeaths {
       first = await server.api.send(request);
     }
     if (kind.isTask) await this.#settled();
-    else if (victim !== 'engine') await server.exited(1000);
+    else if (victim !== 'engine') await server.exited(deadMsMax);
     if (moment !== 'during') {
       // Struck after the call: the engine has said that it committed.
       isHit = server.struck !== undefined;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineMs, eventually } from '../deadline.ts';
 import { uri } from '../server.ts';
 import { SmallDisk } from './small_disk.ts';
 
@@ -12,17 +12,11 @@ const skip = process.platform !== 'linux' && 'mount namespaces are Linux’s';
 /** 5 % of the disk is the mark: 3 MiB. The reserve is a quarter of that. */
 const diskMegabytes = 60;
 const belowMark = 2_000_000;
-const untilMsMax = 20_000;
 
 let disk: SmallDisk;
 const path = uri`/databases/${'d'}`;
 const reserve = () => join(disk.directory, 'disk.reserve');
 const readiness = async () => (await disk.server.send('GET', '/readyz')).text;
-
-async function until(what: string, isSo: () => Promise<boolean> | boolean): Promise<void> {
-  for (const deadline = Date.now() + untilMsMax; !(await isSo()); await pause(50))
-    assert.ok(Date.now() < deadline, `${what}: not in time`);
-}
 
 before(async () => {
   if (skip) return;
@@ -42,12 +36,12 @@ const served = async () => {
 
 test('below the mark writes are refused, reads and deletes are served, and it is said', {
   skip,
-  timeout: 60_000,
+  timeout: deadlineMs(60_000),
 }, async () => {
   assert.equal(await readiness(), 'ready\n');
   assert.ok(statSync(reserve()).size > 500_000, 'a reserve is kept');
   await disk.fill(belowMark);
-  await until('the mark is noticed', async () => /low on disk space/.test(await readiness()));
+  await eventually('the mark is noticed', async () => /low on disk space/.test(await readiness()));
   const { server } = disk;
   for (const [method, to, body] of [
     ['POST', '/api/v2/databases', { name: 'none' }],
@@ -68,19 +62,19 @@ test('below the mark writes are refused, reads and deletes are served, and it is
 
 test('not a byte is left: the reserve is released, reads and deletes are served', {
   skip,
-  timeout: 60_000,
+  timeout: deadlineMs(60_000),
 }, async () => {
   await disk.fill(0);
-  await until('the reserve is released', () => !existsSync(reserve()));
+  await eventually('the reserve is released', () => !existsSync(reserve()));
   await served();
   (await disk.server.patch(path, { comment: 'c' })).is(503, 'STORAGE_FULL', { outcome: 'notApplied' });
   await served();
   (await disk.server.delete(`${path}/tables/v?purge=true`)).is(200);
 });
 
-test('with room again writes are taken, and the reserve is back', { skip, timeout: 60_000 }, async () => {
+test('with room again writes are taken, and the reserve is back', { skip, timeout: deadlineMs(60_000) }, async () => {
   await disk.free();
-  await until('the room is noticed', async () => (await readiness()) === 'ready\n');
+  await eventually('the room is noticed', async () => (await readiness()) === 'ready\n');
   (await disk.server.patch(path, { comment: 'c' })).is(200);
   (await disk.server.post(`${path}/tables/t/rows`, { rows: [[1000]] })).is(201);
   assert.ok(statSync(reserve()).size > 500_000);

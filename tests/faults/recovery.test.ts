@@ -5,11 +5,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { Change, Engine, EngineWarehouse } from '../../src/engines/engine.ts';
 import { startServer } from '../../src/main.ts';
 import { readSettings } from '../../src/settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { eventually } from '../deadline.ts';
 import { TestServer, uri } from '../server.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-recovery-'));
@@ -108,14 +108,6 @@ async function metric(state: string): Promise<number> {
   return Number(line?.split(' ').at(-1) ?? 0);
 }
 
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 30_000;
-  while (!(await isSo())) {
-    assert.ok(performance.now() < deadline, what);
-    await pause(50);
-  }
-}
-
 const well = { openChanges: 0, blockedChanges: 0, status: 'healthy', message: 'running' };
 
 for (const when of ['during', 'after'] as const) {
@@ -152,7 +144,7 @@ test('a change whose recovery ends the engine twice is set aside; all else goes 
   deadly = (change) => (change.kind === 'renameTable' && isOf(change, 't') ? 'during' : undefined);
   deaths = 0;
   (await server.post(`${path}/rename`, { newName: 'u' })).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
-  await until('the table is blocked', async () => (await server.get(path)).at('state') === 'blocked');
+  await eventually('the table is blocked', async () => (await server.get(path)).at('state') === 'blocked');
   assert.equal(deaths, 3, 'once by the request, twice by recovery');
   assert.match((await server.get(path)).at('stateReason'), /engine ended 2 times/);
   const { status, message, ...counts } = await health(catalog);
@@ -172,7 +164,7 @@ test('a change whose recovery ends the engine twice is set aside; all else goes 
   const source = { upload: upload.at<string>('uploadId') };
   const load = (await server.post(`${path}/load`, { source })).is(202).at<string>('uri');
   const loadText = async () => String((await server.get(load)).at('progressText'));
-  await until('the load waits for the table', async () => (await loadText()).includes('blocked'));
+  await eventually('the load waits for the table', async () => (await loadText()).includes('blocked'));
   (await server.post(`${load}/cancel`)).is(200);
   assert.deepEqual((await query(catalog, 'other', 'SELECT * FROM t')).is(200).at('rows'), [[1]]);
   (await server.post(tables, { name: 'more', columns: [column] })).is(201);
@@ -195,9 +187,9 @@ test('a blocked drop and a blocked creation stay blocked over a restart, and a D
   const created = `${tables}/made`;
   deadly = (change) => (change.kind === 'dropTable' || isOf(change, 'made') ? 'during' : undefined);
   (await server.delete(`${path}?purge=true`)).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
-  await until('the drop is blocked', async () => (await server.get(path)).result.state === 'blocked');
+  await eventually('the drop is blocked', async () => (await server.get(path)).result.state === 'blocked');
   (await server.put(created, { columns: [column] })).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
-  await until('the creation is blocked', async () => (await server.get(created)).result.state === 'blocked');
+  await eventually('the creation is blocked', async () => (await server.get(created)).result.state === 'blocked');
   assert.equal(await metric('blocked'), 1, 'of each warehouse');
   await server.close();
   deaths = 0;

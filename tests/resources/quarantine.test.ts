@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { heartbeatMs } from '../../src/engines/duckdb/protocol.ts';
 import { busyChild } from '../children.ts';
-import { eventually } from '../deadline.ts';
+import { deadlineMs, eventually } from '../deadline.ts';
 import { start, startProcess, type TestServer, uri } from '../server.ts';
 
 /** One call of a function that heeds no interrupt, for longer than a statement has here. */
@@ -40,7 +40,7 @@ async function readsDuring<T>(work: Promise<T>): Promise<{ done: T; codes: strin
 }
 
 test('what costs the engine is refused; what ran beside it is answered, and never refused', {
-  timeout: 120_000,
+  timeout: deadlineMs(120_000),
 }, async () => {
   const { done, codes, statements } = await readsDuring(server.query('d', killer));
   done.is(400, 'STATEMENT_TIMEOUT');
@@ -51,7 +51,7 @@ test('what costs the engine is refused; what ran beside it is answered, and neve
   (await server.query('d', `${killer} LIMIT 0`)).is(200, '0');
 });
 
-test('a refused statement is released by who operates the warehouse', { timeout: 120_000 }, async () => {
+test('a refused statement is released by who operates the warehouse', { timeout: deadlineMs(120_000) }, async () => {
   (await server.query('d', killer)).is(400, 'STATEMENT_QUARANTINED');
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 1 });
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 0 });
@@ -114,7 +114,7 @@ const releasedStatements = async () =>
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0').at('released');
 
 test('a statement that crashes the process in which it is bound never reaches the engine, and is refused at once', {
-  timeout: 120_000,
+  timeout: deadlineMs(120_000),
 }, async () => {
   await releasedStatements();
   const answer = bind(90_000_000);
@@ -126,7 +126,7 @@ test('a statement that crashes the process in which it is bound never reaches th
 });
 
 test('a statement whose process somebody kills is bound again; a second death is blamed on it', {
-  timeout: 120_000,
+  timeout: deadlineMs(120_000),
 }, async () => {
   // Two processes that are ready: each attempt meets one of them.
   for (const one of await Promise.all([bind(20_000_000), bind(20_000_001)])) one.is(400, 'SQL_NOT_SUPPORTED');
