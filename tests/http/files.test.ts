@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { readdir, readFile, symlink } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { newPerson } from '../access/people.ts';
+import { eventually } from '../deadline.ts';
 import { start, startProcess, type TestServer, uri } from '../server.ts';
 
 let server: TestServer;
@@ -57,23 +59,19 @@ const partOf = (bytes: Uint8Array, from: number, to: number, total: number | '*'
   'content-range': `bytes ${from}-${to - 1}/${total}`,
 });
 
-/** Sends the head and some of the body, and waits until the server has taken it; the connection stays open. */
-async function half(link: string, bytes: Uint8Array, total: number, on = server) {
+/** Sends the head and some of the body, and waits until the server writes it to its file; the connection stays open. */
+async function half({ uploadId, link }: Upload, bytes: Uint8Array, total: number, on = server) {
   const socket = connect(on.port, '127.0.0.1');
   socket.on('error', () => undefined);
   socket.write(`PUT ${link} HTTP/1.1\r\nHost: here\r\nContent-Length: ${total}\r\n\r\n`);
-  socket.write(bytes);
-  await pause(50);
+  await new Promise((resolve) => socket.write(bytes, resolve));
+  await eventually('the server receives it', () => existsSync(join(on.dataDirectory, 'files', uploadId)));
   return socket;
 }
 
 /** Until so many bytes of an upload are kept. */
 async function kept(upload: Upload, bytes: number, on = server): Promise<void> {
-  for (let i = 0; i < 200; i++) {
-    if ((await shown(upload, on)).receivedBytes === bytes) return;
-    await pause(20);
-  }
-  assert.fail(`of ${bytes} bytes ${(await shown(upload, on)).receivedBytes} were kept`);
+  await eventually(`${bytes} bytes are kept`, async () => (await shown(upload, on)).receivedBytes === bytes);
 }
 
 /** Everything that one connection is answered, until the server closes it. */
@@ -161,22 +159,20 @@ test('parts follow one another, and it can be asked how far it got', async () =>
 test('what came before the connection broke is kept; the rest goes on from there', async () => {
   const bytes = randomBytes(4_000_000);
   const upload = await begin();
-  const socket = await half(upload.link, bytes.subarray(0, 2_500_000), bytes.length);
+  const socket = await half(upload, bytes.subarray(0, 2_500_000), bytes.length);
   socket.destroy();
   await kept(upload, 2_500_000);
-  const goOn = () => put(upload.link, bytes.subarray(2_500_000), partOf(bytes, 2_500_000, bytes.length));
-  let rest = await goOn();
   // For a moment after its bytes are kept, the request that broke off has the upload to itself.
-  for (let i = 0; i < 50 && rest.code === 'CHANGE_IN_PROGRESS'; i++) {
-    await pause(20);
-    rest = await goOn();
-  }
+  const rest = await eventually('the upload is free', async () => {
+    const answer = await put(upload.link, bytes.subarray(2_500_000), partOf(bytes, 2_500_000, bytes.length));
+    return answer.code !== 'CHANGE_IN_PROGRESS' && answer;
+  });
   assert.deepEqual([rest.status, rest.result.state, rest.result.sha256], [200, 'ready', sha256(bytes)]);
 });
 
 test('a PUT may take longer than other requests', async () => {
   const upload = await begin();
-  const socket = await half(upload.link, Buffer.from('abc'), 6);
+  const socket = await half(upload, Buffer.from('abc'), 6);
   const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(data.toString())));
   await pause(2_600);
   socket.write('def');
@@ -188,7 +184,7 @@ test('a PUT may take longer than other requests', async () => {
 test('of two that send one upload at once, one is refused', async () => {
   const bytes = randomBytes(100_000);
   const upload = await begin();
-  const socket = await half(upload.link, bytes.subarray(0, 50_000), bytes.length);
+  const socket = await half(upload, bytes.subarray(0, 50_000), bytes.length);
   const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(data.toString())));
   assert.equal((await put(upload.link, randomBytes(100_000))).code, 'CHANGE_IN_PROGRESS');
   socket.write(bytes.subarray(50_000));
@@ -406,7 +402,7 @@ test('after a kill, an upload goes on where it stood, and nothing is left over',
   const deleted = await begin({}, own);
   await put(upload.link, bytes.subarray(0, 1_000_000), partOf(bytes, 0, 1_000_000), own);
   await put(deleted.link, bytes.subarray(0, 10), {}, own);
-  const socket = await half(deleted.link.replace(/.*/, upload.link), bytes.subarray(0, 500_000), 3_000_000, own);
+  const socket = await half(upload, bytes.subarray(0, 500_000), 3_000_000, own);
   own.child.kill('SIGKILL');
   await own.exited;
   socket.destroy();
