@@ -248,6 +248,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
   });
   const api = new Api({
     requireRoom: () => ground.disk.requireRoom(),
+    requirePlace: ([root], call) => services.queries.places.require(root?.name ?? '', call),
     categories,
     access: hooks.wrapGate?.(services.access) ?? services.access,
     limits,

@@ -19,6 +19,7 @@ export interface Turn {
 }
 
 interface Waiter {
+  readonly principalId: string;
   readonly caller: RefusedCaller | undefined;
   readonly arrivedAt: number;
   readonly admit: () => void;
@@ -39,6 +40,7 @@ export class Admission {
   readonly #shares = new Map<string, Share>();
   readonly #clock: () => number;
   readonly #returns: Returns;
+  readonly #refusals = new Refusals();
 
   /** `clock`: milliseconds. */
   constructor(clock: () => number = () => performance.now()) {
@@ -59,16 +61,17 @@ export class Admission {
    */
   requirePlace(limits: AdmissionLimits, { principal, caller }: Turn): void {
     const share = this.#shares.get(principal.id) ?? { running: 0, waiting: new Set() };
-    if (caller) this.#returns.arrived(caller);
+    if (caller) this.#returns.arrived(principal.id, caller);
     if (share.waiting.size === 0 && this.#hasRoom(share, limits)) return;
-    if (this.#isFull(limits, caller) && !this.#displaced(share, caller)) throw this.#refusal(limits, caller);
+    if (this.#isFull(limits, caller) && !this.#displaced(share, caller))
+      throw this.#refusal(limits, principal.id, caller);
   }
 
   /** Runs the work when its turn comes. `queuedMs` is how long it waited. Throws WAREHOUSE_BUSY, STATEMENT_CANCELLED. */
   async run<T>(limits: AdmissionLimits, turn: Turn, work: (queuedMs: number) => Promise<T>): Promise<T> {
     const principalId = turn.principal.id;
     const share = this.#shareOf(principalId);
-    if (turn.caller) this.#returns.arrived(turn.caller);
+    if (turn.caller) this.#returns.arrived(principalId, turn.caller);
     let queuedMs = 0;
     if (share.waiting.size === 0 && this.#hasRoom(share, limits)) this.#begin(principalId, share);
     else queuedMs = await this.#wait(limits, share, turn);
@@ -139,7 +142,7 @@ export class Admission {
   async #wait(limits: AdmissionLimits, share: Share, { principal, signal, caller }: Turn): Promise<number> {
     const arrivedAt = this.#clock();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiter: Waiter = { caller, arrivedAt, admit: resolve, refuse: reject };
+    const waiter: Waiter = { principalId: principal.id, caller, arrivedAt, admit: resolve, refuse: reject };
     const cancel = () => reject(new Failure('STATEMENT_CANCELLED', 'the statement was cancelled in the queue'));
     const giveUp = () => {
       const message = `timed out after ${limits.queueWaitMs} ms in the queue of the warehouse`;
@@ -163,9 +166,9 @@ export class Admission {
   #enqueue(limits: AdmissionLimits, share: Share, waiter: Waiter): void {
     if (this.#isFull(limits, waiter.caller)) {
       const displaced = this.#displaced(share, waiter.caller);
-      if (!displaced) throw this.#refusal(limits, waiter.caller);
+      if (!displaced) throw this.#refusal(limits, waiter.principalId, waiter.caller);
       this.#leaveQueue(displaced.share, displaced.waiter);
-      displaced.waiter.refuse(this.#refusal(limits, displaced.waiter.caller));
+      displaced.waiter.refuse(this.#refusal(limits, displaced.waiter.principalId, displaced.waiter.caller));
     }
     share.waiting.add(waiter);
     this.#queued++;
@@ -187,6 +190,9 @@ export class Admission {
   ): { readonly share: Share; readonly waiter: Waiter } | undefined {
     let most = Math.max(1, share.waiting.size);
     for (const { waiting } of this.#shares.values()) most = Math.max(most, waiting.size);
+    const hasFewer = most > share.waiting.size + 1;
+    // Most refusals end here, without a look at each waiter.
+    if (!hasFewer && caller?.since === undefined) return undefined;
     let newest: { readonly share: Share; readonly waiter: Waiter } | undefined;
     for (const other of this.#shares.values()) {
       if (other.waiting.size < most) continue;
@@ -194,18 +200,40 @@ export class Admission {
         if (!newest || sinceOf(waiter) >= sinceOf(newest.waiter)) newest = { share: other, waiter };
     }
     if (!newest) return undefined;
-    const hasFewer = most > share.waiting.size + 1;
     const wasBefore = caller?.since !== undefined && caller.since < sinceOf(newest.waiter);
     return hasFewer || wasBefore ? newest : undefined;
   }
 
-  #refusal({ queriesMax, queueMax }: AdmissionLimits, caller: RefusedCaller | undefined): Failure {
-    const retryAfterSeconds = this.#returns.refuse(caller ?? { since: undefined, due: undefined }, queriesMax);
-    const counts = `${this.#running} running (limit ${queriesMax}), ${this.#queued} queued (limit ${queueMax})`;
-    const message = `the warehouse is full: ${counts}`;
-    return new Failure('WAREHOUSE_BUSY', message, { queriesMax, queueMax }, { retryAfterSeconds });
+  #refusal(limits: AdmissionLimits, principalId: string, caller: RefusedCaller | undefined): Failure {
+    return this.#refusals.after(this.#returns.refuse(principalId, caller, limits.queriesMax), limits);
   }
 }
 
 /** Since when a waiter has wanted to be served. */
 const sinceOf = ({ caller, arrivedAt }: Waiter): number => caller?.since ?? arrivedAt;
+
+/** The refusals of a full warehouse, made once for each `Retry-After`: making an error costs more than deciding that it is needed. */
+class Refusals {
+  #limits: AdmissionLimits | undefined;
+  readonly #failures = new Map<number, Failure>();
+
+  after(retryAfterSeconds: number, limits: AdmissionLimits): Failure {
+    const { queriesMax, queueMax } = limits;
+    if (this.#limits?.queriesMax !== queriesMax || this.#limits.queueMax !== queueMax) {
+      this.#limits = limits;
+      this.#failures.clear();
+    }
+    let failure = this.#failures.get(retryAfterSeconds);
+    if (!failure) {
+      const message = `the warehouse is full (limits: ${queriesMax} running, ${queueMax} queued)`;
+      failure = new Failure(
+        'WAREHOUSE_BUSY',
+        message,
+        { queriesMax, queueMax },
+        { retryAfterSeconds, outcome: 'notApplied' },
+      );
+      this.#failures.set(retryAfterSeconds, failure);
+    }
+    return failure;
+  }
+}

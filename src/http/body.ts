@@ -12,6 +12,19 @@ export function hasBody(incoming: IncomingMessage): boolean {
   return incoming.headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
 }
 
+/** Receives a body that nobody reads, where it is small: the connection can then be used for the next request. Settles in any case. */
+export async function discardSmallBody(incoming: IncomingMessage): Promise<void> {
+  const length = Number(incoming.headers['content-length'] ?? Number.POSITIVE_INFINITY);
+  if (!hasBody(incoming) || incoming.complete || length > inlineBodyBytesMax) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  incoming
+    .once('end', resolve)
+    .once('close', resolve)
+    .once('error', () => resolve());
+  incoming.resume();
+  await promise;
+}
+
 /** A body as blocks of memory of its own, which can be handed to a thread without a copy. */
 export class ReceivedBody {
   bytes = 0;

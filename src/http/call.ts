@@ -25,16 +25,16 @@ import { Failure } from '../standard/failure.ts';
 import { acceptsJson } from '../standard/media.ts';
 import { pageScope, readPageToken, signPageToken } from '../standard/page_token.ts';
 import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
-import { type Route, Routes, segmentsOfUri } from '../standard/paths.ts';
+import { type Route, Routes, type Segment, segmentsOfUri } from '../standard/paths.ts';
 import type { Bodies } from './bodies.ts';
-import { hasBody } from './body.ts';
+import { discardSmallBody, hasBody } from './body.ts';
 import { CallFailures } from './call_failures.ts';
 import { KeyedCalls, type KeyedCallsOptions, type PreparedCall } from './keyed_calls.ts';
 import { basisFor, preconditionOf } from './preconditions.ts';
 import { keyOf } from './replay.ts';
 import { authorizationOf, misspeltHeader, requestIdHeader } from './request_headers.ts';
 import { nameOfEndpoint, optionsAnswer, placeOf } from './route_facts.ts';
-import { CallActor, RunningCall, RunningCalls } from './running_call.ts';
+import { type Call, CallActor, RunningCall, RunningCalls } from './running_call.ts';
 
 export type { Shown, Wanted } from './keyed_calls.ts';
 export type { Call } from './running_call.ts';
@@ -62,6 +62,8 @@ export interface ApiOptions<Context> extends KeyedCallsOptions<Context> {
   readonly bodies: Bodies;
   /** Throws STORAGE_FULL on a disk that is almost full. */
   readonly requireRoom: () => void;
+  /** Throws WAREHOUSE_BUSY where the queue that a request to this object would wait in is full. */
+  readonly requirePlace: (path: readonly Segment[], call: Call) => Promise<void>;
   readonly observe: Observe;
 }
 
@@ -105,6 +107,8 @@ export class Api<Context> {
       const failure = this.#failures.withOutcome(error, requestId, 'notApplied');
       code = failure.code;
       answer = answerOfFailure(failure);
+      // The request will come again: its connection stays usable.
+      if (code === 'WAREHOUSE_BUSY') await discardSmallBody(incoming);
     }
     const { endpoint, actor } = seen;
     if (endpoint && actor) this.#tell(endpoint, actor, code);
@@ -203,6 +207,7 @@ export class Api<Context> {
     if (key !== undefined) {
       const steps = {
         authorise: () => this.#authorise(route, call),
+        requirePlace: () => this.#requirePlace(route, call),
         body: () => this.#body(incoming, outgoing, route, call, true),
         prepare: (body: Record<string, unknown> | undefined) => this.#prepared(route, call, incoming, body, query),
       };
@@ -211,6 +216,7 @@ export class Api<Context> {
     // Before the body is read: who may not do it need not be listened to.
     const asked = this.#authorise(route, call);
     if (asked) await asked;
+    if (endpoint.queued) await this.#requirePlace(route, call);
     const body = endpoint.body
       ? await this.#body(incoming, outgoing, route, call, false)
       : noBody(incoming, endpoint.verb);
@@ -280,6 +286,11 @@ export class Api<Context> {
     if (reach instanceof Promise) return reach.then((to) => call.permit(to));
     call.permit(reach);
     return undefined;
+  }
+
+  /** Before the body is read: a request that is refused because the server is busy costs it little. */
+  async #requirePlace({ endpoint, segments }: Route<Context>, call: RunningCall): Promise<void> {
+    if (endpoint.queued) await this.#options.requirePlace(segments, call);
   }
 
   async #run(route: Route<Context>, call: RunningCall, input: Input<unknown, unknown>): Promise<Outcome> {

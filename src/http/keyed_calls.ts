@@ -36,6 +36,8 @@ type Body = Record<string, unknown> | undefined;
 /** The steps of a call, in the order in which a keyed one takes them. */
 export interface CallSteps {
   authorise(): Promise<void> | undefined;
+  /** Throws WAREHOUSE_BUSY. */
+  requirePlace(): Promise<void>;
   body(): Promise<Body>;
   prepare(body: Body): Promise<PreparedCall>;
 }
@@ -71,6 +73,7 @@ export class KeyedCalls<Context> {
     const { principal } = call;
     const granted = decisions.record(principal);
     const refusal = await this.#refusalOf(steps, principal.id, key);
+    if (refusal === undefined) await this.#requirePlace(steps, principal.id, key);
     const body = await steps.body().catch((error) => Promise.reject(refusal ?? error));
     const [path = ''] = (incoming.url as string).split('?', 1);
     const fingerprint = await fingerprintOf({ method: incoming.method as string, path, route, query, body });
@@ -115,6 +118,15 @@ export class KeyedCalls<Context> {
     } catch (error) {
       if (await this.#replays.isKnown(owner, key)) return error;
       throw error;
+    }
+  }
+
+  /** A request that was sent before is not refused here: it may be done, and needs no place then. */
+  async #requirePlace(steps: CallSteps, owner: string, key: string): Promise<void> {
+    try {
+      await steps.requirePlace();
+    } catch (error) {
+      if (!(await this.#replays.isKnown(owner, key))) throw error;
     }
   }
 

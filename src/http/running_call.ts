@@ -63,8 +63,9 @@ export class RunningCall implements Call {
     const { socket } = this.#outgoing.req;
     const known = callers.get(socket);
     if (known) return known;
-    const caller = { since: undefined, due: undefined };
+    const caller: RefusedCaller = { since: undefined, due: undefined };
     callers.set(socket, caller);
+    socket.once('close', () => caller.disconnected?.());
     return caller;
   }
 

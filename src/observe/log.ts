@@ -1,5 +1,5 @@
 // The log: observations → lines of JSON (pino). Successful reads are at debug, so that a busy server does not spend its time
-// on saying so; changes, refusals and faults are always told.
+// on saying so; changes, refusals and faults are always told. Refusals for overload are logged once a second, as their number.
 import { type DestinationStream, type Level, pino } from 'pino';
 import type { Observation, Observe } from './observations.ts';
 
@@ -10,6 +10,7 @@ const levels: Record<Observation['kind'], Level> = {
   serverStopping: 'info',
   serverStopped: 'info',
   requestEnded: 'info',
+  requestsRefused: 'warn',
   requestBroken: 'debug',
   connectionRefused: 'debug',
   tlsLoaded: 'info',
@@ -40,8 +41,14 @@ const levels: Record<Observation['kind'], Level> = {
   diskRecovered: 'info',
 };
 
+/** How often refusals are logged. */
+const summaryMs = 1000;
+const summarizedPrincipalsMax = 10;
+const overloadCode = 'WAREHOUSE_BUSY';
+
 function levelOf(observation: Observation): Level {
   if (observation.kind !== 'requestEnded') return levels[observation.kind];
+  if (observation.code === overloadCode) return 'debug';
   if (observation.status >= 500) return 'warn';
   return observation.status < 300 && observation.method === 'GET' ? 'debug' : 'info';
 }
@@ -50,7 +57,7 @@ export function logReader(options: { readonly level: LogLevel; readonly destinat
   const { level, destination } = options;
   const settings = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
   const logger = destination ? pino(settings, destination) : pino(settings);
-  return (observation) => {
+  const log: Observe = (observation) => {
     const at = levelOf(observation);
     if (!logger.isLevelEnabled(at)) return;
     const { kind, ...fields } = observation as Observation & { error?: unknown; path?: string };
@@ -59,4 +66,38 @@ export function logReader(options: { readonly level: LogLevel; readonly destinat
       logger[at]({ ...rest, err: error }, kind);
     } else logger[at](fields, kind);
   };
+  const refusals = new RefusalSummary(log);
+  return (observation) => {
+    if (observation.kind === 'requestEnded' && observation.code === overloadCode) refusals.add(observation);
+    else if (observation.kind === 'serverStopping') refusals.flush();
+    log(observation);
+  };
+}
+
+/** What an overloaded server refuses: a line for each would cost more than the refusal. */
+class RefusalSummary {
+  readonly #log: Observe;
+  readonly #principals = new Set<string | undefined>();
+  #requests = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(log: Observe) {
+    this.#log = log;
+  }
+
+  add({ principal }: Extract<Observation, { kind: 'requestEnded' }>): void {
+    this.#requests++;
+    if (this.#principals.size < summarizedPrincipalsMax) this.#principals.add(principal);
+    this.#timer ??= setTimeout(() => this.flush(), summaryMs).unref();
+  }
+
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#requests === 0) return;
+    const principals = [...this.#principals].filter((name) => name !== undefined);
+    this.#log({ kind: 'requestsRefused', code: overloadCode, requests: this.#requests, principals });
+    this.#requests = 0;
+    this.#principals.clear();
+  }
 }

@@ -3,7 +3,8 @@
 import { write, writeSync } from 'node:fs';
 
 const pendingBytesMax = 16 * 1024 * 1024;
-const retryMs = 10;
+/** Lines of so long are one write: each is a job for another thread, and waking that costs more than the line. */
+const writeEveryMs = 10;
 const exitWaitMsMax = 500;
 const writeWaitMs = 100;
 /** Nobody will ever read it again. */
@@ -14,6 +15,7 @@ export class LogOutput {
   #pending: Buffer[] = [];
   #pendingBytes = 0;
   #isWriting = false;
+  #timer: NodeJS.Timeout | undefined;
   #isGone = false;
 
   constructor(fd: number) {
@@ -26,18 +28,22 @@ export class LogOutput {
     const bytes = Buffer.from(line);
     this.#pending.push(bytes);
     this.#pendingBytes += bytes.length;
-    if (!this.#isWriting) this.#writeNext();
+    if (!this.#isWriting) this.#writeSoon();
+  }
+
+  #writeSoon(): void {
+    this.#timer ??= setTimeout(() => this.#writeNext(), writeEveryMs).unref();
   }
 
   #writeNext(): void {
+    this.#timer = undefined;
     this.#isWriting = true;
     const bytes = this.#takeAll();
     write(this.#fd, bytes, (error, written) => {
+      this.#isWriting = false;
       if (error) this.#failed(error, bytes);
       else if (written < bytes.length) this.#putBack(bytes.subarray(written));
-      if (error && !this.#isGone) setTimeout(() => this.#writeNext(), retryMs).unref();
-      else if (this.#pending.length > 0) this.#writeNext();
-      else this.#isWriting = false;
+      if (this.#pending.length > 0) this.#writeSoon();
     });
   }
 

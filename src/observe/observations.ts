@@ -17,6 +17,13 @@ export type Observation =
       readonly principal: string | undefined;
       readonly ms: number;
     }
+  /** How many requests were refused with the code within a second, and some of whose they were. */
+  | {
+      readonly kind: 'requestsRefused';
+      readonly code: string;
+      readonly requests: number;
+      readonly principals: readonly string[];
+    }
   | { readonly kind: 'requestBroken'; readonly code: string; readonly reason: string }
   /** Closed as it came; `limit` is the setting. */
   | { readonly kind: 'connectionRefused'; readonly limit: 'connectionsMax' | 'connectionsPerAddressMax' }

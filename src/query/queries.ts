@@ -33,6 +33,7 @@ import { LostReads } from './lost_reads.ts';
 import { hidden, requireAccess } from './plan_access.ts';
 import { type Only, requireOnly, requireReading } from './put_together.ts';
 import type { Caller, QueryRequest, QueryRun, RunCaller } from './query_request.ts';
+import { QueuePlaces } from './queue_places.ts';
 import type { ResultSources } from './result_access.ts';
 
 export type { QueryStatistics } from './course.ts';
@@ -92,12 +93,14 @@ const knownMax = 2000;
 const staleRetriesMax = 5;
 
 export class Queries {
+  readonly places: QueuePlaces;
   readonly #options: QueriesOptions;
   readonly #known = new Map<string, Known>();
   readonly #lost = new LostReads();
   #generation = 0;
 
   constructor(options: QueriesOptions) {
+    this.places = new QueuePlaces(options);
     this.#options = options;
     options.catalog.onChange(() => {
       this.#generation++;

@@ -55,7 +55,6 @@ export class Rows {
     const [root, database, table] = (await this.#catalog.require(path)) as TableChain;
     const { warehouse } = root.spec;
     await this.#requireWarehouse(root, caller);
-    await this.#warehouses.requirePlace(warehouse, caller);
     const batch = await rows.read(table.spec.columns, `${table.id} ${table.version}`);
     await this.#requireReplica(warehouse, [root.name, database.name, table.name].join('.'));
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };

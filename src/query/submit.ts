@@ -91,6 +91,7 @@ export class QuerySubmitter {
       if (!request.profile) await this.#caps.requireResultRoom(principal.id);
       return { kind: 'task', task: await this.#tasks.submit({ ...described, guard: actor.guard }) };
     }
+    await this.#queries.places.require(request.catalog, submission);
     const startedAt = Date.now();
     const controller = new AbortController();
     const abort = () => controller.abort();

@@ -51,6 +51,7 @@ const insertRows = (bytesMax: number) =>
     bodyRequired: true,
     bodyBytesMax: bytesMax,
     rowsIn: 'rows',
+    queued: true,
     body: Type.Object(
       {
         rows: Type.Array(Type.Unknown(), {

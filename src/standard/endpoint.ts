@@ -101,6 +101,11 @@ export interface Endpoint<Context = unknown> {
   readonly bodyBytesMax?: number;
   /** The field of the body that holds rows of a table. A large body's never reach the main thread: the handler gets a source of them. */
   readonly rowsIn?: string;
+  /**
+   * Whatever its body says, it runs a statement in the warehouse of its catalog: where the queue of that is full, it is refused before the
+   * body is read.
+   */
+  readonly queued?: boolean;
   readonly query?: TObject;
   /** The answer's result, where it is not the category's record. */
   readonly result?: TSchema;
@@ -207,6 +212,7 @@ type Common = Pick<Endpoint, 'summary' | 'permission'> &
       | 'creates'
       | 'bodyBytesMax'
       | 'rowsIn'
+      | 'queued'
       | 'cost'
       | 'secretFields'
       | 'known'

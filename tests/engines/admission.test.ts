@@ -5,6 +5,7 @@ import { describe, it } from 'node:test';
 import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import fc from 'fast-check';
 import { Admission, type AdmissionLimits } from '../../src/engines/admission.ts';
+import type { RefusedCaller } from '../../src/engines/returns.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
 const patient = { queueWaitMs: 60_000 };
@@ -145,6 +146,41 @@ describe('admission', () => {
     assert.ok(crowd.refused < 2 * crowd.served, `${crowd.refused} refused, ${crowd.served} served`);
   });
 
+  it('does so for clients that open a connection for each request', async () => {
+    const crowd = await simulated({ clients: 1000, principals: 1, seconds: 40, reconnecting: true });
+    assert.deepEqual({ neverServed: crowd.neverServed, idleTicks: crowd.idleTicks }, { neverServed: 0, idleTicks: 0 });
+    assert.ok(crowd.refusedForMsMax < 20_000, `refused for ${crowd.refusedForMsMax} ms`);
+  });
+
+  it('gives the place of a closed connection to the next one of the same principal, once, when its time has come', async () => {
+    let now = 0;
+    const admission = new Admission(() => now);
+    const limits = { queriesMax: 1, queueMax: 1, ...patient };
+    const requireOn = (id: string, caller: RefusedCaller) =>
+      admission.requirePlace(limits, { principal: { id }, signal: always, caller });
+    const newConnection = (): RefusedCaller => ({ since: undefined, due: undefined });
+    const [runs, waits] = [statement(admission, limits, 'ada'), statement(admission, limits, 'ada')];
+    await turnOfLoop();
+    const refused = newConnection();
+    assert.throws(() => requireOn('ada', refused), busy);
+    refused.disconnected?.();
+    waits.end();
+    runs.end();
+    await Promise.all([runs.done, waits.done]);
+    now = 500;
+    const later = [statement(admission, limits, 'ada'), statement(admission, limits, 'ada')];
+    await turnOfLoop();
+    assert.throws(() => requireOn('ada', newConnection()), busy, 'too early');
+    now = 2000;
+    assert.throws(() => requireOn('grace', { ...newConnection(), since: 2000 }), busy, 'another principal');
+    const returned = newConnection();
+    requireOn('ada', returned);
+    assert.equal(returned.since, 0);
+    assert.throws(() => requireOn('ada', newConnection()), busy, 'only one of them');
+    for (const one of later) one.end();
+    await Promise.all(later.map(({ done }) => done));
+  });
+
   it('does so among 100 principals', async () => {
     const crowd = await simulated({ clients: 1000, principals: 100, seconds: 40 });
     assert.deepEqual({ neverServed: crowd.neverServed, idleTicks: crowd.idleTicks }, { neverServed: 0, idleTicks: 0 });
@@ -152,17 +188,24 @@ describe('admission', () => {
   });
 });
 
+const busy = (error: unknown) => error instanceof Failure && error.code === 'WAREHOUSE_BUSY';
+
 const tickMs = 10;
 const statementTicks = 10;
 
 /** Clients in a loop, on a clock of its own: served, they come again at the next tick; refused, when they are told to. */
-async function simulated(of: { readonly clients: number; readonly principals: number; readonly seconds: number }) {
+async function simulated(of: {
+  readonly clients: number;
+  readonly principals: number;
+  readonly seconds: number;
+  readonly reconnecting?: boolean;
+}) {
   let now = 0;
   const admission = new Admission(() => now);
   const limits = { queriesMax: 16, queueMax: 100, queueWaitMs: 3_600_000 };
   const clients = Array.from({ length: of.clients }, (_, i) => ({
     id: `p${i % of.principals}`,
-    caller: { since: undefined, due: undefined },
+    caller: { since: undefined, due: undefined } as RefusedCaller,
     nextAt: i % 1000,
     firstAt: undefined as number | undefined,
     wasRefused: false,
@@ -173,6 +216,10 @@ async function simulated(of: { readonly clients: number; readonly principals: nu
   const send = async (client: (typeof clients)[number]) => {
     client.firstAt ??= now;
     client.nextAt = Number.POSITIVE_INFINITY;
+    if (of.reconnecting) {
+      client.caller.disconnected?.();
+      client.caller = { since: undefined, due: undefined };
+    }
     const turn = { principal: { id: client.id }, signal: always, caller: client.caller };
     try {
       admission.requirePlace(limits, turn);

@@ -1,9 +1,13 @@
-// A full warehouse knows again the connection that it refused: when that returns, it goes before one that came later. Shown for each
-// kind of statement, because each reaches the queue in its own way.
+// A full warehouse recognizes the connection that it refused, or the principal on a new one: when that returns, it is served before one
+// that came later. Shown for each kind of statement, because each reaches the queue in its own way. What is refused is refused before
+// its body is read, after its caller was authenticated and authorized.
 import assert from 'node:assert/strict';
 import { Agent, request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { newToken } from '../access/people.ts';
 import { eventually } from '../deadline.ts';
+import { head, isFailure, Wire } from '../http/wire.ts';
 import { start, type TestServer } from '../server.ts';
 
 const warehouse = '/api/v2/warehouses/default';
@@ -20,9 +24,9 @@ before(async () => {
 });
 after(() => server.close());
 
-/** One connection, which stays. */
-function connection() {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+/** One connection, which stays open; or a new one for each request. */
+function connection(keepAlive = true) {
+  const agent = new Agent({ keepAlive, maxSockets: 1 });
   const send = (path: string, body: object) =>
     new Promise<{ status: number; retryAfter: number }>((resolve, reject) => {
       const headers = { Authorization: `Bearer ${server.token}`, 'Content-Type': 'application/json' };
@@ -71,4 +75,96 @@ describe('a full warehouse', () => {
       for (const one of [refused, late]) one.end();
     });
   }
+
+  it('serves a principal that it refused on a connection closed since before one that came later', async () => {
+    const [runs, waits, refused, late] = [connection(), connection(), connection(false), connection()];
+    const running = runs.send(query, { sql: endless }).catch(() => undefined);
+    await until('1 0');
+    const waiting = waits.send(query, { sql: 'SELECT 1' }).catch(() => undefined);
+    await until('1 1');
+    const first = await refused.send(query, { sql: 'SELECT 1' });
+    assert.equal(first.status, 503);
+    waits.end();
+    await waiting;
+    await until('1 0');
+    const later = late.send(query, { sql: 'SELECT 1' });
+    await until('1 1');
+    // It returns when it was told to, and no sooner; its time is a second of the server's clock.
+    await sleep((first.retryAfter + 1) * 1000);
+    const again = refused.send(query, { sql: 'SELECT 1' });
+    assert.equal((await later).status, 503);
+    runs.end();
+    await running;
+    assert.equal((await again).status, 200);
+    for (const one of [refused, late]) one.end();
+  });
+});
+
+describe('rows for a full warehouse', () => {
+  const rows = `POST ${table}/rows`;
+  const json = 'Content-Type: application/json';
+  const holders = [connection(), connection()] as const;
+  const held: Promise<unknown>[] = [];
+  const key = 'x-service-idempotency-key: inserted-before';
+  const body = '{"rows":[{"i":7}]}';
+  const keyed = () => `${head(server.token, rows, json, key, `Content-Length: ${body.length}`)}${body}`;
+  let stranger = '';
+  before(async () => {
+    (await server.put('/api/v2/users/stranger')).is(201);
+    stranger = await newToken(server, 'stranger', 'own');
+    const wire = new Wire(server.port);
+    wire.write(keyed());
+    assert.equal((await wire.answer()).status, 201);
+    wire.close();
+    held.push(holders[0].send(query, { sql: endless }).catch(() => undefined));
+    await until('1 0');
+    held.push(holders[1].send(query, { sql: 'SELECT 1' }).catch(() => undefined));
+    await until('1 1');
+  });
+  after(async () => {
+    for (const one of holders) one.end();
+    await Promise.all(held);
+  });
+
+  it('are refused before their body comes; the connection of a large one is closed', async () => {
+    const wire = new Wire(server.port);
+    wire.write(head(server.token, rows, json, 'Content-Length: 50000000'));
+    const answer = await wire.answer();
+    isFailure(answer, 503, 'WAREHOUSE_BUSY');
+    assert.ok(Number(answer.headers['retry-after']) >= 1);
+    assert.equal(answer.headers.connection, 'close');
+    assert.equal(await wire.rest(), '');
+  });
+
+  it('leave the connection of a small body as it was: the next request on it is answered', async () => {
+    const wire = new Wire(server.port);
+    const large = `{"rows":[{"i":1}]}${' '.repeat(100_000)}`;
+    wire.write(head(server.token, rows, json, `Content-Length: ${large.length}`) + large.slice(0, 10));
+    await sleep(50);
+    wire.write(large.slice(10) + head(server.token, 'GET /api/v2/databases/shop'));
+    isFailure(await wire.answer(), 503, 'WAREHOUSE_BUSY');
+    assert.equal((await wire.answer()).status, 200);
+    wire.close();
+  });
+
+  it('of callers who are not known or not allowed are 401 and 403, as at any time', async () => {
+    for (const [token, status, code] of [
+      ['tab_unknown', 401, 'UNAUTHENTICATED'],
+      [stranger, 403, 'FORBIDDEN'],
+    ] as const) {
+      const wire = new Wire(server.port);
+      wire.write(head(token, rows, json, `Content-Length: ${body.length}`) + body);
+      isFailure(await wire.answer(), status, code);
+      wire.close();
+    }
+  });
+
+  it('that were inserted before with the same idempotency key are confirmed', async () => {
+    const wire = new Wire(server.port);
+    wire.write(keyed());
+    const answer = await wire.answer();
+    assert.equal(answer.status, 201, answer.body);
+    assert.equal(answer.headers['x-service-idempotent-replay'], 'true');
+    wire.close();
+  });
 });

@@ -109,6 +109,7 @@ const notes = new Map<string, { text: string }>();
 const seen: { kind: string; errorId?: string; error?: unknown }[] = [];
 const api = new Api<Shelf>({
   requireRoom: () => {},
+  requirePlace: async () => {},
   categories: [sideNotes],
   access: {
     authenticate: (authorization) => {
