@@ -22,6 +22,7 @@ const patterns: readonly (readonly [RegExp, (found: RegExpExecArray) => string])
     ([, byte]) => `its file ends early: nothing can be read at byte ${byte}`,
   ],
   [/Cannot open file .*: ([^:"]+)$/s, ([, why = '']) => `its file cannot be opened (${why.trim().toLowerCase()})`],
+  [/Failed to delete all rows from index/, () => 'an index in its file does not match the rows of its table'],
   [/Corrupt database file|Failed to deserialize|corrupt/i, () => 'the contents of its file are inconsistent'],
 ];
 
@@ -40,7 +41,9 @@ export function damageMet(message: string): string | undefined {
   if (fault !== undefined) return damageMet(`IO Error: ${fault}`);
   // After a fatal error every statement fails with it, whatever its catalog.
   if (/has been invalidated/.test(message)) return undefined;
-  return /Corrupt database file: computed checksum|Could not read enough bytes from file "[^"]*\.duckdb"/s.test(message)
+  return /Corrupt database file: computed checksum|Failed to delete all rows from index|Could not read enough bytes from file "[^"]*\.duckdb"/s.test(
+    message,
+  )
     ? damageIn(message)
     : undefined;
 }
