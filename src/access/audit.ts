@@ -1,4 +1,4 @@
-// The audit trail: who changed what and who was refused, with the outcome. A change is told in its own transaction; a refusal,
+// The audit trail: who changed what and who was refused, with the outcome. A change is recorded in its own transaction; a refusal,
 // which changes nothing, a moment later. Lines are only added, each with a keyed digest over itself and the line before.
 
 import { createHmac } from 'node:crypto';
@@ -59,7 +59,7 @@ export interface AuditOptions {
   readonly key: Uint8Array;
   readonly retentionDays: number;
   readonly observe: Observe;
-  /** Where the lines are kept once more, outside the store. */
+  /** A second copy of the lines, outside the store. */
   readonly journal?: Pick<AuditJournal, 'note'> | undefined;
   readonly clock?: (() => number) | undefined;
 }
@@ -125,10 +125,11 @@ export class AuditTrail implements Trail {
     await this.flush();
   }
 
-  /** Part of the change: it is told if and only if the change is made. */
+  /** Part of the change: the line is written if and only if the change is made. */
   async append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void> {
+    actor.writing = true;
     await this.#write(tx, [{ actor, facts, at: this.#clock() }]);
-    actor.told = true;
+    actor.audited = true;
     if (facts.outcome !== '0') return;
     actor.changed = true;
     await this.mark(tx, actor.guard, facts.objectId);
@@ -146,10 +147,11 @@ export class AuditTrail implements Trail {
   }
 
   /**
-   * Durable when it returns: for what an engine is about to do, which has no part in the store's transactions. Many that are told at once
-   * are one transaction.
+   * Durable when it returns: for what an engine is about to do, which has no part in the store's transactions. Lines of many
+   * requests that come at once are one transaction.
    */
   begin(actor: Actor, facts: Omit<AuditFacts, 'outcome'>): Promise<void> {
+    actor.writing = true;
     const noted: Noted = { actor, facts: { ...facts, outcome: 'begun' }, at: this.#clock() };
     return new Promise((resolve, reject) => this.#beginning.add({ noted, resolve, reject }));
   }

@@ -98,6 +98,7 @@ export class ServerBackups {
     const called = name ?? backupId;
     // A request that is sent again is answered with the task: the task's submission marks the key.
     const maker: Actor = { ...actor, guard: undefined };
+    actor.writing = true;
     const spec: ServerBackupSpec = { backupId, to, status: 'creating' };
     const { object, created } = await catalog.create<ServerBackupSpec>({
       parent: null,
@@ -113,7 +114,7 @@ export class ServerBackups {
       },
     });
     if (!created) return { object };
-    actor.told = true;
+    actor.audited = true;
     actor.changed = true;
     tasks.notify();
     return { object, taskId: backupId };

@@ -34,7 +34,7 @@ import type {
   UpdateRequest,
 } from './object.ts';
 import { objectColumns, SpecCache, timeText } from './object_rows.ts';
-import { forgetSpent, type OpenIntent, openIntents, recoverKeyed, recoverOne } from './recovery.ts';
+import { forgetSpent, type OpenIntent, openIntents, recoverKeyed, recoverOne, releaseSetAside } from './recovery.ts';
 import { RecoveryRounds } from './recovery_rounds.ts';
 import { dropObject } from './removal.ts';
 import { catalogStatements, pathRow, pathStatement, stepsStatement } from './statements.ts';
@@ -415,6 +415,11 @@ export class Catalog {
   /** Changes that were interrupted and have not been recovered. */
   openIntents(): Promise<OpenIntent[]> {
     return openIntents(this.#context);
+  }
+
+  /** Changes of a warehouse that recovery has set aside are tried again. @returns how many they are. */
+  releaseBlocked(warehouse: string): Promise<number> {
+    return releaseSetAside(this.#context, warehouse);
   }
 
   /** From here on, a change that is left open is recovered as soon as that can be. */

@@ -46,6 +46,7 @@ interface NewIntent {
 
 export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewIntent): Promise<IntentRow> {
   const { guard } = intent.principal;
+  intent.principal.writing = true;
   await context.trail.requireHeld(tx, guard);
   const row: IntentRow = {
     id: intent.id,
@@ -59,15 +60,20 @@ export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewI
     task_id: intent.taskId ?? null,
     principal: intent.principal.name,
     // Whoever ends it ends it for the request, whichever attempt that is at by then.
-    actor: JSON.stringify({ ...intent.principal, told: undefined, guard: guard && { ...guard, attempt: undefined } }),
+    actor: JSON.stringify({
+      ...intent.principal,
+      audited: undefined,
+      writing: undefined,
+      guard: guard && { ...guard, attempt: undefined },
+    }),
     created_at: context.clock(),
     attempts: 0,
     last_error: null,
     engine_deaths: 0,
   };
   await context.statements.insertIntent.run(tx, { ...row });
-  // Its end will be told, whoever ends it.
-  intent.principal.told = true;
+  // Whoever ends it writes the line.
+  intent.principal.audited = true;
   return row;
 }
 

@@ -1,4 +1,4 @@
-// How many interrupted changes wait for recovery, or for an operator, in each warehouse: for the metrics and the warehouse's record.
+// Which interrupted changes wait for recovery, or for an operator, in each warehouse: for the metrics and the warehouse's record.
 import type { Metrics } from '../observe/metrics.ts';
 import type { Catalog } from './catalog.ts';
 import type { OpenIntent } from './recovery.ts';
@@ -6,11 +6,11 @@ import type { OpenIntent } from './recovery.ts';
 export interface OpenChanges {
   /** All that are open, those that are blocked included. */
   readonly open: number;
-  readonly blocked: number;
+  readonly blocked: readonly OpenIntent[];
 }
 
 export async function openChanges(catalog: Pick<Catalog, 'openIntents'>, warehouse: string): Promise<OpenChanges> {
-  return countOf(await catalog.openIntents(), warehouse);
+  return openIn(await catalog.openIntents(), warehouse);
 }
 
 /** Counted at each scrape. */
@@ -19,16 +19,16 @@ export function measureOpenIntents(metrics: Metrics, catalog: Pick<Catalog, 'ope
   metrics.gauge('tabularium_open_intents', help, async () => {
     const all = await catalog.openIntents();
     return [...new Set(all.map(({ warehouse }) => warehouse))].flatMap((warehouse) => {
-      const { open, blocked } = countOf(all, warehouse);
+      const { open, blocked } = openIn(all, warehouse);
       return [
-        { labels: { warehouse, state: 'open' }, value: open - blocked },
-        { labels: { warehouse, state: 'blocked' }, value: blocked },
+        { labels: { warehouse, state: 'open' }, value: open - blocked.length },
+        { labels: { warehouse, state: 'blocked' }, value: blocked.length },
       ];
     });
   });
 }
 
-function countOf(all: readonly OpenIntent[], warehouse: string): OpenChanges {
+function openIn(all: readonly OpenIntent[], warehouse: string): OpenChanges {
   const own = all.filter((one) => one.warehouse === warehouse);
-  return { open: own.length, blocked: own.filter(({ reason }) => reason !== null).length };
+  return { open: own.length, blocked: own.filter(({ reason }) => reason !== null) };
 }

@@ -1,4 +1,4 @@
-// How an interrupted change ends: a create is undone, an update is tried again or reverted, a drop goes on until it is done.
+// How an interrupted change ends: a create is undone, an update is tried again or reverted, a drop is repeated until it is done.
 // Done by whoever meets the object next, and for all open intents at start and every minute. Intents that a live task owns
 // are the task's.
 
@@ -73,9 +73,24 @@ async function clear(context: CatalogContext, objectId: string, heldKeys: readon
       throw changeInProgress();
     }
   };
-  if (heldKeys.includes(key)) return run();
+  if (heldKeys.includes(key)) {
+    await run();
+    return requireSameName(context, intent, row);
+  }
   // A change that has begun waits for nobody, so that two cannot wait for each other.
   await context.locks.hold([key], blockedWaitMs, run);
+}
+
+/** A blocked rename that the request has completed: the object is not found under the name of the request any more, and was not changed. */
+async function requireSameName(
+  context: CatalogContext,
+  intent: IntentRow,
+  { id, category, name }: ObjectRow,
+): Promise<void> {
+  const now = isSetAside(intent) ? await context.statements.byId.first(context.store.db, { id }) : undefined;
+  if (!now || now.name === name) return;
+  const message = `"${name}" in ${category} was blocked in a rename, which is complete now: it is called "${now.name}".`;
+  throw new Failure('CHANGE_IN_PROGRESS', message, { category, name, newName: now.name }, { outcome: 'notApplied' });
 }
 
 /** The object's own intent, or, for a row that only keeps a name free, that of the rename it is for. */
@@ -203,6 +218,8 @@ export interface OpenIntent {
   readonly isFree: boolean;
   /** Why it is set aside; null while recovery still tries. */
   readonly reason: string | null;
+  /** Ids of the object that is changed and of what it is in, root first. */
+  readonly path: readonly string[];
 }
 
 /** Changes that were interrupted: neither a request nor a task is at work on them. */
@@ -215,9 +232,23 @@ export async function openIntents(context: CatalogContext): Promise<OpenIntent[]
     // One that a request is at work on is interrupted only if an attempt has failed.
     if (isHeld && intent.attempts === 0) continue;
     const reason = isSetAside(intent) ? (row.state_reason ?? 'the engine ended while it was recovered') : null;
-    open.push({ intent, warehouse: intent.warehouse, isFree: !isHeld, reason });
+    const chain = await context.statements.ancestors.all(context.store.db, { id: row.id });
+    const path = chain.map(({ id }) => id).reverse();
+    open.push({ intent, warehouse: intent.warehouse, isFree: !isHeld, reason, path });
   }
   return open;
+}
+
+/** Has recovery try what it has set aside in a warehouse. @returns how many changes that are. */
+export async function releaseSetAside(context: CatalogContext, warehouse: string): Promise<number> {
+  const { numUpdatedRows } = await context.store.db
+    .updateTable('intents')
+    .set({ engine_deaths: 0 })
+    .where('warehouse', '=', warehouse)
+    .where('engine_deaths', '>=', engineDeathsMax)
+    .executeTakeFirst();
+  context.leftOpen();
+  return Number(numUpdatedRows);
 }
 
 /** Settles what is open and free in a warehouse. One failure does not stop the rest. */

@@ -265,6 +265,7 @@ async function purge(context: CatalogContext, id: string): Promise<void> {
     await purgeNow(context, intent);
   } catch (error) {
     await noteAttempt(context, intent, error);
+    context.leftOpen();
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 // Admission to a warehouse: how many statements run at a time, how many wait, and whose turn is next. Slots are shared fairly
-// between principals: who has the fewest is next, and nobody has all of them. Full, or too slow, is 503 WAREHOUSE_BUSY; who was refused
-// and returns when it was told to goes before those who come for the first time.
+// between principals: who has the fewest is next, and nobody has all of them. Full, or too slow, is 503 WAREHOUSE_BUSY; a caller
+// that was refused and returns after its Retry-After has precedence over those that come for the first time.
 import { Failure } from '../standard/failure.ts';
 import { type RefusedCaller, Returns } from './returns.ts';
 

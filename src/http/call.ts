@@ -348,7 +348,7 @@ export class Api<Context> {
   /** Changes that were made told of themselves; what is left is told here: refusals, and what came to nothing. */
   #tell(endpoint: Endpoint<Context>, actor: CallActor, code: Code | '0'): void {
     const refusal = code !== '0' && refusals.has(code);
-    if (refusal || (changes(endpoint) && !actor.told))
+    if (refusal || (changes(endpoint) && !actor.audited))
       this.#options.audit.note(actor.id === '' ? strangerOf(actor) : actor, { outcome: code });
   }
 

@@ -14,9 +14,11 @@ export class CallFailures {
   }
 
   /** A 5xx gets the outcome of the whole request, which the failed step alone does not tell. */
-  ofHandler<Context>(error: unknown, endpoint: Endpoint<Context>, { requestId, changed }: Actor): Failure {
+  ofHandler<Context>(error: unknown, endpoint: Endpoint<Context>, { requestId, changed, writing }: Actor): Failure {
     const failure = this.#failureOf(error, requestId as string);
     if (readsOnly(endpoint)) return withOutcome(failure, 'notApplied');
+    // An error that nobody foresaw does not say what it left behind: before the first write that is nothing.
+    if (!(error instanceof Failure) && !changed && !writing) return withOutcome(failure, 'notApplied');
     return withOutcome(failure, changed ? 'unknown' : (outcomeOf(failure) ?? 'notApplied'));
   }
 

@@ -104,7 +104,8 @@ export class RunningCalls {
 export class CallActor implements Actor {
   id = '';
   name = '';
-  told = false;
+  audited = false;
+  writing = false;
   changed = false;
   guard: Guard | undefined = undefined;
   basis: Basis | undefined = undefined;

@@ -73,7 +73,9 @@ export interface Actor {
   /** The state of an object that a change of it has to find (rest-standard B4); cleared once it was found. */
   basis?: Basis | undefined;
   /** Set once the audit trail has, or surely will have, a line about what it does. */
-  told?: boolean;
+  audited?: boolean;
+  /** Set before the first write for the request: an error before that leaves nothing behind, whatever it is. */
+  writing?: boolean;
   /** Set once a change was made for the request: a failure after that cannot report that nothing was applied. */
   changed?: boolean;
 }

@@ -305,7 +305,7 @@ export class Queries {
 
   #conclude(kind: StatementAnalysis['kind'] | undefined, queryId: string, actor: Actor, outcome: Code | '0'): void {
     if (kind === undefined || kind === 'select') return;
-    actor.told = true;
+    actor.audited = true;
     if (outcome === '0') actor.changed = true;
     this.#options.trail.note(actor, { outcome, details: { queryId, kind } });
   }

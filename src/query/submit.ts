@@ -89,6 +89,7 @@ export class QuerySubmitter {
     if (waitSeconds === 0) {
       // What a task answers is stored: better to say now that it cannot be.
       if (!request.profile) await this.#caps.requireResultRoom(principal.id);
+      actor.writing = true;
       return { kind: 'task', task: await this.#tasks.submit({ ...described, guard: actor.guard }) };
     }
     await this.#queries.places.require(request.catalog, submission);
@@ -131,6 +132,7 @@ export class QuerySubmitter {
       };
       // The statement runs already, and may be done before it is stopped.
       const begun = { ...described, request: { ...request, step } };
+      actor.writing = true;
       const task = await this.#tasks.adopt({ ...begun, guard, taskId, running }).catch((error: unknown) => {
         throw withOutcome(error, 'unknown');
       });

@@ -199,14 +199,11 @@ async function submitted(
     to,
   };
   const { principal, actor, version } = context.call;
+  const options = await taskOptions(body, context);
+  actor.writing = true;
+  const target = uriOf(version, about);
   const task = await context.exports.submit(
-    {
-      principal,
-      guard: actor.guard,
-      target: uriOf(version, about),
-      request,
-      ...(await taskOptions(body, context)),
-    },
+    { principal, guard: actor.guard, target, request, ...options },
     credentials,
   );
   return accepted(task, context);

@@ -1,6 +1,7 @@
 // Warehouses: what runs SQL. Their limits are kept here; their processes are engines/warehouses.ts.
 import type { CatalogObject } from '../catalog/object.ts';
 import { type OpenChanges, openChanges } from '../catalog/open_intents.ts';
+import type { OpenIntent } from '../catalog/recovery.ts';
 import { catalogsOf, droppedCatalogsOf } from '../catalog/warehouse_objects.ts';
 import type { WarehouseCondition } from '../engines/warehouses.ts';
 import type { Actor } from '../model/principal.ts';
@@ -50,6 +51,7 @@ import { searchOf } from './search.ts';
 import { stateField } from './states.ts';
 
 const mebibyte = 1024 * 1024;
+const blockedShownMax = 100;
 
 const limitFields = {
   threads: Type.Optional(Type.Integer({ minimum: 1, maximum: 1024, description: 'Threads that statements share.' })),
@@ -103,8 +105,26 @@ const WarehouseRecord = Type.Object({
   availableBackendCount: Type.Integer(),
   openChanges: Type.Integer({ description: 'Interrupted changes of its objects that have not been recovered.' }),
   blockedChanges: Type.Integer({
-    description: 'Those of them whose object is `blocked`: a change or a deletion of the object tries again.',
+    description:
+      'Those of them that recovery has set aside: a change or a deletion of their object, or `release_blocked_changes`, tries again.',
   }),
+  blocked: Type.Array(
+    Type.Object({
+      category: Type.String(),
+      path: nullable(
+        Type.Array(Type.String(), {
+          description:
+            'The name of the object after the names of what it is in; null where the caller may not read it.',
+        }),
+      ),
+      change: Type.String({ description: '`create`, `update`, `drop`, `undrop` or `purge`.' }),
+      reason: Type.String(),
+      since: Type.String({ format: 'date-time' }),
+    }),
+    {
+      description: `What these changes are of, the first ${blockedShownMax}; also where no record shows the object, as while it is purged.`,
+    },
+  ),
   confinement: Type.Array(
     Type.Object({
       measure: Type.String({ description: '`namespaces`, `landlock` or `seccomp`.' }),
@@ -141,19 +161,36 @@ const as: Render = async (chain, uri, context) => {
     backendCount: await context.catalog.count(object.id, 'backends'),
     availableBackendCount,
     openChanges: changes.open,
-    blockedChanges: changes.blocked,
+    blockedChanges: changes.blocked.length,
+    blocked: await Promise.all(changes.blocked.slice(0, blockedShownMax).map((one) => blockedChange(one, context))),
     confinement: backend.confinement,
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
 };
 
+async function blockedChange({ intent, reason, path }: OpenIntent, context: Context) {
+  const chain = await context.catalog.namesWithDropped(path);
+  const { category = '' } = chain.at(-1) ?? {};
+  const mayRead = context.access.decisions.shows(context.call.principal, 'read', category, chain);
+  return {
+    category,
+    path: mayRead ? chain.map(({ name }) => name) : null,
+    change: intent.verb,
+    reason,
+    since: new Date(intent.created_at).toISOString(),
+  };
+}
+
 /** A warehouse with blocked changes is not healthy, however well its engine runs. */
-function healthWith(health: WarehouseCondition['health'], { blocked }: OpenChanges): WarehouseCondition['health'] {
-  if (blocked === 0 || health.status === 'unavailable') return health;
-  const changes = blocked === 1 ? '1 change is blocked' : `${blocked} changes are blocked`;
+function healthWith(
+  health: WarehouseCondition['health'],
+  { blocked: { length } }: OpenChanges,
+): WarehouseCondition['health'] {
+  if (length === 0 || health.status === 'unavailable') return health;
+  const changes = length === 1 ? '1 change is blocked' : `${length} changes are blocked`;
   const before = health.status === 'healthy' ? '' : `${health.message}; `;
-  return { status: 'degraded', message: `${before}${changes}: see stateReason of the objects whose state is blocked` };
+  return { status: 'degraded', message: `${before}${changes}: see blocked, and release_blocked_changes` };
 }
 
 /** The spec of a warehouse of which only the engine is said. */
@@ -219,6 +256,7 @@ export const warehouses: Category<Context> = {
     availableBackendCount: 1,
     openChanges: 0,
     blockedChanges: 0,
+    blocked: [],
     owner: 'root',
     confinement: [
       { measure: 'namespaces', active: true, reason: null },
@@ -353,6 +391,24 @@ export const warehouses: Category<Context> = {
       handle: ({ path }, context) => setSuspended(path, false, context),
     }),
     searchOf({ category: 'warehouses', record: WarehouseRecord, as, example: 'etl%' }),
+    action('release_blocked_changes', {
+      on: 'object',
+      summary: 'Tries interrupted changes again that recovery has set aside because they ended the engine.',
+      description: 'Tried at once, in the background: one that ends the engine twice more is blocked again.',
+      permission: { privilege: 'operate', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND'],
+      body: none,
+      result: Type.Object({ released: Type.Integer({ description: 'How many changes were blocked.', minimum: 0 }) }),
+      handle: async ({ path }, context) => {
+        const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
+        const { actor } = context.call;
+        actor.writing = true;
+        const released = await context.catalog.releaseBlocked(object.name);
+        actor.audited = true;
+        context.audit.note(actor, { outcome: '0', objectId: object.id, details: { released } });
+        return done({ released });
+      },
+    }),
     action('release_quarantine', {
       on: 'object',
       summary: 'Lets statements run again that are refused because they ended the process of the engine.',
@@ -366,7 +422,7 @@ export const warehouses: Category<Context> = {
         const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
         const released = context.warehouses.quarantine.release(object.name);
         const { actor } = context.call;
-        actor.told = true;
+        actor.audited = true;
         context.audit.note(actor, { outcome: '0', objectId: object.id, details: { released } });
         return done({ released });
       },

@@ -39,7 +39,7 @@ export class PageChecksums {
   #isCut = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** SQLite has the store open and locked, and goes on to hold it. `frames`: how many its log has. */
+  /** SQLite has the store open and locked, and continues to hold the lock. `frames`: how many its log has. */
   constructor(storeFile: string, frames: number) {
     this.#storeFile = storeFile;
     this.#path = sumsFileOf(storeFile);

@@ -81,6 +81,28 @@ test('sizes that a call asks for have limits, wherever they come from', () =>
     [`SELECT damerau_levenshtein(deep, deep) FROM t`],
   ]));
 
+const killers: StatementParameters = ['a'.repeat(1_000_000), 'b'.repeat(100_000)];
+test('texts and lists that a call multiplies have limits, wherever they come from', () =>
+  areRefused([
+    [`SELECT replace(repeat('a', 1000000), 'a', repeat('b', 100000))`],
+    [`SELECT replace($1, 'a', $2)`, killers],
+    [`SELECT length(replace(x, 'a', y)) FROM (SELECT $1 || id AS x, $2 || id AS y FROM t)`, killers],
+    [`SELECT list_transform([deep], lambda x: length(replace(x, '{', x))) FROM t`],
+    [`SELECT regexp_replace($1, 'a', $2, 'g')`, killers],
+    [`SELECT regexp_replace(repeat('a', 1000000), '(a)', repeat('\\1', 100000), 'g')`],
+    [`SELECT regexp_replace(deep, 'a', deep) FROM t`],
+    [`SELECT repeat(repeat('x', 100000), 100000)`],
+    ['SELECT repeat($1, n) FROM t', [killers[0]]],
+    ['SELECT repeat(range(1000000 + id), 100000) FROM t'],
+    ['SELECT repeat([$1], 1000)', [killers[0]]],
+    ['SELECT list_select([deep], repeat([1], 1000000)) FROM t'],
+    ['SELECT regexp_extract_all(deep, deep[1:2000]) FROM t'],
+    ['SELECT string_split_regex($1, $2[1:5000])', killers],
+    [`SELECT timezone($1, now())`, [killers[0]]],
+    [`SELECT TIMESTAMP '2020-01-01' AT TIME ZONE deep FROM t`],
+    ['SELECT make_timestamptz(2020, 1, 1, 1, 1, 1, deep) FROM t'],
+  ]));
+
 test('an original behind a guard cannot be named', async () => {
   await areRefused([
     [`SELECT system.main.rpad('x', 2000000000, 'y')`],
@@ -179,4 +201,33 @@ test('what is within the limits means what it meant', async () => {
     ['x', null, '0'],
   ]);
   assert.deepEqual(await w.rows('SELECT count(*) FROM range(3), generate_series(1, 2)'), [[6]]);
+  assert.deepEqual(
+    await one(
+      `replace('aba', 'a', $1), replace('ab', '', 'x'), replace(NULL, 'a', 'b'), ${nested('replace(', "'aa'", ", 'a', 'a')", 30)}`,
+      ['xx'],
+    ),
+    [['xxbxx', 'ab', null, 'aa']],
+  );
+  assert.deepEqual(
+    await w.rows(
+      `SELECT replace(max(deep)[1:5], min('a'), (SELECT 'z')), length(replace(max(deep), 'no such text', max(deep))) FROM t`,
+    ),
+    [['{"z":', 600_001]],
+  );
+  assert.deepEqual(
+    await w.rows(
+      `SELECT replace(v, 'a', 'b') AS r, count(*) FROM (VALUES ('a'), ('b')) u(v) GROUP BY replace(v, 'a', 'b')`,
+    ),
+    [['b', 2]],
+  );
+  assert.deepEqual(
+    await one(`regexp_replace('aba', 'a', 'x'), regexp_replace('aba', '(a)', '<\\1>', 'g'), regexp_extract_all('aba', 'a'),
+      regexp_extract_all('aba', '(a)', 1, 'i'), string_split_regex('a1b', '[0-9]'), list_select(['a', 'b'], [2, 2])`),
+    [['xba', '<a>b<a>', ['a', 'a'], ['a', 'a'], ['a', 'b'], ['b', 'b']]],
+  );
+  assert.deepEqual(
+    await one(`(TIMESTAMPTZ '2020-01-01 00:00:00+00' AT TIME ZONE 'Europe/Berlin')::VARCHAR,
+      left(timezone('UTC', TIMESTAMP '2020-01-01')::VARCHAR, 10), make_timestamptz(2020, 1, 1, 1, 1, 1, 'UTC') = make_timestamptz(1577840461000000)`),
+    [['2020-01-01 01:00:00', '2020-01-01', true]],
+  );
 });

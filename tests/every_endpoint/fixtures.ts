@@ -238,6 +238,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       search: none,
       suspend: none,
       resume: none,
+      release_blocked_changes: none,
       release_quarantine: none,
     },
   },

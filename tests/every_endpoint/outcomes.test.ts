@@ -23,6 +23,9 @@ import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './f
 import { categories, nameOf, operations, type Params, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-outcomes-'));
+/** Whether something was written or the engine was called since the fault was armed. */
+let hasWritten = false;
+const writes = /^\s*(?:insert|update|delete|replace|with\b[^;]*\b(?:insert|update|delete)\b)/i;
 const plan = new FaultPlan((fault) => {
   if (fault.point === 'store') throw new Error('the store failed');
   if (fault.point === 'before') throw new Failure('WAREHOUSE_STARTING', 'the engine is starting');
@@ -44,7 +47,10 @@ before(async () => {
   const running = await startServer(
     { ...readSettings(flags, {}), ...reaching, ...patient },
     {
-      injectStore: ({ sql }) => plan.hit('store', sql),
+      injectStore: ({ sql }) => {
+        hasWritten ||= writes.test(sql);
+        plan.hit('store', sql);
+      },
       wrapEngine: (engine) => faultyEngine(engine, { plan, started: (pid) => engines.push(pid) }),
       assembled: (all) => {
         services = all;
@@ -137,13 +143,15 @@ const outcomeIn = ({ status, text }: RawReply): Outcome => ({
 async function requireTrueOutcome(operation: Operation, fault: Fault): Promise<void> {
   const { params, send } = await requestFor(operation);
   const [store, rows] = [await settled(), await rowsOf(params)];
+  hasWritten = fault.point !== 'store';
   plan.arm(fault);
   const { status, outcome, text } = outcomeIn(await send());
-  plan.disarm();
+  const struck = plan.disarm();
   if (status < 500) return;
   const what = `${titleOf(operation)} with ${fault.point} ${fault.n} failing: ${status} ${text.slice(0, 300)}`;
   assert.ok(outcome === 'notApplied' || outcome === 'unknown', what);
   counts[outcome]++;
+  if (struck !== undefined && !hasWritten) assert.equal(outcome, 'notApplied', `${what}: nothing was written`);
   if (readsOnly(operation.endpoint)) assert.equal(outcome, 'notApplied', what);
   if (outcome === 'unknown') return;
   const later = await settled();

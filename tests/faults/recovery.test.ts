@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Change, Engine, EngineWarehouse } from '../../src/engines/engine.ts';
 import { startServer } from '../../src/main.ts';
+import type { Services } from '../../src/resources/context.ts';
 import { readSettings } from '../../src/settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { eventually } from '../deadline.ts';
@@ -14,6 +15,7 @@ import { TestServer, uri } from '../server.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-recovery-'));
 let server: TestServer;
+let services: Services;
 /** Of which changes the engine dies: while it makes them, or when it has made them and has not said so. */
 let deadly: (change: Change) => 'during' | 'after' | undefined = () => undefined;
 let deaths = 0;
@@ -58,7 +60,11 @@ const wrapEngine = (engine: Engine): Engine => ({
 
 async function open(): Promise<void> {
   const flags = ['--port', '0', '--data-dir', dataDir, '--log-level', 'silent', '--warehouse-threads', '2'];
-  const running = await startServer(readSettings(flags, {}), { wrapEngine });
+  const settings = { ...readSettings(flags, {}), undropSeconds: 1 };
+  const assembled = (all: Services) => {
+    services = all;
+  };
+  const running = await startServer(settings, { wrapEngine, assembled });
   server = new TestServer(running, () => running.close());
 }
 before(open);
@@ -174,7 +180,11 @@ test('a change whose recovery ends the engine twice is set aside; all else goes 
   assert.equal(deaths, 3, 'nobody tries it again by itself');
 
   deadly = () => undefined;
-  (await server.patch(path, { comment: 'released' })).is(404, 'OBJECT_NOT_FOUND');
+  // It completes the rename, and is not applied to what has another name now.
+  const released = await server.patch(path, { comment: 'released' });
+  released.is(503, 'CHANGE_IN_PROGRESS', { outcome: 'notApplied', name: 't', newName: 'u' });
+  (await server.get(path)).is(404, 'OBJECT_NOT_FOUND');
+  (await server.get(`${tables}/u`)).is(200, '0', { comment: null });
   (await server.get(`${tables}/u`)).is(200, '0', { state: 'ready', stateReason: null });
   assert.deepEqual((await query(catalog, 'd', 'SELECT id FROM u')).is(200).at('rows'), [[1]]);
   assert.deepEqual(await health(catalog), well);
@@ -203,4 +213,44 @@ test('a blocked drop and a blocked creation stay blocked over a restart, and a D
     (await server.get(each)).is(404, 'OBJECT_NOT_FOUND');
   }
   (await server.put(created, { columns: [column] })).is(201);
+});
+
+test('a DELETE and an action that complete a blocked rename say so, and delete and change nothing', async () => {
+  const requests = [
+    (path: string) => server.delete(path),
+    (path: string) => server.post(`${path}/columns`, { name: 'c', type: 'INT' }),
+  ];
+  for (const request of requests) {
+    const catalog = await newCatalog();
+    const { tables, path } = await newTable(catalog);
+    deadly = (change) => (change.kind === 'renameTable' && isOf(change, 't') ? 'during' : undefined);
+    (await server.post(`${path}/rename`, { newName: 'u' })).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
+    await until('the table is blocked', async () => (await server.get(path)).at('state') === 'blocked');
+    deadly = () => undefined;
+    (await request(path)).is(503, 'CHANGE_IN_PROGRESS', { outcome: 'notApplied' });
+    (await server.get(`${tables}/u`)).is(200, '0', { state: 'ready' });
+    assert.deepEqual((await query(catalog, 'd', 'FROM u')).is(200).at('rows'), [[1]]);
+  }
+});
+
+test('a purge that is blocked shows in its warehouse, and an operator has it tried again', async () => {
+  const catalog = await newCatalog();
+  const { path } = await newTable(catalog);
+  (await server.delete(path)).is(200);
+  deadly = (change) => (change.kind === 'purge' ? 'during' : undefined);
+  await pause(1_100);
+  await services.catalog.purge();
+  const shown = async () => (await server.get(uri`/warehouses/${catalog}`)).is(200).result;
+  await until('the purge is blocked', async () => (await shown()).blockedChanges === 1);
+  const { blocked } = (await shown()) as { blocked: { reason: string }[] };
+  assert.partialDeepStrictEqual(blocked, [{ category: 'tables', path: [catalog, 'd', 't'], change: 'purge' }]);
+  assert.match(blocked[0]?.reason ?? '', /engine ended/);
+  assert.equal((await health(catalog)).status, 'degraded');
+
+  deadly = () => undefined;
+  const release = uri`/warehouses/${catalog}/release_blocked_changes`;
+  (await server.post(release)).is(200, '0', { released: 1 });
+  await until('the purge is done', async () => (await shown()).openChanges === 0);
+  assert.deepEqual(await health(catalog), well);
+  (await server.post(release)).is(200, '0', { released: 0 });
 });

@@ -1,5 +1,5 @@
 // Statements that would take all the time, memory or stack there is: each is refused or ended within its limits, and the server
-// goes on. What a statement may take is set small here.
+// continues. The limits of a statement are small here.
 import assert from 'node:assert/strict';
 import { after, before, type TestContext, test } from 'node:test';
 import { sampled } from '../budget.ts';

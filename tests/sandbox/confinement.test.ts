@@ -84,9 +84,9 @@ test('none of the variables of the server reach the engine', { skip: process.pla
   assert.doesNotMatch(variables.join(), /c4n4ry/);
 });
 
-test('where the platform does not allow it, this is told once', async () => {
-  const told = events.filter(({ kind }) => kind === 'engineUnconfined');
-  assert.equal(told.length, inactiveOf(confinement) === '' ? 0 : 1);
+test('where the platform does not allow it, this is logged once', async () => {
+  const logged = events.filter(({ kind }) => kind === 'engineUnconfined');
+  assert.equal(logged.length, inactiveOf(confinement) === '' ? 0 : 1);
   assert.deepEqual(engine.status().confinement, confinement);
   const off = open('off');
   await off.engine.start();

@@ -211,7 +211,7 @@ test('a default, a check and a generated column call none of them either', async
   await sandbox.isUnharmed();
 });
 
-test('a function that a new version of the engine brings is refused until somebody has looked at it', async () => {
+test('a function that a new version of the engine brings is refused until somebody has reviewed it', async () => {
   let called = 0;
   connection.registerScalarFunction(
     DuckDBScalarFunction.create({

@@ -224,18 +224,18 @@ describe('a request for another thing of others', () => {
 test('a task that runs a refused statement tells no more, nor does the history', async () => {
   for (const sql of ['SELECT nosuch FROM #', 'SELECT * FROM #', 'INSERT INTO t SELECT id, salary, note FROM #'])
     for (const pair of pairs) {
-      const told = [];
+      const errors = [];
       for (const name of pair) {
         const task = (await eve.query('mine', sql.replace('#', name), { waitSeconds: 0 })).is(202).at<string>('taskId');
         const ended = (await eve.get(`/api/v2/tasks/${task}?waitSeconds=30`)).is(200, '0', { state: 'failed' });
         (await eve.get(`/api/v2/tasks/${task}/pages/0`)).is(404, 'OBJECT_NOT_FOUND');
         const { queryId, ...error } = ended.at<{ result: { queryId: string } }>('error').result;
         assert.match(queryId, /^[\w-]{36}$/);
-        told.push(
+        errors.push(
           JSON.stringify([ended.at('error', 'code'), ended.at('error', 'message'), error, ended.at('attempt')]),
         );
       }
-      assert.equal(told[0], told[1]);
+      assert.equal(errors[0], errors[1]);
     }
   const history = (await eve.get('/api/v2/queries?pageSize=1000')).is(200);
   for (const { sql, createdBy, error } of history.at<{ sql: string; createdBy: string; error: object }[]>('queries')) {

@@ -1,5 +1,5 @@
 // A server with something to steal: canaries in files, variables and tables, and a listener that nobody may call. Hostile
-// statements go in through REST; what came of them, and what they left behind, is looked at here.
+// statements are sent through REST; their answers, and what they leave behind, are checked here.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import {

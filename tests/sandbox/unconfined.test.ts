@@ -1,4 +1,4 @@
-// A platform without the programs that confine: the engine starts all the same, which is told, and does not where it is required.
+// A platform without the programs that confine: the engine starts all the same, which is logged, and does not where confinement is required.
 // In a file of its own, because a process asks its platform once.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';

@@ -13,6 +13,11 @@ interface Guard {
   readonly parameters: readonly string[];
   /** The arguments that the original gets, by the name that it has. */
   readonly call: (name: string) => string;
+  /**
+   * Of a function whose calls are nested in one another: a macro repeats its arguments wherever it names them, so that each level of nesting
+   * would multiply the text. They are named once instead, and `call` finds them in `g`. None can be a constant to the original then.
+   */
+  readonly isNested?: true;
 }
 
 /** `then` unless the condition holds. Where it is a number its type is said: a parameter in it would have any. */
@@ -77,6 +82,37 @@ const formatGuards = Object.entries(formats).flatMap(([name, text]) =>
   }),
 );
 
+/** The product bounds the result; only where it is beyond the limit, occurrences are counted. */
+const replaced = (name: string) => {
+  const times = `(strlen(g.t) - strlen(system.main.replace(g.t, g.o, ''))) / nullif(strlen(g.o), 0)`;
+  const tooLong = unless(
+    `strlen(g.t) + ${times} * strlen(g.r) > ${limits.textBytes}`,
+    `${name} makes a text of at most ${limits.textBytes} bytes`,
+    'g.r',
+  );
+  return `g.t, g.o, CASE WHEN strlen(g.t)::DOUBLE * strlen(g.r) > ${limits.textBytes} THEN ${tooLong} ELSE g.r END`;
+};
+/** The text is named once: patterns and options have to be constants to be fast, and calls are nested in it. */
+const replacement = (name: string) =>
+  unless(
+    `strlen(r) > ${limits.replacementBytes}`,
+    `${name} takes a replacement of at most ${limits.replacementBytes} bytes`,
+    'r',
+  );
+/** Checked by the text, so that a constant pattern stays one. */
+const searched = (name: string) =>
+  unless(
+    `strlen(t)::DOUBLE * strlen(p) > ${limits.searchedBytes}`,
+    `${name} takes a text and a pattern whose lengths multiplied are at most ${limits.searchedBytes}`,
+    't',
+  );
+const timeZone = (name: string) =>
+  unless(
+    `strlen(z::VARCHAR) > ${limits.timeZoneBytes}`,
+    `${name} takes the name of a time zone, of at most ${limits.timeZoneBytes} bytes`,
+    'z',
+  );
+
 const guards: readonly Guard[] = [
   ...formatGuards,
   {
@@ -97,11 +133,56 @@ const guards: readonly Guard[] = [
     names: ['repeat'],
     parameters: ['t', 'n'],
     call: (name) =>
-      `t, ${unless(
-        `n > CASE WHEN typeof(t) LIKE '%]' THEN ${limits.listItems} ELSE ${limits.repeatedTexts} END`,
-        `${name} repeats a list at most ${limits.listItems} times, and a text ${limits.repeatedTexts} times`,
-        'n',
+      `g.t, ${unless(
+        `strlen(g.t::VARCHAR)::DOUBLE * g.n > CASE WHEN typeof(g.t) LIKE '%]' THEN ${limits.repeatedListBytes} ELSE ${limits.textBytes} END`,
+        `${name} makes a text of at most ${limits.textBytes} bytes, or a list of at most ${limits.repeatedListBytes} bytes when it is written as text`,
+        'g.n',
       )}::BIGINT`,
+    isNested: true,
+  },
+  { names: ['replace'], parameters: ['t', 'o', 'r'], call: replaced, isNested: true },
+  {
+    names: ['regexp_replace'],
+    parameters: ['t', 'p', 'r'],
+    call: (name) => `t, p, ${replacement(name)}`,
+  },
+  {
+    names: ['regexp_replace'],
+    parameters: ['t', 'p', 'r', 'o'],
+    call: (name) => `t, p, ${replacement(name)}, o`,
+  },
+  {
+    names: ['regexp_extract_all', 'regexp_split_to_array', 'string_split_regex', 'str_split_regex'],
+    parameters: ['t', 'p'],
+    call: (name) => `${searched(name)}, p`,
+  },
+  {
+    names: ['regexp_extract_all', 'regexp_split_to_array', 'string_split_regex', 'str_split_regex'],
+    parameters: ['t', 'p', 'o'],
+    call: (name) => `${searched(name)}, p, o`,
+  },
+  {
+    names: ['regexp_extract_all'],
+    parameters: ['t', 'p', 'i', 'o'],
+    call: (name) => `${searched(name)}, p, i, o`,
+  },
+  {
+    names: ['list_select', 'array_select'],
+    parameters: ['l', 'i'],
+    call: (name) =>
+      `l, ${unless(
+        `list_max(list_transform(l, lambda e: strlen(e::VARCHAR)))::DOUBLE * len(i) > ${limits.repeatedListBytes}`,
+        `${name} selects items of at most ${limits.repeatedListBytes} bytes together when they are written as text`,
+        'i',
+      )}`,
+  },
+  { names: ['timezone', 'make_timestamptz'], parameters: ['p'], call: () => 'p' },
+  { names: ['timezone'], parameters: ['z', 'p'], call: (name) => `${timeZone(name)}, p` },
+  { names: ['make_timestamptz'], parameters: ['y', 'm', 'd', 'h', 'i', 's'], call: () => 'y, m, d, h, i, s' },
+  {
+    names: ['make_timestamptz'],
+    parameters: ['y', 'm', 'd', 'h', 'i', 's', 'z'],
+    call: (name) => `y, m, d, h, i, s, ${timeZone(name)}`,
   },
   { names: ['range', 'generate_series'], parameters: ['b'], call: (name) => `${series('b', name, 'b')}::BIGINT` },
   {
@@ -141,7 +222,11 @@ const guards: readonly Guard[] = [
 const texts = [...new Set(guards.flatMap(({ names }) => names))].map((name) => {
   const forms = guards
     .filter(({ names }) => names.includes(name))
-    .map(({ parameters, call }) => `(${parameters.join(', ')}) AS system.main.${name}(${call(name)})`);
+    .map(({ parameters, call, isNested }) => {
+      const body = `system.main.${name}(${call(name)})`;
+      const fields = parameters.map((one) => `${one}: ${one}`).join(', ');
+      return `(${parameters.join(', ')}) AS ${isNested ? `list_transform([{${fields}}], lambda g: ${body})[1]` : body}`;
+    });
   return `CREATE OR REPLACE TEMP MACRO ${name}${forms.join(', ')}`;
 });
 

@@ -103,11 +103,35 @@ export const limitTable = define({
     what: 'Digits of a width or precision in a format of `format` or `printf`. It is written in the format, not taken from a value.',
     why: 'A width of 2,000,000,000 takes more than 10 s without heeding an interrupt, and as many bytes.',
   },
-  repeatedTexts: {
+  textBytes: {
     max: 1_073_741_824,
-    unit: 'times',
-    what: 'How often `repeat` repeats a text.',
-    why: 'The text has to fit the memory.',
+    unit: 'bytes',
+    what: 'The text that one call of `repeat` or `replace` makes.',
+    why: '4 MB in which each second byte is replaced by 4 kB take all the memory there is, without heeding an interrupt.',
+  },
+  repeatedListBytes: {
+    max: 67_108_864,
+    unit: 'bytes',
+    what: 'The list that `repeat` makes, or `list_select` and `array_select` select, written as text.',
+    why: 'One call makes 100,000,000 items, or copies a long text as often, without heeding an interrupt.',
+  },
+  replacementBytes: {
+    max: 4_096,
+    unit: 'bytes',
+    what: 'The replacement that `regexp_replace` is given.',
+    why: 'It may be inserted for each byte of the text, and names parts of the text as often as it likes.',
+  },
+  searchedBytes: {
+    max: 1_073_741_824,
+    unit: 'bytes × bytes',
+    what: 'The lengths of text and pattern, multiplied, that `regexp_extract_all`, `regexp_split_to_array`, `string_split_regex` and `str_split_regex` take.',
+    why: 'A pattern of 2 kB in a text of 4 MB takes more than 8 s without heeding an interrupt.',
+  },
+  timeZoneBytes: {
+    max: 256,
+    unit: 'bytes',
+    what: 'The name of a time zone, also in `AT TIME ZONE`.',
+    why: 'An unknown name is compared with all names that there are; one of 4 MB takes more than 8 s without heeding an interrupt.',
   },
   bitstringBits: {
     max: 134_217_728,
@@ -118,7 +142,7 @@ export const limitTable = define({
   listItems: {
     max: 16_777_216,
     unit: 'items',
-    what: 'Items of a list that `list_resize`, `array_resize`, `range`, `generate_series` or `repeat` makes. (In FROM, `range` and `generate_series` make rows, not lists, and have no limit.)',
+    what: 'Items of a list that `list_resize`, `array_resize`, `range` or `generate_series` makes. (In FROM, `range` and `generate_series` make rows, not lists, and have no limit.)',
     why: '100,000,000 take more than 8 s without heeding an interrupt.',
   },
   comparedBytes: {
