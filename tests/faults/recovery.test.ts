@@ -225,7 +225,7 @@ test('a DELETE and an action that complete a blocked rename say so, and delete a
     const { tables, path } = await newTable(catalog);
     deadly = (change) => (change.kind === 'renameTable' && isOf(change, 't') ? 'during' : undefined);
     (await server.post(`${path}/rename`, { newName: 'u' })).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
-    await until('the table is blocked', async () => (await server.get(path)).at('state') === 'blocked');
+    await eventually('the table is blocked', async () => (await server.get(path)).at('state') === 'blocked');
     deadly = () => undefined;
     (await request(path)).is(503, 'CHANGE_IN_PROGRESS', { outcome: 'notApplied' });
     (await server.get(`${tables}/u`)).is(200, '0', { state: 'ready' });
@@ -238,10 +238,10 @@ test('a purge that is blocked shows in its warehouse, and an operator has it tri
   const { path } = await newTable(catalog);
   (await server.delete(path)).is(200);
   deadly = (change) => (change.kind === 'purge' ? 'during' : undefined);
-  await pause(1_100);
+  await new Promise((done) => setTimeout(done, 1_100));
   await services.catalog.purge();
   const shown = async () => (await server.get(uri`/warehouses/${catalog}`)).is(200).result;
-  await until('the purge is blocked', async () => (await shown()).blockedChanges === 1);
+  await eventually('the purge is blocked', async () => (await shown()).blockedChanges === 1);
   const { blocked } = (await shown()) as { blocked: { reason: string }[] };
   assert.partialDeepStrictEqual(blocked, [{ category: 'tables', path: [catalog, 'd', 't'], change: 'purge' }]);
   assert.match(blocked[0]?.reason ?? '', /engine ended/);
@@ -250,7 +250,7 @@ test('a purge that is blocked shows in its warehouse, and an operator has it tri
   deadly = () => undefined;
   const release = uri`/warehouses/${catalog}/release_blocked_changes`;
   (await server.post(release)).is(200, '0', { released: 1 });
-  await until('the purge is done', async () => (await shown()).openChanges === 0);
+  await eventually('the purge is done', async () => (await shown()).openChanges === 0);
   assert.deepEqual(await health(catalog), well);
   (await server.post(release)).is(200, '0', { released: 0 });
 });
