@@ -3,9 +3,9 @@
 // its body is read, after its caller was authenticated and authorized.
 import assert from 'node:assert/strict';
 import { Agent, request } from 'node:http';
-import { after, before, describe, it } from 'node:test';
+import { after, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { newToken } from '../access/people.ts';
+import { newPerson } from '../access/people.ts';
 import { eventually } from '../deadline.ts';
 import { head, isFailure, Wire } from '../http/wire.ts';
 import { start, type TestServer } from '../server.ts';
@@ -16,20 +16,32 @@ const query = '/api/v2/databases/shop/query';
 const endless = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
 
 let server: TestServer;
+/** Of a principal of each test, who has no places from the tests before. */
+let token = '';
+let callers = 0;
 before(async () => {
-  server = await start({});
+  server = await start({ queueWaitMs: 600_000 });
   (await server.put('/api/v2/databases/shop')).is(201);
   (await server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE t (i INT)' })).is(201);
   (await server.patch(warehouse, { queriesMax: 1, queueMax: 1 })).is(200);
 });
 after(() => server.close());
 
+async function newCaller(): Promise<string> {
+  const given = [
+    ['use', '/warehouses/default'],
+    ['read', '/databases/shop'],
+    ['write', '/databases/shop'],
+  ] as const;
+  return (await newPerson(server, `caller_${callers++}`, given)).token;
+}
+
 /** One connection, which stays open; or a new one for each request. */
 function connection(keepAlive = true) {
   const agent = new Agent({ keepAlive, maxSockets: 1 });
   const send = (path: string, body: object) =>
     new Promise<{ status: number; retryAfter: number }>((resolve, reject) => {
-      const headers = { Authorization: `Bearer ${server.token}`, 'Content-Type': 'application/json' };
+      const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
       const sent = request(new URL(path, server.url), { method: 'POST', agent, headers }, (answer) => {
         const { statusCode = 0, headers: of } = answer;
         answer.resume().on('end', () => resolve({ status: statusCode, retryAfter: Number(of['retry-after']) }));
@@ -46,6 +58,9 @@ const until = (load: string) =>
   });
 
 describe('a full warehouse', () => {
+  beforeEach(async () => {
+    token = await newCaller();
+  });
   const statements = [
     ['a query', query, { sql: 'SELECT 1' }, 200],
     ['rows', `${table}/rows`, { rows: [{ i: 1 }] }, 201],
@@ -107,11 +122,11 @@ describe('rows for a full warehouse', () => {
   const held: Promise<unknown>[] = [];
   const key = 'x-service-idempotency-key: inserted-before';
   const body = '{"rows":[{"i":7}]}';
-  const keyed = () => `${head(server.token, rows, json, key, `Content-Length: ${body.length}`)}${body}`;
+  const keyed = () => `${head(token, rows, json, key, `Content-Length: ${body.length}`)}${body}`;
   let stranger = '';
   before(async () => {
-    (await server.put('/api/v2/users/stranger')).is(201);
-    stranger = await newToken(server, 'stranger', 'own');
+    token = await newCaller();
+    stranger = (await newPerson(server, 'stranger')).token;
     const wire = new Wire(server.port);
     wire.write(keyed());
     assert.equal((await wire.answer()).status, 201);
@@ -128,7 +143,7 @@ describe('rows for a full warehouse', () => {
 
   it('are refused before their body comes; the connection of a large one is closed', async () => {
     const wire = new Wire(server.port);
-    wire.write(head(server.token, rows, json, 'Content-Length: 50000000'));
+    wire.write(head(token, rows, json, 'Content-Length: 50000000'));
     const answer = await wire.answer();
     isFailure(answer, 503, 'WAREHOUSE_BUSY');
     assert.ok(Number(answer.headers['retry-after']) >= 1);
@@ -139,21 +154,21 @@ describe('rows for a full warehouse', () => {
   it('leave the connection of a small body as it was: the next request on it is answered', async () => {
     const wire = new Wire(server.port);
     const large = `{"rows":[{"i":1}]}${' '.repeat(100_000)}`;
-    wire.write(head(server.token, rows, json, `Content-Length: ${large.length}`) + large.slice(0, 10));
+    wire.write(head(token, rows, json, `Content-Length: ${large.length}`) + large.slice(0, 10));
     await sleep(50);
-    wire.write(large.slice(10) + head(server.token, 'GET /api/v2/databases/shop'));
+    wire.write(large.slice(10) + head(token, 'GET /api/v2/databases/shop'));
     isFailure(await wire.answer(), 503, 'WAREHOUSE_BUSY');
     assert.equal((await wire.answer()).status, 200);
     wire.close();
   });
 
   it('of callers who are not known or not allowed are 401 and 403, as at any time', async () => {
-    for (const [token, status, code] of [
+    for (const [presented, status, code] of [
       ['tab_unknown', 401, 'UNAUTHENTICATED'],
       [stranger, 403, 'FORBIDDEN'],
     ] as const) {
       const wire = new Wire(server.port);
-      wire.write(head(token, rows, json, `Content-Length: ${body.length}`) + body);
+      wire.write(head(presented, rows, json, `Content-Length: ${body.length}`) + body);
       isFailure(await wire.answer(), status, code);
       wire.close();
     }
