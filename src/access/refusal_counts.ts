@@ -19,6 +19,9 @@ const minuteMs = 60_000;
 /** Of all strangers together. */
 const strangersToldPerMinuteMax = 60;
 const toldPerUserPerMinuteMax = 1000;
+/** A full warehouse refuses many, which says nothing about the caller. */
+const overloadCode = 'WAREHOUSE_BUSY';
+const overloadToldPerUserPerMinuteMax = 1;
 /** More are counted together. */
 const addressesPerMinuteMax = 100;
 
@@ -33,9 +36,11 @@ export class RefusalCounts {
   isTold(refusal: Refusal, at: number): boolean {
     this.#turn(at);
     const { id, name, address = '', outcome } = refusal;
-    const who = id === undefined ? '' : `user ${id}`;
+    const isOverload = outcome === overloadCode;
+    const who = id === undefined ? '' : `${isOverload ? 'overload' : 'user'} ${id}`;
     const told = this.#told.get(who) ?? 0;
-    if (told < (id === undefined ? strangersToldPerMinuteMax : toldPerUserPerMinuteMax)) {
+    const ofUserMax = isOverload ? overloadToldPerUserPerMinuteMax : toldPerUserPerMinuteMax;
+    if (told < (id === undefined ? strangersToldPerMinuteMax : ofUserMax)) {
       this.#told.set(who, told + 1);
       return true;
     }

@@ -1,0 +1,21 @@
+// Refusals in the audit trail: one by one up to a number in a minute, then counted; those of a full warehouse are counted from the second on.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { RefusalCounts } from '../../src/access/refusal_counts.ts';
+
+const minuteMs = 60_000;
+
+test('refusals of a full warehouse are one line and a count for each user and minute', () => {
+  const counts = new RefusalCounts();
+  const told = (id: string, outcome: string, at: number) => counts.isTold({ id, name: id, outcome }, at);
+  const of = (id: string) => Array.from({ length: 300 }, () => told(id, 'WAREHOUSE_BUSY', 1)).filter(Boolean).length;
+  assert.deepEqual([of('ada'), of('grace')], [1, 1]);
+  assert.equal(told('ada', 'FORBIDDEN', 2), true, 'others are not crowded out');
+  assert.deepEqual(counts.take(3), []);
+  assert.equal(told('ada', 'WAREHOUSE_BUSY', minuteMs), true, 'another minute');
+  const fields = { outcome: 'WAREHOUSE_BUSY', count: 299, at: minuteMs };
+  assert.deepEqual(counts.take(minuteMs), [
+    { id: 'ada', name: 'ada', ...fields },
+    { id: 'grace', name: 'grace', ...fields },
+  ]);
+});
