@@ -129,6 +129,14 @@ function measuresOf(what: string, rounds: ReadonlyMap<number, readonly Measured[
         ...(connections === few ? {} : { ratio: p99 }),
         ...target(`≤ ${p99Max}`, p99 <= p99Max),
       },
+      {
+        what: `${at}: served for each second of the server's processor time`,
+        value: 1_000_000 / of(connections, 'serverMicroseconds'),
+        unit: '',
+        ...(connections === few
+          ? {}
+          : { ratio: of(few, 'serverMicroseconds') / of(connections, 'serverMicroseconds') }),
+      },
       { what: `${at}: p99 from the first attempt`, value: of(connections, 'firstP99Ms'), unit: 'ms' },
       { what: `${at}: until each connection had an answer`, value: of(connections, 'firstAnswersMs'), unit: 'ms' },
       { what: `${at}: refused`, value: of(connections, 'refused'), unit: '' },
@@ -196,6 +204,7 @@ export const bench: Bench = {
         'Each client has one connection and one request at a time: served, it sends the next at once; refused, it sends the same again after `Retry-After`, to the second.',
         'The p99 of an attempt is measured by the client, from the write of the request that was served to its answer; the p99 from the first attempt has the waits that refusals asked for.',
         `The client is one process on the same cores. Ratios are to ${few} connections.`,
+        "The server's processor time is that of the server and its engine, with what refusals and connections cost. On a machine that others keep busy it is the steadier number: requests served in a second also depend on what the others leave.",
         'At the end the rows of the inserts are counted: as many as were acknowledged.',
       ],
     };
