@@ -7,6 +7,7 @@ import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:ht
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { heartbeatMs } from '../src/engines/duckdb/protocol.ts';
 import { startServer } from '../src/main.ts';
 import { categoriesWith } from '../src/resources/index.ts';
 import { readSettings, type Settings } from '../src/settings.ts';
@@ -14,12 +15,13 @@ import type { Code } from '../src/standard/codes.ts';
 import type { Endpoint } from '../src/standard/endpoint.ts';
 import { codesOf } from '../src/standard/openapi.ts';
 import { Routes } from '../src/standard/paths.ts';
-import { deadlineMs } from './deadline.ts';
+import { deadlineMs, eventually } from './deadline.ts';
 
 /** The statuses that anything under /api/ may have (rest-standard A4). */
 export const statuses: readonly number[] = [200, 201, 202, 400, 401, 403, 404, 405, 406, 415, 500, 503];
 const requestMs = deadlineMs(60_000);
 const stopMs = deadlineMs(20_000);
+const taskMs = deadlineMs(30_000);
 
 export interface RequestOptions {
   /** Sent as JSON, unless it is a string or bytes, which are sent as they are. */
@@ -105,6 +107,29 @@ export function uri(texts: TemplateStringsArray, ...names: readonly string[]): s
   return `/api/v2${texts.reduce((path, text, i) => path + encodeURIComponent(names[i - 1] ?? '') + text)}`;
 }
 
+/** The record of a task once it has ended; of one that does not end in time, as it is then. */
+export async function endOfTask(
+  asked: { readonly get: (path: string) => Promise<Reply> },
+  uri: string,
+): Promise<Reply> {
+  const deadline = performance.now() + taskMs;
+  for (;;) {
+    const task = await asked.get(`${uri}?waitSeconds=30`);
+    if (!['pending', 'running'].includes(task.at('state')) || performance.now() > deadline) return task;
+  }
+}
+
+/** Until a statement runs in the engine of the default warehouse, and is not only being analyzed there. */
+export async function statementRuns(server: Pick<TestServer, 'get'>): Promise<void> {
+  let since = Number.POSITIVE_INFINITY;
+  await eventually('a statement runs', async () => {
+    const backends = (await server.get('/api/v2/warehouses/default/backends')).is(200);
+    const isRunning = backends.at<number>('backends', 0, 'runningQueries') > 0;
+    since = isRunning ? Math.min(since, performance.now()) : Number.POSITIVE_INFINITY;
+    return performance.now() - since > 3 * heartbeatMs;
+  });
+}
+
 export class TestServer {
   readonly url: string;
   readonly port: number;
@@ -185,10 +210,7 @@ export class TestServer {
   }
 
   /** A 202 → the record of its task once that has ended. */
-  async ended(accepted: Reply): Promise<Reply> {
-    accepted.is(202);
-    return this.get(`${accepted.at<string>('uri')}?waitSeconds=30`);
-  }
+  ended = (accepted: Reply) => endOfTask(this, accepted.is(202).at('uri'));
 
   async close(): Promise<void> {
     this.#agent.destroy();

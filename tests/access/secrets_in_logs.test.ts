@@ -6,8 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join, relative } from 'node:path';
 import { after, before, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { type Reply, type ServerProcess, startProcess, uri } from '../server.ts';
+import { type Reply, type ServerProcess, startProcess, statementRuns, uri } from '../server.ts';
 import { newToken } from './people.ts';
 import { makeKey, TokenIssuer } from './token_issuer.ts';
 
@@ -183,7 +182,7 @@ test('an engine that dies', async () => {
   // It is run again once.
   const killed = new Set<number>();
   while (killed.size < 2) {
-    await sleep(500);
+    await statementRuns(server);
     const pids = [...said.matchAll(/"pid":(\d+),"msg":"engineStarted"/g)].map(([, pid]) => Number(pid));
     const pid = pids.at(-1);
     if (pid === undefined || killed.has(pid)) continue;

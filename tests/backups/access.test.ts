@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { storeFileName } from '../../src/store/store.ts';
 import { grant, newPerson, type Person } from '../access/people.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
-import { type Reply, start, type TestServer, uri } from '../server.ts';
+import { endOfTask, type Reply, start, type TestServer, uri } from '../server.ts';
 import { type BackedUp, backedUp, restore, startBackingUp } from './backing_up.ts';
 
 /** How long after a task's end its keys are gone at the latest. */
@@ -38,7 +38,7 @@ describe('backups', () => {
   });
 
   const inDirectory = (name: string) => ({ path: join(backing.directory, name) }) as const;
-  const ended = async (accepted: Reply) => server.get(`${accepted.is(202).at<string>('uri')}?waitSeconds=30`);
+  const ended = (accepted: Reply) => server.ended(accepted);
   const use = ['use', '/warehouses/default'] as const;
 
   it('go to no directory where none is set, and the answer says how one is', async () => {
@@ -209,10 +209,10 @@ describe('backups', () => {
         .at('taskId');
     const backup = await send('/api/v2/catalogs/own/backup', { to });
     assert.equal(await send('/api/v2/catalogs/own/backup', { to }), backup);
-    await server.get(`/api/v2/tasks/${backup}?waitSeconds=30`);
+    await endOfTask(server, `/api/v2/tasks/${backup}`);
     const body = { name: 'keyed', from: to };
     const made = await send('/api/v2/catalogs/restore', body);
-    await server.get(`/api/v2/tasks/${made}?waitSeconds=30`);
+    await endOfTask(server, `/api/v2/tasks/${made}`);
     assert.equal(await send('/api/v2/catalogs/restore', body), made);
   });
 });

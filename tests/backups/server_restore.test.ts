@@ -11,7 +11,7 @@ import { SignJWT } from 'jose';
 import { newToken } from '../access/people.ts';
 import { deadlineMs } from '../deadline.ts';
 import { flip } from '../faults/damaged_file.ts';
-import { start, type TestServer, uri } from '../server.ts';
+import { endOfTask, start, type TestServer, uri } from '../server.ts';
 import { type BackedUp, filesIn, rowsIn, startBackingUp } from './backing_up.ts';
 import { backUpServer, command, restoredTo, serverBackedUp } from './whole_server.ts';
 
@@ -103,7 +103,7 @@ describe('a server with something of everything', () => {
     copy = await start({ dataDir, backupDirectories: from.directory, ...passphrase });
     // In the backup, its own task has not ended.
     const [own] = (await copy.get('/api/v2/server_backups/whole')).is(200).at<string>('task').split('/').slice(-1);
-    (await copy.get(`/api/v2/tasks/${own}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+    (await endOfTask(copy, `/api/v2/tasks/${own}`)).is(200, '0', { state: 'succeeded' });
     const isSame = (record: Record<string, unknown>) => ({ ...record, updatedAt: 0, updatedBy: 0, version: 0 });
     const without = (all: Record<string, unknown>) => ({
       ...all,

@@ -18,7 +18,7 @@ import { Budget } from '../budget.ts';
 import { type Fault, FaultPlan } from '../faults/fault_plan.ts';
 import { faultyEngine } from '../faults/faulty_engine.ts';
 import { Random, seedFrom } from '../faults/random.ts';
-import { type RawReply, TestServer, uri } from '../server.ts';
+import { type RawReply, statementRuns, TestServer, uri } from '../server.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
 import { categories, nameOf, operations, type Params, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
 
@@ -192,7 +192,7 @@ test('a statement that writes is of unknown outcome when its engine is killed, a
   (await server.post('/api/v2/warehouses/default/suspend')).is(200);
   (await server.post('/api/v2/warehouses/default/resume')).is(200);
   const inserting = server.send('POST', uri`/databases/${database}/query`, { body: { sql } });
-  await pause(300);
+  await statementRuns(server);
   process.kill(engines.at(-1) as number, 'SIGKILL');
   const killed = outcomeIn(await inserting);
   assert.deepEqual([killed.status, killed.outcome], [503, 'unknown'], killed.text);

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { start, type TestServer, uri } from '../server.ts';
+import { endOfTask, start, type TestServer, uri } from '../server.ts';
 import { breakRoot, fileOf, flip, remove } from './damaged_file.ts';
 
 let root: string;
@@ -96,9 +96,9 @@ test('a sound catalog: all of its tables are read, and nothing is wrong; a check
       const long = (await server.post(`${databaseOf('b')}/query`, { sql: endless, waitSeconds: 0 })).is(202);
       const check = (await server.post('/api/v2/catalogs/a/check', {})).is(202);
       (await server.post(`${check.at<string>('uri')}/cancel`)).is(200);
-      (await server.get(`${check.at<string>('uri')}?waitSeconds=30`)).is(200, '0', { state: 'cancelled' });
+      (await endOfTask(server, check.at<string>('uri'))).is(200, '0', { state: 'cancelled' });
       (await server.post(`${long.at<string>('uri')}/cancel`)).is(200);
-      (await server.get(`${long.at<string>('uri')}?waitSeconds=30`)).is(200, '0', { state: 'cancelled' });
+      (await endOfTask(server, long.at<string>('uri'))).is(200, '0', { state: 'cancelled' });
     },
   ));
 

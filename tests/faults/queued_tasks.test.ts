@@ -9,7 +9,7 @@ import { startServer } from '../../src/main.ts';
 import { readSettings } from '../../src/settings.ts';
 import { newPerson } from '../access/people.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
-import { type Reply, TestServer } from '../server.ts';
+import { endOfTask, type Reply, TestServer } from '../server.ts';
 
 const many = Number(process.env.QUEUED_TASKS ?? 600);
 const atOnce = 16;
@@ -71,7 +71,7 @@ async function endsOf(all: readonly string[]): Promise<Map<string, number>> {
   for (const taskId of all.toReversed()) {
     const deadline = Date.now() + drainMsMax;
     for (let token = ''; !ended.has(taskId); ) {
-      const last = await server.get(`/api/v2/tasks/${taskId}?waitSeconds=30`);
+      const last = await endOfTask(server, `/api/v2/tasks/${taskId}`);
       assert.ok(last.at('endedAt') !== null || Date.now() < deadline, last.text);
       if (last.at('endedAt') === null) continue;
       for (let more = true; more; ) {
@@ -121,13 +121,10 @@ test('cancelled in each state', { timeout: deadlineMs(60_000) }, async () => {
   const follower = await submit(server, 'SELECT 3', { after: [waiting.at('taskId')] });
   for (const task of [waiting, pending, running]) {
     const told = await cancel(task);
-    const ended = await server.get(`${task.at('uri')}?waitSeconds=10`);
+    const ended = await endOfTask(server, task.at('uri'));
     assert.equal(ended.at('state'), 'cancelled', told.text);
   }
-  assert.equal(
-    (await server.get(`${follower.at('uri')}?waitSeconds=10`)).at('error', 'code'),
-    'TASK_DEPENDENCY_FAILED',
-  );
+  assert.equal((await endOfTask(server, follower.at('uri'))).at('error', 'code'), 'TASK_DEPENDENCY_FAILED');
   // Nobody listens there: it is tried again in a minute.
   const columns = [{ name: 'id', type: 'INT' }];
   (await server.put('/api/v2/databases/d')).is(201);
@@ -140,7 +137,7 @@ test('cancelled in each state', { timeout: deadlineMs(60_000) }, async () => {
   await cancel(backingOff);
   assert.equal(await stateOf(backingOff), 'cancelled');
   const done = await submit(server, 'SELECT 4');
-  assert.equal((await server.get(`${done.at('uri')}?waitSeconds=10`)).at('state'), 'succeeded');
+  assert.equal((await endOfTask(server, done.at('uri'))).at('state'), 'succeeded');
   await cancel(done);
   assert.equal(await stateOf(done), 'succeeded');
 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { release } from '../../src/model/release.ts';
 import { type Given, newPerson, type Person } from '../access/people.ts';
-import { start, type TestServer } from '../server.ts';
+import { endOfTask, start, type TestServer } from '../server.ts';
 
 const database = '/api/v2/databases/d';
 const quoted = `o'brien "x"`;
@@ -87,7 +87,7 @@ test('a plan and a task show the caller', async () => {
     assert.ok(plan.at<string>('plan').includes(`by='${person.name.replaceAll("'", "''")}'`), plan.text);
     const sql = 'SELECT current_user';
     const task = (await person.query('d', sql, { waitSeconds: 0 })).is(202);
-    const done = (await person.get(`${task.at<string>('uri')}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+    const done = (await endOfTask(person, task.at<string>('uri'))).is(200, '0', { state: 'succeeded' });
     assert.ok(done.text.includes(JSON.stringify(person.name)), done.text);
   }
 });

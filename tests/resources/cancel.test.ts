@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
-import { type Reply, start, type TestServer } from '../server.ts';
+import { endOfTask, type Reply, start, type TestServer } from '../server.ts';
 
 /** A heartbeat of the engine, every quarter of a second, tells of it. */
 const stoppedWithinMs = deadlineMs(5000);
@@ -67,7 +67,7 @@ async function stopped(what: string, cancel: () => Promise<Reply>): Promise<numb
 async function cancelledTask(what: string, accepted: Reply): Promise<void> {
   const uri = accepted.is(202).at<string>('uri');
   await stopped(what, () => server.post(`${uri}/cancel`));
-  (await server.get(`${uri}?waitSeconds=10`)).is(200, '0', { state: 'cancelled' });
+  (await endOfTask(server, uri)).is(200, '0', { state: 'cancelled' });
   await answers();
 }
 

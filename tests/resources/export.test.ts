@@ -16,7 +16,7 @@ import { storeFileName } from '../../src/store/store.ts';
 import { grant, newPerson } from '../access/people.ts';
 import { deadlineMs } from '../deadline.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
-import { type Reply, start, startProcess, type TestServer } from '../server.ts';
+import { endOfTask, type Reply, start, startProcess, type TestServer } from '../server.ts';
 
 let server: TestServer;
 let s3: ObjectStoreServer;
@@ -316,7 +316,7 @@ test('a cancelled export ends within a second and leaves nothing', async () => {
     await running(uri);
     const since = performance.now();
     (await server.post(`${uri}/cancel`)).is(200);
-    (await server.get(`${uri}?waitSeconds=10`)).is(200, '0', { state: 'cancelled' });
+    (await endOfTask(server, uri)).is(200, '0', { state: 'cancelled' });
     const ms = performance.now() - since;
     assert.ok(ms < deadlineMs(1500), `${format}: ${ms} ms`);
     await leavesNothing(accepted.at('taskId'));
@@ -345,7 +345,7 @@ async function takenUpAgain(signal: 'SIGKILL' | 'SIGTERM', attempt: number): Pro
   await store.writeSmall(`out/${taskId}/part-00099.csv`, 'left behind');
   const second = await startProcess(flags, kept);
   try {
-    const ended = (await second.get(`${accepted.at<string>('uri')}?waitSeconds=30`)).is(200, '0', {
+    const ended = (await endOfTask(second, accepted.at<string>('uri'))).is(200, '0', {
       state: 'succeeded',
       attempt,
     });

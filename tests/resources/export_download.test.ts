@@ -15,7 +15,7 @@ import type { Services } from '../../src/resources/context.ts';
 import { readSettings } from '../../src/settings.ts';
 import { storeFileName } from '../../src/store/store.ts';
 import { newPerson } from '../access/people.ts';
-import { type Reply, startProcess, TestServer } from '../server.ts';
+import { endOfTask, type Reply, startProcess, TestServer } from '../server.ts';
 
 interface Shown {
   readonly name: string;
@@ -203,7 +203,7 @@ test('cancelled in the middle: nothing is left', async () => {
       begun = found.at<unknown[]>('queries').length;
     }
     (await server.post(`${uri}/cancel`)).is(200);
-    (await server.get(`${uri}?waitSeconds=10`)).is(200, '0', { state: 'cancelled' });
+    (await endOfTask(server, uri)).is(200, '0', { state: 'cancelled' });
     assert.deepEqual([await stored(), await spooled()], [[], []], format);
   }
 });
@@ -267,7 +267,7 @@ test(`killed again and again: the files are there once, TEST_SEED=${seed}`, asyn
     running = await startProcess([], kept);
   }
   try {
-    const task = (await running.get(`${uri}?waitSeconds=60`)).is(200, '0', { state: 'succeeded' });
+    const task = (await endOfTask(running, uri)).is(200, '0', { state: 'succeeded' });
     const files = task.at<Shown[]>('result', 'files');
     assert.ok(files.length > 1 && task.at('result', 'rowCount') === 1_500_000);
     const ids = [...files.map(({ fileId }) => fileId), task.at<string>('result', 'manifestFileId')];

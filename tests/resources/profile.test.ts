@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';
-import { start, type TestServer } from '../server.ts';
+import { endOfTask, start, type TestServer } from '../server.ts';
 
 let server: TestServer;
 const database = '/api/v2/databases/shop';
@@ -77,7 +77,7 @@ test('a profile that is not waited for is the result of a task', async () => {
     .at<string>('uri');
   while ((await server.get(uri)).at('state') !== 'running');
   (await server.post(`${uri}/cancel`)).is(200);
-  (await server.get(`${uri}?waitSeconds=10`)).is(200, '0', { state: 'cancelled' });
+  (await endOfTask(server, uri)).is(200, '0', { state: 'cancelled' });
 });
 
 const slow = 'SELECT max(hash(a.range, b.range)) AS slow FROM range(10000) a, range(40000) b WHERE a.range > $1';

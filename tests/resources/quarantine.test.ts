@@ -2,10 +2,9 @@
 // nothing had happened, and an operator lets it run again.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { heartbeatMs } from '../../src/engines/duckdb/protocol.ts';
 import { busyChild } from '../children.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
-import { start, startProcess, type TestServer, uri } from '../server.ts';
+import { start, startProcess, statementRuns, type TestServer, uri } from '../server.ts';
 
 /** One call of a function that heeds no interrupt, for longer than a statement has here. */
 const killer = `SELECT length(regexp_replace(repeat('ab', 60000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
@@ -72,12 +71,7 @@ async function withEnginePid() {
   /** Ends the process, which is another one than before, while a statement runs in it. */
   const crash = async (before?: number) => {
     await eventually('another process', () => pid() !== before);
-    let seenSince = Number.POSITIVE_INFINITY;
-    await eventually('the statement runs, and is not only being analysed', async () => {
-      const running = (await own.get(`${warehouse}/backends`)).is(200).at<number>('backends', 0, 'runningQueries');
-      seenSince = running > 0 ? Math.min(seenSince, performance.now()) : Number.POSITIVE_INFINITY;
-      return performance.now() - seenSince > 3 * heartbeatMs;
-    });
+    await statementRuns(own);
     const crashed = pid();
     process.kill(crashed, 'SIGSEGV');
     return crashed;

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Code } from '../../src/standard/codes.ts';
-import { type Reply, start, type TestServer } from '../server.ts';
+import { endOfTask, type Reply, start, type TestServer } from '../server.ts';
 import { play, type Scenario, scenarios } from './scenario.ts';
 
 let server: TestServer;
@@ -305,7 +305,7 @@ test('waiting too short: a task that goes on and is cancelled', async () => {
   const accepted = (await server.query('shop', sql, { waitSeconds: 0.1 })).is(202);
   (await server.get(accepted.at('uri'))).is(200, '0', { state: 'running' });
   (await server.post(accepted.at('cancelUri'))).is(200);
-  (await server.get(`${accepted.at<string>('uri')}?waitSeconds=20`)).is(200, '0', { state: 'cancelled' });
+  (await endOfTask(server, accepted.at<string>('uri'))).is(200, '0', { state: 'cancelled' });
   (await server.get(`${accepted.at<string>('uri')}/pages/0`)).is(404, 'OBJECT_NOT_FOUND');
 });
 

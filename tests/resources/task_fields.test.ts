@@ -5,7 +5,7 @@ import { after, before, beforeEach, test } from 'node:test';
 import { categoriesWith } from '../../src/resources/index.ts';
 import { codesOf } from '../../src/standard/openapi.ts';
 import { eventually } from '../deadline.ts';
-import { start, type TestServer, uri } from '../server.ts';
+import { endOfTask, start, type TestServer, uri } from '../server.ts';
 import { Receiver } from '../tasks/receiver.ts';
 
 let server: TestServer;
@@ -117,7 +117,7 @@ for (const name of names)
   test(`${name}: after a task it waits for it, is then done, and its end is told`, async () => {
     const first = (await server.query('shop', endless, { waitSeconds: 0 })).is(202);
     const quick = (await server.query('shop', 'SELECT 1', { waitSeconds: 0 })).is(202);
-    (await server.get(`${quick.at<string>('uri')}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+    (await endOfTask(server, quick.at<string>('uri'))).is(200, '0', { state: 'succeeded' });
     const fields = (taskId: string) => ({ priority: 'low', after: [taskId], notify: { url: receiver.url, secret } });
     const ask = (taskId: string) => {
       const { method, path, body } = requests(fields(taskId))[name] as Request;

@@ -1,7 +1,7 @@
 // The progress of tasks that run SQL, as their records show it: it grows while they run, with a time at which they will have ended.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type Reply, start, type TestServer, uri } from '../server.ts';
+import { endOfTask, type Reply, start, type TestServer, uri } from '../server.ts';
 
 let server: TestServer;
 /** Takes long for each row, so that a statement is still at it when it is looked at. */
@@ -34,7 +34,7 @@ async function requireGrowth(accepted: Reply): Promise<void> {
   }
   assert.ok((seen.at(-1) as number) <= 1);
   (await server.post(`${task}/cancel`)).is(200);
-  (await server.get(`${task}?waitSeconds=30`)).is(200, '0', { state: 'cancelled', expectedEndAt: null });
+  (await endOfTask(server, task)).is(200, '0', { state: 'cancelled', expectedEndAt: null });
 }
 
 test('a query task', async () =>

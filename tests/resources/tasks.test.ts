@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';
 import { deadlineMs } from '../deadline.ts';
-import { start, type TestServer } from '../server.ts';
+import { endOfTask, start, type TestServer } from '../server.ts';
 
 let server: TestServer;
 const endless = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
@@ -30,7 +30,7 @@ test('waiting ends with the task, and not before its time', async () => {
 
 test('cancelling what has ended leaves it as it is; what waits never runs', async () => {
   const done = await submit('SELECT 1');
-  (await server.get(`${done}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+  (await endOfTask(server, done)).is(200, '0', { state: 'succeeded' });
   for (let i = 0; i < 2; i++) (await server.post(`${done}/cancel`)).is(200, '0', { state: 'succeeded' });
   const [first, second] = [await submit(endless), await submit('SELECT 2')];
   (await server.get(second)).is(200, '0', { state: 'pending', attempt: 0, startedAt: null, progress: null });
@@ -39,12 +39,12 @@ test('cancelling what has ended leaves it as it is; what waits never runs', asyn
   (await server.get(first)).is(404, 'OBJECT_NOT_FOUND');
   (await server.get(second)).is(200, '0', { state: 'cancelled', startedAt: null });
   const third = await submit('SELECT 3');
-  (await server.get(`${third}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+  (await endOfTask(server, third)).is(200, '0', { state: 'succeeded' });
 });
 
 test('a task record says who, what, when and what came of it', async () => {
   const uri = await submit('SELECT 42 AS answer');
-  const task = (await server.get(`${uri}?waitSeconds=30`)).is(200, '0', {
+  const task = (await endOfTask(server, uri)).is(200, '0', {
     type: 'run_query',
     submittedBy: 'root',
     createdBy: 'root',
@@ -61,7 +61,7 @@ test('a task record says who, what, when and what came of it', async () => {
 test('tasks are listed newest first, page by page', async () => {
   const uris: string[] = [];
   for (let i = 0; i < 5; i++) uris.push(await submit(`SELECT ${i} AS listed`));
-  for (const uri of uris) (await server.get(`${uri}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+  for (const uri of uris) (await endOfTask(server, uri)).is(200, '0', { state: 'succeeded' });
   const seen: string[] = [];
   let token: string | undefined;
   do {
@@ -106,14 +106,14 @@ test('a failure of a query names its entry in the history; a task’s query name
   const failed = (await server.query('shop', 'SELECT nothing')).is(400, 'SQL_INVALID');
   (await server.get(`/api/v2/queries/${failed.at<string>('queryId')}`)).is(200, '0', { state: 'failed' });
   const uri = await submit('SELECT 7 AS tasked');
-  const task = (await server.get(`${uri}?waitSeconds=30`)).is(200);
+  const task = (await endOfTask(server, uri)).is(200);
   (await server.get(`/api/v2/queries/${task.at<string>('result', 'queryId')}`)).is(200, '0', { task: uri });
 });
 
 test('DML in a task happens once', async () => {
   (await server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE once (i INT)' })).is(201);
   const uri = await submit('INSERT INTO once SELECT range FROM range(10)');
-  (await server.get(`${uri}?waitSeconds=30`)).is(200, '0', { state: 'succeeded', result: { rowCount: 10 } });
+  (await endOfTask(server, uri)).is(200, '0', { state: 'succeeded', result: { rowCount: 10 } });
   assert.deepEqual(await server.rows('shop', 'SELECT count(*) FROM once'), [[10]]);
 });
 
@@ -129,11 +129,11 @@ test('a task may be put before others, or after some that the caller may read', 
   (await server.get(high.uri)).is(200, '0', { state: 'pending', priority: 'high', after: [low.taskId] });
   const third = (await server.query('shop', 'SELECT 3', { after: [high.taskId] })).is(202).at<string>('uri');
   (await server.post(`${blocker}/cancel`)).is(200);
-  (await server.get(`${third}?waitSeconds=30`)).is(200, '0', { state: 'succeeded', priority: 'normal' });
+  (await endOfTask(server, third)).is(200, '0', { state: 'succeeded', priority: 'normal' });
   (await server.get(low.uri)).is(200, '0', { state: 'succeeded' });
   const failing = await asked('SELECT nothing', {});
   const after = await asked('SELECT 4', { after: [failing.taskId] });
-  (await server.get(`${after.uri}?waitSeconds=30`)).is(200, '0', {
+  (await endOfTask(server, after.uri)).is(200, '0', {
     state: 'failed',
     error: { code: 'TASK_DEPENDENCY_FAILED', result: { taskId: failing.taskId, state: 'failed' } },
   });

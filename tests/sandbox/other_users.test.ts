@@ -6,7 +6,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { grant, newPerson, type Person } from '../access/people.ts';
 import { Budget, sampled } from '../budget.ts';
 import { Random, seedFrom } from '../faults/random.ts';
-import { type Reply, start, type TestServer, uri } from '../server.ts';
+import { endOfTask, type Reply, start, type TestServer, uri } from '../server.ts';
 import { type Call, calls, elsewhere, spellings, statements } from './other_users_attempts.ts';
 
 /** What is in the hidden tables, and nowhere else. */
@@ -75,7 +75,7 @@ async function makeOthers() {
     waitSeconds: 0,
   });
   const task = accepted.is(202).at<string>('taskId');
-  (await alice.get(`/api/v2/tasks/${task}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
+  (await endOfTask(alice, `/api/v2/tasks/${task}`)).is(200, '0', { state: 'succeeded' });
   const query = (await alice.query('hidden', 'SELECT 2718281')).is(200).at<string>('queryId');
   const no = '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d';
   return {
@@ -227,7 +227,7 @@ test('a task that runs a refused statement tells no more, nor does the history',
       const errors = [];
       for (const name of pair) {
         const task = (await eve.query('mine', sql.replace('#', name), { waitSeconds: 0 })).is(202).at<string>('taskId');
-        const ended = (await eve.get(`/api/v2/tasks/${task}?waitSeconds=30`)).is(200, '0', { state: 'failed' });
+        const ended = (await endOfTask(eve, `/api/v2/tasks/${task}`)).is(200, '0', { state: 'failed' });
         (await eve.get(`/api/v2/tasks/${task}/pages/0`)).is(404, 'OBJECT_NOT_FOUND');
         const { queryId, ...error } = ended.at<{ result: { queryId: string } }>('error').result;
         assert.match(queryId, /^[\w-]{36}$/);
