@@ -83,12 +83,15 @@ test('a read whose process crashes runs once more; one that crashes the next pro
   const { own, crash } = await withEnginePid();
   try {
     const finite = `SELECT count(*) FROM range(600000000) WHERE hash(range) % 7 = 3`;
-    const once = own.query('d', finite);
+    const once = own.query('d', finite, { waitSeconds: 60 });
     const first = await crash();
-    (await once).is(200);
+    const answer = await once;
+    // On a slow machine it becomes a task before it ends.
+    if (answer.status === 202) (await own.ended(answer)).is(200, '0', { state: 'succeeded' });
+    else answer.is(200);
     (await own.query('d', 'SELECT 1')).is(200);
     const endless = 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range + b.range = 7';
-    const twice = own.query('d', endless);
+    const twice = own.query('d', endless, { waitSeconds: 60 });
     const second = await crash(first);
     await crash(second);
     (await twice).is(400, 'STATEMENT_QUARANTINED');
@@ -123,12 +126,12 @@ test('a statement whose process somebody kills is bound again; a second death is
   timeout: deadlineMs(120_000),
 }, async () => {
   // Two processes that are ready: each attempt meets one of them.
-  for (const one of await Promise.all([bind(20_000_000), bind(20_000_001)])) one.is(400, 'SQL_NOT_SUPPORTED');
-  const once = bind(30_000_000);
+  for (const one of await Promise.all([bind(2_000_000), bind(2_000_001)])) one.is(400, 'SQL_NOT_SUPPORTED');
+  const once = bind(6_000_000);
   process.kill(await busyChild(), 'SIGKILL');
   (await once).is(400, 'SQL_NOT_SUPPORTED');
   assert.equal(await releasedStatements(), 0);
-  for (const one of await Promise.all([bind(20_000_002), bind(20_000_003)])) one.is(400, 'SQL_NOT_SUPPORTED');
+  for (const one of await Promise.all([bind(2_000_002), bind(2_000_003)])) one.is(400, 'SQL_NOT_SUPPORTED');
   const twice = bind(90_000_001);
   const first = await busyChild();
   process.kill(first, 'SIGKILL');
