@@ -140,9 +140,16 @@ function readLines(path: string): JournalLine[] {
     .filter((line) => line !== '')
     .flatMap((line) => {
       try {
-        return [JSON.parse(line) as JournalLine];
+        const read: unknown = JSON.parse(line);
+        return isLine(read) ? [read] : [];
       } catch {
         return [];
       }
     });
+}
+
+function isLine(value: unknown): value is JournalLine {
+  if (typeof value !== 'object' || value === null) return false;
+  const { serverId, sequence } = value as Partial<JournalLine>;
+  return typeof serverId === 'string' && typeof sequence === 'number';
 }

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, link, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DataDirectoryError } from '../store/data_directory.ts';
 
 export const rootTokenFileName = 'root.token';
 /** Recognisable to secret scanners; 256 random bits follow. */
@@ -34,6 +35,7 @@ export async function rootToken(dataDirectory: string): Promise<string> {
 }
 
 async function checked(token: string, path: string): Promise<string> {
-  if (token.length < 32) throw new Error(`${path} holds no usable token; remove it to have a new one made`);
+  if (token.length < 32)
+    throw new DataDirectoryError(`${path} holds no usable token; remove it to have a new one made`);
   return token;
 }

@@ -131,7 +131,7 @@ export class ResultStore {
     const known = this.#known.get(taskId);
     if (known) return known;
     const text = await readFile(this.#path(taskId, 'json'), 'utf8').catch(expired);
-    const description = JSON.parse(text) as Description;
+    const description = readDescription(text);
     if (this.#known.size >= 100) this.#known.delete(this.#known.keys().next().value as string);
     this.#known.set(taskId, description);
     return description;
@@ -164,5 +164,14 @@ async function sync(path: string): Promise<void> {
     await file.datasync();
   } finally {
     await file.close();
+  }
+}
+
+/** Throws RESULT_EXPIRED where it is not whole. */
+function readDescription(text: string): Description {
+  try {
+    return JSON.parse(text) as Description;
+  } catch {
+    throw expiredFailure();
   }
 }

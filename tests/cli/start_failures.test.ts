@@ -65,6 +65,11 @@ const cases: readonly Case[] = [
     says: /secret\.key is not there: .*put it back/,
   },
   {
+    name: 'an empty file of the token of root',
+    prepare: (at) => truncateSync(join(at, 'root.token'), 0),
+    says: /root\.token holds no usable token; remove it to have a new one made/,
+  },
+  {
     name: 'a file in the place of the directory',
     prepare: (at) => {
       rmSync(at, { recursive: true });
