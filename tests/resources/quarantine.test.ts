@@ -50,6 +50,25 @@ test('what costs the engine is refused; what ran beside it is answered, and neve
   (await server.query('d', `${killer} LIMIT 0`)).is(200, '0');
 });
 
+test('values of parameters cost their own statement at most; reads beside it are answered', {
+  timeout: 120_000,
+}, async () => {
+  const multiplied = ['a'.repeat(1_000_000), 'b'.repeat(100_000)];
+  const refused = await readsDuring(server.query('d', `SELECT replace($1, 'a', $2)`, { parameters: multiplied }));
+  refused.done.is(400, 'SQL_INVALID');
+  // No limit of one call holds this: each step doubles the text.
+  const doubled = `SELECT length(list_reduce(range($1)::VARCHAR[], lambda a, b: a || a || b))`;
+  const { done, codes } = await readsDuring(server.query('d', doubled, { parameters: [100] }));
+  assert.match(
+    done.code,
+    /^(?:SQL_INVALID|MEMORY_LIMIT_EXCEEDED|STATEMENT_TIMEOUT|STATEMENT_QUARANTINED)$/,
+    done.text.slice(0, 300),
+  );
+  assert.deepEqual([...new Set([...refused.codes, ...codes])], ['0']);
+  (await server.post(`${warehouse}/release_quarantine`)).is(200, '0');
+  (await server.query('d', killer)).is(400, 'STATEMENT_TIMEOUT');
+});
+
 test('a refused statement is released by who operates the warehouse', { timeout: deadlineMs(120_000) }, async () => {
   (await server.query('d', killer)).is(400, 'STATEMENT_QUARANTINED');
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 1 });

@@ -133,12 +133,11 @@ const guards: readonly Guard[] = [
     names: ['repeat'],
     parameters: ['t', 'n'],
     call: (name) =>
-      `g.t, ${unless(
-        `strlen(g.t::VARCHAR)::DOUBLE * g.n > CASE WHEN typeof(g.t) LIKE '%]' THEN ${limits.repeatedListBytes} ELSE ${limits.textBytes} END`,
+      `t, ${unless(
+        `strlen(t::VARCHAR)::DOUBLE * n > CASE WHEN typeof(t) LIKE '%]' THEN ${limits.repeatedListBytes} ELSE ${limits.textBytes} END`,
         `${name} makes a text of at most ${limits.textBytes} bytes, or a list of at most ${limits.repeatedListBytes} bytes when it is written as text`,
-        'g.n',
+        'n',
       )}::BIGINT`,
-    isNested: true,
   },
   { names: ['replace'], parameters: ['t', 'o', 'r'], call: replaced, isNested: true },
   {
