@@ -1,7 +1,7 @@
 // The 13 queries of the Star Schema Benchmark through REST against DuckDB in process on a copy of the same file; the data
 // is loaded through REST.
 import { join } from 'node:path';
-import { loadSsb, ssbQueries } from '../src/cli/ssb_load.ts';
+import { loadSsb, ssbQueries } from '../src/demo/ssb_load.ts';
 import { copyCatalogFile, DirectDuckdb } from './harness/duckdb.ts';
 import { type Bench, compare, interleaved, type Measure } from './harness/report.ts';
 import { TabulariumServer } from './harness/server.ts';

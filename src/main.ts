@@ -2,14 +2,14 @@
 // in the other.
 import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { AuditJournal, StoreBehind } from './access/audit_journal.ts';
-import { FailedLogins } from './access/failed_logins.ts';
-import { type OpenedAccess, openAccess } from './access/open_access.ts';
-import { RateLimits } from './access/rate_limits.ts';
-import { rootToken, rootTokenFileName } from './access/root.ts';
-import { openSecrets, SecretKeyError } from './access/secrets.ts';
-import { UsageCaps } from './access/usage_caps.ts';
-import { PassphraseError } from './backups/server_keys.ts';
+import { type OpenedAccess, openAccess } from './access/assemble_access.ts';
+import { AuditJournal, StoreBehind } from './access/audit/audit_journal.ts';
+import { FailedLogins } from './access/authentication/failed_logins.ts';
+import { rootToken, rootTokenFileName } from './access/authentication/root_token.ts';
+import { UsageCaps } from './access/limits/quotas.ts';
+import { RateLimits } from './access/limits/rate_limits.ts';
+import { openSecrets, SecretKeyError } from './access/secrets/secrets.ts';
+import { PassphraseError } from './backups/server/server_keys.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { filePositions } from './catalog/file_positions.ts';
 import { measureOpenIntents } from './catalog/open_intents.ts';
@@ -17,28 +17,28 @@ import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
 import { catalogsOf, describeWarehouse, warehouseNames } from './catalog/warehouse_objects.ts';
 import { NoServerError } from './cli/backup_server.ts';
-import type { CatalogChecks } from './cli/catalog_checks.ts';
-import { checkCommand } from './cli/check.ts';
+import type { CatalogChecks } from './cli/check/catalog_checks.ts';
+import { checkCommand } from './cli/check/check.ts';
 import { commandOf } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
 import { restoreServerCommand } from './cli/restore_server.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
-import { Confinement } from './engines/duckdb/confinement.ts';
 import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
+import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
 import { measureLoad } from './engines/warehouse_load.ts';
 import { Warehouses } from './engines/warehouses.ts';
-import { openFiles, startFiles } from './files/open_files.ts';
-import { Bodies } from './http/bodies.ts';
-import { BodyBudget } from './http/body_budget.ts';
-import { BodyThreads } from './http/body_threads.ts';
-import { Api, type Gate } from './http/call.ts';
-import { networkOf } from './http/client_address.ts';
+import { openFiles, startFiles } from './files/assemble_files.ts';
+import { Bodies } from './http/bodies/bodies.ts';
+import { BodyBudget } from './http/bodies/body_budget.ts';
+import { BodyThreads } from './http/bodies/body_threads.ts';
+import { networkOf } from './http/connection/client_address.ts';
+import { openTransport, type Transport, TransportError, urlOf } from './http/connection/transport.ts';
 import { Document } from './http/document.ts';
 import { FileRequests } from './http/files.ts';
-import { operationsOf } from './http/operations.ts';
+import { Api, type Gate } from './http/request_pipeline.ts';
 import { HttpServer } from './http/server.ts';
-import { openTransport, type Transport, TransportError, urlOf } from './http/transport.ts';
+import { operationsOf } from './http/system_endpoints.ts';
 import { changeKinds } from './jobs/change_object.ts';
 import { checkCatalogKind } from './jobs/check_catalog.ts';
 import { createFilledTableKind } from './jobs/create_filled_table.ts';
@@ -52,37 +52,37 @@ import { logReader } from './observe/log.ts';
 import { standardError } from './observe/log_output.ts';
 import { createMetrics } from './observe/metrics.ts';
 import { observers } from './observe/observations.ts';
-import { HostPatternError, hostRules } from './outbound/host_rules.ts';
-import { Exports } from './query/exports.ts';
-import { QueryHistory } from './query/history.ts';
-import { KnownNames } from './query/known_names.ts';
-import { backupDirectoriesOf, LoadSettingsError, loadingOf } from './query/load_settings.ts';
-import { openLoads } from './query/open_loads.ts';
-import { Queries } from './query/queries.ts';
-import { ResultAccess } from './query/result_access.ts';
-import { ResultStore } from './query/result_store.ts';
-import { Rows } from './query/rows.ts';
-import { storedResults } from './query/stored_results.ts';
-import { QuerySubmitter } from './query/submit.ts';
-import { recordOf, rowsOfStep } from './resources/again.ts';
-import { bootstrap, userOfVisitor } from './resources/bootstrap.ts';
-import type { Context, Services } from './resources/context.ts';
+import { HostPatternError, hostRules } from './outbound/host_allowlist.ts';
+import { Exports } from './query/exports/exports.ts';
+import { openLoads } from './query/loads/assemble_loads.ts';
+import { backupDirectoriesOf, LoadSettingsError, loadingOf } from './query/loads/load_settings.ts';
+import { ResultAccess } from './query/results/result_access.ts';
+import { ResultStore } from './query/results/result_store.ts';
+import { storedResults } from './query/results/result_usage.ts';
+import { Rows } from './query/rows/table_rows.ts';
+import { QueryHistory } from './query/statements/history.ts';
+import { KnownNames } from './query/statements/name_visibility.ts';
+import { Queries } from './query/statements/queries.ts';
+import { QuerySubmitter } from './query/statements/query_submission.ts';
+import { recordOf, rowsOfStep } from './resources/idempotent_replay.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
 import { maintenanceOf } from './resources/maintenance.ts';
-import { newTableDefinitions } from './resources/new_table_definition.ts';
-import { backupKinds, type OpenedBackups, openBackups } from './resources/open_backups.ts';
-import { openSchedules } from './resources/scheduled_calls.ts';
-import { helpText, readSettings, type Settings, SettingsError, warehouseDefaults } from './settings.ts';
+import { bootstrap, userOfVisitor } from './resources/namespaces/bootstrap.ts';
+import type { Context, Services } from './resources/records/handler_context.ts';
+import { newTableDefinitions } from './resources/table_definitions/inferred_definition.ts';
+import { openSchedules } from './resources/tasks/scheduled_calls.ts';
+import { backupKinds, type OpenedBackups, openBackups } from './resources/transfer/assemble_backups.ts';
+import { helpText, readSettings, type Settings, SettingsError, warehouseDefaults } from './settings/read_settings.ts';
 import type { Category } from './standard/endpoint.ts';
 import { openApi } from './standard/openapi.ts';
 import { DataDirectoryError, prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace } from './store/disk_space.ts';
-import { StoreTooNew } from './store/migrations.ts';
+import { StoreChecks } from './store/integrity/scheduled_checks.ts';
+import { StoreTooNew } from './store/migrations/migrate.ts';
 import { StoreInUse, StoreUnusable } from './store/sqlite.ts';
 import { openStore, type Store, storeFileName } from './store/store.ts';
-import { StoreChecks } from './store/store_checks.ts';
-import { Notices } from './tasks/notices.ts';
 import { Tasks } from './tasks/tasks.ts';
+import { Notices } from './tasks/webhooks.ts';
 
 export type { RunningServer } from './cli/serve.ts';
 
@@ -480,7 +480,7 @@ async function startBackground(
 
 /** Brings the engine's library into this process, which a server does not need. */
 const checkCatalog: CatalogChecks['checkCatalog'] = async (...file) =>
-  (await import('./engines/duckdb/file_check.ts')).checkCatalogFile(...file);
+  (await import('./engines/duckdb/storage/check_file.ts')).checkCatalogFile(...file);
 
 async function main(): Promise<void> {
   // Whatever this process and its engines write is the user's alone, however the file is opened: SQLite and DuckDB take no mode.
@@ -488,7 +488,7 @@ async function main(): Promise<void> {
   const commands = [
     serveCommand({ start: startServer, rootTokenFileName }),
     ...offlineCommands,
-    checkCommand(async () => ({ checkCatalog, ...(await import('./engines/duckdb/file_repair.ts')) })),
+    checkCommand(async () => ({ checkCatalog, ...(await import('./engines/duckdb/storage/repair_file.ts')) })),
     restoreServerCommand({ checkCatalog }),
   ];
   const { command, argument, flags } = commandOf(process.argv.slice(2), commands);

@@ -7,10 +7,10 @@ import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:ht
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { heartbeatMs } from '../src/engines/duckdb/protocol.ts';
+import { heartbeatMs } from '../src/engines/duckdb/process/protocol.ts';
 import { startServer } from '../src/main.ts';
 import { categoriesWith } from '../src/resources/index.ts';
-import { readSettings, type Settings } from '../src/settings.ts';
+import { readSettings, type Settings } from '../src/settings/read_settings.ts';
 import type { Code } from '../src/standard/codes.ts';
 import type { Endpoint } from '../src/standard/endpoint.ts';
 import { codesOf } from '../src/standard/openapi.ts';

@@ -1,9 +1,9 @@
 // Users, roles, grants and tokens in great numbers, written into the metadata store of a server that does not run, as access/
 // would write them. What is granted is on tables that filled_store.ts made; the token of each user is known beforehand.
 import { join } from 'node:path';
-import { digestOfToken } from '../../src/access/access.ts';
-import { grantIdOf } from '../../src/access/grants.ts';
-import { objectIdsOf, pathOfIds } from '../../src/access/places.ts';
+import { digestOfToken } from '../../src/access/authentication/authenticator.ts';
+import { objectIdsOf, pathOfIds } from '../../src/access/authorization/grant_scopes.ts';
+import { grantIdOf } from '../../src/access/authorization/grants.ts';
 import { newId } from '../../src/model/ids.ts';
 import { foldName } from '../../src/model/names.ts';
 import { openStore, type Store, storeFileName } from '../../src/store/store.ts';

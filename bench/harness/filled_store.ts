@@ -1,5 +1,5 @@
 // Data directories with many tables, made quickly: one table is created through REST, then its row of the metadata store is
-// repeated under other names and ids (columns as catalog/creation.ts writes them), and where it matters its table in the
+// repeated under other names and ids (columns as catalog/changes/create_object.ts writes them), and where it matters its table in the
 // engine's file too. 100,000 tables take a few seconds instead of minutes.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type RestAnswer, type RestCall, sendRest } from '../../src/cli/rest_call.ts';
+import { type RestAnswer, type RestCall, sendRest } from '../../src/client/rest_call.ts';
 import type { CapturedAnswer } from './load.ts';
 import { childrenOf, startNode, stopProcess } from './processes.ts';
 

@@ -3,7 +3,7 @@
 import { StatementSync } from 'node:sqlite';
 import type { Engine, EngineWarehouse } from '../../src/engines/engine.ts';
 import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/read_settings.ts';
 
 const ms: Record<'commit' | 'statement' | 'engine', number> = { commit: 0, statement: 0, engine: 0 };
 

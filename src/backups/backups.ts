@@ -2,9 +2,9 @@
 // last; files of earlier backups are named where nothing changed. Without a manifest there is no backup, and its folder goes.
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Trail } from '../access/audit.ts';
-import type { Decisions } from '../access/decisions.ts';
-import type { Directory } from '../access/directory.ts';
+import type { Trail } from '../access/audit/audit_log.ts';
+import type { Decisions } from '../access/authorization/authorizer.ts';
+import type { Directory } from '../access/authorization/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { EngineWarehouse } from '../engines/engine.ts';
 import type { Snapshot } from '../engines/snapshot.ts';
@@ -31,10 +31,10 @@ import {
   type TableBody,
   totalsOf,
 } from './manifest.ts';
-import { PartsSender, type TableToSend } from './parts_sender.ts';
-import { backupsAmong, filesAt, manifestAt, type Place, type PlacedFile } from './place.ts';
-import type { PlaceNotes } from './place_notes.ts';
-import type { PlaceAsked, Places } from './places.ts';
+import { backupsAmong, filesAt, manifestAt, type Place, type PlacedFile } from './targets/backup_target.ts';
+import type { PlaceAsked, Places } from './targets/backup_targets.ts';
+import { PartsSender, type TableToSend } from './targets/part_uploader.ts';
+import type { PlaceNotes } from './targets/target_secrets.ts';
 
 export const backupTask = 'backup';
 /** So many of the last backups of a place are looked at for one of the same object. */

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { newId } from '../model/ids.ts';
 import { RetryableError } from '../tasks/task.ts';
 import type { Pieces } from './pieces.ts';
-import type { Place } from './place.ts';
-import { type CopiedFile, piecePath } from './server_manifest.ts';
+import { type CopiedFile, piecePath } from './server/server_manifest.ts';
+import type { Place } from './targets/backup_target.ts';
 
 /** The beginning of a file: a path, or a descriptor that stays open. */
 export interface FileToCopy {

@@ -1,6 +1,6 @@
 // Views of a backup, made once the tables of all its databases are there. Their texts are whoever's who wrote the backup: each is read
 // as a request of the restorer's would be, and one that is not valid, or reads what the restorer may not, is left out and named.
-import type { Decisions } from '../access/decisions.ts';
+import type { Decisions } from '../access/authorization/authorizer.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { MadeChild } from '../catalog/object.ts';
 import type { CatalogRef, EngineWarehouse, TableName } from '../engines/engine.ts';

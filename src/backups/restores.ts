@@ -1,9 +1,9 @@
 // Restores: a catalog or a database made from a backup under another name, by a task (jobs/restore_backup.ts). Nobody sees it before it
-// is whole (catalog/filled_creation.ts). Grants are not in a backup: all that is made is its maker's.
+// is whole (catalog/changes/create_by_task.ts). Grants are not in a backup: all that is made is its maker's.
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Decisions } from '../access/decisions.ts';
-import type { Directory } from '../access/directory.ts';
+import type { Decisions } from '../access/authorization/authorizer.ts';
+import type { Directory } from '../access/authorization/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { MadeChild, MadeWithin } from '../catalog/object.ts';
 import type { CatalogRef, Engine, EngineWarehouse, TableRef } from '../engines/engine.ts';
@@ -15,7 +15,6 @@ import type { TableDefinition, TableSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import type { TaskContext, TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
-import { fetchPart } from './fetched_part.ts';
 import {
   type BackedUpDatabase,
   type BackedUpTable,
@@ -24,10 +23,11 @@ import {
   manifestPath,
   type TableBody,
 } from './manifest.ts';
-import { backupsAmong, filesAt, manifestAt, noBackup, type Place, type PlacedFile } from './place.ts';
-import type { PlaceNote, PlaceNotes } from './place_notes.ts';
-import type { PlaceAsked, Places } from './places.ts';
 import { restoredViews, type ViewToRestore } from './restored_views.ts';
+import { backupsAmong, filesAt, manifestAt, noBackup, type Place, type PlacedFile } from './targets/backup_target.ts';
+import type { PlaceAsked, Places } from './targets/backup_targets.ts';
+import { fetchPart } from './targets/download_part.ts';
+import type { PlaceNote, PlaceNotes } from './targets/target_secrets.ts';
 
 export const restoreTask = 'restore';
 

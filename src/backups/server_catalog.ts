@@ -2,21 +2,21 @@
 // them. What is done with the files is up to the caller.
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { HostRules } from '../outbound/host_rules.ts';
+import { HostRules } from '../outbound/host_allowlist.ts';
 import { openObjectStore } from '../outbound/object_store.ts';
 import { Failure } from '../standard/failure.ts';
-import { schemaVersion } from '../store/migrations.ts';
+import { schemaVersion } from '../store/migrations/migrate.ts';
 import type { Store } from '../store/store.ts';
 import { faultsOfCopy } from '../store/store_copy.ts';
-import { DirectoryPlace } from './directory_place.ts';
 import { broken } from './manifest.ts';
-import type { Place } from './place.ts';
-import type { PlaceNotes } from './place_notes.ts';
-import type { PlaceAsked } from './places.ts';
-import { type ServerBackupSpec, serverBackupsCategory } from './server_backups.ts';
-import { type ServerManifest, storePath } from './server_manifest.ts';
-import { fetchFile, fileOf } from './server_restore.ts';
-import { StorePlace } from './store_place.ts';
+import { type ServerBackupSpec, serverBackupsCategory } from './server/server_backups.ts';
+import { type ServerManifest, storePath } from './server/server_manifest.ts';
+import { fetchFile, fileOf } from './server/server_restore.ts';
+import type { Place } from './targets/backup_target.ts';
+import type { PlaceAsked } from './targets/backup_targets.ts';
+import { DirectoryPlace } from './targets/directory_target.ts';
+import { StorePlace } from './targets/object_store_target.ts';
+import type { PlaceNotes } from './targets/target_secrets.ts';
 
 /** A place that a backup of the server was made to. */
 export interface RecordedPlace {

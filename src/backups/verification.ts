@@ -13,7 +13,7 @@ import {
   partsOf,
 } from './manifest.ts';
 import { footerBytes, rowsOfFooter } from './parquet_footer.ts';
-import { backupsAmong, filesAt, manifestAt, noBackup, type Place, type PlacedFile } from './place.ts';
+import { backupsAmong, filesAt, manifestAt, noBackup, type Place, type PlacedFile } from './targets/backup_target.ts';
 
 const tailBytes = 8;
 /** What is younger may be of a backup that is being made. */

@@ -2,22 +2,40 @@
 // alteration.ts, removal.ts, recovery.ts). Knows no category, and no permission: callers were authorised before.
 import assert from 'node:assert/strict';
 import { sql } from 'kysely';
-import { noTrail, type Trail } from '../access/audit.ts';
-import type { Step } from '../access/decisions.ts';
+import { noTrail, type Trail } from '../access/audit/audit_log.ts';
+import type { Step } from '../access/authorization/authorizer.ts';
 import type { WorkOptions } from '../engines/engine.ts';
 import { compareNames, foldName } from '../model/names.ts';
 import type { TableStatistics } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { ObjectChanged } from '../standard/basis.ts';
-import { visible } from '../store/migrations.ts';
+import { visible } from '../store/migrations/migrate.ts';
 import type { Store } from '../store/store.ts';
-import { intentOfTask, runIntent, updateObject } from './alteration.ts';
-import { type CatalogContext, type CatalogEngine, isVisible, notFound, retryMs, siblingOf } from './context.ts';
-import { createObject } from './creation.ts';
-import { runCreation } from './filled_creation.ts';
-import { tell } from './intents.ts';
-import { countKept } from './kept.ts';
-import { NameLocks } from './name_locks.ts';
+import {
+  type CatalogContext,
+  type CatalogEngine,
+  isVisible,
+  notFound,
+  retryMs,
+  siblingOf,
+} from './changes/change_context.ts';
+import { runCreation } from './changes/create_by_task.ts';
+import { createObject } from './changes/create_object.ts';
+import { dropObject } from './changes/drop_object.ts';
+import {
+  forgetSpent,
+  type OpenIntent,
+  openIntents,
+  recoverKeyed,
+  recoverOne,
+  releaseSetAside,
+} from './changes/intent_recovery.ts';
+import { tell } from './changes/intents.ts';
+import { NameLocks } from './changes/name_locks.ts';
+import { countKept } from './changes/soft_delete.ts';
+import { findDropped, listDropped, purgeDue, undropObject } from './changes/undrop_object.ts';
+import { intentOfTask, runIntent, updateObject } from './changes/update_object.ts';
+import { sourcesOf } from './changes/view_dependencies.ts';
 import type {
   CatalogObject,
   Category,
@@ -34,12 +52,8 @@ import type {
   UpdateRequest,
 } from './object.ts';
 import { objectColumns, SpecCache, timeText } from './object_rows.ts';
-import { forgetSpent, type OpenIntent, openIntents, recoverKeyed, recoverOne, releaseSetAside } from './recovery.ts';
 import { RecoveryRounds } from './recovery_rounds.ts';
-import { dropObject } from './removal.ts';
 import { catalogStatements, pathRow, pathStatement, stepsStatement } from './statements.ts';
-import { findDropped, listDropped, purgeDue, undropObject } from './undropping.ts';
-import { sourcesOf } from './view_sources.ts';
 
 /** Values in one `in (...)` of the store. */
 const idsPerQueryMax = 1000;

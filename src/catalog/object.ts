@@ -1,6 +1,6 @@
 // What the catalog hands out and takes in. How it changes is catalog.ts.
 import type { Transaction } from 'kysely';
-import type { Listing } from '../access/decisions.ts';
+import type { Listing } from '../access/authorization/authorizer.ts';
 import type { Change, HiddenTable } from '../engines/engine.ts';
 import type { ViewSource } from '../engines/views.ts';
 import type { Actor } from '../model/principal.ts';
@@ -40,7 +40,7 @@ export interface ListOptions {
   readonly namePattern?: string | undefined;
   /** A part of the comment; case does not count. */
   readonly comment?: string | undefined;
-  /** Only these (access/decisions.ts). */
+  /** Only these (access/authorization/authorizer.ts). */
   readonly only?: Listing | undefined;
 }
 

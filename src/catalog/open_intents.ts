@@ -1,7 +1,7 @@
 // Which interrupted changes wait for recovery, or for an operator, in each warehouse: for the metrics and the warehouse's record.
 import type { Metrics } from '../observe/metrics.ts';
 import type { Catalog } from './catalog.ts';
-import type { OpenIntent } from './recovery.ts';
+import type { OpenIntent } from './changes/intent_recovery.ts';
 
 export interface OpenChanges {
   /** All that are open, those that are blocked included. */

@@ -3,9 +3,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
-import { type CatalogContext, changePath } from './context.ts';
-import { changeOf, type IntentRow, nextOf } from './intents.ts';
-import { type OpenIntent, openIntents, recoverWarehouse } from './recovery.ts';
+import { type CatalogContext, changePath } from './changes/change_context.ts';
+import { type OpenIntent, openIntents, recoverWarehouse } from './changes/intent_recovery.ts';
+import { changeOf, type IntentRow, nextOf } from './changes/intents.ts';
 
 /** How long a statement waits for the changes of its warehouse to be recovered. */
 const statementWaitMs = 5_000;

@@ -1,6 +1,6 @@
 // The catalog's queries, compiled once per store. What they are for is told where they are used.
 import { type Kysely, sql } from 'kysely';
-import { visible } from '../store/migrations.ts';
+import { visible } from '../store/migrations/migrate.ts';
 import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
 import type { IntentsTable, ObjectsTable, Schema } from '../store/schema.ts';
 import { type ObjectRow, objectColumns } from './object_rows.ts';

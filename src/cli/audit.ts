@@ -1,8 +1,9 @@
 // The command `audit verify`: goes over the audit trail of a stopped server and says whether a line is missing, was changed or put
-// in. How that is found is access/audit_reading.ts.
-import { verifyAudit } from '../access/audit_reading.ts';
-import { auditKeyOf } from '../access/open_access.ts';
-import { type Settings, SettingsError } from '../settings.ts';
+// in. How that is found is access/audit/audit_reader.ts.
+
+import { auditKeyOf } from '../access/assemble_access.ts';
+import { verifyAudit } from '../access/audit/audit_reader.ts';
+import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { StoreInUse } from '../store/sqlite.ts';
 import type { Command } from './command.ts';
 import { secretsOf, withStore } from './data_directory.ts';

@@ -1,9 +1,9 @@
 // The command `backup verify`: goes over backups in a directory or an object store, without a server, and says what of them is not as
 // it was written. What is looked at is backups/verification.ts'.
 import { totalsOf } from '../backups/manifest.ts';
-import type { Place } from '../backups/place.ts';
-import { serverBackupsAt, serverTotals } from '../backups/server_manifest.ts';
-import { type ServerVerdict, sweepServerBackups, verifyServerBackups } from '../backups/server_verification.ts';
+import { serverBackupsAt, serverTotals } from '../backups/server/server_manifest.ts';
+import { type ServerVerdict, sweepServerBackups, verifyServerBackups } from '../backups/server/server_verification.ts';
+import type { Place } from '../backups/targets/backup_target.ts';
 import { sweepUnnamed, type Verdict, verifyBackups } from '../backups/verification.ts';
 import { Failure } from '../standard/failure.ts';
 import { placeOf } from './backup_place.ts';

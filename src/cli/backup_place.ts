@@ -1,12 +1,12 @@
 // The place of backups that the argument of a command names: a directory, or `s3://bucket/prefix`.
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { DirectoryPlace } from '../backups/directory_place.ts';
-import type { Place } from '../backups/place.ts';
-import { StorePlace } from '../backups/store_place.ts';
-import { HostRules } from '../outbound/host_rules.ts';
+import type { Place } from '../backups/targets/backup_target.ts';
+import { DirectoryPlace } from '../backups/targets/directory_target.ts';
+import { StorePlace } from '../backups/targets/object_store_target.ts';
+import { HostRules } from '../outbound/host_allowlist.ts';
 import { openObjectStore } from '../outbound/object_store.ts';
-import { type Settings, SettingsError } from '../settings.ts';
+import { type Settings, SettingsError } from '../settings/read_settings.ts';
 
 /** As the body of a request names it. */
 export type PlaceNamed =

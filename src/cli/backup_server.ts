@@ -4,14 +4,14 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { rootTokenFileName } from '../access/root.ts';
-import type { ServerManifest } from '../backups/server_manifest.ts';
-import { type Settings, SettingsError } from '../settings.ts';
+import { rootTokenFileName } from '../access/authentication/root_token.ts';
+import type { ServerManifest } from '../backups/server/server_manifest.ts';
+import { RestFailure, type RestResult, type RestServer, sendRest } from '../client/rest_call.ts';
+import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { isStoreInUse } from '../store/sqlite.ts';
 import { storeFileName } from '../store/store.ts';
 import { type PlaceNamed, placeNamed } from './backup_place.ts';
 import type { Command } from './command.ts';
-import { RestFailure, type RestResult, type RestServer, sendRest } from './rest_call.ts';
 
 /** How old the progress shown may be. */
 const pollSeconds = 5;

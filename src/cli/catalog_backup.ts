@@ -3,9 +3,8 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
-import type { Place } from '../backups/place.ts';
-import { PlaceNotes } from '../backups/place_notes.ts';
-import { serverBackupNotes } from '../backups/server_backups.ts';
+import { serverBackupNotes } from '../backups/server/server_backups.ts';
+import { type ServerManifest, serverBackupsAt, serverManifestAt } from '../backups/server/server_manifest.ts';
 import {
   fetchCatalog,
   hasCatalog,
@@ -14,13 +13,14 @@ import {
   type RecordedPlace,
   recordedPlaces,
 } from '../backups/server_catalog.ts';
-import { type ServerManifest, serverBackupsAt, serverManifestAt } from '../backups/server_manifest.ts';
+import type { Place } from '../backups/targets/backup_target.ts';
+import { PlaceNotes } from '../backups/targets/target_secrets.ts';
 import { Failure } from '../standard/failure.ts';
 import { expectedTables } from '../store/expected_tables.ts';
 import { idsWithin, rewindCatalog, rewindFault } from '../store/rewound_catalog.ts';
 import { openStore, type Store } from '../store/store.ts';
 import { placeOf } from './backup_place.ts';
-import type { CatalogName, CatalogsToCheck } from './catalog_checks.ts';
+import type { CatalogName, CatalogsToCheck } from './check/catalog_checks.ts';
 import { secretsOf } from './data_directory.ts';
 
 const linesShownMax = 20;

@@ -1,6 +1,6 @@
 // What a command of `tabularium` is, and which is meant by the words before the flags. Those that there are is commands.ts; a flag
-// that belongs to one command says so in settings_table.ts.
-import { type Settings, SettingsError } from '../settings.ts';
+// that belongs to one command says so in settings/server_settings.ts.
+import { type Settings, SettingsError } from '../settings/read_settings.ts';
 
 export interface Command {
   /** The words that call it. */

@@ -1,8 +1,8 @@
 // The store of a data directory, opened for a command while no server has it. What is done with it is up to the command.
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { openSecrets, type Secrets } from '../access/secrets.ts';
-import { type Settings, SettingsError } from '../settings.ts';
+import { openSecrets, type Secrets } from '../access/secrets/secrets.ts';
+import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { openStore, type Store, storeFileName } from '../store/store.ts';
 
 /** Throws SettingsError where there is no store, StoreInUse where a server has it. */

@@ -1,14 +1,14 @@
 // The command `restore server`: makes the data directory of a server from a backup of the whole server. How it is done is
-// backups/server_restore.ts.
+// backups/server/server_restore.ts.
 import { join } from 'node:path';
-import { type ServerManifest, storePath } from '../backups/server_manifest.ts';
-import { isEmptyDirectory, restoreServer } from '../backups/server_restore.ts';
-import { type Settings, SettingsError } from '../settings.ts';
+import { type ServerManifest, storePath } from '../backups/server/server_manifest.ts';
+import { isEmptyDirectory, restoreServer } from '../backups/server/server_restore.ts';
+import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { Failure } from '../standard/failure.ts';
 import { catalogsInCopy } from '../store/store_copy.ts';
 import { placeOf } from './backup_place.ts';
 import { catalogCount, notInBackup } from './backup_server.ts';
-import type { CatalogChecks } from './catalog_checks.ts';
+import type { CatalogChecks } from './check/catalog_checks.ts';
 import type { Command } from './command.ts';
 
 export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'checkCatalog'>): Command {

@@ -1,7 +1,7 @@
 // The command `secrets rotate`: gives the secrets of the store another key, and says where that is and what is left to do. How it is
-// done is access/secret_rotation.ts.
-import { type Rotation, rotateSecrets } from '../access/secret_rotation.ts';
-import type { Settings } from '../settings.ts';
+// done is access/secrets/secret_rotation.ts.
+import { type Rotation, rotateSecrets } from '../access/secrets/secret_rotation.ts';
+import type { Settings } from '../settings/read_settings.ts';
 import type { Command } from './command.ts';
 import { withStore } from './data_directory.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { release } from '../model/release.ts';
-import type { Settings } from '../settings.ts';
+import type { Settings } from '../settings/read_settings.ts';
 import { validation } from '../standard/validation.ts';
 import { type Command, defaultCommand } from './command.ts';
 
@@ -96,7 +96,7 @@ async function serve({ start, rootTokenFileName }: ServeOptions, settings: Setti
   if (!settings.demo) return;
   const { url, token, dataDirectory: dataDir } = server;
   try {
-    const { runDemo } = await import('./demo.ts');
+    const { runDemo } = await import('../demo/demo.ts');
     await runDemo({ url, token, scale: settings.scale, dataDir, out: say, signal: stopDemo.signal });
     say(`The server goes on at ${url}; Ctrl-C stops it.`);
   } catch (error) {

@@ -252,7 +252,7 @@ export interface StoredRows {
 export interface RowsBatch {
   /** Those that the rows give; the table's others get their default. */
   readonly columns: readonly ColumnDefinition[];
-  /** JSON text: an array of arrays, in the order of `columns`, already validated and normalised (query/row_values.ts). */
+  /** JSON text: an array of arrays, in the order of `columns`, already validated and normalised (query/rows/row_validation.ts). */
   readonly json: string;
   readonly rowCount: number;
   /** Where only some rows give a column that has a default: which do not (they hold null there). `column` counts in `columns`. */

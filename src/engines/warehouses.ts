@@ -12,7 +12,6 @@ import { withGroupedInserts } from './grouped_inserts.ts';
 import { guarded } from './guarded_engine.ts';
 import { Quarantine } from './quarantine.ts';
 import type { Snapshot } from './snapshot.ts';
-import { inTurns } from './table_turns.ts';
 import { WriteGate } from './write_gate.ts';
 
 export interface WarehouseDescription {
@@ -370,7 +369,7 @@ export class Warehouses {
       description,
       engine: withGroupedInserts(
         guarded({
-          engine: inTurns(opened),
+          engine: opened,
           guard,
           requireRoom: () => this.#options.disk.requireRoom(),
           gate: this.writeGate,

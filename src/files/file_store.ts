@@ -3,7 +3,7 @@
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Selectable, sql, type Transaction } from 'kysely';
-import type { Trail } from '../access/audit.ts';
+import type { Trail } from '../access/audit/audit_log.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Basis, Scope } from '../model/principal.ts';
 import { requireBasis } from '../standard/basis.ts';

@@ -4,17 +4,17 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import type { AuditTrail } from '../access/audit.ts';
+import type { AuditTrail } from '../access/audit/audit_log.ts';
 import type { LinkMode } from '../files/file_links.ts';
 import type { FileStore, StoredFile } from '../files/file_store.ts';
 import { missing } from '../files/parts.ts';
 import type { Actor } from '../model/principal.ts';
 import type { Answer } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
-import { hasBody } from './body.ts';
-import { costBeside, invalidRequestId, type Limits, requestIdOf, strangerCost } from './call.ts';
+import { hasBody } from './bodies/body.ts';
 import { conditionOf, isRangeOfSame } from './conditions.ts';
 import { type ByteRange, contentDigestOf, contentRangeOf, invalidHeader, rangeOf } from './ranges.ts';
+import { costBeside, invalidRequestId, type Limits, requestIdOf, strangerCost } from './request_pipeline.ts';
 import type { HeadersOfAll } from './security_headers.ts';
 
 export interface FileRequestsOptions {

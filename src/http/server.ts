@@ -9,12 +9,12 @@ import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import { type Answer, answerOfFailure } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
-import { AnswerWriter } from './answer_writer.ts';
-import type { Api } from './call.ts';
-import { Connections } from './connections.ts';
+import { Connections } from './connection/connections.ts';
+import type { Transport } from './connection/transport.ts';
 import { FileCall, FileRequests } from './files.ts';
+import type { Api } from './request_pipeline.ts';
+import { AnswerWriter } from './response_writer.ts';
 import { headersOfAll, pageHeaders } from './security_headers.ts';
-import type { Transport } from './transport.ts';
 
 export interface HttpLimits {
   readonly connectionsMax: number;

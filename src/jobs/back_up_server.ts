@@ -1,5 +1,5 @@
 // A backup of the whole server as a task: its id is the backup's. Another attempt sends what the one before it has not sent, as it is then.
-import { type ServerBackups, serverBackupTask } from '../backups/server_backups.ts';
+import { type ServerBackups, serverBackupTask } from '../backups/server/server_backups.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
 export function backUpServerKind(backups: () => ServerBackups): TaskKind {

@@ -1,10 +1,10 @@
 // A table that is made with its rows: of a query, or of another table. Seen by nobody before it is full; filled by a statement that
 // goes the way of all statements, with the rights that its submitter has when it runs.
-import type { Directory } from '../access/directory.ts';
+import type { Directory } from '../access/authorization/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { Observe } from '../observe/observations.ts';
-import type { Queries, QueryRequest } from '../query/queries.ts';
+import type { Queries, QueryRequest } from '../query/statements/queries.ts';
 import { Failure } from '../standard/failure.ts';
 import type { TaskKind } from '../tasks/task.ts';
 import { keepStatistics } from './new_table_statistics.ts';

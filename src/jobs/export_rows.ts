@@ -1,5 +1,5 @@
 // An export as a task. What it wrote is known by the task: an attempt after a crash begins with nothing of the one before.
-import { type Exports, exportTask } from '../query/exports.ts';
+import { type Exports, exportTask } from '../query/exports/exports.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
 export function exportRowsKind(exports: () => Exports): TaskKind {

@@ -1,13 +1,13 @@
 // A table made from a file, as a task: its name is taken when the task is submitted, its definition is written down when the file was
 // looked at, and it is seen when it is full. The same kind of task looks at a file only, or tries a load, and makes nothing.
-import type { Directory } from '../access/directory.ts';
+import type { Directory } from '../access/authorization/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CreateRequest } from '../catalog/object.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
-import type { NewTableLoads, NewTableRequest } from '../query/new_table_loads.ts';
+import type { NewTableLoads, NewTableRequest } from '../query/loads/new_table_loads.ts';
 import type { TaskKind, TaskRequest } from '../tasks/task.ts';
 import { forgetCredentials, keepCredentials, loadAttemptsMax, runLoad, type SecretStore } from './load_run.ts';
 import { keepStatistics } from './new_table_statistics.ts';

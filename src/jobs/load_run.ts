@@ -1,10 +1,10 @@
 // What the tasks of loads have in common: the credentials of an object store, kept sealed beside the task until it has ended, and
 // who may still run it.
 import type { Kysely } from 'kysely';
-import type { Directory } from '../access/directory.ts';
-import type { Secrets } from '../access/secrets.ts';
+import type { Directory } from '../access/authorization/directory.ts';
+import type { Secrets } from '../access/secrets/secrets.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
-import type { FileAsked, LoadRun } from '../query/load_steps.ts';
+import type { FileAsked, LoadRun } from '../query/loads/load_pipeline.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';

@@ -1,10 +1,10 @@
 // A file into a table as a task. It happens once, however often a crash makes it run: the task's id, or its label, is its step.
 import type { Kysely } from 'kysely';
-import type { Trail } from '../access/audit.ts';
-import type { Directory } from '../access/directory.ts';
+import type { Trail } from '../access/audit/audit_log.ts';
+import type { Directory } from '../access/authorization/directory.ts';
 import type { Actor } from '../model/principal.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
-import { type LoadRequest, type Loads, loadTableTask } from '../query/loads.ts';
+import { type LoadRequest, type Loads, loadTableTask } from '../query/loads/loads.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { TaskKind, TaskRecord, TaskRequest } from '../tasks/task.ts';

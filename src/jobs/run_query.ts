@@ -1,8 +1,8 @@
 // A SQL statement as a task: run to its end whoever waits, its rows kept as pages. A statement that writes happens once,
 // however often a crash makes it run: the task's id is its step.
-import type { Directory } from '../access/directory.ts';
-import type { Queries, QueryRequest } from '../query/queries.ts';
-import { profileQueryTask, type QuerySubmitter, runQueryTask } from '../query/submit.ts';
+import type { Directory } from '../access/authorization/directory.ts';
+import type { Queries, QueryRequest } from '../query/statements/queries.ts';
+import { profileQueryTask, type QuerySubmitter, runQueryTask } from '../query/statements/query_submission.ts';
 import { Failure } from '../standard/failure.ts';
 import { RetryableError, type TaskKind } from '../tasks/task.ts';
 

@@ -33,7 +33,7 @@ export type Observation =
   | { readonly kind: 'tlsReloadFailed'; readonly reason: string }
   | { readonly kind: 'tlsExpiring'; readonly subject: string; readonly notAfter: string }
   | { readonly kind: 'tlsKeyExposed'; readonly keyFile: string }
-  /** The key of the secrets (access/secrets.ts) can be read by others than the owner of its file. */
+  /** The key of the secrets (access/secrets/secrets.ts) can be read by others than the owner of its file. */
   | { readonly kind: 'secretKeyExposed'; readonly keyFile: string }
   | { readonly kind: 'identityKeysFetched'; readonly provider: string; readonly keys: number }
   /** Those fetched before are used on, if there are any. */

@@ -4,8 +4,8 @@ import { type FileHandle, open } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { CompletedPart, S3Client } from '@aws-sdk/client-s3';
 import { Failure } from '../standard/failure.ts';
-import { unavailable, urlOf } from './fetching.ts';
-import type { HostRules } from './host_rules.ts';
+import type { HostRules } from './host_allowlist.ts';
+import { unavailable, urlOf } from './http_client.ts';
 
 export interface ObjectStorePlace {
   /** `https://s3.eu-central-1.amazonaws.com`, or any server that speaks S3. */

@@ -1,6 +1,6 @@
 // Whether a statement would find a place in the queue of its warehouse. Checked before any other work is done for a request, so that
 // refusing it costs little; the queue itself (engines/admission.ts) decides again when the statement comes to it.
-import type { Decisions } from '../access/decisions.ts';
+import type { Decisions } from '../access/authorization/authorizer.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Turn } from '../engines/admission.ts';

@@ -1,29 +1,29 @@
 // Every category there is, in the order in which documents list them.
 import type { Category } from '../standard/endpoint.ts';
 import type { OpenApiInfo } from '../standard/openapi.ts';
-import { auditEvents } from './audit_events.ts';
-import { backends } from './backends.ts';
-import { catalogs } from './catalogs.ts';
-import { columns } from './columns.ts';
-import type { Context } from './context.ts';
-import { databases } from './databases.ts';
-import { grantsIn } from './grants.ts';
-import { identityProviders } from './identity_providers.ts';
-import { pages } from './pages.ts';
-import { queries } from './queries.ts';
-import { replicas } from './replicas.ts';
-import { roles } from './roles.ts';
-import { rowsCategory } from './rows.ts';
-import { schedules } from './schedules.ts';
-import { serverBackups } from './server_backups.ts';
-import { tables } from './tables.ts';
-import { tablets } from './tablets.ts';
-import { tasks } from './tasks.ts';
-import { tokens } from './tokens.ts';
-import { uploads } from './uploads.ts';
-import { users } from './users.ts';
-import { views } from './views.ts';
-import { warehouses } from './warehouses.ts';
+import { backends } from './compute/backends.ts';
+import { warehouses } from './compute/warehouses.ts';
+import { auditEvents } from './identity/audit_events.ts';
+import { grantsIn } from './identity/grants.ts';
+import { identityProviders } from './identity/identity_providers.ts';
+import { roles } from './identity/roles.ts';
+import { tokens } from './identity/tokens.ts';
+import { users } from './identity/users.ts';
+import { catalogs } from './namespaces/catalogs.ts';
+import { databases } from './namespaces/databases.ts';
+import { views } from './namespaces/views.ts';
+import { queries } from './queries/queries.ts';
+import type { Context } from './records/handler_context.ts';
+import { columns } from './tables/columns.ts';
+import { replicas } from './tables/replicas.ts';
+import { rowsCategory } from './tables/rows.ts';
+import { tables } from './tables/tables.ts';
+import { tablets } from './tables/tablets.ts';
+import { pages } from './tasks/pages.ts';
+import { schedules } from './tasks/schedules.ts';
+import { tasks } from './tasks/tasks.ts';
+import { serverBackups } from './transfer/server_backups.ts';
+import { uploads } from './transfer/uploads.ts';
 
 /** `rowsBodyBytesMax`: the largest body of an insert. */
 export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): readonly Category<Context>[] {

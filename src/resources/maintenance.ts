@@ -3,7 +3,7 @@
 import { sweepLoadSecrets } from '../jobs/load_run.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
-import type { Services } from './context.ts';
+import type { Services } from './records/handler_context.ts';
 
 const everyMs = 60_000;
 

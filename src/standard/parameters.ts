@@ -2,8 +2,8 @@
 // body or a query (rest-standard A5, B2).
 import { type Category, type Endpoint, nameFieldOf, takesExpectedVersion } from './endpoint.ts';
 import { Failure, type Violation, violated } from './failure.ts';
-import { meant, type Schema, schemaAt } from './meant_schema.ts';
 import { type TObject, type TSchema, Type } from './type.ts';
+import { meant, type Schema, schemaAt } from './union_narrowing.ts';
 import { validation } from './validation.ts';
 
 export const pageSizeDefault = 100;

@@ -46,11 +46,11 @@ export interface IntentsTable {
   warehouse: string;
   change: string;
   undo: string | null;
-  /** For an update: what the object's row becomes (catalog/intents.ts). */
+  /** For an update: what the object's row becomes (catalog/changes/intents.ts). */
   next: string | null;
   task_id: string | null;
   principal: string;
-  /** Who began it, for the audit trail (access/audit.ts), as JSON. */
+  /** Who began it, for the audit trail (access/audit/audit_log.ts), as JSON. */
   actor: string | null;
   created_at: number;
   attempts: number;
@@ -123,7 +123,7 @@ export interface TasksTable {
   principal: string;
   /** Which goes first: 0 high, 1 normal, 2 low. */
   priority: number;
-  /** Where it stands in the line of its priority (tasks/line.ts); null: it is not in it. */
+  /** Where it stands in the line of its priority (tasks/queue.ts); null: it is not in it. */
   place: number | null;
   /** How many of the tasks that it comes after have not ended. */
   waits_for: number;
@@ -131,7 +131,7 @@ export interface TasksTable {
   after_ids: string | null;
   /** As far as its progress tells. */
   expected_end_at: number | null;
-  /** Who is told of its end (tasks/notices.ts), as JSON; null: nobody. */
+  /** Who is told of its end (tasks/webhooks.ts), as JSON; null: nobody. */
   notify: string | null;
   /** When they are told next; null: not before its end, or not any more. */
   notify_at: number | null;
@@ -224,7 +224,7 @@ export interface GrantsTable {
   /** Of a user or a role. */
   grantee_id: string;
   privilege: string;
-  /** The object's id, or the mark of a place that is no object (access/places.ts). */
+  /** The object's id, or the mark of a place that is no object (access/authorization/grant_scopes.ts). */
   on_id: string;
   /** The object; with it the grant goes. */
   object_id: string | null;
@@ -285,7 +285,7 @@ export interface AuditChainsTable {
   seal: string;
 }
 
-/** Secrets that the service itself has to read again, encrypted (access/secrets.ts). */
+/** Secrets that the service itself has to read again, encrypted (access/secrets/secrets.ts). */
 export interface SecretsTable {
   name: string;
   /** Which key it is encrypted with. */
@@ -341,7 +341,7 @@ export interface FilesTable {
   task_id: string | null;
 }
 
-/** What a stored result was read from (query/result_access.ts). */
+/** What a stored result was read from (query/results/result_access.ts). */
 export interface ResultSourcesTable {
   task_id: string;
   /** JSON: of each table and view, the ids of its catalog, its database and itself. */

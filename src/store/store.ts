@@ -2,7 +2,9 @@
 import { existsSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Kysely, type Transaction } from 'kysely';
-import { migrate, sqliteColumnTypes } from './migrations.ts';
+import { sumsFileOf } from './integrity/checksum_file.ts';
+import { checkStoreFile, pagesText, type StoreFaults } from './integrity/store_check.ts';
+import { migrate, sqliteColumnTypes } from './migrations/migrate.ts';
 import type { Schema } from './schema.ts';
 import {
   type Inject,
@@ -14,8 +16,6 @@ import {
   storeUnusable,
   type TransactionEnd,
 } from './sqlite.ts';
-import { checkStoreFile, pagesText, type StoreFaults } from './store_check.ts';
-import { sumsFileOf } from './sums_file.ts';
 
 export type { Inject, PinnedFile } from './sqlite.ts';
 

@@ -1,9 +1,9 @@
 // Who runs a task: each runner holds what it runs by a lease in its own name, which its heartbeat renews. What a runner writes of a
 // task counts only while it holds it; what is held by a lease that is over has lost its runner, and another may take it over.
 import { newId } from '../model/ids.ts';
+import { underWay } from '../store/migrations/task_line.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { underWay } from '../store/task_line_migration.ts';
 import { HandedBack } from './task.ts';
 import type { TaskRow } from './task_rows.ts';
 

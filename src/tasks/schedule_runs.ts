@@ -1,9 +1,9 @@
 // The runs of one schedule: for each of its times that is over a task, together with the note that it is over, in one transaction. A
 // run that is refused is a task too, which failed: so whoever looks, or is told, learns of it.
 import type { Selectable, Transaction } from 'kysely';
-import type { BoundGuard, Trail } from '../access/audit.ts';
-import type { Directory } from '../access/directory.ts';
-import type { Secrets } from '../access/secrets.ts';
+import type { BoundGuard, Trail } from '../access/audit/audit_log.ts';
+import type { Directory } from '../access/authorization/directory.ts';
+import type { Secrets } from '../access/secrets/secrets.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import { type Code, codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';

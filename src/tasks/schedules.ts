@@ -1,10 +1,10 @@
 // Schedules: when the next of their times comes, and that each is looked at then, through restarts and clocks that jump. What is done
 // at a time is schedule_runs.ts'.
 import type { Transaction } from 'kysely';
-import type { Secrets } from '../access/secrets.ts';
+import type { Secrets } from '../access/secrets/secrets.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
-import { timed } from '../store/schedules_migration.ts';
+import { timed } from '../store/migrations/schedules.ts';
 import type { Schema } from '../store/schema.ts';
 import { CronTimes } from './cron.ts';
 import { type ScheduleSecrets, type ScheduleSpec, scheduleSecretOf } from './schedule.ts';

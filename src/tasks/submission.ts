@@ -6,7 +6,7 @@ import { Groups } from '../store/groups.ts';
 import type { Schema } from '../store/schema.ts';
 import { StoreFull } from '../store/sqlite.ts';
 import type { Store } from '../store/store.ts';
-import { placeOf } from './line.ts';
+import { placeOf } from './queue.ts';
 import { priorities, type TaskRequest } from './task.ts';
 import { insertRow, isTerminal, noteEnd, readTask, type TaskRow } from './task_rows.ts';
 

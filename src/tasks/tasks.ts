@@ -2,7 +2,7 @@
 // runs them is runner.ts.
 import assert from 'node:assert/strict';
 import type { Kysely, Transaction } from 'kysely';
-import { noTrail, type Trail } from '../access/audit.ts';
+import { noTrail, type Trail } from '../access/audit/audit_log.ts';
 import { newId } from '../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -11,7 +11,6 @@ import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { heartbeatEveryMs } from './leases.ts';
-import type { Notices } from './notices.ts';
 import { TaskRunner } from './runner.ts';
 import { GroupedWrites, insertTask } from './submission.ts';
 import {
@@ -34,6 +33,7 @@ import {
   terminalStates,
 } from './task_rows.ts';
 import { conditionsOf, type TaskSought } from './task_search.ts';
+import type { Notices } from './webhooks.ts';
 
 /** How long the removal of an unfinished task waits for it to end. */
 const removeWaitMs = 10_000;

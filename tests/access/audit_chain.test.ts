@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, describe, test } from 'node:test';
-import { AuditTrail, digestOf, firstDigest, sealOf } from '../../src/access/audit.ts';
-import { listAudit, verifyAudit } from '../../src/access/audit_reading.ts';
+import { AuditTrail, digestOf, firstDigest, sealOf } from '../../src/access/audit/audit_log.ts';
+import { listAudit, verifyAudit } from '../../src/access/audit/audit_reader.ts';
 import type { Actor } from '../../src/model/principal.ts';
 import { openStore, type Store } from '../../src/store/store.ts';
 

@@ -6,8 +6,8 @@ import {
   type FailedLoginSettings,
   FailedLogins,
   loginKeysMax,
-} from '../../src/access/failed_logins.ts';
-import { networkOf } from '../../src/http/client_address.ts';
+} from '../../src/access/authentication/failed_logins.ts';
+import { networkOf } from '../../src/http/connection/client_address.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
 const usual: FailedLoginSettings = {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { IdempotencyKeys, markKey } from '../../src/access/idempotency_keys.ts';
-import { type Keyed, Replays } from '../../src/http/replay.ts';
+import { type Keyed, Replays } from '../../src/http/idempotency/replay.ts';
 import type { Guard } from '../../src/model/principal.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { openStore, type Store } from '../../src/store/store.ts';

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { exportSPKI, importJWK, type JWTPayload, SignJWT } from 'jose';
-import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/oidc.ts';
-import { guardedFetch } from '../../src/outbound/fetching.ts';
-import { HostRules } from '../../src/outbound/host_rules.ts';
+import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/authentication/oidc.ts';
+import { HostRules } from '../../src/outbound/host_allowlist.ts';
+import { guardedFetch } from '../../src/outbound/http_client.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { type IssuerKey, makeKey, TokenIssuer } from './token_issuer.ts';
 

@@ -5,11 +5,11 @@ import type { ServerResponse } from 'node:http';
 import { afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exportJWK } from 'jose';
-import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/oidc.ts';
-import { secureUrl } from '../../src/access/oidc_keys.ts';
+import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/authentication/oidc.ts';
+import { secureUrl } from '../../src/access/authentication/oidc_keys.ts';
 import type { Observation } from '../../src/observe/observations.ts';
-import { guardedFetch } from '../../src/outbound/fetching.ts';
-import { HostRules } from '../../src/outbound/host_rules.ts';
+import { HostRules } from '../../src/outbound/host_allowlist.ts';
+import { guardedFetch } from '../../src/outbound/http_client.ts';
 import { eventually } from '../deadline.ts';
 import { type IssuerKey, makeKey, TokenIssuer } from './token_issuer.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { argon2Sync } from 'node:crypto';
 import { describe, it } from 'node:test';
-import { needsRehash, Passwords, passwordFault } from '../../src/access/passwords.ts';
+import { needsRehash, Passwords, passwordFault } from '../../src/access/authentication/passwords.ts';
 
 const password = 'correct horse battery staple';
 const phcForm = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/;

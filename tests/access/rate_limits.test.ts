@@ -1,8 +1,8 @@
 // The limits of rate, on a clock that the test sets: what is refused, for how long, and what many strangers can do to it.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type RateLimitSettings, RateLimits, rateKeysMax } from '../../src/access/rate_limits.ts';
-import { networkOf } from '../../src/http/client_address.ts';
+import { type RateLimitSettings, RateLimits, rateKeysMax } from '../../src/access/limits/rate_limits.ts';
+import { networkOf } from '../../src/http/connection/client_address.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
 const off: RateLimitSettings = {

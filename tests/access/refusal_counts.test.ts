@@ -1,7 +1,7 @@
 // Refusals in the audit trail: one by one up to a number in a minute, then counted; those of a full warehouse are counted from the second on.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RefusalCounts } from '../../src/access/refusal_counts.ts';
+import { RefusalCounts } from '../../src/access/audit/refusal_sampling.ts';
 
 const minuteMs = 60_000;
 

@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { type RotationOptions, rotateSecrets } from '../../src/access/secret_rotation.ts';
-import { openSecrets, type Secrets } from '../../src/access/secrets.ts';
+import { type RotationOptions, rotateSecrets } from '../../src/access/secrets/secret_rotation.ts';
+import { openSecrets, type Secrets } from '../../src/access/secrets/secrets.ts';
 import { type Inject, openStore, type Store, storeFileName } from '../../src/store/store.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-secrets-'));

@@ -5,8 +5,8 @@ import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { rotationSteps } from '../../src/access/secret_rotation.ts';
-import { SecretKeyError } from '../../src/access/secrets.ts';
+import { rotationSteps } from '../../src/access/secrets/secret_rotation.ts';
+import { SecretKeyError } from '../../src/access/secrets/secrets.ts';
 import { type Inject, storeFileName } from '../../src/store/store.ts';
 import { keyPath, newDirectory, newKey, prepared, rotate, rowsOf, withSecrets, withStore } from './sealed_store.ts';
 

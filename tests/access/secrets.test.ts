@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { openSecrets, SecretKeyError } from '../../src/access/secrets.ts';
+import { openSecrets, SecretKeyError } from '../../src/access/secrets/secrets.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { keyPath, newDirectory, newKey, prepared, rowsOf, withSecrets, withStore } from './sealed_store.ts';
 

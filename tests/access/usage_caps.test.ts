@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { type UsageCapSettings, UsageCaps } from '../../src/access/usage_caps.ts';
+import { type UsageCapSettings, UsageCaps } from '../../src/access/limits/quotas.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { eventually } from '../deadline.ts';
 import { start, type TestServer, uri } from '../server.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import type { Settings } from '../../src/settings.ts';
+import type { Settings } from '../../src/settings/read_settings.ts';
 import { type Reply, start, type TestServer, uri } from '../server.ts';
 
 export interface BackedUp {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { DirectoryPlace } from '../../src/backups/directory_place.ts';
+import { DirectoryPlace } from '../../src/backups/targets/directory_target.ts';
 import { verifyBackups } from '../../src/backups/verification.ts';
 import { deadlineMs } from '../deadline.ts';
 import { Random, seedFrom } from '../faults/random.ts';

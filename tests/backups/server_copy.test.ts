@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
-import { DirectoryPlace } from '../../src/backups/directory_place.ts';
-import { ServerBackups } from '../../src/backups/server_backups.ts';
-import { copyServer } from '../../src/backups/server_copy.ts';
-import { KeySealer } from '../../src/backups/server_keys.ts';
-import type { ServerSnapshot } from '../../src/backups/server_snapshot.ts';
+import { ServerBackups } from '../../src/backups/server/server_backups.ts';
+import { copyServer } from '../../src/backups/server/server_copy.ts';
+import { KeySealer } from '../../src/backups/server/server_keys.ts';
+import type { ServerSnapshot } from '../../src/backups/server/server_snapshot.ts';
+import { DirectoryPlace } from '../../src/backups/targets/directory_target.ts';
 import { deadlineMs } from '../deadline.ts';
 
 const options = { timeout: deadlineMs(20_000) };

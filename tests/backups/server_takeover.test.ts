@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it } from 'node:test';
 import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/read_settings.ts';
 import { deadlineMs } from '../deadline.ts';
 import { startObjectStore } from '../outbound/object_store_server.ts';
 import { start, TestServer } from '../server.ts';

@@ -1,7 +1,7 @@
 // An engine that keeps nothing but names, for tests of the catalog alone. It does what the port asks: steps are atomic and
 // idempotent, and remembered. `fault` is asked before and after each step; what it throws is the engine's answer.
 
-import type { CatalogEngine } from '../../src/catalog/context.ts';
+import type { CatalogEngine } from '../../src/catalog/changes/change_context.ts';
 import type { Change, ChangeCost } from '../../src/engines/engine.ts';
 
 type Databases = Map<string, Map<string, unknown>>;

@@ -1,8 +1,8 @@
 // Altered tables on a real DuckDB, there and back: what becomes of structure and data, what is refused, what it costs.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { applyChange, costOf } from '../../src/engines/duckdb/changes.ts';
-import { qualifiedTable } from '../../src/engines/duckdb/identifiers.ts';
+import { applyChange, costOf } from '../../src/engines/duckdb/ddl/apply_change.ts';
+import { qualifiedTable } from '../../src/engines/duckdb/sql/identifiers.ts';
 import type { Change } from '../../src/engines/engine.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
 

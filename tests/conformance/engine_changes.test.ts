@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
-import { catalogFile } from '../../src/engines/duckdb/catalog_files.ts';
-import { costOf } from '../../src/engines/duckdb/changes.ts';
-import { qualifiedTable } from '../../src/engines/duckdb/identifiers.ts';
-import { forgetSteps, inTransaction, rememberStep } from '../../src/engines/duckdb/steps.ts';
+import { costOf } from '../../src/engines/duckdb/ddl/apply_change.ts';
+import { forgetSteps, inTransaction, rememberStep } from '../../src/engines/duckdb/instance/applied_steps.ts';
+import { qualifiedTable } from '../../src/engines/duckdb/sql/identifiers.ts';
+import { catalogFile } from '../../src/engines/duckdb/storage/catalog_files.ts';
 import type { Change, DatabaseRef, TableRef } from '../../src/engines/engine.ts';
 
 import { assertSurvives, column, definition, hostile, once, world } from './changes_world.ts';

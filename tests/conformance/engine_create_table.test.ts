@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { parseCreateTable } from '../../src/engines/duckdb/create_table.ts';
-import { checkDefault } from '../../src/engines/duckdb/default_expression.ts';
+import { checkDefault } from '../../src/engines/duckdb/sql/default_expression.ts';
+import { parseCreateTable } from '../../src/engines/duckdb/sql/parse_create_table.ts';
 import type { ColumnDefinition } from '../../src/model/records.ts';
 import { formatType, parseType } from '../../src/model/types.ts';
 import { Failure } from '../../src/standard/failure.ts';

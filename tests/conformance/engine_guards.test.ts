@@ -2,7 +2,7 @@
 // its size is a constant, a parameter or a value of a row. What is within the limits gives what it gave without them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { statementLimits as limits } from '../../src/engines/duckdb/statement_limits.ts';
+import { statementLimits as limits } from '../../src/engines/duckdb/sql/statement_limits.ts';
 import type { StatementParameters } from '../../src/engines/engine.ts';
 import { codeOf, openWarehouse, type TestWarehouse } from './engine_process.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { qualifiedSchema, qualifiedTable } from '../../src/engines/duckdb/identifiers.ts';
+import { qualifiedSchema, qualifiedTable } from '../../src/engines/duckdb/sql/identifiers.ts';
 import type { DatabaseRef } from '../../src/engines/engine.ts';
 import { column, definition, dump, hostile, once, type World, world } from './changes_world.ts';
 

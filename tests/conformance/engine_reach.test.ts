@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { reviewedFunctions } from '../../src/engines/duckdb/functions.ts';
+import { reviewedFunctions } from '../../src/engines/duckdb/sql/function_allowlist.ts';
 import type { Code } from '../../src/standard/codes.ts';
 import type { Failure } from '../../src/standard/failure.ts';
 import { codeOf, openWarehouse, type TestWarehouse } from './engine_process.ts';

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { allowedTableFunctions, unboundFunctions } from '../../src/engines/duckdb/functions.ts';
+import { allowedTableFunctions, unboundFunctions } from '../../src/engines/duckdb/sql/function_allowlist.ts';
 import { failureOf, openEngine } from './engine_world.ts';
 
 const world = await openEngine();

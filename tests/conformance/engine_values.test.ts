@@ -7,15 +7,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { applyChange } from '../../src/engines/duckdb/changes.ts';
-import { qualifiedTable } from '../../src/engines/duckdb/identifiers.ts';
-import { insertRows } from '../../src/engines/duckdb/rows.ts';
-import { tableStatistics } from '../../src/engines/duckdb/statistics.ts';
-import { duckdbType, jsonExpression, logicalTypeOf, resultTypeText } from '../../src/engines/duckdb/types.ts';
+import { applyChange } from '../../src/engines/duckdb/ddl/apply_change.ts';
+import { tableStatistics } from '../../src/engines/duckdb/ddl/table_statistics.ts';
+import { insertRows } from '../../src/engines/duckdb/query/insert_rows.ts';
+import { qualifiedTable } from '../../src/engines/duckdb/sql/identifiers.ts';
+import {
+  duckdbType,
+  jsonExpression,
+  logicalTypeOf,
+  resultTypeText,
+} from '../../src/engines/duckdb/types/type_mapping.ts';
 import type { TableRef } from '../../src/engines/engine.ts';
 import type { ColumnDefinition, TableDefinition } from '../../src/model/records.ts';
 import { formatType, parseType } from '../../src/model/types.ts';
-import { rowReader } from '../../src/query/row_values.ts';
+import { rowReader } from '../../src/query/rows/row_validation.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { parseJson } from '../../src/standard/json.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { qualifiedTable } from '../../src/engines/duckdb/identifiers.ts';
+import { qualifiedTable } from '../../src/engines/duckdb/sql/identifiers.ts';
 import { StaleAnalysis, type ViewRef } from '../../src/engines/engine.ts';
 import { deadlineMs } from '../deadline.ts';
 import { turn } from '../turn.ts';

@@ -64,7 +64,7 @@ export interface EngineWorld {
     keys?: Partial<TableDefinition>,
   ) => Promise<TableDefinition>;
   readonly statement: (sql: string, options?: RunOptions) => Statement;
-  /** Analyses and executes, as query/queries.ts does. */
+  /** Analyses and executes, as query/statements/queries.ts does. */
   readonly run: (sql: string, options?: RunOptions) => Promise<StatementResult>;
   readonly close: () => Promise<void>;
 }

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { type SsbTable, type SsbValue, ssbTables } from '../../src/cli/ssb_data.ts';
-import { ssbQueries, ssbTableFile } from '../../src/cli/ssb_load.ts';
+import { type SsbTable, type SsbValue, ssbTables } from '../../src/demo/ssb_data.ts';
+import { ssbQueries, ssbTableFile } from '../../src/demo/ssb_load.ts';
 
 const tableNamed = (name: string): SsbTable => {
   const table = ssbTables.find((candidate) => candidate.name === name);

@@ -1,7 +1,7 @@
 // The delay before an engine process is started again: it grows with deaths in a row, and a stop in order ends the row.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RestartDelay } from '../../src/engines/duckdb/restart_delay.ts';
+import { RestartDelay } from '../../src/engines/duckdb/process/restart_delay.ts';
 
 describe('the delay before a restart', () => {
   it('grows with each death, up to its largest', () => {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startServer } from '../../src/main.ts';
 import type { Privilege } from '../../src/model/privileges.ts';
-import { readSettings, type Settings } from '../../src/settings.ts';
+import { readSettings, type Settings } from '../../src/settings/read_settings.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
 import type { Operation } from '../../src/standard/openapi.ts';
 import { type Given, newToken } from '../access/people.ts';

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/read_settings.ts';
 import { eventually } from '../deadline.ts';
 import { TestServer } from '../server.ts';
 import { leaveSurroundings, reaching, sourceKey, surroundings } from './surroundings.ts';

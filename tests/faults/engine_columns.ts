@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { type EngineWarehouse, StaleAnalysis } from '../../src/engines/engine.ts';
 import { newId } from '../../src/model/ids.ts';
-import type { Services } from '../../src/resources/context.ts';
+import type { Services } from '../../src/resources/records/handler_context.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { deadlineMs } from '../deadline.ts';
 import { turn } from '../turn.ts';

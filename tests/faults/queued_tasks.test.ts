@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/read_settings.ts';
 import { newPerson } from '../access/people.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { endOfTask, type Reply, TestServer } from '../server.ts';

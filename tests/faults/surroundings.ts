@@ -9,7 +9,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { HostRules } from '../../src/outbound/host_rules.ts';
+import { HostRules } from '../../src/outbound/host_allowlist.ts';
 import { type ObjectStore, openObjectStore } from '../../src/outbound/object_store.ts';
 import { startObjectStore } from '../outbound/object_store_server.ts';
 import { Receiver } from '../tasks/receiver.ts';

@@ -4,7 +4,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { noTrail } from '../../src/access/audit.ts';
+import { noTrail } from '../../src/access/audit/audit_log.ts';
 import { FileStore } from '../../src/files/file_store.ts';
 import { openStore, type Store } from '../../src/store/store.ts';
 

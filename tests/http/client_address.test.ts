@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, it } from 'node:test';
-import { clientAddressWith, networkOf, plainAddress, trustsOf } from '../../src/http/client_address.ts';
-import { TransportError } from '../../src/http/transport.ts';
+import { clientAddressWith, networkOf, plainAddress, trustsOf } from '../../src/http/connection/client_address.ts';
+import { TransportError } from '../../src/http/connection/transport.ts';
 
 function address(trusted: string, peer: string | undefined, forwarded?: string): string {
   const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded };

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { duckdbType, logicalTypeOf } from '../../src/engines/duckdb/types.ts';
+import { duckdbType, logicalTypeOf } from '../../src/engines/duckdb/types/type_mapping.ts';
 import {
   formatType,
   jsonForms,

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { type FetchLimits, get, post } from '../../src/outbound/fetching.ts';
-import { HostRules, isPublic } from '../../src/outbound/host_rules.ts';
+import { HostRules, isPublic } from '../../src/outbound/host_allowlist.ts';
+import { type FetchLimits, get, post } from '../../src/outbound/http_client.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
 let server: Server;

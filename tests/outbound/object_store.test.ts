@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
-import { HostRules } from '../../src/outbound/host_rules.ts';
+import { HostRules } from '../../src/outbound/host_allowlist.ts';
 import { type ObjectStore, type ObjectStorePlace, openObjectStore } from '../../src/outbound/object_store.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { type ObjectStoreServer, startObjectStore } from './object_store_server.ts';

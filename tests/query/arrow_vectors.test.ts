@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { type Data, type Table, tableFromIPC } from 'apache-arrow';
-import { writeArrow } from '../../src/engines/duckdb/arrow_files.ts';
-import { arrowable } from '../../src/engines/duckdb/arrow_types.ts';
+import { writeArrow } from '../../src/engines/duckdb/export/arrow_files.ts';
+import { arrowable } from '../../src/engines/duckdb/export/arrow_types.ts';
 
 let duck: Awaited<ReturnType<DuckDBInstance['connect']>>;
 let directory: string;

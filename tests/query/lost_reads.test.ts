@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { engineLost } from '../../src/engines/engine_lost.ts';
-import { LostReads } from '../../src/query/lost_reads.ts';
+import { LostReads } from '../../src/query/statements/retried_reads.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
 const codeOf = (work: Promise<unknown>) =>

@@ -5,8 +5,8 @@ import fc from 'fast-check';
 import type { RowsBatch } from '../../src/engines/engine.ts';
 import type { ColumnDefinition } from '../../src/model/records.ts';
 import { parseType } from '../../src/model/types.ts';
-import { exactNumber, formatExact } from '../../src/query/exact_number.ts';
-import { rowReader } from '../../src/query/row_values.ts';
+import { exactNumber, formatExact } from '../../src/query/rows/decimal_text.ts';
+import { rowReader } from '../../src/query/rows/row_validation.ts';
 import { Failure, type Violation } from '../../src/standard/failure.ts';
 import { parseJson } from '../../src/standard/json.ts';
 

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { faultOfPosition } from '../../src/engines/catalog_guard.ts';
-import { catalogFile, catalogsDirectory } from '../../src/engines/duckdb/catalog_files.ts';
-import { duckdbStorage } from '../../src/engines/duckdb/file_position.ts';
+import { catalogFile, catalogsDirectory } from '../../src/engines/duckdb/storage/catalog_files.ts';
+import { duckdbStorage } from '../../src/engines/duckdb/storage/file_position.ts';
 
 for (const [when, isComplete] of [
   ['before_truncate', true],

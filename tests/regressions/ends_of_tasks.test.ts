@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { EngineWarehouse } from '../../src/engines/engine.ts';
 import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/read_settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { eventually } from '../deadline.ts';
 import { TestServer } from '../server.ts';

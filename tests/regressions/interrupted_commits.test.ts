@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { inTransaction } from '../../src/engines/duckdb/steps.ts';
+import { inTransaction } from '../../src/engines/duckdb/instance/applied_steps.ts';
 
 const transactions = 60;
 const spreadMs = 3;

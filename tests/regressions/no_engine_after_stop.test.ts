@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { startServer } from '../../src/main.ts';
-import type { Services } from '../../src/resources/context.ts';
-import { readSettings } from '../../src/settings.ts';
+import type { Services } from '../../src/resources/records/handler_context.ts';
+import { readSettings } from '../../src/settings/read_settings.ts';
 
 test('a warehouse that is wanted after the stop is not started', async (t) => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-stopped-'));

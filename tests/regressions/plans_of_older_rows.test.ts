@@ -1,6 +1,6 @@
 // DuckDB runs a prepared plan again with the smallest and largest values that the table had when it was planned: a SELECT sent a second
 // time, after rows beyond them were inserted, answered wrong rows, rows that were no JSON, or killed the engine
-// (engines/duckdb/data_epochs.ts).
+// (engines/duckdb/analysis/data_versions.ts).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';

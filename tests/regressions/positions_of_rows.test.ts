@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { catalogFile, catalogsDirectory } from '../../src/engines/duckdb/catalog_files.ts';
-import { DataEpochs } from '../../src/engines/duckdb/data_epochs.ts';
-import { RowNumberings } from '../../src/engines/duckdb/row_positions.ts';
-import { Sessions } from '../../src/engines/duckdb/sessions.ts';
-import { Snapshots } from '../../src/engines/duckdb/snapshots.ts';
-import { ensureSteps } from '../../src/engines/duckdb/steps.ts';
+import { DataEpochs } from '../../src/engines/duckdb/analysis/data_versions.ts';
+import { ensureSteps } from '../../src/engines/duckdb/instance/applied_steps.ts';
+import { Sessions } from '../../src/engines/duckdb/instance/connection_pool.ts';
+import { RowNumberings } from '../../src/engines/duckdb/query/row_positions.ts';
+import { Snapshots } from '../../src/engines/duckdb/snapshot/snapshots.ts';
+import { catalogFile, catalogsDirectory } from '../../src/engines/duckdb/storage/catalog_files.ts';
 import { definitionOf } from '../conformance/engine_world.ts';
 
 const catalog = { id: 'c', name: 'c' };

@@ -1,5 +1,5 @@
 // DuckDB commits a row into a table whose copy was made already in another transaction, and the row goes with the old table: an
-// insert acknowledged while a column was added with a default, or the database renamed, was lost (engines/table_turns.ts).
+// insert acknowledged while a column was added with a default, or the database renamed, was lost (engines/duckdb/instance/table_locks.ts).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type Reply, start, type TestServer } from '../server.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { EngineWarehouse } from '../../src/engines/engine.ts';
 import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/read_settings.ts';
 import { TestServer } from '../server.ts';
 
 test('steps of a dropped catalog are forgotten when it is back, and not asked about before', async (t) => {

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { catalogFile, catalogsDirectory } from '../../src/engines/duckdb/catalog_files.ts';
-import { duckdbStorage } from '../../src/engines/duckdb/file_position.ts';
+import { catalogFile, catalogsDirectory } from '../../src/engines/duckdb/storage/catalog_files.ts';
+import { duckdbStorage } from '../../src/engines/duckdb/storage/file_position.ts';
 
 const versionBytes = 8;
 const entryHeadBytes = 16;

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { HostRules } from '../../src/outbound/host_rules.ts';
+import { HostRules } from '../../src/outbound/host_allowlist.ts';
 import { openObjectStore } from '../../src/outbound/object_store.ts';
 import { storeFileName } from '../../src/store/store.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';

@@ -1,7 +1,7 @@
 // The `request` of a task, for every type that a call can make: what the caller sent, and nothing that the server keeps for itself.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { requestShown } from '../../src/resources/task_requests.ts';
+import { requestShown } from '../../src/resources/records/request_redaction.ts';
 import { type BackedUp, startBackingUp } from '../backups/backing_up.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { type TestServer, uri } from '../server.ts';

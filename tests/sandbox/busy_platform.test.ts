@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Confinement } from '../../src/engines/duckdb/confinement.ts';
+import { Confinement } from '../../src/engines/duckdb/sandbox/sandbox.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
 
 const { PATH: path = '' } = process.env;

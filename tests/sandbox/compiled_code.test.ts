@@ -5,8 +5,8 @@ import { globSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writ
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, test } from 'node:test';
-import { compiledCode } from '../../src/engines/duckdb/compiled_code.ts';
-import { Confinement, confinedCommand } from '../../src/engines/duckdb/confinement.ts';
+import { compiledCode } from '../../src/engines/duckdb/process/compile_cache.ts';
+import { Confinement, confinedCommand } from '../../src/engines/duckdb/sandbox/sandbox.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-compiled-test-'));
 const program = join(mkdtempSync(join(directory, 'program-')), 'program.mjs');

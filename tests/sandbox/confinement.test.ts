@@ -16,16 +16,16 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
 import {
   Confinement,
   type ConfinementMode,
   confinedCommand,
   inactiveOf,
   sandboxedCommand,
-} from '../../src/engines/duckdb/confinement.ts';
-import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
-import { type SandboxMeasure, sandboxMeasures } from '../../src/engines/duckdb/sandbox_exec.ts';
-import { systemCalls } from '../../src/engines/duckdb/system_calls.ts';
+} from '../../src/engines/duckdb/sandbox/sandbox.ts';
+import { type SandboxMeasure, sandboxMeasures } from '../../src/engines/duckdb/sandbox/sandbox_exec.ts';
+import { systemCalls } from '../../src/engines/duckdb/sandbox/system_calls.ts';
 import type { ConfinementMeasure, EngineEvent, EngineWarehouse } from '../../src/engines/engine.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { spec } from '../conformance/engine_world.ts';

@@ -1,5 +1,5 @@
 // Every function that the engine lists and we do not offer, called in many disguises: all are refused. The list is the engine's own,
-// so that what a new version brings is refused too until somebody puts it on a list of engines/duckdb/functions.ts.
+// so that what a new version brings is refused too until somebody puts it on a list of engines/duckdb/sql/function_allowlist.ts.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import {
@@ -9,8 +9,8 @@ import {
   DuckDBTableFunction,
   INTEGER,
 } from '@duckdb/node-api';
-import { offeredFunctions, unreviewedFunctions } from '../../src/engines/duckdb/functions.ts';
-import { planOf } from '../../src/engines/duckdb/plan.ts';
+import { planOf } from '../../src/engines/duckdb/analysis/plan.ts';
+import { offeredFunctions, unreviewedFunctions } from '../../src/engines/duckdb/sql/function_allowlist.ts';
 import type { Failure } from '../../src/standard/failure.ts';
 import { sampled } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';

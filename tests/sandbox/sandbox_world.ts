@@ -16,7 +16,7 @@ import { createServer, type Server } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import type { Settings } from '../../src/settings.ts';
+import type { Settings } from '../../src/settings/read_settings.ts';
 import { deadlineMs } from '../deadline.ts';
 import { type Reply, start, type TestServer, uri } from '../server.ts';
 

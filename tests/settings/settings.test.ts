@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { release } from '../../src/model/release.ts';
-import { bytesText, flagOf, type Setting, variableOf } from '../../src/setting.ts';
-import { helpText, readSettings, SettingsError } from '../../src/settings.ts';
-import { type SettingName, settings } from '../../src/settings_table.ts';
+import { helpText, readSettings, SettingsError } from '../../src/settings/read_settings.ts';
+import { type SettingName, settings } from '../../src/settings/server_settings.ts';
+import { bytesText, flagOf, type Setting, variableOf } from '../../src/settings/setting_type.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-settings-'));
 after(() => rmSync(directory, { recursive: true }));

@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import { type TSchema, Type } from 'typebox';
 import { categoriesWith } from '../../src/resources/index.ts';
 import { Failure, type Violation } from '../../src/standard/failure.ts';
-import type { Schema } from '../../src/standard/meant_schema.ts';
 import { compileCheck, parametersOf } from '../../src/standard/parameters.ts';
+import type { Schema } from '../../src/standard/union_narrowing.ts';
 
 function violations(schema: TSchema, value: unknown): readonly Violation[] {
   try {

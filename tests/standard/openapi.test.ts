@@ -7,7 +7,7 @@ import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { release } from '../../src/model/release.ts';
 import { apiInfo, categoriesWith } from '../../src/resources/index.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/read_settings.ts';
 import { codes } from '../../src/standard/codes.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
 import { codesOf, openApi, operationsOf } from '../../src/standard/openapi.ts';

@@ -17,8 +17,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
+import { checkStoreFile } from '../../src/store/integrity/store_check.ts';
 import { openStore, type Store, StoreDamaged } from '../../src/store/store.ts';
-import { checkStoreFile } from '../../src/store/store_check.ts';
 import { flip } from '../faults/damaged_file.ts';
 import { Random } from '../faults/random.ts';
 

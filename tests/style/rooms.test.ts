@@ -15,18 +15,10 @@ const levels = [
 const levelOf = new Map(levels.flatMap((rooms, level) => rooms.map((room) => [room, level] as const)));
 /** What stands beside the levels. `main` may import everything. */
 const beside: Readonly<Record<string, readonly string[]>> = {
-  cli: ['backups', 'outbound', 'access', 'store', 'client', 'standard', 'model', 'observe', 'settings'],
+  cli: ['demo', 'backups', 'outbound', 'access', 'store', 'client', 'standard', 'model', 'observe', 'settings'],
+  demo: ['client', 'standard', 'model'],
   settings: [],
 };
-const settingsFiles = [
-  'src/setting.ts',
-  'src/settings.ts',
-  'src/settings_of_callers.ts',
-  'src/settings_of_outside.ts',
-  'src/settings_of_data.ts',
-  'src/settings_of_backups.ts',
-  'src/settings_table.ts',
-];
 const httpPackages = [
   'node:http',
   'node:https',
@@ -47,7 +39,6 @@ const ours = sources.filter(({ path }) => path.startsWith('src/'));
 
 function roomOf(path: string): string {
   if (path === 'src/main.ts') return 'main';
-  if (settingsFiles.includes(path)) return 'settings';
   return path.split('/')[1] ?? '';
 }
 

@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { Failure } from '../../src/standard/failure.ts';
+import { inLine, paused, underWay } from '../../src/store/migrations/task_line.ts';
 import { openStore } from '../../src/store/store.ts';
-import { inLine, paused, underWay } from '../../src/store/task_line_migration.ts';
-import { longestWaitingEvery } from '../../src/tasks/line.ts';
 import { outcomeOf } from '../../src/tasks/outcome.ts';
+import { longestWaitingEvery } from '../../src/tasks/queue.ts';
 import {
   type Priority,
   RetryableError,

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { attachCatalog } from '../../src/engines/duckdb/catalog_files.ts';
+import { attachCatalog } from '../../src/engines/duckdb/storage/catalog_files.ts';
 import { start, type TestServer } from '../server.ts';
 import { content, hasRows } from './content.ts';
 

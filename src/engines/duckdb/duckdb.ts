@@ -1,10 +1,11 @@
 // DuckDB as an engine of the port: what it is called, which names and keys it can hold, how a warehouse on it is opened.
 import type { TypeKind } from '../../model/types.ts';
 import type { Engine } from '../engine.ts';
-import { Confinement } from './confinement.ts';
-import { duckdbStorage } from './file_position.ts';
-import { rowsPage } from './row_positions.ts';
-import { ownPrefix, ownSchema } from './steps.ts';
+import { ownPrefix, ownSchema } from './instance/applied_steps.ts';
+import { inTurns } from './instance/table_locks.ts';
+import { rowsPage } from './query/row_positions.ts';
+import { Confinement } from './sandbox/sandbox.ts';
+import { duckdbStorage } from './storage/file_position.ts';
 import { type DuckdbOptions, DuckdbWarehouse } from './warehouse.ts';
 
 const reserved: Readonly<Record<string, readonly string[]>> = {
@@ -25,7 +26,7 @@ export const duckdbWith = (given: DuckdbOptions): Engine => ({
   rowsPage,
   storage: duckdbStorage,
   limits: { columnsMax: 10_000, replicasPerTablet: 1 },
-  open: (options) => new DuckdbWarehouse(options, given),
+  open: (options) => inTurns(new DuckdbWarehouse(options, given)),
 });
 
 export const duckdbEngine: Engine = duckdbWith({ confinement: new Confinement('auto') });

@@ -25,14 +25,14 @@ import { filesDirectory } from '../export.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { AnalysisProcesses } from './analysis/analysis_processes.ts';
 import { changingToken } from './analysis/named_objects.ts';
-import { catalogsDirectory } from './catalog_files.ts';
-import { activeOf, type Confinement, inactiveOf, type Launch } from './confinement.ts';
-import { parseCreateView } from './create_view.ts';
-import { EngineProcess } from './process.ts';
-import { type OperationName, type Operations, rowsFile, type WireStatement } from './protocol.ts';
-import { RestartDelay } from './restart_delay.ts';
-import { Spare } from './spare.ts';
-import { tableNamesIn } from './table_names.ts';
+import { EngineProcess } from './process/engine_process.ts';
+import { type OperationName, type Operations, rowsFile, type WireStatement } from './process/protocol.ts';
+import { RestartDelay } from './process/restart_delay.ts';
+import { Spare } from './process/spare_process.ts';
+import { activeOf, type Confinement, inactiveOf, type Launch } from './sandbox/sandbox.ts';
+import { parseCreateView } from './sql/parse_create_view.ts';
+import { tableNamesIn } from './sql/table_name_scan.ts';
+import { catalogsDirectory } from './storage/catalog_files.ts';
 
 /** The binder heeds no interrupt: what it cannot do by then costs the process. */
 const analysisTimeoutMs = 10_000;

@@ -3,9 +3,9 @@
 // fairly between principals, and leave when nobody needs them. Calls that read files, which may last, leave half of them to the others.
 import { Failure } from '../../../standard/failure.ts';
 import { Admission, type AdmissionLimits, type Turn } from '../../admission.ts';
-import type { Launch } from '../confinement.ts';
-import { EngineProcess } from '../process.ts';
-import type { OperationName, Operations } from '../protocol.ts';
+import { EngineProcess } from '../process/engine_process.ts';
+import type { OperationName, Operations } from '../process/protocol.ts';
+import type { Launch } from '../sandbox/sandbox.ts';
 
 /** A principal alone has all but one. */
 const processesMax = 4;

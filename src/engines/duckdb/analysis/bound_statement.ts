@@ -1,12 +1,12 @@
 // A statement before it runs: what its plan would do, and through which views. Runs nothing.
 import { Failure } from '../../../standard/failure.ts';
 import type { StatementAnalysis, TableName } from '../../engine.ts';
-import { parameterTypes } from '../parameters.ts';
-import { planOf } from '../plan.ts';
-import type { WireStatement } from '../protocol.ts';
-import type { Session } from '../sessions.ts';
+import type { Session } from '../instance/connection_pool.ts';
+import type { WireStatement } from '../process/protocol.ts';
+import { parameterTypes } from '../query/parameters.ts';
 import type { NamedObjects } from './named_objects.ts';
 import { optimized } from './optimized.ts';
+import { planOf } from './plan.ts';
 
 /** The session has the statement's namespace, with copies of the objects. */
 export async function boundStatement(

@@ -2,13 +2,13 @@
 // how a name of two parts is read. Collected by the process that has the files, for the one that binds the statement (object_copies.ts).
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Change, Statement, TableName } from '../../engine.ts';
-import type { Definitions } from '../definitions.ts';
-import { foldedName, qualifiedTable, quoteIdentifier } from '../identifiers.ts';
-import { type KnownViews, meanings } from '../known_views.ts';
-import { tokensOf, writingWord } from '../statement_text.ts';
-import { rowsOf } from '../steps.ts';
-import { tableNamesIn } from '../table_names.ts';
-import { nameList } from '../table_text.ts';
+import { rowsOf } from '../instance/applied_steps.ts';
+import { foldedName, qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
+import { tokensOf, writingWord } from '../sql/statement_checks.ts';
+import { nameList } from '../sql/table_ddl.ts';
+import { tableNamesIn } from '../sql/table_name_scan.ts';
+import type { Definitions } from './definition_versions.ts';
+import { type KnownViews, meanings } from './view_usage.ts';
 
 export interface NamedSchema {
   readonly catalog: string;

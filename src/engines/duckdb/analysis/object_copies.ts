@@ -2,8 +2,8 @@
 // no files. All of them are of one state of the definitions.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import { qualifiedSchema, quoteIdentifier } from '../identifiers.ts';
-import { ownPrefix } from '../steps.ts';
+import { ownPrefix } from '../instance/applied_steps.ts';
+import { qualifiedSchema, quoteIdentifier } from '../sql/identifiers.ts';
 import { changingToken, type NamedObjects, type NamedTable, type NamedView, qualified } from './named_objects.ts';
 
 /** Past this many characters of definitions all are dropped: a table of 10,000 columns takes about 10 MB. */

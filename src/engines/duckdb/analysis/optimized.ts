@@ -1,7 +1,7 @@
 // A statement taken through the optimizer, in a process that may die of it. Runs nothing.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import { FatalEngineError, failureOf } from '../sql_errors.ts';
+import { FatalEngineError, failureOf } from '../instance/sql_errors.ts';
 
 /** What the optimizer does with constants can cost the process, as binding can: it does it here first, not where others' statements run. */
 export async function optimized(connection: DuckDBConnection, sql: string): Promise<void> {

@@ -1,0 +1,155 @@
+// The last lines of the audit trail once more, in a file beside the store: a store that lost the end of its log, or is an older copy, is
+// recognized at the next start, and the file says which changes it lacks.
+import { closeSync, fdatasync, openSync, readFileSync, renameSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Store } from '../../store/store.ts';
+
+export const journalFileName = 'audit.journal';
+const syncEveryMs = 1_000;
+const bytesMax = 1 << 20;
+/** How many of the lost changes a message names. */
+const shownMax = 20;
+
+export interface JournalLine {
+  readonly serverId: string;
+  readonly sequence: number;
+  readonly action: string;
+  readonly target: string | null;
+}
+
+/** The store lacks changes that were acknowledged. The message is for who starts the server. */
+export class StoreBehind extends Error {
+  override name = 'StoreBehind';
+}
+
+export class AuditJournal {
+  readonly #path: string;
+  #file: number | undefined;
+  #bytes = 0;
+  #isUnsynced = false;
+  /** Of the transaction that is open. */
+  #pending: JournalLine[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  private constructor(dataDirectory: string) {
+    this.#path = join(dataDirectory, journalFileName);
+  }
+
+  /** Throws StoreBehind where the journal has lines that the store lacks. */
+  static async open(dataDirectory: string, store: Store): Promise<AuditJournal> {
+    const lost = await lostLines(dataDirectory, store);
+    if (lost.length > 0) throw new StoreBehind(textOf(dataDirectory, lost));
+    const journal = new AuditJournal(dataDirectory);
+    journal.#restart(await lastLines(store));
+    store.onTransactionEnd((isCommitted) => journal.#ended(isCommitted));
+    journal.#timer = setInterval(() => journal.#sync(), syncEveryMs).unref();
+    return journal;
+  }
+
+  /** In the transaction that writes the lines into the store; they are kept when it commits. */
+  note(lines: readonly JournalLine[]): void {
+    this.#pending.push(...lines);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = undefined;
+  }
+
+  #ended(isCommitted: boolean): void {
+    const lines = this.#pending;
+    this.#pending = [];
+    if (!isCommitted || lines.length === 0 || this.#file === undefined) return;
+    try {
+      if (this.#bytes > bytesMax) this.#restart(lines.slice(-1));
+      else this.#bytes += writeSync(this.#file, textOfLines(lines));
+      this.#isUnsynced = true;
+    } catch {
+      // A full disk: the change is in the store, which is what counts.
+    }
+  }
+
+  /** Begins again with these lines: those before them are in the store. */
+  #restart(lines: readonly JournalLine[]): void {
+    const draft = `${this.#path}.draft`;
+    const text = textOfLines(lines);
+    writeFileSync(draft, text, { mode: 0o600, flush: true });
+    renameSync(draft, this.#path);
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = openSync(this.#path, 'a', 0o600);
+    this.#bytes = text.length;
+  }
+
+  #sync(): void {
+    if (!this.#isUnsynced || this.#file === undefined) return;
+    this.#isUnsynced = false;
+    fdatasync(this.#file, () => undefined);
+  }
+}
+
+/** Lines of the journal that the store does not have. */
+export async function lostLines(dataDirectory: string, store: Store): Promise<JournalLine[]> {
+  const heads = new Map((await lastLines(store)).map(({ serverId, sequence }) => [serverId, sequence]));
+  return readLines(join(dataDirectory, journalFileName)).filter(
+    ({ serverId, sequence }) => sequence > (heads.get(serverId) ?? 0),
+  );
+}
+
+/** Accepts that they are lost. */
+export function forgetLostLines(dataDirectory: string): void {
+  rmSync(join(dataDirectory, journalFileName), { force: true });
+}
+
+export const changeText = ({ action, target }: JournalLine): string => [action, target].filter(Boolean).join(' ');
+
+function textOf(dataDirectory: string, lost: readonly JournalLine[]): string {
+  const shown = lost.slice(0, shownMax).map((line) => `  ${changeText(line)}`);
+  const more = lost.length > shown.length ? [`  and ${lost.length - shown.length} more`] : [];
+  return [
+    `the metadata store in ${dataDirectory} lacks ${lost.length} acknowledged ${lost.length === 1 ? 'change' : 'changes'}: it lost the end of its log, or is an older copy:`,
+    ...shown,
+    ...more,
+    `Put the newer metadata.sqlite, metadata.sqlite-wal and metadata.sqlite-sums back, or accept the loss: tabularium check --repair=accept --data-dir=${dataDirectory}`,
+  ].join('\n');
+}
+
+async function lastLines(store: Store): Promise<JournalLine[]> {
+  const chains = await store.db.selectFrom('audit_chains').select(['server_id', 'last_sequence']).execute();
+  return chains.map(({ server_id: serverId, last_sequence: sequence }) => ({
+    serverId,
+    sequence,
+    action: '',
+    target: null,
+  }));
+}
+
+const textOfLines = (lines: readonly JournalLine[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+
+/** A last line that was cut by a crash is no line. */
+function readLines(path: string): JournalLine[] {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch {
+    return [];
+  }
+  return text
+    .slice(0, text.lastIndexOf('\n') + 1)
+    .split('\n')
+    .filter((line) => line !== '')
+    .flatMap((line) => {
+      try {
+        const read: unknown = JSON.parse(line);
+        return isLine(read) ? [read] : [];
+      } catch {
+        return [];
+      }
+    });
+}
+
+function isLine(value: unknown): value is JournalLine {
+  if (typeof value !== 'object' || value === null) return false;
+  const { serverId, sequence } = value as Partial<JournalLine>;
+  return typeof serverId === 'string' && typeof sequence === 'number';
+}

@@ -1,0 +1,151 @@
+// The audit trail as it is read: shown, searched, verified. Written by audit.ts alone.
+import type { Store } from '../../store/store.ts';
+import { type AuditChain, type AuditEvent, digestOf, firstDigest, sealOf } from './audit_log.ts';
+
+export interface AuditFilter {
+  readonly principal?: string | undefined;
+  readonly action?: string | undefined;
+  readonly outcome?: string | undefined;
+  readonly objectId?: string | undefined;
+  readonly requestId?: string | undefined;
+  /** A part of the target's URI. */
+  readonly target?: string | undefined;
+  /** Milliseconds since 1970; the second is not included. */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+/** In the order in which they were written. */
+export async function listAudit(
+  { db }: Store,
+  filter: AuditFilter & { readonly after?: string | undefined; readonly limit: number },
+): Promise<AuditEvent[]> {
+  const { after, limit, principal, action, outcome, objectId, requestId, target, from, to } = filter;
+  let query = db.selectFrom('audit_events').selectAll().orderBy('event_id', 'desc').limit(limit);
+  if (after !== undefined) query = query.where('event_id', '<', after);
+  if (principal !== undefined) query = query.where('principal', '=', principal);
+  if (action !== undefined) query = query.where('action', '=', action);
+  if (outcome !== undefined) query = query.where('outcome', '=', outcome);
+  if (objectId !== undefined) query = query.where('object_id', '=', objectId);
+  if (requestId !== undefined) query = query.where('request_id', '=', requestId);
+  if (target !== undefined) query = query.where('target', 'like', `%${target.replace(/[\\%_]/g, '')}%`);
+  if (from !== undefined) query = query.where('at', '>=', from);
+  if (to !== undefined) query = query.where('at', '<', to);
+  return query.execute();
+}
+
+export function findAudit({ db }: Store, eventId: string): Promise<AuditEvent | undefined> {
+  return db.selectFrom('audit_events').selectAll().where('event_id', '=', eventId).executeTakeFirst();
+}
+
+export interface AuditFault {
+  readonly serverId: string;
+  readonly sequence: number;
+  readonly fault: 'missing' | 'changed' | 'end';
+}
+
+export interface AuditVerdict {
+  readonly eventCount: number;
+  /** The first hundred. */
+  readonly faults: readonly AuditFault[];
+  /** Where each chain ends: kept elsewhere, it shows later whether the end was cut off. */
+  readonly heads: readonly { readonly serverId: string; readonly sequence: number; readonly digest: string }[];
+}
+
+const pageRows = 5_000;
+const faultsMax = 100;
+/** The setting that says whose chain a store's own server writes. */
+export const serverIdSetting = 'server_id';
+
+/** Goes over every line: is it there, is it as it was written, and does the chain begin and end where it should. */
+export async function verifyAudit({ db }: Store, key: Uint8Array): Promise<AuditVerdict> {
+  const chains = await db.selectFrom('audit_chains').select('server_id').orderBy('server_id').execute();
+  const known = new Set(chains.map(({ server_id: serverId }) => serverId));
+  const faults: AuditFault[] = [];
+  const heads = [];
+  let eventCount = 0;
+  for (const serverId of known) {
+    const verdict = await verifyChain(db, key, serverId);
+    eventCount += verdict.eventCount;
+    faults.push(...verdict.faults);
+    heads.push(verdict.head);
+  }
+  const written = await db.selectFrom('audit_events').select('server_id').distinct().execute();
+  const own = await db.selectFrom('settings').select('value').where('key', '=', serverIdSetting).execute();
+  const expected = new Set([...written.map((row) => row.server_id), ...own.map(({ value }) => value)]);
+  for (const serverId of expected.difference(known)) faults.push({ serverId, sequence: 0, fault: 'end' });
+  return { eventCount, faults: faults.slice(0, faultsMax), heads };
+}
+
+type Db = Store['db'];
+
+interface Ends extends AuditChain {
+  readonly oldest: number | null;
+  readonly newest: number | null;
+}
+
+/** With the first and the last line that there is, read at once: the server may be writing meanwhile. */
+function chainOf(db: Db, serverId: string): Promise<Ends> {
+  const end = (which: 'min' | 'max') =>
+    db
+      .selectFrom('audit_events')
+      .select((of) => of.fn[which]<number | null>('sequence').as('sequence'))
+      .where('server_id', '=', serverId);
+  return db
+    .selectFrom('audit_chains')
+    .selectAll()
+    .select([end('min').as('oldest'), end('max').as('newest')])
+    .where('server_id', '=', serverId)
+    .executeTakeFirstOrThrow();
+}
+
+/** Again where lines were removed meanwhile because their time was over. */
+async function verifyChain(db: Db, key: Uint8Array, serverId: string): Promise<ChainVerdict> {
+  for (;;) {
+    const before = await chainOf(db, serverId);
+    const verdict = await verifyLines(db, key, before);
+    const { removed_sequence: removed } = await chainOf(db, serverId);
+    if (verdict.faults.length === 0 || removed === before.removed_sequence) return verdict;
+  }
+}
+
+interface ChainVerdict {
+  readonly eventCount: number;
+  readonly faults: readonly AuditFault[];
+  readonly head: AuditVerdict['heads'][number];
+}
+
+async function verifyLines(db: Db, key: Uint8Array, chain: Awaited<ReturnType<typeof chainOf>>): Promise<ChainVerdict> {
+  const { server_id: serverId, last_sequence: last } = chain;
+  const faults: AuditFault[] = [];
+  let { removed_sequence: sequence, removed_digest: digest } = chain;
+  let eventCount = 0;
+  const tell = (at: number, fault: AuditFault['fault']) => {
+    if (faults.length < faultsMax) faults.push({ serverId, sequence: at, fault });
+  };
+  for (let more = true; more; ) {
+    const rows = await db
+      .selectFrom('audit_events')
+      .selectAll()
+      .where('server_id', '=', serverId)
+      .where('sequence', '>', sequence)
+      .where('sequence', '<=', Math.max(last, sequence))
+      .orderBy('sequence')
+      .limit(pageRows)
+      .execute();
+    for (const row of rows) {
+      if (row.sequence !== sequence + 1) tell(sequence + 1, 'missing');
+      else if (digestOf(key, digest, row) !== row.digest) tell(row.sequence, 'changed');
+      // What follows is compared with what is written here: one fault is told once.
+      ({ sequence, digest } = row);
+      eventCount++;
+    }
+    more = rows.length === pageRows;
+  }
+  const isWhole = sequence === last && digest === chain.last_digest && (chain.newest ?? last) <= last;
+  const isFirst =
+    (chain.oldest ?? last + 1) > chain.removed_sequence &&
+    (chain.removed_sequence > 0 || chain.removed_digest === firstDigest);
+  if (!isWhole || !isFirst || sealOf(key, chain) !== chain.seal) tell(sequence, 'end');
+  return { eventCount, faults, head: { serverId, sequence, digest } };
+}

@@ -1,0 +1,115 @@
+// The identity providers of the store, handed to who verifies their tokens (oidc.ts); their secrets are kept encrypted.
+import type { Transaction } from 'kysely';
+import type { HostRules } from '../../outbound/host_allowlist.ts';
+import type { Schema } from '../../store/schema.ts';
+import type { Store } from '../../store/store.ts';
+import type { Directory } from '../authorization/directory.ts';
+import type { Secrets } from '../secrets/secrets.ts';
+import type { IdentityProvider, Oidc } from './oidc.ts';
+import { secureUrl } from './oidc_keys.ts';
+
+export interface ProviderSpec {
+  readonly comment?: string;
+  readonly properties?: Readonly<Record<string, string>>;
+  readonly issuer: string;
+  readonly audiences: readonly string[];
+  readonly algorithms: readonly string[];
+  readonly jwksUri?: string;
+  readonly userClaim: string;
+  readonly rolesClaim?: string;
+  readonly roleMapping: Readonly<Record<string, string>>;
+  readonly createUsers: boolean;
+  readonly disabled: boolean;
+  readonly hasClientSecret: boolean;
+}
+
+export interface IdentityProvidersOptions {
+  readonly store: Store;
+  readonly secrets: Secrets;
+  readonly oidc: Pick<Oidc, 'setProviders' | 'status'>;
+  readonly directory: Directory;
+  /** Where issuers may be. */
+  readonly hosts: HostRules;
+}
+
+const secretOf = (id: string) => `identity_provider/${id}`;
+
+export class IdentityProviders {
+  readonly #options: IdentityProvidersOptions;
+  readonly #specs = new Map<string, ProviderSpec>();
+
+  constructor(options: IdentityProvidersOptions) {
+    this.#options = options;
+  }
+
+  /** Reads them anew; tokens that were verified before are looked at again. */
+  async changed(): Promise<void> {
+    const { store, secrets, oidc, directory } = this.#options;
+    const rows = await store.db
+      .selectFrom('objects')
+      .select(['id', 'name', 'spec'])
+      .where('category', '=', 'identity_providers')
+      .where('parent_id', 'is', null)
+      .execute();
+    const providers: IdentityProvider[] = [];
+    this.#specs.clear();
+    for (const { id, name, spec: text } of rows) {
+      const spec = JSON.parse(text) as ProviderSpec;
+      this.#specs.set(id, spec);
+      const { issuer, audiences, algorithms, jwksUri, userClaim, rolesClaim, roleMapping, disabled } = spec;
+      const clientSecret = spec.hasClientSecret ? await secrets.get(secretOf(id)) : undefined;
+      providers.push({
+        id,
+        name,
+        issuer,
+        audiences: [...audiences],
+        algorithms: [...algorithms],
+        userClaim,
+        roleMapping,
+        disabled,
+        ...(jwksUri === undefined ? {} : { jwksUri }),
+        ...(rolesClaim === undefined ? {} : { rolesClaim }),
+        ...(clientSecret === undefined ? {} : { clientSecret }),
+      });
+    }
+    oidc.setProviders(providers);
+    directory.credentialsChanged();
+  }
+
+  specOf(id: string): ProviderSpec | undefined {
+    return this.#specs.get(id);
+  }
+
+  /** Why keys are unavailable is in the log: it would tell what answers in the server's network. */
+  status(id: string): { readonly keysFetchedAt: number | undefined; readonly error: string | undefined } {
+    const { keysFetchedAt, error } = this.#options.oidc.status(id);
+    return { keysFetchedAt, error: error && 'the signing keys are unavailable; the log of the server says why' };
+  }
+
+  /** `undefined` leaves it, null removes it. Part of the change of the provider. */
+  async keepSecret(tx: Transaction<Schema>, id: string, secret: string | null | undefined): Promise<void> {
+    if (typeof secret === 'string') await this.#options.secrets.put(secretOf(id), secret, tx);
+    else if (secret === null) await this.#options.secrets.remove(secretOf(id), tx);
+  }
+
+  /** What is wrong with a spec, if anything is. `id`: of the provider that it is of, if there is one already. */
+  fault(
+    spec: ProviderSpec,
+    id: string | undefined,
+  ): { readonly pointer: string; readonly message: string } | undefined {
+    for (const [field, text] of [
+      ['issuer', spec.issuer],
+      ['jwksUri', spec.jwksUri],
+    ] as const) {
+      if (text === undefined) continue;
+      const url = secureUrl(text);
+      if (!url) return { pointer: `/${field}`, message: 'must be an https URL without user and fragment' };
+      if (!this.#options.hosts.allows(url))
+        return { pointer: `/${field}`, message: 'is on a host that the setting identityProviderHosts does not allow' };
+    }
+    for (const [other, { issuer }] of this.#specs)
+      if (other !== id && issuer === spec.issuer)
+        return { pointer: '/issuer', message: 'is that of another identity provider' };
+    return undefined;
+  }
+}

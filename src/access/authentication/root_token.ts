@@ -1,0 +1,41 @@
+// The token of `root`, made at the first start and kept in the data directory, mode 0600: the way in that nobody can close.
+import { randomBytes } from 'node:crypto';
+import { chmod, link, open, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DataDirectoryError } from '../../store/data_directory.ts';
+
+export const rootTokenFileName = 'root.token';
+/** Recognisable to secret scanners; 256 random bits follow. */
+const tokenPrefix = 'tbl_root_';
+
+/** Reads the token, or makes it. The file is whole or not there: it is written under another name and linked. */
+export async function rootToken(dataDirectory: string): Promise<string> {
+  const path = join(dataDirectory, rootTokenFileName);
+  const read = async () => (await readFile(path, 'utf8')).trim();
+  try {
+    return await checked(await read(), path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+  const token = tokenPrefix + randomBytes(32).toString('base64url');
+  const draft = `${path}.${process.pid}`;
+  const file = await open(draft, 'w', 0o600);
+  try {
+    await file.writeFile(`${token}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await chmod(draft, 0o600);
+  await link(draft, path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+  await rm(draft);
+  return checked(await read(), path);
+}
+
+async function checked(token: string, path: string): Promise<string> {
+  if (token.length < 32)
+    throw new DataDirectoryError(`${path} holds no usable token; remove it to have a new one made`);
+  return token;
+}

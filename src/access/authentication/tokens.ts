@@ -1,0 +1,173 @@
+// Tokens: secrets that programs carry instead of a user's password. Made here and shown once; kept as a digest. When one was last
+// used is written a minute late, so that using one costs no write.
+import { randomBytes } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import type { Selectable } from 'kysely';
+import { newId } from '../../model/ids.ts';
+import { foldName } from '../../model/names.ts';
+import type { Actor, Basis, Scope } from '../../model/principal.ts';
+import type { Observe } from '../../observe/observations.ts';
+import { requireBasis } from '../../standard/basis.ts';
+import { Failure } from '../../standard/failure.ts';
+import type { TokensTable } from '../../store/schema.ts';
+import type { Store } from '../../store/store.ts';
+import type { Trail } from '../audit/audit_log.ts';
+import type { Directory } from '../authorization/directory.ts';
+import { digestOfToken, tokenPrefix } from './authenticator.ts';
+
+export type TokenRow = Selectable<TokensTable>;
+
+export interface TokensOptions {
+  readonly store: Store;
+  readonly directory: Directory;
+  readonly trail: Trail;
+  readonly observe: Observe;
+  readonly clock?: () => number;
+}
+
+export interface NewToken {
+  readonly userId: string;
+  readonly name: string;
+  readonly scopes: readonly Scope[] | undefined;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number | undefined;
+}
+
+/** A token never changes. */
+export const basisOfToken = ({ token_id: objectId, name }: TokenRow): Basis => ({
+  objectId,
+  category: 'tokens',
+  name,
+  version: 1,
+});
+
+export const tokensPerUserMax = 1000;
+const secretBytes = 32;
+const flushMs = 60_000;
+
+/** `tbl_pat_`, 256 random bits, and a checksum by which a scanner knows one from chance. */
+export function newSecret(): string {
+  const chance = randomBytes(secretBytes).toString('base64url');
+  return `${tokenPrefix}pat_${chance}${crc32(chance).toString(36).padStart(7, '0')}`;
+}
+
+export class Tokens {
+  readonly #options: TokensOptions;
+  readonly #clock: () => number;
+  readonly #written = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: TokensOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? Date.now;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.flush(), flushMs);
+    this.#timer.unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.flush();
+  }
+
+  /** The secret is told this once. Throws OBJECT_ALREADY_EXISTS, QUOTA_EXCEEDED. */
+  async make(token: NewToken, actor: Actor): Promise<{ readonly row: TokenRow; readonly secret: string }> {
+    const { store, directory, trail } = this.#options;
+    const secret = newSecret();
+    const now = this.#clock();
+    const row: TokenRow = {
+      token_id: newId(now),
+      user_id: token.userId,
+      name: token.name,
+      folded_name: foldName(token.name),
+      digest: digestOfToken(secret),
+      scopes: token.scopes === undefined ? null : JSON.stringify(token.scopes),
+      expires_at: token.expiresAt ?? null,
+      last_used_at: null,
+      created_at: now,
+      created_by: actor.name,
+    };
+    await store.transaction(async (tx) => {
+      const mine = tx.selectFrom('tokens').where('user_id', '=', token.userId);
+      const same = await mine.select('name').where('folded_name', '=', row.folded_name).executeTakeFirst();
+      if (same) {
+        const result = { category: 'tokens', name: same.name };
+        throw new Failure('OBJECT_ALREADY_EXISTS', `the user has a token ${JSON.stringify(same.name)} already`, result);
+      }
+      const { count } = await mine.select((e) => e.fn.countAll<number>().as('count')).executeTakeFirstOrThrow();
+      if (Number(count) >= tokensPerUserMax)
+        throw new Failure('CHANGE_NOT_SUPPORTED', `a user has at most ${tokensPerUserMax} tokens; delete some first`);
+      await tx.insertInto('tokens').values(row).execute();
+      const details = { tokenId: row.token_id, name: row.name, scoped: row.scopes !== null };
+      await trail.append(tx, actor, { outcome: '0', objectId: token.userId, details });
+    });
+    directory.tokenMade({
+      tokenId: row.token_id,
+      userId: row.user_id,
+      name: row.name,
+      digest: row.digest,
+      scopes: token.scopes,
+      expiresAt: token.expiresAt,
+      lastUsedAt: undefined,
+    });
+    return { row, secret };
+  }
+
+  async list(
+    userId: string,
+    options: { readonly after?: string | undefined; readonly limit?: number },
+  ): Promise<TokenRow[]> {
+    let query = this.#options.store.db.selectFrom('tokens').selectAll().where('user_id', '=', userId).orderBy('name');
+    if (options.limit !== undefined) query = query.limit(options.limit);
+    if (options.after !== undefined) query = query.where('name', '>', options.after);
+    return (await query.execute()).map((row) => this.#fresh(row));
+  }
+
+  async find(userId: string, name: string): Promise<TokenRow | undefined> {
+    const row = await this.#options.store.db
+      .selectFrom('tokens')
+      .selectAll()
+      .where('user_id', '=', userId)
+      .where('name', '=', name)
+      .executeTakeFirst();
+    return row && this.#fresh(row);
+  }
+
+  async remove(row: TokenRow, actor: Actor): Promise<boolean> {
+    const { store, directory, trail } = this.#options;
+    const was = await store.transaction(async (tx) => {
+      requireBasis(basisOfToken(row), actor);
+      const { numDeletedRows } = await tx.deleteFrom('tokens').where('token_id', '=', row.token_id).executeTakeFirst();
+      const details = { tokenId: row.token_id, name: row.name };
+      if (numDeletedRows > 0n) await trail.append(tx, actor, { outcome: '0', objectId: row.user_id, details });
+      return numDeletedRows > 0n;
+    });
+    directory.tokenGone(row.digest);
+    return was;
+  }
+
+  /** Writes when tokens were last used. */
+  async flush(): Promise<void> {
+    const { store, directory, observe } = this.#options;
+    try {
+      for (const { tokenId, lastUsedAt } of directory.tokens.values()) {
+        if (lastUsedAt === undefined || this.#written.get(tokenId) === lastUsedAt) continue;
+        await store.db
+          .updateTable('tokens')
+          .set({ last_used_at: lastUsedAt })
+          .where('token_id', '=', tokenId)
+          .execute();
+        this.#written.set(tokenId, lastUsedAt);
+      }
+    } catch (error) {
+      observe({ kind: 'backgroundError', what: 'last use of tokens', error });
+    }
+  }
+
+  #fresh(row: TokenRow): TokenRow {
+    const used = this.#options.directory.tokens.get(row.digest)?.lastUsedAt;
+    return used === undefined ? row : { ...row, last_used_at: used };
+  }
+}

@@ -1,0 +1,130 @@
+// What the directory reads at the start: a page of rows at a time, because all at once would be many times the memory of what is
+// kept of them, and each text once, however many grants say it.
+import type { Scope } from '../../model/principal.ts';
+import type { Privilege } from '../../model/privileges.ts';
+import type { Store } from '../../store/store.ts';
+import type { Grant, Token } from './directory_types.ts';
+
+const rowsPerPage = 5000;
+
+/** `next` reads the rows after one, or the first. */
+async function readPages<R>(
+  next: (after: R | undefined) => Promise<readonly R[]>,
+  take: (row: R) => void,
+): Promise<void> {
+  for (let after: R | undefined; ; ) {
+    const rows = await next(after);
+    for (const row of rows) take(row);
+    if (rows.length < rowsPerPage) return;
+    after = rows.at(-1);
+  }
+}
+
+/** One reading of the store. */
+export class DirectoryRows {
+  readonly #db: Store['db'];
+  readonly #texts = new Map<string, string>();
+  readonly #paths = new Map<string, readonly string[]>();
+
+  constructor({ db }: Store) {
+    this.#db = db;
+  }
+
+  /** Objects that were dropped and can come back. */
+  async kept(take: (id: string) => void): Promise<void> {
+    const query = this.#db.selectFrom('dropped_objects').select('object_id').orderBy('object_id').limit(rowsPerPage);
+    await readPages<{ object_id: string }>(
+      (after) => (after === undefined ? query : query.where('object_id', '>', after.object_id)).execute(),
+      ({ object_id }) => take(this.same(object_id)),
+    );
+  }
+
+  async members(take: (roleId: string, userId: string) => void): Promise<void> {
+    const query = this.#db
+      .selectFrom('role_members')
+      .selectAll()
+      .orderBy('role_id')
+      .orderBy('user_id')
+      .limit(rowsPerPage);
+    type Row = Awaited<ReturnType<typeof query.execute>>[number];
+    await readPages<Row>(
+      (after) =>
+        after === undefined
+          ? query.execute()
+          : query
+              .where(({ eb, refTuple, tuple }) =>
+                eb(refTuple('role_id', 'user_id'), '>', tuple(after.role_id, after.user_id)),
+              )
+              .execute(),
+      ({ role_id, user_id }) => take(this.same(role_id), this.same(user_id)),
+    );
+  }
+
+  async grants(take: (grant: Grant) => void): Promise<void> {
+    const query = this.#db
+      .selectFrom('grants')
+      .select(['grant_id', 'grantee_id', 'privilege', 'path', 'created_at', 'created_by'])
+      .orderBy('grantee_id')
+      .orderBy('grant_id')
+      .limit(rowsPerPage);
+    type Row = Awaited<ReturnType<typeof query.execute>>[number];
+    await readPages<Row>(
+      (after) =>
+        after === undefined
+          ? query.execute()
+          : query
+              .where(({ eb, refTuple, tuple }) =>
+                eb(refTuple('grantee_id', 'grant_id'), '>', tuple(after.grantee_id, after.grant_id)),
+              )
+              .execute(),
+      (row) => {
+        const path = this.#path(row.path);
+        take({
+          grantId: this.same(row.grant_id),
+          granteeId: this.same(row.grantee_id),
+          privilege: this.same(row.privilege) as Privilege,
+          onId: path.at(-1) as string,
+          path,
+          createdAt: row.created_at,
+          createdBy: this.same(row.created_by),
+        });
+      },
+    );
+  }
+
+  async tokens(take: (token: Token) => void): Promise<void> {
+    const query = this.#db.selectFrom('tokens').selectAll().orderBy('token_id').limit(rowsPerPage);
+    type Row = Awaited<ReturnType<typeof query.execute>>[number];
+    await readPages<Row>(
+      (after) => (after === undefined ? query : query.where('token_id', '>', after.token_id)).execute(),
+      (row) =>
+        take({
+          tokenId: row.token_id,
+          userId: this.same(row.user_id),
+          name: this.same(row.name),
+          digest: row.digest,
+          scopes: row.scopes === null ? undefined : (JSON.parse(row.scopes) as Scope[]),
+          expiresAt: row.expires_at ?? undefined,
+          lastUsedAt: row.last_used_at ?? undefined,
+        }),
+    );
+  }
+
+  /** The same text for equal ones. */
+  same(text: string): string {
+    const known = this.#texts.get(text);
+    if (known !== undefined) return known;
+    this.#texts.set(text, text);
+    return text;
+  }
+
+  /** Grants on the same thing have the same path. */
+  #path(json: string): readonly string[] {
+    let path = this.#paths.get(json);
+    if (!path) {
+      path = (JSON.parse(json) as string[]).map((id) => this.same(id));
+      this.#paths.set(json, path);
+    }
+    return path;
+  }
+}

@@ -1,0 +1,140 @@
+// How much a caller may ask for in a second: a bucket for each principal and each network of clients, counted by cost. On the
+// way of every request, so it is synchronous and keeps one number a key. What a call costs, its endpoint says.
+import { Failure } from '../../standard/failure.ts';
+import { BoundedKeys } from './bounded_map.ts';
+import { type Clock, steady } from './monotonic_clock.ts';
+
+/** 0 per second: no limit. */
+export interface RateLimitSettings {
+  readonly principalCostPerSecondMax: number;
+  readonly principalCostBurstMax: number;
+  readonly addressCostPerSecondMax: number;
+  readonly addressCostBurstMax: number;
+}
+
+export interface RateLimitsOptions {
+  readonly settings: RateLimitSettings;
+  /** An address → what one client has to itself: itself or, for IPv6, its /64. */
+  readonly networkOf: (address: string) => string;
+  /** Milliseconds from anywhere; it may be set back. */
+  readonly clock?: Clock;
+}
+
+/** Principals or networks that are remembered; about 10 MB each. */
+export const rateKeysMax = 65_536;
+const networksKeptMax = 4096;
+
+export class RateLimits {
+  readonly #principals: Buckets | undefined;
+  readonly #addresses: Buckets | undefined;
+  readonly #networkOf: (address: string) => string;
+  /** Of IPv6 addresses, because to work one out takes longer than all the rest here. */
+  readonly #networks = new Map<string, string>();
+  readonly #clock: Clock;
+
+  constructor({ settings, networkOf, clock }: RateLimitsOptions) {
+    this.#principals = bucketsOf(settings.principalCostPerSecondMax, settings.principalCostBurstMax);
+    this.#addresses = bucketsOf(settings.addressCostPerSecondMax, settings.addressCostBurstMax);
+    this.#networkOf = networkOf;
+    this.#clock = steady(clock);
+  }
+
+  /** Throws RATE_LIMITED, and then charges nobody. */
+  charge(principalId: string, address: string, cost: number): void {
+    const principals = this.#principals;
+    const addresses = this.#addresses;
+    if (principals === undefined && addresses === undefined) return;
+    const now = this.#clock();
+    const network = address.includes(':') ? this.#networkKept(address) : address;
+    const principalWait = principals === undefined ? 0 : principals.wait(principalId, cost, now);
+    const addressWait = addresses === undefined ? 0 : addresses.wait(network, cost, now);
+    if (principalWait > 0 || addressWait > 0) {
+      if (principalWait >= addressWait) throw limited('principal', principalWait);
+      throw limited('address', addressWait);
+    }
+    principals?.take(principalId, cost, now);
+    addresses?.take(network, cost, now);
+  }
+
+  /** For who is not known, or not yet. Throws RATE_LIMITED, and then charges nothing. */
+  chargeAddress(address: string, cost: number): void {
+    const addresses = this.#addresses;
+    if (addresses === undefined) return;
+    const now = this.#clock();
+    const network = address.includes(':') ? this.#networkKept(address) : address;
+    const wait = addresses.wait(network, cost, now);
+    if (wait > 0) throw limited('address', wait);
+    addresses.take(network, cost, now);
+  }
+
+  /** How many keys are remembered. */
+  get size(): number {
+    return (this.#principals?.size ?? 0) + (this.#addresses?.size ?? 0);
+  }
+
+  #networkKept(address: string): string {
+    const kept = this.#networks.get(address);
+    if (kept !== undefined) return kept;
+    if (this.#networks.size >= networksKeptMax) this.#networks.clear();
+    const network = this.#networkOf(address);
+    this.#networks.set(address, network);
+    return network;
+  }
+}
+
+/** A bucket is full again at `fullAt`; what is missing in it is the time until then. */
+interface Bucket {
+  fullAt: number;
+}
+
+class Buckets {
+  readonly #buckets = new BoundedKeys<Bucket>({ keysMax: rateKeysMax, worth: ({ fullAt }, now) => fullAt - now });
+  readonly #msPerCost: number;
+  readonly #burst: number;
+  readonly #burstMs: number;
+  /** The one that `wait` was asked for last. */
+  #last: Bucket | undefined;
+
+  constructor(perSecond: number, burst: number) {
+    this.#msPerCost = 1000 / perSecond;
+    this.#burst = burst;
+    this.#burstMs = burst * this.#msPerCost;
+  }
+
+  get size(): number {
+    return this.#buckets.size;
+  }
+
+  /** Milliseconds until the bucket has so much. What costs more than a whole bucket has to wait for a full one. */
+  wait(key: string, cost: number, now: number): number {
+    const bucket = this.#buckets.get(key);
+    this.#last = bucket;
+    if (bucket === undefined || bucket.fullAt <= now) return 0;
+    const missingMs = bucket.fullAt - now + Math.min(cost, this.#burst) * this.#msPerCost;
+    // What rounding leaves over is no reason to refuse.
+    return missingMs > this.#burstMs + 1e-6 ? missingMs - this.#burstMs : 0;
+  }
+
+  /** Right after `wait` was asked for the same key. */
+  take(key: string, cost: number, now: number): void {
+    const takenMs = Math.min(cost, this.#burst) * this.#msPerCost;
+    const bucket = this.#last;
+    if (bucket === undefined) this.#buckets.add(key, { fullAt: now + takenMs }, now);
+    else bucket.fullAt = Math.max(bucket.fullAt, now) + takenMs;
+  }
+}
+
+function bucketsOf(perSecond: number, burst: number): Buckets | undefined {
+  return perSecond > 0 ? new Buckets(perSecond, Math.max(burst, 1)) : undefined;
+}
+
+const says = {
+  principal: 'the principal asks for more in a second than one may',
+  address: 'more is asked from this address in a second than may be',
+} as const;
+
+/** `waitMs`: after which the same call goes through, if nothing comes in between. */
+function limited(limit: keyof typeof says, waitMs: number): Failure {
+  const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
+  return new Failure('RATE_LIMITED', says[limit], { limit, retryAfterSeconds }, { retryAfterSeconds });
+}

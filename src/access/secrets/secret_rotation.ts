@@ -1,0 +1,93 @@
+// Another key for the secrets of a store that no server has open. Whenever it is broken off, the store opens: the new key is on the
+// disk before the rows are sealed with it, the old one goes after that, and secrets.ts tells by the rows which of them counts.
+import { rm } from 'node:fs/promises';
+import { sql } from 'kysely';
+import type { Store } from '../../store/store.ts';
+import { makeKeyFile, readKey, readKeyFile, replaceKeyFile, type SecretKey, SecretKeyError } from './secret_key.ts';
+import { type KeyOfStore, type KeyPlace, keyOfStore, nextKeyFile } from './secrets.ts';
+
+export interface RotationOptions extends KeyPlace {
+  readonly store: Store;
+  /** A file that holds the new key. Without it and `nextKey`, a new key is made and takes the place of the old one's file. */
+  readonly newKeyFile?: string | undefined;
+  /** Fault tests: called before each step. */
+  readonly before?: (step: RotationStep) => void;
+}
+
+export const rotationSteps = ['key', 'rows', 'file', 'traces'] as const;
+export type RotationStep = (typeof rotationSteps)[number];
+
+export interface Rotation {
+  readonly secrets: number;
+  /** Where the new key is: a file, or undefined for the environment. */
+  readonly keyFile: string | undefined;
+  /** Whether the server finds it there as it was started before. */
+  readonly isInPlace: boolean;
+}
+
+/** Throws SecretKeyError. Done again after it was broken off, it goes on. */
+export async function rotateSecrets(options: RotationOptions): Promise<Rotation> {
+  const { store, before = () => {}, newKeyFile, nextKey } = options;
+  if (newKeyFile && nextKey)
+    throw new SecretKeyError('the new key is given twice: by --new-key-file and by TABULARIUM_SECRET_KEY_NEW');
+  before('key');
+  const given = await givenKey(options);
+  // Broken off before, the rows may have the new key already.
+  const old: KeyOfStore =
+    given && (await isSealedWith(store, given))
+      ? { key: given, keyFile: newKeyFile }
+      : await keyOfStore(store, options);
+  const key = given ?? (await freshKey(old));
+  before('rows');
+  const secrets = await sealAnew(store, old.key, key);
+  before('file');
+  if (!given && old.keyFile) await replaceKeyFile(old.keyFile, nextKeyFile(old.keyFile));
+  before('traces');
+  // What was sealed with the old key is else still to be found in pages of the file that are free.
+  await sql`vacuum`.execute(store.db);
+  return { secrets, keyFile: given ? newKeyFile || undefined : old.keyFile, isInPlace: !given };
+}
+
+async function givenKey({ newKeyFile, nextKey }: RotationOptions): Promise<SecretKey | undefined> {
+  if (nextKey) return readKey(nextKey, 'TABULARIUM_SECRET_KEY_NEW');
+  if (!newKeyFile) return undefined;
+  const key = await readKeyFile(newKeyFile);
+  if (!key) throw new SecretKeyError(`the key file ${newKeyFile} is not there`);
+  return key;
+}
+
+async function isSealedWith(store: Store, key: SecretKey): Promise<boolean> {
+  const rows = await store.db.selectFrom('secrets').select('key_id').distinct().execute();
+  return rows.length === 1 && rows[0]?.key_id === key.id;
+}
+
+async function freshKey(old: KeyOfStore): Promise<SecretKey> {
+  if (old.keyFile === undefined)
+    throw new SecretKeyError(
+      'the key is in TABULARIUM_SECRET_KEY: give the new one in TABULARIUM_SECRET_KEY_NEW or with --new-key-file',
+    );
+  const path = nextKeyFile(old.keyFile);
+  await rm(path, { force: true });
+  return makeKeyFile(path);
+}
+
+async function sealAnew(store: Store, old: SecretKey, key: SecretKey): Promise<number> {
+  return store.transaction(async (tx) => {
+    const rows = await tx.selectFrom('secrets').select(['name', 'sealed']).orderBy('name').execute();
+    for (const { name, sealed } of rows)
+      await tx
+        .updateTable('secrets')
+        .set({ key_id: key.id, sealed: key.seal(name, opened(old, name, sealed)) })
+        .where('name', '=', name)
+        .execute();
+    return rows.length;
+  });
+}
+
+function opened(key: SecretKey, name: string, sealed: string): string {
+  try {
+    return key.open(name, sealed);
+  } catch {
+    throw new SecretKeyError(`the secret ${JSON.stringify(name)} does not open: its row was changed; nothing was done`);
+  }
+}

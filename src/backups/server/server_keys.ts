@@ -1,0 +1,121 @@
+// The keys that a server restored from a backup needs: the key of its secrets and the token of its first user. In a backup they are
+// encrypted with a passphrase, or plain where there is none.
+import { createCipheriv, createDecipheriv, randomBytes, scrypt } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { rootTokenFileName } from '../../access/authentication/root_token.ts';
+import { secretKeyFileName } from '../../access/secrets/secrets.ts';
+import { type Static, Type } from '../../standard/type.ts';
+import { validation } from '../../standard/validation.ts';
+import { broken } from '../manifest.ts';
+
+const cipher = 'aes-256-gcm';
+const keyBytes = 32;
+const nonceBytes = 12;
+const saltBytes = 16;
+/** About a tenth of a second and 128 MiB for each guess (RFC 7914; OWASP's parameters for scrypt). */
+const cost = { N: 131_072, r: 8, p: 1 };
+const scryptMemoryBytesMax = 256 * 1024 * 1024;
+
+const ServerKeys = Type.Object({
+  rootToken: Type.String(),
+  /** Absent: it is not kept in the data directory. */
+  secretKey: Type.Optional(Type.String()),
+});
+const Base64 = Type.String({ pattern: '^[A-Za-z0-9+/]*={0,2}$', maxLength: 65_536 });
+const Wrapped = Type.Object({ kdf: Type.Literal('scrypt'), salt: Base64, nonce: Base64, sealed: Base64, tag: Base64 });
+
+export type ServerKeys = Static<typeof ServerKeys>;
+
+const isKeys = (value: unknown): value is ServerKeys => validation().Compile(ServerKeys).Check(value);
+
+/** The passphrase is missing or another one. The message is for who starts the command. */
+export class PassphraseError extends Error {
+  override name = 'PassphraseError';
+}
+
+/** `isKeyOutside`: the key of the secrets is kept elsewhere by the operator, and is not read. */
+export async function keysOf(dataDirectory: string, isKeyOutside: boolean): Promise<ServerKeys> {
+  const read = async (name: string) => (await readFile(join(dataDirectory, name), 'utf8')).trim();
+  const rootToken = await read(rootTokenFileName);
+  return isKeyOutside ? { rootToken } : { rootToken, secretKey: await read(secretKeyFileName) };
+}
+
+/** How the keys get into a backup: encrypted, or as they are where the passphrase is empty. */
+export class KeySealer {
+  readonly #passphrase: string;
+  /** Derived with the first backup, and used for all: that costs time and memory by design. */
+  #derived: Promise<{ readonly salt: Buffer; readonly key: Buffer }> | undefined;
+
+  constructor(passphrase: string) {
+    this.#passphrase = passphrase;
+  }
+
+  get isPlain(): boolean {
+    return this.#passphrase === '';
+  }
+
+  async textOf(keys: ServerKeys): Promise<string> {
+    if (this.isPlain) return JSON.stringify(keys);
+    this.#derived ??= derived(this.#passphrase).catch((error: unknown) => {
+      this.#derived = undefined;
+      throw error;
+    });
+    const { salt, key } = await this.#derived;
+    const nonce = randomBytes(nonceBytes);
+    const sealing = createCipheriv(cipher, key, nonce);
+    const sealed = Buffer.concat([sealing.update(JSON.stringify(keys), 'utf8'), sealing.final()]);
+    const text = (bytes: Buffer) => bytes.toString('base64');
+    return JSON.stringify({
+      kdf: 'scrypt',
+      salt: text(salt),
+      nonce: text(nonce),
+      sealed: text(sealed),
+      tag: text(sealing.getAuthTag()),
+    } satisfies Static<typeof Wrapped>);
+  }
+}
+
+async function derived(passphrase: string) {
+  const salt = randomBytes(saltBytes);
+  return { salt, key: await derivedKey(passphrase, salt) };
+}
+
+/** Throws DATA_INVALID, PassphraseError. */
+export async function readKeys(text: string, passphrase: string): Promise<ServerKeys> {
+  const read = parsed(text);
+  if (isKeys(read)) return read;
+  if (!validation().Compile(Wrapped).Check(read)) throw broken('its keys cannot be read');
+  if (passphrase === '')
+    throw new PassphraseError(
+      'the keys of the backup are encrypted with a passphrase: give it in TABULARIUM_BACKUP_PASSPHRASE',
+    );
+  const bytes = (field: string) => Buffer.from(field, 'base64');
+  try {
+    const opening = createDecipheriv(cipher, await derivedKey(passphrase, bytes(read.salt)), bytes(read.nonce), {
+      authTagLength: 16,
+    });
+    opening.setAuthTag(bytes(read.tag));
+    const opened = parsed(opening.update(bytes(read.sealed), undefined, 'utf8') + opening.final('utf8'));
+    if (isKeys(opened)) return opened;
+  } catch (cause) {
+    throw new PassphraseError('TABULARIUM_BACKUP_PASSPHRASE is not the passphrase of this backup', { cause });
+  }
+  throw broken('its keys cannot be read');
+}
+
+function derivedKey(passphrase: string, salt: Buffer): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    scrypt(passphrase.normalize('NFKC'), salt, keyBytes, { ...cost, maxmem: scryptMemoryBytesMax }, (error, key) =>
+      error ? reject(error) : resolve(key),
+    );
+  });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

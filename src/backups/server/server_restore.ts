@@ -1,0 +1,119 @@
+// A server made from a backup of one, without a server: every piece fetched and checked against its digest, the metadata store put in
+// its place last, so that a directory in which a restore was broken off is not taken for a server.
+import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { rootTokenFileName } from '../../access/authentication/root_token.ts';
+import { secretKeyFileName } from '../../access/secrets/secrets.ts';
+import { schemaVersion } from '../../store/migrations/migrate.ts';
+import { faultsOfCopy, forgetFilesInCopy } from '../../store/store_copy.ts';
+import { broken } from '../manifest.ts';
+import { noBackup, type Place } from '../targets/backup_target.ts';
+import { fetchPart } from '../targets/download_part.ts';
+import { readKeys } from './server_keys.ts';
+import {
+  type CopiedFile,
+  keysPath,
+  piecePath,
+  type ServerManifest,
+  serverBackupsAt,
+  serverManifestAt,
+  storePath,
+} from './server_manifest.ts';
+
+/** For one piece. */
+const fetchMsMax = 3_600_000;
+const unfinished = '.restoring';
+
+export interface ServerRestore {
+  /** Without it, the newest. */
+  readonly backupId: string | undefined;
+  /** Empty, or not there yet. */
+  readonly dataDirectory: string;
+  readonly passphrase: string;
+  readonly signal: AbortSignal;
+}
+
+/** Throws OBJECT_NOT_FOUND, DATA_INVALID, PassphraseError before anything is written, and DATA_INVALID where a piece is damaged. */
+export async function restoreServer(place: Place, restore: ServerRestore): Promise<ServerManifest> {
+  const { dataDirectory, passphrase, signal } = restore;
+  const manifest = await chosen(place, restore);
+  if (manifest.storeVersion > schemaVersion)
+    throw broken(
+      `release ${manifest.release} made it, with a newer metadata store (version ${manifest.storeVersion}) than this release knows (${schemaVersion}); restore it with that release, or a later one`,
+    );
+  await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
+  const keysFile = join(dataDirectory, keysPath);
+  try {
+    await fetchFile(place, manifest, fileOf(manifest, keysPath), keysFile, signal);
+    const keys = await readKeys(await readFile(keysFile, 'utf8'), passphrase);
+    await writeKey(join(dataDirectory, rootTokenFileName), keys.rootToken);
+    if (keys.secretKey !== undefined) await writeKey(join(dataDirectory, secretKeyFileName), keys.secretKey);
+  } finally {
+    await rm(keysFile, { force: true });
+  }
+  for (const file of manifest.files) {
+    if (file.path === keysPath || file.path === storePath) continue;
+    const path = join(dataDirectory, file.path);
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await fetchFile(place, manifest, file, path, signal);
+    await sync(dirname(path));
+  }
+  const store = join(dataDirectory, storePath);
+  await fetchFile(place, manifest, fileOf(manifest, storePath), store + unfinished, signal);
+  const [fault] = faultsOfCopy(store + unfinished);
+  if (fault !== undefined) throw broken(`its metadata store is damaged: ${fault}`);
+  forgetFilesInCopy(store + unfinished);
+  await sync(store + unfinished);
+  await rename(store + unfinished, store);
+  await sync(dataDirectory);
+  return manifest;
+}
+
+/** Whether anything is in a directory; one that does not exist is empty. */
+export async function isEmptyDirectory(directory: string): Promise<boolean> {
+  try {
+    return (await readdir(directory)).length === 0;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return true;
+    throw error;
+  }
+}
+
+async function chosen(place: Place, { backupId, signal }: ServerRestore): Promise<ServerManifest> {
+  const { whole } = await serverBackupsAt(place, signal);
+  const id = backupId ?? whole[0];
+  if (id === undefined || !whole.includes(id)) throw noBackup(backupId);
+  return serverManifestAt(place, id, signal);
+}
+
+export const fileOf = ({ files }: ServerManifest, path: string) =>
+  files.find((file) => file.path === path) as CopiedFile;
+
+/** The file is on the disk when this ends. */
+export async function fetchFile(
+  place: Place,
+  { backupId }: ServerManifest,
+  { pieces }: CopiedFile,
+  to: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await writeFile(to, '', { mode: 0o600 });
+  for (const { sha256, bytes } of pieces) {
+    const piece = { path: piecePath(backupId, sha256), sha256, bytes };
+    await fetchPart(place, piece, to, { signal, ms: fetchMsMax, appends: true });
+  }
+  await sync(to);
+}
+
+async function writeKey(path: string, text: string): Promise<void> {
+  await writeFile(path, `${text}\n`, { mode: 0o600, flag: 'wx', flush: true });
+}
+
+async function sync(path: string): Promise<void> {
+  const file = await open(path, 'r');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,182 @@
+// A whole server at one instant: the metadata store and the files of all catalogs, fixed together while it runs, to be copied at
+// leisure. What is fixed is what a power failure at that instant would leave, so a restored server recovers from it as from one.
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  type CatalogFile,
+  type CatalogStorage,
+  CheckpointRunning,
+  DamagedFile,
+  type FilePosition,
+} from '../../engines/catalog_storage.ts';
+import type { PinnedFiles, Warehouses } from '../../engines/warehouses.ts';
+import type { PinnedFile, Store } from '../../store/store.ts';
+import { RetryableError } from '../../tasks/task.ts';
+
+/** How long writes may be held back in one attempt to find an instant. */
+const holdMsMax = 2_000;
+const attemptsMax = 5;
+const pauseMs = 500;
+/** Files that are looked at beside each other. */
+const looksAtOnce = 16;
+
+export interface CatalogAt {
+  readonly id: string;
+  readonly position: FilePosition;
+  readonly files: readonly CatalogFile[];
+}
+
+export interface ServerSnapshot {
+  readonly takenAt: string;
+  /** How long writes were held back. */
+  readonly heldMs: number;
+  readonly store: PinnedFile;
+  readonly catalogs: readonly CatalogAt[];
+  /** Why a catalog cannot be used, by its id. */
+  readonly damaged: ReadonlyMap<string, string>;
+  /** Throws RetryableError where a file was written anew since, so that a copy of it may be torn. */
+  requireUnchanged(): Promise<void>;
+  release(): Promise<void>;
+}
+
+export interface SnapshotParts {
+  readonly store: Pick<Store, 'pin'>;
+  readonly warehouses: Pick<Warehouses, 'pinFiles' | 'writeGate' | 'storages'>;
+  readonly warehouseNames: () => Promise<readonly string[]>;
+  readonly dataDirectory: string;
+}
+
+interface Located {
+  readonly storage: CatalogStorage;
+  readonly position: FilePosition;
+}
+type Positions = ReadonlyMap<string, Located>;
+
+/** Throws RetryableError where no instant is found. */
+export async function serverSnapshot(parts: SnapshotParts, signal: AbortSignal): Promise<ServerSnapshot> {
+  const pins: PinnedFiles[] = [];
+  const release = async () => {
+    for (const pin of pins.splice(0)) await pin.release();
+  };
+  try {
+    for (const name of await parts.warehouseNames()) pins.push(await parts.warehouses.pinFiles(name, signal));
+    const unusable = pins.flatMap(({ damaged }) => damaged.filter(({ isAttached }) => !isAttached));
+    const damaged = new Map(unusable.map(({ id, reason }) => [id, reason]));
+    for (let attempt = 1; attempt <= attemptsMax; attempt++) {
+      const fixed = await fix(parts, damaged);
+      if (fixed) return snapshotOf(parts, fixed, damaged, release);
+      await pause(pauseMs, undefined, { signal });
+    }
+    throw new RetryableError('writes that were running kept ending while the instant was looked for');
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+interface Fixed {
+  readonly takenAt: string;
+  readonly heldMs: number;
+  readonly store: PinnedFile;
+  readonly located: Positions;
+}
+
+/**
+ * Nothing is committed to the store, no write begins. Writes that run may still commit: only when two looks at all files find the same
+ * was there an instant, between them, of which both tell.
+ */
+async function fix(parts: SnapshotParts, damaged: Map<string, string>): Promise<Fixed | undefined> {
+  const { store, warehouses } = parts;
+  // Long logs are read before anybody waits.
+  const known = await locate(parts, damaged, new Map());
+  return warehouses.writeGate.closedWhile(async () => {
+    const began = performance.now();
+    const { done, file } = await store.pin(async () => {
+      let before = await locate(parts, damaged, known);
+      while (performance.now() - began < holdMsMax) {
+        const takenAt = new Date().toISOString();
+        const after = await locate(parts, damaged, before);
+        if (textOf(after) === textOf(before)) return { takenAt, located: after };
+        before = after;
+      }
+      return undefined;
+    });
+    if (done) return { ...done, store: file, heldMs: performance.now() - began };
+    file.release();
+    return undefined;
+  });
+}
+
+const textOf = (positions: Positions) =>
+  JSON.stringify([...positions].map(([id, { position }]) => [id, position.checkpoint, position.logBytes]));
+
+/** Where the files of all sound catalogs are; one that turns out to be damaged is noted. */
+async function locate(
+  { warehouses, dataDirectory }: SnapshotParts,
+  damaged: Map<string, string>,
+  since: Positions,
+): Promise<Positions> {
+  const found = new Map<string, Located>();
+  for (const storage of warehouses.storages()) {
+    const ids = (await storage.catalogIds(dataDirectory)).filter((id) => !damaged.has(id)).sort();
+    for (let start = 0; start < ids.length; start += looksAtOnce) {
+      const some = ids.slice(start, start + looksAtOnce);
+      const positions = await Promise.all(
+        some.map((id) => positionOf(storage, dataDirectory, id, since.get(id)?.position)),
+      );
+      for (const [i, id] of some.entries()) {
+        const position = positions[i];
+        if (typeof position === 'string') damaged.set(id, position);
+        else if (position) found.set(id, { storage, position });
+      }
+    }
+  }
+  return found;
+}
+
+/** A text: why it has none. */
+async function positionOf(storage: CatalogStorage, dataDirectory: string, id: string, since?: FilePosition) {
+  try {
+    return await storage.position(dataDirectory, id, since);
+  } catch (error) {
+    if (!(error instanceof DamagedFile)) throw error;
+    // One that is dropped in this moment is not damaged.
+    return storage.exists(dataDirectory, id) ? error.message : undefined;
+  }
+}
+
+async function snapshotOf(
+  { dataDirectory }: SnapshotParts,
+  { takenAt, heldMs, store, located }: Fixed,
+  damaged: ReadonlyMap<string, string>,
+  unpin: () => Promise<void>,
+): Promise<ServerSnapshot> {
+  const release = async () => {
+    store.release();
+    await unpin();
+  };
+  const catalogs: CatalogAt[] = [];
+  try {
+    for (const [id, { storage, position }] of located)
+      catalogs.push({ id, position, files: await storage.filesAt(dataDirectory, id, position) });
+  } catch (cause) {
+    await release();
+    const isBusy = cause instanceof CheckpointRunning;
+    const why = isBusy ? 'its log was being written into its file' : 'it was deleted';
+    throw new RetryableError(`a catalog could not be copied: ${why}`, { cause });
+  }
+  return {
+    takenAt,
+    heldMs,
+    store,
+    catalogs,
+    damaged,
+    async requireUnchanged() {
+      for (const [id, { storage, position }] of located) {
+        const now = await positionOf(storage, dataDirectory, id, position);
+        if (typeof now !== 'object' || now.checkpoint !== position.checkpoint)
+          throw new RetryableError('the file of a catalog was written anew, or deleted, while it was copied');
+      }
+    },
+    release,
+  };
+}

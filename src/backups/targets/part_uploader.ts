@@ -1,0 +1,127 @@
+// Parts of tables on their way to a place: written by the engine to a folder of the spool, given a name by what is in them, and sent
+// only where the place has them not yet.
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Snapshot, SnapshotTable, TablePart } from '../../engines/snapshot.ts';
+import type { Amount } from '../../tasks/task.ts';
+import { type BackedUpPart, type BackedUpTable, filePath, folderIdOf, type Manifest, partsOf } from '../manifest.ts';
+import type { Place, PlacedFile } from './backup_target.ts';
+
+const readBytes = 1024 * 1024;
+
+export interface SenderOptions {
+  readonly place: Place;
+  readonly backupId: string;
+  /** Empty, and of this backup alone. */
+  readonly staging: string;
+  readonly snapshot: Snapshot;
+  readonly signal: AbortSignal;
+  readonly progress: (at: Amount) => void;
+}
+
+/** A table with its parts as they are now. */
+export interface TableToSend {
+  readonly id: string;
+  readonly ref: SnapshotTable;
+  readonly body: BackedUpTable['definition'];
+  readonly parts: readonly TablePart[];
+}
+
+export class PartsSender {
+  readonly #options: SenderOptions;
+  /** What the place has of the last backup, and of an attempt of this one that was broken off. */
+  readonly #there = new Map<string, { readonly path: string; readonly bytes: number }>();
+  readonly #tables = new Map<string, BackedUpTable>();
+  #sending: Promise<void> = Promise.resolve();
+  #written = 0;
+  #rowsDone = 0;
+  #rowsAll = 0;
+  filesSent = 0;
+  bytesSent = 0;
+
+  /** `base`: the last backup of the same object. `files`: what is in the place. */
+  constructor(options: SenderOptions, base: Manifest | undefined, files: ReadonlyMap<string, PlacedFile>) {
+    this.#options = options;
+    for (const { part } of base ? partsOf(base) : []) this.#know(part, files);
+    for (const [path, { bytes }] of files) {
+      const sha256 = /([0-9a-f]{64})\.parquet$/.exec(path)?.[1];
+      const isOwn = sha256 !== undefined && folderIdOf(path) === options.backupId;
+      if (isOwn && !this.#there.has(sha256)) this.#there.set(sha256, { path, bytes });
+    }
+    for (const { tables } of base?.databases ?? []) for (const table of tables) this.#tables.set(table.id, table);
+  }
+
+  /** A file that is not there as it was is written again. */
+  #know({ sha256, path, bytes }: BackedUpPart, files: ReadonlyMap<string, PlacedFile>): void {
+    if (files.get(path)?.bytes === bytes) this.#there.set(sha256, { path, bytes });
+  }
+
+  /** The parts of all tables, in order. */
+  async send(tables: readonly TableToSend[]): Promise<Map<string, BackedUpPart[]>> {
+    this.#rowsAll = tables.flatMap(({ parts }) => parts).reduce((sum, { rows }) => sum + rows, 0);
+    const sent = new Map<string, BackedUpPart[]>();
+    try {
+      for (const table of tables) sent.set(table.id, await this.#sendTable(table));
+      await this.#sending;
+    } finally {
+      // What is on its way reads a file that goes when this ends.
+      await this.#sending.catch(() => undefined);
+    }
+    return sent;
+  }
+
+  async #sendTable({ id, ref, body, parts }: TableToSend): Promise<BackedUpPart[]> {
+    const { progress } = this.#options;
+    const before = this.#unchanged(id, body);
+    const sent: BackedUpPart[] = [];
+    for (const part of parts) {
+      progress({ done: this.#rowsDone, total: this.#rowsAll, unit: 'rows' });
+      sent.push(before.get(keyOf(part)) ?? (await this.#sendPart(ref, part)));
+      this.#rowsDone += part.rows;
+    }
+    progress({ done: this.#rowsDone, total: this.#rowsAll, unit: 'rows' });
+    return sent;
+  }
+
+  /** Parts of the last backup that still hold what the table holds: their files have the columns that it has now. */
+  #unchanged(id: string, { columns }: BackedUpTable['definition']): Map<string, BackedUpPart> {
+    const before = this.#tables.get(id);
+    const columnsOf = (all: typeof columns) => JSON.stringify(all.map(({ name, type }) => [name, type]));
+    if (!before || columnsOf(before.definition.columns) !== columnsOf(columns)) return new Map();
+    const there = before.parts.filter(({ sha256, path }) => this.#there.get(sha256)?.path === path);
+    return new Map(there.map((part) => [keyOf(part), part]));
+  }
+
+  async #sendPart(ref: SnapshotTable, { part, rows, fingerprint }: TablePart): Promise<BackedUpPart> {
+    const { snapshot, staging, place, backupId, signal } = this.#options;
+    const staged = join(staging, `${this.#written++}.parquet`);
+    const written = await snapshot.write(ref, part, staged, signal);
+    if (written !== rows) throw new Error(`${written} rows were written of ${rows}`);
+    const { size: bytes } = await stat(staged);
+    const sha256 = await digestOf(staged, signal);
+    // One file is sent while the next is written, and no more.
+    await this.#sending;
+    const known = this.#there.get(sha256);
+    if (known?.bytes === bytes) {
+      await rm(staged);
+      return { part, rows, fingerprint, sha256, bytes, path: known.path };
+    }
+    const path = filePath(backupId, sha256);
+    this.#there.set(sha256, { path, bytes });
+    this.filesSent++;
+    this.bytesSent += bytes;
+    this.#sending = place.write(path, staged, signal).then(() => rm(staged));
+    this.#sending.catch(() => undefined);
+    return { part, rows, fingerprint, sha256, bytes, path };
+  }
+}
+
+const keyOf = ({ part, rows, fingerprint }: TablePart) => `${part} ${rows} ${fingerprint}`;
+
+export async function digestOf(path: string, signal: AbortSignal): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path, { highWaterMark: readBytes, signal })) hash.update(chunk as Buffer);
+  return hash.digest('hex');
+}

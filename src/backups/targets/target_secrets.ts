@@ -1,0 +1,48 @@
+// What is kept beside a task of a backup or a restore until it has ended, sealed: the credentials of its object store, and which backup
+// a restore has begun with, so that every attempt goes on with the same.
+import type { Transaction } from 'kysely';
+import type { Secrets } from '../../access/secrets/secrets.ts';
+import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
+import type { Schema } from '../../store/schema.ts';
+import type { Store } from '../../store/store.ts';
+
+export interface PlaceNote {
+  readonly credentials?: ObjectStoreCredentials | undefined;
+  readonly chosen?: { readonly backupId: string; readonly digest: string } | undefined;
+}
+
+export class PlaceNotes {
+  readonly #store: Store;
+  readonly #secrets: Pick<Secrets, 'put' | 'get' | 'remove'>;
+  readonly #prefix: string;
+
+  /** `prefix`: of the names of these secrets; it ends with a blank. */
+  constructor(store: Store, secrets: Pick<Secrets, 'put' | 'get' | 'remove'>, prefix: string) {
+    this.#store = store;
+    this.#secrets = secrets;
+    this.#prefix = prefix;
+  }
+
+  put(taskId: string, note: PlaceNote, tx?: Transaction<Schema>): Promise<void> {
+    return this.#secrets.put(this.#prefix + taskId, JSON.stringify(note), tx);
+  }
+
+  async get(taskId: string): Promise<PlaceNote | undefined> {
+    const kept = await this.#secrets.get(this.#prefix + taskId);
+    return kept === undefined ? undefined : (JSON.parse(kept) as PlaceNote);
+  }
+
+  remove(taskId: string, tx?: Transaction<Schema>): Promise<void> {
+    return this.#secrets.remove(this.#prefix + taskId, tx);
+  }
+
+  async taskIds(): Promise<string[]> {
+    const rows = await this.#store.db
+      .selectFrom('secrets')
+      .select('name')
+      .where('name', '>=', this.#prefix)
+      .where('name', '<', `${this.#prefix}~`)
+      .execute();
+    return rows.map(({ name }) => name.slice(this.#prefix.length));
+  }
+}

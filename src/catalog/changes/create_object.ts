@@ -1,0 +1,161 @@
+// How an object comes to be. With an engine: a row that nobody sees and an intent, the engine's step, the row is seen.
+import assert from 'node:assert/strict';
+import type { Change } from '../../engines/engine.ts';
+import { newId } from '../../model/ids.ts';
+import { foldName } from '../../model/names.ts';
+import type { Actor } from '../../model/principal.ts';
+import type { ObjectsTable } from '../../store/schema.ts';
+import type { CatalogObject, CreateRequest } from '../object.ts';
+import { foldedComment, type ObjectRow } from '../object_rows.ts';
+import {
+  alreadyExists,
+  Blocked,
+  type CatalogContext,
+  type CatalogEngine,
+  checkChangePath,
+  checkedChain,
+  checkName,
+  checkSharedNames,
+  isVisible,
+  nameKeys,
+  namesOf,
+  siblingOf,
+} from './change_context.ts';
+import { firstAttempt } from './engine_step.ts';
+import { inTurn } from './intent_recovery.ts';
+import { commitCreate, type IntentRow, insertIntent, noteAttempt, removeObject, tell } from './intents.ts';
+import { addTask } from './submit_change_task.ts';
+import { recordSources } from './view_dependencies.ts';
+
+export interface Created {
+  readonly object: CatalogObject;
+  readonly created: boolean;
+  readonly taskId?: undefined;
+}
+
+export interface Submitted {
+  readonly taskId: string;
+}
+
+interface Planned {
+  readonly row: ObjectsTable;
+  readonly change: Change | undefined;
+  readonly undo: Change | undefined;
+}
+
+export async function createObject(context: CatalogContext, request: CreateRequest): Promise<Created | Submitted> {
+  const { parent, category, name, warehouse } = request;
+  checkName(name);
+  const parentId = parent?.id ?? null;
+  // Looked at before anything else, so that asking for what exists needs no engine.
+  const existing = await siblingOf(context, context.store.db, parentId, category, name);
+  if (existing && isVisible(existing)) return answerExisting(context, request, existing);
+  const planned = plan(context, request);
+  const engine = planned.change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
+  return inTurn(context, nameKeys(parentId, category, [name], request.sharesNames), async () => {
+    const begun = await begin(context, request, planned);
+    if ('existing' in begun) return answerExisting(context, request, begun.existing);
+    if (begun.intent?.task_id) {
+      context.onTask();
+      return { taskId: begun.intent.task_id };
+    }
+    if (begun.intent && engine) await realise(context, engine, begun.intent, request.principal);
+    tell(context, planned.row, false);
+    return { object: context.specs.object({ ...planned.row, state: 'ready' }), created: true };
+  });
+}
+
+function answerExisting(context: CatalogContext, request: CreateRequest, existing: ObjectRow): Created {
+  // A name that folds equal is another name: to return its object would be a lie.
+  if (request.ifExists === 'fail' || existing.name !== request.name) {
+    throw alreadyExists(request.category, request.name, existing.name);
+  }
+  return { object: context.specs.object(existing), created: false };
+}
+
+function plan(context: CatalogContext, request: CreateRequest): Planned {
+  const now = context.clock();
+  const id = newId(now);
+  const made = (change: CreateRequest['change']): Change | undefined =>
+    typeof change === 'function' ? change(id) : change;
+  const change = made(request.change);
+  const undo = made(request.undo);
+  assert.equal(change === undefined, request.warehouse === undefined, 'a change needs a warehouse to be made in');
+  assert.equal(change === undefined, undo === undefined, 'a creation that an engine realises needs its undo');
+  const { id: userId, name: by } = request.principal;
+  return {
+    change,
+    undo,
+    row: {
+      id,
+      category: request.category,
+      parent_id: request.parent?.id ?? null,
+      name: request.name,
+      folded_name: foldName(request.name),
+      state: change ? 'creating' : 'ready',
+      state_reason: null,
+      owner: request.owner ?? userId,
+      version: 1,
+      created_at: now,
+      created_by: by,
+      updated_at: now,
+      updated_by: by,
+      folded_comment: foldedComment(request.spec),
+      spec: JSON.stringify(request.spec),
+    },
+  };
+}
+
+function begin(
+  context: CatalogContext,
+  request: CreateRequest,
+  { row, change, undo }: Planned,
+): Promise<{ intent: IntentRow | undefined } | { existing: ObjectRow }> {
+  return context.store.transaction(async (tx) => {
+    const chain = request.parent ? await checkedChain(context, tx, request.parent) : [];
+    if (change) checkChangePath(change, [...namesOf(chain), row.name]);
+    const inserted = await context.statements.insertObject.run(tx, { ...row });
+    if (inserted === 0) {
+      const existing = await siblingOf(context, tx, row.parent_id, row.category, row.name);
+      assert(existing, 'an insert met a row that is not there');
+      if (!isVisible(existing)) throw new Blocked([existing.id]);
+      return { existing };
+    }
+    await checkSharedNames(context, tx, row.parent_id, row.name, request.sharesNames);
+    if (request.sources) await recordSources(context, tx, row.id, request.sources);
+    if (!change || request.warehouse === undefined) {
+      await request.also?.(tx, row.id);
+      await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
+      return { intent: undefined };
+    }
+    const taskId = request.task && (await addTask(context, tx, request.task, request.principal));
+    if (taskId !== undefined) await request.task?.also?.(tx, taskId);
+    const intent = await insertIntent(context, tx, {
+      id: newId(row.created_at),
+      taskId,
+      objectId: row.id,
+      verb: 'create',
+      warehouse: request.warehouse,
+      change,
+      undo,
+      principal: request.principal,
+    });
+    return { intent };
+  });
+}
+
+/** The engine's step and the commit. What is left when either fails is settled by who meets it next (recovery.ts). */
+async function realise(
+  context: CatalogContext,
+  engine: CatalogEngine,
+  intent: IntentRow,
+  principal: Actor,
+): Promise<void> {
+  await firstAttempt(context, engine, intent, principal, (why) => removeObject(context, intent, why));
+  try {
+    await commitCreate(context, intent);
+  } catch (error) {
+    await noteAttempt(context, intent, error);
+    throw error;
+  }
+}

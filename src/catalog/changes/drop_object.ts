@@ -1,0 +1,134 @@
+// How an object goes. From the first transaction on nobody sees it or what is under it; the engine's step follows; then
+// the rows go.
+import { newId } from '../../model/ids.ts';
+import type { Actor } from '../../model/principal.ts';
+import { ObjectChanged, requireBasis } from '../../standard/basis.ts';
+import { Failure } from '../../standard/failure.ts';
+import { visible } from '../../store/migrations/migrate.ts';
+import type { CatalogObject, DropRequest } from '../object.ts';
+import { basisOfRow, type ObjectRow } from '../object_rows.ts';
+import {
+  Blocked,
+  type CatalogContext,
+  type CatalogEngine,
+  checkChangePath,
+  isVisible,
+  nameKey,
+  namesOf,
+  type Tx,
+} from './change_context.ts';
+import { firstAttempt } from './engine_step.ts';
+import { inTurn } from './intent_recovery.ts';
+import { type IntentRow, insertIntent, revert, revertWithin, tellGone } from './intents.ts';
+import { commitDrop, whatIsWithin } from './soft_delete.ts';
+import { requireUnused } from './view_dependencies.ts';
+
+/** How many objects in the way are settled in one go. */
+const blockersMax = 10;
+
+/** False where it was gone already. */
+export async function dropObject(
+  context: CatalogContext,
+  object: CatalogObject,
+  request: DropRequest,
+): Promise<boolean> {
+  const { change, warehouse } = request;
+  const engine = change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
+  if (change && !engine) throw new Error('a change needs a warehouse to be made in');
+  const attempt = (isDamaged: boolean) =>
+    inTurn(context, [nameKey(object.parentId, object.category, object.name)], async () => {
+      const begun = await context.store.transaction((tx) => begin(context, tx, object, request, isDamaged));
+      // Of a blocked one, the way here was to end the drop that had been set aside.
+      if (begun === 'gone') return object.state === 'blocked';
+      tellGone(context, begun.row, begun.intent);
+      if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent, request.principal);
+      return true;
+    });
+  const isDamaged = (await request.isDamaged?.()) === true;
+  try {
+    return await attempt(isDamaged);
+  } catch (error) {
+    // The attempt may have been the first to open the files.
+    const isFoundNow = !isDamaged && error instanceof Failure && (await request.isDamaged?.()) === true;
+    if (!isFoundNow) throw error;
+    return attempt(true);
+  }
+}
+
+async function begin(
+  context: CatalogContext,
+  tx: Tx,
+  object: CatalogObject,
+  request: DropRequest,
+  isDamaged: boolean,
+): Promise<'gone' | { readonly row: ObjectRow; readonly intent: IntentRow | undefined }> {
+  const row = await context.statements.byId.first(tx, { id: object.id });
+  if (!row || (row.state !== 'dropping' && !isVisible(row))) return 'gone';
+  if (isDamaged) await abandonUpdate(context, tx, row);
+  const chain = await context.statements.ancestors.all(tx, { id: object.id });
+  if (chain.slice(1).some((ancestor) => !isVisible(ancestor))) return 'gone';
+  const busy = chain.filter((each) => each.state !== 'ready').map((each) => each.id);
+  if (busy.length > 0) throw new Blocked(busy);
+  if (row.name !== object.name) throw new ObjectChanged(row.id);
+  requireBasis(basisOfRow(row), request.principal);
+  if (!request.cascade) await checkEmpty(tx, row, request.childCategories);
+  const limit = isDamaged ? 0 : blockersMax;
+  const open = await context.statements.openBelow.all(tx, { id: row.id, limit });
+  if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
+  if (request.warehouse !== undefined) await requireUnused(context, tx, row.id);
+  const { warehouse } = request;
+  const keep = request.keep && request.keep.seconds > 0 ? request.keep : undefined;
+  const given = keep?.change ?? request.change;
+  const change = typeof given === 'function' ? given(await whatIsWithin(tx, row.id)) : given;
+  if (!change || warehouse === undefined) {
+    await context.statements.deleteObject.run(tx, { id: row.id });
+    await request.also?.(tx);
+    await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
+    return { row, intent: undefined };
+  }
+  checkChangePath(change, namesOf(chain));
+  await context.statements.setState.run(tx, { id: row.id, state: 'dropping' });
+  const intent = await insertIntent(context, tx, {
+    id: newId(),
+    objectId: row.id,
+    verb: 'drop',
+    warehouse,
+    change,
+    next: keep && { keep: { purgeAt: context.clock() + keep.seconds * 1000, purge: keep.purge } },
+    principal: request.principal,
+  });
+  return { row, intent };
+}
+
+/**
+ * Takes back an open change of a catalog whose files are damaged. Its rename is safe to take back, whether the engine did it or not:
+ * a file bears no name, and is attached under the one in the store.
+ */
+async function abandonUpdate(context: CatalogContext, tx: Tx, row: ObjectRow): Promise<void> {
+  const intent = await context.statements.intentOf.first(tx, { objectId: row.id });
+  if (intent?.verb === 'update') await revertWithin(context, tx, intent, 'CATALOG_DAMAGED');
+}
+
+async function checkEmpty(tx: Tx, row: ObjectRow, categories: readonly string[]): Promise<void> {
+  for (const category of categories) {
+    const child = await tx
+      .selectFrom('objects')
+      .select('id')
+      .where('parent_id', '=', row.id)
+      .where('category', '=', category)
+      .where(visible)
+      .limit(1)
+      .executeTakeFirst();
+    if (child) throw new Failure('NOT_EMPTY', `"${row.name}" still has ${category}.`, { category });
+  }
+}
+
+async function realise(
+  context: CatalogContext,
+  engine: CatalogEngine,
+  intent: IntentRow,
+  principal: Actor,
+): Promise<void> {
+  await firstAttempt(context, engine, intent, principal, (why) => revert(context, intent, why));
+  await commitDrop(context, intent);
+}

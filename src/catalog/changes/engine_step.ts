@@ -1,0 +1,60 @@
+// One call of the engine on behalf of an intent, and what its end means. After a refusal nothing was changed; after anything else
+// nobody knows what the engine did, and only trying again can tell.
+import type { Change, WorkOptions } from '../../engines/engine.ts';
+import type { Applied, BrokenViews } from '../../engines/views.ts';
+import type { Actor } from '../../model/principal.ts';
+import type { Code } from '../../standard/codes.ts';
+import { Failure, outcomeOf } from '../../standard/failure.ts';
+import type { CatalogContext, CatalogEngine } from './change_context.ts';
+import { changeOf, type IntentRow, noteAttempt } from './intents.ts';
+import { UsedByViews } from './view_dependencies.ts';
+
+/** A step that is not done within this time is stopped and counts as one of unknown outcome. Tasks have no such limit. */
+export const engineStepMsMax = 120_000;
+
+export type StepOutcome =
+  | { readonly kind: 'done'; readonly applied: Applied | undefined }
+  /** The change is not possible: another attempt would be refused too. */
+  | { readonly kind: 'refused'; readonly error: Failure }
+  /** This attempt changed nothing (the engine is starting, the object is busy); another may. */
+  | { readonly kind: 'notApplied'; readonly error: Failure }
+  | { readonly kind: 'unknown'; readonly error: unknown };
+
+export async function applyStep(
+  engine: CatalogEngine,
+  change: Change,
+  step: string,
+  options: WorkOptions = { signal: AbortSignal.timeout(engineStepMsMax) },
+): Promise<StepOutcome> {
+  try {
+    return { kind: 'done', applied: await engine.apply(change, { ...options, step }) };
+  } catch (error) {
+    if (!(error instanceof Failure)) return { kind: 'unknown', error };
+    if (error.code === 'IN_USE') return { kind: 'refused', error: usedBy(error) };
+    const outcome = outcomeOf(error);
+    return { kind: outcome === undefined ? 'refused' : outcome, error };
+  }
+}
+
+/**
+ * The first attempt of an intent, for the request that began it. Where nothing was changed, `undo` ends the intent; where that is
+ * unknown the intent stays open, and recovery ends it. Throws what the engine threw.
+ */
+export async function firstAttempt(
+  context: CatalogContext,
+  engine: CatalogEngine,
+  intent: IntentRow,
+  principal: Actor,
+  undo: (why: Code) => Promise<void>,
+): Promise<Applied | undefined> {
+  const outcome = await applyStep(engine, changeOf(intent), intent.id);
+  if (outcome.kind === 'done') {
+    principal.changed = true;
+    return outcome.applied;
+  }
+  if (outcome.kind === 'unknown') await noteAttempt(context, intent, outcome.error);
+  else await undo(outcome.error.code);
+  throw outcome.error;
+}
+
+const usedBy = ({ result }: Failure) => new UsedByViews((result as Partial<BrokenViews>).broken ?? []);

@@ -1,0 +1,254 @@
+// The intent: a change that was begun, in the store. Begins one, ends one (in the transaction that shows its outcome).
+// Whether and when to end it which way is for the callers: the changes themselves, tasks, and recovery.ts.
+import { isDeepStrictEqual } from 'node:util';
+import type { Selectable } from 'kysely';
+import type { Change } from '../../engines/engine.ts';
+import type { Applied } from '../../engines/views.ts';
+import { foldName } from '../../model/names.ts';
+import type { Actor } from '../../model/principal.ts';
+import type { ViewSpec } from '../../model/records.ts';
+import type { Code } from '../../standard/codes.ts';
+import type { IntentsTable, IntentVerb } from '../../store/schema.ts';
+import type { CatalogObject, MadeWithin } from '../object.ts';
+import { foldedComment, type ObjectRow, objectColumns } from '../object_rows.ts';
+import { type CatalogContext, changeCatalog, type Tx } from './change_context.ts';
+import { insertWithin } from './insert_children.ts';
+import { replaceSources, type SourceRow } from './view_dependencies.ts';
+
+export type IntentRow = Selectable<IntentsTable>;
+
+/** What the row becomes when an update commits. Empty: the record stays as it is (a truncate, say). */
+export interface NextRow {
+  readonly spec?: unknown;
+  readonly owner?: string;
+  readonly name?: string;
+  /** A row that keeps the new name free until then. */
+  readonly reservationId?: string;
+  /** Of a drop: it can come back until `purgeAt`; `purge` ends it. */
+  readonly keep?: { readonly purgeAt: number; readonly purge: Change };
+  /** Of a view: what it is made of, before and after. */
+  readonly sources?: { readonly was: readonly SourceRow[]; readonly is: readonly SourceRow[] };
+  /** Of an undrop: what it was called when it was dropped. */
+  readonly was?: string;
+}
+
+interface NewIntent {
+  readonly id: string;
+  readonly objectId: string;
+  readonly verb: IntentVerb;
+  readonly warehouse: string;
+  readonly change: Change;
+  readonly undo?: Change | undefined;
+  readonly next?: NextRow | undefined;
+  readonly taskId?: string | undefined;
+  readonly principal: Actor;
+}
+
+export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewIntent): Promise<IntentRow> {
+  const { guard } = intent.principal;
+  intent.principal.writing = true;
+  await context.trail.requireHeld(tx, guard);
+  const row: IntentRow = {
+    id: intent.id,
+    object_id: intent.objectId,
+    verb: intent.verb,
+    undoing: 0,
+    warehouse: intent.warehouse,
+    change: JSON.stringify(intent.change),
+    undo: intent.undo === undefined ? null : JSON.stringify(intent.undo),
+    next: intent.next === undefined ? null : JSON.stringify(intent.next),
+    task_id: intent.taskId ?? null,
+    principal: intent.principal.name,
+    // Whoever ends it ends it for the request, whichever attempt that is at by then.
+    actor: JSON.stringify({
+      ...intent.principal,
+      audited: undefined,
+      writing: undefined,
+      guard: guard && { ...guard, attempt: undefined },
+    }),
+    created_at: context.clock(),
+    attempts: 0,
+    last_error: null,
+    engine_deaths: 0,
+  };
+  await context.statements.insertIntent.run(tx, { ...row });
+  // Whoever ends it writes the line.
+  intent.principal.audited = true;
+  return row;
+}
+
+export function changeOf(intent: IntentRow): Change {
+  return JSON.parse(intent.change) as Change;
+}
+
+export function nextOf(intent: IntentRow): NextRow {
+  return intent.next === null ? {} : (JSON.parse(intent.next) as NextRow);
+}
+
+/** Writes the changed fields of a row; the version goes up. */
+export async function writeRow(
+  context: CatalogContext,
+  tx: Tx,
+  objectId: string,
+  next: NextRow,
+  principal: string,
+): Promise<ObjectRow> {
+  return await tx
+    .updateTable('objects')
+    .set((e) => ({
+      ...(next.spec === undefined ? {} : { spec: JSON.stringify(next.spec), folded_comment: foldedComment(next.spec) }),
+      ...(next.owner === undefined ? {} : { owner: next.owner }),
+      ...(next.name === undefined ? {} : { name: next.name, folded_name: foldName(next.name) }),
+      version: e('version', '+', 1),
+      updated_at: context.clock(),
+      updated_by: principal,
+      state: 'ready' as const,
+    }))
+    .where('id', '=', objectId)
+    .returning(objectColumns)
+    .executeTakeFirstOrThrow();
+}
+
+/** @returns the views whose columns changed. */
+export async function noteColumns(
+  context: CatalogContext,
+  tx: Tx,
+  applied: Applied | undefined,
+  by: string,
+): Promise<ObjectRow[]> {
+  const changed: ObjectRow[] = [];
+  for (const { id, columns } of applied?.views ?? []) {
+    const row = await context.statements.byId.first(tx, { id });
+    if (!columns || row?.state !== 'ready') continue;
+    const spec = JSON.parse(row.spec) as ViewSpec;
+    if (!isDeepStrictEqual(spec.columns, columns))
+      changed.push(await writeRow(context, tx, id, { spec: { ...spec, columns } }, by));
+  }
+  return changed;
+}
+
+/** Ends a create: the object is there. */
+export async function commitCreate(context: CatalogContext, intent: IntentRow, within?: MadeWithin) {
+  await context.store.transaction(async (tx) => {
+    await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+    if (within) await insertWithin(context, tx, intent.object_id, within);
+    await context.statements.deleteIntent.run(tx, { id: intent.id });
+    // The step by which a task filled it; and the task's proof that it was done, should it run again.
+    if (intent.task_id !== null) await noteSpent(tx, intent, intent.task_id);
+    const { details } = within ?? {};
+    await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
+  });
+}
+
+/** Ends an update: the row becomes what was meant; the engine may soon forget the step. */
+export async function commitUpdate(
+  context: CatalogContext,
+  intent: IntentRow,
+  applied: Applied | undefined,
+): Promise<CatalogObject> {
+  const { reservationId, sources, ...next } = nextOf(intent);
+  let views: readonly ObjectRow[] = [];
+  const row = await context.store.transaction(async (tx) => {
+    await context.statements.deleteIntent.run(tx, { id: intent.id });
+    if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
+    if (sources) await replaceSources(tx, intent.object_id, sources.is);
+    views = await noteColumns(context, tx, applied, intent.principal);
+    await noteSpent(tx, intent, intent.id);
+    const details = changedFields(next);
+    await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
+    if (Object.keys(next).length > 0) return writeRow(context, tx, intent.object_id, next, intent.principal);
+    await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+    return context.statements.byId.first(tx, { id: intent.object_id });
+  });
+  if (!row) throw new Error(`intent ${intent.id} has no object`);
+  tell(context, row, next.name !== undefined || next.owner !== undefined);
+  for (const view of views) tell(context, view, false);
+  return context.specs.object(row);
+}
+
+/** The engine need not remember a step any longer than its task is there. */
+async function noteSpent(tx: Tx, intent: IntentRow, step: string): Promise<void> {
+  await tx
+    .insertInto('spent_steps')
+    .values({
+      step,
+      warehouse: intent.warehouse,
+      catalog_id: changeCatalog(changeOf(intent)).id,
+      object_id: intent.object_id,
+      task_id: intent.task_id,
+      not_before: null,
+    })
+    // The statement that filled the object was retained before it ran: from now on the step tells which object its task made.
+    .onConflict((c) => c.column('step').doUpdateSet({ object_id: intent.object_id }))
+    .execute();
+}
+
+/** Ends an update or a drop that did not happen: the object is what it was. */
+export async function revert(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
+  const row = await context.store.transaction(async (tx) => {
+    await revertWithin(context, tx, intent, why);
+    return context.statements.byId.first(tx, { id: intent.object_id });
+  });
+  if (row) tell(context, row, intent.verb === 'drop');
+}
+
+/** The same as part of a transaction. */
+export async function revertWithin(context: CatalogContext, tx: Tx, intent: IntentRow, why: Code): Promise<void> {
+  const { reservationId, sources } = nextOf(intent);
+  await context.statements.deleteIntent.run(tx, { id: intent.id });
+  if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
+  if (sources) await replaceSources(tx, intent.object_id, sources.was);
+  await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+  await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: intent.object_id });
+}
+
+/** Ends a create that did not happen, or a drop: the row goes, and with it its intent and all that is under it. */
+export async function removeObject(context: CatalogContext, intent: IntentRow, outcome: Code | '0'): Promise<void> {
+  await context.store.transaction(async (tx) => {
+    await context.statements.deleteObject.run(tx, { id: intent.object_id });
+    await context.trail.append(tx, actorOf(intent), { outcome, objectId: intent.object_id });
+  });
+}
+
+/** Which fields a change wrote, for the audit trail: names, no values but the owner and the name. */
+export function changedFields({ spec, owner, name }: NextRow): Readonly<Record<string, unknown>> | undefined {
+  const fields = { ...(spec === undefined ? {} : { changed: true }), ...(owner === undefined ? {} : { owner }) };
+  return Object.keys(fields).length === 0 && name === undefined
+    ? undefined
+    : { ...fields, ...(name === undefined ? {} : { newName: name }) };
+}
+
+/** Keeps why an attempt came to nothing. Best effort: an intent without it is settled all the same. */
+export async function noteAttempt(context: CatalogContext, intent: IntentRow, error: unknown): Promise<void> {
+  const undoing = intent.verb === 'create' ? 1 : 0;
+  try {
+    await context.store.db
+      .updateTable('intents')
+      .set((e) => ({ attempts: e('attempts', '+', 1), last_error: String(error).slice(0, 1000), undoing }))
+      .where('id', '=', intent.id)
+      .execute();
+  } catch (fault) {
+    context.observe({ kind: 'backgroundError', what: 'note a failed attempt of a change', error: fault });
+  }
+}
+
+/** `deep`: paths changed, or whose they are. */
+export function tell(context: CatalogContext, row: ObjectRow, deep: boolean): void {
+  const { id: objectId, parent_id: parentId, category } = row;
+  context.emit({ objectId, parentId, category, deep, object: context.specs.object(row) });
+}
+
+export function tellGone(
+  context: CatalogContext,
+  row: Pick<ObjectRow, 'id' | 'parent_id' | 'category'>,
+  intent?: IntentRow,
+): void {
+  const { id: objectId, parent_id: parentId, category } = row;
+  const kept = intent && nextOf(intent).keep ? { kept: true as const } : {};
+  context.emit({ objectId, parentId, category, deep: true, ...kept });
+}
+
+/** Who began an intent; of one that an earlier release wrote only the name is known. */
+export function actorOf(intent: IntentRow): Actor {
+  return intent.actor === null ? { id: intent.principal, name: intent.principal } : (JSON.parse(intent.actor) as Actor);
+}

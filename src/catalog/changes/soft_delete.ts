@@ -1,0 +1,226 @@
+// Objects that were dropped and are kept for a while: how a drop, an undrop and a purge end. While one is kept, its row and those of
+// what was in it are `dropped`, its name is free, and what was granted on it stays with its id.
+import { sql } from 'kysely';
+import type { Change, HiddenTable } from '../../engines/engine.ts';
+import type { Applied } from '../../engines/views.ts';
+import { foldName } from '../../model/names.ts';
+import type { Code } from '../../standard/codes.ts';
+import { visible } from '../../store/migrations/migrate.ts';
+import type { Store } from '../../store/store.ts';
+import type { CatalogObject, Category, Within } from '../object.ts';
+import { type ObjectRow, objectColumns, timeText } from '../object_rows.ts';
+import { type CatalogContext, changeCatalog, siblingOf, type Tx } from './change_context.ts';
+import { hiddenName } from './dropped_name.ts';
+import { applyStep } from './engine_step.ts';
+import {
+  actorOf,
+  changeOf,
+  commitUpdate,
+  type IntentRow,
+  nextOf,
+  removeObject,
+  revert,
+  tell,
+  tellGone,
+  writeRow,
+} from './intents.ts';
+import { settleRestored } from './view_updates.ts';
+
+/** What is visible in an object, and what the engine hides of what was dropped before. */
+export async function whatIsWithin(tx: Tx, id: string): Promise<Within> {
+  const children = await tx
+    .selectFrom('objects')
+    .select(['id', 'category', 'name'])
+    .where('parent_id', '=', id)
+    .where(visible)
+    .execute();
+  return { children, hidden: await hiddenWithin(tx, id) };
+}
+
+async function hiddenWithin(on: Store['db'], id: string): Promise<HiddenTable[]> {
+  const rows = await on
+    .selectFrom('dropped_objects')
+    .innerJoin('objects', 'objects.id', 'dropped_objects.object_id')
+    .select('purge')
+    .where('parent_id', '=', id)
+    .execute();
+  return rows.flatMap(({ purge }) => hiddenOf(JSON.parse(purge) as Change));
+}
+
+const hiddenOf = (change: Change): readonly HiddenTable[] => (change.kind === 'purge' ? change.hidden : []);
+
+/** What was in a kept object when it was dropped, all levels down. */
+export async function keptWithin(context: CatalogContext, id: string): Promise<CatalogObject[]> {
+  const found: CatalogObject[] = [];
+  for (let parents = [id]; parents.length > 0; ) {
+    const rows: ObjectRow[] = [];
+    for (let at = 0; at < parents.length; at += idsPerQueryMax)
+      rows.push(...(await keptChildren(context, parents.slice(at, at + idsPerQueryMax))));
+    found.push(...rows.map((row) => context.specs.object(row)));
+    parents = rows.map((row) => row.id);
+  }
+  return found;
+}
+
+/** Values in one `in (...)` of the store. */
+const idsPerQueryMax = 1000;
+
+function keptChildren(context: CatalogContext, parents: readonly string[]): Promise<ObjectRow[]> {
+  return context.store.db
+    .selectFrom('objects')
+    .select(objectColumns)
+    .where('parent_id', 'in', parents)
+    .where('state', '=', 'dropped')
+    .where('id', 'not in', (q) => q.selectFrom('dropped_objects').select('object_id'))
+    .orderBy('name')
+    .execute();
+}
+
+/** How many objects of a category were in one that is kept. */
+export async function countKept(context: CatalogContext, parentId: string, category: Category): Promise<number> {
+  const row = await context.store.db
+    .selectFrom('objects')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('parent_id', '=', parentId)
+    .where('category', '=', category)
+    .where('state', '=', 'dropped')
+    .where('id', 'not in', (q) => q.selectFrom('dropped_objects').select('object_id'))
+    .executeTakeFirst();
+  return Number(row?.count ?? 0);
+}
+
+/** Ends a drop: the object is kept, or gone for good. */
+export async function commitDrop(context: CatalogContext, intent: IntentRow): Promise<void> {
+  const { keep } = nextOf(intent);
+  if (!keep) return removeObject(context, intent, '0');
+  const { object_id: id, warehouse, principal } = intent;
+  await context.store.transaction(async (tx) => {
+    const purge = addHidden(keep.purge, changeOf(intent));
+    await tx
+      .insertInto('dropped_objects')
+      .values({
+        object_id: id,
+        warehouse,
+        dropped_at: context.clock(),
+        dropped_by: principal,
+        purge_at: keep.purgeAt,
+        purge: JSON.stringify(purge),
+      })
+      .execute();
+    await tx
+      .updateTable('objects')
+      .set({ state: 'dropped', folded_name: hiddenName(id) })
+      .where('id', '=', id)
+      .execute();
+    await setStateWithin(tx, id, 'ready', 'dropped');
+    await context.statements.deleteIntent.run(tx, { id: intent.id });
+    const details = { undropUntil: timeText(keep.purgeAt) };
+    await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: id, details });
+  });
+}
+
+/** Of a database, all that was hidden with it goes with it. */
+function addHidden(purge: Change, hidden: Change): Change {
+  if (purge.kind !== 'purge' || hidden.kind !== 'hideDatabase') return purge;
+  const { database, tables } = hidden;
+  return { ...purge, hidden: tables.map(({ id }) => ({ database: database.database, id })) };
+}
+
+/** Below an object, as far down as nothing else is in between that was dropped by itself. */
+async function setStateWithin(tx: Tx, id: string, from: ObjectRow['state'], to: ObjectRow['state']): Promise<void> {
+  await sql`
+    with recursive below(id) as (
+      select id from objects where parent_id = ${id} and state = ${from}
+        and id not in (select object_id from dropped_objects)
+      union all
+      select objects.id from objects join below on objects.parent_id = below.id
+        where objects.state = ${from} and objects.id not in (select object_id from dropped_objects)
+    )
+    update objects set state = ${to} where id in (select id from below)`.execute(tx);
+}
+
+/** Ends an update or an undrop. */
+export function commitChange(
+  context: CatalogContext,
+  intent: IntentRow,
+  applied: Applied | undefined,
+): Promise<CatalogObject> {
+  return intent.verb === 'undrop' ? commitUndrop(context, intent, applied) : commitUpdate(context, intent, applied);
+}
+
+/** Ends an update, a drop or an undrop that did not happen. */
+export function revertChange(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
+  return intent.verb === 'undrop' ? revertUndrop(context, intent, why) : revert(context, intent, why);
+}
+
+async function commitUndrop(
+  context: CatalogContext,
+  intent: IntentRow,
+  applied: Applied | undefined,
+): Promise<CatalogObject> {
+  const { object_id: id, task_id, warehouse } = intent;
+  const row = await context.store.transaction(async (tx) => {
+    await context.statements.deleteIntent.run(tx, { id: intent.id });
+    const was = await tx
+      .selectFrom('dropped_objects')
+      .selectAll()
+      .where('object_id', '=', id)
+      .executeTakeFirstOrThrow();
+    await tx.deleteFrom('dropped_objects').where('object_id', '=', id).execute();
+    await setStateWithin(tx, id, 'dropped', 'ready');
+    if (task_id !== null) {
+      // A task that is run again after a crash finds here that its work is done.
+      const catalog_id = changeCatalog(changeOf(intent)).id;
+      await tx
+        .insertInto('spent_steps')
+        .values({ step: intent.id, warehouse, catalog_id, object_id: id, task_id, not_before: null })
+        .execute();
+    }
+    const { spec } = nextOf(intent);
+    const made = await writeRow(context, tx, id, spec === undefined ? {} : { spec }, intent.principal);
+    const viewsLeft = await settleRestored(context, tx, intent, applied, was);
+    const details = { name: made.name, ...(viewsLeft.length === 0 ? {} : { viewsLeft }) };
+    await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: id, details });
+    return made;
+  });
+  tell(context, row, true);
+  return context.specs.object(row);
+}
+
+async function revertUndrop(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
+  const { object_id: id } = intent;
+  const { was = '' } = nextOf(intent);
+  await context.store.transaction(async (tx) => {
+    await context.statements.deleteIntent.run(tx, { id: intent.id });
+    await tx
+      .updateTable('objects')
+      .set({ state: 'dropped', name: was, folded_name: hiddenName(id) })
+      .where('id', '=', id)
+      .execute();
+    await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: id });
+  });
+}
+
+/** The step of a purge, and its end. The name that the object had is held meanwhile. Throws where it cannot be done now. */
+export async function purgeNow(context: CatalogContext, intent: IntentRow): Promise<void> {
+  const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
+  if (!row) return;
+  const engine = await context.engineOf(intent.warehouse);
+  const change = await sparing(context, row, changeOf(intent));
+  const outcome = await applyStep(engine, change, intent.id);
+  if (outcome.kind !== 'done') throw outcome.error;
+  await removeObject(context, intent, '0');
+  tellGone(context, row);
+}
+
+/** What it was called may be the name of another by now, and what is in the engine under that name is the other's. */
+async function sparing(context: CatalogContext, row: ObjectRow, change: Change): Promise<Change> {
+  if (change.kind !== 'purge') return change;
+  const databases: string[] = [];
+  for (const name of change.databases) {
+    const isRow = foldName(name) === foldName(row.name);
+    if (isRow && !(await siblingOf(context, context.store.db, row.parent_id, row.category, name))) databases.push(name);
+  }
+  const hidden = await hiddenWithin(context.store.db, row.id);
+  return { ...change, databases, hidden: [...change.hidden, ...hidden] };
+}

@@ -1,0 +1,277 @@
+// How an object that was dropped is found, comes back, or goes for good when its time is over.
+import { type SelectQueryBuilder, sql } from 'kysely';
+import type { Change } from '../../engines/engine.ts';
+import { newId } from '../../model/ids.ts';
+import { foldName } from '../../model/names.ts';
+import { systemActor } from '../../model/principal.ts';
+import { type Code, codes } from '../../standard/codes.ts';
+import { Failure } from '../../standard/failure.ts';
+import type {
+  CatalogObject,
+  Category,
+  DroppedListOptions,
+  DroppedObject,
+  UndropRequest,
+  UpdateOutcome,
+} from '../object.ts';
+import { type ObjectRow, objectColumns, timeText } from '../object_rows.ts';
+import {
+  alreadyExists,
+  Blocked,
+  type CatalogContext,
+  checkName,
+  checkSharedNames,
+  isVisible,
+  nameKey,
+  nameKeys,
+  notFound,
+  siblingOf,
+  type Tx,
+} from './change_context.ts';
+import { firstAttempt } from './engine_step.ts';
+import { inTurn } from './intent_recovery.ts';
+import { type IntentRow, insertIntent, noteAttempt } from './intents.ts';
+import { commitChange, keptWithin, purgeNow, revertChange } from './soft_delete.ts';
+import { addTask, waitsForOthers } from './submit_change_task.ts';
+import { recordSources } from './view_dependencies.ts';
+
+/** Rows read at once where some of them may not be shown. */
+const rowsPerQuery = 500;
+/** Objects that are purged in one round. */
+const purgesMax = 1000;
+
+const columns = [
+  ...objectColumns.map((column) => `objects.${column}` as const),
+  'dropped_objects.warehouse',
+  'dropped_objects.dropped_at',
+  'dropped_objects.dropped_by',
+  'dropped_objects.purge_at',
+  'dropped_objects.purge',
+] as const;
+
+function droppedOf(context: CatalogContext) {
+  return context.store.db
+    .selectFrom('dropped_objects')
+    .innerJoin('objects', 'objects.id', 'dropped_objects.object_id')
+    .select(columns)
+    .where('objects.state', '=', 'dropped');
+}
+
+type DroppedRow = ReturnType<typeof droppedOf> extends SelectQueryBuilder<infer _D, infer _T, infer R> ? R : never;
+
+function toObject(context: CatalogContext, row: DroppedRow): DroppedObject {
+  const { warehouse, dropped_at, dropped_by, purge_at, purge, ...object } = row;
+  const change = JSON.parse(purge) as Change;
+  return {
+    object: context.specs.object(object),
+    warehouse,
+    droppedAt: timeText(dropped_at),
+    droppedBy: dropped_by,
+    undropUntil: timeText(purge_at),
+    hiddenIn: change.kind === 'purge' ? change.hidden[0]?.database : undefined,
+  };
+}
+
+/** Ordered by name, then by when they were made. */
+export async function listDropped(
+  context: CatalogContext,
+  parentId: string | null,
+  category: Category,
+  { after, limit, namePattern, comment, keep }: DroppedListOptions,
+): Promise<DroppedObject[]> {
+  let query = droppedOf(context)
+    .where('parent_id', parentId === null ? 'is' : '=', parentId)
+    .where('category', '=', category)
+    .where('purge_at', '>', context.clock())
+    .orderBy('name')
+    .orderBy('objects.id')
+    .limit(rowsPerQuery);
+  if (comment !== undefined && comment !== '') {
+    const pattern = `%${comment.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
+    query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
+  }
+  const fits = namePattern === undefined ? () => true : likeness(namePattern);
+  const found: DroppedObject[] = [];
+  for (let last = after; ; ) {
+    const from = last;
+    const rows = await (from === undefined
+      ? query
+      : query.where((e) =>
+          e.or([e('name', '>', from.name), e.and([e('name', '=', from.name), e('objects.id', '>', from.id)])]),
+        )
+    ).execute();
+    for (const row of rows) {
+      if (fits(row.name) && keep(row)) found.push(toObject(context, row));
+      if (found.length === limit) return found;
+    }
+    last = rows.at(-1);
+    if (rows.length < rowsPerQuery) return found;
+  }
+}
+
+/** SQL LIKE with `\` as its escape; the row's folded name is another while it is dropped. */
+function likeness(pattern: string): (name: string) => boolean {
+  const source = foldName(pattern).replace(/\\(.)|[\s\S]/gsu, (match, escaped?: string) => {
+    if (escaped === undefined && match === '%') return '.*';
+    if (escaped === undefined && match === '_') return '.';
+    return (escaped ?? match).replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
+  });
+  const expression = new RegExp(`^${source}$`, 'su');
+  return (name) => expression.test(foldName(name));
+}
+
+/** Those that an id or a name can mean; the one that was dropped last comes first. */
+export async function findDropped(
+  context: CatalogContext,
+  parentId: string | null,
+  category: Category,
+  by: { readonly id: string } | { readonly name: string },
+): Promise<DroppedObject[]> {
+  const rows = await droppedOf(context)
+    .where('parent_id', parentId === null ? 'is' : '=', parentId)
+    .where('category', '=', category)
+    .where('purge_at', '>', context.clock())
+    .where('id' in by ? 'objects.id' : 'objects.name', '=', 'id' in by ? by.id : by.name)
+    .orderBy('dropped_at', 'desc')
+    .orderBy('objects.id', 'desc')
+    .execute();
+  return rows.map((row) => toObject(context, row));
+}
+
+/** Throws as `Catalog.create` does, and OBJECT_NOT_FOUND where it came back, or went, meanwhile. */
+export async function undropObject(
+  context: CatalogContext,
+  { object, warehouse }: DroppedObject,
+  request: UndropRequest,
+): Promise<UpdateOutcome> {
+  const name = request.newName ?? object.name;
+  checkName(name);
+  const engine = await context.engineOf(warehouse);
+  const keys = nameKeys(object.parentId, object.category, [object.name, name], request.sharesNames);
+  return inTurn(context, keys, async () => {
+    const row = await context.statements.byId.first(context.store.db, { id: object.id });
+    if (row?.state !== 'dropped') throw notFound(object.category, object.name);
+    const change = request.change(await keptWithin(context, object.id));
+    const { task } = request;
+    const byTask = task !== undefined && (waitsForOthers(task) || (await engine.cost(change)) === 'rewrite');
+    const begun = await context.store.transaction((tx) =>
+      begin(context, tx, { object, warehouse, name, change, byTask }, request),
+    );
+    if (begun.taskId !== undefined) {
+      context.onTask();
+      return { taskId: begun.taskId };
+    }
+    const { intent } = begun;
+    const undo = (why: Code) => revertChange(context, intent, why);
+    const applied = await firstAttempt(context, engine, intent, request.principal, undo);
+    return { object: await commitChange(context, intent, applied) };
+  });
+}
+
+interface Planned {
+  readonly object: CatalogObject;
+  readonly warehouse: string;
+  readonly name: string;
+  readonly change: Change;
+  readonly byTask: boolean;
+}
+
+async function begin(
+  context: CatalogContext,
+  tx: Tx,
+  { object, warehouse, name, change, byTask }: Planned,
+  { principal, task, sharesNames, sources, spec }: UndropRequest,
+): Promise<{ readonly intent: IntentRow; readonly taskId: string | undefined }> {
+  const row = await context.statements.byId.first(tx, { id: object.id });
+  if (row?.state !== 'dropped') throw notFound(object.category, object.name);
+  await checkParents(context, tx, row);
+  const sibling = await siblingOf(context, tx, row.parent_id, row.category, name);
+  if (sibling && isVisible(sibling)) throw alreadyExists(row.category, name, sibling.name);
+  if (sibling) throw new Blocked([sibling.id]);
+  await checkSharedNames(context, tx, row.parent_id, name, sharesNames);
+  if (sources) await recordSources(context, tx, row.id, sources);
+  const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });
+  if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
+  const taskId = byTask && task ? await addTask(context, tx, { ...task, principal }, principal) : undefined;
+  const intent = await insertIntent(context, tx, {
+    id: newId(),
+    objectId: row.id,
+    verb: 'undrop',
+    warehouse,
+    change,
+    next: { was: row.name, ...(spec === undefined ? {} : { spec }) },
+    taskId,
+    principal,
+  });
+  await tx
+    .updateTable('objects')
+    .set({ state: 'restoring', name, folded_name: foldName(name) })
+    .where('id', '=', row.id)
+    .execute();
+  return { intent, taskId };
+}
+
+async function checkParents(context: CatalogContext, tx: Tx, row: ObjectRow): Promise<void> {
+  const parents = (await context.statements.ancestors.all(tx, { id: row.id })).slice(1);
+  for (const parent of parents) if (!isVisible(parent)) throw notFound(parent.category, parent.name);
+  const altering = parents.filter(({ state }) => state !== 'ready').map(({ id }) => id);
+  if (altering.length > 0) throw new Blocked(altering);
+}
+
+/** Objects whose time is over go for good. One failure does not stop the rest; the next round tries again. */
+export async function purgeDue(context: CatalogContext): Promise<void> {
+  const due = await context.store.db
+    .selectFrom('dropped_objects')
+    .innerJoin('objects', 'objects.id', 'dropped_objects.object_id')
+    .select(['objects.id', 'parent_id', 'category', 'name'])
+    .where('state', '=', 'dropped')
+    .where('purge_at', '<=', context.clock())
+    .orderBy('purge_at')
+    .limit(purgesMax)
+    .execute();
+  for (const { id, parent_id, category, name } of due) {
+    try {
+      await context.locks.tryHold(nameKey(parent_id, category, name), () => purge(context, id));
+    } catch (error) {
+      // A warehouse that is suspended, or starting, is a matter of time.
+      if (error instanceof Failure && codes[error.code].status === 503) continue;
+      context.observe({ kind: 'backgroundError', what: 'purge of a dropped object', error });
+    }
+  }
+}
+
+async function purge(context: CatalogContext, id: string): Promise<void> {
+  const intent = await context.store.transaction(async (tx) => {
+    const row = await context.statements.byId.first(tx, { id });
+    const dropped = await tx.selectFrom('dropped_objects').selectAll().where('object_id', '=', id).executeTakeFirst();
+    if (row?.state !== 'dropped' || !dropped || dropped.purge_at > context.clock()) return undefined;
+    const parents = (await context.statements.ancestors.all(tx, { id })).slice(1);
+    // Out of the engine's reach while its catalog is dropped too; with that it goes, or comes back.
+    if (parents.at(-1)?.state === 'dropped') return undefined;
+    if (parents.some(({ state }) => state !== 'ready' && state !== 'dropped')) return undefined;
+    if ((await context.statements.openBelow.first(tx, { id, limit: 1 })) !== undefined) return undefined;
+    await context.statements.setState.run(tx, { id, state: 'purging' });
+    return insertIntent(context, tx, {
+      id: newId(),
+      objectId: id,
+      verb: 'purge',
+      warehouse: dropped.warehouse,
+      change: namedNow(JSON.parse(dropped.purge) as Change, parents.at(-1)),
+      principal: { ...systemActor, action: 'undrop.expire' },
+    });
+  });
+  if (!intent) return;
+  try {
+    await purgeNow(context, intent);
+  } catch (error) {
+    await noteAttempt(context, intent, error);
+    context.leftOpen();
+    throw error;
+  }
+}
+
+/** The catalog may have another name than when the object was dropped. */
+function namedNow(change: Change, root: { readonly name: string } | undefined): Change {
+  if (change.kind !== 'purge' || root === undefined) return change;
+  return { ...change, catalog: { ...change.catalog, name: root.name } };
+}

@@ -1,0 +1,306 @@
+// How an object changes: its spec, its owner, its name. Without an engine: one transaction. With one: an intent, the
+// engine's step, the commit; or, where data has to be rewritten, an intent and a task that does the rest.
+import { isDeepStrictEqual } from 'node:util';
+import type { Change, ChangeCost, WorkOptions } from '../../engines/engine.ts';
+import { newId } from '../../model/ids.ts';
+import { foldName } from '../../model/names.ts';
+import type { Actor } from '../../model/principal.ts';
+import { ObjectChanged, requireBasis } from '../../standard/basis.ts';
+import type { Code } from '../../standard/codes.ts';
+import { Failure } from '../../standard/failure.ts';
+import { visible } from '../../store/migrations/migrate.ts';
+import { HandedBack, RetryableError } from '../../tasks/task.ts';
+import type { CatalogObject, UpdateOutcome, UpdateRequest } from '../object.ts';
+import { basisOfRow, type ObjectRow, objectColumns } from '../object_rows.ts';
+import {
+  alreadyExists,
+  Blocked,
+  type CatalogContext,
+  type CatalogEngine,
+  checkChangePath,
+  checkedChain,
+  checkName,
+  checkSharedNames,
+  isVisible,
+  nameKeys,
+  namesOf,
+  notFound,
+  siblingOf,
+  type Tx,
+} from './change_context.ts';
+import { applyStep, firstAttempt } from './engine_step.ts';
+import { inTurn } from './intent_recovery.ts';
+import {
+  changedFields,
+  changeOf,
+  commitUpdate,
+  type IntentRow,
+  insertIntent,
+  type NextRow,
+  revert,
+  tell,
+  writeRow,
+} from './intents.ts';
+import { commitChange, revertChange } from './soft_delete.ts';
+import { addTask, waitsForOthers } from './submit_change_task.ts';
+import {
+  recordSources,
+  replaceSources,
+  requireNameFree,
+  requireSourcesSettled,
+  sourcesOf,
+} from './view_dependencies.ts';
+import { withReachedViews } from './view_updates.ts';
+
+type Begun =
+  | { readonly kind: 'done'; readonly row: ObjectRow; readonly changed: boolean }
+  | { readonly kind: 'task'; readonly taskId: string; readonly row: ObjectRow }
+  | { readonly kind: 'intent'; readonly intent: IntentRow; readonly row: ObjectRow };
+
+export async function updateObject(
+  context: CatalogContext,
+  object: CatalogObject,
+  request: UpdateRequest,
+): Promise<UpdateOutcome> {
+  if (request.name !== undefined) checkName(request.name);
+  const { change, warehouse } = request;
+  const engine = change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
+  if (change && !engine) throw new Error('a change needs a warehouse to be made in');
+  const names = [object.name, request.name ?? object.name];
+  const keys = nameKeys(object.parentId, object.category, names, request.sharesNames);
+  return inTurn(context, keys, async () => {
+    const byTask =
+      change !== undefined &&
+      engine !== undefined &&
+      request.task !== undefined &&
+      (waitsForOthers(request.task) || (await costOf(context, engine, change, object)) === 'rewrite');
+    const begun = await context.store.transaction((tx) => begin(context, tx, object, request, byTask));
+    if (begun.kind === 'done') {
+      const moved = begun.row.name !== object.name || begun.row.owner !== object.owner;
+      if (begun.changed) tell(context, begun.row, moved);
+      return { object: context.specs.object(begun.row) };
+    }
+    tell(context, begun.row, false);
+    if (begun.kind === 'task') {
+      context.onTask();
+      return { taskId: begun.taskId };
+    }
+    return { object: await realise(context, engine as CatalogEngine, begun.intent, request.principal) };
+  });
+}
+
+/** Asked before anything is written down, so what the engine is asked about may be called otherwise by now. */
+async function costOf(
+  context: CatalogContext,
+  engine: CatalogEngine,
+  change: Change,
+  object: CatalogObject,
+): Promise<ChangeCost> {
+  try {
+    return await engine.cost(change);
+  } catch (error) {
+    await context.store.transaction(async (tx) => {
+      const row = await freshRow(context, tx, object, undefined);
+      checkChangePath(change, namesOf(await checkedChain(context, tx, { ...object, name: row.name })));
+    });
+    throw error;
+  }
+}
+
+async function begin(
+  context: CatalogContext,
+  tx: Tx,
+  object: CatalogObject,
+  request: UpdateRequest,
+  byTask: boolean,
+): Promise<Begun> {
+  const row = await freshRow(context, tx, object, request.expectedVersion);
+  requireBasis(basisOfRow(row), request.principal);
+  const chain = await checkedChain(context, tx, { ...object, name: row.name });
+  const next = difference(row, request);
+  const { change, warehouse } = request;
+  if (!change || warehouse === undefined) {
+    if (Object.keys(next).length === 0 && !request.also) return { kind: 'done', row, changed: false };
+    if (next.name !== undefined) await checkNewName(context, tx, row, next.name, request);
+    await request.also?.(tx);
+    const details = changedFields(next);
+    await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id, details });
+    return { kind: 'done', changed: true, row: await writeRow(context, tx, row.id, next, request.principal.name) };
+  }
+  checkChangePath(change, namesOf(chain));
+  if (request.children) await checkChildren(tx, row, request.children);
+  if (next.name !== undefined) await checkNewName(context, tx, row, next.name, request);
+  const sources = 'view' in change ? await newSources(context, tx, row.id, request.sources) : undefined;
+  const reservationId = next.name === undefined ? undefined : await reserveName(context, tx, row, next.name);
+  const { principal } = request;
+  const task = byTask && request.task ? { ...request.task, principal } : undefined;
+  const taskId = task && (await addTask(context, tx, task, principal));
+  const intent = await insertIntent(context, tx, {
+    id: newId(),
+    objectId: row.id,
+    verb: 'update',
+    warehouse,
+    change: await withReachedViews(context, tx, row.id, change),
+    next: { ...next, ...(reservationId === undefined ? {} : { reservationId }), ...(sources && { sources }) },
+    taskId,
+    principal,
+  });
+  await context.statements.setState.run(tx, { id: row.id, state: 'altering' });
+  return taskId !== undefined ? { kind: 'task', taskId, row } : { kind: 'intent', intent, row };
+}
+
+/** The row as it is now, if it is still the one that the caller decided upon. */
+async function freshRow(
+  context: CatalogContext,
+  tx: Tx,
+  object: CatalogObject,
+  expectedVersion: number | undefined,
+): Promise<ObjectRow> {
+  const row = await context.statements.byId.first(tx, { id: object.id });
+  if (!row || !isVisible(row)) throw notFound(object.category, object.name);
+  if (row.state !== 'ready') throw new Blocked([row.id]);
+  // Before its version: under this name there was never another.
+  if (row.name !== object.name) throw new ObjectChanged(row.id);
+  if (expectedVersion !== undefined && expectedVersion !== row.version) {
+    const message = `The version is ${row.version}, not ${expectedVersion}.`;
+    throw new Failure('VERSION_CONFLICT', message, { version: row.version });
+  }
+  if (row.version !== object.version) throw new ObjectChanged(row.id);
+  return row;
+}
+
+function difference(row: ObjectRow, request: UpdateRequest): NextRow {
+  const { spec, owner, name } = request;
+  // Compared as it would be stored: absent and undefined are one.
+  const sameSpec = spec === undefined || isDeepStrictEqual(JSON.parse(JSON.stringify(spec)), JSON.parse(row.spec));
+  return {
+    ...(sameSpec ? {} : { spec }),
+    ...(owner === undefined || owner === row.owner ? {} : { owner }),
+    ...(name === undefined || name === row.name ? {} : { name }),
+  };
+}
+
+async function checkChildren(
+  tx: Tx,
+  row: ObjectRow,
+  { category, seen }: NonNullable<UpdateRequest['children']>,
+): Promise<void> {
+  const children = await tx
+    .selectFrom('objects')
+    .select(['id', 'version'])
+    .where('parent_id', '=', row.id)
+    .where('category', '=', category)
+    .where(visible)
+    .execute();
+  const versions = new Map(children.map(({ id, version }) => [id, version]));
+  if (versions.size !== seen.length || seen.some(({ id, version }) => versions.get(id) !== version)) {
+    throw new ObjectChanged(row.id);
+  }
+}
+
+async function checkNewName(
+  context: CatalogContext,
+  tx: Tx,
+  row: ObjectRow,
+  name: string,
+  { sharesNames }: UpdateRequest,
+): Promise<void> {
+  await requireNameFree(context, tx, row.id);
+  await checkSharedNames(context, tx, row.parent_id, name, sharesNames);
+  const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });
+  if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
+  const sibling = await siblingOf(context, tx, row.parent_id, row.category, name);
+  if (!sibling || sibling.id === row.id) return;
+  if (isVisible(sibling)) throw alreadyExists(row.category, name, sibling.name);
+  throw new Blocked([sibling.id]);
+}
+
+/** Until it is known which of the two texts a view has, it is made of what both name. */
+async function newSources(
+  context: CatalogContext,
+  tx: Tx,
+  viewId: string,
+  sources: UpdateRequest['sources'],
+): Promise<NextRow['sources']> {
+  await requireSourcesSettled(context, tx, viewId);
+  if (!sources) return undefined;
+  const was = await sourcesOf(tx, viewId);
+  await recordSources(context, tx, viewId, sources);
+  const is = await sourcesOf(tx, viewId);
+  const isNew = new Set(is.map((row) => row.source_id));
+  await replaceSources(tx, viewId, [...is, ...was.filter((row) => !isNew.has(row.source_id))]);
+  return { was, is };
+}
+
+/** Between the intent and the commit both names are taken: the old one by the object, the new one by a row without a meaning. */
+async function reserveName(context: CatalogContext, tx: Tx, row: ObjectRow, name: string): Promise<string | undefined> {
+  if (foldName(name) === foldName(row.name)) return undefined;
+  const id = newId();
+  await context.statements.insertObject.run(tx, {
+    ...row,
+    id,
+    name,
+    folded_name: foldName(name),
+    folded_comment: null,
+    state: 'creating',
+    spec: '{}',
+  });
+  return id;
+}
+
+async function realise(
+  context: CatalogContext,
+  engine: CatalogEngine,
+  intent: IntentRow,
+  principal: Actor,
+): Promise<CatalogObject> {
+  const undo = (why: Code) => revert(context, intent, why);
+  return commitUpdate(context, intent, await firstAttempt(context, engine, intent, principal, undo));
+}
+
+/**
+ * The work of a task that rewrites data. Throws the engine's refusal (the change is undone then), a RetryableError where the
+ * outcome is unknown, and whatever the engine says when the task is handed back: then the change stays open.
+ */
+export async function runIntent(context: CatalogContext, taskId: string, options: WorkOptions): Promise<CatalogObject> {
+  const { signal } = options;
+  const intent = await intentOfTask(context, taskId);
+  if (!intent) return changedBefore(context, taskId);
+  if (context.applying.has(intent.id)) throw new RetryableError('the change is still being applied');
+  context.applying.add(intent.id);
+  try {
+    const engine = await context.engineOf(intent.warehouse);
+    // Durable before the engine is asked: from here on the change may have happened.
+    await context.store.db
+      .updateTable('intents')
+      .set((e) => ({ attempts: e('attempts', '+', 1) }))
+      .where('id', '=', intent.id)
+      .execute();
+    const outcome = await applyStep(engine, changeOf(intent), intent.id, options);
+    if (outcome.kind === 'done') return await commitChange(context, intent, outcome.applied);
+    const handedBack = signal.aborted && signal.reason instanceof HandedBack;
+    if (outcome.kind === 'refused' && !handedBack) await revertChange(context, intent, outcome.error.code);
+    throw outcome.error;
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    throw new RetryableError('the change was interrupted', { cause: error });
+  } finally {
+    context.applying.delete(intent.id);
+  }
+}
+
+export function intentOfTask(context: CatalogContext, taskId: string): Promise<IntentRow | undefined> {
+  return context.store.db.selectFrom('intents').selectAll().where('task_id', '=', taskId).executeTakeFirst();
+}
+
+/** The change was committed, and the process died before the task could say so. */
+export async function changedBefore(context: CatalogContext, taskId: string): Promise<CatalogObject> {
+  const row = await context.store.db
+    .selectFrom('spent_steps')
+    .innerJoin('objects', 'objects.id', 'spent_steps.object_id')
+    .select(objectColumns.map((column) => `objects.${column}` as const))
+    .where('spent_steps.task_id', '=', taskId)
+    .executeTakeFirst();
+  if (row) return context.specs.object(row);
+  throw new Failure('TASK_INTERRUPTED', 'The change was undone after an interruption.');
+}

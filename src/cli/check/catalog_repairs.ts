@@ -1,0 +1,89 @@
+// The repairs of a damaged catalog of a stopped server: what each would lose, and how it is done. What is damaged is found by
+// check_catalogs.ts. The store's part of a repair and its audit line are one transaction.
+import { basename } from 'node:path';
+import type { Settings } from '../../settings/read_settings.ts';
+import { expectedTables } from '../../store/expected_tables.ts';
+import type { Store } from '../../store/store.ts';
+import { backupLoses, restoreFromBackup } from '../catalog_backup.ts';
+import type { CatalogName, CatalogsToCheck, LogCut } from './catalog_checks.ts';
+import type { RepairLine } from './repair_audit.ts';
+
+type RepairName = Exclude<Settings['repair'], 'none'>;
+
+interface RepairRun extends CatalogsToCheck {
+  readonly catalog: CatalogName;
+  readonly cut: LogCut | undefined;
+  readonly faults: readonly string[];
+}
+
+/** @returns the paths of the files that hold the originals; undefined: it cannot be done, as was reported. */
+type Repair = (run: RepairRun, line: RepairLine) => Promise<readonly string[] | undefined>;
+
+/** Reports what the repairs lose, and does the one that was chosen. @returns whether the catalog is repaired. */
+export async function repaired(
+  work: CatalogsToCheck,
+  catalog: CatalogName,
+  faults: readonly string[],
+): Promise<boolean> {
+  const { store, dataDirectory, repair, say, checks, suffix, audit, settings } = work;
+  const cut = await checks.damagedLog(dataDirectory, catalog);
+  const losses: Readonly<Record<RepairName, string | undefined>> = {
+    accept:
+      'loses nothing more: the file is attached as it is, if it can be; what is damaged or missing in it stays so',
+    wal: cut && `loses the last ${cut.lostBytes} bytes of its write-ahead log, which follow byte ${cut.keptBytes}`,
+    backup: await backupLoses(store, settings.backupPlace),
+    detach: await detachLoses(store, catalog),
+  };
+  const loss = repair === 'none' ? undefined : losses[repair];
+  if (repair === 'none' || loss === undefined) {
+    if (repair === 'backup') say('  no backup of the server is recorded; --backup-place names a place of backups');
+    else if (repair !== 'none') say(`  --repair=${repair} does not help here`);
+    for (const [name, text] of Object.entries(losses)) if (text !== undefined) say(`  --repair=${name} ${text}`);
+    say('  POST /api/v2/catalogs/restore makes it anew from a backup of it, under another name, once the server runs');
+    return false;
+  }
+  say(`  --repair=${repair} ${loss}`);
+  await audit.ready();
+  const target = `/api/v2/catalogs/${encodeURIComponent(catalog.name)}`;
+  const details = { repair, faults: faults.slice(0, faultsInLineMax), loses: loss };
+  const line: RepairLine = { action: 'catalogs.repair', target, objectId: catalog.id, details };
+  const originals = await repairs[repair]({ ...work, catalog, cut, faults }, line);
+  if (originals === undefined) return false;
+  for (const path of originals) say(`  the original is ${basename(path)}`);
+  say(`repaired catalog ${JSON.stringify(catalog.name)}${originals.length === 0 ? '' : ` (${suffix.slice(1)})`}`);
+  return true;
+}
+
+/** Of the audit line. */
+const faultsInLineMax = 20;
+
+const repairs: Readonly<Record<RepairName, Repair>> = {
+  async accept({ audit, catalog: { id } }, line) {
+    // What was acknowledged is no longer required of the file.
+    await audit.write(line, (tx) => tx.deleteFrom('catalog_files').where('catalog_id', '=', id).execute());
+    return [];
+  },
+  async wal({ audit, dataDirectory, checks, suffix, catalog, cut }, line) {
+    if (!cut) return [];
+    const originals = await checks.cutLog(dataDirectory, catalog, cut, suffix);
+    const position = { log_bytes: cut.keptBytes };
+    await audit.write(line, (tx) =>
+      tx.updateTable('catalog_files').set(position).where('catalog_id', '=', catalog.id).execute(),
+    );
+    return originals;
+  },
+  backup: (run) => restoreFromBackup(run, run.catalog, run.faults),
+  async detach({ audit, dataDirectory, checks, suffix, catalog }, line) {
+    const originals = await checks.setFilesAside(dataDirectory, catalog, suffix);
+    // Its content, its grants and its open changes go with it.
+    await audit.write(line, (tx) => tx.deleteFrom('objects').where('id', '=', catalog.id).execute());
+    return originals;
+  },
+};
+
+async function detachLoses(store: Store, { id }: CatalogName): Promise<string> {
+  const tables = await expectedTables(store, id);
+  const databases = await store.db.selectFrom('objects').select('id').where('parent_id', '=', id).execute();
+  const counts = `${databases.length} databases with ${tables.length} tables`;
+  return `takes the catalog out of the server, with ${counts} and what is granted on them; its files stay`;
+}

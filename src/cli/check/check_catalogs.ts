@@ -1,0 +1,49 @@
+// The part of `check` that is about catalogs: each is compared with what the store says of it. The repairs are catalog_repairs.ts.
+import { SettingsError } from '../../settings/read_settings.ts';
+import { expectedTables } from '../../store/expected_tables.ts';
+import type { Store } from '../../store/store.ts';
+import type { CatalogName, CatalogsToCheck, RecordedFile } from './catalog_checks.ts';
+import { repaired } from './catalog_repairs.ts';
+
+/** @returns how many are damaged and not repaired. */
+export async function checkCatalogs(work: CatalogsToCheck): Promise<number> {
+  const { store, only, say, dataDirectory, checks } = work;
+  const rows = await store.db
+    .selectFrom('objects')
+    .select(['id', 'name'])
+    .where('category', '=', 'catalogs')
+    .where('state', 'in', ['ready', 'altering', 'blocked'])
+    .orderBy('name')
+    .execute();
+  const catalogs = rows.filter(({ name }) => only === '' || name === only);
+  if (only !== '' && catalogs.length === 0) throw new SettingsError(`there is no catalog ${JSON.stringify(only)}`);
+  let damaged = 0;
+  for (const catalog of catalogs) {
+    const recorded = await recordedFile(store, catalog);
+    const expected = await expectedTables(store, catalog.id);
+    const { faults, bytes } = await checks.checkCatalog(dataDirectory, catalog, recorded, expected);
+    const shown = JSON.stringify(catalog.name);
+    // The first use of a catalog makes its file.
+    const isUnused = recorded === undefined && bytes === undefined && (await databasesIn(store, catalog)) === 0;
+    if (isUnused) say(`sound   catalog ${shown}: never used, without a file`);
+    else if (faults.length === 0) say(`sound   catalog ${shown}: ${bytes} bytes`);
+    else {
+      say(`DAMAGED catalog ${shown}: ${faults.join('; ')}`);
+      if (!(await repaired(work, catalog, faults))) damaged++;
+    }
+  }
+  return damaged;
+}
+
+/** In whatever state. */
+async function databasesIn(store: Store, { id }: CatalogName): Promise<number> {
+  return (await store.db.selectFrom('objects').select('id').where('parent_id', '=', id).execute()).length;
+}
+
+async function recordedFile(store: Store, { id }: CatalogName): Promise<RecordedFile | undefined> {
+  return store.db
+    .selectFrom('catalog_files')
+    .select(['identity', 'checkpoint', 'log_bytes as logBytes'])
+    .where('catalog_id', '=', id)
+    .executeTakeFirst();
+}

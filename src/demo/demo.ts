@@ -1,0 +1,219 @@
+// What `--demo` shows: the Star Schema Benchmark created, loaded and queried through the REST API alone, each call
+// printed as a `curl` line that works when pasted. Loading is ssb_load.ts; the server is only ever met over HTTP.
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import {
+  curlLine,
+  type RestAnswer,
+  type RestCall,
+  RestFailure,
+  type RestServer,
+  sendRest,
+} from '../client/rest_call.ts';
+import { databasePath, type LoadEvent, loadSsb, type SsbQuery, ssbQueries } from './ssb_load.ts';
+
+const rowsShownMax = 5;
+const progressStepPercent = 10;
+const barCells = 30;
+const failureDetailCharsMax = 600;
+
+export interface DemoOptions {
+  readonly url: string;
+  readonly token: string;
+  /** 1 is 6,000,000 rows in `lineorder`. */
+  readonly scale: number;
+  /** Holds `root.token`; bodies of requests are written to `demo/` in it. */
+  readonly dataDir: string;
+  readonly out: (line: string) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface DemoQueryTime {
+  readonly name: string;
+  readonly rowCount: number;
+  /** As the client sees it. */
+  readonly wallMs: number;
+  /** As the server says. */
+  readonly elapsedMs: number;
+}
+
+interface Demo {
+  readonly server: RestServer;
+  readonly scale: number;
+  readonly filesDir: string;
+  readonly tokenFile: string;
+  readonly out: (line: string) => void;
+}
+
+const grouped = (value: number): string => Math.round(value).toLocaleString('en-US');
+const milliseconds = (value: number): string => (Number.isFinite(value) ? value.toFixed(1) : '?');
+
+/** Rows under their headings; numbers to the right, all else to the left. */
+function alignedTable(headings: readonly string[], rows: readonly (readonly unknown[])[]): string[] {
+  const cell = (value: unknown): string =>
+    value === null ? 'NULL' : typeof value === 'object' ? JSON.stringify(value) : String(value);
+  const cells = rows.map((row) => row.map(cell));
+  const widths = headings.map((heading, i) => Math.max(heading.length, ...cells.map((row) => (row[i] ?? '').length)));
+  const toRight = headings.map((_, i) => rows.length > 0 && cells.every((row) => /^-?\d+(\.\d+)?$/.test(row[i] ?? '')));
+  const line = (texts: readonly string[]): string =>
+    texts
+      .map((text, i) => (toRight[i] ? text.padStart(widths[i] ?? 0) : text.padEnd(widths[i] ?? 0)))
+      .join('  ')
+      .trimEnd();
+  return [line(headings), line(widths.map((width) => '-'.repeat(width))), ...cells.map(line)];
+}
+
+function answerLine({ status, result, wallMs }: RestAnswer): string {
+  const facts: string[] = [];
+  if (typeof result.uri === 'string') facts.push(result.uri);
+  if (result.created === false) facts.push('existed already');
+  if (typeof result.rowCount === 'number') facts.push(`rowCount ${grouped(result.rowCount)}`);
+  return `  ${status} in ${milliseconds(wallMs)} ms${facts.length > 0 ? `: ${facts.join(', ')}` : ''}`;
+}
+
+interface Progress {
+  /** A new table begins. */
+  start(): void;
+  show(rows: number, rowsTotal: number): void;
+  end(): void;
+}
+
+/** On a terminal a bar that stays on its line, else a line for each tenth. */
+function progressOn(out: (line: string) => void): Progress {
+  let stepShown = 0;
+  const isTerminal = process.stdout.isTTY === true;
+  return {
+    start: () => {
+      stepShown = 0;
+    },
+    show: (rows, rowsTotal) => {
+      const percent = Math.floor((rows / rowsTotal) * 100);
+      const text = `${String(percent).padStart(3)} %  ${grouped(rows)} of ${grouped(rowsTotal)} rows`;
+      if (isTerminal) {
+        const full = Math.round((rows / rowsTotal) * barCells);
+        process.stdout.write(`\r  [${'#'.repeat(full)}${'.'.repeat(barCells - full)}] ${text}\u001b[K`);
+      } else if (percent >= stepShown + progressStepPercent) {
+        stepShown = percent - (percent % progressStepPercent);
+        out(`  ${text}`);
+      }
+    },
+    end: () => {
+      if (isTerminal) process.stdout.write('\r\u001b[K');
+    },
+  };
+}
+
+function eventPrinter(demo: Demo): (event: LoadEvent) => void {
+  const { out } = demo;
+  const progress = progressOn(out);
+  const print: { [Kind in LoadEvent['kind']]: (event: Extract<LoadEvent, { kind: Kind }>) => void } = {
+    table: ({ table, rowsTotal }) => {
+      progress.start();
+      out('');
+      out(`# Table ${table}: ${grouped(rowsTotal)} rows`);
+    },
+    call: ({ call }) => out(curlLine(demo.server, demo.tokenFile, call)),
+    answer: ({ answer }) => out(answerLine(answer)),
+    note: ({ text }) => out(`  ${text}`),
+    progress: ({ rows, rowsTotal }) => progress.show(rows, rowsTotal),
+    loaded: ({ rows, elapsedMs }) => {
+      progress.end();
+      const perSecond = grouped((rows / Math.max(elapsedMs, 1)) * 1000);
+      out(`  loaded ${grouped(rows)} rows in ${(elapsedMs / 1000).toFixed(2)} s (${perSecond} rows/s)`);
+    },
+  };
+  return <Kind extends LoadEvent['kind']>(event: Extract<LoadEvent, { kind: Kind }>) =>
+    print[event.kind as Kind](event);
+}
+
+async function runQuery(demo: Demo, query: SsbQuery): Promise<DemoQueryTime> {
+  const { out } = demo;
+  const body = JSON.stringify({ sql: query.sql });
+  const bodyFile = join(demo.filesDir, `${query.name}.json`);
+  await writeFile(bodyFile, body);
+  const call: RestCall = {
+    method: 'POST',
+    path: `${databasePath}/query`,
+    mediaType: 'application/json',
+    body,
+    bodyFile,
+  };
+  out('');
+  out(`# ${query.name.toUpperCase()}`);
+  out(curlLine(demo.server, demo.tokenFile, call));
+  const { result, wallMs } = await sendRest(demo.server, call);
+  const columns = (result.columns ?? []) as { name: string }[];
+  const rows = (result.rows ?? []) as unknown[][];
+  const rowCount = Number(result.rowCount ?? rows.length);
+  const elapsedMs = Number((result.statistics as { elapsedMs?: number } | undefined)?.elapsedMs ?? Number.NaN);
+  const names = columns.map((column) => column.name);
+  for (const line of alignedTable(names, rows.slice(0, rowsShownMax))) out(`  ${line}`);
+  if (rowCount > rowsShownMax) out(`  ... ${grouped(rowCount - rowsShownMax)} more`);
+  out(
+    `  ${grouped(rowCount)} ${rowCount === 1 ? 'row' : 'rows'} in ${milliseconds(wallMs)} ms (${milliseconds(elapsedMs)} ms in the server)`,
+  );
+  return { name: query.name, rowCount, wallMs, elapsedMs };
+}
+
+function printSummary(demo: Demo, times: readonly DemoQueryTime[]): void {
+  const sum = (pick: (time: DemoQueryTime) => number): number => times.reduce((total, time) => total + pick(time), 0);
+  const row = (name: string, rows: number, wallMs: number, elapsedMs: number): string[] => [
+    name.toUpperCase(),
+    String(rows),
+    milliseconds(wallMs),
+    milliseconds(elapsedMs),
+  ];
+  const total = row(
+    'total',
+    sum((time) => time.rowCount),
+    sum((time) => time.wallMs),
+    sum((time) => time.elapsedMs),
+  );
+  const rows = times.map((time) => row(time.name, time.rowCount, time.wallMs, time.elapsedMs));
+  demo.out('');
+  demo.out(`# The ${times.length} queries at scale ${demo.scale}`);
+  for (const line of alignedTable(['query', 'rows', 'client ms', 'server ms'], [...rows, total])) demo.out(`  ${line}`);
+}
+
+function printFailure(out: (line: string) => void, failure: RestFailure): void {
+  out('');
+  out(`The demo stops: ${failure.call.method} ${failure.call.path} failed`);
+  out(`  code:       ${failure.code}${failure.status > 0 ? ` (status ${failure.status})` : ''}`);
+  out(`  message:    ${failure.message}`);
+  const detail = JSON.stringify(failure.result);
+  if (detail !== '{}') out(`  details:    ${detail.slice(0, failureDetailCharsMax)}`);
+  out(`  what to do: ${failure.advice}`);
+}
+
+/**
+ * Runs the whole demo and leaves the server as it is: repeatable, as what exists is kept.
+ * @throws RestFailure, already printed, at the first call that fails; the signal's reason when it is aborted.
+ */
+export async function runDemo(options: DemoOptions): Promise<DemoQueryTime[]> {
+  const dataDir = resolve(options.dataDir);
+  const demo: Demo = {
+    server: { url: options.url, token: options.token, signal: options.signal },
+    scale: options.scale,
+    filesDir: join(dataDir, 'demo'),
+    tokenFile: join(dataDir, 'root.token'),
+    out: options.out,
+  };
+  const { out, server, scale, filesDir } = demo;
+  try {
+    await mkdir(filesDir, { recursive: true });
+    out(
+      `# Star Schema Benchmark at scale ${scale}, through the REST API; every line that starts with curl can be pasted`,
+    );
+    out(
+      '# (A POST creates, so the second time it answers OBJECT_ALREADY_EXISTS; the same line with -X PUT can be repeated.)',
+    );
+    await loadSsb({ ...server, scale, filesDir, onEvent: eventPrinter(demo) });
+    const times: DemoQueryTime[] = [];
+    for (const query of await ssbQueries()) times.push(await runQuery(demo, query));
+    printSummary(demo, times);
+    return times;
+  } catch (error) {
+    if (error instanceof RestFailure) printFailure(out, error);
+    throw error;
+  }
+}

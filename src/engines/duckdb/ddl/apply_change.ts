@@ -1,0 +1,396 @@
+// Realises each kind of Change (engine.ts) on one connection: atomic, idempotent, remembered where the state cannot show it.
+// What the SQL is, is table_text.ts' and alter_table.ts'; files are catalog_files.ts'.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { Failure } from '../../../standard/failure.ts';
+import type { CatalogRef, Change, ChangeCost, DatabaseRef, HiddenDefinition, TableRef } from '../../engine.ts';
+import type { Applied, AppliedView } from '../../views.ts';
+import { inTransaction, isConflict, rememberStep, retryingConflicts, rowsOf } from '../instance/applied_steps.ts';
+import { type Stage, stagesOf } from '../instance/progress.ts';
+import { brokenByAlteration, isConstraintError } from '../query/constraint_violations.ts';
+import { planAlteration, type Work } from '../sql/alter_table_sql.ts';
+import { qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from '../sql/identifiers.ts';
+import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from '../sql/table_ddl.ts';
+import type { AttachMessage } from '../storage/attachments.ts';
+import {
+  attachCatalog,
+  createCatalog,
+  detachCatalog,
+  removeCatalog,
+  retryingBusyFile,
+} from '../storage/catalog_files.ts';
+import {
+  dropDatabase,
+  dropHidden,
+  dropIfEmpty,
+  hiddenTable,
+  hideDatabase,
+  hideTables,
+  restoreDatabase,
+  restoreTables,
+} from './dropped_tables.ts';
+import { copyWeights, countRows } from './table_statistics.ts';
+import { boundViews, createView, dropView, dropViewsOf, renameView, replaceView, restoreViews } from './views.ts';
+
+export interface ApplyOptions {
+  readonly dataDirectory: string;
+  readonly step: string;
+  readonly signal?: AbortSignal | undefined;
+  readonly stage?: Stage | undefined;
+  /** Called with each catalog that a change attaches. */
+  readonly report?: ((message: AttachMessage) => void) | undefined;
+}
+
+interface Applying extends ApplyOptions {
+  /** Told what became of views. */
+  readonly made: (views: readonly AppliedView[]) => void;
+}
+
+type ChangeOf<K extends Change['kind']> = Extract<Change, { readonly kind: K }>;
+interface Realisation<C> {
+  readonly cost: (connection: DuckDBConnection, change: C) => ChangeCost | Promise<ChangeCost>;
+  readonly apply: (connection: DuckDBConnection, change: C, options: Applying) => Promise<void>;
+}
+
+/** Fewer rows than this are written again faster than a task is made for it. */
+const rewriteRowsMin = 100_000;
+/** Fewer rows than this are read (or given a column of nulls) in well under a second. */
+const readRowsMin = 20_000_000;
+const rowsMin: Record<Work, number> = { none: Number.POSITIVE_INFINITY, reads: readRowsMin, writes: rewriteRowsMin };
+/** Moving this many tables between schemas is still done at once, if they are small. */
+const movedTablesMin = 100;
+
+const instant = (): ChangeCost => 'instant';
+
+const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> } = {
+  createCatalog: {
+    cost: instant,
+    apply: async (connection, { catalog }, { dataDirectory, report }) => {
+      const identity = await createCatalog(connection, dataDirectory, catalog);
+      report?.({ kind: 'attached', catalog, identity });
+    },
+  },
+  dropCatalog: {
+    cost: instant,
+    apply: (connection, { catalog }, { dataDirectory }) => removeCatalog(connection, dataDirectory, catalog),
+  },
+  renameCatalog: {
+    cost: instant,
+    apply: async (connection, { catalog, newName }, { dataDirectory, signal, report }) => {
+      const renamed: CatalogRef = { id: catalog.id, name: newName };
+      await detachCatalog(connection, dataDirectory, catalog);
+      // A query that still runs on the old name keeps the file open until it ends; attaching waits for that.
+      const attach = () => attachCatalog(connection, dataDirectory, renamed);
+      const identity = await retryingBusyFile(attach, signal);
+      report?.({ kind: 'attached', catalog: renamed, identity });
+    },
+  },
+  hideCatalog: {
+    cost: instant,
+    apply: (connection, { catalog }, { dataDirectory }) => detachCatalog(connection, dataDirectory, catalog),
+  },
+  restoreCatalog: {
+    cost: instant,
+    apply: async (connection, { catalog, views = [] }, { dataDirectory, made, report }) => {
+      const identity = await attachCatalog(connection, dataDirectory, catalog);
+      report?.({ kind: 'attached', catalog, identity });
+      await dropViewsOf(connection, { catalog });
+      made(await restoreViews(connection, catalog, views));
+    },
+  },
+  createDatabase: {
+    cost: instant,
+    apply: async (connection, { database }) => {
+      await connection.run(`CREATE SCHEMA IF NOT EXISTS ${qualifiedSchema(database)}`);
+    },
+  },
+  dropDatabase: {
+    cost: instant,
+    apply: (connection, { database, hidden = [] }) =>
+      unlessMissing(async () => {
+        await inTransaction(connection, async () => {
+          await dropHidden(connection, database.catalog, hidden);
+          await dropDatabase(connection, database);
+        });
+      }),
+  },
+  hideDatabase: {
+    cost: instant,
+    apply: (connection, change) =>
+      inTransaction(connection, async () => {
+        await dropViewsOf(connection, change.database);
+        await hideDatabase(connection, change);
+      }),
+  },
+  restoreDatabase: {
+    cost: async (connection, { database, from, tables }) =>
+      rowsAreMany(connection, { ...database, database: from }, tables, !sameName(database.database, from)),
+    apply: async (connection, change, { stage, made }) => {
+      await inTransaction(connection, () => restoreDatabase(connection, change, stage));
+      made(await restoreViews(connection, change.database.catalog, change.views ?? []));
+    },
+  },
+  renameDatabase: { cost: costOfRenamedDatabase, apply: renameDatabase },
+  createTable: { cost: instant, apply: createTable },
+  dropTable: {
+    cost: instant,
+    apply: (connection, { table }) =>
+      unlessMissing(() => connection.run(`DROP TABLE IF EXISTS ${qualifiedTable(table)}`)),
+  },
+  hideTable: {
+    cost: instant,
+    apply: (connection, { table, id }) =>
+      inTransaction(connection, () => hideTables(connection, table, [{ id, name: table.table }])),
+  },
+  restoreTable: {
+    cost: async (connection, { table, from, id, definition }) =>
+      rowsAreMany(
+        connection,
+        { ...table, database: from },
+        [{ id, name: table.table, definition }],
+        !sameName(table.database, from),
+      ),
+    apply: (connection, { table, from, id, definition }, { stage }) => {
+      const restored = [{ id, name: table.table, definition }];
+      return inTransaction(connection, () => restoreTables(connection, table, from, restored, stage));
+    },
+  },
+  purge: {
+    cost: instant,
+    apply: (connection, { catalog, hidden, databases }) =>
+      inTransaction(connection, async () => {
+        await dropHidden(connection, catalog, hidden);
+        for (const database of databases) await dropIfEmpty(connection, { catalog, database });
+      }),
+  },
+  renameTable: {
+    // A unique key is an index, which has to be made again around the renaming.
+    cost: (connection, { table, definition }) =>
+      costOfRows(connection, table, definition.uniqueKey.length > 0 ? 'writes' : 'none'),
+    apply: renameTable,
+  },
+  truncateTable: {
+    cost: instant,
+    apply: (connection, { table }, { step }) =>
+      onceIn(connection, table.catalog, step, async () => {
+        await connection.run(`TRUNCATE ${qualifiedTable(table)}`);
+      }),
+  },
+  alterTable: {
+    cost: (connection, change) => costOfRows(connection, change.table, planAlteration(change).work),
+    apply: alterTable,
+  },
+  createView: { cost: instant, apply: createView },
+  replaceView: {
+    cost: instant,
+    apply: async (connection, change, { made }) => made(await replaceView(connection, change)),
+  },
+  renameView: { cost: instant, apply: renameView },
+  dropView: { cost: instant, apply: (connection, { view }) => unlessMissing(() => dropView(connection, view)) },
+};
+
+export async function costOf(connection: DuckDBConnection, change: Change): Promise<ChangeCost> {
+  return realisationOf(change).cost(connection, change);
+}
+
+/** Idempotent. Throws Failure CONSTRAINT_VIOLATED, WAREHOUSE_BUSY, STATEMENT_CANCELLED, or what DuckDB threw. */
+export async function applyChange(
+  connection: DuckDBConnection,
+  change: Change,
+  options: ApplyOptions,
+): Promise<Applied | undefined> {
+  const { signal } = options;
+  const interrupt = (): void => connection.interrupt();
+  if (signal?.aborted) throw cancelled();
+  signal?.addEventListener('abort', interrupt);
+  try {
+    let views: readonly AppliedView[] = [];
+    const made = (all: readonly AppliedView[]) => {
+      views = all;
+    };
+    await retryingConflicts(() => realisationOf(change).apply(connection, change, { ...options, made }), signal);
+    return views.length === 0 ? undefined : { views };
+  } catch (error) {
+    if (signal?.aborted && !(error instanceof Failure)) throw cancelled();
+    if (isConflict(error)) {
+      throw new Failure('WAREHOUSE_BUSY', 'other statements keep changing the object', {}, { cause: error });
+    }
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', interrupt);
+  }
+}
+
+const cancelled = (): Failure => new Failure('STATEMENT_CANCELLED', 'the change was cancelled; nothing was changed');
+
+/** The table above pairs kind and realisation; the type checker cannot carry that through a look-up by a union. */
+function realisationOf(change: Change): Realisation<Change> {
+  return realisations[change.kind] as Realisation<Change>;
+}
+
+async function createTable(connection: DuckDBConnection, change: ChangeOf<'createTable'>): Promise<void> {
+  const { table, definition } = change;
+  const createKey = createUniqueKeyTexts(table, definition);
+  if (createKey.length === 0) {
+    // One statement is one commit: how many tables can be made in a second hangs on it.
+    await connection.run(createTableText(table, definition, { ifNotExists: true }));
+    return;
+  }
+  try {
+    await runAll(connection, [createTableText(table, definition, { ifNotExists: false }), ...createKey]);
+  } catch (error) {
+    if (!(error instanceof Error && /already exists/.test(error.message))) throw error;
+  }
+}
+
+async function renameTable(
+  connection: DuckDBConnection,
+  { table, newName, definition }: ChangeOf<'renameTable'>,
+  { step }: ApplyOptions,
+): Promise<void> {
+  const renamed: TableRef = { ...table, table: newName };
+  const rename = (from: TableRef, to: string): string =>
+    `ALTER TABLE ${qualifiedTable(from)} RENAME TO ${quoteIdentifier(to)}`;
+  await onceIn(connection, table.catalog, step, async () => {
+    for (const index of await indexesOf(connection, table)) await connection.run(dropIndexText(table, index));
+    if (sameName(newName, table.table)) {
+      const between: TableRef = { ...table, table: `__tabularium_${step}` };
+      await connection.run(rename(table, between.table));
+      await connection.run(rename(between, newName));
+    } else {
+      await connection.run(rename(table, newName));
+    }
+    for (const text of createUniqueKeyTexts(renamed, definition)) await connection.run(text);
+  });
+}
+
+async function alterTable(
+  connection: DuckDBConnection,
+  change: ChangeOf<'alterTable'>,
+  { step, signal, stage, made }: Applying,
+): Promise<void> {
+  const plan = planAlteration(change);
+  let views: readonly AppliedView[] | undefined;
+  try {
+    await onceIn(connection, change.table.catalog, step, async () => {
+      const indexes = plan.touchesIndex ? await indexesOf(connection, change.table) : [];
+      const texts = plan.statements(indexes);
+      const next = stagesOf(
+        stage,
+        texts.map((text) => Number(goesOverRows(text, plan.rewrite))),
+      );
+      for (const text of texts) {
+        if (signal?.aborted) throw cancelled();
+        next();
+        await connection.run(text);
+      }
+      views = await boundViews(connection, change.views ?? []);
+    });
+    // Done before, it changed them then.
+    made(views ?? (await boundViews(connection, change.views ?? [])));
+  } catch (error) {
+    if (!isConstraintError(error)) throw error;
+    const broken = await brokenByAlteration(connection, change);
+    throw broken ?? new Failure('CONSTRAINT_VIOLATED', 'the data does not fit the change', {}, { cause: error });
+  }
+}
+
+/** Of the statements of an alteration, those that take long. A table that is written again is only renamed by an ALTER. */
+const goesOverRows = (text: string, isRewrite: boolean): boolean =>
+  /^(?:INSERT|CREATE UNIQUE INDEX)/.test(text) || (!isRewrite && text.startsWith('ALTER'));
+
+async function costOfRenamedDatabase(
+  connection: DuckDBConnection,
+  { database, newName, tables }: ChangeOf<'renameDatabase'>,
+): Promise<ChangeCost> {
+  if (sameName(database.database, newName)) return 'instant';
+  if (tables.length >= movedTablesMin) return 'rewrite';
+  let rows = 0;
+  for (const table of tables) rows += await countRows(connection, { ...database, table: table.name });
+  return rows >= rewriteRowsMin ? 'rewrite' : 'instant';
+}
+
+/** DuckDB renames no schema and moves no table between schemas, so a new schema is filled and the old one dropped. */
+async function renameDatabase(
+  connection: DuckDBConnection,
+  { database, newName, tables }: ChangeOf<'renameDatabase'>,
+  { step, signal, stage }: ApplyOptions,
+): Promise<void> {
+  // What is one name to DuckDB needs no change of it; the catalog alone tells callers how the name is written.
+  if (sameName(database.database, newName)) return;
+  const renamed: DatabaseRef = { ...database, database: newName };
+  await onceIn(connection, database.catalog, step, async () => {
+    // Where it is there, it is DuckDB's own `main`: the catalog has seen to it that no other is.
+    await connection.run(`CREATE SCHEMA IF NOT EXISTS ${qualifiedSchema(renamed)}`);
+    const copied = tables.map(({ name, definition }) => ({ table: { ...database, table: name }, definition }));
+    const next = stagesOf(stage, await copyWeights(connection, copied));
+    for (const { name, definition } of tables) {
+      if (signal?.aborted) throw cancelled();
+      const target: TableRef = { ...renamed, table: name };
+      const columns = nameList(definition.columns.map((c) => c.name));
+      await connection.run(createTableText(target, definition, { ifNotExists: false }));
+      next();
+      await connection.run(
+        `INSERT INTO ${qualifiedTable(target)} (${columns}) SELECT ${columns} FROM ${qualifiedTable({ ...database, table: name })}`,
+      );
+      next();
+      for (const text of createUniqueKeyTexts(target, definition)) await connection.run(text);
+    }
+    await dropDatabase(connection, database);
+  });
+}
+
+/** Work and the memory that it was done, in one transaction; nothing, where it was done before. */
+async function onceIn(
+  connection: DuckDBConnection,
+  catalog: CatalogRef,
+  step: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  await inTransaction(connection, async () => {
+    if (await rememberStep(connection, catalog.name, step)) await work();
+  });
+}
+
+async function runAll(connection: DuckDBConnection, statements: readonly string[]): Promise<void> {
+  await inTransaction(connection, async () => {
+    for (const statement of statements) await connection.run(statement);
+  });
+}
+
+/** What is brought back is written again where it comes back into another database, or under a key that has to be made anew. */
+async function rowsAreMany(
+  connection: DuckDBConnection,
+  from: DatabaseRef,
+  tables: readonly HiddenDefinition[],
+  moves: boolean,
+): Promise<ChangeCost> {
+  if (moves && tables.length >= movedTablesMin) return 'rewrite';
+  let rows = 0;
+  for (const { id, definition } of tables) {
+    if (moves || definition.uniqueKey.length > 0) rows += await countRows(connection, hiddenTable(from, id));
+  }
+  return rows >= rewriteRowsMin ? 'rewrite' : 'instant';
+}
+
+async function costOfRows(connection: DuckDBConnection, table: TableRef, work: Work): Promise<ChangeCost> {
+  if (work === 'none') return 'instant';
+  return (await countRows(connection, table)) >= rowsMin[work] ? 'rewrite' : 'instant';
+}
+
+async function indexesOf(connection: DuckDBConnection, table: TableRef): Promise<string[]> {
+  const rows = await rowsOf(
+    connection,
+    'SELECT index_name FROM duckdb_indexes() WHERE lower(database_name) = lower($1) AND lower(schema_name) = lower($2) AND lower(table_name) = lower($3)',
+    [table.catalog.name, table.database, table.table],
+  );
+  return rows.map(([name]) => String(name));
+}
+
+/** What is to be dropped may be gone with its parent. */
+async function unlessMissing(work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof Error && /^(?:Binder|Catalog) Error: .*does not exist/s.test(error.message))) throw error;
+  }
+}

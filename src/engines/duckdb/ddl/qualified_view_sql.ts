@@ -1,0 +1,101 @@
+// The text that DuckDB is given for a view: the query as it was given, with every name of a table made whole. DuckDB keeps the text and
+// reads it again at each use, where a name that is not whole could come to mean something else.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { Failure } from '../../../standard/failure.ts';
+import type { ViewSource } from '../../views.ts';
+import { rowsOf } from '../instance/applied_steps.ts';
+import { sqlInvalid } from '../instance/sql_errors.ts';
+import { quoteIdentifier, sameName } from '../sql/identifiers.ts';
+import { refuseOtherStatement, tokensOf, withoutEnd, withParameters } from '../sql/statement_checks.ts';
+import { type TableInText, tablesInQuery } from '../sql/table_refs.ts';
+
+export interface Namespace {
+  readonly catalog: string;
+  readonly database: string;
+}
+
+export interface ViewText {
+  readonly text: string;
+  readonly sources: readonly ViewSource[];
+}
+
+/** Throws SQL_INVALID or SQL_NOT_SUPPORTED. The query need not be bound, but what it names must be there. */
+export async function viewTextOf(connection: DuckDBConnection, sql: string, namespace: Namespace): Promise<ViewText> {
+  refuseOtherStatement(sql);
+  withParameters(sql, () => {
+    throw new Failure('SQL_NOT_SUPPORTED', 'a view takes no parameters; write the values into its query');
+  });
+  const tables = await tablesInQuery(connection, sql);
+  const query = withoutEnd(sql);
+  const known = await knownAs(connection, tables);
+  const found = new Map<string, ViewSource>();
+  let text = '';
+  let at = 0;
+  for (const table of tables) {
+    const source = await sourceOf(connection, table, known, sql, namespace);
+    const key = JSON.stringify(source.name);
+    found.set(key, { ...source, uses: (found.get(key)?.uses ?? 0) + 1 });
+    const { catalog, database, table: name } = source.name;
+    text += query.slice(at, table.at) + [catalog, database, name].map(quoteIdentifier).join('.');
+    at = endOf(query, table);
+  }
+  return { text: text + query.slice(at), sources: [...found.values()] };
+}
+
+/** Where the name ends: its parts and the points between them, with whatever blanks there are. */
+function endOf(query: string, { at, parts }: TableInText): number {
+  let left = parts.length * 2 - 1;
+  for (const token of tokensOf(query.slice(at))) if (--left === 0) return at + token.end;
+  return query.length;
+}
+
+/** Tables and views, wherever they are, that have one of the names. */
+async function knownAs(connection: DuckDBConnection, tables: readonly TableInText[]): Promise<ViewSource[]> {
+  if (tables.length === 0) return [];
+  const rows = await rowsOf(
+    connection,
+    `WITH wanted AS (SELECT lower(unnest(system.main.from_json($1, '["VARCHAR"]'))) AS name)
+     SELECT database_name, schema_name, table_name, false FROM duckdb_tables() WHERE lower(table_name) IN (FROM wanted)
+     UNION ALL SELECT database_name, schema_name, view_name, true FROM duckdb_views()
+     WHERE lower(view_name) IN (FROM wanted) AND NOT internal`,
+    [JSON.stringify(tables.map(({ parts }) => parts.at(-1)))],
+  );
+  return rows.map(([catalog, database, table, isView]) => {
+    const name = { catalog: String(catalog), database: String(database), table: String(table) };
+    return { name, isView: isView === true, uses: 0 };
+  });
+}
+
+async function sourceOf(
+  connection: DuckDBConnection,
+  { parts, at }: TableInText,
+  known: readonly ViewSource[],
+  sql: string,
+  { catalog, database }: Namespace,
+): Promise<ViewSource> {
+  for (const [root, schema, name] of await meanings(connection, parts, catalog, database)) {
+    const source = known.find(
+      ({ name: one }) => sameName(one.catalog, root) && sameName(one.database, schema) && sameName(one.table, name),
+    );
+    if (source) return source;
+  }
+  throw sqlInvalid(`the table ${JSON.stringify(parts.at(-1))} does not exist`, sql, at);
+}
+
+/** What DuckDB takes a name for. In `a.b` the first is a schema, or else a catalog. */
+async function meanings(
+  connection: DuckDBConnection,
+  parts: readonly string[],
+  catalog: string,
+  database: string,
+): Promise<readonly (readonly [string, string, string])[]> {
+  const [first = '', second = '', third] = parts;
+  if (third !== undefined) return [[first, second, third]];
+  if (parts.length === 1) return [[catalog, database, first]];
+  const schemas = await rowsOf(connection, 'SELECT schema_name FROM duckdb_schemas() WHERE database_name = $1', [
+    catalog,
+  ]);
+  return schemas.some(([schema]) => sameName(String(schema), first))
+    ? [[catalog, first, second]]
+    : [[first, 'main', second]];
+}

@@ -1,0 +1,167 @@
+// Transactions on one connection, and the memory of steps already done (engine.ts, Change): a table in each catalog's file, so
+// that a step and its work commit together.
+import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
+import { Failure } from '../../../standard/failure.ts';
+import type { CatalogRef, InsertStep } from '../../engine.ts';
+import { quoteIdentifier } from '../sql/identifiers.ts';
+
+/** The schema that is ours in every catalog. No database may be called so. */
+export const ownSchema = '__tabularium';
+/** Of tables that are ours for a while in a database of others. No table may be called so. */
+export const ownPrefix = `${ownSchema}_`;
+
+const stepsTable = (catalogName: string): string =>
+  `${quoteIdentifier(catalogName)}.${quoteIdentifier(ownSchema)}.steps`;
+
+/** Run once, when the catalog is attached; where the table is there already nothing is written. */
+export async function ensureSteps(connection: DuckDBConnection, catalogName: string): Promise<void> {
+  await connection.run(
+    `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(catalogName)}.${quoteIdentifier(ownSchema)};` +
+      `CREATE TABLE IF NOT EXISTS ${stepsTable(catalogName)} (step VARCHAR PRIMARY KEY, done_at TIMESTAMP NOT NULL, rows_changed BIGINT);` +
+      `ALTER TABLE ${stepsTable(catalogName)} ADD COLUMN IF NOT EXISTS rows_changed BIGINT`,
+  );
+}
+
+/**
+ * To be called inside the transaction of the work. `rowCount`: what it changes, where that is known already.
+ * @returns false where the step was done before.
+ */
+export async function rememberStep(
+  connection: DuckDBConnection,
+  catalogName: string,
+  step: string,
+  rowCount?: number,
+): Promise<boolean> {
+  const result = await connection.run(
+    `INSERT INTO ${stepsTable(catalogName)} (step, done_at, rows_changed) VALUES ($1, $2::TIMESTAMP, $3::BIGINT) ON CONFLICT DO NOTHING`,
+    [step, now(), rowCount === undefined ? null : BigInt(rowCount)],
+  );
+  return result.rowsChanged > 0;
+}
+
+/** The same for several at once. Returns how many were not done before. */
+export async function rememberSteps(
+  connection: DuckDBConnection,
+  catalogName: string,
+  steps: readonly InsertStep[],
+): Promise<number> {
+  const list = `system.main.from_json($1, '[{"step":"VARCHAR","rowCount":"BIGINT"}]')`;
+  const { rowsChanged } = await connection.run(
+    `INSERT INTO ${stepsTable(catalogName)} (step, done_at, rows_changed) ` +
+      `SELECT s.step, $2::TIMESTAMP, s.rowCount FROM (SELECT unnest(${list}) AS s) ON CONFLICT DO NOTHING`,
+    [JSON.stringify(steps.map(({ step, rowCount }) => ({ step, rowCount }))), now()],
+  );
+  return rowsChanged;
+}
+
+const now = (): string => new Date().toISOString().slice(0, -1);
+
+/** What the work of a step changed, for who asks again. In the same transaction. */
+export async function noteRows(
+  connection: DuckDBConnection,
+  catalogName: string,
+  step: string,
+  rowCount: number,
+): Promise<void> {
+  await connection.run(`UPDATE ${stepsTable(catalogName)} SET rows_changed = $2::BIGINT WHERE step = $1`, [
+    step,
+    BigInt(rowCount),
+  ]);
+}
+
+/** As `noteRows` noted, 0 where it did not; undefined for a step that was not done. */
+export async function rowsOfStep(
+  connection: DuckDBConnection,
+  catalogName: string,
+  step: string,
+): Promise<number | undefined> {
+  const [row] = await rowsOf(connection, `SELECT rows_changed FROM ${stepsTable(catalogName)} WHERE step = $1`, [step]);
+  return row && Number(row[0] ?? 0);
+}
+
+export async function forgetSteps(
+  connection: DuckDBConnection,
+  catalog: CatalogRef,
+  steps: readonly string[],
+): Promise<undefined> {
+  if (steps.length === 0) return undefined;
+  const list = `system.main.from_json($1, '["VARCHAR"]')`;
+  await retryingConflicts(() =>
+    connection.run(`DELETE FROM ${stepsTable(catalog.name)} WHERE step IN (SELECT unnest(${list}))`, [
+      JSON.stringify(steps),
+    ]),
+  );
+  return undefined;
+}
+
+/**
+ * Runs work between BEGIN and COMMIT. DuckDB's COMMIT of a transaction in which a statement failed rolls back and says nothing,
+ * so `work` must let every failure through.
+ */
+export async function inTransaction<T>(connection: DuckDBConnection, work: () => Promise<T>): Promise<T> {
+  await connection.run('BEGIN TRANSACTION');
+  try {
+    const result = await work();
+    await commit(connection);
+    return result;
+  } catch (error) {
+    // A COMMIT that failed has ended the transaction already.
+    await connection.run('ROLLBACK').catch(() => undefined);
+    throw error;
+  }
+}
+
+/**
+ * Ends the transaction. DuckDB reports a COMMIT that an interrupt met while it wrote as interrupted, though it is done: whether it is shows
+ * in whether there is still a transaction to roll back. Throws what the COMMIT threw where nothing was committed.
+ */
+export async function commit(connection: DuckDBConnection): Promise<void> {
+  try {
+    await connection.run('COMMIT');
+  } catch (error) {
+    if (!isInterrupt(error)) throw error;
+    try {
+      await connection.run('ROLLBACK');
+    } catch (fault) {
+      if (fault instanceof Error && /no transaction is active/.test(fault.message)) return;
+      const message = 'the statement was interrupted while it was committed';
+      throw new Failure('WAREHOUSE_FAILED', message, {}, { cause: fault, outcome: 'unknown' });
+    }
+    throw error;
+  }
+}
+
+const isInterrupt = (error: unknown): boolean => error instanceof Error && error.message.startsWith('INTERRUPT');
+
+const conflictRetriesMax = 12;
+const conflictWaitMsMax = 400;
+
+/** DuckDB does not wait for a concurrent writer but fails; what failed so left nothing behind and may be run again. */
+export async function retryingConflicts<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isConflict(error) || attempt > conflictRetriesMax || signal?.aborted) throw error;
+      await new Promise((resolve) => setTimeout(resolve, Math.min(conflictWaitMsMax, 2 ** attempt)));
+    }
+  }
+}
+
+export function isConflict(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    /^TransactionContext Error: .*(?:conflict|altered|another transaction|concurrent transaction|has been)/is.test(
+      error.message,
+    )
+  );
+}
+
+/** Rows of a small result, as DuckDB's JavaScript values. */
+export async function rowsOf(
+  connection: DuckDBConnection,
+  sql: string,
+  values?: DuckDBValue[],
+): Promise<readonly (readonly DuckDBValue[])[]> {
+  return (await connection.runAndReadAll(sql, values)).getRows();
+}

@@ -1,0 +1,193 @@
+// Which column of a table gets what of a file: by name, or as the caller maps them. An expression of a caller is one expression
+// over one row of the file, and is bound and looked at as a statement's before it stands in one of ours.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { foldName } from '../../../model/names.ts';
+import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
+import type { LogicalType } from '../../../model/types.ts';
+import { Failure } from '../../../standard/failure.ts';
+import type { LoadColumn } from '../../load.ts';
+import { planOf } from '../analysis/plan.ts';
+import { rowsOf } from '../instance/applied_steps.ts';
+import { fromJson, hasMap, isNested, fromText as valueFromText } from '../query/insert_rows.ts';
+import { numberTooLarge, parseTree } from '../sql/default_expression.ts';
+import { quoteIdentifier } from '../sql/identifiers.ts';
+import { duckdbType } from '../types/type_mapping.ts';
+import { dataInvalid, type FileColumn, type KnownFile, zonedValue } from './reader_sql.ts';
+
+const expressionCharactersMax = 16_384;
+
+export interface LoadedColumn {
+  readonly column: ColumnDefinition;
+  /** Of the file; undefined: an expression over them. */
+  readonly source: FileColumn | undefined;
+  readonly expression: string | undefined;
+}
+
+/** What the columns of a file without a header are called: those that are meant by nothing but their places. */
+export const namesByPlace = (columns: readonly LoadColumn[]): readonly string[] =>
+  columns.every(({ source, expression }) => source === undefined && expression === undefined)
+    ? columns.map(({ name }) => name)
+    : [];
+
+/** A reading of the file: the types of its columns there, and the values for the table's. */
+export interface Reading {
+  readonly types: readonly FileColumn[];
+  readonly values: readonly { readonly loaded: LoadedColumn; readonly text: string }[];
+}
+
+/** Throws DATA_INVALID or INVALID_PARAMETER where the two do not fit. */
+export function matched(
+  file: KnownFile,
+  definition: Pick<TableDefinition, 'columns'>,
+  columns: readonly LoadColumn[] | undefined,
+): LoadedColumn[] {
+  const columnOf = byName(definition.columns);
+  const sourceOf = byName(file.columns);
+  if (columns) {
+    return columns.map(({ name, source, expression }, i) => {
+      const column = columnOf(name);
+      if (!column) throw wrong(`/columns/${i}/name`, `the table has no column ${JSON.stringify(name)}`);
+      const found = expression === undefined ? sourceOf(source ?? name) : undefined;
+      if (expression === undefined && !found)
+        throw wrong(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);
+      return { column, source: found, expression };
+    });
+  }
+  const unknown = file.columns.find(({ name }) => !columnOf(name));
+  if (unknown) {
+    const message = `the file has a column ${JSON.stringify(unknown.name)} that the table has not; say in \`columns\` which are taken`;
+    throw dataInvalid(message, { column: unknown.name });
+  }
+  // A JSON file may have in its last line what its first ones lack.
+  const isSparse = file.format === 'json' || file.format === 'ndjson';
+  return definition.columns.flatMap((column) => {
+    const source = sourceOf(column.name);
+    if (!source && (!isSparse || column.defaultValue !== undefined)) return [];
+    return [{ column, source: source ?? { name: column.name, type: 'VARCHAR' }, expression: undefined }];
+  });
+}
+
+function byName<T extends { readonly name: string }>(all: readonly T[]): (name: string) => T | undefined {
+  const folded = new Map(all.map((one) => [foldName(one.name), one]));
+  return (name) => folded.get(foldName(name));
+}
+
+const wrong = (pointer: string, message: string): Failure =>
+  new Failure('INVALID_PARAMETER', `${pointer}: ${message}`, { violations: [{ pointer, rule: 'columns', message }] });
+
+/** How a file is read fastest: text of a file becomes the table's type while it is parsed. */
+export function readingOf(file: KnownFile, loaded: readonly LoadedColumn[]): Reading {
+  const hasExpression = loaded.some(({ expression }) => expression !== undefined);
+  const isText = file.format !== 'parquet' && !hasExpression;
+  const types = new Map(file.columns.map((one) => [foldName(one.name), one]));
+  const values = loaded.map((one) => {
+    const { column, source, expression } = one;
+    if (!source) return { loaded: one, text: cast(`(${expression}\n)`, column.type) };
+    const name = quoteIdentifier(source.name);
+    if (!isText) return { loaded: one, text: fileValue(name, source.type, column.type) };
+    const type = file.format === 'csv' ? readFromCsv(column.type) : readFromJson(column.type);
+    types.set(foldName(source.name), { name: source.name, type });
+    if (column.type.kind === 'TIMESTAMPTZ' && file.format === 'csv')
+      return { loaded: one, text: zonedValue(name, file.csv) };
+    return { loaded: one, text: fileValue(name, type, column.type) };
+  });
+  return { types: [...types.values()], values };
+}
+
+/** Base64 stands for bytes in text, as it does in rows of JSON; the reader makes null of what is no TIMESTAMPTZ. */
+const readFromCsv = (type: LogicalType): string =>
+  isNested(type) || type.kind === 'BINARY' || type.kind === 'TIMESTAMPTZ' ? 'VARCHAR' : duckdbType(type);
+const readFromJson = (type: LogicalType): string =>
+  type.kind === 'BINARY' ? 'VARCHAR' : hasMap(type) ? 'JSON' : duckdbType(type);
+const cast = (text: string, type: LogicalType): string => `CAST(${text} AS ${duckdbType(type)})`;
+
+function fileValue(name: string, from: string, type: LogicalType): string {
+  const to = duckdbType(type);
+  if (from === to) return name;
+  if (from === 'VARCHAR') return valueFromText(type, name);
+  if (from === 'JSON') return fromJson(type, name);
+  return `CAST(${name} AS ${to})`;
+}
+
+/** One row of nulls with the names and types of the file's columns. */
+export const expressionSource = ({ columns }: KnownFile): string =>
+  `FROM (SELECT ${columns.map(({ name, type }) => `CAST(NULL AS ${type}) AS ${quoteIdentifier(name)}`).join(', ')}) AS file`;
+
+/** Throws INVALID_PARAMETER for what is not one expression over the columns of the file, or not offered. */
+export async function requireExpressions(
+  connection: DuckDBConnection,
+  file: KnownFile,
+  loaded: readonly LoadedColumn[],
+  unreviewed: ReadonlySet<string>,
+): Promise<void> {
+  for (const [i, { column, expression }] of loaded.entries()) {
+    if (expression === undefined) continue;
+    const pointer = `/columns/${i}/expression`;
+    const asked = { pointer, name: column.name, type: column.type, expression };
+    await requireExpression(connection, file, asked, unreviewed);
+  }
+}
+
+/** `type`: what it is cast to, where that is known. */
+export async function requireExpression(
+  connection: DuckDBConnection,
+  file: KnownFile,
+  {
+    pointer,
+    name,
+    expression,
+    type,
+  }: {
+    readonly pointer: string;
+    readonly name: string;
+    readonly expression: string;
+    readonly type: LogicalType | undefined;
+  },
+  unreviewed: ReadonlySet<string>,
+): Promise<void> {
+  const refused = (why: string) =>
+    wrong(pointer, `the expression for ${JSON.stringify(name)} is not acceptable: ${why}`);
+  if (expression.length > expressionCharactersMax)
+    throw refused(`it is longer than ${expressionCharactersMax} characters`);
+  await requireOne(connection, expression, refused);
+  const value = `(${expression}\n)`;
+  // In WHERE the engine takes what is of one row alone: no aggregate, no window, nothing that makes rows.
+  const sql = `SELECT 1 ${expressionSource(file)} WHERE (${type ? cast(value, type) : value}) IS NULL`;
+  try {
+    const { kind, reads } = await planOf(connection, sql, unreviewed);
+    if (kind !== 'select' || reads.length > 0) throw refused('it names a table');
+  } catch (error) {
+    if (!(error instanceof Failure) || error.code === 'INVALID_PARAMETER') throw error;
+    throw error.code === 'SQL_FORBIDDEN_FUNCTION'
+      ? error
+      : refused(String(error.result.engineMessage ?? error.message));
+  }
+}
+
+interface Parsed {
+  readonly error: boolean;
+  readonly error_message?: string;
+  readonly statements?: readonly { readonly node: Readonly<Record<string, unknown>> }[];
+}
+
+/** It is parsed as it is used, in brackets: what closes them or comments them out is no expression. */
+async function requireOne(connection: DuckDBConnection, text: string, refused: (why: string) => Failure) {
+  const sql = `SELECT (${text}\n)`;
+  const [[tree] = []] = await rowsOf(connection, 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true)', [sql]);
+  const parsed = parseTree<Parsed>(String(tree));
+  if (parsed === undefined) throw refused(numberTooLarge);
+  if (parsed.error) throw refused((parsed.error_message ?? 'it does not parse').split('\n', 1)[0] as string);
+  const node = parsed.statements?.length === 1 ? parsed.statements[0]?.node : undefined;
+  const { select_list: list, from_table: from, ...rest } = node ?? {};
+  const isOne = Array.isArray(list) && list.length === 1 && (from as { type?: string } | undefined)?.type === 'EMPTY';
+  if (!isOne || holds(rest, (one) => 'class' in one)) throw refused('it is not one expression');
+  if (holds(list, (one) => one.class === 'SUBQUERY')) throw refused('it has a subquery');
+  if (holds(list, (one) => one.class === 'STAR')) throw refused('it has a star');
+  if (holds(list, (one) => one.class === 'PARAMETER')) throw refused('it has a parameter');
+}
+
+function holds(part: unknown, is: (node: Readonly<Record<string, unknown>>) => boolean): boolean {
+  if (typeof part !== 'object' || part === null) return false;
+  if (!Array.isArray(part) && is(part as Record<string, unknown>)) return true;
+  return Object.values(part).some((one) => holds(one, is));
+}

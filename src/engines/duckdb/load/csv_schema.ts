@@ -1,0 +1,131 @@
+// Which columns a file of CSV has, and how it is written: its first line tells the delimiter and the names, a sample the types.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { foldName } from '../../../model/names.ts';
+import type { CsvOptions, DataFile } from '../../load.ts';
+import { rowsOf } from '../instance/applied_steps.ts';
+import { quoteLiteral } from '../sql/identifiers.ts';
+import { statementLimits } from '../sql/statement_limits.ts';
+import { csvFields, delimiterOf } from './csv_header.ts';
+import {
+  csvOptions,
+  dataInvalid,
+  type KnowingOptions,
+  type KnownFile,
+  reader,
+  sampleRows,
+  sampleSize,
+  zoned,
+} from './reader_sql.ts';
+
+/** Delimiter and header are found in the first line, the types in a sample. */
+export async function csvShape(
+  connection: DuckDBConnection,
+  file: DataFile,
+  options: KnowingOptions,
+): Promise<KnownFile> {
+  const first = await firstLine(connection, file);
+  if (first === undefined) throw dataInvalid('the file is empty');
+  if (first.includes('\0'))
+    throw dataInvalid('the first line has zero bytes; if the file is in UTF-16, say so in `csv.encoding`', { line: 1 });
+  const delimiter = file.csv.delimiter ?? delimiterOf(first, file.csv.quote ?? '"');
+  const fields = csvFields(first, { delimiter, quote: file.csv.quote ?? '"', escape: file.csv.escape });
+  if (fields === undefined) throw dataInvalid('the first line has a quote that does not end', { row: 1 });
+  if (fields.length > statementLimits.selectColumns)
+    throw dataInvalid(`the file has more than ${statementLimits.selectColumns} columns`, { line: 1 });
+  const csv = { ...file.csv, delimiter };
+  const header = csv.header ?? (await hasHeader(connection, { ...file, csv }, fields, options.headings));
+  const named = { ...csv, header };
+  const place = (i: number) => `column${i + 1}`;
+  const names = fields.map((field, i) => {
+    if (!header) return options.names[i] ?? place(i);
+    return field.trim() === '' ? place(i) : field;
+  });
+  const untyped = names.map((name) => ({ name, type: 'VARCHAR' }));
+  if (!options.isTyped) return { ...file, csv: named, columns: untyped };
+  const sample = [sampleSize(options), 'ignore_errors = true', `names = ${list(names)}`];
+  try {
+    const { types, ...formats } = await sniffed(
+      connection,
+      reader('sniff_csv', file, [...csvOptions(named), ...sample]),
+    );
+    if (types.length !== names.length) return { ...file, csv: named, columns: untyped };
+    const columns = names.map((name, i) => ({ name, type: types[i] as string }));
+    const dateFormat = named.dateFormat ?? formats.dateFormat;
+    const timestampFormat = named.timestampFormat ?? formats.timestampFormat;
+    return { ...file, csv: { ...named, dateFormat, timestampFormat }, columns };
+  } catch {
+    // Reading it will say what is wrong.
+    return { ...file, csv: named, columns: untyped };
+  }
+}
+
+const isoDate = '%Y-%m-%d';
+
+interface Sniffed extends Pick<CsvOptions, 'dateFormat' | 'timestampFormat'> {
+  readonly types: readonly string[];
+}
+
+/** The types, and how dates and times are written where that is another way than the usual one. */
+async function sniffed(connection: DuckDBConnection, from: string): Promise<Sniffed> {
+  const [row] = await rowsOf(connection, `SELECT to_json(Columns)::VARCHAR, DateFormat, TimestampFormat FROM ${from}`);
+  const [columns, date, timestamp] = (row ?? []).map(String);
+  const types = (JSON.parse(columns ?? '[]') as { type: string }[]).map(({ type }) => type);
+  const isFound = (type: string, format: string | undefined) => types.includes(type) && format !== 'null';
+  return {
+    types,
+    ...(isFound('DATE', date) && date !== isoDate ? { dateFormat: date } : {}),
+    ...(isFound('TIMESTAMP', timestamp) && !types.includes(zoned) ? { timestampFormat: timestamp } : {}),
+  };
+}
+
+const list = (names: readonly string[]) => `[${names.map(quoteLiteral).join(', ')}]`;
+
+async function firstLine(connection: DuckDBConnection, file: DataFile): Promise<string | undefined> {
+  const { encoding, skipRows, comment } = file.csv;
+  const options = [
+    'auto_detect = false',
+    `delim = e'\\x01'`,
+    `quote = ''`,
+    `escape = ''`,
+    'header = false',
+    'strict_mode = false',
+    `columns = {'line': 'VARCHAR'}`,
+    `skip = ${skipRows ?? 0}`,
+    ...(encoding === undefined ? [] : [`encoding = ${quoteLiteral(encoding)}`]),
+    ...(comment === undefined ? [] : [`comment = ${quoteLiteral(comment)}`]),
+  ];
+  const read = (more: readonly string[]) =>
+    rowsOf(connection, `SELECT line FROM ${reader('read_csv', file, [...options, ...more])} LIMIT 1`);
+  const rows = await read([]).catch((error: unknown) => {
+    // DuckDB reads on; what is wrong further down is told with its row, once the columns are known.
+    const wrongLine = Number(/CSV Error on Line: (\d+)/.exec(String(error))?.[1] ?? 0);
+    if (wrongLine <= (skipRows ?? 0) + 1) throw error;
+    return read(['ignore_errors = true']);
+  });
+  const line = rows[0]?.[0];
+  return line === undefined || line === null ? undefined : String(line);
+}
+
+/** What nobody calls a column. */
+const isData = /^[\d\s.,:/+-]*$/;
+
+/** A line that names a column of the table is a header; else the types of what is below it tell. */
+async function hasHeader(
+  connection: DuckDBConnection,
+  file: DataFile,
+  fields: readonly string[],
+  headings: readonly string[],
+): Promise<boolean> {
+  const known = new Set(headings.map(foldName));
+  if (fields.some((field) => known.has(foldName(field)))) return true;
+  const named = fields.filter((field) => field.trim() !== '');
+  if (named.length === 0 || named.some((field) => isData.test(field))) return false;
+  const options = csvOptions(file.csv).filter((one) => !one.startsWith('header'));
+  try {
+    const from = reader('sniff_csv', file, [...options, `sample_size = ${sampleRows}`, 'ignore_errors = true']);
+    const [row] = await rowsOf(connection, `SELECT HasHeader FROM ${from}`);
+    return row?.[0] === true;
+  } catch {
+    return headings.length === 0;
+  }
+}

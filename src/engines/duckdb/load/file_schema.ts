@@ -1,0 +1,116 @@
+// Which columns a file of data has: of CSV as csv_shape.ts finds them, of others as the engine does. Refused is what is no such file,
+// and what has a column that nobody could name.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { foldName } from '../../../model/names.ts';
+import type { Failure } from '../../../standard/failure.ts';
+import type { DataFile } from '../../load.ts';
+import { rowsOf } from '../instance/applied_steps.ts';
+import { hasLines, lineBytesMax } from './csv_header.ts';
+import { csvShape } from './csv_schema.ts';
+import { otherKind } from './file_signature.ts';
+import {
+  dataInvalid,
+  type FileColumn,
+  jsonOptions,
+  jsonRecordsText,
+  type KnowingOptions,
+  type KnownFile,
+  patience,
+  reader,
+  sampleRows,
+  sampleSize,
+} from './reader_sql.ts';
+
+export async function knownFile(
+  connection: DuckDBConnection,
+  file: DataFile,
+  options: KnowingOptions,
+): Promise<KnownFile> {
+  const other = await otherKind(file.path, file.format);
+  if (other !== undefined) throw dataInvalid(`the file ${other}`);
+  if (file.format === 'csv') await requireLines(file.path);
+  if (file.shape) return { ...file, ...file.shape };
+  const shaped =
+    file.format === 'csv' ? await csvShape(connection, file, options) : await described(connection, file, options);
+  const seen = new Set<string>();
+  for (const { name } of shaped.columns) {
+    if (name === '') throw dataInvalid('a column of the file has no name');
+    if (seen.has(foldName(name))) throw dataInvalid(`the file has two columns called ${JSON.stringify(name)}`);
+    seen.add(foldName(name));
+  }
+  return shaped;
+}
+
+async function requireLines(path: string): Promise<void> {
+  if (!(await hasLines(path))) throw dataInvalid(`the file has a line of more than ${lineBytesMax} bytes`);
+}
+
+/** What the fields of a JSON object hold is looked at where their types are wanted. */
+const depth = ({ isTyped }: KnowingOptions) => (isTyped ? [] : ['maximum_depth = 1']);
+
+async function described(connection: DuckDBConnection, file: DataFile, options: KnowingOptions): Promise<KnownFile> {
+  const from =
+    file.format === 'parquet'
+      ? reader('read_parquet', file, [])
+      : reader('read_json', file, [
+          ...jsonOptions(file),
+          ...patience(file),
+          `records = 'true'`,
+          sampleSize(options),
+          ...depth(options),
+        ]);
+  try {
+    const columns = await describe(connection, from);
+    if (file.format !== 'parquet') await requireKeys(connection, file, columns);
+    return { ...file, columns };
+  } catch (error) {
+    if (!(error instanceof Error) || !/expected records/.test(error.message)) throw error;
+    throw noObject(await firstOther(connection, file));
+  }
+}
+
+/** What DuckDB calls a key that is empty, or the same as another but for its case. */
+const isMadeUp = (name: string, all: ReadonlySet<string>): boolean =>
+  /^C\d+$/.test(name) || all.has(foldName(/^(.+)_\d+$/s.exec(name)?.[1] ?? ''));
+
+/** Throws DATA_INVALID where a column would not have what the file has for it. */
+async function requireKeys(
+  connection: DuckDBConnection,
+  file: DataFile,
+  columns: readonly FileColumn[],
+): Promise<void> {
+  const all = new Set(columns.map(({ name }) => foldName(name)));
+  const doubtful = columns.filter(({ name }) => isMadeUp(name, all));
+  if (doubtful.length === 0) return;
+  const first = `SELECT json FROM ${jsonRecordsText(file)} LIMIT ${sampleRows}`;
+  const rows = await rowsOf(
+    connection,
+    `SELECT DISTINCT unnest(json_keys(json)) FROM (${first}) WHERE json IS NOT NULL`,
+  );
+  const keys = new Set(rows.map(([key]) => key));
+  if (doubtful.some(({ name }) => !keys.has(name)))
+    throw dataInvalid('the file has keys that are empty, or that differ in nothing but their case');
+}
+
+export const noObjectReason = 'it is no JSON object in UTF-8';
+
+function noObject(row: number | undefined): Failure {
+  if (row === undefined) return dataInvalid('the file holds no JSON objects');
+  const reason = noObjectReason;
+  return dataInvalid(`row ${row}: ${reason}`, { row, column: null, reason });
+}
+
+/** The first value of a JSON file, from 1, that is no object. */
+async function firstOther(connection: DuckDBConnection, file: DataFile): Promise<number | undefined> {
+  const numbered = `SELECT row_number() OVER () AS row, json FROM ${jsonRecordsText(file)}`;
+  const [first] = await rowsOf(
+    connection,
+    `SELECT min(row) FROM (${numbered}) WHERE json IS NULL OR json_type(json) <> 'OBJECT'`,
+  );
+  return typeof first?.[0] === 'bigint' ? Number(first[0]) : undefined;
+}
+
+async function describe(connection: DuckDBConnection, from: string): Promise<FileColumn[]> {
+  const rows = await rowsOf(connection, `DESCRIBE SELECT * FROM ${from}`);
+  return rows.map(([name, type]) => ({ name: String(name), type: String(type) }));
+}

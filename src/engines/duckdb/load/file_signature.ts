@@ -1,0 +1,32 @@
+// What a file is by its first bytes, so that one of another kind than was said is called by its kind.
+import { open } from 'node:fs/promises';
+import type { DataFormat } from '../../load.ts';
+
+const lookBytes = 64;
+
+const kinds: readonly (readonly [string, (head: Buffer) => boolean])[] = [
+  ['is Parquet: say so in `format`', (head) => head.toString('latin1', 0, 4) === 'PAR1'],
+  ['is packed by gzip: say so in `compression`', (head) => head.readUInt16BE(0) === 0x1f8b],
+  ['is packed by zstd: say so in `compression`', (head) => head.readUInt32BE(0) === 0x28b52ffd],
+  ['is a ZIP archive, which is not taken', (head) => head.readUInt32BE(0) === 0x504b0304],
+];
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
+/** What nobody calls a column. */
+const isJson = /^\s*(?:\[\s*)?\{\s*"(?:[^"\\]|\\.)*"\s*:/;
+
+/** What is to be said of the file; undefined where it may be what it is said to be. */
+export async function otherKind(path: string, format: DataFormat): Promise<string | undefined> {
+  const file = await open(path);
+  try {
+    const { bytesRead, buffer } = await file.read(Buffer.alloc(lookBytes), 0, lookBytes, 0);
+    const head = buffer.subarray(0, bytesRead);
+    if (head.length < 4 || format === 'parquet') return undefined;
+    const known = kinds.find(([, is]) => is(head));
+    if (known) return known[0];
+    if (format !== 'csv' && head.subarray(0, 3).equals(byteOrderMark))
+      return 'begins with a byte order mark (BOM), which JSON has not';
+    return format === 'csv' && isJson.test(head.toString()) ? 'is JSON: say so in `format`' : undefined;
+  } finally {
+    await file.close();
+  }
+}

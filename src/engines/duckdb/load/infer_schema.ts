@@ -1,0 +1,151 @@
+// The table that could take a file: its columns with their types, and a look at the first rows. What the caller said of them stands;
+// the rest is the file's.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { foldName } from '../../../model/names.ts';
+import type { ColumnDefinition } from '../../../model/records.ts';
+import type { LogicalType } from '../../../model/types.ts';
+import { Failure } from '../../../standard/failure.ts';
+import type { InferColumn, InferredTable, InferWork, LoadColumn } from '../../load.ts';
+import { optimized } from '../analysis/optimized.ts';
+import { rowsOf } from '../instance/applied_steps.ts';
+import { quoteIdentifier } from '../sql/identifiers.ts';
+import { duckdbType, jsonExpression, nearestTypeOf } from '../types/type_mapping.ts';
+import {
+  expressionSource,
+  type LoadedColumn,
+  matched,
+  namesByPlace,
+  readingOf,
+  requireExpression,
+} from './column_mapping.ts';
+import { knownFile } from './file_schema.ts';
+import { selectText, within } from './load_file.ts';
+import { type FileColumn, fromText, type KnownFile } from './reader_sql.ts';
+
+/** Of the rows that are shown, together. */
+const shownCharactersMax = 262_144;
+
+export interface InferSurroundings {
+  readonly own: string;
+  readonly unreviewed: ReadonlySet<string>;
+}
+
+/** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
+export function inferTable(
+  connection: DuckDBConnection,
+  work: InferWork,
+  { own, unreviewed }: InferSurroundings,
+): Promise<InferredTable> {
+  return within(work.file, own, async (file) => {
+    const { columns: asked, isWhole } = work;
+    const known = await knownFile(connection, file, {
+      headings: asked?.map(({ name, source }) => source ?? name) ?? Object.keys(work.types ?? {}),
+      names: namesByPlace(asked ?? []),
+      isTyped: true,
+      isWhole,
+    });
+    const columns = asked
+      ? await typed(connection, known, asked, unreviewed)
+      : columnsOf(known, requireTypes(work.types ?? {}, known));
+    const { csv, columns: shape } = known;
+    const loaded = asked && readOf(known, asked);
+    const taken = matched(known, { columns }, loaded);
+    // The load that follows is of this shape, and is not checked again.
+    await optimized(connection, selectText(known, readingOf(known, taken)));
+    const rows = await firstRows(connection, known, { columns, loaded: taken }, work.rowsMax);
+    return { columns, shape: { csv, columns: shape }, loaded, rows };
+  });
+}
+
+const wrong = (pointer: string, message: string): Failure =>
+  new Failure('INVALID_PARAMETER', `${pointer}: ${message}`, { violations: [{ pointer, rule: 'columns', message }] });
+
+function columnsOf(known: KnownFile, types: ReadonlyMap<string, LogicalType>): ColumnDefinition[] {
+  return known.columns.map(({ name, type }) => ({
+    name,
+    type: types.get(foldName(name)) ?? nearestTypeOf(type),
+    nullable: true,
+  }));
+}
+
+function requireTypes(types: Readonly<Record<string, LogicalType>>, known: KnownFile): Map<string, LogicalType> {
+  const names = new Set(known.columns.map(({ name }) => foldName(name)));
+  const folded = new Map(Object.entries(types).map(([name, type]) => [foldName(name), type]));
+  const unknown = Object.keys(types).find((name) => !names.has(foldName(name)));
+  if (unknown !== undefined) throw wrong('/types', `the file has no column ${JSON.stringify(unknown)}`);
+  return folded;
+}
+
+function sourceOf(known: KnownFile): (column: InferColumn) => FileColumn | undefined {
+  const byName = new Map(known.columns.map((one) => [foldName(one.name), one]));
+  return ({ name, source }) => byName.get(foldName(source ?? name));
+}
+
+/** Without those that the file has not. */
+function readOf(known: KnownFile, asked: readonly InferColumn[]): LoadColumn[] {
+  const found = sourceOf(known);
+  return asked
+    .filter((one) => one.expression !== undefined || found(one))
+    .map(({ name, source, expression }) => ({ name, source, expression }));
+}
+
+async function typed(
+  connection: DuckDBConnection,
+  known: KnownFile,
+  asked: readonly InferColumn[],
+  unreviewed: ReadonlySet<string>,
+): Promise<ColumnDefinition[]> {
+  const found = sourceOf(known);
+  const columns: ColumnDefinition[] = [];
+  for (const [i, one] of asked.entries()) {
+    const { name, source, expression, type } = one;
+    if (expression !== undefined) {
+      const pointer = `/columns/${i}/expression`;
+      await requireExpression(connection, known, { pointer, name, expression, type }, unreviewed);
+      columns.push({ name, type: type ?? (await typeOfExpression(connection, known, expression)), nullable: true });
+      continue;
+    }
+    const of = found(one);
+    const inferred = type ?? (of && nearestTypeOf(of.type));
+    if (!inferred || (!of && !one.isOptional))
+      throw wrong(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);
+    columns.push({ name, type: inferred, nullable: true });
+  }
+  return columns;
+}
+
+async function typeOfExpression(connection: DuckDBConnection, known: KnownFile, expression: string) {
+  const [row] = await rowsOf(connection, `DESCRIBE SELECT (${expression}\n) AS value ${expressionSource(known)}`);
+  return nearestTypeOf(String(row?.[1]));
+}
+
+/** What does not fit is passed over: it is for the load to tell where that is. */
+async function firstRows(
+  connection: DuckDBConnection,
+  known: KnownFile,
+  { columns, loaded }: { readonly columns: readonly ColumnDefinition[]; readonly loaded: readonly LoadedColumn[] },
+  rowsMax: number,
+): Promise<string[]> {
+  if (rowsMax === 0) return [];
+  const { types, values } = readingOf(known, loaded);
+  const names = values.map((_, i) => quoteIdentifier(`v${i}`));
+  const cells = columns.map(({ name, type }) => {
+    const at = values.findIndex(({ loaded: { column } }) => column.name === name);
+    return at < 0 ? `'null'` : jsonExpression(duckdbType(type), names[at] as string, 'number');
+  });
+  const patience = known.format === 'csv' || known.format === 'ndjson' ? ['ignore_errors = true'] : [];
+  // As in load_rejects.ts: what stands in several TRYs would be worked out outside of them.
+  const read = values.map(({ text }, i) => `CASE WHEN random() < 0 THEN NULL ELSE TRY(${text}) END AS ${names[i]}`);
+  const rows = await rowsOf(
+    connection,
+    `SELECT concat('[', ${cells.join(", ',', ")}, ']') FROM (SELECT ${read.join(', ')} FROM ${fromText(known, types, patience)} LIMIT ${rowsMax})`,
+  );
+  const texts: string[] = [];
+  let characters = 0;
+  for (const [text] of rows) {
+    characters += String(text).length;
+    if (characters > shownCharactersMax) break;
+    texts.push(String(text));
+  }
+  return texts;
+}

@@ -1,0 +1,90 @@
+// What the engine says of a file that it cannot read → a failure for the caller: where and why, without the file's place, and
+// without advice about options that callers do not have.
+import { Failure } from '../../../standard/failure.ts';
+import type { DataFile } from '../../load.ts';
+import { lineLongerThan } from './locate_bad_line.ts';
+import { dataInvalid, jsonRowBytesMax } from './reader_sql.ts';
+
+/** Of a row's text, this much is told. */
+const textCharactersMax = 500;
+
+/** Other errors pass through. */
+export function dataFailure(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof Failure) return error;
+  const { message } = error;
+  if (/^IO Error/.test(message)) return ofReading(error);
+  if (/^Constraint Error/.test(message)) return ofConstraint(message);
+  if (
+    !/^(?:Invalid Input|Conversion|Out of Range|Invalid Configuration|Binder|Not implemented|Serialization) Error/.test(
+      message,
+    )
+  )
+    return error;
+  if (/maximum_object_size/.test(message))
+    return dataInvalid(`the file has a JSON value of more than ${jsonRowBytesMax} bytes`, {
+      bytesMax: jsonRowBytesMax,
+    });
+  if (/magic bytes|too small to be a Parquet/.test(message)) return notWhole();
+  return csvFailure(message) ?? jsonFailure(message) ?? dataInvalid(said(message));
+}
+
+function ofReading(error: Error): unknown {
+  const { message } = error;
+  if (/[Pp]arquet|magic bytes|[Cc]orrupt|snappy|thrift|end of file|deserialize/.test(message)) return notWhole();
+  return error;
+}
+
+const notWhole = () => dataInvalid('the file is not whole, or not of this format');
+
+function ofConstraint(message: string): Failure {
+  const text = said(message);
+  return new Failure('CONSTRAINT_VIOLATED', `${text}; nothing was loaded`, { engineMessage: text });
+}
+
+function csvFailure(message: string): Failure | undefined {
+  const found =
+    /CSV Error on Line: (\d+)\n(?:Original Line: ?([\s\S]*?)\n)?((?:Error when|Expected|Invalid|Value|Maximum|The |Max)[^\n]*)/.exec(
+      message,
+    );
+  if (!found) return undefined;
+  const [, line, text = '', reason = ''] = found;
+  const column = /column "([^"]*)"/.exec(reason)?.[1] ?? null;
+  return dataInvalid(`line ${line}${column === null ? '' : `, column ${JSON.stringify(column)}`}: ${reason}`, {
+    line: Number(line),
+    column,
+    reason,
+    text: text.slice(0, textCharactersMax),
+  });
+}
+
+function jsonFailure(message: string): Failure | undefined {
+  const found =
+    /(JSON transform error|Malformed JSON) in file "[^"]*", (?:at byte \d+ )?in (record\/value|line) (\d+): ([^\n]*)/.exec(
+      message,
+    );
+  if (!found) return undefined;
+  const [, kind, , counted, reason = ''] = found;
+  // Of what it cannot parse, DuckDB names the one after it.
+  const row = Number(counted) - (kind === 'Malformed JSON' ? 1 : 0);
+  return dataInvalid(`row ${row}: ${reason.trim()}`, { row, column: null, reason: reason.trim() });
+}
+
+/** The same with the row of NDJSON that is too large, which DuckDB does not name. */
+export async function fileFailure(error: unknown, { format, path }: DataFile): Promise<unknown> {
+  const failure = dataFailure(error);
+  const bytesMax = failure instanceof Failure ? failure.result.bytesMax : undefined;
+  const row = format === 'ndjson' && typeof bytesMax === 'number' ? await lineLongerThan(path, bytesMax) : undefined;
+  if (row === undefined) return failure;
+  const reason = `a JSON value of more than ${bytesMax} bytes`;
+  return dataInvalid(`row ${row}: ${reason}`, { row, column: null, reason, bytesMax });
+}
+
+/** The first line, without the kind of error and without files. */
+function said(message: string): string {
+  return (message.split('\n', 1)[0] as string)
+    .replace(/^[A-Z][A-Za-z ]* Error: /, '')
+    .replace(/(?:in )?(?:the )?file:? *["'][^"']*["']/gi, 'the file')
+    .replace(/["']?(?:\/[^\s"'/]+){2,}["']?/g, 'the file')
+    .replace(/\.$/, '')
+    .slice(0, 1000);
+}

@@ -1,0 +1,52 @@
+// What the server asks of files that are to be loaded, each in a session that stands in no catalog.
+import type { DuckDBConnection } from '@duckdb/node-api';
+import type { WriteEpochs } from '../analysis/data_versions.ts';
+import { rowsOfStep } from '../instance/applied_steps.ts';
+import type { Sessions } from '../instance/connection_pool.ts';
+import type { Operations } from '../process/protocol.ts';
+import { placed } from '../process/wire_errors.ts';
+import { type InferSurroundings, inferTable } from './infer_schema.ts';
+import { type LoadSurroundings, loadFile, shapeOfLoad } from './load_file.ts';
+
+type LoadOperation = 'inferTable' | 'shapeOfLoad' | 'load' | 'loadedBefore';
+export type LoadOperations = { [K in LoadOperation]: (argument: Operations[K][0]) => Promise<Operations[K][1]> };
+
+type Interruptible = (connection: DuckDBConnection | undefined) => void;
+
+export class Loading {
+  readonly #sessions: Sessions;
+  readonly #epochs: WriteEpochs;
+  readonly #surroundings: InferSurroundings;
+
+  constructor(sessions: Sessions, epochs: WriteEpochs, surroundings: InferSurroundings) {
+    this.#sessions = sessions;
+    this.#epochs = epochs;
+    this.#surroundings = surroundings;
+  }
+
+  operations(started: Interruptible, told: Pick<LoadSurroundings, 'signal' | 'stage'>): LoadOperations {
+    return {
+      inferTable: (work) => this.#apart(started, (connection) => inferTable(connection, work, this.#surroundings)),
+      shapeOfLoad: (work) => this.#apart(started, (connection) => shapeOfLoad(connection, work, this.#surroundings)),
+      load: (work) => {
+        const { catalog, database, table } = work.table;
+        const written = { catalog: catalog.name, database, table };
+        const surroundings = { ...this.#surroundings, ...told };
+        const { data, removals } = this.#epochs;
+        return this.#apart(started, (connection) =>
+          removals.writing([written], () => data.writing([written], () => loadFile(connection, work, surroundings))),
+        );
+      },
+      loadedBefore: ({ catalog, step }) =>
+        this.#sessions.with(undefined, started, ({ connection }) => rowsOfStep(connection, catalog.name, step)),
+    };
+  }
+
+  /** What an expression names is looked for in no catalog. */
+  #apart<T>(started: Interruptible, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+    return this.#sessions.with(undefined, started, async (session) => {
+      if (session.catalog !== undefined) await session.leave();
+      return placed('', 0, () => work(session.connection));
+    });
+  }
+}

@@ -1,0 +1,211 @@
+// The rows of a file that do not fit a table: which they are, what is wrong with each, and its text. Asked for only where rows may
+// be left out, or after a load failed: it takes several times as long as a load.
+import { randomUUID } from 'node:crypto';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import type { LogicalType } from '../../../model/types.ts';
+import { formatType } from '../../../model/types.ts';
+import { rowsOf } from '../instance/applied_steps.ts';
+import { fromJson } from '../query/insert_rows.ts';
+import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { lengthOf } from '../sql/table_ddl.ts';
+import type { LoadedColumn, Reading } from './column_mapping.ts';
+import { noObjectReason } from './file_schema.ts';
+import { lineAt, longestField } from './locate_bad_line.ts';
+import { fromText, jsonRecordsText, type KnownFile } from './reader_sql.ts';
+
+/** Of a rejected row's text this much is kept. */
+const textCharactersMax = 4096;
+
+export interface RejectedRow {
+  /** From 1, without header and skipped rows. */
+  readonly row: number;
+  readonly column: string | null;
+  readonly reason: string;
+  readonly text: string | null;
+}
+
+/** The rows of a file in a table of their own. To be dropped by who made it. */
+export interface Staged {
+  readonly table: string;
+  readonly values: readonly string[];
+  readonly rejected: readonly RejectedRow[];
+  drop(): Promise<void>;
+}
+
+interface Source {
+  readonly from: string;
+  /** The row as the file has it, or what is known of it. */
+  readonly record: string;
+  /** Whether the record is broken as a whole; undefined: it cannot be. */
+  readonly broken?: string;
+  readonly columns: readonly {
+    readonly loaded: LoadedColumn;
+    readonly value: string;
+    /** Where it is true, the value is no good, whatever it is. */
+    readonly fault?: string | undefined;
+  }[];
+}
+
+/** `rowsMax`: how many rejected rows are told of at most, one more than may be. */
+export async function staged(
+  connection: DuckDBConnection,
+  file: KnownFile,
+  reading: Reading,
+  rowsMax: number,
+): Promise<Staged> {
+  const id = randomUUID().replaceAll('-', '');
+  const names = { table: `load_${id}`, rejects: `rejects_${id}`, scans: `scans_${id}` };
+  const drop = async () => {
+    for (const name of Object.values(names)) await connection.run(`DROP TABLE IF EXISTS temp.${quoteIdentifier(name)}`);
+  };
+  try {
+    const source = sourceOf(file, reading, names);
+    const table = `temp.${quoteIdentifier(names.table)}`;
+    await connection.run(
+      `CREATE TEMP TABLE ${quoteIdentifier(names.table)} AS SELECT *, ${whichExpression(source, `"row ${id}"`)} AS "which ${id}" FROM ` +
+        `(SELECT row_number() OVER () AS "row ${id}", ${source.record} AS "record ${id}", * FROM ${source.from})`,
+    );
+    const scanned = file.format === 'csv' ? await scanRejects(connection, names.rejects, file, rowsMax) : [];
+    const found = await rowsOf(
+      connection,
+      `SELECT "row ${id}", "which ${id}", left("record ${id}"::VARCHAR, ${textCharactersMax}) FROM ${table} ` +
+        `WHERE "which ${id}" <> 0 ORDER BY 1 LIMIT ${rowsMax}`,
+    );
+    const before = scanned.map(({ row }) => row);
+    const later = found.map(([row, which, text]) => ({
+      row: rowInFile(Number(row), before),
+      ...reasonOf(Number(which), source),
+      text: text === null || text === undefined ? null : String(text),
+    }));
+    return {
+      table: `(SELECT * FROM ${table} WHERE "which ${id}" = 0 ORDER BY "row ${id}")`,
+      values: source.columns.map(({ value }) => value),
+      rejected: [...scanned, ...later].sort((a, b) => a.row - b.row).slice(0, rowsMax),
+      drop,
+    };
+  } catch (error) {
+    await drop();
+    throw error;
+  }
+}
+
+function sourceOf(file: KnownFile, reading: Reading, names: { rejects: string; scans: string }): Source {
+  const hasExpression = reading.values.some(({ loaded }) => !loaded.source);
+  const columns = reading.values.map(({ loaded, text }) => ({ loaded, value: text }));
+  if (file.format === 'csv') {
+    const keep = ['store_rejects = true', 'rejects_limit = 0'];
+    const tables = [`rejects_table = ${quoteLiteral(names.rejects)}`, `rejects_scan = ${quoteLiteral(names.scans)}`];
+    return { from: fromText(file, reading.types, [...keep, ...tables]), record: 'NULL', columns };
+  }
+  if (file.format === 'parquet') {
+    const record = reading.types.map(({ name }) => `${quoteLiteral(name)}: ${quoteIdentifier(name)}`);
+    return { from: fromText(file, reading.types), record: `to_json({${record.join(', ')}})`, columns };
+  }
+  const of = (name: string) => `json_extract(json, ${quoteLiteral(`$.${JSON.stringify(name)}`)})`;
+  const broken = `json IS NULL OR json_type(json) <> 'OBJECT'`;
+  const fromFile = columns.map(({ loaded, value }) =>
+    loaded.source
+      ? { loaded, value: fromJson(loaded.column.type, of(loaded.source.name)) }
+      : { loaded, value, fault: faultOf(loaded, reading) },
+  );
+  if (!hasExpression) return { from: jsonRecordsText(file), record: 'json', broken, columns: fromFile };
+  // Expressions see the columns under the types that were found, as they do in a load that rejects nothing.
+  const typed = reading.types.map(({ name, type }) => {
+    const text = `(${of(name)} ->> '$')`;
+    const value = `TRY_CAST(${text} AS ${type})`;
+    return `${value} AS ${quoteIdentifier(name)}, ${text} IS NOT NULL AND ${isOther(value, text, type)} AS ${otherOf(name)}`;
+  });
+  return {
+    from: `(SELECT json, ${typed.join(', ')} FROM ${jsonRecordsText(file)})`,
+    record: 'json',
+    broken,
+    columns: fromFile,
+  };
+}
+
+const wholeTypes = /^U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?$/;
+
+/** A cast makes null of what is none of a type, and rounds to whole numbers. */
+const isOther = (value: string, text: string, type: string): string =>
+  wholeTypes.test(type) ? `(${value} IS NULL OR ${value} <> TRY_CAST(${text} AS DOUBLE))` : `${value} IS NULL`;
+
+const otherOf = (name: string): string => quoteIdentifier(`other ${name}`);
+
+/** An expression over a value that is none of the type that was found has none itself. */
+function faultOf({ expression = '' }: LoadedColumn, { types }: Reading): string | undefined {
+  const named = types.filter(({ name }) => expression.toLowerCase().includes(name.toLowerCase()));
+  return named.length === 0 ? undefined : named.map(({ name }) => otherOf(name)).join(' OR ');
+}
+
+/**
+ * 0: it fits; 1: broken as a whole; 3n+2, +3, +4: the nth column has no value of its type, is null, is too long. The optimizer works
+ * out once, and outside of TRY, what stands in several TRYs, but for those behind a first condition that it cannot foresee: `row`.
+ */
+function whichExpression({ broken, columns }: Source, row: string): string {
+  const cases = columns.flatMap(({ loaded: { column }, value, fault }, i) => {
+    const length = lengthOf(column);
+    return [
+      ...(fault === undefined ? [] : [`WHEN ${fault} THEN ${3 * i + 2}`]),
+      // A value that is null is none that failed: in a list the two differ.
+      `WHEN TRY([${value}]) IS NULL THEN ${3 * i + 2}`,
+      ...(column.nullable ? [] : [`WHEN TRY(${value}) IS NULL THEN ${3 * i + 3}`]),
+      ...(length === undefined ? [] : [`WHEN length(TRY(${value})) > ${length} THEN ${3 * i + 4}`]),
+    ];
+  });
+  return `CASE WHEN ${row} IS NULL THEN 1 ${broken === undefined ? '' : `WHEN ${broken} THEN 1`} ${cases.join(' ')} ELSE 0 END`;
+}
+
+function reasonOf(which: number, { columns }: Source): Pick<RejectedRow, 'column' | 'reason'> {
+  if (which === 1) return { column: null, reason: noObjectReason };
+  const { column } = (columns[Math.floor((which - 2) / 3)] as Source['columns'][number]).loaded;
+  const reasons = [
+    `the value is none of ${formatType(column.type as LogicalType)}`,
+    'the column is not nullable, and the value is null',
+    `the text is longer than ${formatType(column.type as LogicalType)} takes`,
+  ];
+  return { column: column.name, reason: reasons[(which - 2) % 3] as string };
+}
+
+/** What the reader of CSV left out. It tells of each thing that is wrong with a row: the first is taken. */
+async function scanRejects(
+  connection: DuckDBConnection,
+  table: string,
+  file: KnownFile,
+  rowsMax: number,
+): Promise<RejectedRow[]> {
+  const { csv } = file;
+  const rows = await rowsOf(
+    connection,
+    `SELECT line, arg_min(column_name, column_idx), coalesce(arg_min(error_message, column_idx), any_value(error_message)), left(any_value(csv_line), ${textCharactersMax}) ` +
+      `FROM temp.${quoteIdentifier(table)} GROUP BY line ORDER BY line LIMIT ${rowsMax}`,
+  );
+  const above = (csv.skipRows ?? 0) + (csv.header === true ? 1 : 0);
+  const rejected = rows.map(([line, column, reason, text]) => ({
+    row: Number(line) - above,
+    column: column === null ? null : String(column),
+    reason: String(reason).split('\n', 1)[0] as string,
+    text: text === null ? null : String(text),
+  }));
+  const [first, ...others] = rejected;
+  if (!first || first.column !== null || !/^Maximum line size/.test(first.reason)) return rejected;
+  // Of a line that is too long, DuckDB keeps nothing.
+  return [{ ...first, ...(await longField(file, first.row + above)) }, ...others];
+}
+
+async function longField({ path, csv, columns }: KnownFile, at: number): Promise<Pick<RejectedRow, 'column' | 'text'>> {
+  const line = await lineAt(path, at);
+  const { delimiter = ',', quote = '"' } = csv;
+  const field = line && longestField(line, { delimiter, quote, escape: csv.escape });
+  const column = field === undefined ? null : (columns[field]?.name ?? null);
+  return { column, text: line?.toString('utf8', 0, textCharactersMax) ?? null };
+}
+
+/** `counted`: its place among the rows that were read; `before`: the rows that were not, in order. */
+function rowInFile(counted: number, before: readonly number[]): number {
+  let row = counted;
+  for (const one of before) {
+    if (one > row) break;
+    row++;
+  }
+  return row;
+}

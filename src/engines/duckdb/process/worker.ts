@@ -1,0 +1,509 @@
+// The engine process: owns the DuckDB instance and one file per catalog, does what the server asks, and dies with it. Started by
+// process.ts; nothing here is imported by the server.
+import { readFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { deserialize } from 'node:v8';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { Digests } from '../../../files/digests.ts';
+import type { WarehouseSpec } from '../../../model/records.ts';
+import { Failure } from '../../../standard/failure.ts';
+import {
+  type CatalogRef,
+  type Change,
+  type RowsBatch,
+  StaleAnalysis,
+  type StatementAnalysis,
+  type StatementResult,
+  type TableRef,
+} from '../../engine.ts';
+import type { Applied } from '../../views.ts';
+import { boundStatement } from '../analysis/bound_statement.ts';
+import { DataEpochs, inserting, type WriteEpochs } from '../analysis/data_versions.ts';
+import { Definitions } from '../analysis/definition_versions.ts';
+import { NamedObjectReader } from '../analysis/named_objects.ts';
+import { ObjectCopies } from '../analysis/object_copies.ts';
+import { viewReading } from '../analysis/view_reading.ts';
+import { KnownViews } from '../analysis/view_usage.ts';
+import { applyChange, costOf } from '../ddl/apply_change.ts';
+import { optimizeTable } from '../ddl/optimize.ts';
+import { tableStatistics } from '../ddl/table_statistics.ts';
+import { exportRows } from '../export/export_query.ts';
+import { commit, forgetSteps, rememberStep, retryingConflicts } from '../instance/applied_steps.ts';
+import { type Namespace, preparedKey, type Session, Sessions } from '../instance/connection_pool.ts';
+import { closeData, openData, openScratch } from '../instance/instances.ts';
+import { LateSteps, type RunningWrite } from '../instance/late_steps.ts';
+import { CallProgress, type Stage } from '../instance/progress.ts';
+import { failureOf } from '../instance/sql_errors.ts';
+import { ownReach, type Reach, removeLeftovers, spilledBytes } from '../instance/work_directory.ts';
+import { Loading } from '../load/load_operations.ts';
+import { writtenStatement } from '../query/dml_builder.ts';
+import { explained, linesAboveExplained, profiled, withPlan } from '../query/explain.ts';
+import { insertRows } from '../query/insert_rows.ts';
+import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from '../query/results.ts';
+import { RowNumberings } from '../query/row_positions.ts';
+import { Snapshots } from '../snapshot/snapshots.ts';
+import { checkDefault } from '../sql/default_expression.ts';
+import { unreviewedFunctions } from '../sql/function_allowlist.ts';
+import { parseCreateTable } from '../sql/parse_create_table.ts';
+import { type AttachMessage, attachEach } from '../storage/attachments.ts';
+import { catalogFile, checkpointAttached, hasLog, isAttached, tablesOf } from '../storage/catalog_files.ts';
+import { faultsWithin } from '../storage/check_file.ts';
+import { compareTables, readWholeTable } from '../storage/check_tables.ts';
+import {
+  type FromEngine,
+  heartbeatMs,
+  type OperationName,
+  type Operations,
+  rowsFile,
+  type ToEngine,
+  type WireOptions,
+  type WireStatement,
+} from './protocol.ts';
+import { faultOf, placed } from './wire_errors.ts';
+
+const knownSelectsMax = 5000;
+/** An interrupt reaches only what runs at that instant; what is between two steps is told again. */
+const interruptAgainMs = 50;
+
+/** Changes after which a catalog is not to be found under its name, so that nobody may stand in it. */
+const leavesName: ReadonlySet<Change['kind']> = new Set(['renameCatalog', 'hideCatalog', 'dropCatalog']);
+
+type Interruptible = (connection: DuckDBConnection | undefined) => void;
+
+interface WorkerParts {
+  readonly spec: WarehouseSpec;
+  readonly reach: Reach;
+  readonly unreviewed: ReadonlySet<string>;
+  readonly report: (message: AttachMessage) => void;
+}
+
+class Worker {
+  readonly #instance: DuckDBInstance;
+  readonly #spec: WarehouseSpec;
+  /** Where texts are parsed that name no table. Opened by the first: a process that has the catalogs' files never needs it. */
+  #scratch: Promise<DuckDBConnection> | undefined;
+  readonly #sessions: Sessions;
+  readonly #reach: Reach;
+  readonly #unreviewed: ReadonlySet<string>;
+  readonly #definitions = new Definitions();
+  readonly #views = new KnownViews();
+  readonly #objects = new NamedObjectReader(this.#definitions, this.#views);
+  readonly #copies = new ObjectCopies();
+  readonly #data = new DataEpochs();
+  /** Of rows that were deleted or updated. */
+  readonly #removals = new DataEpochs();
+  readonly #epochs: WriteEpochs = { data: this.#data, removals: this.#removals };
+  readonly #numberings: RowNumberings;
+  readonly #known = new Map<string, KnownSelect>();
+  readonly #digests = new Digests();
+  readonly #lateSteps = new LateSteps();
+  readonly #snapshots: Snapshots;
+  readonly #loading: Loading;
+  readonly #report: (message: AttachMessage) => void;
+
+  constructor(instance: DuckDBInstance, { spec, reach, unreviewed, report }: WorkerParts) {
+    this.#report = report;
+    this.#instance = instance;
+    this.#spec = spec;
+    this.#sessions = new Sessions(instance);
+    this.#reach = reach;
+    this.#unreviewed = unreviewed;
+    this.#numberings = new RowNumberings(reach.dataDirectory, this.#removals);
+    const epochs = this.#epochs;
+    this.#loading = new Loading(this.#sessions, epochs, { own: reach.own, unreviewed });
+    this.#snapshots = new Snapshots(instance, reach.own, { sessions: this.#sessions, epochs });
+  }
+
+  static async prepare(
+    { spec, dataDirectory, spoolDirectory, readableDirectories }: Operations['prepare'][0],
+    report: (message: AttachMessage) => void,
+  ): Promise<Operations['prepare'][1] & { worker: Worker }> {
+    const instance = await openData(spec);
+    const connection = await instance.connect();
+    const reach = await ownReach(dataDirectory, spoolDirectory, readableDirectories);
+    await closeData(connection, spec, reach);
+    const [row] = (await connection.runAndReadAll('SELECT library_version FROM pragma_version()')).getRows();
+    const version = String(row?.[0]);
+    const unreviewed = await unreviewedFunctions(connection, version);
+    connection.closeSync();
+    const worker = new Worker(instance, { spec, reach, unreviewed, report });
+    await worker.#sessions.warm();
+    return { worker, version };
+  }
+
+  /** At the start, and of single catalogs later. */
+  async attach({ catalogs }: Operations['attach'][0]): Promise<Operations['attach'][1]> {
+    const { dataDirectory } = this.#reach;
+    await removeLeftovers(this.#reach);
+    const connection = await this.#instance.connect();
+    try {
+      const logged = new Set(catalogs.filter((catalog) => hasLog(dataDirectory, catalog)).map(({ id }) => id));
+      const attached = await attachEach(connection, dataDirectory, catalogs, this.#report);
+      for (const catalog of attached) this.#changed({ kind: 'restoreCatalog', catalog });
+      const recovered = attached.filter(({ id }) => logged.has(id));
+      return { written: await tablesOf(connection, recovered) };
+    } finally {
+      connection.closeSync();
+    }
+  }
+
+  spilledBytes = (): Promise<number> => spilledBytes(this.#reach);
+
+  get runningStatements(): number {
+    return this.#sessions.busy;
+  }
+
+  async close(): Promise<void> {
+    (await this.#scratch)?.closeSync();
+    await checkpointAttached(await this.#instance.connect());
+    this.#instance.closeSync();
+  }
+
+  /** One operation. `started` is told the connection that an interrupt should reach, and when none should. */
+  async run(
+    operation: OperationName,
+    argument: unknown,
+    started: Interruptible,
+    signal: AbortSignal,
+    stage?: Stage,
+  ): Promise<unknown> {
+    const operations: {
+      [K in Exclude<OperationName, 'prepare' | 'attach' | 'close'>]: (
+        argument: Operations[K][0],
+      ) => Promise<Operations[K][1]>;
+    } = {
+      namedObjects: (statement) =>
+        this.#within(statement, undefined, started, ({ connection }) =>
+          placed('', 0, () => this.#objects.read(connection, statement)),
+        ),
+      bind: (of) => this.#bind(of, started),
+      execute: (of) => this.#execute(of, started, signal),
+      remember: async ({ resultPath, step }) => this.#lateSteps.remember(resultPath, step),
+      explain: (statement) =>
+        this.#within(statement, undefined, started, (session) =>
+          placed(statement.sql, linesAboveExplained, () => explained(session, statement)),
+        ),
+      readView: (statement) =>
+        this.#within(statement, undefined, started, (session) =>
+          placed(statement.sql, 0, () => viewReading(session, statement, this.#unreviewed)),
+        ),
+      describe: (statement) =>
+        this.#within(statement, undefined, started, (session) =>
+          placed(statement.sql, 0, () => describedColumns(session, statement)),
+        ),
+      cost: (change) => this.#sessions.with(undefined, started, (session) => costOf(session.connection, change)),
+      apply: (of) => this.#apply(of, started, signal, stage),
+      forget: ({ catalog, steps }) =>
+        this.#sessions.with(undefined, started, ({ connection }) => forgetSteps(connection, catalog, steps)),
+      insertRows: (of) => this.#insertRows(of, started, signal),
+      ...this.#checks(started, signal),
+      ...this.#loading.operations(started, { signal, stage }),
+      ...this.#snapshots.operations(started, signal),
+      parseCreateTable: (sql) => this.#parsing(sql, (scratch) => parseCreateTable(scratch, sql)),
+      writtenStatement: (write) => this.#parsing('', (scratch) => writtenStatement(scratch, write)),
+      checkDefault: ({ expression, type }) =>
+        this.#parsing(expression, (scratch) => checkDefault(scratch, expression, type)) as Promise<undefined>,
+      optimize: (table) =>
+        this.#sessions.with(undefined, started, (session) =>
+          placed('', 0, () => optimizeTable(session.connection, table, signal)),
+        ) as Promise<undefined>,
+      rowNumbering: ({ table, definition }) =>
+        this.#sessions.with(undefined, started, ({ connection }) => this.#numberings.of(connection, table, definition)),
+      tableStatistics: (table) =>
+        this.#sessions.with(undefined, started, (session) => tableStatistics(session.connection, table)),
+    };
+    return (operations[operation as 'bind'] as (argument: unknown) => Promise<unknown>)(argument);
+  }
+
+  /** Of catalogs and their files. */
+  #checks(started: Interruptible, signal: AbortSignal) {
+    const { dataDirectory } = this.#reach;
+    const within = <T>(work: (connection: DuckDBConnection) => Promise<T>) =>
+      this.#sessions.with(undefined, started, ({ connection }) => placed('', 0, () => work(connection)));
+    return {
+      compareTables: ({ catalog, expected }: Operations['compareTables'][0]) =>
+        within((connection) => compareTables(connection, catalog.name, expected)),
+      readWholeTable: (table: TableRef) => within((connection) => readWholeTable(connection, table)),
+      isAttached: (catalog: CatalogRef) => within((connection) => isAttached(connection, dataDirectory, catalog)),
+      checkFile: ({ catalog, expected }: Operations['checkFile'][0]) =>
+        within((connection) =>
+          faultsWithin(connection, catalogFile(dataDirectory, catalog), catalog.identity, expected, signal),
+        ),
+    };
+  }
+
+  /** In a process that has no files; one statement at a time. */
+  #bind({ statement, objects }: Operations['bind'][0], started: Interruptible): Promise<StatementAnalysis> {
+    return this.#sessions.with(undefined, started, (session) =>
+      placed(statement.sql, 0, async () => {
+        await this.#copies.make(session.connection, objects, () => session.leave());
+        await enter(session, statement);
+        return boundStatement(session, statement, objects, this.#unreviewed);
+      }),
+    );
+  }
+
+  async #parsing<T>(sql: string, work: (scratch: DuckDBConnection) => Promise<T>): Promise<T> {
+    this.#scratch ??= openScratch(this.#spec).then((instance) => instance.connect());
+    const scratch = await this.#scratch;
+    return placed(sql, 0, () => work(scratch));
+  }
+
+  #execute(
+    { statement, options, writes, inserts }: Operations['execute'][0],
+    started: Interruptible,
+    signal: AbortSignal,
+  ): Promise<StatementResult> {
+    const [written] = writes;
+    const key = written ? undefined : preparedKey(statement);
+    const current = () => {
+      if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
+      if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
+    };
+    current();
+    const run = async (session: Session, late: RunningWrite) => {
+      current();
+      if (options.into) {
+        const { own } = this.#reach;
+        return placed(statement.sql, linesAbove, () =>
+          exportRows(session, statement, options, { own, digests: this.#digests, current }),
+        );
+      }
+      if (!written) return this.#select(session, statement, options);
+      const once = { catalog: written.catalog, late, current };
+      const attempt = () => write(session, statement, options, once);
+      const writing = () => this.#data.writing(options.tables, attempt);
+      const removing = () =>
+        inserts ? this.#removals.unlessFailed(writes, writing) : this.#removals.writing(writes, writing);
+      return placed(statement.sql, 0, () => retryingConflicts(removing, signal));
+    };
+    const inSession = (late: RunningWrite) =>
+      this.#within(statement, key, started, (session) =>
+        withPlan(session, statement, options.planAfterMs, () => run(session, late)),
+      );
+    return this.#lateSteps.during(options.resultPath, inSession);
+  }
+
+  async #select(session: Session, statement: WireStatement, options: WireOptions): Promise<StatementResult> {
+    if (this.#known.size > knownSelectsMax) this.#known.clear();
+    const file = join(this.#reach.own, basename(rowsFile(options.resultPath)));
+    const select = (epoch: number | undefined) =>
+      placed(statement.sql, linesAbove, () =>
+        runSelect(session, statement, options, file, this.#known, epoch, this.#definitions.watch()),
+      );
+    const profile = () => placed(statement.sql, linesAboveExplained, () => profiled(session, statement));
+    const epoch = this.#data.of(options.tables);
+    let result = await (options.profile ? profile() : select(epoch));
+    // Rows were written between the plan and its run: what it gave may be wrong. A profile is planned and run at once.
+    if (!options.profile && epoch !== undefined && this.#data.of(options.tables) !== epoch)
+      result = await select(undefined);
+    // A change that came in between may have given a name another meaning: the rows are not handed out then.
+    if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
+    return result;
+  }
+
+  async #apply(
+    { change, step }: Operations['apply'][0],
+    started: Interruptible,
+    signal: AbortSignal,
+    stage: Stage | undefined,
+  ): Promise<Applied | undefined> {
+    this.#changed(change);
+    const apply = () =>
+      this.#sessions.with(undefined, started, async (session) => {
+        if (session.catalog !== undefined) await session.leave();
+        return placed('', 0, () =>
+          applyChange(session.connection, change, {
+            dataDirectory: this.#reach.dataDirectory,
+            step,
+            signal,
+            stage,
+            report: this.#report,
+          }),
+        );
+      });
+    try {
+      if (leavesName.has(change.kind) && 'catalog' in change) {
+        await this.#snapshots.endOf(change.catalog);
+        return await this.#sessions.exclusive(change.catalog.name, apply);
+      }
+      if (!('table' in change)) return await apply();
+      const { catalog, database, table } = change.table;
+      return await this.#removals.writing([{ catalog: catalog.name, database, table }], apply);
+    } finally {
+      this.#changed(change);
+    }
+  }
+
+  #changed(change: Change): void {
+    this.#definitions.note(change);
+    this.#views.note(change);
+    this.#objects.note(change);
+    this.#data.changedAll();
+    if (change.kind.startsWith('create')) return; // nothing that was bound before means anything else now
+    this.#removals.changedAll();
+    this.#known.clear();
+    this.#sessions.forgetAll();
+  }
+
+  async #insertRows(
+    { table, batch: given, definition, steps }: Operations['insertRows'][0],
+    started: Interruptible,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const batch = 'file' in given ? (deserialize(await readFile(given.file)) as RowsBatch) : given;
+    const written = { catalog: table.catalog.name, database: table.database, table: table.table };
+    return this.#sessions.with(undefined, started, ({ connection }) => {
+      const attempt = () => insertRows(connection, table, batch, definition, { signal, steps });
+      return placed('', 0, () => retryingConflicts(() => inserting(this.#epochs, written, attempt), signal));
+    });
+  }
+
+  /** The work in a session that has the namespace as its default. */
+  async #within<T>(
+    namespace: Namespace,
+    key: string | undefined,
+    started: Interruptible,
+    work: (session: Session) => Promise<T>,
+  ): Promise<T> {
+    const { name } = namespace.catalog;
+    for (;;) {
+      if (this.#sessions.isClosed(name)) await this.#sessions.opened(name);
+      const done = await this.#sessions.with(key, started, async (session) => {
+        // It may have closed while this waited for a session.
+        if (this.#sessions.isClosed(name)) {
+          if (session.catalog === name) await session.leave();
+          return undefined;
+        }
+        await enter(session, namespace);
+        return { value: await work(session) };
+      });
+      if (done) return done.value;
+    }
+  }
+}
+
+/** What makes a statement happen once: `catalog`, which it writes to, remembers its step. */
+interface Once {
+  readonly catalog: string;
+  readonly late: RunningWrite;
+  /** Throws where the statement may not be run any more. */
+  readonly current: () => void;
+}
+
+/** A statement that writes, in a transaction of its own. */
+async function write(
+  session: Session,
+  statement: WireStatement,
+  options: WireOptions,
+  { catalog, late, current }: Once,
+): Promise<StatementResult> {
+  const { connection } = session;
+  late.attempt();
+  await connection.run('BEGIN TRANSACTION');
+  try {
+    current();
+    const result = await runWrite(session, statement, options, catalog);
+    current();
+    const step = late.committing();
+    if (step !== undefined) await rememberStep(connection, catalog, step, result.rowCount);
+    await commit(connection);
+    return result;
+  } catch (error) {
+    // A ROLLBACK that is interrupted leaves the transaction open; sessions.ts then ends it.
+    await connection.run('ROLLBACK').catch(() => undefined);
+    throw error;
+  }
+}
+
+/** The session in the statement's namespace; one that is not there (any more) is told as what SQL would meet. */
+async function enter(session: Session, namespace: Namespace): Promise<void> {
+  try {
+    await session.use(namespace);
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith('INTERRUPT'))
+      throw failureOf(error, { sql: '', linesAbove: 0 });
+    const name = namespace.database ?? namespace.catalog.name;
+    throw new Failure('CHANGE_IN_PROGRESS', `${JSON.stringify(name)} is being changed`, {}, { cause: error });
+  }
+}
+
+type Call = Extract<ToEngine, { readonly kind: 'call' }>;
+
+interface Running {
+  readonly abort: AbortController;
+  connection: DuckDBConnection | undefined;
+  again: NodeJS.Timeout | undefined;
+}
+
+function main(): void {
+  // Loaded for the compile cache alone (compiled_code.ts): it ends.
+  if (process.send === undefined) return;
+  let worker: Worker | undefined;
+  const running = new Map<number, Running>();
+  const send = (message: FromEngine) => {
+    if (process.connected) process.send?.(message);
+  };
+  const call = async ({ id, operation, argument, ...asked }: Call): Promise<unknown> => {
+    if (operation === 'prepare') {
+      const { worker: made, ...prepared } = await Worker.prepare(argument as Operations['prepare'][0], send);
+      worker = made;
+      return prepared;
+    }
+    if (!worker) throw new Error('the engine is not prepared');
+    if (operation === 'attach') return worker.attach(argument as Operations['attach'][0]);
+    if (operation === 'close') return worker.close();
+    const entry: Running = { abort: new AbortController(), connection: undefined, again: undefined };
+    running.set(id, entry);
+    const started: Interruptible = (connection) => {
+      entry.connection = connection;
+    };
+    const tell = (fraction: number) => send({ kind: 'progress', id, fraction });
+    const progress = asked.progress ? new CallProgress(() => entry.connection, tell) : undefined;
+    try {
+      return await worker.run(operation, argument, started, entry.abort.signal, progress?.stage);
+    } finally {
+      progress?.end();
+      clearInterval(entry.again);
+      running.delete(id);
+    }
+  };
+  process.on('message', (message: ToEngine) => {
+    if (message.kind === 'interrupt') {
+      const entry = running.get(message.id);
+      if (!entry || entry.abort.signal.aborted) return;
+      entry.abort.abort();
+      entry.connection?.interrupt();
+      entry.again = setInterval(() => entry.connection?.interrupt(), interruptAgainMs);
+      return;
+    }
+    const { id } = message;
+    call(message).then(
+      (value) => send({ kind: 'answer', id, value }),
+      (error: unknown) => {
+        const fault = faultOf(error);
+        send({ kind: 'fault', id, fault });
+      },
+    );
+  });
+  // Without its server the process has no reason to be, and holds files that the next one needs. It dies at once: the files are
+  // safe at any instant, and a statement that does not heed an interrupt would hold an orderly exit up.
+  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+  // A Ctrl-C at the terminal reaches the whole process group; the server decides.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+  let spilled = 0;
+  setInterval(() => {
+    // Of the look before: a slow disk must not hold the sign of life up.
+    worker?.spilledBytes().then((bytes) => {
+      spilled = bytes;
+    });
+    send({
+      kind: 'heartbeat',
+      residentBytes: process.memoryUsage.rss(),
+      spilledBytes: spilled,
+      runningStatements: worker?.runningStatements ?? 0,
+    });
+  }, heartbeatMs).unref();
+}
+
+main();

@@ -1,0 +1,141 @@
+// The positions of rows by which a table is read page by page: DuckDB's row ids, and what they are valid for.
+import { createHash, randomUUID } from 'node:crypto';
+import { open } from 'node:fs/promises';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import type { TableDefinition } from '../../../model/records.ts';
+import { formatType } from '../../../model/types.ts';
+import type { RowsPage, StatementParameters, TableName, TableRef } from '../../engine.ts';
+import type { DataEpochs } from '../analysis/data_versions.ts';
+import { rememberStep, rowsOf } from '../instance/applied_steps.ts';
+import { qualifiedTable, quoteIdentifier, sameName } from '../sql/identifiers.ts';
+import { catalogFile } from '../storage/catalog_files.ts';
+
+const rowId = 'rowid';
+
+/** A column may be called rowid, and would hide the id: then the columns get other names. */
+const hidesId = (columns: readonly string[]) => columns.some((name) => sameName(name, rowId));
+
+function sourceOf(table: TableRef, columns: readonly string[]): string {
+  const names = hidesId(columns) ? `(${columns.map((_, i) => `c${i}`).join(', ')})` : '';
+  return `${qualifiedTable(table)} AS r${names}`;
+}
+
+/** Rows come in the order of their ids without a sort: DuckDB preserves it, and skips row groups below `after`. */
+export function rowsPage(
+  table: TableRef,
+  { columns, after, limit }: RowsPage,
+): { readonly sql: string; readonly parameters: StatementParameters } {
+  const values = hidesId(columns) ? columns.map((name, i) => `c${i} AS ${quoteIdentifier(name)}`).join(', ') : 'r.*';
+  const where = after === undefined ? '' : ` WHERE r.${rowId} > $2`;
+  return {
+    sql: `SELECT r.${rowId}, ${values} FROM ${sourceOf(table, columns)}${where} LIMIT $1`,
+    parameters: after === undefined ? [limit] : [limit, Number(after)],
+  };
+}
+
+/**
+ * What positions of rows are valid for, as marks: they are as long as a table has one of the marks that it had.
+ *
+ * Row ids are stable under inserts and deletes. Two things renumber them. Writing a table again for another definition: so the
+ * definition is part of every mark. And a checkpoint, which drops deleted rows of tables without an index. DuckDB never does that to a
+ * table with an index (`vacuum_rebuild_indexes` is 0). For other tables there are two marks: the count of checkpoints of the file, valid
+ * whatever is deleted; and, where no row of the table was deleted, the last removal of rows from it, valid whatever is checkpointed.
+ */
+export class RowNumberings {
+  readonly #dataDirectory: string;
+  readonly #removals: DataEpochs;
+  /** The removals that are counted are those of this process. */
+  readonly #process = randomUUID();
+  /** Whether the ids of a table had no gaps, at which removal and checkpoint. */
+  readonly #known = new Map<
+    string,
+    { readonly removal: number; readonly checkpoints: bigint; readonly isDense: boolean }
+  >();
+
+  /** `removals`: when rows of which tables were last deleted or updated, or a write of them failed. */
+  constructor(dataDirectory: string, removals: DataEpochs) {
+    this.#dataDirectory = dataDirectory;
+    this.#removals = removals;
+  }
+
+  async of(connection: DuckDBConnection, table: TableRef, definition: TableDefinition): Promise<readonly string[]> {
+    const columns = definition.columns.map(({ name, type }) => [name, formatType(type)]);
+    const text = JSON.stringify([columns, definition.primaryKey, definition.uniqueKey]);
+    const shape = createHash('sha256').update(text).digest('base64url').slice(0, 16);
+    if (definition.primaryKey.length > 0 || definition.uniqueKey.length > 0) return [shape];
+    const names = definition.columns.map(({ name }) => name);
+    // Read before the transaction begins: a removal that commits after the snapshot and ends before the count would not be in the count.
+    const removal = this.#removals.of([named(table)]);
+    return withoutCheckpoint(connection, table, async () => {
+      const checkpoints = await checkpointsOf(catalogFile(this.#dataDirectory, table.catalog));
+      const counted = `${shape}.${checkpoints}`;
+      if (removal === undefined) return [counted];
+      const isDense = await this.#isDense(connection, table, names, { removal, checkpoints });
+      return isDense ? [counted, `${shape}.${this.#process}.${removal}`] : [counted];
+    });
+  }
+
+  /**
+   * Whether the row ids of the table have no gaps, so that a checkpoint leaves them as they are. `removal`: the last one before the
+   * connection's transaction began. False where another removal began since.
+   */
+  async #isDense(
+    connection: DuckDBConnection,
+    table: TableRef,
+    columns: readonly string[],
+    { removal, checkpoints }: { readonly removal: number; readonly checkpoints: bigint },
+  ): Promise<boolean> {
+    const isCurrent = () => this.#removals.of([named(table)]) === removal;
+    const key = JSON.stringify([table.catalog.id, named(table)]);
+    let known = this.#known.get(key);
+    // Inserts make no gaps; a checkpoint may close those that there are.
+    if (known?.removal !== removal || !(known.isDense || known.checkpoints === checkpoints)) {
+      const gapless = `SELECT count(*) = coalesce(max(r.${rowId}) + 1, 0) FROM ${sourceOf(table, columns)}`;
+      const [row] = await rowsOf(connection, gapless);
+      if (!isCurrent()) return false;
+      known = { removal, checkpoints, isDense: row?.[0] === true };
+      if (this.#known.size >= knownMax) this.#known.clear();
+      this.#known.set(key, known);
+    }
+    return known.isDense && isCurrent();
+  }
+}
+
+const knownMax = 10_000;
+
+const named = ({ catalog, database, table }: TableRef): TableName => ({ catalog: catalog.name, database, table });
+
+/**
+ * A checkpoint renumbers rows before it writes the header of the file. A transaction that writes waits for one that is under way,
+ * and none begins before it ends.
+ */
+async function withoutCheckpoint<T>(
+  connection: DuckDBConnection,
+  { catalog }: TableRef,
+  work: () => Promise<T>,
+): Promise<T> {
+  await connection.run('BEGIN TRANSACTION');
+  try {
+    await rememberStep(connection, catalog.name, `${rowId}-${randomUUID()}`);
+    return await work();
+  } finally {
+    await connection.run('ROLLBACK');
+  }
+}
+
+/** The two headers of a DuckDB file follow its first 4 KiB; each has a checksum, then the count of the checkpoint that wrote it. */
+const headersFrom = 4096;
+const headerBytes = 4096;
+const countFrom = 8;
+
+/** A number that every checkpoint changes. */
+async function checkpointsOf(path: string): Promise<bigint> {
+  const file = await open(path, 'r');
+  try {
+    const { buffer } = await file.read(Buffer.alloc(headerBytes + countFrom + 8), 0, undefined, headersFrom);
+    // The headers are written in turn.
+    return buffer.readBigUInt64LE(countFrom) + buffer.readBigUInt64LE(headerBytes + countFrom);
+  } finally {
+    await file.close();
+  }
+}

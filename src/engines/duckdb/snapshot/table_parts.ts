@@ -1,0 +1,82 @@
+// Parts of a table as Parquet files, out and in: which rows are in which part, by what others are told apart, and how a value that
+// Parquet has no type for is kept.
+import type { ColumnDefinition } from '../../../model/records.ts';
+import { holdsType, type LogicalType } from '../../../model/types.ts';
+import type { PartToRestore, SnapshotTable, TablePart } from '../../snapshot.ts';
+import { qualifiedTable, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { nameList } from '../sql/table_ddl.ts';
+import { duckdbType } from '../types/type_mapping.ts';
+
+/** Of row ids, which are given out in order: 64 row groups. Another number makes all fingerprints void. */
+const rowsPerPart = 64 * 122_880;
+const rowId = 'rowid';
+
+/** A column of that name hides the ids of rows: such a table is one part. */
+const hasParts = (columns: readonly ColumnDefinition[]) => !columns.some(({ name }) => name.toLowerCase() === rowId);
+
+/**
+ * Count, sum and XOR over the hashes of rows. The hash of all columns is hashed again: without that, rows that swap a value would
+ * have the same XOR, and often the same sum.
+ */
+export function partsText(table: string, columns: readonly ColumnDefinition[]): string {
+  const hash = `hash(hash(${columns.map(told).join(', ')}))`;
+  const part = hasParts(columns) ? `${rowId} // ${rowsPerPart}` : '0';
+  return (
+    `SELECT part, count(*), sum(h::HUGEINT)::VARCHAR, bit_xor(h)::VARCHAR ` +
+    `FROM (SELECT ${part} AS part, ${hash} AS h FROM ${table}) GROUP BY part ORDER BY part`
+  );
+}
+
+export function partOf(row: readonly unknown[], version: string): TablePart {
+  const [part, rows, sum, xor] = row.map(String);
+  return { part: Number(part), rows: Number(rows), fingerprint: [version, rowsPerPart, sum, xor].join(' ') };
+}
+
+/** What the engine's hash takes for one (0.0 and -0.0; a list that is null, empty, or holds a null) is told apart. */
+function told({ name, type }: ColumnDefinition): string {
+  const column = quoteIdentifier(name);
+  if (type.kind === 'FLOAT' || type.kind === 'DOUBLE') return `${column}, signbit(${column})`;
+  return isNested(type) ? `${column}::VARCHAR` : column;
+}
+
+const isNested = ({ kind }: LogicalType) => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';
+
+export function writePartText(
+  catalog: string,
+  { database, table, columns }: SnapshotTable,
+  part: number,
+  path: string,
+): string {
+  const select = columns.map(({ name, type }) => {
+    const column = quoteIdentifier(name);
+    return isStorable(type) ? column : `${column}::${duckdbType(storedType(type))} AS ${column}`;
+  });
+  const from = qualifiedTable({ catalog: { id: '', name: catalog }, database, table });
+  const first = part * rowsPerPart;
+  const where = hasParts(columns) ? ` WHERE ${rowId} >= ${first} AND ${rowId} < ${first + rowsPerPart}` : '';
+  return `COPY (SELECT ${select.join(', ')} FROM ${from}${where}) TO ${quoteLiteral(path)} (FORMAT parquet, COMPRESSION zstd)`;
+}
+
+export function readPartText({ table, columns }: Pick<PartToRestore, 'table' | 'columns'>, path: string): string {
+  const select = columns.map(({ name, type }) => `${quoteIdentifier(name)}::${duckdbType(type)}`);
+  const names = nameList(columns.map(({ name }) => name));
+  return `INSERT INTO ${qualifiedTable(table)} (${names}) SELECT ${select.join(', ')} FROM read_parquet(${quoteLiteral(path)})`;
+}
+
+/** Parquet has no integer of 128 bits, and the engine would make a double of it. */
+const isStorable = (type: LogicalType): boolean => !holdsType(type, ({ kind }) => kind === 'LARGEINT');
+
+function storedType(type: LogicalType): LogicalType {
+  switch (type.kind) {
+    case 'LARGEINT':
+      return { kind: 'STRING' };
+    case 'ARRAY':
+      return { kind: 'ARRAY', element: storedType(type.element) };
+    case 'MAP':
+      return { kind: 'MAP', key: storedType(type.key), value: storedType(type.value) };
+    case 'STRUCT':
+      return { kind: 'STRUCT', fields: type.fields.map((field) => ({ ...field, type: storedType(field.type) })) };
+    default:
+      return type;
+  }
+}

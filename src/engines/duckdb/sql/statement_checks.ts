@@ -1,0 +1,229 @@
+// What is seen in a statement's text before the engine sees it: where it ends, and what may not even be bound, because binding
+// alone reads files, runs other text or takes for ever. What a statement means is its plan's to say (plan.ts).
+import { Failure } from '../../../standard/failure.ts';
+import { filesRefused, refusedStatement, sqlInvalid } from '../instance/sql_errors.ts';
+import { catalogFileEnding } from '../storage/catalog_files.ts';
+import { statementLimits } from './statement_limits.ts';
+import { StatementShape } from './statement_shape.ts';
+
+// A blank, a comment, a text, a quoted name, a word, a number, an arrow, or one character. The engine takes Unicode's spaces for
+// spaces. Comments that nest and texts between dollars have an end that no regular expression finds.
+const spaces = String.raw`\s\u0085\u200b-\u200f\u2028-\u202f\u205f-\u206f\ufeff`;
+const letter = String.raw`(?:[A-Za-z_]|(?![${spaces}])[\u0080-\u{10ffff}])`;
+const rest = String.raw`(?:[\w$]|(?![${spaces}])[\u0080-\u{10ffff}])`;
+const token = new RegExp(
+  [
+    `[${spaces}]+`,
+    String.raw`--[^\n\r]*`,
+    String.raw`\/\*`,
+    String.raw`[eE]'(?:\\[\s\S]|''|[^'\\])*'?`,
+    `'(?:[^']|'')*'?`,
+    `"(?:[^"]|"")*"?`,
+    String.raw`\$(?:${letter}(?:\w|(?![${spaces}])[\u0080-\u{10ffff}])*)?\$`,
+    String.raw`\$(?:\d+|${letter}${rest}*)`,
+    `${letter}${rest}*`,
+    String.raw`\d+`,
+    '->>?',
+    String.raw`[\s\S]`,
+  ].join('|'),
+  'uy',
+);
+const blank = new RegExp(String.raw`^(?:[${spaces}]|--|\/\*)`, 'u');
+const word = new RegExp(`^${letter}`, 'u');
+
+interface Token {
+  readonly at: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+/** Without blanks and comments. */
+export function* tokensOf(sql: string): Generator<Token> {
+  for (let at = 0; at < sql.length; ) {
+    token.lastIndex = at;
+    const text = token.exec(sql)?.[0] ?? (sql[at] as string);
+    let end = at + text.length;
+    if (text === '/*') end = commentEnd(sql, at);
+    else if (text.length > 1 && text.startsWith('$') && text.endsWith('$')) {
+      const close = sql.indexOf(text, end);
+      end = close < 0 ? sql.length : close + text.length;
+    }
+    if (!blank.test(text)) yield { at, end, text: sql.slice(at, end) };
+    at = end;
+  }
+}
+
+/**
+ * Comments nest. One that does not end reaches to the text's end. Throws SQL_INVALID where they are deeper than anybody writes: the
+ * engine's time grows with the square of the depth.
+ */
+function commentEnd(sql: string, start: number): number {
+  const mark = /\/\*|\*\//g;
+  mark.lastIndex = start + 2;
+  for (let depth = 1; ; ) {
+    const found = mark.exec(sql);
+    if (!found) return sql.length;
+    depth += found[0] === '/*' ? 1 : -1;
+    if (depth === 0) return mark.lastIndex;
+    if (depth > statementLimits.commentDepth)
+      throw sqlInvalid(`comments are nested deeper than ${statementLimits.commentDepth}`, sql, found.index);
+  }
+}
+
+/** The text up to its closing semicolon, so that it can stand in brackets. The analysis has shown that nothing follows. */
+export function withoutEnd(sql: string): string {
+  if (!sql.includes(';')) return sql;
+  for (const { at, text } of tokensOf(sql)) if (text === ';') return sql.slice(0, at);
+  return sql;
+}
+
+/** The text with each parameter (`?`, `$1`, `$name`) written in another way. */
+export function withParameters(sql: string, written: (mark: string) => string): string {
+  let made = '';
+  let at = 0;
+  for (const one of tokensOf(sql)) {
+    if (one.text !== '?' && !/^\$[^$]+$/.test(one.text)) continue;
+    made += sql.slice(at, one.at) + written(one.text);
+    at = one.end;
+  }
+  return made + sql.slice(at);
+}
+
+/**
+ * The word that says that the statement writes. It begins the text or follows the brackets of a WITH; elsewhere it is a name, such as that
+ * of a common table expression: WITH insert AS (...) MERGE INTO ...
+ */
+export function writingWord(sql: string): 'insert' | 'update' | 'delete' | 'merge' | undefined {
+  let depth = 0;
+  let before = ';';
+  for (const { text } of tokensOf(sql)) {
+    if (text === '(') depth++;
+    else if (text === ')') depth--;
+    const found =
+      depth === 0 && (before === ';' || before === ')')
+        ? (['insert', 'update', 'delete', 'merge'] as const).find((one) => one === text.toLowerCase())
+        : undefined;
+    if (found) return found;
+    before = text;
+  }
+  return undefined;
+}
+
+const refusedFirst =
+  /^(?:create|alter|drop|truncate|use|begin|start|commit|rollback|abort|end|explain|show|describe|desc|attach|detach|copy|export|import|set|reset|pragma|call|install|load|update\s+extensions|checkpoint|force|prepare|execute|deallocate|vacuum|analyze|comment|grant|revoke)\b/i;
+
+/** Throws SQL_NOT_SUPPORTED for a text that begins as no statement that is run does: its binding may do things already. */
+export function refuseOtherStatement(sql: string): void {
+  const { value } = tokensOf(sql).next();
+  const [first] = refusedFirst.exec(value ? sql.slice(value.at, value.at + 100) : '') ?? [];
+  if (first !== undefined) throw refusedStatement(sql.slice(value?.at), first.toUpperCase());
+}
+
+/** After these a name before a bracket is no call: INSERT INTO query (a), WITH query (a) AS, FROM t AS query (a). */
+const naming = new Set(['INTO', 'AS', 'WITH', 'RECURSIVE']);
+/** Throws SQL_INVALID or SQL_FORBIDDEN_FUNCTION for what must not be bound. `refused`: of a function's name in lower case. */
+export function refuseUnbindable(sql: string, refused: (name: string) => boolean): void {
+  if (!sql.isWellFormed()) throw sqlInvalid('the text is not well-formed Unicode', sql, 0);
+  const nul = sql.indexOf('\0');
+  if (nul >= 0) throw sqlInvalid('a NUL character cannot be in SQL text', sql, nul);
+  const shape = new StatementShape();
+  const paths = new Paths();
+  let before = '';
+  let name: Token | undefined;
+  let qualifiers: string[] = [];
+  for (const one of tokensOf(sql)) {
+    const { text, at } = one;
+    paths.see(text);
+    if (text === '(' && name) refuseCall(nameIn(name.text), qualifiers, refused);
+    if (text !== '.') {
+      const isNamed = kindOf(text) === 'name';
+      qualifiers = isNamed && before === '.' && name === undefined ? qualifiers : [];
+      if (isNamed) qualifiers.push(nameIn(text));
+    }
+    name = undefined;
+    const upper = word.test(text) ? text.toUpperCase() : '';
+    if (((upper !== '' && !text.endsWith("'")) || text.startsWith('"')) && !naming.has(before)) name = one;
+    const exceeded = shape.see(upper === '' ? text : upper);
+    if (exceeded !== undefined) throw sqlInvalid(exceeded, sql, at);
+    before = text === '.' ? '.' : upper;
+  }
+}
+
+const nameIn = (text: string) => (text.startsWith('"') ? contentOf(text) : text).toLowerCase();
+
+/**
+ * The engine's own schema is not named: there are the originals of functions that are guarded (guarded_functions.ts). `names`: the
+ * name of the function, and before it those that qualify it.
+ */
+function refuseCall(name: string, names: readonly string[], refused: (name: string) => boolean): void {
+  if (names.slice(0, -1).includes('system')) {
+    throw new Failure('SQL_FORBIDDEN_FUNCTION', `write ${JSON.stringify(name)} without the schema "system"`, {
+      function: name,
+    });
+  }
+  if (!refused(name)) return;
+  throw new Failure('SQL_FORBIDDEN_FUNCTION', `the function ${JSON.stringify(name)} is not offered`, {
+    function: name,
+  });
+}
+
+/** What a text or name holds, as the engine reads it. */
+export function contentOf(text: string): string {
+  if (text.length > 1 && text.startsWith('$') && text.endsWith('$')) {
+    const mark = text.indexOf('$', 1) + 1;
+    return text.slice(mark, Math.max(mark, text.length - mark));
+  }
+  const [quote] = /["']/.exec(text) ?? [];
+  if (quote === undefined) return text;
+  const inner = text.slice(text.indexOf(quote) + 1, -1).replaceAll(quote + quote, quote);
+  return /^[eE]/.test(text) ? unescaped(inner) : inner;
+}
+
+const simpleEscapes: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
+
+function unescaped(text: string): string {
+  return text.replace(/\\(x[0-9a-f]{1,2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[0-7]{1,3}|[\s\S])/gi, (_, what: string) => {
+    const hex = /^[xu]([0-9a-f]+)$/i.exec(what)?.[1];
+    const code = hex ? Number.parseInt(hex, 16) : /^[0-7]/.test(what) ? Number.parseInt(what, 8) : undefined;
+    if (code === undefined) return simpleEscapes[what] ?? what;
+    return code > 0x10ffff ? '' : String.fromCodePoint(code);
+  });
+}
+
+/**
+ * Texts and names as the engine joins them: one text goes on in the next, names are joined by their dots. The engine may open the
+ * files of catalogs, and looks into one for its columns where a table is called as the file is: an error would tell of them.
+ */
+class Paths {
+  #joined: 'text' | 'escaped text' | 'name' | undefined;
+  #afterDot = false;
+  #hasSlash = false;
+  #tail = '';
+
+  /** Throws SQL_NOT_SUPPORTED for what may be the path of a catalog's file. */
+  see(text: string): void {
+    const kind = kindOf(text);
+    const goesOn = text.startsWith("'")
+      ? this.#joined?.endsWith('text')
+      : kind === 'name' && this.#joined === 'name' && this.#afterDot;
+    this.#afterDot = text === '.';
+    if (this.#afterDot) return;
+    if (!goesOn) {
+      this.#joined = kind;
+      this.#hasSlash = false;
+      this.#tail = '';
+    }
+    if (kind === undefined) return;
+    const content = this.#joined === 'escaped text' && goesOn ? contentOf(`E${text}`) : contentOf(text);
+    this.#hasSlash ||= /[/\\]/.test(content);
+    const near = `${this.#tail}${kind === 'name' ? '.' : ''}${content}`;
+    if (this.#hasSlash && near.toLowerCase().includes(catalogFileEnding)) throw filesRefused();
+    this.#tail = near.slice(-catalogFileEnding.length);
+  }
+}
+
+function kindOf(text: string): 'text' | 'escaped text' | 'name' | undefined {
+  if (/^[eE]'/.test(text)) return 'escaped text';
+  if (/^(?:'|\$.*\$$)/s.test(text)) return 'text';
+  return text.startsWith('"') || word.test(text) ? 'name' : undefined;
+}

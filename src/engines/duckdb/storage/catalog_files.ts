@@ -1,0 +1,221 @@
+// A catalog's one file: attached under the catalog's name, which may change, stored under its id, which does not.
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
+import { Failure } from '../../../standard/failure.ts';
+import { type AttachRequest, DamagedFile } from '../../catalog_storage.ts';
+import type { CatalogRef, TableName } from '../../engine.ts';
+import { ensureSteps, ownSchema, rowsOf } from '../instance/applied_steps.ts';
+import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { damageIn } from './catalog_damage.ts';
+
+/**
+ * Measured (docs/decisions/duckdb-node-api.md): five million rows are 141 MB in blocks of 16 KiB and 71 MB in blocks of 64 KiB, as
+ * with DuckDB's own 256 KiB; five hundred small tables are 155, 172 and 269 MB.
+ */
+export const blockSizeBytes = 65_536;
+
+/** A former process of the same warehouse may be dying still, with its hands on the files. */
+const lockWaitMs = 10_000;
+const lockPollMs = 100;
+
+/** Of the names of catalogs' files. */
+export const catalogFileEnding = '.duckdb';
+
+export function catalogsDirectory(dataDirectory: string): string {
+  return join(dataDirectory, 'catalogs');
+}
+
+export function catalogFile(dataDirectory: string, catalog: Pick<CatalogRef, 'id'>): string {
+  return join(catalogsDirectory(dataDirectory), `${catalog.id}${catalogFileEnding}`);
+}
+
+/** Creates the file, or attaches the one that an attempt before created. The directory must exist. @returns its identity. */
+export async function createCatalog(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: AttachRequest,
+): Promise<string> {
+  const identity = await attach(connection, dataDirectory, catalog);
+  await syncCatalogsDirectory(dataDirectory);
+  return identity;
+}
+
+/**
+ * Attaches a file that must exist: no empty one is created in its place. Idempotent. @returns its identity. Throws DamagedFile
+ * where it is missing, is the file of another catalog, or cannot be read.
+ */
+export async function attachCatalog(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: AttachRequest,
+): Promise<string> {
+  if (!existsSync(catalogFile(dataDirectory, catalog))) throw new DamagedFile('its file is missing');
+  try {
+    return await attach(connection, dataDirectory, catalog);
+  } catch (error) {
+    const reason = damageIn(error);
+    throw reason === undefined ? error : new DamagedFile(reason, { cause: error });
+  }
+}
+
+async function attach(connection: DuckDBConnection, dataDirectory: string, catalog: AttachRequest): Promise<string> {
+  const file = catalogFile(dataDirectory, catalog);
+  const attachedAs = await nameOfAttached(connection, file);
+  if (attachedAs !== catalog.name) {
+    if (attachedAs !== undefined) await detach(connection, attachedAs);
+    await connection.run(
+      `ATTACH ${quoteLiteral(file)} AS ${quoteIdentifier(catalog.name)} (BLOCK_SIZE ${blockSizeBytes})`,
+    );
+  }
+  try {
+    return await identified(connection, catalog);
+  } catch (error) {
+    await detach(connection, catalog.name).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Checks the identity of an attached file; gives it one where none was ever recorded. */
+async function identified(connection: DuckDBConnection, { name, identity }: AttachRequest): Promise<string> {
+  const table = `${quoteIdentifier(name)}.${quoteIdentifier(ownSchema)}.identity`;
+  const row = await identityIn(connection, table);
+  if (identity !== undefined && row?.[0] !== identity) throw new DamagedFile('its file is the file of another catalog');
+  await ensureSteps(connection, name);
+  if (row) return String(row[0]);
+  const made = randomUUID();
+  await connection.run(`CREATE TABLE IF NOT EXISTS ${table} AS SELECT '${made}' AS id`);
+  return made;
+}
+
+/** Undefined where none was ever recorded. Not asked of `duckdb_tables()`, which lists the tables of all catalogs each time. */
+async function identityIn(connection: DuckDBConnection, table: string): Promise<readonly DuckDBValue[] | undefined> {
+  try {
+    return (await rowsOf(connection, `SELECT id FROM ${table}`))[0];
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith('Catalog Error')) return undefined;
+    throw error;
+  }
+}
+
+/** A process that ended well puts the log of a catalog into its file, and takes it away. */
+export const hasLog = (dataDirectory: string, catalog: CatalogRef): boolean =>
+  existsSync(`${catalogFile(dataDirectory, catalog)}.wal`);
+
+/** All tables of these. */
+export async function tablesOf(connection: DuckDBConnection, catalogs: readonly CatalogRef[]): Promise<TableName[]> {
+  if (catalogs.length === 0) return [];
+  const names = catalogs.map(({ name }) => quoteLiteral(name)).join(', ');
+  const text = `SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name IN (${names}) AND schema_name <> '${ownSchema}'`;
+  const rows = await rowsOf(connection, text);
+  return rows.map(([catalog, database, table]) => ({
+    catalog: String(catalog),
+    database: String(database),
+    table: String(table),
+  }));
+}
+
+/** As `attachCatalog`, where another process may still have the file open. */
+export async function attachPatiently(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: AttachRequest,
+): Promise<string> {
+  const deadline = performance.now() + lockWaitMs;
+  for (;;) {
+    try {
+      return await attachCatalog(connection, dataDirectory, catalog);
+    } catch (error) {
+      const isLocked = error instanceof Error && !(error instanceof DamagedFile) && /\block\b/i.test(error.message);
+      if (!isLocked || performance.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, lockPollMs));
+    }
+  }
+}
+
+/** Fails while a connection has the catalog as its default. Idempotent. */
+export async function detachCatalog(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: CatalogRef,
+): Promise<void> {
+  const attachedAs = await nameOfAttached(connection, catalogFile(dataDirectory, catalog));
+  if (attachedAs !== undefined) await detach(connection, attachedAs);
+}
+
+/** Detaches, and removes the file for good. Idempotent. */
+export async function removeCatalog(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: CatalogRef,
+): Promise<void> {
+  await detachCatalog(connection, dataDirectory, catalog);
+  const file = catalogFile(dataDirectory, catalog);
+  await rm(file, { force: true });
+  await rm(`${file}.wal`, { force: true });
+  await syncCatalogsDirectory(dataDirectory);
+}
+
+/**
+ * Writes the log of each catalog into its file. Closing the instance does not: idle connections and prepared statements keep it alive.
+ * A catalog that cannot be checkpointed now keeps its log, which is replayed when it is attached again.
+ */
+export async function checkpointAttached(connection: DuckDBConnection): Promise<void> {
+  const names = await rowsOf(connection, 'SELECT database_name FROM duckdb_databases() WHERE path IS NOT NULL');
+  for (const [name] of names)
+    await connection.run(`CHECKPOINT ${quoteIdentifier(String(name))}`).catch(() => undefined);
+}
+
+async function detach(connection: DuckDBConnection, name: string): Promise<void> {
+  await connection.run(`DETACH DATABASE IF EXISTS ${quoteIdentifier(name)}`);
+}
+
+export async function isAttached(
+  connection: DuckDBConnection,
+  dataDirectory: string,
+  catalog: CatalogRef,
+): Promise<boolean> {
+  return (await nameOfAttached(connection, catalogFile(dataDirectory, catalog))) !== undefined;
+}
+
+/** The name that a file is attached under now, whatever the catalog was called when that was done. */
+async function nameOfAttached(connection: DuckDBConnection, file: string): Promise<string | undefined> {
+  const rows = await rowsOf(connection, 'SELECT database_name FROM duckdb_databases() WHERE path = $1', [file]);
+  const name = rows[0]?.[0];
+  return typeof name === 'string' ? name : undefined;
+}
+
+/** A file made or removed is durable only once its directory is. */
+export async function syncCatalogsDirectory(dataDirectory: string): Promise<void> {
+  const handle = await open(catalogsDirectory(dataDirectory), 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+const busyFileWaitsMax = 200;
+const busyFileWaitMs = 50;
+
+/** What goes wrong while statements still hold the file is tried again for a while. Throws WAREHOUSE_BUSY. */
+export async function retryingBusyFile<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof Error && /file handle conflict/i.test(error.message))) throw error;
+      if (attempt > busyFileWaitsMax || signal?.aborted) {
+        throw new Failure(
+          'WAREHOUSE_BUSY',
+          'statements still run under the old name of the catalog',
+          {},
+          { cause: error },
+        );
+      }
+      await new Promise((resolve) => setTimeout(resolve, busyFileWaitMs));
+    }
+  }
+}

@@ -1,0 +1,114 @@
+// From a request to the checked fields of its body: received, charged by its bytes, parsed and checked by the main thread or, where it
+// is large, by another. How each of these is done is in body.ts, body_text.ts and body_threads.ts.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { ParsedRows } from '../../query/rows/row_source.ts';
+import type { Endpoint } from '../../standard/endpoint.ts';
+import { bodyOf, type Parameters } from '../../standard/parameters.ts';
+import { hasBody, type ReceivedBody, readBody } from './body.ts';
+import type { BodyBudget } from './body_budget.ts';
+import { type BodyForm, checkedBody, fieldsOf, textFieldOf } from './body_text.ts';
+import type { BodyThreads } from './body_threads.ts';
+
+export interface BodyLimits {
+  readonly requestBodyBytesMax: number;
+  readonly requestBodyValuesMax: number;
+  readonly rowsBodyValuesMax: number;
+}
+
+export interface BodiesOptions {
+  readonly limits: BodyLimits;
+  readonly threads: BodyThreads;
+  readonly budget: BodyBudget;
+}
+
+export interface BodyRequest {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  readonly endpoint: Endpoint;
+  readonly parameters: Parameters;
+  readonly hasNameInPath: boolean;
+  readonly principalId: string;
+  /** Whether the digest of rows will be asked for. */
+  readonly digested: boolean;
+  /** Throws RATE_LIMITED. */
+  readonly charge: (cost: number) => void;
+}
+
+type Fields = Record<string, unknown>;
+
+/** A body costs one more for so many bytes. */
+const bytesPerCost = 64 * 1024;
+const nothing = Buffer.alloc(0);
+
+export class Bodies {
+  readonly #options: BodiesOptions;
+  /** As JSON, for the threads: with the name and without it. */
+  readonly #schemas = new Map<Endpoint, readonly [string, string]>();
+
+  constructor(options: BodiesOptions) {
+    this.#options = options;
+  }
+
+  /** An endpoint's rows come as a `RowSource` in their field. */
+  async read(request: BodyRequest): Promise<Fields> {
+    const { incoming, endpoint, parameters, hasNameInPath } = request;
+    const received = await this.#received(request);
+    const { requestBodyValuesMax, rowsBodyValuesMax } = this.#options.limits;
+    const { mediaTypes } = parameters;
+    const form: BodyForm = {
+      mediaTypes,
+      textField: received?.bytes ? textFieldOf(incoming.headers, mediaTypes, endpoint.textBodies) : undefined,
+      valuesMax: endpoint.rowsIn === undefined ? requestBodyValuesMax : rowsBodyValuesMax,
+      required: endpoint.bodyRequired ?? false,
+    };
+    if (received?.isLarge) return this.#large(received, form, request);
+    const check = hasNameInPath ? parameters.checkBodyWithoutName : parameters.checkBody;
+    const { fields } = checkedBody(received?.content ?? nothing, form, check);
+    const { rowsIn } = endpoint;
+    if (rowsIn !== undefined) fields[rowsIn] = new ParsedRows(fields[rowsIn] as readonly unknown[]);
+    return fields;
+  }
+
+  /** Charged before it is read, where the number of its bytes is known. */
+  async #received({
+    incoming,
+    outgoing,
+    endpoint,
+    principalId,
+    charge,
+  }: BodyRequest): Promise<ReceivedBody | undefined> {
+    if (!hasBody(incoming)) return undefined;
+    const { limits, budget } = this.#options;
+    const bytesMax = endpoint.bodyBytesMax ?? limits.requestBodyBytesMax;
+    const length = Number(incoming.headers['content-length'] ?? 0);
+    const chargeBytes = (bytes: number) => {
+      if (bytes >= bytesPerCost) charge(Math.floor(bytes / bytesPerCost));
+    };
+    if (length <= bytesMax) chargeBytes(length);
+    const received = await readBody(incoming, bytesMax, (bytes) => {
+      outgoing.once('close', budget.take(principalId, bytes));
+    });
+    chargeBytes(received.bytes - length);
+    return received;
+  }
+
+  async #large({ blocks, bytes }: ReceivedBody, form: BodyForm, request: BodyRequest): Promise<Fields> {
+    const { endpoint, hasNameInPath, outgoing, digested } = request;
+    const { rowsIn } = endpoint;
+    const [withName, withoutName] = this.#schemasOf(endpoint);
+    const schema = hasNameInPath ? withoutName : withName;
+    const { body, rows } = await this.#options.threads.read({ blocks, bytes, form, schema, rowsIn, digested });
+    if ('content' in body) return fieldsOf(body.content, form.textField, body.wideNumbers);
+    if (outgoing.destroyed) rows.release();
+    else outgoing.once('close', () => rows.release());
+    return { ...body.fields, [rowsIn as string]: rows };
+  }
+
+  #schemasOf(endpoint: Endpoint): readonly [string, string] {
+    const known = this.#schemas.get(endpoint);
+    if (known) return known;
+    const schemas = [JSON.stringify(bodyOf(endpoint, true)), JSON.stringify(bodyOf(endpoint, false))] as const;
+    this.#schemas.set(endpoint, schemas);
+    return schemas;
+  }
+}

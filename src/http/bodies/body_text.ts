@@ -1,0 +1,111 @@
+// What a body says: bytes → declared, checked fields (rest-standard A5, B2). Runs on the main thread for small bodies and on a thread
+// of its own for large ones (body_thread.ts), with the same result.
+import { Failure } from '../../standard/failure.ts';
+import { parseKnownJson, parseRequestJson } from '../../standard/json.ts';
+import { placeAt } from '../../standard/json_faults.ts';
+import { requireMediaType } from '../../standard/media.ts';
+import { type Check, escapePointer } from '../../standard/parameters.ts';
+
+export interface BodyForm {
+  /** The field that takes a body which is not JSON. */
+  readonly textField: string | undefined;
+  readonly mediaTypes: readonly string[];
+  readonly valuesMax: number;
+  /** An empty object is refused. */
+  readonly required: boolean;
+}
+
+type Fields = Record<string, unknown>;
+
+export interface CheckedBody {
+  readonly fields: Fields;
+  /** Whether it has numbers that a double cannot hold. */
+  readonly wideNumbers: boolean;
+}
+
+/** Throws UNSUPPORTED_MEDIA_TYPE; returns the field that takes the text of a body that is not JSON. */
+export function textFieldOf(
+  headers: { readonly 'content-type'?: string | undefined; readonly 'content-encoding'?: string | undefined },
+  mediaTypes: readonly string[],
+  textFields: Readonly<Record<string, string>> | undefined,
+): string | undefined {
+  const type = requireMediaType(headers['content-type'], mediaTypes);
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new Failure('UNSUPPORTED_MEDIA_TYPE', 'Content-Encoding is not offered; send the content as it is');
+  }
+  return textFields?.[type];
+}
+
+/** Throws UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON, BODY_TOO_LARGE, EMPTY_BODY, INVALID_PARAMETER, UNKNOWN_FIELD. */
+export function checkedBody(bytes: Uint8Array, form: BodyForm, check: Check | undefined): CheckedBody {
+  const body = bytes.length === 0 ? { fields: {}, wideNumbers: false } : decoded(bytes, form);
+  if (form.required && Object.keys(body.fields).length === 0)
+    throw new Failure('EMPTY_BODY', 'the body must be a JSON object with at least one field');
+  check?.(body.fields);
+  return body;
+}
+
+/** The fields of a body that was checked before, by a thread that cannot hand them over. */
+export function fieldsOf(bytes: Uint8Array, textField: string | undefined, wideNumbers: boolean): Fields {
+  const text = utf8.decode(bytes);
+  return textField === undefined ? (parseKnownJson(text, wideNumbers) as Fields) : { [textField]: text };
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+function decoded(bytes: Uint8Array, { textField, mediaTypes, valuesMax }: BodyForm): CheckedBody {
+  const text = decodeText(bytes);
+  if (textField !== undefined) return { fields: { [textField]: text }, wideNumbers: false };
+  if (!/^[\t\n\r ]*[{["\-0-9tfn]/.test(text)) {
+    throw new Failure('UNSUPPORTED_MEDIA_TYPE', 'the content is not JSON, though its Content-Type says so', {
+      supported: mediaTypes,
+    });
+  }
+  const { value, wideNumbers } = parseRequestJson(text, valuesMax);
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || JSON.isRawJSON(value)) {
+    const violations = [{ pointer: '', rule: 'type', message: 'must be an object' }];
+    throw new Failure('INVALID_PARAMETER', 'the body must be a JSON object', { violations });
+  }
+  // Only an escape can bring a lone surrogate into valid UTF-8. Stored or sent on, it would become another character.
+  if (/\\u[dD][89a-fA-F]/.test(text)) requireWellFormed(value);
+  return { fields: value as Fields, wideNumbers };
+}
+
+/** Throws INVALID_PARAMETER, for the first text with half of a surrogate pair. */
+function requireWellFormed(value: unknown): void {
+  const pointer = illFormedIn(value);
+  if (pointer === undefined) return;
+  const message = 'is not well-formed Unicode: it has half of a surrogate pair';
+  throw new Failure('INVALID_PARAMETER', `${pointer || 'the body'} ${message}`, {
+    violations: [{ pointer, rule: 'unicode', message }],
+  });
+}
+
+function illFormedIn(value: unknown): string | undefined {
+  if (typeof value === 'string') return value.isWellFormed() ? undefined : '';
+  if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return undefined;
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      const pointer = illFormedIn(value[i]);
+      if (pointer !== undefined) return `/${i}${pointer}`;
+    }
+    return undefined;
+  }
+  for (const name in value) {
+    if (!name.isWellFormed()) return '';
+    const pointer = illFormedIn((value as Fields)[name]);
+    if (pointer !== undefined) return `/${escapePointer(name)}${pointer}`;
+  }
+  return undefined;
+}
+
+function decodeText(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    const text = new TextDecoder().decode(bytes);
+    const { line, column } = placeAt(text, text.indexOf('\ufffd'));
+    throw new Failure('MALFORMED_JSON', `the body is not UTF-8 at line ${line}, column ${column}`, { line, column });
+  }
+}

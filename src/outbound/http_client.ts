@@ -1,0 +1,158 @@
+// Plain HTTP to others: GET of something large, POST of something small. Every hop is held to the host rules, every wait has an end,
+// and what comes has a bound. Tries nothing again: that is for tasks.
+import type { IncomingMessage, RequestOptions } from 'node:http';
+import { Readable } from 'node:stream';
+import { Failure } from '../standard/failure.ts';
+import type { HostRules } from './host_allowlist.ts';
+
+const redirectsMax = 5;
+const redirects: readonly number[] = [301, 302, 303, 307, 308];
+/** A Response of one of these takes no body. */
+const bodiless: readonly number[] = [204, 205, 304];
+/** Of an answer that nobody reads. */
+const discardedBytesMax = 64 * 1024;
+
+export interface FetchLimits {
+  /** Until the headers are there, each hop, and then between two pieces of the body. */
+  readonly idleMs: number;
+  /** All of it. */
+  readonly totalMs: number;
+  readonly bytesMax: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Fetched {
+  /** After redirects. */
+  readonly url: URL;
+  readonly contentType: string | undefined;
+  /** As announced. */
+  readonly bytes: number | undefined;
+  /** Fails with a Failure. */
+  readonly body: Readable;
+}
+
+/** Throws HOST_NOT_ALLOWED, REMOTE_REFUSED, REMOTE_UNAVAILABLE, INVALID_PARAMETER. The body must be read or destroyed. */
+export async function get(address: string, rules: HostRules, limits: FetchLimits): Promise<Fetched> {
+  const deadline = AbortSignal.timeout(limits.totalMs);
+  const signal = limits.signal ? AbortSignal.any([limits.signal, deadline]) : deadline;
+  let url = urlOf(address);
+  for (let hop = 0; hop <= redirectsMax; hop++) {
+    const response = await send(url, rules, { method: 'GET', timeout: limits.idleMs, signal });
+    const { statusCode = 0, headers } = response;
+    if (redirects.includes(statusCode) && headers.location !== undefined) {
+      response.destroy();
+      const next = URL.parse(headers.location, url);
+      if (!next) throw new Failure('REMOTE_REFUSED', 'it redirects to what is no URL', { remoteStatus: statusCode });
+      // What was asked for in private is not fetched in the open.
+      if (url.protocol === 'https:' && next.protocol === 'http:')
+        throw new Failure('REMOTE_REFUSED', 'it redirects from https to http', { remoteStatus: statusCode });
+      url = next;
+      continue;
+    }
+    if (statusCode !== 200) {
+      response.destroy();
+      throw refused(statusCode);
+    }
+    const announced = headers['content-length'];
+    const bytes = announced === undefined ? undefined : Number(announced);
+    if (bytes !== undefined && bytes > limits.bytesMax) {
+      response.destroy();
+      throw tooLarge(limits.bytesMax);
+    }
+    return { url, contentType: headers['content-type'], bytes, body: bounded(response, limits) };
+  }
+  throw new Failure('REMOTE_REFUSED', `it redirects more than ${redirectsMax} times`);
+}
+
+/** Resolves with the status, whatever it is; redirects are not followed. Throws as `get`. */
+export async function post(
+  address: string,
+  rules: HostRules,
+  message: { readonly headers: Readonly<Record<string, string>>; readonly body: string },
+  limits: Pick<FetchLimits, 'totalMs' | 'signal'>,
+): Promise<number> {
+  const deadline = AbortSignal.timeout(limits.totalMs);
+  const signal = limits.signal ? AbortSignal.any([limits.signal, deadline]) : deadline;
+  const headers = { ...message.headers, 'content-length': String(Buffer.byteLength(message.body)) };
+  const options = { method: 'POST', timeout: limits.totalMs, signal, headers };
+  const response = await send(urlOf(address), rules, options, message.body);
+  let read = 0;
+  response.on('data', (chunk: Buffer) => {
+    read += chunk.length;
+    if (read > discardedBytesMax) response.destroy();
+  });
+  response.on('error', () => {});
+  return response.statusCode ?? 0;
+}
+
+/** A GET in the form of `fetch`: held to the host rules, redirects not followed. Rejects as `get` does. */
+export function guardedFetch(rules: HostRules): (url: URL, options: FetchOptions) => Promise<Response> {
+  return async (url, { headers, signal }) => {
+    const response = await send(url, rules, { method: 'GET', headers, signal });
+    const { statusCode: status = 0 } = response;
+    if (!bodiless.includes(status))
+      return new Response(Readable.toWeb(response) as ReadableStream<Uint8Array>, { status });
+    response.destroy();
+    return new Response(null, { status });
+  };
+}
+
+export interface FetchOptions {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+export function urlOf(address: string): URL {
+  const url = URL.parse(address);
+  if (!url) throw new Failure('INVALID_PARAMETER', 'it is no URL');
+  return url;
+}
+
+async function send(url: URL, rules: HostRules, options: RequestOptions, body?: string): Promise<IncomingMessage> {
+  rules.check(url);
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const { request: begin } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
+  const request = begin(url, {
+    ...options,
+    // No connection is kept: one that was made by other rules is not used.
+    agent: false,
+    lookup: rules.lookupFor(url),
+    headers: { 'user-agent': 'tabularium', 'accept-encoding': 'identity', ...options.headers },
+  });
+  request.on('timeout', () => request.destroy(new Error('no answer in time')));
+  request.on('error', (error) => reject(unavailable(error)));
+  request.on('response', resolve);
+  request.end(body);
+  return promise;
+}
+
+/** A reader sees one kind of error: whatever broke the connection is the remote's. */
+function bounded(response: IncomingMessage, { bytesMax }: FetchLimits): Readable {
+  async function* pieces() {
+    let read = 0;
+    try {
+      for await (const piece of response as AsyncIterable<Buffer>) {
+        read += piece.length;
+        if (read > bytesMax) throw tooLarge(bytesMax);
+        yield piece;
+      }
+    } catch (error) {
+      throw unavailable(error);
+    }
+  }
+  return Readable.from(pieces(), { objectMode: false });
+}
+
+const refused = (remoteStatus: number) =>
+  remoteStatus >= 500 || remoteStatus === 429 || remoteStatus === 408
+    ? new Failure('REMOTE_UNAVAILABLE', `it answered ${remoteStatus}`, { remoteStatus })
+    : new Failure('REMOTE_REFUSED', `it answered ${remoteStatus}`, { remoteStatus });
+
+const tooLarge = (bytesMax: number) =>
+  new Failure('REMOTE_REFUSED', `it is larger than ${bytesMax} bytes`, { bytesMax });
+
+/** What a socket says names addresses: it is for the log. */
+export function unavailable(cause: unknown): Failure {
+  if (cause instanceof Failure) return cause;
+  return new Failure('REMOTE_UNAVAILABLE', 'it does not answer, or broke off', {}, { cause });
+}

@@ -1,0 +1,25 @@
+// The parts of loads, put together: into tables that are there, and into tables that are made for them.
+import type { Catalog } from '../../catalog/catalog.ts';
+import type { FileStore } from '../../files/file_store.ts';
+import { type LoadParts, LoadSteps } from './load_pipeline.ts';
+import { type LoadFileOptions, LoadFiles } from './load_sources.ts';
+import { Loads } from './loads.ts';
+import { type Definitions, NewTableLoads } from './new_table_loads.ts';
+
+type Options = Omit<LoadParts, 'files' | 'fileStore'> & {
+  readonly catalog: Catalog;
+  readonly loading: Omit<LoadFileOptions, 'spoolDirectory' | 'files'>;
+  readonly spoolDirectory: string;
+  readonly files: FileStore;
+  readonly definitions: Definitions;
+};
+
+export function openLoads({ loading, spoolDirectory, files, ...parts }: Options) {
+  const { catalog, warehouses, decisions, definitions } = parts;
+  const loadFiles = new LoadFiles({ ...loading, spoolDirectory, files });
+  const steps = new LoadSteps({ ...parts, files: loadFiles, fileStore: files });
+  return {
+    loads: new Loads({ catalog, decisions, steps }),
+    newTableLoads: new NewTableLoads({ catalog, warehouses, decisions, steps, definitions }),
+  };
+}

@@ -1,0 +1,168 @@
+// Rows of one table by REST: inserted all or nothing, and read page by page.
+import { readFile, rm } from 'node:fs/promises';
+import type { Trail } from '../../access/audit/audit_log.ts';
+import type { Decisions } from '../../access/authorization/authorizer.ts';
+import { type IdempotencyKeys, keyedStep } from '../../access/idempotency_keys.ts';
+import type { Catalog } from '../../catalog/catalog.ts';
+import type { CatalogObject } from '../../catalog/object.ts';
+import type { Warehouses } from '../../engines/warehouses.ts';
+import type { CatalogSpec, TableSpec } from '../../model/records.ts';
+import type { Observe } from '../../observe/observations.ts';
+import { Failure } from '../../standard/failure.ts';
+import { parseJson } from '../../standard/json.ts';
+import type { Segment } from '../../standard/paths.ts';
+import { withoutSeparator } from '../results/result_store.ts';
+import type { Caller, Queries } from '../statements/queries.ts';
+import type { RowSource } from './row_source.ts';
+
+/** How often a page is read again because its rows were renumbered meanwhile. */
+const pageAttemptsMax = 5;
+
+type TableChain = [CatalogObject<CatalogSpec>, CatalogObject, CatalogObject<TableSpec>];
+
+export class Rows {
+  readonly #catalog: Catalog;
+  readonly #warehouses: Warehouses;
+  readonly #queries: Queries;
+  readonly #observe: Observe;
+  readonly #decisions: Decisions;
+  readonly #trail: Trail;
+  readonly #keys: Pick<IdempotencyKeys, 'keepStep'>;
+
+  constructor(parts: {
+    readonly catalog: Catalog;
+    readonly warehouses: Warehouses;
+    readonly queries: Queries;
+    readonly observe: Observe;
+    readonly decisions: Decisions;
+    readonly trail: Trail;
+    readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
+  }) {
+    this.#catalog = parts.catalog;
+    this.#warehouses = parts.warehouses;
+    this.#queries = parts.queries;
+    this.#observe = parts.observe;
+    this.#decisions = parts.decisions;
+    this.#trail = parts.trail;
+    this.#keys = parts.keys;
+  }
+
+  /** Throws ROWS_INVALID or CONSTRAINT_VIOLATED with violations by index; then nothing was inserted. */
+  async insert(path: readonly Segment[], rows: RowSource, caller: Caller): Promise<number> {
+    const { actor, signal } = caller;
+    // An earlier attempt inserted them.
+    if (actor.guard?.applied) return actor.guard.applied.rowCount;
+    const [root, database, table] = (await this.#catalog.require(path)) as TableChain;
+    const { warehouse } = root.spec;
+    await this.#requireWarehouse(root, caller);
+    const batch = await rows.read(table.spec.columns, `${table.id} ${table.version}`);
+    await this.#requireReplica(warehouse, [root.name, database.name, table.name].join('.'));
+    const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
+    return this.#warehouses.admit(warehouse, caller, async (engine) => {
+      this.#catalog.requireSettled([path.map(({ name }) => name)]);
+      const started = performance.now();
+      const { guard } = actor;
+      const step = guard && keyedStep(guard);
+      if (guard && step) await this.#keys.keepStep(step, { warehouse, catalogId: root.id }, { guard });
+      await this.#trail.begin(actor, { objectId: table.id });
+      const rowCount = await engine
+        .insertRows(ref, batch, {
+          signal,
+          definition: table.spec,
+          steps: step === undefined ? [] : [{ step, rowCount: batch.rowCount }],
+        })
+        .catch((error) => this.#changedMeanwhile(path, error));
+      this.#observe({ kind: 'rowsInserted', warehouse, rowCount, ms: performance.now() - started });
+      return rowCount;
+    });
+  }
+
+  /** Rows as objects, in the order of the engine; `next`: the position after which the next page begins. Throws INVALID_PAGE_TOKEN. */
+  async page(
+    path: readonly Segment[],
+    page: { readonly after?: string | undefined; readonly limit: number },
+    caller: Caller,
+  ): Promise<{ readonly rows: object[]; readonly next: string | undefined }> {
+    const from = page.after === undefined ? undefined : positionOf(page.after);
+    for (let attempt = 1; ; attempt++) {
+      const chain = (await this.#catalog.require(path)) as TableChain;
+      await this.#requireWarehouse(chain[0], caller);
+      const before = await this.#numbering(chain, caller);
+      if (from && !haveCommon(from.numbering, before))
+        throw new Failure(
+          'INVALID_PAGE_TOKEN',
+          'the rows of the table have other positions since the page token was issued; start again without it',
+        );
+      const { rows, last } = await this.#read(chain, { after: from?.row, limit: page.limit }, caller).catch((error) =>
+        this.#changedMeanwhile(path, error),
+      );
+      if (last === undefined && from === undefined) return { rows, next: undefined };
+      // Where rows were renumbered while they were read, some may be missing from the page.
+      if (haveCommon(await this.#numbering(chain, caller), before))
+        return { rows, next: last && JSON.stringify([before, last]) };
+      if (attempt >= pageAttemptsMax)
+        throw new Failure('CHANGE_IN_PROGRESS', 'the rows of the table are being moved in the file');
+    }
+  }
+
+  /** `last`: the position of the last row, where there are more. */
+  async #read(
+    [root, database, table]: TableChain,
+    { after, limit }: { readonly after: string | undefined; readonly limit: number },
+    caller: Caller,
+  ): Promise<{ readonly rows: object[]; readonly last: string | undefined }> {
+    const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
+    const columns = table.spec.columns.map(({ name }) => name);
+    const engine = await this.#warehouses.engineOf(root.spec.warehouse);
+    const statement = engine.rowsPage(ref, { columns, after, limit: limit + 1 });
+    const { result } = await this.#queries.run(
+      { ...statement, numbers: 'number', catalog: root.name, database: database.name },
+      caller,
+    );
+    const rows = parseJson(`[${await textOf(result.rows)}]`, Number.POSITIVE_INFINITY) as unknown[][];
+    const shown = rows.slice(0, limit);
+    const names = result.columns.slice(1).map((column) => column.name);
+    const objects = shown.map(([_position, ...row]) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
+    return { rows: objects, last: rows.length > limit ? String(shown.at(-1)?.[0]) : undefined };
+  }
+
+  #numbering([root, database, table]: TableChain, caller: Caller): Promise<readonly string[]> {
+    const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
+    return this.#warehouses.admit(root.spec.warehouse, caller, (engine) => engine.rowNumbering(ref, table.spec));
+  }
+
+  /** The caller sent no SQL: where ours does not fit what the engine has, the table was changed since it was looked up. */
+  async #changedMeanwhile(path: readonly Segment[], error: unknown): Promise<never> {
+    if (!(error instanceof Failure) || error.code !== 'SQL_INVALID') throw error;
+    await this.#catalog.require(path);
+    throw new Failure('CHANGE_IN_PROGRESS', 'the table, or its database, is being changed', {}, { cause: error });
+  }
+
+  async #requireWarehouse(root: CatalogObject<CatalogSpec>, { principal }: Caller): Promise<void> {
+    const path = [{ category: 'warehouses', name: root.spec.warehouse }];
+    await this.#decisions.require(principal, 'use', { category: 'warehouses', path });
+  }
+
+  async #requireReplica(warehouse: string, table: string): Promise<void> {
+    if ((await this.#warehouses.availableBackends(warehouse)) > 0) return;
+    throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${table}`, { tables: [table] });
+  }
+}
+
+/** The rows have the positions that they had. */
+const haveCommon = (marks: readonly string[], others: readonly string[]) => marks.some((mark) => others.includes(mark));
+
+/** As `page` made it; the token was signed. */
+function positionOf(after: string): { readonly numbering: readonly string[]; readonly row: string } {
+  const [marks, row] = JSON.parse(after) as [string | readonly string[], string];
+  // Tokens of earlier releases have one mark.
+  const numbering = typeof marks === 'string' ? [marks] : marks;
+  return { numbering, row };
+}
+
+async function textOf(rows: { kind: 'text'; text: string } | { kind: 'file'; path: string }): Promise<string> {
+  if (rows.kind === 'text') return rows.text;
+  const bytes = await readFile(rows.path);
+  await rm(rows.path, { force: true });
+  return withoutSeparator(bytes).toString();
+}

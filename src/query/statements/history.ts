@@ -1,0 +1,219 @@
+// The history of statements: those that run are in memory, those that ended are written a moment later, many in one
+// transaction, so that a point query does not pay for a disk flush. A crash can lose the last second of history; it never
+// loses data.
+import type { Kysely } from 'kysely';
+import type { Actor } from '../../model/principal.ts';
+import type { Observe } from '../../observe/observations.ts';
+import { requireBasis } from '../../standard/basis.ts';
+import type { QueriesTable, Schema } from '../../store/schema.ts';
+import { basisOfQuery, type QueryEntry, type QueryState } from './history_entry.ts';
+import { conditionsOf, fits, type QuerySought } from './history_search.ts';
+
+export type { QueryEntry } from './history_entry.ts';
+
+export interface HistoryOptions {
+  readonly db: Kysely<Schema>;
+  readonly entriesMax: number;
+  readonly observe: Observe;
+}
+
+/** How the store says that a statement ended before it was known what it is. */
+const unknownKind = 'unknown';
+/** Longer texts are kept cut. */
+export const sqlCharactersKept = 65_536;
+const planCharactersKept = 65_536;
+const flushMs = 500;
+/** Where the store is down for long, the oldest unwritten entries go. */
+const unwrittenMax = 50_000;
+const batchRows = 500;
+const sweepEveryFlushes = 600;
+
+export class QueryHistory {
+  readonly #options: HistoryOptions;
+  readonly #running = new Map<string, { entry: QueryEntry; cancel: () => void }>();
+  #unwritten: QueryEntry[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #flushing: Promise<void> = Promise.resolve();
+  #flushes = 0;
+
+  constructor(options: HistoryOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.flush(), flushMs);
+    this.#timer.unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.flush();
+  }
+
+  begin(entry: QueryEntry, cancel: () => void): void {
+    this.#running.set(entry.queryId, { entry, cancel });
+  }
+
+  update(queryId: string, change: Partial<QueryEntry>): void {
+    const running = this.#running.get(queryId);
+    if (running) running.entry = { ...running.entry, ...change };
+  }
+
+  end(queryId: string, change: Partial<QueryEntry>): void {
+    const running = this.#running.get(queryId);
+    if (!running) return;
+    this.#running.delete(queryId);
+    const ended = { ...running.entry, ...change };
+    const sql = cut(ended.sql, sqlCharactersKept);
+    this.#unwritten.push({ ...ended, sql, plan: ended.plan === null ? null : cut(ended.plan, planCharactersKept) });
+    if (this.#unwritten.length > unwrittenMax) this.#unwritten.shift();
+  }
+
+  /** Asks a running statement to stop; one that has ended stays as it is. Undefined where there is none. */
+  async cancel(queryId: string, actor: Actor): Promise<QueryEntry | undefined> {
+    if (!this.#cancel(queryId, actor)) {
+      const ended = await this.get(queryId);
+      if (ended) requireBasis(basisOfQuery(ended), actor);
+    }
+    return this.get(queryId);
+  }
+
+  /** False where it does not run (any more). */
+  #cancel(queryId: string, actor: Actor): boolean {
+    const running = this.#running.get(queryId);
+    if (!running) return false;
+    requireBasis(basisOfQuery(running.entry), actor);
+    running.cancel();
+    return true;
+  }
+
+  cancelAll(): void {
+    for (const { cancel } of this.#running.values()) cancel();
+  }
+
+  async get(queryId: string): Promise<QueryEntry | undefined> {
+    const running = this.#running.get(queryId);
+    if (running) return running.entry;
+    await this.flush();
+    const row = await this.#options.db
+      .selectFrom('queries')
+      .selectAll()
+      .where('query_id', '=', queryId)
+      .executeTakeFirst();
+    return row && entryOf(row);
+  }
+
+  /** In order of id, which is the order of submission. */
+  async list({
+    after,
+    limit,
+    ...sought
+  }: QuerySought & { readonly after?: string | undefined; readonly limit: number }): Promise<QueryEntry[]> {
+    await this.flush();
+    let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id', 'desc').limit(limit);
+    if (after !== undefined) query = query.where('query_id', '<', after);
+    for (const condition of conditionsOf(sought)) query = query.where(condition);
+    const ended = (await query.execute()).map(entryOf);
+    const running = [...this.#running.values()]
+      .map((one) => one.entry)
+      .filter((entry) => (after === undefined || entry.queryId < after) && fits(entry, sought));
+    return [...ended, ...running].sort((a, b) => (a.queryId > b.queryId ? -1 : 1)).slice(0, limit);
+  }
+
+  /** Forgets one that ended; cancels one that runs. */
+  async remove(queryId: string, actor: Actor): Promise<boolean> {
+    if (this.#cancel(queryId, actor)) return true;
+    const ended = await this.get(queryId);
+    if (!ended) return false;
+    requireBasis(basisOfQuery(ended), actor);
+    const { numDeletedRows } = await this.#options.db
+      .deleteFrom('queries')
+      .where('query_id', '=', queryId)
+      .executeTakeFirst();
+    return numDeletedRows > 0n;
+  }
+
+  /** Writes what ended since the last time. Failing keeps it for the next. */
+  flush(): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#flush());
+    return this.#flushing;
+  }
+
+  async #flush(): Promise<void> {
+    try {
+      while (this.#unwritten.length > 0) {
+        const batch = this.#unwritten.slice(0, batchRows);
+        await this.#options.db.insertInto('queries').values(batch.map(rowOf)).execute();
+        this.#unwritten = this.#unwritten.slice(batch.length);
+      }
+      if (this.#flushes++ % sweepEveryFlushes === 0) await this.#sweep();
+    } catch (error) {
+      this.#options.observe({ kind: 'backgroundError', what: 'query history', error });
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    const { db, entriesMax } = this.#options;
+    const oldest = await db
+      .selectFrom('queries')
+      .select('query_id')
+      .orderBy('query_id', 'desc')
+      .offset(entriesMax)
+      .limit(1)
+      .executeTakeFirst();
+    if (oldest) await db.deleteFrom('queries').where('query_id', '<=', oldest.query_id).execute();
+  }
+}
+
+const cut = (text: string, characters: number) =>
+  (text.length > characters ? text.slice(0, characters) : text).toWellFormed();
+
+function rowOf(entry: QueryEntry): QueriesTable {
+  return {
+    query_id: entry.queryId,
+    sql: entry.sql,
+    kind: entry.kind ?? unknownKind,
+    state: entry.state,
+    warehouse: entry.warehouse,
+    catalog: entry.catalog,
+    database: entry.database,
+    submitted_by: entry.submittedBy,
+    submitted_at: entry.submittedAt,
+    started_at: entry.startedAt,
+    ended_at: entry.endedAt,
+    elapsed_ms: entry.elapsedMs,
+    queued_ms: entry.queuedMs,
+    row_count: entry.rowCount,
+    result_bytes: entry.resultBytes,
+    error_code: entry.errorCode,
+    error_message: entry.errorMessage,
+    task_id: entry.taskId,
+    owner: entry.owner,
+    plan: entry.plan,
+  };
+}
+
+function entryOf(row: QueriesTable): QueryEntry {
+  return {
+    queryId: row.query_id,
+    sql: row.sql,
+    kind: row.kind === unknownKind ? null : row.kind,
+    state: row.state as QueryState,
+    warehouse: row.warehouse,
+    catalog: row.catalog,
+    database: row.database,
+    submittedBy: row.submitted_by,
+    submittedAt: row.submitted_at,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+    elapsedMs: row.elapsed_ms,
+    queuedMs: row.queued_ms,
+    rowCount: row.row_count,
+    resultBytes: row.result_bytes,
+    errorCode: row.error_code,
+    errorMessage: row.error_message,
+    taskId: row.task_id,
+    owner: row.owner,
+    plan: row.plan,
+  };
+}

@@ -1,0 +1,36 @@
+// What the history knows of a statement.
+import type { Basis } from '../../model/principal.ts';
+
+export type QueryState = 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled';
+
+export interface QueryEntry {
+  readonly queryId: string;
+  readonly sql: string;
+  readonly kind: string | null;
+  readonly state: QueryState;
+  readonly warehouse: string;
+  readonly catalog: string;
+  readonly database: string | null;
+  readonly submittedBy: string;
+  /** Id of the user who submitted it. */
+  readonly owner: string;
+  readonly submittedAt: number;
+  readonly startedAt: number | null;
+  readonly endedAt: number | null;
+  readonly elapsedMs: number | null;
+  readonly queuedMs: number | null;
+  readonly rowCount: number | null;
+  readonly resultBytes: number | null;
+  readonly errorCode: string | null;
+  readonly errorMessage: string | null;
+  readonly taskId: string | null;
+  /** Of one that took long; parameters with their values. */
+  readonly plan: string | null;
+}
+
+export const basisOfQuery = ({ queryId, startedAt, endedAt }: QueryEntry): Basis => ({
+  objectId: queryId,
+  category: 'queries',
+  name: queryId,
+  version: endedAt !== null ? 3 : startedAt !== null ? 2 : 1,
+});

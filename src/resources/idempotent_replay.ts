@@ -1,0 +1,70 @@
+// What is shown of an object or a task that a request made or changed before: for a request that is sent again, whose first answer
+// was lost in a crash.
+import type { KeptStep } from '../access/idempotency_keys.ts';
+import type { Shown, Wanted } from '../http/request_pipeline.ts';
+import type { Category, Found, Input } from '../standard/endpoint.ts';
+import { ReadyRecord } from '../standard/envelope.ts';
+import { Failure } from '../standard/failure.ts';
+import { parseJson } from '../standard/json.ts';
+import { uriOf } from '../standard/paths.ts';
+import { accepted, type Context, segment } from './records/handler_context.ts';
+
+/** Undefined where there is no such thing in the category, or not any more. */
+export async function recordOf(
+  { id, category: wanted, name }: Wanted,
+  categories: readonly Category<Context>[],
+  context: Context,
+): Promise<Shown | undefined> {
+  const task = await context.tasks.get(id);
+  if (task) return accepted(task, context);
+  const categoryOf = (name: string) => categories.find((one) => one.name === name);
+  const chain = await context.catalog.chainOf(id);
+  if (chain.length === 0) return memberOf(categoryOf(wanted), id, context);
+  const category = categoryOf(wanted);
+  const at = chain.map((object) => segment(object.category, object.name));
+  if (chain.at(-1)?.category !== wanted) {
+    if (category?.parent !== chain.at(-1)?.category || name === undefined) return undefined;
+    at.push(segment(wanted, name));
+  }
+  const get = category?.endpoints.find(({ verb }) => verb === 'get');
+  if (!get) return undefined;
+  const path = Object.fromEntries(at.map((one) => [categoryOf(one.category)?.parameter ?? one.category, one.name]));
+  const input: Input<unknown, unknown> = { path, body: undefined, query: {}, page: { limit: 1 }, ifExists: 'fail' };
+  const { record } = (await get.handle(input as Input<never, never>, context)) as Found;
+  const shown = record instanceof ReadyRecord ? (parseJson(record.recordText) as object) : (record as object);
+  return { outcome: 'found', record: shown, uri: uriOf(context.call.version, at) };
+}
+
+/** The rows that an engine changed for an earlier attempt of a keyed request; undefined where it did not do it. */
+export async function rowsOfStep(
+  { step, warehouse, catalogId }: KeptStep,
+  { catalog, warehouses }: Pick<Context, 'catalog' | 'warehouses'>,
+): Promise<number | undefined> {
+  const root = await catalog.byId(catalogId);
+  // With the catalog its engine's memory is out of reach, and so is all that the request could change.
+  if (!root) return undefined;
+  return (await warehouses.use(warehouse)).loadedBefore({ id: root.id, name: root.name }, step);
+}
+
+/** Of a collection at the top whose members are no objects and are known by their ids. */
+async function memberOf(
+  category: Category<Context> | undefined,
+  id: string,
+  context: Context,
+): Promise<Shown | undefined> {
+  const get = category?.endpoints.find(({ verb }) => verb === 'get');
+  if (!get || category?.idField === undefined || category.parent !== undefined) return undefined;
+  const path = { [category.parameter]: id };
+  const input: Input<unknown, unknown> = { path, body: undefined, query: {}, page: { limit: 1 }, ifExists: 'fail' };
+  try {
+    const { record } = (await get.handle(input as Input<never, never>, context)) as Found;
+    return {
+      outcome: 'found',
+      record: record as object,
+      uri: uriOf(context.call.version, [segment(category.name, id)]),
+    };
+  } catch (error) {
+    if (error instanceof Failure && error.code === 'OBJECT_NOT_FOUND') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,137 @@
+// What a user is: its record, what a request makes of its spec, and who may change whom. The endpoints are users.ts.
+import { rootUserId, type UserSpec } from '../../access/authorization/directory_types.ts';
+import type { CatalogObject } from '../../catalog/object.ts';
+import type { PathParameters } from '../../standard/endpoint.ts';
+import { Failure } from '../../standard/failure.ts';
+import { type Static, Type } from '../../standard/type.ts';
+import {
+  Comment,
+  defined,
+  describe,
+  invalid,
+  last,
+  nullable,
+  Owner,
+  PropertiesField,
+  type PropertiesPatch,
+  recordFields,
+  shownDescription,
+} from '../records/fields.ts';
+import {
+  type Context,
+  commonFields,
+  ownerName,
+  type Render,
+  requirePrivilege,
+  segment,
+} from '../records/handler_context.ts';
+import { enabledState, enabledStateOf } from '../records/states.ts';
+
+export const Identity = Type.Object(
+  {
+    provider: Type.String({ maxLength: 128, description: 'Name of an identity provider.' }),
+    subject: Type.String({ minLength: 1, maxLength: 512, description: 'Its `sub` of the user.' }),
+  },
+  { additionalProperties: false },
+);
+export const Password = Type.String({
+  maxLength: 1024,
+  description: 'At least 8 characters. It is kept as an argon2id hash, and never shown.',
+});
+
+export const UserRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  disabled: Type.Boolean({ description: 'Whether all its credentials are refused.' }),
+  hasPassword: Type.Boolean(),
+  identity: nullable(Identity),
+  roles: Type.Array(Type.String(), { description: 'Names of the roles that it is a member of.' }),
+  ...enabledState,
+  owner: Owner,
+  ...recordFields,
+});
+
+export const pathOf = (path: PathParameters) => [segment('users', path.user as string)];
+export type User = CatalogObject<UserSpec>;
+
+export const shownUser: Render = async (chain, uri, context) => {
+  const object = last(chain) as User;
+  const { spec, name, id } = object;
+  const { directory } = context;
+  const provider = spec.identity && (await context.catalog.byId(spec.identity.providerId));
+  return {
+    name,
+    ...shownDescription(spec),
+    disabled: spec.disabled ?? false,
+    hasPassword: spec.passwordHash !== undefined,
+    identity: spec.identity && provider ? { provider: provider.name, subject: spec.identity.subject } : null,
+    roles: [...directory.rolesOf(id)].flatMap((roleId) => directory.roles.get(roleId)?.name ?? []).sort(),
+    ...enabledStateOf(spec.disabled),
+    owner: ownerName(object, context),
+    ...commonFields(object, uri),
+  };
+};
+
+interface SpecChange {
+  readonly comment?: string | null;
+  readonly properties?: PropertiesPatch | null;
+  readonly disabled?: boolean;
+  readonly password?: string | null;
+  readonly identity?: Static<typeof Identity> | null;
+}
+
+export async function specOf(before: UserSpec, change: SpecChange, name: string, context: Context): Promise<UserSpec> {
+  const { comment, properties, disabled, password, identity } = change;
+  const {
+    passwordHash,
+    identity: identityBefore,
+    ...rest
+  } = describe<UserSpec>(before, defined({ comment, properties }));
+  const kept = { ...rest, ...defined({ disabled }) };
+  const hash =
+    password === undefined ? passwordHash : password === null ? undefined : await hashOf(password, name, context);
+  const who =
+    identity === undefined ? identityBefore : identity === null ? undefined : await identityOf(identity, context);
+  return { ...kept, ...defined({ passwordHash: hash, identity: who }) };
+}
+
+export async function hashOf(password: string, name: string, context: Context): Promise<string> {
+  const fault = context.passwords.fault(password, name);
+  if (fault !== undefined) throw invalid('/password', 'password', fault);
+  return context.passwords.hash(password);
+}
+
+async function identityOf({ provider, subject }: Static<typeof Identity>, context: Context) {
+  const [object] = (await context.catalog.find([segment('identity_providers', provider)])) ?? [];
+  if (!object) throw invalid('/identity/provider', 'exists', `names no identity provider: ${JSON.stringify(provider)}`);
+  return { providerId: object.id, subject };
+}
+
+/** One subject is one user. */
+export function requireFreeIdentity(spec: UserSpec, userId: string | undefined, context: Context): void {
+  const { identity } = spec;
+  const other = identity && context.directory.userOfIdentity(identity.providerId, identity.subject);
+  if (other && other.id !== userId) throw invalid('/identity', 'unique', 'is another user already');
+}
+
+/** The first user is changed by itself alone, and keeps its name and its way in. */
+export function protectRoot(object: CatalogObject, context: Context, what: string): void {
+  if (object.id !== rootUserId) return;
+  throw new Failure(
+    'OBJECT_PROTECTED',
+    `the user ${ownerName({ ...object, owner: object.id }, context)} cannot be ${what}`,
+  );
+}
+
+export async function requireOwnUser(object: CatalogObject, context: Context): Promise<void> {
+  if (object.id === rootUserId && context.call.principal.id !== rootUserId)
+    throw new Failure('FORBIDDEN', 'the first user is changed by itself alone');
+  // Who can set a password can be the user.
+  await requirePrivilege('own', [segment('users', object.name)], context);
+}
+
+export async function setSpec(object: User, spec: UserSpec, context: Context, more: object = {}) {
+  const changed = await context.catalog.update(object, { spec, principal: context.call.actor, ...more });
+  return changed.object ?? object;
+}

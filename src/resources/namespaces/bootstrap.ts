@@ -1,0 +1,58 @@
+// What is there from the first start on: the warehouse and the catalog that requests without one mean; and the users that an
+// identity provider brings.
+
+import type { VerifiedToken } from '../../access/authentication/oidc.ts';
+import type { User as KnownUser } from '../../access/authorization/directory_types.ts';
+import { nameFault } from '../../model/names.ts';
+import { systemActor } from '../../model/principal.ts';
+import { principalNameFault } from '../../model/principal_names.ts';
+import type { CatalogSpec } from '../../model/records.ts';
+import { Failure } from '../../standard/failure.ts';
+import { ensureBackend, warehouseSpec } from '../compute/warehouses.ts';
+import type { Services } from '../records/handler_context.ts';
+import { defaultCatalogName, defaultWarehouseName } from './catalogs.ts';
+
+/** Without waking an engine. */
+export async function bootstrap(services: Services, engine: string): Promise<void> {
+  const { catalog } = services;
+  const make = { parent: null, principal: systemActor, owner: 'root', ifExists: 'return' } as const;
+  if ((await catalog.count(null, 'warehouses')) === 0)
+    await catalog.create({
+      ...make,
+      category: 'warehouses',
+      name: defaultWarehouseName,
+      spec: warehouseSpec(engine, services),
+    });
+  for (const warehouse of await catalog.list(null, 'warehouses', { limit: 1000 }))
+    await ensureBackend(warehouse, services, systemActor);
+  if (await catalog.find([{ category: 'catalogs', name: defaultCatalogName }])) return;
+  await catalog.create({
+    ...make,
+    category: 'catalogs',
+    name: defaultCatalogName,
+    spec: { warehouse: defaultWarehouseName } satisfies CatalogSpec,
+  });
+}
+
+/** The user of a subject that comes for the first time; undefined where its provider may make none, or its name is taken. */
+export async function userOfVisitor(token: VerifiedToken, services: Services): Promise<KnownUser | undefined> {
+  const { catalog, directory, identityProviders } = services;
+  const { providerId, subject, userName: name } = token;
+  if (name === undefined || !identityProviders.specOf(providerId)?.createUsers) return undefined;
+  // A name is no proof: it must not make the visitor somebody who is here already.
+  if ((nameFault(name) ?? principalNameFault(name)) !== undefined || name.includes(':')) return undefined;
+  try {
+    await catalog.create({
+      parent: null,
+      category: 'users',
+      name,
+      spec: { identity: { providerId, subject } },
+      owner: 'root',
+      principal: { ...systemActor, action: 'users.visit' },
+      ifExists: 'fail',
+    });
+  } catch (error) {
+    if (!(error instanceof Failure) || error.code !== 'OBJECT_ALREADY_EXISTS') throw error;
+  }
+  return directory.userOfIdentity(providerId, subject);
+}

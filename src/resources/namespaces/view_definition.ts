@@ -1,0 +1,185 @@
+// How views are made, changed and brought back: one path from a query's text to what the catalog is asked for. Who makes a view must be
+// able to run its query.
+import type { CatalogObject, ObjectPath, Source } from '../../catalog/object.ts';
+import type { ViewSource } from '../../engines/views.ts';
+import { foldName, nameFault } from '../../model/names.ts';
+import type { CatalogSpec, DatabaseSpec, ViewColumn, ViewSpec } from '../../model/records.ts';
+import { Failure } from '../../standard/failure.ts';
+import { describe, invalid, type PropertiesPatch } from '../records/fields.ts';
+import { type Context, newOwner, ownerId } from '../records/handler_context.ts';
+
+export type ViewParents = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
+export type ViewChain = [...ViewParents, CatalogObject<ViewSpec>];
+
+/** Tables and views of a database are one name space to SQL. */
+export const sharesNames = ['tables'];
+
+/** `what`: with its article. */
+export const renamedDoc = (what: string) =>
+  `${what} with views in it, or with views of others made of what is in it, is not renamed (\`IN_USE\`): their queries say its name.`;
+
+interface Described {
+  readonly comment?: string | null;
+  readonly properties?: PropertiesPatch | null;
+  readonly owner?: string;
+}
+
+export interface CreateViewBody extends Described {
+  readonly name?: string;
+  readonly sql: string;
+}
+
+export interface ViewPatch extends Described {
+  readonly sql?: string;
+}
+
+export function viewRef([root, database, view]: readonly CatalogObject[]) {
+  const [catalog, within, { name }] = [root, database, view] as ViewChain;
+  return { catalog: { id: catalog.id, name: catalog.name }, database: within.name, view: name };
+}
+
+export async function requireUsableViewName(
+  name: string,
+  [root]: readonly CatalogObject[],
+  context: Context,
+): Promise<void> {
+  const { warehouse } = (root as CatalogObject<CatalogSpec>).spec;
+  const fault = nameFault(name) ?? (await context.warehouses.engineOf(warehouse)).reservedName('views', name);
+  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
+}
+
+export async function createView(
+  parents: ObjectPath,
+  body: CreateViewBody,
+  ifExists: 'fail' | 'return',
+  context: Context,
+): Promise<{ readonly chain: ViewChain; readonly made: boolean }> {
+  const chain = (await context.catalog.require(parents)) as ViewParents;
+  const [root, database] = chain;
+  const { warehouse } = root.spec;
+  const { name, sql } = await readBody(body, chain, context);
+  await requireUsableViewName(name, chain, context);
+  const { columns, sources } = await readQuery(sql, chain, context);
+  const view = { catalog: { id: root.id, name: root.name }, database: database.name, view: name };
+  const { object, created } = await context.catalog.create<ViewSpec>({
+    parent: database,
+    category: 'views',
+    name,
+    spec: describe<ViewSpec>({ sql, columns }, body),
+    owner: ownerId(body.owner, context),
+    principal: context.call.actor,
+    ifExists,
+    sharesNames,
+    sources,
+    warehouse,
+    change: { kind: 'createView', view, sql },
+    undo: { kind: 'dropView', view },
+  });
+  return { chain: [root, database, object], made: created };
+}
+
+/** The name and the query: `sql` may be a CREATE VIEW statement. */
+async function readBody(body: CreateViewBody, [root, database]: ViewParents, context: Context) {
+  const parsed = (await context.warehouses.use(root.spec.warehouse)).parseCreateView(body.sql);
+  const mismatch = (what: string, said: string | undefined, is: string | undefined) => {
+    if (said !== undefined && is !== undefined && said !== is)
+      throw invalid('/sql', 'name', `names the ${what} ${JSON.stringify(said)}, the request ${JSON.stringify(is)}`);
+  };
+  mismatch('catalog', parsed?.catalog, root.name);
+  mismatch('database', parsed?.database, database.name);
+  mismatch('view', parsed?.view, body.name);
+  const name = body.name ?? parsed?.view;
+  if (name === undefined) throw invalid('/name', 'required', 'is required');
+  return { name, sql: parsed?.sql ?? body.sql };
+}
+
+/** What the query gives and names, for a caller who may run it. */
+async function readQuery(
+  sql: string,
+  [root, database]: ViewParents,
+  context: Context,
+): Promise<{ readonly columns: readonly ViewColumn[]; readonly sources: readonly Source[] }> {
+  const request = { sql, numbers: 'number' as const, catalog: root.name, database: database.name };
+  const { columns, sources } = await context.queries.readView(request, context.call);
+  if (columns.length === 0) throw new Failure('SQL_INVALID', 'a view has at least one column');
+  const seen: Source[] = [];
+  for (const source of sources) seen.push(await seenSource(source, context));
+  return { columns, sources: seen };
+}
+
+async function seenSource({ name, isView, uses }: ViewSource, context: Context): Promise<Source> {
+  const chain = await context.catalog.findFolded([
+    { category: 'catalogs', name: name.catalog },
+    { category: 'databases', name: name.database },
+    { category: isView ? 'views' : 'tables', name: name.table },
+  ]);
+  const object = chain?.at(-1);
+  // The query was allowed a moment ago: it went, or became another, since.
+  if (!chain || !object || foldName(object.name) !== foldName(name.table))
+    throw new Failure('CHANGE_IN_PROGRESS', 'what the query reads is being changed');
+  return { id: object.id, version: object.version, path: chain.map((one) => one.name), uses };
+}
+
+export async function changeView(path: ObjectPath, body: ViewPatch, context: Context): Promise<ViewChain> {
+  const chain = (await context.catalog.require(path)) as ViewChain;
+  const [root, database, view] = chain;
+  const { sql } = body;
+  const common = {
+    principal: context.call.actor,
+    owner: await newOwner(body.owner, path, context),
+  };
+  if (sql === undefined || sql === view.spec.sql) {
+    const { object } = await context.catalog.update(view, { ...common, spec: describe(view.spec, body) });
+    return [root, database, object ?? view];
+  }
+  const { columns, sources } = await readQuery(sql, [root, database], context);
+  const { object } = await context.catalog.update(view, {
+    ...common,
+    spec: describe({ ...view.spec, sql, columns }, body),
+    sources,
+    warehouse: root.spec.warehouse,
+    change: { kind: 'replaceView', view: viewRef(chain), sql },
+  });
+  return [root, database, object ?? view];
+}
+
+export async function renameView(path: ObjectPath, newName: string, context: Context): Promise<ViewChain> {
+  const chain = (await context.catalog.require(path)) as ViewChain;
+  const [root, database, view] = chain;
+  await requireUsableViewName(newName, chain, context);
+  const { object } = await context.catalog.update<ViewSpec>(view, {
+    name: newName,
+    principal: context.call.actor,
+    sharesNames,
+    warehouse: root.spec.warehouse,
+    change: { kind: 'renameView', view: viewRef(chain), newName, sql: view.spec.sql },
+  });
+  return [root, database, object ?? view];
+}
+
+/** As it would be made now: what it names may be others than when it was dropped. */
+export async function restoredView(
+  view: CatalogObject<ViewSpec>,
+  name: string,
+  parents: readonly CatalogObject[],
+  context: Context,
+) {
+  const [root, database] = parents as ViewParents;
+  const { columns, sources } = await readQuery(view.spec.sql, [root, database], context);
+  const ref = viewRef([root, database, { ...view, name }]);
+  return {
+    spec: { ...view.spec, columns },
+    sources,
+    change: { kind: 'createView' as const, view: ref, sql: view.spec.sql },
+  };
+}
+
+/** Views among what was in a catalog or database that was dropped. `nameOf`: of the database that one is in, as it will be called. */
+export function keptViews(within: readonly CatalogObject[], nameOf: (view: CatalogObject) => string) {
+  return within
+    .filter(({ category }) => category === 'views')
+    .map((view) => {
+      const { sql } = (view as CatalogObject<ViewSpec>).spec;
+      return { id: view.id, database: nameOf(view), name: view.name, sql };
+    });
+}

@@ -1,0 +1,359 @@
+// What every handler is given, and the small vocabulary in which categories are written. No category is named here.
+
+import type { OpenedAccess } from '../../access/assemble_access.ts';
+import type { Listing } from '../../access/authorization/authorizer.ts';
+import { everywhere } from '../../access/authorization/grant_scopes.ts';
+import type { Backups } from '../../backups/backups.ts';
+import type { Restores } from '../../backups/restores.ts';
+import type { ServerBackups } from '../../backups/server/server_backups.ts';
+import type { Catalog } from '../../catalog/catalog.ts';
+import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
+import { type RecordCache, rootId } from '../../catalog/record_cache.ts';
+import type { Warehouses } from '../../engines/warehouses.ts';
+import type { FileStore } from '../../files/file_store.ts';
+import type { Call } from '../../http/request_pipeline.ts';
+import type { NewTableSubmit } from '../../jobs/load_database.ts';
+import type { LoadSubmit } from '../../jobs/load_table.ts';
+import type { Basis } from '../../model/principal.ts';
+import type { Privilege } from '../../model/privileges.ts';
+import type { Exports } from '../../query/exports/exports.ts';
+import { rejectsLifetimeMs } from '../../query/loads/load_pipeline.ts';
+import type { Loads } from '../../query/loads/loads.ts';
+import type { NewTableLoads } from '../../query/loads/new_table_loads.ts';
+import type { ResultAccess } from '../../query/results/result_access.ts';
+import type { Rows } from '../../query/rows/table_rows.ts';
+import type { QueryHistory } from '../../query/statements/history.ts';
+import type { Queries } from '../../query/statements/queries.ts';
+import type { QuerySubmitter } from '../../query/statements/query_submission.ts';
+import {
+  type Accepted,
+  type Created,
+  type Deleted,
+  type Done,
+  endpointsFor,
+  type Found,
+  type Listed,
+  type Updated,
+} from '../../standard/endpoint.ts';
+import { JsonText, ReadyRecord, type RecordBody } from '../../standard/envelope.ts';
+import { Failure } from '../../standard/failure.ts';
+import { type Segment, uriOf } from '../../standard/paths.ts';
+import { basisOf } from '../../standard/record_version.ts';
+import type { CheckCall } from '../../tasks/schedule.ts';
+import type { Schedules } from '../../tasks/schedules.ts';
+import { basisOfTask, type TaskRecord } from '../../tasks/task.ts';
+import type { Tasks } from '../../tasks/tasks.ts';
+import type { Notices } from '../../tasks/webhooks.ts';
+import { invalid } from './fields.ts';
+import { namingViews } from './in_use_by_views.ts';
+import { requestShown } from './request_redaction.ts';
+
+/** What a new warehouse has where the request does not say. */
+export interface WarehouseDefaults {
+  readonly threads: number;
+  readonly memoryLimitBytes: number;
+  readonly spillLimitBytes: number;
+  readonly autoSuspendSeconds: number;
+  readonly queriesMax: number;
+  readonly queueMax: number;
+  readonly statementTimeoutSeconds: number;
+}
+
+export interface Services extends OpenedAccess {
+  readonly catalog: Catalog;
+  readonly records: RecordCache;
+  readonly tasks: Tasks;
+  readonly schedules: Schedules;
+  readonly checkCall: CheckCall;
+  readonly notices: Notices;
+  readonly warehouses: Warehouses;
+  readonly queries: Queries;
+  readonly submitter: QuerySubmitter;
+  readonly resultAccess: ResultAccess;
+  readonly history: QueryHistory;
+  readonly rows: Rows;
+  readonly loads: Loads;
+  readonly newTableLoads: NewTableLoads;
+  readonly submitNewTable: NewTableSubmit;
+  readonly submitLoad: LoadSubmit;
+  readonly exports: Exports;
+  readonly backups: Backups;
+  readonly restores: Restores;
+  readonly serverBackups: ServerBackups;
+  readonly files: FileStore;
+  readonly warehouseDefaults: WarehouseDefaults;
+  /** How long what was dropped can come back; 0: not at all. */
+  readonly undropSeconds: number;
+}
+
+export interface Context extends Services {
+  readonly call: Call;
+}
+
+export const { list, get, create, update, remove, action } = endpointsFor<Context>(
+  // A handler looks an object up, decides and changes it: again from the start where somebody else changed it in between.
+  (work, context) => {
+    const attempt = async () => {
+      await context.call.checkPrecondition?.();
+      return work();
+    };
+    return namingViews(() => context.catalog.retrying(attempt), context);
+  },
+);
+
+export const found = (record: RecordBody): Found => ({ outcome: 'found', record });
+export const listed = (items: readonly RecordBody[], next?: string): Listed => ({ outcome: 'listed', items, next });
+/** The lists of an action that shows others than the objects of its category. */
+export const listedAs = (field: string, items: readonly RecordBody[], next?: string): Listed => ({
+  outcome: 'listed',
+  items,
+  field,
+  next,
+});
+export const created = (record: object, made: boolean, uri: string): Created => ({
+  outcome: 'created',
+  record,
+  created: made,
+  uri,
+});
+export const updated = (record: RecordBody): Updated => ({ outcome: 'updated', record });
+export const deleted = (was: boolean): Deleted => ({ outcome: 'deleted', deleted: was });
+/** `stored`: as in the outcome (standard/endpoint.ts). */
+export const done = (result: RecordBody, stored?: RecordBody | null): Done => ({
+  outcome: 'done',
+  result,
+  ...(stored === undefined ? {} : { stored }),
+});
+
+export function accepted(task: TaskRecord, context: Context): Accepted {
+  const record = taskRecord(task, context);
+  return { outcome: 'accepted', task: record, uri: record.uri };
+}
+
+/** The record of a task that was just submitted. */
+export async function requireTask(taskId: string, context: Context): Promise<TaskRecord> {
+  const task = await context.tasks.get(taskId);
+  if (!task) throw new Failure('OBJECT_NOT_FOUND', `there is no task "${taskId}"`, { category: 'tasks', name: taskId });
+  return task;
+}
+
+/** A task as callers see it (rest-standard B5). `firstPage`: where the rows of a query are; `rejectsLink`: those a load left out. */
+export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'call' | 'files'>) {
+  const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
+  const { principal: _principal, ...shown } = task;
+  const request = requestShown(task);
+  const basis = basisOfTask(task);
+  const { submittedAt, submittedBy, startedAt, endedAt, result } = shown;
+  const { rejectsFileId: fileId } = (result ?? {}) as { rejectsFileId?: string | null };
+  const rejects = fileId && endedAt ? { fileId, expiresAt: Date.parse(endedAt) + rejectsLifetimeMs } : undefined;
+  const paged = typeof result === 'object' && result !== null && 'pageCount' in result;
+  return {
+    ...shown,
+    request,
+    ...(paged ? { firstPage: `${uri}/pages/0` } : {}),
+    ...(rejects ? { rejectsLink: files.link(rejects, 'read') } : {}),
+    createdAt: submittedAt,
+    createdBy: submittedBy,
+    updatedAt: endedAt ?? startedAt ?? submittedAt,
+    updatedBy: submittedBy,
+    version: basis.version,
+    uri,
+    cancelUri: `${uri}/cancel`,
+    [basisOf]: basis,
+  };
+}
+
+export const basisOfObject = ({ id: objectId, category, name, version }: CatalogObject): Basis => ({
+  objectId,
+  category,
+  name,
+  version,
+});
+
+/** The fields that every record ends with (rest-standard B4). */
+export function commonFields(object: CatalogObject, uri: string) {
+  const { createdAt, createdBy, updatedAt, updatedBy, version } = object;
+  return { createdAt, createdBy, updatedAt, updatedBy, version, uri, [basisOf]: basisOfObject(object) };
+}
+
+/** How a category shows its objects. `chain` is the object and its parents, root first. */
+export type Render = (chain: readonly CatalogObject[], uri: string, context: Context) => Promise<object>;
+
+/** GET of one object: from the cache, or read, rendered and kept. */
+export async function show(path: ObjectPath, context: Context, render: Render): Promise<ReadyRecord> {
+  const uri = uriOf(context.call.version, path);
+  const cached = context.records.get(uri);
+  if (cached instanceof ReadyRecord) return cached;
+  return context.records.keep(uri, async () => {
+    const chain = await context.catalog.require(path);
+    const object = chain.at(-1) as CatalogObject;
+    const value = new ReadyRecord(await render(chain, uri, context), object.id);
+    return { value, dependsOn: [object.id] };
+  });
+}
+
+/** The record of an object just changed; not from the cache. */
+export function render(
+  path: ObjectPath,
+  chain: readonly CatalogObject[],
+  context: Context,
+  as: Render,
+): Promise<object> {
+  return as(chain, uriOf(context.call.version, path), context);
+}
+
+/** Records of one page of a collection, ready to send, and the key of the next page. */
+class ReadyPage {
+  readonly items: readonly JsonText[];
+  readonly bodyBytes: number;
+  readonly next: string | undefined;
+
+  constructor(records: readonly string[], next: string | undefined) {
+    const bytes = Buffer.from(records.join(','));
+    this.items = records.length === 0 ? [] : [new JsonText(bytes)];
+    this.bodyBytes = bytes.length;
+    this.next = next;
+  }
+}
+
+/** GET of a collection: whole pages are kept. `parents` is the path of what holds it. */
+export async function page(
+  parents: ObjectPath,
+  category: string,
+  at: { readonly after?: string; readonly limit: number },
+  context: Context,
+  as: Render,
+): Promise<Listed> {
+  const base = uriOf(context.call.version, parents);
+  if (context.call.reach === 'within') return partOfPage(parents, category, at, context, as);
+  const key = `${base}/${category}?${at.limit}&${at.after ?? ''}`;
+  const cached = context.records.get(key);
+  if (cached instanceof ReadyPage) return listed(cached.items, cached.next);
+  const made = await context.records.keep(key, async () => {
+    const chain = parents.length === 0 ? [] : await context.catalog.require(parents);
+    const parentId = chain.at(-1)?.id ?? null;
+    const objects = await context.catalog.list(parentId, category, { ...at, limit: at.limit + 1 });
+    const texts: string[] = [];
+    for (const object of objects.slice(0, at.limit)) {
+      const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
+      const known = context.records.get(uri);
+      if (known instanceof ReadyRecord) texts.push(known.recordText);
+      else texts.push(JSON.stringify(await as([...chain, object], uri, context)));
+    }
+    const value = new ReadyPage(texts, objects.length > at.limit ? objects[at.limit - 1]?.name : undefined);
+    return { value, dependsOn: [parentId ?? rootId, ...objects.map((object) => object.id)] };
+  });
+  return listed(made.items, made.next);
+}
+
+/** For a caller who may read only some of it: the page is theirs alone, its records are kept. */
+async function partOfPage(
+  parents: ObjectPath,
+  category: string,
+  at: { readonly after?: string; readonly limit: number },
+  context: Context,
+  as: Render,
+): Promise<Listed> {
+  const base = uriOf(context.call.version, parents);
+  const { records } = context;
+  const since = records.now;
+  const { chain, objects, next } = await listShown(parents, category, at, context);
+  const texts: string[] = [];
+  for (const object of objects) {
+    const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
+    const known = records.get(uri);
+    // By now the name may be another object's, which is not the caller's to see.
+    if (known instanceof ReadyRecord && known.objectId === object.id) texts.push(known.recordText);
+    else {
+      const record = new ReadyRecord(await as([...chain, object], uri, context), object.id);
+      records.add(uri, record, [object.id], since);
+      texts.push(record.recordText);
+    }
+  }
+  return listed(new ReadyPage(texts, next).items, next);
+}
+
+/** What the caller may see of a page. `next`: the key of the page after it. */
+async function listShown(
+  parents: ObjectPath,
+  category: string,
+  at: { readonly after?: string; readonly limit: number },
+  context: Context,
+) {
+  const chain = await context.catalog.require(parents);
+  const only = listing(category, chain, context);
+  const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, { ...at, limit: at.limit + 1, only });
+  const next = objects.length > at.limit ? objects[at.limit - 1]?.name : undefined;
+  return { chain, objects: objects.slice(0, at.limit), next };
+}
+
+/** The same, not kept: for a caller who may read only some of it, and for records that change with other objects. */
+export async function freshPage(
+  parents: ObjectPath,
+  category: string,
+  at: { readonly after?: string; readonly limit: number },
+  context: Context,
+  as: Render,
+): Promise<Listed> {
+  const { chain, objects, next } = await listShown(parents, category, at, context);
+  const records: object[] = [];
+  for (const object of objects) {
+    const path = [...parents, segment(category, object.name)];
+    records.push(await render(path, [...chain, object], context, as));
+  }
+  return listed(records, next);
+}
+
+/** The user that owns an object, by its name now. */
+export function ownerName(object: CatalogObject, context: Context): string {
+  return context.access.directory.nameOf(object.owner);
+}
+
+/** A user that a body names. One that the caller may not see is as one that is not there. */
+export function userNamed(name: string, pointer: string, context: Context): string {
+  const { principal } = context.call;
+  const user = context.directory.userNamed(name);
+  const seen =
+    user &&
+    (user.id === principal.id ||
+      context.access.decisions.mayOn(principal, 'read', 'users', [{ id: user.id, owner: '' }]));
+  if (!seen) throw invalid(pointer, 'exists', `names no user that the caller may see: ${JSON.stringify(name)}`);
+  return user.id;
+}
+
+/** The id of the user that is to own a new object. Throws INVALID_PARAMETER. */
+export function ownerId(name: string | undefined, context: Context): string | undefined {
+  return name === undefined ? undefined : userNamed(name, '/owner', context);
+}
+
+/** As `ownerId`, for an object that is there: who gives it away must own it. */
+export async function newOwner(
+  name: string | undefined,
+  path: ObjectPath,
+  context: Context,
+): Promise<string | undefined> {
+  if (name !== undefined) await requirePrivilege('own', path, context);
+  return ownerId(name, context);
+}
+
+/** What a handler needs besides its endpoint's permission. Throws FORBIDDEN. */
+export async function requirePrivilege(privilege: Privilege, path: ObjectPath, context: Context): Promise<void> {
+  const category = path[0]?.category ?? everywhere;
+  await context.access.decisions.require(context.call.principal, privilege, { category, path });
+}
+
+/** The same on a collection at the top as a whole. */
+export async function requireOnCollection(privilege: Privilege, category: string, context: Context): Promise<void> {
+  await context.access.decisions.require(context.call.principal, privilege, { category, path: [] });
+}
+
+/** What of a collection the caller is shown; undefined: all. `chain`: what holds it. */
+export function listing(category: string, chain: readonly CatalogObject[], context: Context): Listing | undefined {
+  const { reach, principal } = context.call;
+  if (reach === 'all') return undefined;
+  return context.access.decisions.listing(principal, chain[0]?.category ?? category, chain);
+}
+
+export const segment = (category: string, name: string): Segment => ({ category, name });
+
+export const onceEach = <T>(all: readonly T[]): readonly T[] => [...new Set(all)];

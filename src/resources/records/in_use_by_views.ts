@@ -1,0 +1,40 @@
+// IN_USE as its caller may know it: the views that stand in the way by their URIs, those that the caller may not read as a number.
+import type { Decisions } from '../../access/authorization/authorizer.ts';
+import type { Catalog } from '../../catalog/catalog.ts';
+import { UsedByViews } from '../../catalog/changes/view_dependencies.ts';
+import type { Principal } from '../../model/principal.ts';
+import { Failure } from '../../standard/failure.ts';
+import { uriOf } from '../../standard/paths.ts';
+
+interface Asked {
+  readonly catalog: Catalog;
+  readonly access: { readonly decisions: Decisions };
+  readonly call: { readonly principal: Principal; readonly version: string };
+}
+
+/** As many are named; of more there is the number. */
+const namedMax = 100;
+
+export async function namingViews<T>(work: () => Promise<T>, asked: Asked): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof UsedByViews ? await inUse(error.viewIds, asked) : error;
+  }
+}
+
+async function inUse(viewIds: readonly string[], { catalog, access, call }: Asked): Promise<Failure> {
+  const views: string[] = [];
+  const names: string[] = [];
+  for (const id of viewIds) {
+    if (views.length === namedMax) break;
+    const chain = await catalog.chainOf(id);
+    if (chain.length === 0 || !access.decisions.shows(call.principal, 'read', 'catalogs', chain)) continue;
+    views.push(uriOf(call.version, chain));
+    names.push(chain.map(({ name }) => JSON.stringify(name)).join('.'));
+  }
+  const otherViews = viewIds.length - views.length;
+  const others = otherViews === 0 ? [] : [`${otherViews} that the caller may not see, or too many to be named`];
+  const message = `views would not be valid any more: ${[...names, ...others].join(', ')}`;
+  return new Failure('IN_USE', message, { views: views.sort(), otherViews });
+}

@@ -1,0 +1,103 @@
+// What a task's record shows as its `request`: the body that the caller sent, its defaults filled in. What the task keeps there for
+// itself, such as ids of objects or a statement that was put together from the body, is not shown.
+import { type BackupRequest, backupTask } from '../../backups/backups.ts';
+import { type RestoreRequest, restoreTask } from '../../backups/restores.ts';
+import { type ServerBackupRequest, serverBackupTask } from '../../backups/server/server_backups.ts';
+import type { PlaceAsked } from '../../backups/targets/backup_targets.ts';
+import { checkCatalogTask } from '../../jobs/check_catalog.ts';
+import { createFilledTableTask, type FillRequest } from '../../jobs/create_filled_table.ts';
+import { loadDatabaseTask } from '../../jobs/load_database.ts';
+import { optimizeTableTask } from '../../jobs/optimize_table.ts';
+import type { ExportTarget } from '../../query/exports/export_targets.ts';
+import { type ExportRequest, exportTask } from '../../query/exports/exports.ts';
+import type { LoadSource } from '../../query/loads/load_sources.ts';
+import { type LoadRequest, loadTableTask } from '../../query/loads/loads.ts';
+import type { NewTableRequest } from '../../query/loads/new_table_loads.ts';
+import type { QueryRequest } from '../../query/statements/query_request.ts';
+import { profileQueryTask, runQueryTask } from '../../query/statements/query_submission.ts';
+import type { TaskRecord } from '../../tasks/task.ts';
+
+/** By type of task. Those of others are what was sent. */
+const shownOf: Readonly<Record<string, (request: never) => object>> = {
+  [runQueryTask]: queryShown,
+  [profileQueryTask]: queryShown,
+  [exportTask]: exportShown,
+  [loadTableTask]: ({ path: _path, tableId: _tableId, source, ...asked }: LoadRequest) => ({
+    ...asked,
+    source: sourceShown(source),
+  }),
+  [loadDatabaseTask]: newTableShown,
+  [createFilledTableTask]: filledShown,
+  [optimizeTableTask]: () => ({}),
+  [checkCatalogTask]: () => ({}),
+  [backupTask]: ({ to }: BackupRequest) => ({ to: placeShown(to) }),
+  [restoreTask]: restoreShown,
+  [serverBackupTask]: ({ name, to }: ServerBackupRequest) => ({ name, to: placeShown(to) }),
+};
+
+export function requestShown({ type, request }: Pick<TaskRecord, 'type' | 'request'>): unknown {
+  const shown = Object.hasOwn(shownOf, type) ? shownOf[type] : undefined;
+  return shown ? shown(request as never) : request;
+}
+
+function queryShown(request: QueryRequest): object {
+  const { into: _into, profile: _profile, only: _only, step: _step, asked, parameters, ...query } = request;
+  return asked ? { ...asked, parameters } : { ...query, parameters };
+}
+
+function exportShown(request: ExportRequest): object {
+  const { asked, sql, parameters, catalog, database, warehouse, format, numbers, fileBytesMax, to } = request;
+  const { kind, ...options } = format;
+  const { compression, layout, ...csv } = options as { compression?: string; layout?: string };
+  return {
+    ...(asked ?? { sql, parameters, catalog, database, warehouse }),
+    format: kind,
+    compression,
+    arrowLayout: layout,
+    ...(kind === 'csv' ? { csv } : {}),
+    ...(kind === 'ndjson' ? { numbers } : {}),
+    fileBytesMax,
+    to: placeShown(to),
+  };
+}
+
+export function placeShown(place: ExportTarget | PlaceAsked): object {
+  switch (place.kind) {
+    case 'download':
+      return { download: true };
+    case 'directory':
+      return { path: place.path };
+    case 's3': {
+      const { kind: _, ...s3 } = place;
+      return { s3 };
+    }
+  }
+}
+
+/** What follows the `?` of a URL is often all that is needed to read it: a signature, a token. */
+function sourceShown({ url, ...source }: LoadSource): LoadSource {
+  return url === undefined ? source : { ...source, url: url.replace(/[?#].*$/s, '?…') };
+}
+
+function newTableShown({
+  path: _p,
+  databaseId: _d,
+  repeatOf: _r,
+  definition,
+  table,
+  source,
+  ...asked
+}: NewTableRequest) {
+  // Where a table is only looked at, it need not have a name.
+  return { ...asked, source: sourceShown(source), ...(table === '' ? {} : { table }), ...definition };
+}
+
+function filledShown({ fill }: FillRequest): object {
+  const { parameters } = fill;
+  const { asSelect, ...asked } = (fill.asked ?? {}) as { asSelect?: object };
+  return { ...asked, ...(asSelect ? { asSelect: { ...asSelect, parameters } } : {}) };
+}
+
+function restoreShown({ category, name, from, backupId, database, warehouse }: RestoreRequest): object {
+  return { name, from: placeShown(from), backupId, database, ...(category === 'catalogs' ? { warehouse } : {}) };
+}

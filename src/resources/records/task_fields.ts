@@ -1,0 +1,128 @@
+// The fields of bodies that say how a task is to be run: what it comes after, before which others it goes, who is told of its end.
+// For every endpoint that makes tasks, be it only sometimes.
+import { Failure } from '../../standard/failure.ts';
+import { Type } from '../../standard/type.ts';
+import type { Notify, Priority, TaskRequest } from '../../tasks/task.ts';
+import { invalid, NewName } from './fields.ts';
+import type { Context } from './handler_context.ts';
+
+const afterMax = 100;
+export const waitSecondsDefault = 30;
+
+export const PriorityField = Type.Union([Type.Literal('high'), Type.Literal('normal'), Type.Literal('low')], {
+  description:
+    'Which goes first of the tasks that wait for a runner. In one priority users take turns; every eighth to begin is the one that waits longest.',
+});
+
+export const secretCharactersMin = 16;
+
+export const taskFields = {
+  priority: Type.Optional(PriorityField),
+  after: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
+      maxItems: afterMax,
+      description:
+        'Ids of tasks that the caller may read: the task begins when all of them have succeeded, and fails with `TASK_DEPENDENCY_FAILED` when one has failed or was cancelled.',
+    }),
+  ),
+  notify: Type.Optional(
+    Type.Object(
+      {
+        url: Type.String({
+          minLength: 1,
+          maxLength: 2048,
+          writeOnly: true,
+          description: 'http or https, of a host that the setting `webhookHosts` allows. Not shown again.',
+        }),
+        secret: Type.Optional(
+          Type.String({
+            minLength: secretCharactersMin,
+            maxLength: 256,
+            writeOnly: true,
+            description: 'What the notice is signed with. Kept encrypted until it was sent, never shown.',
+          }),
+        ),
+      },
+      {
+        additionalProperties: false,
+        description:
+          'Who is told of the end of the task, by a POST that is sent until it is answered with 2xx, or given up; at least once.',
+      },
+    ),
+  ),
+};
+
+/** What an endpoint with these fields can answer besides. */
+export const taskCodes = ['HOST_NOT_ALLOWED', 'TOO_MANY_TASKS'] as const;
+
+/** For a change that is done at once unless it is large. */
+export const sometimesByTask = (what: string) =>
+  `${what} \`priority\` and \`notify\` are for that task; with \`after\` it is a task in any case.`;
+
+/** A new name, for what may take a task. */
+export const NewNameByTask = Type.Object({ ...NewName.properties, ...taskFields }, { additionalProperties: false });
+
+export interface TaskBody {
+  readonly priority?: Priority;
+  readonly after?: readonly string[];
+  readonly notify?: Notify;
+}
+
+export type TaskOptions = Pick<TaskRequest, 'priority' | 'after' | 'notify'>;
+
+/**
+ * Throws HOST_NOT_ALLOWED; INVALID_PARAMETER where a task to come after is not one that the caller may read. `within`: the pointer of
+ * what holds the fields.
+ */
+export async function taskOptions(body: TaskBody, context: Context, within = ''): Promise<TaskOptions> {
+  const { priority, after = [], notify } = body;
+  if (notify) checkNotify(notify, context, within);
+  for (const [i, taskId] of after.entries())
+    if (!(await mayRead(taskId, context)))
+      throw invalid(
+        `${within}/after/${i}`,
+        'exists',
+        `names no task that the caller may read: ${JSON.stringify(taskId)}`,
+      );
+  return { priority, after, notify };
+}
+
+/** What is asked, which the task may show, and how it is to be run, which it may not. Throws as `taskOptions`. */
+export async function apart<B extends TaskBody>(
+  body: B,
+  context: Context,
+): Promise<{ readonly asked: Omit<B, keyof TaskBody>; readonly options: TaskOptions }> {
+  const { priority: _, after: __, notify: ___, ...asked } = body;
+  return { asked, options: await taskOptions(body, context) };
+}
+
+/** How long the caller waits before it is a task. What waits for others is one at once. */
+export function waitSecondsOf(
+  { waitSeconds, after }: Pick<TaskBody, 'after'> & { readonly waitSeconds?: number },
+  within = '',
+): number {
+  if (after === undefined || after.length === 0) return waitSeconds ?? waitSecondsDefault;
+  if (!waitSeconds) return 0;
+  const message = 'is 0 where there is `after`: what waits for others is a task at once';
+  throw invalid(`${within}/waitSeconds`, 'after', message);
+}
+
+/** A task is its submitter's; others need the privilege on all tasks. */
+async function mayRead(taskId: string, { tasks, access, call }: Context): Promise<boolean> {
+  const { decisions } = access;
+  // Asked first, so that time does not tell whether the task is there.
+  const mayReadAll = await decisions.may(call.principal, 'read', { category: 'tasks', path: [] });
+  const task = await tasks.get(taskId);
+  return task !== undefined && (mayReadAll || decisions.isOwn(call.principal, task.principal));
+}
+
+/** Throws as `taskOptions`. */
+export function checkNotify(notify: Notify, context: Context, within = ''): void {
+  try {
+    context.notices.check(notify);
+  } catch (error) {
+    if (error instanceof Failure && error.code === 'INVALID_PARAMETER')
+      throw invalid(`${within}/notify/url`, 'url', `is not acceptable: ${error.message}`);
+    throw error;
+  }
+}

@@ -1,0 +1,384 @@
+// How tables are made and changed, by whichever endpoint: one path from a request to the catalog for definitions, and one
+// for changes of columns.
+import type { CatalogObject, CreateRequest, ObjectPath } from '../../catalog/object.ts';
+import type { Change, TableRef } from '../../engines/engine.ts';
+import { foldName, nameFault } from '../../model/names.ts';
+import type { CatalogSpec, ColumnSpec, DatabaseSpec, TableSpec } from '../../model/records.ts';
+import { formatType, widens } from '../../model/types.ts';
+import { Failure, type Violation } from '../../standard/failure.ts';
+import { uriOf } from '../../standard/paths.ts';
+import type { Static } from '../../standard/type.ts';
+import { defined, describe, dottedNames, invalid, type PropertiesPatch, patched } from '../records/fields.ts';
+import { type Context, newOwner, ownerId } from '../records/handler_context.ts';
+import type { TaskOptions } from '../records/task_fields.ts';
+import {
+  bodyOf,
+  type ColumnBody,
+  checkDefaults,
+  columnSpec,
+  type DefinitionBody,
+  type Distribution,
+  definitionOf,
+  faults,
+  refuse,
+  tableSpec,
+  usesOf,
+  withColumnRenamed,
+  withKeysNotNull,
+} from './table_definition.ts';
+
+export type TableChain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>, CatalogObject<TableSpec>];
+export type ParentChain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
+
+export interface CreateTableBody {
+  readonly name?: string;
+  readonly sql?: string;
+  readonly columns?: readonly ColumnBody[];
+  readonly comment?: string | null;
+  readonly properties?: PropertiesPatch | null;
+  readonly owner?: string;
+  readonly primaryKey?: readonly string[] | null;
+  readonly orderBy?: readonly string[] | null;
+  readonly partitionBy?: readonly string[] | null;
+  readonly distribution?: Static<typeof Distribution> | null;
+  readonly replicationNum?: number;
+  readonly unique_key_constraints?: readonly string[] | null;
+}
+
+export function tableRef([root, database, table]: readonly CatalogObject[]): TableRef {
+  const [catalog, within, name] = [root, database, table] as TableChain;
+  return { catalog: { id: catalog.id, name: catalog.name }, database: within.name, table: name.name };
+}
+
+export async function createTable(
+  parents: ObjectPath,
+  body: CreateTableBody,
+  ifExists: 'fail' | 'return',
+  context: Context,
+) {
+  const chain = (await context.catalog.require(parents)) as ParentChain;
+  const { name, definition } = await readDefinition(body, chain, context);
+  return makeTable(chain, name, describe(definition, body), body.owner, ifExists, context);
+}
+
+export async function copyTable(path: ObjectPath, toParents: ObjectPath, newName: string, context: Context) {
+  const chain = (await context.catalog.require(path)) as TableChain;
+  const to = (await context.catalog.require(toParents)) as ParentChain;
+  return makeTable(to, newName, await copiedSpec(chain, to, context), undefined, 'fail', context);
+}
+
+/** The definition of a copy. */
+export async function copiedSpec(
+  [, , { spec }]: TableChain,
+  [root]: ParentChain,
+  context: Context,
+): Promise<TableSpec> {
+  const copy = tableSpec(bodyOf(spec), await context.warehouses.engineOf(root.spec.warehouse));
+  return { ...copy, ...defined({ comment: spec.comment, properties: spec.properties }) };
+}
+
+async function readDefinition(body: CreateTableBody, [root, database]: ParentChain, context: Context) {
+  const { warehouse } = root.spec;
+  const engine = await context.warehouses.engineOf(warehouse);
+  if (body.sql !== undefined && body.columns !== undefined)
+    throw invalid('/columns', 'exclusive', 'is given by `sql` already');
+  if (body.sql === undefined) {
+    if (body.columns === undefined) throw invalid('/columns', 'required', 'is required, or `sql`');
+    if (body.name === undefined) throw invalid('/name', 'required', 'is required');
+    return { name: body.name, definition: tableSpec({ ...body, columns: body.columns }, engine) };
+  }
+  const parsed = await (await context.warehouses.use(warehouse)).parseCreateTable(body.sql);
+  const mismatch = (what: string, said: string | undefined, is: string | undefined) => {
+    if (said !== undefined && is !== undefined && said !== is) {
+      throw invalid('/sql', 'name', `names the ${what} ${JSON.stringify(said)}, the request ${JSON.stringify(is)}`);
+    }
+  };
+  mismatch('catalog', parsed.catalog, root.name);
+  mismatch('database', parsed.database, database.name);
+  mismatch('table', parsed.table, body.name);
+  const { definition } = parsed;
+  const columns = definition.columns.map((column) => ({
+    name: column.name,
+    type: formatType(column.type),
+    nullable: column.nullable,
+    ...defined({ defaultValue: column.defaultValue }),
+  }));
+  const merged: DefinitionBody = {
+    ...body,
+    columns,
+    primaryKey: body.primaryKey ?? definition.primaryKey,
+    unique_key_constraints: body.unique_key_constraints ?? definition.uniqueKey,
+  };
+  return { name: body.name ?? parsed.table, definition: tableSpec(merged, engine) };
+}
+
+async function makeTable(...of: Parameters<typeof tableRequest>): Promise<{ chain: TableChain; made: boolean }> {
+  const [[root, database], , , , , context] = of;
+  const { object, created } = await context.catalog.create(await tableRequest(...of));
+  return { chain: [root, database, object], made: created };
+}
+
+/** Throws what is wrong with the wish for a table. */
+export async function tableRequest(
+  [root, database]: ParentChain,
+  name: string,
+  spec: TableSpec,
+  owner: string | undefined,
+  ifExists: 'fail' | 'return',
+  context: Context,
+): Promise<CreateRequest<TableSpec> & { readonly task?: undefined }> {
+  const { warehouse } = root.spec;
+  await requireReplicas(spec.replicationNum, warehouse, context);
+  const fault = (await context.warehouses.engineOf(warehouse)).reservedName('tables', name);
+  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
+  if (spec.columns.some((column) => column.defaultValue !== undefined)) {
+    await checkDefaults(spec.columns, [], await context.warehouses.use(warehouse));
+  }
+  const table = { catalog: { id: root.id, name: root.name }, database: database.name, table: name };
+  return {
+    parent: database,
+    category: 'tables',
+    name,
+    spec,
+    owner: ownerId(owner, context),
+    principal: context.call.actor,
+    ifExists,
+    sharesNames: ['views'],
+    warehouse,
+    change: { kind: 'createTable', table, definition: definitionOf(spec) },
+    undo: { kind: 'dropTable', table },
+  };
+}
+
+async function requireReplicas(needed: number, warehouse: string, context: Context): Promise<void> {
+  const available = await context.warehouses.availableBackends(warehouse);
+  if (needed <= available) return;
+  const message = `the table asks for ${needed} replicas, and ${available} backends are available`;
+  throw new Failure('NOT_ENOUGH_BACKENDS', message, { needed, available });
+}
+
+export interface TablePatch {
+  readonly comment?: string | null;
+  readonly properties?: PropertiesPatch | null;
+  readonly owner?: string;
+  readonly unique_key_constraints?: readonly string[] | null;
+  readonly columns?: readonly ColumnBody[];
+}
+
+/** What can be asked of a table that exists. Columns are named as they are before the change. */
+export type TableChange =
+  | { readonly kind: 'patch'; readonly body: TablePatch }
+  | { readonly kind: 'rename'; readonly newName: string }
+  | { readonly kind: 'truncate' }
+  | { readonly kind: 'addColumn'; readonly column: ColumnBody }
+  | {
+      readonly kind: 'changeColumn';
+      readonly name: string;
+      readonly change: Partial<ColumnBody>;
+    }
+  | { readonly kind: 'dropColumn'; readonly name: string }
+  | { readonly kind: 'renameColumn'; readonly name: string; readonly newName: string };
+
+export type TableChanged =
+  | { readonly chain: TableChain; readonly taskId?: undefined }
+  | { readonly taskId: string; readonly chain?: undefined };
+
+/** Reads the table, works out what becomes of it, and has the catalog do it. */
+export async function changeTable(
+  path: ObjectPath,
+  change: TableChange,
+  context: Context,
+  options: TaskOptions = {},
+): Promise<TableChanged> {
+  const chain = (await context.catalog.require(path)) as TableChain;
+  const [root, database, table] = chain;
+  const { warehouse } = root.spec;
+  const next = await nextSpec(change, table, warehouse, context);
+  const engineChange = engineChangeOf(change, chain, next, context);
+  if (!engineChange && options.after?.length)
+    throw invalid('/after', 'task', 'is for what a task does; this change is one of the record alone');
+  if (engineChange && next.columns.some((column) => column.defaultValue !== undefined)) {
+    await checkDefaults(next.columns, table.spec.columns, await context.warehouses.use(warehouse));
+  }
+  const outcome = await context.catalog.update<TableSpec>(table, {
+    spec: next,
+    principal: context.call.actor,
+    ...(change.kind === 'rename' ? { name: change.newName, sharesNames: ['views'] } : {}),
+    ...(change.kind === 'patch'
+      ? {
+          owner: await newOwner(change.body.owner, path, context),
+        }
+      : {}),
+    ...(engineChange
+      ? {
+          warehouse,
+          change: engineChange,
+          task: { type: 'alter_table', target: uriOf(context.call.version, path), request: change, ...options },
+        }
+      : {}),
+  });
+  if (outcome.taskId !== undefined) return { taskId: outcome.taskId };
+  return { chain: [root, database, outcome.object] };
+}
+
+function engineChangeOf(change: TableChange, chain: TableChain, next: TableSpec, context: Context): Change | undefined {
+  const ref = tableRef(chain);
+  const [from, to] = [definitionOf(chain[2].spec), definitionOf(next)];
+  if (change.kind === 'rename') return { kind: 'renameTable', table: ref, newName: change.newName, definition: from };
+  if (change.kind === 'truncate') return { kind: 'truncateTable', table: ref };
+  if (JSON.stringify(from) === JSON.stringify(to)) return undefined;
+  const renamedColumns = change.kind === 'renameColumn' ? { [change.name]: change.newName } : {};
+  const { access, call } = context;
+  const hidesRows = !access.decisions.shows(call.principal, 'read', 'catalogs', chain);
+  return { kind: 'alterTable', table: ref, from, to, renamedColumns, hidesRows };
+}
+
+async function nextSpec(
+  change: TableChange,
+  table: CatalogObject<TableSpec>,
+  warehouse: string,
+  context: Context,
+): Promise<TableSpec> {
+  const { spec } = table;
+  const engine = await context.warehouses.engineOf(warehouse);
+  switch (change.kind) {
+    case 'truncate':
+      return spec;
+    case 'rename': {
+      const fault = engine.reservedName('tables', change.newName);
+      if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name: change.newName });
+      return spec;
+    }
+    case 'patch':
+      return patchedSpec(change.body, table, (next) => refuse(faults(next, engine)), context);
+    default: {
+      const next = columnChanged(change, table, context);
+      refuse(faults(next, engine));
+      return next;
+    }
+  }
+}
+
+function patchedSpec(
+  body: TablePatch,
+  table: CatalogObject<TableSpec>,
+  check: (next: TableSpec) => void,
+  context: Context,
+): TableSpec {
+  const { spec } = table;
+  const violations: Violation[] = [];
+  let { columns } = spec;
+  if (body.columns !== undefined) {
+    const before = new Map(spec.columns.map((column) => [column.name, column]));
+    const kept = new Set(body.columns.map((column) => column.name));
+    for (const column of spec.columns)
+      if (!kept.has(column.name))
+        requireUnused(column.name, { ...spec, uniqueKey: patched(spec.uniqueKey, body.unique_key_constraints) ?? [] });
+    columns = body.columns.map((given, i) => {
+      const was = before.get(given.name);
+      return touched(was, columnSpec(given, `/columns/${i}`, violations), table, context);
+    });
+  }
+  const uniqueKey = patched(spec.uniqueKey, body.unique_key_constraints) ?? [];
+  const next = describe({ ...spec, uniqueKey, columns: withKeysNotNull(columns, spec.primaryKey) }, body);
+  refuse(violations);
+  check(next);
+  return next;
+}
+
+type ColumnChange = Exclude<TableChange, { kind: 'patch' | 'rename' | 'truncate' }>;
+
+function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, context: Context): TableSpec {
+  const { spec } = table;
+  if (change.kind === 'addColumn') {
+    const violations: Violation[] = [];
+    const column = columnSpec(change.column, '', violations);
+    refuse(violations);
+    requireFreeColumnName(column.name, spec);
+    return { ...spec, columns: [...spec.columns, touched(undefined, column, table, context)] };
+  }
+  const column = spec.columns.find((one) => one.name === change.name);
+  if (!column) throw columnMissing(change.name);
+  switch (change.kind) {
+    case 'dropColumn':
+      requireUnused(change.name, spec);
+      if (spec.columns.length === 1)
+        throw new Failure('CHANGE_NOT_SUPPORTED', 'a table keeps at least one column; delete the table instead');
+      return { ...spec, columns: spec.columns.filter((one) => one !== column) };
+    case 'renameColumn': {
+      requireFreeColumnName(change.newName, { columns: spec.columns.filter((one) => one !== column) });
+      const renamed = withColumnRenamed(spec, change.name, change.newName);
+      const columns = renamed.columns.map((one) =>
+        one.name === change.newName ? touched(column, one, table, context) : one,
+      );
+      return { ...renamed, columns };
+    }
+    case 'changeColumn': {
+      const violations: Violation[] = [];
+      const merged: ColumnBody = {
+        name: column.name,
+        type: formatType(column.type),
+        nullable: column.nullable,
+        ...defined({ defaultValue: column.defaultValue, comment: column.comment }),
+        ...change.change,
+      };
+      const next = columnSpec(merged, '', violations);
+      refuse(violations);
+      const columns = spec.columns.map((one) => (one === column ? touched(column, next, table, context) : one));
+      return { ...spec, columns: withKeysNotNull(columns, spec.primaryKey) };
+    }
+  }
+}
+
+export function columnMissing(name: string): Failure {
+  return new Failure('OBJECT_NOT_FOUND', `the table has no column ${JSON.stringify(name)}`, {
+    category: 'columns',
+    name,
+  });
+}
+
+/** A column is an object as any other: its name is judged as theirs are (rest-standard B1). */
+function requireFreeColumnName(name: string, { columns }: Pick<TableSpec, 'columns'>): void {
+  const fault = nameFault(name);
+  if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is not acceptable: ${fault}`, { name });
+  const taken = columns.find((column) => foldName(column.name) === foldName(name));
+  if (!taken) return;
+  const message = `the table has the column ${JSON.stringify(taken.name)}; names that differ in case only are one to SQL`;
+  throw new Failure('OBJECT_ALREADY_EXISTS', message, { category: 'columns', name: taken.name });
+}
+
+function requireUnused(name: string, spec: TableSpec): void {
+  const uses = usesOf(name, spec);
+  if (uses.length === 0) return;
+  throw new Failure('IN_USE', `the column ${JSON.stringify(name)} is used by ${dottedNames(uses)}`, {
+    column: name,
+    usedBy: uses,
+  });
+}
+
+/** The column with its history carried on: a column that changed remembers when and by whom. Narrowing a type is refused. */
+function touched(
+  was: ColumnSpec | undefined,
+  next: ColumnSpec,
+  table: CatalogObject<TableSpec>,
+  context: Context,
+): ColumnSpec {
+  const updatedAt = new Date().toISOString();
+  const updatedBy = context.call.principal.name;
+  if (!was)
+    return { ...next, history: { createdAt: updatedAt, createdBy: updatedBy, updatedAt, updatedBy, version: 1 } };
+  if (!widens(was.type, next.type)) {
+    throw new Failure(
+      'CHANGE_NOT_SUPPORTED',
+      `${formatType(was.type)} to ${formatType(next.type)} could lose values of ${JSON.stringify(was.name)}; a type can only be widened`,
+      { column: was.name, from: formatType(was.type), to: formatType(next.type) },
+    );
+  }
+  const { history, ...before } = was;
+  const { history: _none, ...after } = next;
+  if (JSON.stringify(sorted(before)) === JSON.stringify(sorted(after))) return was;
+  const { createdAt, createdBy } = history ?? table;
+  return { ...after, history: { createdAt, createdBy, updatedAt, updatedBy, version: (history?.version ?? 1) + 1 } };
+}
+
+const sorted = (object: object) => Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1));

@@ -1,0 +1,237 @@
+// A table's definition, from what a request says to what the catalog keeps: defaults filled in, every reference checked,
+// and what a change of columns means for keys and order. No I/O but to ask the engine about a default's text.
+import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
+import { foldName, nameFault } from '../../model/names.ts';
+import type { ColumnDefinition, ColumnSpec, TableDefinition, TableSpec } from '../../model/records.ts';
+import { formatType, type LogicalType, parseType, TypeSyntaxError } from '../../model/types.ts';
+import { Failure, type Violation, violated } from '../../standard/failure.ts';
+import { type Static, Type } from '../../standard/type.ts';
+import { Comment, defined, noNul, nullable } from '../records/fields.ts';
+
+export const DefaultValue = Type.Union(
+  [Type.String({ maxLength: 4096, pattern: noNul }), Type.Number(), Type.Boolean()],
+  {
+    description:
+      "A SQL literal or expression without columns: `0`, `'new'`, `current_timestamp`. JSON numbers and booleans are taken as literals.",
+  },
+);
+
+export const ColumnBody = Type.Object(
+  {
+    name: Type.String(),
+    type: Type.String({ description: 'A logical type, such as `BIGINT`, `DECIMAL(18,2)`, `ARRAY<STRING>`.' }),
+    nullable: Type.Optional(Type.Boolean({ default: true })),
+    defaultValue: Type.Optional(nullable(DefaultValue)),
+    comment: Type.Optional(nullable(Comment)),
+  },
+  { additionalProperties: false },
+);
+export type ColumnBody = Static<typeof ColumnBody>;
+
+/** No list of columns is longer; an engine may take fewer. */
+export const columnsMax = 10_000;
+export const Names = Type.Array(Type.String(), { maxItems: columnsMax });
+export const UniqueKey = Type.Array(Type.String(), {
+  maxItems: 32,
+  description: 'Columns whose values together are unique, besides the primary key; enforced by the engine.',
+});
+export const Distribution = Type.Object(
+  {
+    by: Type.Optional(Names),
+    buckets: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 4096, default: 1, description: 'Tablets of the table.' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/** What a definition says besides its columns. */
+export const definitionFields = {
+  primaryKey: Type.Optional(nullable(Names)),
+  orderBy: Type.Optional(nullable(Names)),
+  partitionBy: Type.Optional(nullable(Names)),
+  distribution: Type.Optional(nullable(Distribution)),
+  replicationNum: Type.Optional(Type.Integer({ minimum: 1, maximum: 32767, default: 1 })),
+  unique_key_constraints: Type.Optional(nullable(UniqueKey)),
+};
+
+export interface DefinitionBody {
+  readonly columns: readonly ColumnBody[];
+  readonly primaryKey?: readonly string[] | null | undefined;
+  readonly unique_key_constraints?: readonly string[] | null | undefined;
+  readonly orderBy?: readonly string[] | null | undefined;
+  readonly partitionBy?: readonly string[] | null | undefined;
+  readonly distribution?: Static<typeof Distribution> | null | undefined;
+  readonly replicationNum?: number | undefined;
+}
+
+/** Throws INVALID_PARAMETER with violations. `engine` says which keys and names it can hold. */
+export function tableSpec(body: DefinitionBody, engine: Engine): TableSpec {
+  const violations: Violation[] = [];
+  const columns = body.columns.map((column, i) => columnSpec(column, `/columns/${i}`, violations));
+  const spec: TableSpec = {
+    columns,
+    primaryKey: body.primaryKey ?? [],
+    uniqueKey: body.unique_key_constraints ?? [],
+    orderBy: body.orderBy ?? [],
+    partitionBy: body.partitionBy ?? [],
+    distribution: { by: body.distribution?.by ?? [], buckets: body.distribution?.buckets ?? 1 },
+    replicationNum: body.replicationNum ?? 1,
+  };
+  const checked = { ...spec, columns: withKeysNotNull(columns, spec.primaryKey) };
+  refuse([...violations, ...faults(checked, engine)]);
+  return checked;
+}
+
+/** The spec of a column as a request gives it; what is wrong is added to `violations`. */
+export function columnSpec(body: ColumnBody, pointer: string, violations: Violation[]): ColumnSpec {
+  let type: LogicalType = { kind: 'STRING' };
+  try {
+    type = parseType(body.type);
+  } catch (error) {
+    if (!(error instanceof TypeSyntaxError)) throw error;
+    violations.push({ pointer: `${pointer}/type`, rule: 'type', message: error.message });
+  }
+  return defined({
+    name: body.name,
+    type,
+    nullable: body.nullable ?? true,
+    defaultValue: body.defaultValue === undefined || body.defaultValue === null ? undefined : String(body.defaultValue),
+    comment: body.comment ?? undefined,
+  }) as ColumnSpec;
+}
+
+/** Key columns hold no NULL, whatever the request says of them. */
+export function withKeysNotNull(columns: readonly ColumnSpec[], primaryKey: readonly string[]): ColumnSpec[] {
+  return columns.map((column) =>
+    primaryKey.includes(column.name) && column.nullable ? { ...column, nullable: false } : column,
+  );
+}
+
+/** Everything that is wrong with a definition. */
+export function faults(spec: TableSpec, engine: Engine): Violation[] {
+  const found: Violation[] = [];
+  const { columnsMax } = engine.limits;
+  if (spec.columns.length === 0)
+    found.push({ pointer: '/columns', rule: 'minItems', message: 'a table has at least one column' });
+  if (spec.columns.length > columnsMax) {
+    return [{ pointer: '/columns', rule: 'maxItems', message: `a table has at most ${columnsMax} columns` }];
+  }
+  const byName = new Map<string, ColumnSpec>();
+  const folded = new Set<string>();
+  spec.columns.forEach((column, i) => {
+    const pointer = `/columns/${i}/name`;
+    const fault = nameFault(column.name) ?? engine.reservedName('columns', column.name);
+    if (fault !== undefined) found.push({ pointer, rule: 'name', message: fault });
+    if (folded.has(foldName(column.name)))
+      found.push({
+        pointer,
+        rule: 'unique',
+        message: `the column ${JSON.stringify(column.name)} stands twice (case does not count)`,
+      });
+    folded.add(foldName(column.name));
+    byName.set(column.name, column);
+  });
+  const refer = (pointer: string, names: readonly string[], key: boolean) => {
+    names.forEach((name, i) => {
+      const column = byName.get(name);
+      const at = `${pointer}/${i}`;
+      if (!column)
+        found.push({ pointer: at, rule: 'column', message: `is no column of the table: ${JSON.stringify(name)}` });
+      else if (key && !engine.keyable(column.type))
+        found.push({ pointer: at, rule: 'keyType', message: `${formatType(column.type)} cannot be in a key` });
+      if (names.indexOf(name) !== i)
+        found.push({ pointer: at, rule: 'unique', message: `${JSON.stringify(name)} stands twice` });
+    });
+  };
+  refer('/primaryKey', spec.primaryKey, true);
+  refer('/unique_key_constraints', spec.uniqueKey, true);
+  refer('/orderBy', spec.orderBy, false);
+  refer('/partitionBy', spec.partitionBy, false);
+  refer('/distribution/by', spec.distribution.by, false);
+  return found;
+}
+
+export function refuse(violations: readonly Violation[]): void {
+  const [first] = violations;
+  if (first) throw violated('INVALID_PARAMETER', `${first.pointer}: ${first.message}`, violations);
+}
+
+/** The engine reads each new default as it would when it uses it. */
+export async function checkDefaults(
+  columns: readonly ColumnDefinition[],
+  known: readonly ColumnDefinition[],
+  engine: EngineWarehouse,
+): Promise<void> {
+  const before = new Map(known.map((column) => [column.name, column]));
+  for (const [i, column] of columns.entries()) {
+    const { defaultValue, type, name } = column;
+    const was = before.get(name);
+    if (defaultValue === undefined || (was?.defaultValue === defaultValue && formatType(was.type) === formatType(type)))
+      continue;
+    try {
+      await engine.checkDefault(defaultValue, type);
+    } catch (error) {
+      if (!(error instanceof Failure) || error.code !== 'INVALID_PARAMETER') throw error;
+      throw new Failure('INVALID_PARAMETER', `the default of ${JSON.stringify(name)}: ${error.message}`, {
+        violations: [{ pointer: `/columns/${i}/defaultValue`, rule: 'default', message: error.message }],
+      });
+    }
+  }
+}
+
+/** What the engine has to know: two definitions that differ here differ in the engine. */
+export function definitionOf(spec: TableDefinition): TableDefinition {
+  return {
+    columns: spec.columns.map(
+      ({ name, type, nullable: mayBeNull, defaultValue }) =>
+        defined({ name, type, nullable: mayBeNull, defaultValue }) as ColumnDefinition,
+    ),
+    primaryKey: spec.primaryKey,
+    uniqueKey: spec.uniqueKey,
+  };
+}
+
+/** Where a column is referred to, besides the list of columns. */
+export function usesOf(name: string, spec: TableSpec): string[] {
+  const uses: [string, readonly string[]][] = [
+    ['primaryKey', spec.primaryKey],
+    ['unique_key_constraints', spec.uniqueKey],
+    ['orderBy', spec.orderBy],
+    ['partitionBy', spec.partitionBy],
+    ['distribution.by', spec.distribution.by],
+  ];
+  return uses.filter(([, names]) => names.includes(name)).map(([use]) => use);
+}
+
+/** The spec with a column under another name everywhere. */
+export function withColumnRenamed(spec: TableSpec, from: string, to: string): TableSpec {
+  const name = (one: string) => (one === from ? to : one);
+  return {
+    ...spec,
+    columns: spec.columns.map((column) => (column.name === from ? { ...column, name: to } : column)),
+    primaryKey: spec.primaryKey.map(name),
+    uniqueKey: spec.uniqueKey.map(name),
+    orderBy: spec.orderBy.map(name),
+    partitionBy: spec.partitionBy.map(name),
+    distribution: { ...spec.distribution, by: spec.distribution.by.map(name) },
+  };
+}
+
+/** A definition as the body that would make it: what `copy_definition` starts from. */
+export function bodyOf(spec: TableSpec): DefinitionBody & { columns: ColumnBody[] } {
+  return {
+    columns: spec.columns.map((column) => ({
+      name: column.name,
+      type: formatType(column.type),
+      nullable: column.nullable,
+      ...defined({ defaultValue: column.defaultValue, comment: column.comment }),
+    })),
+    primaryKey: spec.primaryKey,
+    unique_key_constraints: spec.uniqueKey,
+    orderBy: spec.orderBy,
+    partitionBy: spec.partitionBy,
+    distribution: { by: [...spec.distribution.by], buckets: spec.distribution.buckets },
+    replicationNum: spec.replicationNum,
+  };
+}

@@ -1,0 +1,175 @@
+// Tables that are made with their rows: of a query (`asSelect`), or of another table (`clone`). Both are made by a task that the
+// request waits for; nobody sees the table before it is full.
+import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
+import type { StatementParameters } from '../../engines/engine.ts';
+import { createFilledTableTask, type FillRequest } from '../../jobs/create_filled_table.ts';
+import type { TableSpec } from '../../model/records.ts';
+import { formatType } from '../../model/types.ts';
+import type { Code } from '../../standard/codes.ts';
+import type { Accepted } from '../../standard/endpoint.ts';
+import { Failure } from '../../standard/failure.ts';
+import { uriOf } from '../../standard/paths.ts';
+import { type Static, Type } from '../../standard/type.ts';
+import { codes, Parameters, Query, WaitSeconds } from '../queries/sql_actions.ts';
+import { describe, invalid } from '../records/fields.ts';
+import { accepted, type Context, requirePrivilege, segment } from '../records/handler_context.ts';
+import {
+  apart,
+  type TaskBody,
+  type TaskOptions,
+  taskCodes,
+  taskFields,
+  taskOptions,
+  waitSecondsOf,
+} from '../records/task_fields.ts';
+import {
+  type CreateTableBody,
+  copiedSpec,
+  type ParentChain,
+  type TableChain,
+  tableRef,
+  tableRequest,
+} from '../table_definitions/create_and_alter.ts';
+import { tableSpec } from '../table_definitions/table_definition.ts';
+import { waitedFor } from '../tasks/wait_for_task.ts';
+
+export const AsSelect = Type.Object(
+  {
+    sql: Query,
+    parameters: Type.Optional(Parameters),
+    waitSeconds: Type.Optional(WaitSeconds),
+    ...taskFields,
+  },
+  {
+    additionalProperties: false,
+    description:
+      'A query instead of `columns`: it gives their names and types, and the rows. Nobody sees the table before it is full.',
+  },
+);
+type AsSelect = Static<typeof AsSelect>;
+
+/** What the making of such a table can answer, perhaps as any table's can. */
+export const fillCodes: readonly Code[] = [
+  ...codes,
+  ...taskCodes,
+  'TASK_ATTEMPTS_EXHAUSTED',
+  'TASK_ENDED_ENGINE',
+  'TASK_INTERRUPTED',
+];
+
+export type Filled =
+  | { readonly chain: TableChain; readonly made: boolean; readonly accepted?: undefined }
+  | { readonly accepted: Accepted };
+
+export async function createFromQuery(
+  parents: ObjectPath,
+  body: CreateTableBody & { readonly asSelect: AsSelect },
+  ifExists: 'fail' | 'return',
+  context: Context,
+): Promise<Filled> {
+  const { asSelect, name } = body;
+  const waitSeconds = waitSecondsOf(asSelect, '/asSelect');
+  for (const other of ['columns', 'sql'] as const)
+    if (body[other] !== undefined) throw invalid(`/${other}`, 'exclusive', 'is given by `asSelect` already');
+  if (name === undefined) throw invalid('/name', 'required', 'is required');
+  const chain = (await context.catalog.require(parents)) as ParentChain;
+  const parameters = asSelect.parameters as StatementParameters | undefined;
+  const request = {
+    sql: asSelect.sql,
+    parameters,
+    numbers: 'number' as const,
+    catalog: chain[0].name,
+    database: chain[1].name,
+  };
+  const columns = (await context.queries.describe(request, context.call)).map(({ name: column, type, logical }) => {
+    if (logical) return { name: column, type: formatType(logical) };
+    const message = `the column ${JSON.stringify(column)} of the query has type ${type}, which no table holds: CAST it`;
+    throw new Failure('SQL_NOT_SUPPORTED', message);
+  });
+  const spec = tableSpec({ ...body, columns }, await context.warehouses.engineOf(chain[0].spec.warehouse));
+  const filling = {
+    spec: describe(spec, body),
+    query: asSelect.sql,
+    pointer: '/asSelect/sql',
+    parameters,
+    asked: { ...body, asSelect: { sql: asSelect.sql } },
+  };
+  return makeFilled(
+    chain,
+    name,
+    filling,
+    { owner: body.owner, ifExists, waitSeconds, ...(await taskOptions(asSelect, context, '/asSelect')) },
+    context,
+  );
+}
+
+export async function cloneTable(
+  path: ObjectPath,
+  toParents: ObjectPath,
+  body: { readonly newName: string; readonly waitSeconds?: number } & TaskBody,
+  context: Context,
+): Promise<Filled> {
+  const { waitSeconds: _, ...sent } = body;
+  const { asked, options: of } = await apart(sent, context);
+  const options = { waitSeconds: waitSecondsOf(body), ...of };
+  const source = (await context.catalog.require(path)) as TableChain;
+  const to = (await context.catalog.require(toParents)) as ParentChain;
+  if (source[0].spec.warehouse !== to[0].spec.warehouse)
+    throw new Failure('CHANGE_NOT_SUPPORTED', 'the copy would be in another warehouse, which cannot read the table');
+  const spec = await copiedSpec(source, to, context);
+  const columns = spec.columns.map(({ name }) => quoted(name)).join(', ');
+  const query = `SELECT ${columns} FROM ${source.map(({ name }) => quoted(name)).join('.')}`;
+  return makeFilled(to, body.newName, { spec, query, pointer: '', asked }, { ifExists: 'fail', ...options }, context);
+}
+
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
+
+interface Filling {
+  readonly spec: TableSpec;
+  readonly query: string;
+  readonly pointer: string;
+  readonly parameters?: StatementParameters | undefined;
+  /** What the caller sent, without what is the task's. */
+  readonly asked: object;
+}
+
+async function makeFilled(
+  parents: ParentChain,
+  name: string,
+  { spec, query, pointer, parameters, asked }: Filling,
+  options: TaskOptions & {
+    readonly owner?: string | undefined;
+    readonly ifExists: 'fail' | 'return';
+    readonly waitSeconds: number;
+  },
+  context: Context,
+): Promise<Filled> {
+  const [root, database] = parents;
+  const { priority, after, notify, waitSeconds } = options;
+  const { warehouse } = root.spec;
+  await requirePrivilege('use', [segment('warehouses', warehouse)], context);
+  const request = await tableRequest(parents, name, spec, options.owner, options.ifExists, context);
+  const table = tableRef([...parents, { name } as CatalogObject]);
+  const names = { catalog: root.name, database: database.name };
+  const columns = spec.columns.map((column) => column.name);
+  const engine = await context.warehouses.use(warehouse);
+  const { sql } = await engine.writtenStatement({ kind: 'insert', table, columns, query: { text: query, pointer } });
+  const only = { kind: 'insert' as const, table: { ...names, table: name }, isNew: true as const };
+  const fill: FillRequest = { fill: { sql, parameters, numbers: 'number', ...names, only, asked } };
+  const path = [segment('catalogs', root.name), segment('databases', database.name), segment('tables', name)];
+  const target = uriOf(context.call.version, path);
+  const { principal } = context.call;
+  const outcome = await context.catalog.createLater<TableSpec>({
+    ...request,
+    task: { type: createFilledTableTask, target, request: fill, principal, priority, after, notify },
+  });
+  if (outcome.object) return { chain: [root, database, outcome.object], made: false };
+  return whenMade(outcome.taskId, path, waitSeconds, context);
+}
+
+/** The table, if its task ends well in time; its failure as that of the request; else the task. */
+async function whenMade(taskId: string, path: ObjectPath, waitSeconds: number, context: Context): Promise<Filled> {
+  const task = await waitedFor(taskId, waitSeconds, context);
+  if (task.state === 'succeeded') return { chain: (await context.catalog.require(path)) as TableChain, made: true };
+  return { accepted: accepted(task, context) };
+}

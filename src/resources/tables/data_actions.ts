@@ -1,0 +1,7 @@
+// The actions that change a table's rows or hand them out, together, for the category of tables.
+import type { PathParameters } from '../../standard/endpoint.ts';
+import type { Segment } from '../../standard/paths.ts';
+import { exportTable } from '../transfer/export_actions.ts';
+import { tableWrites } from './table_writes.ts';
+
+export const rowsMoved = (pathOf: (path: PathParameters) => Segment[]) => [...tableWrites(pathOf), exportTable(pathOf)];

@@ -1,0 +1,148 @@
+// Calls of the API that schedules make: which there may be, checked as the API would when they are written down, and made as their
+// owner when their time has come. What becomes of them is tasks/schedule_runs.ts'.
+import { randomUUID } from 'node:crypto';
+import type { Call } from '../../http/request_context.ts';
+import { placeOf } from '../../http/route_metadata.ts';
+import type { Category, Endpoint, Input } from '../../standard/endpoint.ts';
+import { Failure, type Violation, violated } from '../../standard/failure.ts';
+import { type Parameters, parametersOf } from '../../standard/parameters.ts';
+import { type Route, Routes } from '../../standard/paths.ts';
+import { Type } from '../../standard/type.ts';
+import { withoutWriteOnly } from '../../standard/write_only.ts';
+import type { CheckCall, ScheduledCall, SubmitCall } from '../../tasks/schedule.ts';
+import { Schedules, type SchedulesOptions } from '../../tasks/schedules.ts';
+import { invalid } from '../records/fields.ts';
+import type { Context, Services } from '../records/handler_context.ts';
+
+/** Actions whose work is a task's, wherever they are declared. */
+export const scheduledActions = [
+  'query',
+  'load',
+  'export',
+  'insert_select',
+  'update',
+  'delete_rows',
+  'optimize',
+  'backup',
+  'check',
+] as const;
+
+export const ScheduledRequest = Type.Object(
+  {
+    on: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: 'The URI of what the action is of, such as `/api/v2/databases/shop/tables/orders`.',
+    }),
+    action: Type.Union(scheduledActions.map((name) => Type.Literal(name as (typeof scheduledActions)[number]))),
+    body: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description:
+          'The body of the action, but for `waitSeconds`, `priority`, `after` and `notify`, which are of the run. What is secret in it is kept encrypted, and not shown again.',
+      }),
+    ),
+  },
+  { additionalProperties: false, description: 'What it does: an action of the API.' },
+);
+
+/** Said by the schedule, or not at all. */
+const fieldsOfRun = ['waitSeconds', 'priority', 'after', 'notify', 'expectedVersion'] as const;
+/** How long the making of a task may take. */
+const submitMsMax = 60_000;
+
+class ScheduledCalls {
+  readonly #categories: readonly Category<Context>[];
+  readonly #services: () => Services;
+  readonly #parameters = new Map<Endpoint<Context>, Parameters>();
+  #routes: Routes<Context> | undefined;
+
+  constructor(categories: readonly Category<Context>[], services: () => Services) {
+    this.#categories = categories;
+    this.#services = services;
+  }
+
+  readonly check: CheckCall = ({ on, action, body = {} }) => {
+    for (const field of fieldsOfRun)
+      if (Object.hasOwn(body, field))
+        throw invalid(`/request/body/${field}`, 'ofRun', 'is of the run and not of the request: the schedule says it');
+    const { endpoint } = this.#route(on, action);
+    if (endpoint.bodyRequired && Object.keys(body).length === 0)
+      throw invalid('/request/body', 'required', `is required by the action ${action}`);
+    try {
+      this.#checked(endpoint, body);
+    } catch (error) {
+      throw within(error, '/request/body');
+    }
+    const shown = { on, action, body: withoutWriteOnly(body, endpoint.body) as ScheduledCall['body'] };
+    return { shown, body };
+  };
+
+  readonly submit: SubmitCall = async ({ on, action, body }, { principal, actor, priority, notify }) => {
+    const services = this.#services();
+    const route = this.#route(on, action);
+    const { endpoint } = route;
+    const known = endpoint.body?.properties ?? {};
+    const ofRun = Object.entries({ waitSeconds: 0, priority, notify }).filter(
+      ([field, value]) => value !== undefined && Object.hasOwn(known, field),
+    );
+    const whole = { ...body, ...Object.fromEntries(ofRun) };
+    this.#checked(endpoint, whole);
+    const reach = await services.access.decisions.authorise(principal, endpoint.permission, placeOf(route));
+    const call: Call = {
+      principal,
+      session: { principal, expiresAt: Number.MAX_SAFE_INTEGER, credential: 'token', token: undefined, version: 0 },
+      actor,
+      requestId: randomUUID(),
+      version: route.version,
+      reach,
+      signal: AbortSignal.timeout(submitMsMax),
+      permitted: true,
+    };
+    const input = { path: route.path, body: whole, query: {}, page: { limit: 1 }, ifExists: 'fail' as const };
+    const { outcome } = await endpoint.handle(input as Input<never, never>, { ...services, call });
+    if (outcome !== 'accepted') throw new Error(`the action ${action} of a schedule was done without a task`);
+  };
+
+  /** Throws INVALID_PARAMETER. */
+  #route(on: string, action: string): Route<Context> {
+    this.#routes ??= new Routes(this.#categories);
+    const fault = () => invalid('/request/on', 'action', `names nothing that has the action ${action}`);
+    let route: Route<Context>;
+    try {
+      route = this.#routes.resolve('POST', `${on}/${action}`);
+    } catch (error) {
+      throw error instanceof Failure ? fault() : error;
+    }
+    if (route.endpoint.action !== action || route.endpoint.on !== 'object') throw fault();
+    return route;
+  }
+
+  #checked(endpoint: Endpoint<Context>, body: object): void {
+    let parameters = this.#parameters.get(endpoint);
+    if (!parameters) {
+      parameters = parametersOf(endpoint as Endpoint);
+      this.#parameters.set(endpoint, parameters);
+    }
+    parameters.checkBody?.(body);
+  }
+}
+
+/** Schedules, and the check of what they may ask for. `services`: asked for when a run is made. */
+export function openSchedules(
+  parts: Omit<SchedulesOptions, 'submitCall' | 'clock'> & { readonly hooks: { readonly scheduleClock?: () => number } },
+  categories: readonly Category<Context>[],
+  services: () => Services,
+): Pick<Services, 'schedules' | 'checkCall'> {
+  const calls = new ScheduledCalls(categories, services);
+  const schedules = new Schedules({ ...parts, submitCall: calls.submit, clock: parts.hooks.scheduleClock });
+  return { schedules, checkCall: calls.check };
+}
+
+/** What is wrong with a body that is part of another. */
+function within(error: unknown, prefix: string): unknown {
+  const violations =
+    error instanceof Failure ? (error.result.violations as readonly Violation[] | undefined) : undefined;
+  if (!(error instanceof Failure) || !violations?.[0]) return error;
+  const moved = violations.map((one) => ({ ...one, pointer: `${prefix}${one.pointer}` }));
+  return violated(error.code, `${moved[0]?.pointer} ${moved[0]?.message}`, moved);
+}

@@ -1,0 +1,116 @@
+// The file beside the store with a checksum of each of its pages, as the last commit left it: a snapshot, then one record a commit.
+// SQLite has no checksums of pages, and its integrity check accepts most changed bytes.
+import { readFileSync } from 'node:fs';
+import { crc32 } from 'node:zlib';
+import type { Salts } from './wal_file.ts';
+
+export const sumsFileOf = (storeFile: string): string => `${storeFile}-sums`;
+
+const magic = Buffer.from('TABSUMS1');
+/** Magic, salts, frame, number of pages. */
+const snapshotHeadBytes = magic.length + 16;
+/** Number of entries, salts, frame. */
+const recordHeadBytes = 16;
+const entryBytes = 8;
+const sumBytes = 4;
+
+/** A position in the log: all commits up to it are in the checksums. */
+export interface LogPosition extends Salts {
+  readonly frame: number;
+}
+
+export interface Commit extends LogPosition {
+  /** Page → checksum of its content. */
+  readonly pages: ReadonlyMap<number, number>;
+}
+
+export interface PageSums {
+  /** By page, from 1; 0: not known. */
+  readonly sums: readonly number[];
+  readonly position: LogPosition;
+  /** Those after the snapshot. */
+  readonly commits: readonly Commit[];
+  /** More than one cut record follows: of a power failure, or of a change in this file. */
+  readonly isBroken: boolean;
+  readonly bytes: number;
+}
+
+/** Never 0, which stands for an unknown one. */
+export const sumOf = (content: Buffer): number => crc32(content) || 1;
+
+/** Undefined: there is none. 'damaged': it is not as it was written. */
+export function readSums(path: string): PageSums | undefined | 'damaged' {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+  if (bytes.length < snapshotHeadBytes + sumBytes || !bytes.subarray(0, magic.length).equals(magic)) return 'damaged';
+  const pages = bytes.readUInt32LE(snapshotHeadBytes - 4);
+  let at = snapshotHeadBytes + pages * 4;
+  if (bytes.length < at + sumBytes || bytes.readUInt32LE(at) !== crc32(bytes.subarray(0, at))) return 'damaged';
+  const sums: number[] = [0];
+  for (let page = 1; page <= pages; page++) sums[page] = bytes.readUInt32LE(snapshotHeadBytes + (page - 1) * 4);
+  let position = positionAt(bytes, magic.length);
+  at += sumBytes;
+  const commits: Commit[] = [];
+  while (at < bytes.length) {
+    const end = at + recordHeadBytes + (at + 4 <= bytes.length ? bytes.readUInt32LE(at) : 0) * entryBytes;
+    const isWhole = end + sumBytes <= bytes.length && bytes.readUInt32LE(end) === crc32(bytes.subarray(at, end));
+    // What follows a record that is not whole was not durable, or is unreadable: its pages are in the log of the store, unless they differ.
+    if (!isWhole) return { sums, position, commits, isBroken: end + sumBytes < bytes.length, bytes: at };
+    position = positionAt(bytes, at + 4);
+    const changed = new Map<number, number>();
+    for (let entry = at + recordHeadBytes; entry < end; entry += entryBytes)
+      changed.set(bytes.readUInt32LE(entry), bytes.readUInt32LE(entry + 4));
+    for (const [page, sum] of changed) setSum(sums, page, sum);
+    commits.push({ ...position, pages: changed });
+    at = end + sumBytes;
+  }
+  return { sums, position, commits, isBroken: false, bytes: at };
+}
+
+export function setSum(sums: number[], page: number, sum: number): void {
+  while (sums.length < page) sums.push(0);
+  sums[page] = sum;
+}
+
+export function snapshotText(sums: readonly number[], position: LogPosition): Buffer {
+  const pages = Math.max(0, sums.length - 1);
+  const bytes = Buffer.alloc(snapshotHeadBytes + pages * 4 + sumBytes);
+  magic.copy(bytes);
+  writePosition(bytes, magic.length, position);
+  bytes.writeUInt32LE(pages, snapshotHeadBytes - 4);
+  for (let page = 1; page <= pages; page++) bytes.writeUInt32LE(sums[page] ?? 0, snapshotHeadBytes + (page - 1) * 4);
+  const end = bytes.length - sumBytes;
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, end)), end);
+  return bytes;
+}
+
+export function recordText({ pages, ...position }: Commit): Buffer {
+  const bytes = Buffer.alloc(recordHeadBytes + pages.size * entryBytes + sumBytes);
+  bytes.writeUInt32LE(pages.size, 0);
+  writePosition(bytes, 4, position);
+  let at = recordHeadBytes;
+  for (const [page, sum] of pages) {
+    bytes.writeUInt32LE(page, at);
+    bytes.writeUInt32LE(sum, at + 4);
+    at += entryBytes;
+  }
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, at)), at);
+  return bytes;
+}
+
+const positionAt = (bytes: Buffer, at: number): LogPosition => ({
+  salt1: bytes.readUInt32LE(at),
+  salt2: bytes.readUInt32LE(at + 4),
+  frame: bytes.readUInt32LE(at + 8),
+});
+
+function writePosition(bytes: Buffer, at: number, { salt1, salt2, frame }: LogPosition): void {
+  bytes.writeUInt32LE(salt1, at);
+  bytes.writeUInt32LE(salt2, at + 4);
+  bytes.writeUInt32LE(frame, at + 8);
+}

@@ -1,0 +1,16 @@
+// What a step of the store's tables is, and what differs between dialects.
+import type { ColumnDataType, Kysely, RawBuilder } from 'kysely';
+import type { Schema } from '../schema.ts';
+
+export interface ColumnTypes {
+  /** Text that compares and sorts by code points. */
+  readonly name: ColumnDataType | RawBuilder<unknown>;
+  /** At least 53 bits. */
+  readonly integer: ColumnDataType;
+  readonly double: ColumnDataType;
+}
+
+export interface Migration {
+  readonly name: string;
+  up(db: Kysely<Schema>, types: ColumnTypes): Promise<void>;
+}
