@@ -2,11 +2,11 @@
 // in the other.
 import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { type OpenedAccess, openAccess } from './access/assemble_access.ts';
+import { type AssembledAccess, assembleAccess } from './access/assemble_access.ts';
 import { AuditJournal, StoreBehind } from './access/audit/audit_journal.ts';
 import { FailedLogins } from './access/authentication/failed_logins.ts';
 import { rootToken, rootTokenFileName } from './access/authentication/root_token.ts';
-import { UsageCaps } from './access/limits/quotas.ts';
+import { Quotas } from './access/limits/quotas.ts';
 import { RateLimits } from './access/limits/rate_limits.ts';
 import { openSecrets, SecretKeyError } from './access/secrets/secrets.ts';
 import { PassphraseError } from './backups/server/server_keys.ts';
@@ -28,7 +28,7 @@ import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
 import { measureLoad } from './engines/warehouse_load.ts';
 import { Warehouses } from './engines/warehouses.ts';
-import { openFiles, startFiles } from './files/assemble_files.ts';
+import { assembleFiles, startFiles } from './files/assemble_files.ts';
 import { Bodies } from './http/bodies/bodies.ts';
 import { BodyBudget } from './http/bodies/body_budget.ts';
 import { BodyThreads } from './http/bodies/body_threads.ts';
@@ -36,9 +36,9 @@ import { networkOf } from './http/connection/client_address.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/connection/transport.ts';
 import { Document } from './http/document.ts';
 import { FileRequests } from './http/files.ts';
-import { Api, type Gate } from './http/request_pipeline.ts';
+import { type RequestAuthorizer, RequestPipeline } from './http/request_pipeline.ts';
 import { HttpServer } from './http/server.ts';
-import { operationsOf } from './http/system_endpoints.ts';
+import { systemEndpoints } from './http/system_endpoints.ts';
 import { changeKinds } from './jobs/change_object.ts';
 import { checkCatalogKind } from './jobs/check_catalog.ts';
 import { createFilledTableKind } from './jobs/create_filled_table.ts';
@@ -52,16 +52,16 @@ import { logReader } from './observe/log.ts';
 import { standardError } from './observe/log_output.ts';
 import { createMetrics } from './observe/metrics.ts';
 import { observers } from './observe/observations.ts';
-import { HostPatternError, hostRules } from './outbound/host_allowlist.ts';
+import { HostPatternError, hostAllowlist } from './outbound/host_allowlist.ts';
 import { Exports } from './query/exports/exports.ts';
-import { openLoads } from './query/loads/assemble_loads.ts';
+import { assembleLoads } from './query/loads/assemble_loads.ts';
 import { backupDirectoriesOf, LoadSettingsError, loadingOf } from './query/loads/load_settings.ts';
 import { ResultAccess } from './query/results/result_access.ts';
 import { ResultStore } from './query/results/result_store.ts';
-import { storedResults } from './query/results/result_usage.ts';
+import { resultUsage } from './query/results/result_usage.ts';
 import { Rows } from './query/rows/table_rows.ts';
 import { QueryHistory } from './query/statements/history.ts';
-import { KnownNames } from './query/statements/name_visibility.ts';
+import { NameVisibility } from './query/statements/name_visibility.ts';
 import { Queries } from './query/statements/queries.ts';
 import { QuerySubmitter } from './query/statements/query_submission.ts';
 import { recordOf, rowsOfStep } from './resources/idempotent_replay.ts';
@@ -70,8 +70,8 @@ import { maintenanceOf } from './resources/maintenance.ts';
 import { bootstrap, userOfVisitor } from './resources/namespaces/bootstrap.ts';
 import type { Context, Services } from './resources/records/handler_context.ts';
 import { newTableDefinitions } from './resources/table_definitions/inferred_definition.ts';
-import { openSchedules } from './resources/tasks/scheduled_calls.ts';
-import { backupKinds, type OpenedBackups, openBackups } from './resources/transfer/assemble_backups.ts';
+import { assembleSchedules } from './resources/tasks/scheduled_calls.ts';
+import { type AssembledBackups, assembleBackups, backupKinds } from './resources/transfer/assemble_backups.ts';
 import { helpText, readSettings, type Settings, SettingsError, warehouseDefaults } from './settings/read_settings.ts';
 import type { Category } from './standard/endpoint.ts';
 import { openApi } from './standard/openapi.ts';
@@ -82,7 +82,7 @@ import { StoreTooNew } from './store/migrations/migrate.ts';
 import { StoreInUse, StoreUnusable } from './store/sqlite.ts';
 import { openStore, type Store, storeFileName } from './store/store.ts';
 import { Tasks } from './tasks/tasks.ts';
-import { Notices } from './tasks/webhooks.ts';
+import { Webhooks } from './tasks/webhooks.ts';
 
 export type { RunningServer } from './cli/serve.ts';
 
@@ -95,7 +95,7 @@ export interface ServerHooks {
   /** Fault tests: puts something between the server and its engine. */
   readonly wrapEngine?: (engine: Engine) => Engine;
   /** Benchmarks: puts something else in the place of who asks whether a call is allowed, to see what asking costs. */
-  readonly wrapGate?: (gate: Gate) => Gate;
+  readonly wrapGate?: (gate: RequestAuthorizer) => RequestAuthorizer;
   /** Fault tests: told the parts, so that recovery need not be waited for. */
   readonly assembled?: (services: Services) => void;
   /** Fault tests: told what is done every minute, so that it need not be waited for. */
@@ -111,7 +111,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const transport = await transportOf(settings);
   const ground = await openGround(settings, hooks);
   const { store, metrics, observe, dataDirectory } = ground;
-  const opened = await openAccess({
+  const opened = await assembleAccess({
     store,
     observe,
     secrets: ground.secrets,
@@ -119,7 +119,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     failedLogins: new FailedLogins({ settings, networkOf }),
     auditRetentionDays: settings.auditRetentionDays,
     journal: ground.journal,
-    identityProviderHosts: hostRules('identityProviderHosts', settings.identityProviderHosts),
+    identityProviderHosts: hostAllowlist('identityProviderHosts', settings.identityProviderHosts),
     steps: (path) => parts.services.catalog.steps(path),
     ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
     ownersOf: (ids) => parts.services.catalog.namesWithDropped(ids),
@@ -164,8 +164,8 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
 
 /** What all parts stand on: the directories, the store, the secrets, who is told of what happens. */
 async function openGround(settings: Settings, hooks: ServerHooks) {
-  const webhookRules = hostRules('webhookHosts', settings.webhookHosts);
-  const exportHosts = hostRules('exportHosts', settings.exportHosts);
+  const webhookRules = hostAllowlist('webhookHosts', settings.webhookHosts);
+  const exportHosts = hostAllowlist('exportHosts', settings.exportHosts);
   const dataDirectory = resolve(settings.dataDir);
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
@@ -200,7 +200,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     lowBytesMax: settings.diskLowBytes,
     changed: ({ isLow, freeBytes }) => observe({ kind: isLow ? 'diskLow' : 'diskRecovered', freeBytes }),
   });
-  const notices = new Notices({ store, secrets, observe, rules: webhookRules, retryPauseMs: hooks.taskRetryPauseMs });
+  const notices = new Webhooks({ store, secrets, observe, rules: webhookRules, retryPauseMs: hooks.taskRetryPauseMs });
   return {
     settings,
     hooks,
@@ -246,7 +246,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
     memoryBytesMax: settings.bodyThreadMemoryBytesMax,
     timeoutMs: settings.bodyThreadTimeoutMs,
   });
-  const api = new Api({
+  const api = new RequestPipeline({
     requireRoom: () => ground.disk.requireRoom(),
     requirePlace: ([root], call) => services.queries.places.require(root?.name ?? '', call),
     categories,
@@ -269,7 +269,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
     }),
     observe,
   });
-  const operations = operationsOf({
+  const operations = systemEndpoints({
     warning: () => [ground.disk.message, ground.storeChecks.message].filter(Boolean).join('; ') || undefined,
     ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
     metrics,
@@ -295,7 +295,7 @@ async function transportOf(settings: Settings): Promise<Transport> {
 }
 
 /** Every part, made and told of the others; nothing runs yet. */
-function assemble(ground: Ground, opened: OpenedAccess) {
+function assemble(ground: Ground, opened: AssembledAccess) {
   const { settings, store, observe, hooks } = ground;
   const { directory, audit: trail } = opened;
   const warehouses = warehousesOf(ground, { catalog: () => catalog, records: () => services.records });
@@ -335,10 +335,10 @@ function assemble(ground: Ground, opened: OpenedAccess) {
   const { decisions } = opened.access;
   const shared = { catalog, warehouses, decisions, trail, observe, keys: opened.idempotencyKeys };
   const resultAccess = new ResultAccess({ store, catalog, decisions });
-  const names = new KnownNames(shared);
+  const names = new NameVisibility(shared);
   const queries: Queries = new Queries({ ...shared, directory, names, caps, history, ...paging(ground) });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps, access: resultAccess });
-  const files = openFiles(ground, opened, readableResults(tasks, resultAccess));
+  const files = assembleFiles(ground, opened, readableResults(tasks, resultAccess));
   const exports = new Exports({
     queries,
     tasks,
@@ -348,8 +348,8 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     ...ground,
     hosts: ground.exportHosts,
   });
-  const loading = openLoads({ ...ground, ...shared, files, definitions: newTableDefinitions });
-  const backups: OpenedBackups = openBackups({ ...ground, ...shared, directory, tasks, release });
+  const loading = assembleLoads({ ...ground, ...shared, files, definitions: newTableDefinitions });
+  const backups: AssembledBackups = assembleBackups({ ...ground, ...shared, directory, tasks, release });
   const services: Services = {
     exports,
     ...backups,
@@ -358,7 +358,7 @@ function assemble(ground: Ground, opened: OpenedAccess) {
     records: new RecordCache(catalog, settings.recordCacheBytesMax),
     tasks,
     notices: ground.notices,
-    ...openSchedules({ ...ground, tasks, directory, trail }, categoriesWith(settings), () => services),
+    ...assembleSchedules({ ...ground, tasks, directory, trail }, categoriesWith(settings), () => services),
     warehouses,
     queries,
     submitter,
@@ -402,7 +402,7 @@ function warehousesOf(
 
 const paging = ({ settings: { pageBytesMax }, spoolDirectory }: Ground) => ({ spoolDirectory, pageBytesMax });
 
-function tellAccess(catalog: Catalog, { access, directory }: OpenedAccess): void {
+function tellAccess(catalog: Catalog, { access, directory }: AssembledAccess): void {
   catalog.onChange((event) => {
     directory.changed(event);
     if (event.deep) access.decisions.pathsChanged();
@@ -414,10 +414,10 @@ const readableResults = (tasks: Tasks, access: ResultAccess) => async (taskId: s
   return task !== undefined && access.isAllowed(task);
 };
 
-function usageCaps({ settings, store }: Ground, results: ResultStore, warehouses: Warehouses): UsageCaps {
-  return new UsageCaps({
+function usageCaps({ settings, store }: Ground, results: ResultStore, warehouses: Warehouses): Quotas {
+  return new Quotas({
     settings,
-    storedResults: (principalId) => storedResults(store, results, principalId),
+    storedResults: (principalId) => resultUsage(store, results, principalId),
     spilledBytes: async (warehouse) => (await warehouses.condition(warehouse)).backend.spilledBytes,
   });
 }
@@ -425,7 +425,7 @@ function usageCaps({ settings, store }: Ground, results: ResultStore, warehouses
 /** Starts what runs by itself; the answer stops it. */
 async function startBackground(
   { services, statistics }: ReturnType<typeof assemble>,
-  api: Pick<Api<Context>, 'revalidate'>,
+  api: Pick<RequestPipeline<Context>, 'revalidate'>,
   ground: Ground,
 ) {
   const { observe, hooks } = ground;

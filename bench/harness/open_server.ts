@@ -1,7 +1,7 @@
 // The server without a gate: every caller is root, nothing is looked up and nothing decided. What it does more in a second than
 // the real one is what authentication and authorisation cost. Only benchmarks can start it.
 import type { Session } from '../../src/access/authentication/authenticator.ts';
-import type { Gate } from '../../src/http/request_pipeline.ts';
+import type { RequestAuthorizer } from '../../src/http/request_pipeline.ts';
 import { startServer } from '../../src/main.ts';
 import { rootPrincipal } from '../../src/model/principal.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
@@ -14,7 +14,7 @@ const session: Session = {
   version: 0,
 };
 
-const open: Gate = {
+const open: RequestAuthorizer = {
   authenticate: () => session,
   isGood: () => true,
   decisions: {

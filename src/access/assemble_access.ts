@@ -1,13 +1,13 @@
 // Makes the parts of access/ and tells them of one another; what they need of rooms above is handed in.
 import { randomUUID } from 'node:crypto';
 import type { Observe } from '../observe/observations.ts';
-import type { HostRules } from '../outbound/host_allowlist.ts';
+import type { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { guardedFetch } from '../outbound/http_client.ts';
 import { type Store, setting } from '../store/store.ts';
 import type { AuditJournal } from './audit/audit_journal.ts';
 import { AuditTrail } from './audit/audit_log.ts';
 import { findAudit, listAudit, serverIdSetting, verifyAudit } from './audit/audit_reader.ts';
-import { Access, type AccessOptions } from './authentication/authenticator.ts';
+import { Authenticator, type AuthenticatorOptions } from './authentication/authenticator.ts';
 import { IdentityProviders } from './authentication/identity_providers.ts';
 import { Oidc } from './authentication/oidc.ts';
 import { OidcUsers, type OidcUsersOptions } from './authentication/oidc_users.ts';
@@ -18,21 +18,21 @@ import { Grants } from './authorization/grants.ts';
 import { IdempotencyKeys } from './idempotency_keys.ts';
 import type { Secrets } from './secrets/secrets.ts';
 
-export interface OpenAccessOptions
-  extends Pick<AccessOptions, 'rootToken' | 'failedLogins' | 'steps' | 'ownsWithin' | 'ownersOf'>,
+export interface AssembleAccessOptions
+  extends Pick<AuthenticatorOptions, 'rootToken' | 'failedLogins' | 'steps' | 'ownsWithin' | 'ownersOf'>,
     Pick<OidcUsersOptions, 'makeUser'> {
   readonly store: Store;
   readonly observe: Observe;
   readonly secrets: Secrets;
   readonly auditRetentionDays: number;
   readonly journal: AuditJournal;
-  readonly identityProviderHosts: HostRules;
+  readonly identityProviderHosts: HostAllowlist;
 }
 
 /** What the lines of the audit trail are signed with. */
 export const auditKeyOf = (secrets: Secrets): Buffer => secrets.derive('audit');
 
-export async function openAccess(options: OpenAccessOptions) {
+export async function assembleAccess(options: AssembleAccessOptions) {
   const { store, observe, secrets, makeUser, failedLogins, identityProviderHosts } = options;
   const { auditRetentionDays: retentionDays } = options;
   const directory = new Directory();
@@ -51,7 +51,7 @@ export async function openAccess(options: OpenAccessOptions) {
   await identityProviders.changed();
   const oidcUsers = new OidcUsers({ oidc, directory, makeUser });
   return {
-    access: new Access({ ...options, directory, passwords, oidc: oidcUsers }),
+    access: new Authenticator({ ...options, directory, passwords, oidc: oidcUsers }),
     directory,
     audit,
     auditReader: {
@@ -72,4 +72,4 @@ export async function openAccess(options: OpenAccessOptions) {
   };
 }
 
-export type OpenedAccess = Awaited<ReturnType<typeof openAccess>>;
+export type AssembledAccess = Awaited<ReturnType<typeof assembleAccess>>;

@@ -3,7 +3,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Trail } from '../access/audit/audit_log.ts';
-import type { Decisions } from '../access/authorization/authorizer.ts';
+import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { EngineWarehouse } from '../engines/engine.ts';
@@ -31,10 +31,10 @@ import {
   type TableBody,
   totalsOf,
 } from './manifest.ts';
-import { backupsAmong, filesAt, manifestAt, type Place, type PlacedFile } from './targets/backup_target.ts';
-import type { PlaceAsked, Places } from './targets/backup_targets.ts';
-import { PartsSender, type TableToSend } from './targets/part_uploader.ts';
-import type { PlaceNotes } from './targets/target_secrets.ts';
+import { type BackupTarget, backupsAmong, filesAt, manifestAt, type TargetFile } from './targets/backup_target.ts';
+import type { BackupTargets, TargetRequest } from './targets/backup_targets.ts';
+import { PartUploader, type TableToUpload } from './targets/part_uploader.ts';
+import type { TargetSecrets } from './targets/target_secrets.ts';
 
 export const backupTask = 'backup';
 /** So many of the last backups of a place are looked at for one of the same object. */
@@ -46,19 +46,19 @@ const clearWithinMs = 86_400_000;
 export interface BackupRequest {
   /** Of the catalog or the database, whatever it is called by then. */
   readonly objectId: string;
-  readonly to: PlaceAsked;
+  readonly to: TargetRequest;
 }
 
 interface Parts {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
-  readonly decisions: Decisions;
+  readonly decisions: Authorizer;
   readonly directory: Directory;
   readonly trail: Trail;
   readonly store: Store;
   readonly tasks: Pick<Tasks, 'submit' | 'notify' | 'get'>;
-  readonly notes: PlaceNotes;
-  readonly places: Places;
+  readonly notes: TargetSecrets;
+  readonly places: BackupTargets;
   readonly spoolDirectory: string;
   readonly release: string;
   /** A definition as the body that would make the table. */
@@ -141,8 +141,8 @@ export class Backups {
     of: {
       readonly taskId: string;
       readonly objectId: string;
-      readonly place: Place;
-      readonly files: ReadonlyMap<string, PlacedFile>;
+      readonly place: BackupTarget;
+      readonly files: ReadonlyMap<string, TargetFile>;
     },
     { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>,
   ): Promise<object> {
@@ -157,7 +157,7 @@ export class Backups {
     const { definitions, snapshot, takenAt } = taken;
     try {
       const tables = await this.#tables(definitions, snapshot, signal);
-      const sender = new PartsSender({ place, backupId, staging, snapshot, signal, progress }, base, files);
+      const sender = new PartUploader({ place, backupId, staging, snapshot, signal, progress }, base, files);
       const sent = await sender.send(tables);
       const { release } = this.#parts;
       const manifest = manifestOf({ backupId, takenAt, release }, definitions, tables, sent);
@@ -171,8 +171,8 @@ export class Backups {
     }
   }
 
-  async #tables({ databases }: Definitions, snapshot: Snapshot, signal: AbortSignal): Promise<TableToSend[]> {
-    const all: TableToSend[] = [];
+  async #tables({ databases }: Definitions, snapshot: Snapshot, signal: AbortSignal): Promise<TableToUpload[]> {
+    const all: TableToUpload[] = [];
     for (const { object, tables } of databases)
       for (const { id, name, spec } of tables) {
         const ref = { database: object.name, table: name, columns: spec.columns };
@@ -209,7 +209,7 @@ export class Backups {
     }
   }
 
-  async #open(taskId: string, to: PlaceAsked): Promise<Place> {
+  async #open(taskId: string, to: TargetRequest): Promise<BackupTarget> {
     const note = await this.#parts.notes.get(taskId);
     if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the backup are no longer kept');
     return this.#parts.places.open(to, note.credentials, 'to');
@@ -225,8 +225,8 @@ function retryable(error: unknown): unknown {
 /** The last backup of the object that can be read. */
 async function lastOf(
   objectId: string,
-  place: Place,
-  files: ReadonlyMap<string, PlacedFile>,
+  place: BackupTarget,
+  files: ReadonlyMap<string, TargetFile>,
   signal: AbortSignal,
 ): Promise<Manifest | undefined> {
   for (const id of backupsAmong(files).slice(0, manifestsLookedAtMax)) {
@@ -244,7 +244,7 @@ async function lastOf(
 function manifestOf(
   head: Pick<Manifest, 'backupId' | 'takenAt' | 'release'>,
   { root, of, databases }: Definitions,
-  tables: readonly TableToSend[],
+  tables: readonly TableToUpload[],
   sent: ReadonlyMap<string, BackedUpPart[]>,
 ): Manifest {
   const described = ({ comment, properties }: { comment?: string; properties?: Readonly<Record<string, string>> }) => ({
@@ -272,7 +272,7 @@ function manifestOf(
 }
 
 /** All that is named is there, and nothing else in the folder. Throws RetryableError where a file went meanwhile. */
-async function settleFiles(place: Place, manifest: Manifest, signal: AbortSignal): Promise<void> {
+async function settleFiles(place: BackupTarget, manifest: Manifest, signal: AbortSignal): Promise<void> {
   const named = new Map([...partsOf(manifest)].map(({ part }) => [part.path, part.bytes]));
   const folders = new Set([...named.keys()].map((path) => folderOf(folderIdOf(path) as string)));
   folders.add(folderOf(manifest.backupId));
@@ -288,7 +288,7 @@ async function settleFiles(place: Place, manifest: Manifest, signal: AbortSignal
 }
 
 /** A backup that has its manifest stays, whatever became of its task: others may be built on it. */
-async function clearUnfinished(place: Place, backupId: string): Promise<void> {
+async function clearUnfinished(place: BackupTarget, backupId: string): Promise<void> {
   for await (const { path } of place.list(folderOf(backupId))) if (path === manifestPath(backupId)) return;
   await place.clear(folderOf(backupId));
 }

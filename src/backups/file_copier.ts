@@ -5,7 +5,7 @@ import { newId } from '../model/ids.ts';
 import { RetryableError } from '../tasks/task.ts';
 import type { Pieces } from './pieces.ts';
 import { type CopiedFile, piecePath } from './server/server_manifest.ts';
-import type { Place } from './targets/backup_target.ts';
+import type { BackupTarget } from './targets/backup_target.ts';
 
 /** The beginning of a file: a path, or a descriptor that stays open. */
 export interface FileToCopy {
@@ -16,7 +16,7 @@ export interface FileToCopy {
 }
 
 export interface CopierOptions {
-  readonly place: Place;
+  readonly place: BackupTarget;
   readonly backupId: string;
   /** An empty directory, for the pieces on their way. */
   readonly staging: string;

@@ -1,8 +1,8 @@
 // Views of a backup, made once the tables of all its databases are there. Their texts are whoever's who wrote the backup: each is read
 // as a request of the restorer's would be, and one that is not valid, or reads what the restorer may not, is left out and named.
-import type { Decisions } from '../access/authorization/authorizer.ts';
+import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { MadeChild } from '../catalog/object.ts';
+import type { NewChild } from '../catalog/object.ts';
 import type { CatalogRef, EngineWarehouse, TableName } from '../engines/engine.ts';
 import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
@@ -14,7 +14,7 @@ import type { BackedUpView } from './manifest.ts';
 
 interface Restoring {
   readonly catalog: Catalog;
-  readonly decisions: Decisions;
+  readonly decisions: Authorizer;
   readonly principal: Principal;
   readonly engine: EngineWarehouse;
   readonly signal: AbortSignal;
@@ -31,7 +31,7 @@ export interface ViewToRestore {
 }
 
 export interface RestoredViews {
-  readonly made: readonly (MadeChild & { readonly database: string })[];
+  readonly made: readonly (NewChild & { readonly database: string })[];
   readonly left: readonly string[];
 }
 
@@ -40,7 +40,7 @@ export async function restoredViews(all: readonly ViewToRestore[], restoring: Re
   const { engine, into, signal } = restoring;
   const refOf = ({ database, view }: ViewToRestore) => ({ catalog: into, database, view: view.name });
   for (const one of all) await engine.apply({ kind: 'dropView', view: refOf(one) }, { step: newId(), signal });
-  const made: (MadeChild & { readonly database: string })[] = [];
+  const made: (NewChild & { readonly database: string })[] = [];
   for (let open = [...all]; open.length > 0; ) {
     const left: ViewToRestore[] = [];
     for (const one of open) {
@@ -63,7 +63,7 @@ const notHere: ReadonlySet<Code> = new Set<Code>([
   'PARAMETERS_INVALID',
 ]);
 
-async function restoredView(one: ViewToRestore, restoring: Restoring): Promise<MadeChild | undefined> {
+async function restoredView(one: ViewToRestore, restoring: Restoring): Promise<NewChild | undefined> {
   const { engine, into, principal, signal } = restoring;
   const { database, view } = one;
   const { name, sql, comment, properties } = view;

@@ -2,10 +2,10 @@
 // is whole (catalog/changes/create_by_task.ts). Grants are not in a backup: all that is made is its maker's.
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Decisions } from '../access/authorization/authorizer.ts';
+import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { MadeChild, MadeWithin } from '../catalog/object.ts';
+import type { NewChild, NewChildren } from '../catalog/object.ts';
 import type { CatalogRef, Engine, EngineWarehouse, TableRef } from '../engines/engine.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { newId } from '../model/ids.ts';
@@ -24,10 +24,17 @@ import {
   type TableBody,
 } from './manifest.ts';
 import { restoredViews, type ViewToRestore } from './restored_views.ts';
-import { backupsAmong, filesAt, manifestAt, noBackup, type Place, type PlacedFile } from './targets/backup_target.ts';
-import type { PlaceAsked, Places } from './targets/backup_targets.ts';
-import { fetchPart } from './targets/download_part.ts';
-import type { PlaceNote, PlaceNotes } from './targets/target_secrets.ts';
+import {
+  type BackupTarget,
+  backupsAmong,
+  filesAt,
+  manifestAt,
+  noBackup,
+  type TargetFile,
+} from './targets/backup_target.ts';
+import type { BackupTargets, TargetRequest } from './targets/backup_targets.ts';
+import { downloadPart } from './targets/download_part.ts';
+import type { TargetSecret, TargetSecrets } from './targets/target_secrets.ts';
 
 export const restoreTask = 'restore';
 
@@ -35,7 +42,7 @@ export const restoreTask = 'restore';
 export interface RestoreRequest {
   readonly category: 'catalogs' | 'databases';
   readonly name: string;
-  readonly from: PlaceAsked;
+  readonly from: TargetRequest;
   /** Absent: the newest that fits. */
   readonly backupId?: string | undefined;
   /** Of a backup, this database alone. */
@@ -48,11 +55,11 @@ export interface RestoreRequest {
 interface Parts {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
-  readonly decisions: Decisions;
+  readonly decisions: Authorizer;
   readonly directory: Directory;
   readonly tasks: Pick<Tasks, 'get'>;
-  readonly notes: PlaceNotes;
-  readonly places: Places;
+  readonly notes: TargetSecrets;
+  readonly places: BackupTargets;
   readonly spoolDirectory: string;
   /** Of one file that is fetched. */
   readonly loading: { readonly bytesMax: number; readonly fetchMs: number };
@@ -69,11 +76,11 @@ interface Chosen {
   readonly databases: readonly BackedUpDatabase[];
 }
 
-type RestoredDatabase = MadeChild & { readonly children: MadeChild[] };
+type RestoredDatabase = NewChild & { readonly children: NewChild[] };
 
 interface Work extends Run {
   readonly principal: Principal;
-  readonly place: Place;
+  readonly place: BackupTarget;
   readonly engine: EngineWarehouse;
   readonly staging: string;
   /** An attempt before this one may have brought some of it. */
@@ -88,11 +95,11 @@ export class Restores {
     this.#parts = parts;
   }
 
-  get notes(): PlaceNotes {
+  get notes(): TargetSecrets {
     return this.#parts.notes;
   }
 
-  get places(): Places {
+  get places(): BackupTargets {
     return this.#parts.places;
   }
 
@@ -109,7 +116,7 @@ export class Restores {
     return { name: object.name, ...done };
   }
 
-  async #filled(task: TaskRecord, objectId: string, run: Run): Promise<MadeWithin> {
+  async #filled(task: TaskRecord, objectId: string, run: Run): Promise<NewChildren> {
     const { notes, places, warehouses, spoolDirectory } = this.#parts;
     const request = task.request as RestoreRequest;
     await this.#authorise(request, task.principal);
@@ -167,9 +174,9 @@ export class Restores {
   /** The same in every attempt. */
   async #chosen(
     { taskId, request }: TaskRecord,
-    note: PlaceNote,
-    place: Place,
-    files: ReadonlyMap<string, PlacedFile>,
+    note: TargetSecret,
+    place: BackupTarget,
+    files: ReadonlyMap<string, TargetFile>,
     signal: AbortSignal,
   ): Promise<Chosen> {
     const asked = request as RestoreRequest;
@@ -194,7 +201,7 @@ export class Restores {
     objectId: string,
     { manifest, databases }: Chosen,
     work: Work,
-  ): Promise<MadeWithin> {
+  ): Promise<NewChildren> {
     const { category, name, warehouse } = request;
     const isCatalog = category === 'catalogs';
     const catalog = request.catalog ?? { id: objectId, name };
@@ -204,7 +211,7 @@ export class Restores {
       const ref = { catalog, database: isCatalog ? database.name : name };
       const { signal } = work;
       if (isCatalog) await work.engine.apply({ kind: 'createDatabase', database: ref }, { step: newId(), signal });
-      const children: MadeChild[] = [];
+      const children: NewChild[] = [];
       for (const table of tables)
         children.push(await this.#table(table, { ...ref, table: table.name }, warehouse, work));
       texts.push(...views.map((view) => ({ database: ref.database, view })));
@@ -230,7 +237,7 @@ export class Restores {
     return { views: made.length, ...(left.length === 0 ? {} : { viewsLeft: left }) };
   }
 
-  async #table(table: BackedUpTable, ref: TableRef, warehouse: string, work: Work): Promise<MadeChild> {
+  async #table(table: BackedUpTable, ref: TableRef, warehouse: string, work: Work): Promise<NewChild> {
     const { engine, place, staging, signal, progress, rows } = work;
     const spec = await this.#spec(table, warehouse, engine);
     const definition = this.#parts.definitionOf(spec);
@@ -241,7 +248,7 @@ export class Restores {
       progress({ ...rows, unit: 'rows' });
       if (rowsBefore + part.rows > there) {
         const path = join(staging, `${newId()}.parquet`);
-        await fetchPart(place, part, path, { signal, ms: this.#parts.loading.fetchMs });
+        await downloadPart(place, part, path, { signal, ms: this.#parts.loading.fetchMs });
         try {
           const restored = { table: ref, columns: definition.columns, path, rowsBefore, rows: part.rows };
           await engine.restorePart(restored, { signal });
@@ -304,7 +311,7 @@ function described({ comment, properties }: { readonly comment?: string; readonl
 function check(
   databases: readonly BackedUpDatabase[],
   engine: Engine,
-  files: ReadonlyMap<string, PlacedFile>,
+  files: ReadonlyMap<string, TargetFile>,
   { bytesMax }: { readonly bytesMax: number },
 ): void {
   checkNames('databases', databases, engine);

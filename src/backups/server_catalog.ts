@@ -2,7 +2,7 @@
 // them. What is done with the files is up to the caller.
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { HostRules } from '../outbound/host_allowlist.ts';
+import { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { openObjectStore } from '../outbound/object_store.ts';
 import { Failure } from '../standard/failure.ts';
 import { schemaVersion } from '../store/migrations/migrate.ts';
@@ -12,15 +12,15 @@ import { broken } from './manifest.ts';
 import { type ServerBackupSpec, serverBackupsCategory } from './server/server_backups.ts';
 import { type ServerManifest, storePath } from './server/server_manifest.ts';
 import { fetchFile, fileOf } from './server/server_restore.ts';
-import type { Place } from './targets/backup_target.ts';
-import type { PlaceAsked } from './targets/backup_targets.ts';
-import { DirectoryPlace } from './targets/directory_target.ts';
-import { StorePlace } from './targets/object_store_target.ts';
-import type { PlaceNotes } from './targets/target_secrets.ts';
+import type { BackupTarget } from './targets/backup_target.ts';
+import type { TargetRequest } from './targets/backup_targets.ts';
+import { DirectoryTarget } from './targets/directory_target.ts';
+import { ObjectStoreTarget } from './targets/object_store_target.ts';
+import type { TargetSecrets } from './targets/target_secrets.ts';
 
 /** A place that a backup of the server was made to. */
 export interface RecordedPlace {
-  readonly to: PlaceAsked;
+  readonly to: TargetRequest;
   /** Of one of the backups in it. */
   readonly backupId: string;
 }
@@ -36,15 +36,15 @@ export async function recordedPlaces({ db }: Store): Promise<RecordedPlace[]> {
 }
 
 /** Opens a recorded place for an operator, whose machine it is: in any directory, on any host. To be closed. Throws a Failure. */
-export async function openRecorded({ to, backupId }: RecordedPlace, notes: PlaceNotes): Promise<Place> {
+export async function openRecorded({ to, backupId }: RecordedPlace, notes: TargetSecrets): Promise<BackupTarget> {
   if (to.kind === 'directory') {
     const found = await stat(to.path).catch(() => undefined);
     if (!found?.isDirectory()) throw new Failure('REMOTE_REFUSED', 'there is no such directory');
-    return new DirectoryPlace(to.path);
+    return new DirectoryTarget(to.path);
   }
   const note = await notes.get(backupId);
-  return new StorePlace(
-    await openObjectStore(to, note?.credentials, new HostRules([new URL(to.endpoint).host])),
+  return new ObjectStoreTarget(
+    await openObjectStore(to, note?.credentials, new HostAllowlist([new URL(to.endpoint).host])),
     to.prefix,
   );
 }
@@ -68,7 +68,7 @@ export const hasCatalog = (manifest: ServerManifest, catalogId: string): boolean
  * compared. @returns the path of the store. Throws DATA_INVALID where one is damaged or missing.
  */
 export async function fetchCatalog(
-  place: Place,
+  place: BackupTarget,
   manifest: ServerManifest,
   catalogId: string,
   directory: string,

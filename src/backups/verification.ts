@@ -13,7 +13,14 @@ import {
   partsOf,
 } from './manifest.ts';
 import { footerBytes, rowsOfFooter } from './parquet_footer.ts';
-import { backupsAmong, filesAt, manifestAt, noBackup, type Place, type PlacedFile } from './targets/backup_target.ts';
+import {
+  type BackupTarget,
+  backupsAmong,
+  filesAt,
+  manifestAt,
+  noBackup,
+  type TargetFile,
+} from './targets/backup_target.ts';
 
 const tailBytes = 8;
 /** What is younger may be of a backup that is being made. */
@@ -35,7 +42,7 @@ export interface Verdict {
 }
 
 /** `backupId`: that one alone. */
-export async function verifyBackups(place: Place, backupId?: string): Promise<Verdict> {
+export async function verifyBackups(place: BackupTarget, backupId?: string): Promise<Verdict> {
   const files = await filesAt(place);
   const ids = backupId === undefined ? backupsAmong(files) : [backupId];
   const faults: Fault[] = [];
@@ -60,9 +67,9 @@ export async function verifyBackups(place: Place, backupId?: string): Promise<Ve
 
 /** `known`: what is wrong with files that were looked at; those that backups share are read once. */
 async function faultsOf(
-  place: Place,
+  place: BackupTarget,
   manifest: Manifest,
-  files: ReadonlyMap<string, PlacedFile>,
+  files: ReadonlyMap<string, TargetFile>,
   known: Map<string, string | undefined>,
 ): Promise<Fault[]> {
   const { backupId } = manifest;
@@ -76,7 +83,11 @@ async function faultsOf(
   return [...found.values()];
 }
 
-async function faultOf(place: Place, part: BackedUpPart, file: PlacedFile | undefined): Promise<string | undefined> {
+async function faultOf(
+  place: BackupTarget,
+  part: BackedUpPart,
+  file: TargetFile | undefined,
+): Promise<string | undefined> {
   const { path, bytes, sha256, rows } = part;
   if (basename(path) !== `${sha256}.parquet`) return 'it has the name of another';
   if (!file) return 'it is not there';
@@ -91,7 +102,10 @@ async function faultOf(place: Place, part: BackedUpPart, file: PlacedFile | unde
 }
 
 /** Undefined where a manifest cannot be read: what it names cannot be known. */
-async function unnamedAmong(place: Place, files: ReadonlyMap<string, PlacedFile>): Promise<PlacedFile[] | undefined> {
+async function unnamedAmong(
+  place: BackupTarget,
+  files: ReadonlyMap<string, TargetFile>,
+): Promise<TargetFile[] | undefined> {
   const named = new Set<string>();
   for (const id of backupsAmong(files)) {
     try {
@@ -109,7 +123,10 @@ async function unnamedAmong(place: Place, files: ReadonlyMap<string, PlacedFile>
  * A folder in which something is young may be that of a backup which is being made: it stays. Undefined: nothing was, because a
  * manifest cannot be read.
  */
-export async function sweepUnnamed(place: Place, now: number): Promise<{ files: number; bytes: number } | undefined> {
+export async function sweepUnnamed(
+  place: BackupTarget,
+  now: number,
+): Promise<{ files: number; bytes: number } | undefined> {
   const files = await filesAt(place);
   const unnamed = await unnamedAmong(place, files);
   if (!unnamed) return undefined;

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { sql } from 'kysely';
 import { noTrail, type Trail } from '../access/audit/audit_log.ts';
-import type { Step } from '../access/authorization/authorizer.ts';
+import type { PathObject } from '../access/authorization/authorizer.ts';
 import type { WorkOptions } from '../engines/engine.ts';
 import { compareNames, foldName } from '../model/names.ts';
 import type { TableStatistics } from '../model/records.ts';
@@ -30,9 +30,9 @@ import {
   recoverOne,
   releaseSetAside,
 } from './changes/intent_recovery.ts';
-import { tell } from './changes/intents.ts';
+import { notifyChanged } from './changes/intents.ts';
 import { NameLocks } from './changes/name_locks.ts';
-import { countKept } from './changes/soft_delete.ts';
+import { countRetained } from './changes/soft_delete.ts';
 import { findDropped, listDropped, purgeDue, undropObject } from './changes/undrop_object.ts';
 import { intentOfTask, runIntent, updateObject } from './changes/update_object.ts';
 import { sourcesOf } from './changes/view_dependencies.ts';
@@ -144,7 +144,7 @@ export class Catalog {
   }
 
   /** As much of a path as there is, root first: one query, whatever of it is missing. */
-  async steps(path: ObjectPath): Promise<Step[]> {
+  async steps(path: ObjectPath): Promise<PathObject[]> {
     if (path.length === 0) return [];
     const { store } = this.#context;
     this.#steps[path.length] ??= stepsStatement(store.db, path.length);
@@ -154,7 +154,7 @@ export class Catalog {
       values[`name${n}`] = name;
     }
     const row = await this.#steps[path.length]?.first(store.db, values);
-    const steps: Step[] = [];
+    const steps: PathObject[] = [];
     for (let n = 0; row && n < path.length; n++) {
       const id = row[`id${n}`];
       if (typeof id !== 'string') break;
@@ -289,7 +289,7 @@ export class Catalog {
       }
       return object;
     });
-    if (row && isVisible(row)) tell(this.#context, row, false);
+    if (row && isVisible(row)) notifyChanged(this.#context, row, false);
   }
 
   /**
@@ -355,7 +355,7 @@ export class Catalog {
 
   /** How many objects of a category were in one that was dropped. */
   async countDropped(parentId: string, category: Category): Promise<number> {
-    return countKept(this.#context, parentId, category);
+    return countRetained(this.#context, parentId, category);
   }
 
   /** Throws as `create` does, and OBJECT_NOT_FOUND where it came back, or went for good, meanwhile. */

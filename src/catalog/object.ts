@@ -45,7 +45,7 @@ export interface ListOptions {
 }
 
 /** What a view names, as it was when the view's text was read. */
-export interface Source {
+export interface ViewSourceName {
   readonly id: string;
   readonly version: number;
   /** Names, from the root. */
@@ -69,7 +69,7 @@ export interface CreateRequest<S = unknown> {
   /** Categories beside it in which nothing may have the name. */
   readonly sharesNames?: readonly Category[] | undefined;
   /** Of a view: what it is made of. */
-  readonly sources?: readonly Source[] | undefined;
+  readonly sources?: readonly ViewSourceName[] | undefined;
   /** The task that makes it (Catalog.createLater), with the rights of `principal`. `target`: the URI that it will have. */
   readonly task?:
     | (TaskOfChange &
@@ -92,7 +92,7 @@ export interface UpdateRequest<S = unknown> {
   readonly change?: Change | undefined;
   /** As of a creation. */
   readonly sharesNames?: readonly Category[] | undefined;
-  readonly sources?: readonly Source[] | undefined;
+  readonly sources?: readonly ViewSourceName[] | undefined;
   /** What is written in the same transaction; for objects that no engine realises. */
   readonly also?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   /** The children that `change` was made from: where they are others by now, the object counts as changed. */
@@ -105,19 +105,19 @@ export interface UpdateRequest<S = unknown> {
 export type TaskOfChange = Pick<TaskRequest, 'type' | 'target' | 'request' | 'priority' | 'after' | 'notify'>;
 
 /** What the task that makes an object found it to be, and all that is in it: seen with it, all at once. */
-export interface MadeWithin {
+export interface NewChildren {
   /** Instead of the one that it was asked for with. */
   readonly spec?: unknown;
-  readonly children: readonly MadeChild[];
+  readonly children: readonly NewChild[];
   /** For the line in the audit trail. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
-export interface MadeChild {
+export interface NewChild {
   readonly category: Category;
   readonly name: string;
   readonly spec: unknown;
-  readonly children?: readonly MadeChild[];
+  readonly children?: readonly NewChild[];
   readonly statistics?: { readonly rowCount: number; readonly dataBytes: number } | undefined;
   /** Of a view: what it names. */
   readonly sources?: readonly ViewSource[] | undefined;
@@ -131,7 +131,7 @@ export interface CreationWork {
    */
   readonly define?: (object: { readonly id: string; readonly spec: unknown }) => Promise<Definition | undefined>;
   /** Has to find that it was done before. Told the id that the object has. */
-  readonly fill: (objectId: string) => Promise<MadeWithin | undefined>;
+  readonly fill: (objectId: string) => Promise<NewChildren | undefined>;
 }
 
 export interface Definition {
@@ -153,21 +153,21 @@ export interface DropRequest {
   readonly warehouse?: string | undefined;
   /** Whether its files are damaged: open changes of it and below it are then not finished first, because that needs the files. */
   readonly isDamaged?: (() => Promise<boolean>) | undefined;
-  readonly change?: Change | ((within: Within) => Change) | undefined;
+  readonly change?: Change | ((within: DroppedChildren) => Change) | undefined;
   /** Instead of `change`, where it can come back for a while. */
-  readonly keep?: Keeping | undefined;
+  readonly keep?: SoftDelete | undefined;
 }
 
 /** What is in an object that is dropped. */
-export interface Within {
+export interface DroppedChildren {
   readonly children: readonly { readonly id: string; readonly category: Category; readonly name: string }[];
   /** Of what was dropped before it. */
   readonly hidden: readonly HiddenTable[];
 }
 
-export interface Keeping {
+export interface SoftDelete {
   readonly seconds: number;
-  readonly change: (within: Within) => Change;
+  readonly change: (within: DroppedChildren) => Change;
   /** What ends it. */
   readonly purge: Change;
 }
@@ -199,7 +199,7 @@ export interface UndropRequest {
   readonly change: (within: readonly CatalogObject[]) => Change;
   /** As of a creation. */
   readonly sharesNames?: readonly Category[] | undefined;
-  readonly sources?: readonly Source[] | undefined;
+  readonly sources?: readonly ViewSourceName[] | undefined;
   /** What becomes of its spec. */
   readonly spec?: unknown;
   /** The task that does it, should it have to write data again. */

@@ -3,12 +3,12 @@
 import type { Catalog } from './catalog.ts';
 
 /** What is kept says how large it is. */
-export interface Kept {
+export interface CacheEntry {
   readonly bodyBytes: number;
 }
 
 interface Entry {
-  readonly value: Kept;
+  readonly value: CacheEntry;
   readonly dependsOn: readonly string[];
   readonly bytes: number;
   /** Since it was put at the end of the queue to go. */
@@ -41,7 +41,7 @@ export class RecordCache {
     this.#drop(parentId ?? rootId);
   }
 
-  get(key: string): Kept | undefined {
+  get(key: string): CacheEntry | undefined {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
     entry.used = true;
@@ -49,7 +49,7 @@ export class RecordCache {
   }
 
   /** What `make` makes, kept unless something changed meanwhile. */
-  async keep<T extends Kept>(
+  async keep<T extends CacheEntry>(
     key: string,
     make: () => Promise<{ readonly value: T; readonly dependsOn: readonly string[] }>,
   ): Promise<T> {
@@ -65,11 +65,11 @@ export class RecordCache {
   }
 
   /** Keeps what was read after the moment `since`, unless something changed from then on. */
-  add(key: string, value: Kept, dependsOn: readonly string[], since: number): void {
+  add(key: string, value: CacheEntry, dependsOn: readonly string[], since: number): void {
     if (since === this.#generation) this.#set(key, value, dependsOn);
   }
 
-  #set(key: string, value: Kept, dependsOn: readonly string[]): void {
+  #set(key: string, value: CacheEntry, dependsOn: readonly string[]): void {
     const bytes = value.bodyBytes + key.length + 200 + dependsOn.length * 100;
     if (bytes > this.#bytesMax / 4) return;
     this.#remove(key);

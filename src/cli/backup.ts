@@ -3,7 +3,7 @@
 import { totalsOf } from '../backups/manifest.ts';
 import { serverBackupsAt, serverTotals } from '../backups/server/server_manifest.ts';
 import { type ServerVerdict, sweepServerBackups, verifyServerBackups } from '../backups/server/server_verification.ts';
-import type { Place } from '../backups/targets/backup_target.ts';
+import type { BackupTarget } from '../backups/targets/backup_target.ts';
 import { sweepUnnamed, type Verdict, verifyBackups } from '../backups/verification.ts';
 import { Failure } from '../standard/failure.ts';
 import { placeOf } from './backup_place.ts';
@@ -31,7 +31,7 @@ export const backupVerifyCommand: Command = {
 
 /** Backups of both kinds; one that is named is of one of them. */
 async function verdicts(
-  place: Place,
+  place: BackupTarget,
   backupId: string | undefined,
 ): Promise<{ found: Verdict; servers: ServerVerdict }> {
   const none = { backups: [], faults: [] };
@@ -70,7 +70,7 @@ function tell({ backups, faults: found, unnamed }: Verdict, servers: ServerVerdi
   if (count + faults.length === 0) process.exitCode = 1;
 }
 
-async function sweep(place: Place, say: (line: string) => void): Promise<void> {
+async function sweep(place: BackupTarget, say: (line: string) => void): Promise<void> {
   const [swept, ofServers] = [await sweepUnnamed(place, Date.now()), await sweepServerBackups(place, Date.now())];
   const [files, bytes] = [(swept?.files ?? 0) + ofServers.files, (swept?.bytes ?? 0) + ofServers.bytes];
   if (swept) return say(`${files} files of ${bytes} bytes were taken away.`);

@@ -1,10 +1,10 @@
 // The place of backups that the argument of a command names: a directory, or `s3://bucket/prefix`.
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { Place } from '../backups/targets/backup_target.ts';
-import { DirectoryPlace } from '../backups/targets/directory_target.ts';
-import { StorePlace } from '../backups/targets/object_store_target.ts';
-import { HostRules } from '../outbound/host_allowlist.ts';
+import type { BackupTarget } from '../backups/targets/backup_target.ts';
+import { DirectoryTarget } from '../backups/targets/directory_target.ts';
+import { ObjectStoreTarget } from '../backups/targets/object_store_target.ts';
+import { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { openObjectStore } from '../outbound/object_store.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 
@@ -40,22 +40,22 @@ export function placeNamed(where: string, { storeEndpoint, storeRegion }: Settin
 }
 
 /** To be closed. Throws SettingsError where it cannot be used. */
-export async function placeOf(where: string, settings: Settings): Promise<Place> {
+export async function placeOf(where: string, settings: Settings): Promise<BackupTarget> {
   const named = placeNamed(where, settings);
   if ('s3' in named) return storeOf(named.s3);
   const found = await stat(named.path).catch(() => undefined);
   if (!found?.isDirectory()) throw new SettingsError(`there is no directory ${named.path}`);
-  return new DirectoryPlace(named.path);
+  return new DirectoryTarget(named.path);
 }
 
 /** The one who starts the command says which host: any is allowed. */
-async function storeOf(named: Extract<PlaceNamed, { s3: object }>['s3']): Promise<Place> {
+async function storeOf(named: Extract<PlaceNamed, { s3: object }>['s3']): Promise<BackupTarget> {
   const { endpoint, region, bucket, prefix = '', accessKeyId, secretAccessKey, sessionToken } = named;
   try {
     const place = { endpoint, region, bucket, pathStyle: true };
     const credentials = { accessKeyId, secretAccessKey, sessionToken };
-    const store = await openObjectStore(place, credentials, new HostRules([new URL(endpoint).host]));
-    return new StorePlace(store, prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`);
+    const store = await openObjectStore(place, credentials, new HostAllowlist([new URL(endpoint).host]));
+    return new ObjectStoreTarget(store, prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`);
   } catch (error) {
     throw new SettingsError(`${endpoint} cannot be used: ${(error as Error).message}`);
   }

@@ -13,8 +13,8 @@ import {
   type RecordedPlace,
   recordedPlaces,
 } from '../backups/server_catalog.ts';
-import type { Place } from '../backups/targets/backup_target.ts';
-import { PlaceNotes } from '../backups/targets/target_secrets.ts';
+import type { BackupTarget } from '../backups/targets/backup_target.ts';
+import { TargetSecrets } from '../backups/targets/target_secrets.ts';
 import { Failure } from '../standard/failure.ts';
 import { expectedTables } from '../store/expected_tables.ts';
 import { idsWithin, rewindCatalog, rewindFault } from '../store/rewound_catalog.ts';
@@ -73,7 +73,7 @@ export async function restoreFromBackup(
 }
 
 interface Candidate {
-  readonly place: Place;
+  readonly place: BackupTarget;
   readonly where: string;
   readonly backupId: string;
 }
@@ -120,8 +120,8 @@ async function attempt<T>(work: () => Promise<T>): Promise<T | Failure> {
 async function openPlaces({ store, settings, dataDirectory, say }: CatalogsToCheck) {
   const { backupPlace } = settings;
   if (backupPlace !== '') return [{ place: await placeOf(backupPlace, settings), where: backupPlace }];
-  const opened: { readonly place: Place; readonly where: string }[] = [];
-  const notes = new PlaceNotes(store, await secretsOf(settings, store, dataDirectory), serverBackupNotes);
+  const opened: { readonly place: BackupTarget; readonly where: string }[] = [];
+  const notes = new TargetSecrets(store, await secretsOf(settings, store, dataDirectory), serverBackupNotes);
   for (const recorded of await recordedPlaces(store)) {
     const where = placeText(recorded);
     const place = await attempt(() => openRecorded(recorded, notes));

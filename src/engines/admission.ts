@@ -2,7 +2,7 @@
 // between principals: who has the fewest is next, and nobody has all of them. Full, or too slow, is 503 WAREHOUSE_BUSY; a caller
 // that was refused and returns after its Retry-After has precedence over those that come for the first time.
 import { Failure } from '../standard/failure.ts';
-import { type RefusedCaller, Returns } from './returns.ts';
+import { type RefusedCaller, RetryQueue } from './returns.ts';
 
 export interface AdmissionLimits {
   readonly queriesMax: number;
@@ -39,13 +39,13 @@ export class Admission {
   /** In the order in which principals were last served: among equals, the one served longest ago is next. */
   readonly #shares = new Map<string, Share>();
   readonly #clock: () => number;
-  readonly #returns: Returns;
+  readonly #returns: RetryQueue;
   readonly #refusals = new Refusals();
 
   /** `clock`: milliseconds. */
   constructor(clock: () => number = () => performance.now()) {
     this.#clock = clock;
-    this.#returns = new Returns(clock);
+    this.#returns = new RetryQueue(clock);
   }
 
   get running(): number {

@@ -179,11 +179,11 @@ export interface WrittenStatement {
 }
 
 /** Told now and then which part of the work is done, from 0 to 1. An engine that does not know says nothing. */
-export type TellProgress = (fraction: number) => void;
+export type ReportProgress = (fraction: number) => void;
 
 export interface WorkOptions {
   readonly signal: AbortSignal;
-  readonly progress?: TellProgress | undefined;
+  readonly progress?: ReportProgress | undefined;
 }
 
 export interface ExecuteOptions extends WorkOptions {

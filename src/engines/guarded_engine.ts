@@ -88,7 +88,7 @@ function guardedCalls({ engine, guard, requireRoom, gate }: GuardedOptions) {
   return { reading, writing, adding, damagedIn };
 }
 
-export function guarded(options: GuardedOptions): EngineWarehouse {
+export function guardedEngine(options: GuardedOptions): EngineWarehouse {
   const { engine, guard, gate } = options;
   const { reading, writing, adding, damagedIn } = guardedCalls(options);
   return {

@@ -26,7 +26,7 @@ const disconnectedMax = 10_000;
 /** About how many statements the moving average goes back. */
 const averagedStatements = 200;
 
-export class Returns {
+export class RetryQueue {
   readonly #clock: () => number;
   /** How many are expected in each second. */
   readonly #due = new Map<number, number>();

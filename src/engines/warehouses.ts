@@ -9,7 +9,7 @@ import { CatalogGuard } from './catalog_guard.ts';
 import type { CatalogFault, CatalogStorage, DamagedCatalog, PositionRecords } from './catalog_storage.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
 import { withGroupedInserts } from './grouped_inserts.ts';
-import { guarded } from './guarded_engine.ts';
+import { guardedEngine } from './guarded_engine.ts';
 import { Quarantine } from './quarantine.ts';
 import type { Snapshot } from './snapshot.ts';
 import { WriteGate } from './write_gate.ts';
@@ -368,7 +368,7 @@ export class Warehouses {
     return {
       description,
       engine: withGroupedInserts(
-        guarded({
+        guardedEngine({
           engine: opened,
           guard,
           requireRoom: () => this.#options.disk.requireRoom(),

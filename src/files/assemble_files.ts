@@ -1,6 +1,6 @@
 // Makes the store of files from what main has: where it is, whose links are good, and the sweep that runs by itself.
 import { join } from 'node:path';
-import type { OpenedAccess } from '../access/assemble_access.ts';
+import type { AssembledAccess } from '../access/assemble_access.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
@@ -8,16 +8,16 @@ import { FileStore, type FileStoreOptions } from './file_store.ts';
 
 const sweepEveryMs = 3_600_000;
 
-export interface FilesGround {
+export interface FilesOptions {
   readonly store: Store;
   readonly secrets: Pick<Secrets, 'derive'>;
   readonly dataDirectory: string;
   readonly settings: FileStoreOptions['limits'];
 }
 
-export function openFiles(
-  ground: FilesGround,
-  { audit, directory }: Pick<OpenedAccess, 'audit' | 'directory'>,
+export function assembleFiles(
+  ground: FilesOptions,
+  { audit, directory }: Pick<AssembledAccess, 'audit' | 'directory'>,
   mayReadResult: (taskId: string) => Promise<boolean>,
 ): FileStore {
   return new FileStore({

@@ -3,7 +3,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { readSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
-import type { Answered, Asked, FoundDigests } from './digests.ts';
+import type { DigestReply, DigestRequest, FoundDigests } from './digests.ts';
 
 interface Running {
   bytes: number;
@@ -38,7 +38,7 @@ function advance(running: Running, fd: number, to: number): void {
   }
 }
 
-function answer(asked: Asked): number | FoundDigests | undefined {
+function answer(asked: DigestRequest): number | FoundDigests | undefined {
   if (asked.kind === 'begin') return begin(asked.key, asked.offset);
   if (asked.kind === 'forget') {
     all.delete(asked.key);
@@ -52,8 +52,8 @@ function answer(asked: Asked): number | FoundDigests | undefined {
   return undefined;
 }
 
-parentPort?.on('message', ({ id, asked }: { id: number; asked: Asked }) => {
-  const tell = (answered: Answered) => parentPort?.postMessage(answered);
+parentPort?.on('message', ({ id, asked }: { id: number; asked: DigestRequest }) => {
+  const tell = (answered: DigestReply) => parentPort?.postMessage(answered);
   try {
     tell({ id, value: answer(asked) });
   } catch (error) {

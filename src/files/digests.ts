@@ -3,7 +3,7 @@
 import { Worker } from 'node:worker_threads';
 
 /** What the thread is asked for; `key` is the file's. */
-export type Asked =
+export type DigestRequest =
   /** Answers how far the digest is known: `offset`, or 0. */
   | { readonly kind: 'begin'; readonly key: string; readonly offset: number }
   /** From here on, the digest of what comes is wanted by itself too. */
@@ -19,7 +19,9 @@ export interface FoundDigests {
 }
 
 type Value = number | FoundDigests | undefined;
-export type Answered = { readonly id: number; readonly value: Value } | { readonly id: number; readonly fault: string };
+export type DigestReply =
+  | { readonly id: number; readonly value: Value }
+  | { readonly id: number; readonly fault: string };
 
 /** Of what was there before, so much at a time: other files have their turn. */
 const stepBytes = 16 * 1024 * 1024;
@@ -45,7 +47,7 @@ export class Digests {
     await this.#thread?.terminate();
   }
 
-  #ask(asked: Asked): Promise<Value> {
+  #ask(asked: DigestRequest): Promise<Value> {
     this.#thread ??= this.#started();
     const id = this.#nextId++;
     const answer = Promise.withResolvers<Value>();
@@ -59,7 +61,7 @@ export class Digests {
   /** With the first file: who has none needs no thread. */
   #started(): Worker {
     const thread = new Worker(script);
-    thread.on('message', (answered: Answered) => {
+    thread.on('message', (answered: DigestReply) => {
       const answer = this.#pending.get(answered.id);
       this.#pending.delete(answered.id);
       if (this.#pending.size === 0) thread.unref();
@@ -85,11 +87,11 @@ export class Digests {
 export class RunningDigest {
   readonly #key: string;
   readonly #fd: number;
-  readonly #ask: (asked: Asked) => Promise<Value>;
+  readonly #ask: (asked: DigestRequest) => Promise<Value>;
   #last: Promise<unknown> = Promise.resolve();
   #fault: { readonly error: unknown } | undefined;
 
-  constructor(key: string, fd: number, ask: (asked: Asked) => Promise<Value>) {
+  constructor(key: string, fd: number, ask: (asked: DigestRequest) => Promise<Value>) {
     this.#key = key;
     this.#fd = fd;
     this.#ask = ask;

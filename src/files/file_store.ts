@@ -12,7 +12,7 @@ import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { Digests } from './digests.ts';
 import { FileLinks, type LinkMode } from './file_links.ts';
-import { bounded, missing, type Part, requirePlace } from './parts.ts';
+import { exactlySized, fileNotFound, type Part, requirePlace } from './parts.ts';
 import { requireFileRoom, reserveFor, roomLeft } from './quota.ts';
 import { receive, storageFailure } from './receiving.ts';
 
@@ -264,7 +264,7 @@ export class FileStore {
     const created = this.#links.require(fileId, mode, query);
     const file = await this.find(fileId);
     // Ids of uploads are their clients' to choose, and may be those of files that are gone.
-    if (!file || created !== (file.kind === 'upload' ? file.createdAt : undefined)) throw missing(fileId);
+    if (!file || created !== (file.kind === 'upload' ? file.createdAt : undefined)) throw fileNotFound(fileId);
     if (!(await this.#options.mayUse(file)))
       throw new Failure('FORBIDDEN', 'the user for whom this file was made may no longer read it');
     return file;
@@ -304,13 +304,13 @@ export class FileStore {
   ): Promise<StoredFile> {
     const { store, limits } = this.#options;
     const file = await this.find(fileId);
-    if (!file) throw missing(fileId);
+    if (!file) throw fileNotFound(fileId);
     if (file.state === 'ready') throw new Failure('CHANGE_NOT_SUPPORTED', 'the upload is complete; make another one');
     const total = part.total ?? file.bytes ?? undefined;
     requirePlace(file, part, total, limits.uploadBytesMax);
     // The store never says more than the file has: not even after a crash that comes now.
     if (part.offset < file.receivedBytes) await this.#settled(fileId, part.offset);
-    const received = await receive(bounded(content, part, total ?? limits.uploadBytesMax), {
+    const received = await receive(exactlySized(content, part, total ?? limits.uploadBytesMax), {
       path: this.pathOf(fileId),
       offset: part.offset,
       digest: part.digest,
@@ -355,7 +355,7 @@ export class FileStore {
     });
     if (row) return shown(row);
     await this.#drop(fileId);
-    throw missing(fileId);
+    throw fileNotFound(fileId);
   }
 
   async #settled(fileId: string, bytes: number): Promise<void> {

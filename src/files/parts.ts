@@ -33,7 +33,7 @@ export function requirePlace(
 }
 
 /** Throws where more or less comes than was said. */
-export async function* bounded(
+export async function* exactlySized(
   content: AsyncIterable<Uint8Array>,
   part: Part,
   limit: number,
@@ -56,7 +56,7 @@ function tooLarge(bytesMax: number): Failure {
   return new Failure('BODY_TOO_LARGE', `an upload has at most ${bytesMax} bytes`, { bytesMax });
 }
 
-export function missing(fileId: string): Failure {
+export function fileNotFound(fileId: string): Failure {
   const result = { category: 'uploads', name: fileId };
   return new Failure('OBJECT_NOT_FOUND', `there is no file ${JSON.stringify(fileId)}`, result);
 }

@@ -21,7 +21,7 @@ export interface ReceivingOptions {
   readonly settled: (bytes: number) => Promise<void>;
 }
 
-export interface Received {
+export interface ReceivedFile {
   readonly bytes: number;
   /** SHA-256 of all bytes of the file, in hexadecimal. Undefined where they did not come whole. */
   readonly sha256: string | undefined;
@@ -35,7 +35,7 @@ const settleBytes = 64 * 1024 * 1024;
 const fullDisk = new Set(['ENOSPC', 'EDQUOT']);
 
 /** What came is kept also where it did not come whole, unless its digest is wrong. Chunks are used up. Throws STORAGE_FULL. */
-export async function receive(content: AsyncIterable<Uint8Array>, options: ReceivingOptions): Promise<Received> {
+export async function receive(content: AsyncIterable<Uint8Array>, options: ReceivingOptions): Promise<ReceivedFile> {
   const file = await open(options.path, constants.O_RDWR | constants.O_CREAT, 0o600).catch(storageFailure);
   const running = options.digests.of(options.key, file.fd);
   try {

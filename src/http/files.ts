@@ -7,15 +7,21 @@ import { pipeline } from 'node:stream/promises';
 import type { AuditTrail } from '../access/audit/audit_log.ts';
 import type { LinkMode } from '../files/file_links.ts';
 import type { FileStore, StoredFile } from '../files/file_store.ts';
-import { missing } from '../files/parts.ts';
+import { fileNotFound } from '../files/parts.ts';
 import type { Actor } from '../model/principal.ts';
 import type { Answer } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { hasBody } from './bodies/body.ts';
 import { conditionOf, isRangeOfSame } from './conditions.ts';
 import { type ByteRange, contentDigestOf, contentRangeOf, invalidHeader, rangeOf } from './ranges.ts';
-import { costBeside, invalidRequestId, type Limits, requestIdOf, strangerCost } from './request_pipeline.ts';
-import type { HeadersOfAll } from './security_headers.ts';
+import {
+  failedAuthenticationCost,
+  invalidRequestId,
+  type Limits,
+  requestIdOf,
+  systemEndpointCost,
+} from './request_pipeline.ts';
+import type { CommonHeaders } from './security_headers.ts';
 
 export interface FileRequestsOptions {
   readonly files: FileStore;
@@ -75,7 +81,7 @@ export class FileRequests {
   async serve(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
-    headersOfAll: HeadersOfAll,
+    headersOfAll: CommonHeaders,
     call: FileCall,
   ): Promise<Answer | undefined> {
     if (!call.isValid) throw invalidRequestId();
@@ -87,7 +93,7 @@ export class FileRequests {
     const { path, query } = targetOf(incoming.url as string);
     const file = await this.#opened(path, mode, query, this.#options.addressOf(incoming), call);
     if (mode === 'write') return this.#receive(file, incoming, path);
-    if (file.state !== 'ready') throw missing(file.fileId);
+    if (file.state !== 'ready') throw fileNotFound(file.fileId);
     const own = { ...headersOfAll, 'x-service-request-id': call.requestId };
     await this.#send(file, incoming, outgoing, own);
     return undefined;
@@ -105,13 +111,13 @@ export class FileRequests {
       file = await files.opened(fileId, mode, query);
     } catch (error) {
       if (error instanceof Failure && error.code === 'FORBIDDEN') audit.note(actor, { outcome: error.code });
-      limits.chargeAddress(address, strangerCost);
+      limits.chargeAddress(address, failedAuthenticationCost);
       throw error;
     }
     const { owner: id, createdBy: name } = file;
     call.principal = name;
     try {
-      limits.charge(id, address, costBeside);
+      limits.charge(id, address, systemEndpointCost);
     } catch (error) {
       if (error instanceof Failure) audit.note({ ...actor, id, name }, { outcome: error.code });
       throw error;
@@ -155,12 +161,12 @@ export class FileRequests {
     file: StoredFile,
     incoming: IncomingMessage,
     outgoing: ServerResponse,
-    headersOfAll: HeadersOfAll,
+    headersOfAll: CommonHeaders,
   ): Promise<void> {
     const { files, idleMs = idleMsDefault, transferMsMax = transferMsMaxDefault } = this.#options;
     const path = files.pathOf(file.fileId);
     const size = (await stat(path).catch(() => undefined))?.size;
-    if (size === undefined) throw missing(file.fileId);
+    if (size === undefined) throw fileNotFound(file.fileId);
     const { headers } = incoming;
     const etag = `"${file.sha256 ?? file.fileId}"`;
     const own: Record<string, string | number> = {

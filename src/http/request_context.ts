@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Session } from '../access/authentication/authenticator.ts';
-import type { Reach } from '../access/authorization/authorizer.ts';
+import type { GrantReach } from '../access/authorization/authorizer.ts';
 import type { RefusedCaller } from '../engines/returns.ts';
 import type { Actor, Basis, Guard, Principal } from '../model/principal.ts';
 import type { ApiVersion } from '../standard/endpoint.ts';
@@ -16,7 +16,7 @@ export interface Call {
   readonly requestId: string;
   readonly version: ApiVersion;
   /** `within`: the caller may not read all of what the path names, but something in it. */
-  readonly reach: Reach;
+  readonly reach: GrantReach;
   /** Aborted when the client goes away before it has its answer, or its credentials become void. */
   readonly signal: AbortSignal;
   /** By what a warehouse that refused the caller knows it again: its connection. */
@@ -28,13 +28,13 @@ export interface Call {
 }
 
 /** A class, because an object literal with a getter makes V8 a new hidden class each time, which outlives the request. */
-export class RunningCall implements Call {
+export class RequestContext implements Call {
   readonly principal: Principal;
   readonly session: Session;
   readonly actor: CallActor;
   readonly requestId: string;
   readonly version: ApiVersion;
-  reach: Reach = 'all';
+  reach: GrantReach = 'all';
   checkPrecondition: (() => Promise<void>) | undefined = undefined;
   permitted = false;
   revoked = false;
@@ -69,7 +69,7 @@ export class RunningCall implements Call {
     return caller;
   }
 
-  permit(reach: Reach): void {
+  permit(reach: GrantReach): void {
     this.reach = reach;
     this.permitted = true;
   }
@@ -84,15 +84,15 @@ export class RunningCall implements Call {
 const callers = new WeakMap<Socket, RefusedCaller>();
 
 /** Those that run. A list in which the last takes the room of one that ends: a set would be made anew all the time. */
-export class RunningCalls {
-  readonly all: RunningCall[] = [];
+export class RequestContexts {
+  readonly all: RequestContext[] = [];
 
-  add(call: RunningCall): void {
+  add(call: RequestContext): void {
     call.at = this.all.length;
     this.all.push(call);
   }
 
-  remove(call: RunningCall): void {
+  remove(call: RequestContext): void {
     const last = this.all.pop();
     if (last === undefined || last === call) return;
     this.all[call.at] = last;

@@ -21,7 +21,7 @@ export function authorizationOf(incoming: IncomingMessage): string | undefined |
 }
 
 /** Why a request that changes something is refused; every other `x-service-*` header is the user's own. */
-export function misspeltHeader({ headers }: IncomingMessage): Failure | undefined {
+export function misspelledHeader({ headers }: IncomingMessage): Failure | undefined {
   for (const name in headers) {
     const meant = defined.find((one) => one !== name && isLike(name, one));
     if (meant === undefined) continue;

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AuditTrail } from '../access/audit/audit_log.ts';
 import type { Session } from '../access/authentication/authenticator.ts';
-import type { Decisions } from '../access/authorization/authorizer.ts';
+import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
@@ -32,18 +32,18 @@ import { CallFailures } from './call_failures.ts';
 import { KeyedCalls, type KeyedCallsOptions, type PreparedCall } from './idempotency/keyed_calls.ts';
 import { keyOf } from './idempotency/replay.ts';
 import { basisFor, preconditionOf } from './preconditions.ts';
-import { type Call, CallActor, RunningCall, RunningCalls } from './request_context.ts';
-import { authorizationOf, misspeltHeader, requestIdHeader } from './request_headers.ts';
-import { nameOfEndpoint, optionsAnswer, placeOf } from './route_metadata.ts';
+import { type Call, CallActor, RequestContext, RequestContexts } from './request_context.ts';
+import { authorizationOf, misspelledHeader, requestIdHeader } from './request_headers.ts';
+import { authorizationTarget, operationName, optionsAnswer } from './route_metadata.ts';
 
-export type { Shown, Wanted } from './idempotency/keyed_calls.ts';
+export type { PreferredReply as Wanted, StoredReply as Shown } from './idempotency/keyed_calls.ts';
 export type { Call } from './request_context.ts';
 
 /** What a call asks of access/. */
-export interface Gate {
+export interface RequestAuthorizer {
   authenticate(authorization: string | undefined, address: string): Session | Promise<Session>;
   isGood(session: Session): boolean;
-  readonly decisions: Pick<Decisions, 'authorise' | 'identityOf' | 'require' | 'record' | 'requireStill'>;
+  readonly decisions: Pick<Authorizer, 'authorise' | 'identityOf' | 'require' | 'record' | 'requireStill'>;
 }
 
 /** Throws RATE_LIMITED. */
@@ -52,9 +52,9 @@ export interface Limits {
   chargeAddress(address: string, cost: number): void;
 }
 
-export interface ApiOptions<Context> extends KeyedCallsOptions<Context> {
+export interface RequestPipelineOptions<Context> extends KeyedCallsOptions<Context> {
   readonly categories: readonly Category<Context>[];
-  readonly access: Gate;
+  readonly access: RequestAuthorizer;
   readonly limits: Limits;
   readonly audit: Pick<AuditTrail, 'note'>;
   readonly addressOf: (incoming: IncomingMessage) => string;
@@ -68,7 +68,7 @@ export interface ApiOptions<Context> extends KeyedCallsOptions<Context> {
 }
 
 /** What is known of a call when it has ended, for the log. */
-export interface CallEnd {
+export interface RequestSummary {
   readonly answer: Answer;
   readonly requestId: string;
   readonly endpoint: string;
@@ -77,16 +77,16 @@ export interface CallEnd {
   readonly session: Session | undefined;
 }
 
-export class Api<Context> {
-  readonly #options: ApiOptions<Context>;
+export class RequestPipeline<Context> {
+  readonly #options: RequestPipelineOptions<Context>;
   readonly #routes: Routes<Context>;
   readonly #parameters = new Map<Endpoint<Context>, Parameters>();
-  readonly #running = new RunningCalls();
+  readonly #running = new RequestContexts();
   readonly #failures: CallFailures;
   readonly #keyed: KeyedCalls<Context>;
   readonly #sending = new Map<ServerResponse, Session>();
 
-  constructor(options: ApiOptions<Context>) {
+  constructor(options: RequestPipelineOptions<Context>) {
     this.#options = options;
     this.#routes = new Routes(options.categories);
     this.#failures = new CallFailures(options.observe);
@@ -94,7 +94,7 @@ export class Api<Context> {
     // Compiling a check takes 0.2 ms: at first use, so that a start does not wait for a hundred of them.
   }
 
-  async call(incoming: IncomingMessage, outgoing: ServerResponse): Promise<CallEnd> {
+  async call(incoming: IncomingMessage, outgoing: ServerResponse): Promise<RequestSummary> {
     const { requestId, isValid } = requestIdOf(incoming);
     const seen: Seen<Context> = {};
     let answer: Answer;
@@ -155,11 +155,11 @@ export class Api<Context> {
     const { access, audit, limits, addressOf } = this.#options;
     const actor = new CallActor(path.slice(1), randomUUID(), addressOf(incoming), path);
     try {
-      if (needs === 'anyone') return limits.chargeAddress(actor.address, costBeside);
+      if (needs === 'anyone') return limits.chargeAddress(actor.address, systemEndpointCost);
       const { principal } = await this.#authenticate(incoming, actor);
       actor.id = principal.id;
       actor.name = principal.name;
-      limits.charge(principal.id, actor.address, costBeside);
+      limits.charge(principal.id, actor.address, systemEndpointCost);
       if (needs !== 'credentials') {
         const { privilege, category } = needs;
         await access.decisions.require(principal, privilege, { category, path: [] });
@@ -184,7 +184,7 @@ export class Api<Context> {
     if (method === 'OPTIONS') return optionsAnswer(this.#routes, path);
     const route = this.#routes.resolve(method, path);
     const { endpoint } = route;
-    const actor = new CallActor(nameOfEndpoint(route), requestId, addressOf(incoming), path);
+    const actor = new CallActor(operationName(route), requestId, addressOf(incoming), path);
     seen.endpoint = endpoint;
     seen.actor = actor;
     refuseOtherSites(incoming);
@@ -200,10 +200,10 @@ export class Api<Context> {
     }
     const parameters = this.#parametersOf(endpoint);
     const query = readQuery(mark < 0 ? '' : url.slice(mark + 1), parameters);
-    const misspelt = changes(endpoint) ? misspeltHeader(incoming) : undefined;
+    const misspelt = changes(endpoint) ? misspelledHeader(incoming) : undefined;
     if (misspelt) throw misspelt;
     const key = keyOf(incoming, endpoint);
-    const call = new RunningCall(session, actor, route.version, outgoing, key !== undefined);
+    const call = new RequestContext(session, actor, route.version, outgoing, key !== undefined);
     if (key !== undefined) {
       const steps = {
         authorise: () => this.#authorise(route, call),
@@ -227,7 +227,7 @@ export class Api<Context> {
   /** The call with its body read, ready to run. */
   async #prepared(
     route: Route<Context>,
-    call: RunningCall,
+    call: RequestContext,
     incoming: IncomingMessage,
     body: Record<string, unknown> | undefined,
     query: Readonly<Record<string, unknown>>,
@@ -243,7 +243,7 @@ export class Api<Context> {
   /** What the request expects of the object is checked in each attempt of its handler. The expected version leaves the body. */
   #condition(
     route: Route<Context>,
-    call: RunningCall,
+    call: RequestContext,
     incoming: IncomingMessage,
     body: Record<string, unknown> | undefined,
   ): void {
@@ -258,7 +258,7 @@ export class Api<Context> {
 
   async #pageScope(route: Route<Context>, body: object): Promise<string> {
     const holder = await this.#options.access.decisions.identityOf(route.segments);
-    return pageScope(nameOfEndpoint(route), holder, body);
+    return pageScope(operationName(route), holder, body);
   }
 
   /** Throws INVALID_PAGE_TOKEN. */
@@ -279,21 +279,21 @@ export class Api<Context> {
   }
 
   /** A promise only where the store has to be asked. */
-  #authorise(route: Route<Context>, call: RunningCall): Promise<void> | undefined {
+  #authorise(route: Route<Context>, call: RequestContext): Promise<void> | undefined {
     const { permission } = route.endpoint;
     if (permission.on === 'target') return undefined;
-    const reach = this.#options.access.decisions.authorise(call.principal, permission, placeOf(route));
+    const reach = this.#options.access.decisions.authorise(call.principal, permission, authorizationTarget(route));
     if (reach instanceof Promise) return reach.then((to) => call.permit(to));
     call.permit(reach);
     return undefined;
   }
 
   /** Before the body is read: a request that is refused because the server is busy costs it little. */
-  async #requirePlace({ endpoint, segments }: Route<Context>, call: RunningCall): Promise<void> {
+  async #requirePlace({ endpoint, segments }: Route<Context>, call: RequestContext): Promise<void> {
     if (endpoint.queued) await this.#options.requirePlace(segments, call);
   }
 
-  async #run(route: Route<Context>, call: RunningCall, input: Input<unknown, unknown>): Promise<Outcome> {
+  async #run(route: Route<Context>, call: RequestContext, input: Input<unknown, unknown>): Promise<Outcome> {
     const { endpoint, category } = route;
     const { contextOf, access } = this.#options;
     let outcome: Outcome;
@@ -341,7 +341,7 @@ export class Api<Context> {
 
   /** Where strangers knock too often, that is the answer. */
   #refused(actor: CallActor, error: unknown): never {
-    this.#options.limits.chargeAddress(actor.address, strangerCost);
+    this.#options.limits.chargeAddress(actor.address, failedAuthenticationCost);
     throw error;
   }
 
@@ -357,7 +357,7 @@ export class Api<Context> {
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     route: Route<Context>,
-    { principal, actor }: RunningCall,
+    { principal, actor }: RequestContext,
     digested: boolean,
   ): Promise<Record<string, unknown> | undefined> {
     const { endpoint, nameInPath } = route;
@@ -430,9 +430,9 @@ interface Seen<Context> {
 
 const toSee = { privilege: 'read', on: 'object', orSelf: true } as const;
 /** What a call beside the API costs. */
-export const costBeside = 5;
+export const systemEndpointCost = 5;
 /** What an attempt without good credentials costs its address. */
-export const strangerCost = 10;
+export const failedAuthenticationCost = 10;
 const refusals: ReadonlySet<Code> = new Set<Code>(['UNAUTHENTICATED', 'FORBIDDEN', 'RATE_LIMITED']);
 
 const revoked = () => new Failure('UNAUTHENTICATED', 'the credentials are no longer valid');

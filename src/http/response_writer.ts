@@ -9,16 +9,16 @@ import type { Answer } from '../standard/envelope.ts';
 import { hasBody } from './bodies/body.ts';
 import { type Coding, compressed, compressedBytesMin, compressor, preferenceOf } from './content_coding.ts';
 import { requestIdHeader } from './request_headers.ts';
-import type { HeadersOfAll } from './security_headers.ts';
+import type { CommonHeaders } from './security_headers.ts';
 
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
 /** How long the rest of a refused body is let in before the connection is cut, so that the client can read the answer. */
 const lingerMs = 500;
 
-export class AnswerWriter {
-  readonly headersOfAll: HeadersOfAll;
+export class ResponseWriter {
+  readonly headersOfAll: CommonHeaders;
 
-  constructor(headersOfAll: HeadersOfAll) {
+  constructor(headersOfAll: CommonHeaders) {
     this.headersOfAll = headersOfAll;
   }
 

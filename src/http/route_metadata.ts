@@ -1,5 +1,5 @@
 // What is read off a route once and asked for with every request: its name, the place of its permission, its methods.
-import type { Place } from '../access/authorization/authorizer.ts';
+import type { AuthorizationTarget } from '../access/authorization/authorizer.ts';
 import type { Answer } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Route, Routes } from '../standard/paths.ts';
@@ -7,7 +7,7 @@ import type { Route, Routes } from '../standard/paths.ts';
 const endpointNames = new WeakMap<object, string>();
 
 /** `tables.create`; kept, because it is made for every request. */
-export function nameOfEndpoint<Context>({ endpoint, category }: Route<Context>): string {
+export function operationName<Context>({ endpoint, category }: Route<Context>): string {
   let name = endpointNames.get(endpoint);
   if (name === undefined) {
     name = `${category.name}.${endpoint.known ?? endpoint.action ?? endpoint.verb}`;
@@ -16,17 +16,17 @@ export function nameOfEndpoint<Context>({ endpoint, category }: Route<Context>):
   return name;
 }
 
-const places = new WeakMap<object, Place>();
+const places = new WeakMap<object, AuthorizationTarget>();
 
 /** What the permission is needed on: the object itself, or the one that holds the collection. */
-export function placeOf<Context>(route: Route<Context>): Place {
+export function authorizationTarget<Context>(route: Route<Context>): AuthorizationTarget {
   const kept = places.get(route);
   if (kept) return kept;
   const { endpoint, segments, category } = route;
   const last = segments.at(-1);
   const path =
     endpoint.permission.on === 'parent' && last?.category === category.name ? segments.slice(0, -1) : segments;
-  const place: Place = { category: path[0]?.category ?? category.name, path, found: undefined };
+  const place: AuthorizationTarget = { category: path[0]?.category ?? category.name, path, found: undefined };
   places.set(route, place);
   return place;
 }

@@ -12,9 +12,9 @@ import { Failure } from '../standard/failure.ts';
 import { Connections } from './connection/connections.ts';
 import type { Transport } from './connection/transport.ts';
 import { FileCall, FileRequests } from './files.ts';
-import type { Api } from './request_pipeline.ts';
-import { AnswerWriter } from './response_writer.ts';
-import { headersOfAll, pageHeaders } from './security_headers.ts';
+import type { RequestPipeline } from './request_pipeline.ts';
+import { ResponseWriter } from './response_writer.ts';
+import { commonHeaders, pageHeaders } from './security_headers.ts';
 
 export interface HttpLimits {
   readonly connectionsMax: number;
@@ -32,7 +32,7 @@ export interface HttpLimits {
 }
 
 /** Something served beside /api/: its answer, or a Failure thrown. */
-export interface Operation {
+export interface SystemEndpoint {
   /** `anyone`: no credentials, but the rate limit of the address counts it; `nothing`: not even that. */
   readonly needs: 'nothing' | 'anyone' | 'credentials' | { readonly privilege: Privilege; readonly category: string };
   run(headers: IncomingHttpHeaders): Promise<{
@@ -44,8 +44,8 @@ export interface Operation {
 }
 
 export interface HttpOptions<Context> {
-  readonly api: Api<Context>;
-  readonly operations: Readonly<Record<string, Operation>>;
+  readonly api: RequestPipeline<Context>;
+  readonly operations: Readonly<Record<string, SystemEndpoint>>;
   /** Without it there are no files. */
   readonly files?: FileRequests;
   readonly limits: HttpLimits;
@@ -60,7 +60,7 @@ const slowAnswerBytesMin = 256 * 1024;
 export class HttpServer<Context> {
   readonly #server: Server;
   readonly #options: HttpOptions<Context>;
-  readonly #writer: AnswerWriter;
+  readonly #writer: ResponseWriter;
   readonly #connections: Connections;
   /** Sockets whose fault is answered, or will be: what else comes on them is not read. */
   readonly #broken = new WeakSet<Socket>();
@@ -81,7 +81,7 @@ export class HttpServer<Context> {
     this.#options = options;
     const { limits, transport, observe } = options;
     const tls = transport?.tls;
-    this.#writer = new AnswerWriter(headersOfAll(tls ? limits.hstsMaxAgeSeconds : 0));
+    this.#writer = new ResponseWriter(commonHeaders(tls ? limits.hstsMaxAgeSeconds : 0));
     const serve = (incoming: IncomingMessage, outgoing: ServerResponse) => void this.#serve(incoming, outgoing);
     const http = {
       maxHeaderSize: limits.headersBytesMax,

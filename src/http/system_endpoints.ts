@@ -1,11 +1,11 @@
 // What is served beside the API (rest-standard B9), apart from pages and files: is it alive, is it ready, its figures, its
 // document.
 import type { Document } from './document.ts';
-import type { Operation } from './server.ts';
+import type { SystemEndpoint } from './server.ts';
 
 const text = 'text/plain; charset=utf-8';
 
-export interface OperationSources {
+export interface SystemEndpointSources {
   /** Rejects where the server cannot do its work. */
   readonly ready: () => Promise<unknown>;
   /** What works less well than it should; undefined: nothing. The server takes requests all the same. */
@@ -15,7 +15,7 @@ export interface OperationSources {
   readonly documentNeedsCredentials: boolean;
 }
 
-export function operationsOf(sources: OperationSources): Readonly<Record<string, Operation>> {
+export function systemEndpoints(sources: SystemEndpointSources): Readonly<Record<string, SystemEndpoint>> {
   const { ready, metrics, document, documentNeedsCredentials } = sources;
   return {
     '/livez': { needs: 'nothing', run: async () => ({ status: 200, contentType: text, body: 'alive\n' }) },

@@ -7,7 +7,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { Queries, QueryRequest } from '../query/statements/queries.ts';
 import { Failure } from '../standard/failure.ts';
 import type { TaskKind } from '../tasks/task.ts';
-import { keepStatistics } from './new_table_statistics.ts';
+import { storeStatistics } from './new_table_statistics.ts';
 
 export const createFilledTableTask = 'create_filled_table';
 
@@ -44,7 +44,7 @@ export function createFilledTableKind(parts: {
           return undefined;
         },
       });
-      await keepStatistics(parts, object);
+      await storeStatistics(parts, object);
       return { name: object.name, rowCount };
     },
     // Also where it ran out of attempts: its names are free at once.

@@ -10,7 +10,7 @@ import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import type { NewTableLoads, NewTableRequest } from '../query/loads/new_table_loads.ts';
 import type { TaskKind, TaskRequest } from '../tasks/task.ts';
 import { forgetCredentials, keepCredentials, loadAttemptsMax, runLoad, type SecretStore } from './load_run.ts';
-import { keepStatistics } from './new_table_statistics.ts';
+import { storeStatistics } from './new_table_statistics.ts';
 
 export const loadDatabaseTask = 'load_database';
 
@@ -66,7 +66,7 @@ export function loadDatabaseKind(parts: LoadDatabaseParts): TaskKind {
         if (request.repeatOf !== undefined) return loads.repeated(request, run);
         return loads.make(request, run, async (work) => {
           const object = await parts.catalog().runCreation(run.taskId, { signal: run.signal, ...work });
-          await keepStatistics(parts, object);
+          await storeStatistics(parts, object);
           return object;
         });
       }),

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
-import type { FileAsked, LoadRun } from '../query/loads/load_pipeline.ts';
+import type { FileInput, LoadRun } from '../query/loads/load_pipeline.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -53,7 +53,7 @@ export async function forgetCredentials(
   secrets: SecretStore,
   { taskId, request }: Pick<TaskRecord, 'taskId' | 'request'>,
 ): Promise<void> {
-  if ((request as FileAsked).source.s3) await secrets.remove(secretOf(taskId));
+  if ((request as FileInput).source.s3) await secrets.remove(secretOf(taskId));
 }
 
 /** Throws a Failure, or a RetryableError. */
@@ -67,7 +67,7 @@ export async function runLoad<T>(
   try {
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
     const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
-    const sealed = (task.request as FileAsked).source.s3 ? await secrets.get(secretOf(taskId)) : undefined;
+    const sealed = (task.request as FileInput).source.s3 ? await secrets.get(secretOf(taskId)) : undefined;
     const credentials = sealed === undefined ? undefined : (JSON.parse(sealed) as ObjectStoreCredentials);
     return await work({ taskId, principal, actor, signal, progress, credentials });
   } catch (error) {

@@ -6,7 +6,7 @@ import type { CatalogSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 
 /** Best effort: what is not known of it now is asked again after the next write. */
-export async function keepStatistics(
+export async function storeStatistics(
   parts: { readonly catalog: () => Catalog; readonly warehouses: Warehouses; readonly observe: Observe },
   { id }: CatalogObject,
 ): Promise<void> {

@@ -72,15 +72,15 @@ export class HostPatternError extends Error {
 }
 
 /** Of a setting: patterns, separated by commas. Throws HostPatternError, which names the setting. */
-export function hostRules(setting: string, text: string): HostRules {
+export function hostAllowlist(setting: string, text: string): HostAllowlist {
   try {
-    return new HostRules(text.split(',').filter((pattern) => pattern.trim() !== ''));
+    return new HostAllowlist(text.split(',').filter((pattern) => pattern.trim() !== ''));
   } catch (error) {
     throw new HostPatternError(`${setting}: ${(error as Error).message}`);
   }
 }
 
-export class HostRules {
+export class HostAllowlist {
   readonly #rules: readonly Rule[];
 
   /** Throws on a pattern that is none. No patterns: no host. */

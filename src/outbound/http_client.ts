@@ -3,7 +3,7 @@
 import type { IncomingMessage, RequestOptions } from 'node:http';
 import { Readable } from 'node:stream';
 import { Failure } from '../standard/failure.ts';
-import type { HostRules } from './host_allowlist.ts';
+import type { HostAllowlist } from './host_allowlist.ts';
 
 const redirectsMax = 5;
 const redirects: readonly number[] = [301, 302, 303, 307, 308];
@@ -32,7 +32,7 @@ export interface Fetched {
 }
 
 /** Throws HOST_NOT_ALLOWED, REMOTE_REFUSED, REMOTE_UNAVAILABLE, INVALID_PARAMETER. The body must be read or destroyed. */
-export async function get(address: string, rules: HostRules, limits: FetchLimits): Promise<Fetched> {
+export async function get(address: string, rules: HostAllowlist, limits: FetchLimits): Promise<Fetched> {
   const deadline = AbortSignal.timeout(limits.totalMs);
   const signal = limits.signal ? AbortSignal.any([limits.signal, deadline]) : deadline;
   let url = urlOf(address);
@@ -67,7 +67,7 @@ export async function get(address: string, rules: HostRules, limits: FetchLimits
 /** Resolves with the status, whatever it is; redirects are not followed. Throws as `get`. */
 export async function post(
   address: string,
-  rules: HostRules,
+  rules: HostAllowlist,
   message: { readonly headers: Readonly<Record<string, string>>; readonly body: string },
   limits: Pick<FetchLimits, 'totalMs' | 'signal'>,
 ): Promise<number> {
@@ -86,7 +86,7 @@ export async function post(
 }
 
 /** A GET in the form of `fetch`: held to the host rules, redirects not followed. Rejects as `get` does. */
-export function guardedFetch(rules: HostRules): (url: URL, options: FetchOptions) => Promise<Response> {
+export function guardedFetch(rules: HostAllowlist): (url: URL, options: FetchOptions) => Promise<Response> {
   return async (url, { headers, signal }) => {
     const response = await send(url, rules, { method: 'GET', headers, signal });
     const { statusCode: status = 0 } = response;
@@ -108,7 +108,7 @@ export function urlOf(address: string): URL {
   return url;
 }
 
-async function send(url: URL, rules: HostRules, options: RequestOptions, body?: string): Promise<IncomingMessage> {
+async function send(url: URL, rules: HostAllowlist, options: RequestOptions, body?: string): Promise<IncomingMessage> {
   rules.check(url);
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const { request: begin } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');

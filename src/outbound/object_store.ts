@@ -4,7 +4,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { CompletedPart, S3Client } from '@aws-sdk/client-s3';
 import { Failure } from '../standard/failure.ts';
-import type { HostRules } from './host_allowlist.ts';
+import type { HostAllowlist } from './host_allowlist.ts';
 import { unavailable, urlOf } from './http_client.ts';
 
 export interface ObjectStorePlace {
@@ -42,7 +42,7 @@ const keysPerPage = 1000;
 export async function openObjectStore(
   place: ObjectStorePlace,
   credentials: ObjectStoreCredentials | undefined,
-  rules: HostRules,
+  rules: HostAllowlist,
 ): Promise<ObjectStore> {
   const url = urlOf(place.endpoint);
   if (!place.pathStyle) url.hostname = `${place.bucket}.${url.hostname}`;

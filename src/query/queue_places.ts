@@ -1,6 +1,6 @@
 // Whether a statement would find a place in the queue of its warehouse. Checked before any other work is done for a request, so that
 // refusing it costs little; the queue itself (engines/admission.ts) decides again when the statement comes to it.
-import type { Decisions } from '../access/authorization/authorizer.ts';
+import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Turn } from '../engines/admission.ts';
@@ -10,14 +10,14 @@ import type { CatalogSpec } from '../model/records.ts';
 
 interface QueuePlacesOptions {
   readonly catalog: Pick<Catalog, 'find' | 'onChange'>;
-  readonly decisions: Pick<Decisions, 'authorise'>;
+  readonly decisions: Pick<Authorizer, 'authorise'>;
   readonly warehouses: Pick<Warehouses, 'requirePlace'>;
 }
 
 const toUse = { privilege: 'use', on: 'object' } as const;
 
 /** The warehouse of a catalog, in the form in which access is decided. */
-type WarehousePlace = Parameters<Decisions['authorise']>[2] & { readonly warehouse: string };
+type WarehousePlace = Parameters<Authorizer['authorise']>[2] & { readonly warehouse: string };
 
 export class QueuePlaces {
   readonly #options: QueuePlacesOptions;

@@ -5,7 +5,7 @@ import { GiB, type Setting, TiB } from './setting_type.ts';
 const section = 'Limits of callers';
 const perSecond = 200_000;
 
-export const callerSettings = {
+export const callerLimitSettings = {
   exportHosts: {
     section,
     type: 'string',

@@ -4,7 +4,7 @@ import { type Setting, TiB } from './setting_type.ts';
 
 const section = 'Queries and tasks';
 
-export const outsideSettings = {
+export const outboundSettings = {
   loadDirectories: {
     section,
     type: 'string',

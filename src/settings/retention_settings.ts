@@ -1,7 +1,7 @@
 // The settings of how long things are kept, as a part of the table of settings.
 import type { Setting } from './setting_type.ts';
 
-export const dataSettings = {
+export const retentionSettings = {
   undropSeconds: {
     section: 'Data',
     type: 'integer',

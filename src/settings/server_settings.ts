@@ -2,9 +2,9 @@
 // docs/configuration.md all come from it. settings/read_settings.ts reads it; what a setting does is up to whom main.ts hands it to.
 
 import { backupCommandSettings, backupSettings } from './backup_settings.ts';
-import { callerSettings } from './caller_limit_settings.ts';
-import { outsideSettings } from './outbound_settings.ts';
-import { dataSettings } from './retention_settings.ts';
+import { callerLimitSettings } from './caller_limit_settings.ts';
+import { outboundSettings } from './outbound_settings.ts';
+import { retentionSettings } from './retention_settings.ts';
 import { GiB, KiB, MiB, type Setting, TiB } from './setting_type.ts';
 
 export const sections = [
@@ -285,7 +285,7 @@ export const settings = define({
     default: 10_000,
     doc: 'How long a client may take for the TLS handshake.',
   },
-  ...callerSettings,
+  ...callerLimitSettings,
   diskLowBytes: {
     section: 'Data',
     type: 'bytes',
@@ -350,8 +350,8 @@ export const settings = define({
     default: 7,
     doc: 'How long the record and the result of an ended task are kept.',
   },
-  ...dataSettings,
-  ...outsideSettings,
+  ...retentionSettings,
+  ...outboundSettings,
   ...backupSettings,
   queryHistoryMax: {
     section: 'Queries and tasks',

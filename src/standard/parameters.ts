@@ -3,7 +3,7 @@
 import { type Category, type Endpoint, nameFieldOf, takesExpectedVersion } from './endpoint.ts';
 import { Failure, type Violation, violated } from './failure.ts';
 import { type TObject, type TSchema, Type } from './type.ts';
-import { meant, type Schema, schemaAt } from './union_narrowing.ts';
+import { narrowUnion, type Schema, schemaAt } from './union_narrowing.ts';
 import { validation } from './validation.ts';
 
 export const pageSizeDefault = 100;
@@ -51,7 +51,7 @@ export function compileCheck(schema: TSchema, where: 'body' | 'query'): Check {
   const validator = Compile(schema);
   return (value) => {
     if (validator.Check(value)) return;
-    const narrowed = meant(schema, value);
+    const narrowed = narrowUnion(schema, value);
     const [, errors] = Errors(narrowed.schema, narrowed.value);
     // What is meant is a guess: the declared schema has the last word.
     throw failureOf(violationsOf(errors.length > 0 ? errors : validator.Errors(value)[1], narrowed.schema, where));

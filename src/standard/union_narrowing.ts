@@ -23,12 +23,12 @@ export type Schema = TSchema & {
 const anything: TSchema = {};
 type Fields = Readonly<Record<string, unknown>>;
 
-export interface Meant {
+export interface NarrowedUnion {
   readonly schema: TSchema;
   readonly value: unknown;
 }
 
-export function meant(declared: TSchema, value: unknown): Meant {
+export function narrowUnion(declared: TSchema, value: unknown): NarrowedUnion {
   const schema = declared as Schema;
   const { anyOf, items, properties, patternProperties } = schema;
   if (anyOf) return memberMeant(schema, value);
@@ -40,15 +40,15 @@ export function meant(declared: TSchema, value: unknown): Meant {
 }
 
 /** Of a list that is too long, only that is reported. */
-function itemsMeant({ items: _, ...rest }: Schema, items: Schema, value: readonly unknown[]): Meant {
+function itemsMeant({ items: _, ...rest }: Schema, items: Schema, value: readonly unknown[]): NarrowedUnion {
   if (value.length > (rest.maxItems ?? Number.POSITIVE_INFINITY)) return { schema: rest, value };
-  const checked: Meant[] = [];
+  const checked: NarrowedUnion[] = [];
   let wrong = 0;
   for (const one of value) {
     if (wrong === reportedMax) break;
     const isRight = validation().Check(items, one);
     if (!isRight) wrong++;
-    checked.push(isRight ? { schema: anything, value: one } : meant(items, one));
+    checked.push(isRight ? { schema: anything, value: one } : narrowUnion(items, one));
   }
   return {
     schema: { ...rest, prefixItems: checked.map(({ schema }) => schema) },
@@ -56,13 +56,13 @@ function itemsMeant({ items: _, ...rest }: Schema, items: Schema, value: readonl
   };
 }
 
-function fieldsMeant(schema: Schema, properties: NonNullable<Schema['properties']>, value: Fields): Meant {
+function fieldsMeant(schema: Schema, properties: NonNullable<Schema['properties']>, value: Fields): NarrowedUnion {
   const schemas = Object.entries(properties).map(([name, field]): [string, TSchema] => [name, enumOf(field)]);
   const declared = new Map(schemas);
   const values: [string, unknown][] = [];
   for (const [name, field] of Object.entries(properties)) {
     if (!Object.hasOwn(value, name)) continue;
-    const inner = meant(field, value[name]);
+    const inner = narrowUnion(field, value[name]);
     declared.set(name, inner.schema);
     values.push([name, inner.value]);
   }
@@ -76,13 +76,13 @@ function fieldsMeant(schema: Schema, properties: NonNullable<Schema['properties'
   return { schema: { ...schema, properties: Object.fromEntries(declared) }, value: Object.fromEntries(values) };
 }
 
-function entriesMeant({ patternProperties: _, ...rest }: Schema, each: Schema, value: Fields): Meant {
+function entriesMeant({ patternProperties: _, ...rest }: Schema, each: Schema, value: Fields): NarrowedUnion {
   const all = Object.entries(value);
   if (all.length > (rest.maxProperties ?? Number.POSITIVE_INFINITY)) return { schema: rest, value };
-  const wrong = new Map<string, Meant>();
+  const wrong = new Map<string, NarrowedUnion>();
   for (const [name, one] of all) {
     if (wrong.size === reportedMax) break;
-    if (!validation().Check(each, one)) wrong.set(name, meant(each, one));
+    if (!validation().Check(each, one)) wrong.set(name, narrowUnion(each, one));
   }
   const reported = [...wrong];
   return {
@@ -116,13 +116,13 @@ function enumOf(schema: Schema): Schema {
   return members.length > 0 && !values.includes(undefined) ? ({ enum: values } as Schema) : schema;
 }
 
-function memberMeant(schema: Schema, value: unknown): Meant {
+function memberMeant(schema: Schema, value: unknown): NarrowedUnion {
   const values = enumOf(schema);
   if (values.enum) return { schema: values, value };
   const members = flat(schema);
   const fitting = members.filter((one) => accepts(one, value));
   const [only, ...others] = fitting;
-  if (only && others.length === 0) return meant(only, value);
+  if (only && others.length === 0) return narrowUnion(only, value);
   if (only) {
     const isOfValues = fitting.every((one) => one.const !== undefined);
     return { schema: isOfValues ? enumOf({ anyOf: fitting } as Schema) : schema, value };

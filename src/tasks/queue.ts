@@ -69,7 +69,7 @@ function compile(db: Kysely<Schema>): Statements {
  * The place of one more task: after its owner's last, or else with those that go next. So each owner's tasks have places in a row, and
  * whoever comes new stands beside the next of everyone else.
  */
-export async function placeOf(on: Kysely<Schema>, { owner, priority }: Standing): Promise<number> {
+export async function positionOf(on: Kysely<Schema>, { owner, priority }: Standing): Promise<number> {
   const { lastOf, least } = statements(on);
   const last = await lastOf.first(on, { owner, priority });
   if (last) return (last.place as number) + 1;
@@ -77,13 +77,13 @@ export async function placeOf(on: Kysely<Schema>, { owner, priority }: Standing)
 }
 
 /** What happened to tasks that waited for one that ended. */
-export interface Settled {
+export interface WaitOutcome {
   /** That failed, because what they waited for did. */
   readonly failed: readonly TaskRow[];
   readonly more: boolean;
 }
 
-export class Line {
+export class TaskQueue {
   readonly #store: Store;
   readonly #clock: () => number;
   #begun = 0;
@@ -139,7 +139,7 @@ export class Line {
   }
 
   /** Tells those that wait for a task of its end, a bounded number at a time. */
-  async settle(): Promise<Settled> {
+  async settle(): Promise<WaitOutcome> {
     const any = await this.#store.db.selectFrom('task_ends').select('task_id').limit(1).executeTakeFirst();
     if (!any) return { failed: [], more: false };
     return this.#store.transaction(async (tx) => {
@@ -181,7 +181,7 @@ async function release(tx: Transaction<Schema>, taskId: string, afterId: string)
 }
 
 async function enter(tx: Transaction<Schema>, row: Standing & Pick<TaskRow, 'task_id'>): Promise<void> {
-  const place = await placeOf(tx, row);
+  const place = await positionOf(tx, row);
   await tx.updateTable('tasks').set({ place }).where('task_id', '=', row.task_id).execute();
 }
 

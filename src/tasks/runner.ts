@@ -6,7 +6,7 @@ import { Failure } from '../standard/failure.ts';
 import type { Store } from '../store/store.ts';
 import { type Lease, LeaseLost, Leases } from './leases.ts';
 import { afterCrash, type Ended, endsEngine, interruption, type Outcome, outcomeOf } from './outcome.ts';
-import { Line } from './queue.ts';
+import { TaskQueue } from './queue.ts';
 import { RunningTask } from './running_task.ts';
 import { Cancelled, HandedBack, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
 import { ending, isTerminal, moveTask, readTask, type TaskRow, taskRecord } from './task_rows.ts';
@@ -40,7 +40,7 @@ export class TaskRunner {
   readonly #kinds: ReadonlyMap<string, TaskKind>;
   readonly #observe: Observe;
   readonly #clock: () => number;
-  readonly #line: Line;
+  readonly #line: TaskQueue;
   readonly #leases: Leases;
   readonly #running = new Map<string, RunningTask>();
   /** How many engine processes each task has ended; of tasks that will run again here. */
@@ -57,7 +57,7 @@ export class TaskRunner {
     this.#kinds = options.kinds;
     this.#observe = options.observe;
     this.#clock = options.clock;
-    this.#line = new Line(options.store, options.clock);
+    this.#line = new TaskQueue(options.store, options.clock);
     this.#leases = new Leases(options.store, options.clock);
   }
 

@@ -6,7 +6,7 @@ import { Groups } from '../store/groups.ts';
 import type { Schema } from '../store/schema.ts';
 import { StoreFull } from '../store/sqlite.ts';
 import type { Store } from '../store/store.ts';
-import { placeOf } from './queue.ts';
+import { positionOf } from './queue.ts';
 import { priorities, type TaskRequest } from './task.ts';
 import { insertRow, isTerminal, noteEnd, readTask, type TaskRow } from './task_rows.ts';
 
@@ -18,7 +18,7 @@ export async function insertTask(on: Transaction<Schema>, request: TaskRequest, 
   const after = [...new Set(request.after ?? [])];
   const waits = after.length > 0 ? await unfinished(on, after) : [];
   const standing = { owner: request.principal.id, priority: priorities.indexOf(request.priority ?? 'normal') };
-  const place = waits.length === 0 ? await placeOf(on, standing) : null;
+  const place = waits.length === 0 ? await positionOf(on, standing) : null;
   const row = await insertRow(on, { ...request, after }, now, { place, waits_for: waits.length });
   for (const { task_id, state } of waits) {
     await on.insertInto('task_waits').values({ after_id: task_id, task_id: row.task_id }).execute();

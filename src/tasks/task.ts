@@ -31,7 +31,7 @@ export interface Notify {
 }
 
 /** What became of a notice. The address is not shown: it may be a secret. */
-export interface NoticeState {
+export interface WebhookState {
   readonly host: string;
   readonly signed: boolean;
   readonly state: 'waiting' | 'sent' | 'failed';
@@ -52,7 +52,7 @@ export interface TaskRecord {
   readonly priority: Priority;
   /** Ids of the tasks that have to succeed before it begins. */
   readonly after: readonly string[];
-  readonly notify: NoticeState | null;
+  readonly notify: WebhookState | null;
   /** With which rights it runs. */
   readonly principal: Principal;
   readonly submittedBy: string;

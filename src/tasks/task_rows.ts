@@ -4,7 +4,7 @@ import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import { parseJson } from '../standard/json.ts';
 import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
-import { type NoticeState, priorities, type TaskError, type TaskRecord, type TaskRequest } from './task.ts';
+import { priorities, type TaskError, type TaskRecord, type TaskRequest, type WebhookState } from './task.ts';
 
 /** Results hold values of callers' data, which nest as deep as they like. */
 const resultDepthMax = 10_000;
@@ -141,7 +141,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     priority: priorities[row.priority] ?? 'normal',
     after: row.after_ids === null ? [] : (JSON.parse(row.after_ids) as string[]),
     principal: JSON.parse(row.principal) as Principal,
-    notify: row.notify === null ? null : (JSON.parse(row.notify) as NoticeState),
+    notify: row.notify === null ? null : (JSON.parse(row.notify) as WebhookState),
     submittedBy: row.submitted_by,
     submittedAt: timeText(row.submitted_at),
     startedAt: row.started_at === null ? null : timeText(row.started_at),

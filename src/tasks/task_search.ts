@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely';
 import type { TaskState } from '../store/schema.ts';
 
 /** All that is given must fit. Times in milliseconds since 1970. */
-export interface TaskSought {
+export interface TaskFilter {
   readonly state?: TaskState | undefined;
   readonly type?: string | undefined;
   /** Name of the user, as it was. */
@@ -16,7 +16,7 @@ export interface TaskSought {
   readonly submittedBefore?: number | undefined;
 }
 
-export function conditionsOf(sought: TaskSought): RawBuilder<boolean>[] {
+export function conditionsOf(sought: TaskFilter): RawBuilder<boolean>[] {
   const { state, type, submittedBy, target, label, submittedFrom, submittedBefore } = sought;
   return [
     state !== undefined && sql<boolean>`state = ${state}`,

@@ -32,8 +32,8 @@ import {
   taskRecord,
   terminalStates,
 } from './task_rows.ts';
-import { conditionsOf, type TaskSought } from './task_search.ts';
-import type { Notices } from './webhooks.ts';
+import { conditionsOf, type TaskFilter } from './task_search.ts';
+import type { Webhooks } from './webhooks.ts';
 
 /** How long the removal of an unfinished task waits for it to end. */
 const removeWaitMs = 10_000;
@@ -56,7 +56,7 @@ export interface TasksOptions {
   readonly retryPauseMs?: number | undefined;
   readonly heartbeatEveryMs?: number | undefined;
   readonly trail?: Trail | undefined;
-  readonly notices?: Pick<Notices, 'keep' | 'forget' | 'look'> | undefined;
+  readonly notices?: Pick<Webhooks, 'keep' | 'forget' | 'look'> | undefined;
   /** From 0 to 1: how much longer than need be a pause is. */
   readonly chance?: (() => number) | undefined;
 }
@@ -210,7 +210,7 @@ export class Tasks {
     readonly limit: number;
     /** Only what this principal submitted: a confined token sees its own alone. */
     readonly of?: Principal | undefined;
-    readonly sought?: TaskSought | undefined;
+    readonly sought?: TaskFilter | undefined;
   }): Promise<TaskRecord[]> {
     let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id', 'desc').limit(options.limit);
     if (options.after !== undefined) query = query.where('task_id', '<', options.after);

@@ -4,20 +4,20 @@ import { createHmac } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { Observe } from '../observe/observations.ts';
-import type { HostRules } from '../outbound/host_allowlist.ts';
+import type { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { post, urlOf } from '../outbound/http_client.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import { noticeDue } from '../store/migrations/task_notices.ts';
 import type { Schema, TasksTable } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import type { NoticeState, Notify } from './task.ts';
+import type { Notify, WebhookState } from './task.ts';
 import { taskRecord } from './task_rows.ts';
 
-export interface NoticesOptions {
+export interface WebhooksOptions {
   readonly store: Store;
   readonly secrets: Pick<Secrets, 'put' | 'get' | 'remove'>;
-  readonly rules: HostRules;
+  readonly rules: HostAllowlist;
   readonly observe: Observe;
   readonly clock?: (() => number) | undefined;
   /** The pause after a first attempt that failed. */
@@ -38,8 +38,8 @@ const goneStatus = 410;
 
 const secretOf = (taskId: string) => `task/${taskId}`;
 
-export class Notices {
-  readonly #options: NoticesOptions;
+export class Webhooks {
+  readonly #options: WebhooksOptions;
   readonly #clock: () => number;
   readonly #sending = new Map<string, Promise<void>>();
   /** Hosts that did not answer: until when nothing else is sent there. */
@@ -50,7 +50,7 @@ export class Notices {
   #looking = false;
   #lookAgain = false;
 
-  constructor(options: NoticesOptions) {
+  constructor(options: WebhooksOptions) {
     this.#options = options;
     this.#clock = options.clock ?? Date.now;
   }
@@ -61,9 +61,9 @@ export class Notices {
   }
 
   /** Part of the submission. The address may be a secret as such: it is kept as one. */
-  async keep(tx: Transaction<Schema>, taskId: string, notify: Notify): Promise<NoticeState> {
+  async keep(tx: Transaction<Schema>, taskId: string, notify: Notify): Promise<WebhookState> {
     const { host } = urlOf(notify.url);
-    const state: NoticeState = {
+    const state: WebhookState = {
       host,
       signed: notify.secret !== undefined,
       state: 'waiting',
@@ -183,7 +183,7 @@ export class Notices {
     }
   }
 
-  async #note(row: Row, before: NoticeState, why: Refused | undefined): Promise<void> {
+  async #note(row: Row, before: WebhookState, why: Refused | undefined): Promise<void> {
     const attempts = before.attempts + 1;
     const over = !why || why.forGood || attempts >= attemptsMax;
     const longest = Math.min(retryPauseMsMax, (this.#options.retryPauseMs ?? retryPauseMs) * 2 ** (attempts - 1));
@@ -233,8 +233,8 @@ interface Refused {
 /** What is further ahead than any pause was worked out from a clock that has been set back since. */
 const isAhead = (at: number, now: number): boolean => at > now && at <= now + retryPauseMsMax;
 
-function stateOf(row: Row): NoticeState {
-  return JSON.parse(row.notify as string) as NoticeState;
+function stateOf(row: Row): WebhookState {
+  return JSON.parse(row.notify as string) as WebhookState;
 }
 
 /** The signature is over the time too, so that who overhears one cannot send it later. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { IdempotencyKeys, markKey } from '../../src/access/idempotency_keys.ts';
-import { type Keyed, Replays } from '../../src/http/idempotency/replay.ts';
+import { IdempotentRequests, type KeyedRequest } from '../../src/http/idempotency/replay.ts';
 import type { Guard } from '../../src/model/principal.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { openStore, type Store } from '../../src/store/store.ts';
@@ -24,10 +24,11 @@ after(async () => {
 });
 
 const nothingEarlier = { recover: async () => {}, rowsOf: async () => undefined };
-const server = (keys: IdempotencyKeys = new IdempotencyKeys(store, () => now)) => new Replays(keys, nothingEarlier);
+const server = (keys: IdempotencyKeys = new IdempotencyKeys(store, () => now)) =>
+  new IdempotentRequests(keys, nothingEarlier);
 const answer = (text: string) => ({ status: 200 as const, headers: {}, body: [JSON.stringify({ text })] });
 const textOf = ({ body }: { readonly body: readonly (string | Uint8Array)[] }) => body.join('');
-const keyed = (key: string, run: Keyed['run']): Keyed => ({
+const keyed = (key: string, run: KeyedRequest['run']): KeyedRequest => ({
   owner: 'o',
   key,
   fingerprint: 'f',

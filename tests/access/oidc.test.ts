@@ -5,7 +5,7 @@ import { createHmac } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { exportSPKI, importJWK, type JWTPayload, SignJWT } from 'jose';
 import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/authentication/oidc.ts';
-import { HostRules } from '../../src/outbound/host_allowlist.ts';
+import { HostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { guardedFetch } from '../../src/outbound/http_client.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { type IssuerKey, makeKey, TokenIssuer } from './token_issuer.ts';
@@ -38,7 +38,7 @@ const provider = (rest: Partial<IdentityProvider> = {}): IdentityProvider => ({
 });
 
 function oidcWith(rest: Partial<IdentityProvider> = {}, options: Partial<OidcOptions> = {}): Oidc {
-  const oidc = new Oidc({ fetch: guardedFetch(new HostRules(['127.0.0.1'])), observe: () => {}, ...options });
+  const oidc = new Oidc({ fetch: guardedFetch(new HostAllowlist(['127.0.0.1'])), observe: () => {}, ...options });
   open.add(oidc);
   oidc.setProviders([provider(rest)]);
   return oidc;

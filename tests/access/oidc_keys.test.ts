@@ -8,7 +8,7 @@ import { exportJWK } from 'jose';
 import { type IdentityProvider, Oidc, type OidcOptions } from '../../src/access/authentication/oidc.ts';
 import { secureUrl } from '../../src/access/authentication/oidc_keys.ts';
 import type { Observation } from '../../src/observe/observations.ts';
-import { HostRules } from '../../src/outbound/host_allowlist.ts';
+import { HostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { guardedFetch } from '../../src/outbound/http_client.ts';
 import { eventually } from '../deadline.ts';
 import { type IssuerKey, makeKey, TokenIssuer } from './token_issuer.ts';
@@ -52,7 +52,7 @@ const provider = (rest: Partial<IdentityProvider> = {}): IdentityProvider => ({
 
 function oidcWith(rest: Partial<IdentityProvider> = {}, options: Partial<OidcOptions> = {}): Oidc {
   const oidc = new Oidc({
-    fetch: guardedFetch(new HostRules(['127.0.0.1'])),
+    fetch: guardedFetch(new HostAllowlist(['127.0.0.1'])),
     observe: () => {},
     clock: () => now,
     ...options,

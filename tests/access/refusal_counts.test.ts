@@ -1,12 +1,12 @@
 // Refusals in the audit trail: one by one up to a number in a minute, then counted; those of a full warehouse are counted from the second on.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RefusalCounts } from '../../src/access/audit/refusal_sampling.ts';
+import { RefusalSampler } from '../../src/access/audit/refusal_sampling.ts';
 
 const minuteMs = 60_000;
 
 test('refusals of a full warehouse are one line and a count for each user and minute', () => {
-  const counts = new RefusalCounts();
+  const counts = new RefusalSampler();
   const told = (id: string, outcome: string, at: number) => counts.isTold({ id, name: id, outcome }, at);
   const of = (id: string) => Array.from({ length: 300 }, () => told(id, 'WAREHOUSE_BUSY', 1)).filter(Boolean).length;
   assert.deepEqual([of('ada'), of('grace')], [1, 1]);

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { type UsageCapSettings, UsageCaps } from '../../src/access/limits/quotas.ts';
+import { type QuotaSettings, Quotas } from '../../src/access/limits/quotas.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { eventually } from '../deadline.ts';
 import { start, type TestServer, uri } from '../server.ts';
 
-const none: UsageCapSettings = {
+const none: QuotaSettings = {
   principalQueriesMax: 0,
   principalTasksMax: 0,
   principalResultBytesMax: 0,
@@ -16,9 +16,9 @@ const none: UsageCapSettings = {
 };
 const goesOn = () => new AbortController().signal;
 
-function capsWith(settings: Partial<UsageCapSettings>, more: { stored?: Map<string, number> } = {}) {
+function capsWith(settings: Partial<QuotaSettings>, more: { stored?: Map<string, number> } = {}) {
   const spill = new Map<string, number>();
-  const caps = new UsageCaps({
+  const caps = new Quotas({
     settings: { ...none, ...settings },
     storedResults: async () => new Map(more.stored),
     spilledBytes: async (warehouse) => spill.get(warehouse) ?? 0,

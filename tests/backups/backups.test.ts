@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { HostRules } from '../../src/outbound/host_allowlist.ts';
+import { HostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { type ObjectStore, openObjectStore } from '../../src/outbound/object_store.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { type TestServer, uri } from '../server.ts';
@@ -34,7 +34,7 @@ before(async () => {
   backing = await startBackingUp();
   server = backing.server;
   const place = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, pathStyle: true };
-  store = await openObjectStore(place, s3, new HostRules(['127.0.0.1']));
+  store = await openObjectStore(place, s3, new HostAllowlist(['127.0.0.1']));
 });
 after(async () => {
   store.close();

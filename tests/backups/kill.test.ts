@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { DirectoryPlace } from '../../src/backups/targets/directory_target.ts';
+import { DirectoryTarget } from '../../src/backups/targets/directory_target.ts';
 import { verifyBackups } from '../../src/backups/verification.ts';
 import { deadlineMs } from '../deadline.ts';
 import { Random, seedFrom } from '../faults/random.ts';
@@ -68,7 +68,7 @@ describe('a server that is killed', () => {
       const task = await endedByAnother(await server.post('/api/v2/catalogs/c/backup', { to }));
       task.is(200, '0', { state: 'succeeded', result: { tables: 3, rows: 3 * rowCount } });
       const backupId = task.at<string>('taskId');
-      const { backups, faults, unnamed } = await verifyBackups(new DirectoryPlace(to.path));
+      const { backups, faults, unnamed } = await verifyBackups(new DirectoryTarget(to.path));
       assert.deepEqual([faults, unnamed], [[], { files: 0, bytes: 0 }], `attempt ${task.at('attempt')}`);
       assert.deepEqual(
         backups.map(({ manifest }) => manifest.backupId),

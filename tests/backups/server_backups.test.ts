@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { verifyServerBackups } from '../../src/backups/server/server_verification.ts';
-import { DirectoryPlace } from '../../src/backups/targets/directory_target.ts';
+import { DirectoryTarget } from '../../src/backups/targets/directory_target.ts';
 import { deadlineMs } from '../deadline.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
@@ -159,7 +159,7 @@ describe('a backup of the server', () => {
     const path = join(from.directory, 'both');
     const both = await Promise.all(['x', 'y'].map((name) => backUpServer(from.server, name, { path })));
     for (const task of both) task.is(200, '0', { state: 'succeeded' });
-    const { backups, faults } = await verifyServerBackups(new DirectoryPlace(path));
+    const { backups, faults } = await verifyServerBackups(new DirectoryTarget(path));
     assert.deepEqual([backups.length, faults], [2, []]);
   });
 });
@@ -193,13 +193,13 @@ describe('a server that is killed while it is backed up', () => {
       await pause(random.below(300));
       server.child.kill('SIGKILL');
       await server.exited;
-      const { backups, faults } = await verifyServerBackups(new DirectoryPlace(path));
+      const { backups, faults } = await verifyServerBackups(new DirectoryTarget(path));
       assert.deepEqual(faults, [], 'what has a manifest is whole');
       t.diagnostic(`round ${round}: ${backups.length === 0 ? 'killed before its end' : 'killed after its end'}`);
       await startAgain();
       (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
       (await server.get(uri`/server_backups/${`b${round}`}`)).is(200, '0', { state: 'ready' });
-      const after = await verifyServerBackups(new DirectoryPlace(path));
+      const after = await verifyServerBackups(new DirectoryTarget(path));
       assert.deepEqual([after.backups.length, after.faults], [1, []]);
     }
     const restored = join(root, 'restored');

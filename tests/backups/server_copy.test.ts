@@ -9,13 +9,13 @@ import { ServerBackups } from '../../src/backups/server/server_backups.ts';
 import { copyServer } from '../../src/backups/server/server_copy.ts';
 import { KeySealer } from '../../src/backups/server/server_keys.ts';
 import type { ServerSnapshot } from '../../src/backups/server/server_snapshot.ts';
-import { DirectoryPlace } from '../../src/backups/targets/directory_target.ts';
+import { DirectoryTarget } from '../../src/backups/targets/directory_target.ts';
 import { deadlineMs } from '../deadline.ts';
 
 const options = { timeout: deadlineMs(20_000) };
 
 /** One write fails once all others of the same time have begun; those end only when they are aborted. */
-class FailingPlace extends DirectoryPlace {
+class FailingPlace extends DirectoryTarget {
   readonly fault = new Error('the place is gone');
   readonly #othersMax: number;
   readonly #othersBegan = Promise.withResolvers<void>();

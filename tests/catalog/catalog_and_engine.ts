@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { Catalog, type CatalogOptions } from '../../src/catalog/catalog.ts';
-import type { CatalogObject, Keeping, ObjectPath } from '../../src/catalog/object.ts';
+import type { CatalogObject, ObjectPath, SoftDelete } from '../../src/catalog/object.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { type Inject, openStore, type Store } from '../../src/store/store.ts';
@@ -199,7 +199,7 @@ export class WarehouseInTest {
         names.length === 1
           ? ofCatalog
           : ({ kind: 'purge', catalog, hidden, databases: table ? [] : [database.database] } as const);
-      const change: Keeping['change'] = ({ children: tables }) =>
+      const change: SoftDelete['change'] = ({ children: tables }) =>
         names.length === 1
           ? { kind: 'hideCatalog', catalog }
           : table

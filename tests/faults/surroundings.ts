@@ -9,7 +9,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { HostRules } from '../../src/outbound/host_allowlist.ts';
+import { HostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { type ObjectStore, openObjectStore } from '../../src/outbound/object_store.ts';
 import { startObjectStore } from '../outbound/object_store_server.ts';
 import { Receiver } from '../tasks/receiver.ts';
@@ -64,7 +64,7 @@ async function start(): Promise<Surroundings> {
   const endpoint = await listening(gate);
   const { bucket, accessKeyId, secretAccessKey } = store;
   const direct = { endpoint: store.endpoint, region: 'us-east-1', bucket, pathStyle: true };
-  const objects = await openObjectStore(direct, store, new HostRules(['127.0.0.1']));
+  const objects = await openObjectStore(direct, store, new HostAllowlist(['127.0.0.1']));
   await objects.writeSmall(sourceKey, sourceText);
   return Object.assign(here, {
     place: { endpoint, region: 'us-east-1', bucket, pathStyle: true, accessKeyId, secretAccessKey },

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { HostRules, isPublic } from '../../src/outbound/host_allowlist.ts';
+import { HostAllowlist, isPublic } from '../../src/outbound/host_allowlist.ts';
 import { type FetchLimits, get, post } from '../../src/outbound/http_client.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
@@ -20,7 +20,7 @@ after(() => {
   server.close();
 });
 
-const here = new HostRules(['127.0.0.1']);
+const here = new HostAllowlist(['127.0.0.1']);
 const limits: FetchLimits = { idleMs: 2000, totalMs: 5000, bytesMax: 1000 };
 const text = async (address: string, rules = here, more: Partial<FetchLimits> = {}) => {
   const { body } = await get(address, rules, { ...limits, ...more });
@@ -52,7 +52,7 @@ test('addresses that are not public', () => {
 test('hosts as patterns have them', () => {
   const allows = (patterns: string[], url: string) => {
     try {
-      new HostRules(patterns).check(new URL(url));
+      new HostAllowlist(patterns).check(new URL(url));
       return true;
     } catch {
       return false;
@@ -81,14 +81,14 @@ test('hosts as patterns have them', () => {
     [['*'], 'https://user:pass@example.com/', false],
   ];
   for (const [patterns, url, wanted] of cases) assert.equal(allows(patterns, url), wanted, `${patterns}: ${url}`);
-  for (const bad of ['', 'a*b', '**', '*.*', 'http://x']) assert.throws(() => new HostRules([bad]), bad);
+  for (const bad of ['', 'a*b', '**', '*.*', 'http://x']) assert.throws(() => new HostAllowlist([bad]), bad);
 });
 
 test('a name that means a private address is refused where it is connected to', async () => {
   const { port } = new URL(base);
   answer = (_request, response) => response.end('reached');
-  await fails(text(`http://localhost:${port}/`, new HostRules(['*'])), 'HOST_NOT_ALLOWED');
-  assert.equal(await text(`http://localhost:${port}/`, new HostRules(['localhost'])), 'reached');
+  await fails(text(`http://localhost:${port}/`, new HostAllowlist(['*'])), 'HOST_NOT_ALLOWED');
+  assert.equal(await text(`http://localhost:${port}/`, new HostAllowlist(['localhost'])), 'reached');
 });
 
 test('redirects are held to the rules, and end', async () => {
@@ -100,7 +100,7 @@ test('redirects are held to the rules, and end', async () => {
     else response.writeHead(302, { location: target }).end();
   };
   assert.equal(await text(`${base}/a`), 'there');
-  await fails(text(`${base}/out`, new HostRules(['127.0.0.1', '*'])), 'HOST_NOT_ALLOWED', 'out');
+  await fails(text(`${base}/out`, new HostAllowlist(['127.0.0.1', '*'])), 'HOST_NOT_ALLOWED', 'out');
   await fails(text(`${base}/loop`), 'REMOTE_REFUSED', 'loop');
   await fails(text(`${base}/no`), 'REMOTE_REFUSED', 'no');
 });
@@ -150,5 +150,5 @@ test('a message is posted, whatever is answered', async () => {
   const message = { headers: { 'content-type': 'application/json' }, body: '{"é":1}' };
   assert.equal(await post(base, here, message, { totalMs: 2000 }), 302);
   assert.equal(got, message.body);
-  await fails(post(base, new HostRules([]), message, { totalMs: 2000 }), 'HOST_NOT_ALLOWED');
+  await fails(post(base, new HostAllowlist([]), message, { totalMs: 2000 }), 'HOST_NOT_ALLOWED');
 });

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
-import { HostRules } from '../../src/outbound/host_allowlist.ts';
+import { HostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { type ObjectStore, type ObjectStorePlace, openObjectStore } from '../../src/outbound/object_store.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { type ObjectStoreServer, startObjectStore } from './object_store_server.ts';
@@ -15,7 +15,7 @@ let server: ObjectStoreServer;
 let place: ObjectStorePlace;
 let store: ObjectStore;
 let directory: string;
-const rules = new HostRules(['127.0.0.1']);
+const rules = new HostAllowlist(['127.0.0.1']);
 
 before(async () => {
   server = await startObjectStore();
@@ -82,7 +82,7 @@ test('wrong keys, no such bucket, no such server, not allowed', async () => {
   await assert.rejects(nowhere.read('k'), code('REMOTE_REFUSED'));
   const closed = await of({ endpoint: 'http://127.0.0.1:1' });
   await assert.rejects(closed.read('k'), code('REMOTE_UNAVAILABLE'));
-  await assert.rejects(openObjectStore(place, server, new HostRules(['*'])), (error: unknown) => {
+  await assert.rejects(openObjectStore(place, server, new HostAllowlist(['*'])), (error: unknown) => {
     assert.equal((error as Failure).code, 'HOST_NOT_ALLOWED');
     return true;
   });

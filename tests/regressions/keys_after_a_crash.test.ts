@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { AuditTrail } from '../../src/access/audit/audit_log.ts';
 import { IdempotencyKeys } from '../../src/access/idempotency_keys.ts';
-import { type Performed, Replays } from '../../src/http/idempotency/replay.ts';
+import { type Completed, IdempotentRequests } from '../../src/http/idempotency/replay.ts';
 import type { Guard } from '../../src/model/principal.ts';
 import type { Code } from '../../src/standard/codes.ts';
 import { Failure } from '../../src/standard/failure.ts';
@@ -32,9 +32,9 @@ test('a key whose change was gone on with meanwhile is answered with what it mad
     observe: () => undefined,
   });
   const nothing = { recover: async () => {}, rowsOf: async () => undefined };
-  const ask = (key: string, run: () => Promise<Performed['answer']>) =>
+  const ask = (key: string, run: () => Promise<Completed['answer']>) =>
     // A server of its own each time: what another had under way is not known.
-    new Replays(keys, nothing).answer({
+    new IdempotentRequests(keys, nothing).answer({
       owner: 'o',
       key,
       fingerprint: 'f',

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { DataEpochs } from '../../src/engines/duckdb/analysis/data_versions.ts';
+import { DataVersions } from '../../src/engines/duckdb/analysis/data_versions.ts';
 import { ensureSteps } from '../../src/engines/duckdb/instance/applied_steps.ts';
 import { Sessions } from '../../src/engines/duckdb/instance/connection_pool.ts';
 import { RowNumberings } from '../../src/engines/duckdb/query/row_positions.ts';
@@ -58,7 +58,7 @@ function interposed(pattern: RegExp, work: () => Promise<void>): DuckDBConnectio
 
 for (const pattern of [/^BEGIN/, /^INSERT INTO .*steps/])
   test(`a removal that commits between the snapshot (${pattern.source}) and the count ends the positions`, async () => {
-    const removals = new DataEpochs();
+    const removals = new DataVersions();
     const numberings = new RowNumberings(directory, removals);
     const other = await instance.connect();
     await connection.run('CREATE OR REPLACE TABLE c.d.t AS SELECT range AS i FROM range(300000)');
@@ -81,7 +81,7 @@ for (const pattern of [/^BEGIN/, /^INSERT INTO .*steps/])
   });
 
 test('an attempt to restore a part that was reverted is noted, though the next one succeeded', async () => {
-  const epochs = { data: new DataEpochs(), removals: new DataEpochs() };
+  const epochs = { data: new DataVersions(), removals: new DataVersions() };
   const path = join(directory, 'part');
   writeFileSync(path, '');
   const rowsBefore = Number((await connection.runAndReadAll('SELECT count(*) FROM c.d.t')).getRows()[0]?.[0]);

@@ -9,7 +9,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { type Table, tableFromIPC } from 'apache-arrow';
-import { HostRules } from '../../src/outbound/host_allowlist.ts';
+import { HostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { type ObjectStore, openObjectStore } from '../../src/outbound/object_store.ts';
 import type { Manifest } from '../../src/query/exports/export_targets.ts';
 import { storeFileName } from '../../src/store/store.ts';
@@ -40,7 +40,7 @@ before(async () => {
   server = await start({ exportHosts: '127.0.0.1' });
   directory = await mkdtemp(join(tmpdir(), 'tabularium-export-'));
   const place = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, pathStyle: true };
-  store = await openObjectStore(place, s3, new HostRules(['127.0.0.1']));
+  store = await openObjectStore(place, s3, new HostAllowlist(['127.0.0.1']));
   duck = await (await DuckDBInstance.create(':memory:')).connect();
   await duck.run(`SET TimeZone = 'UTC'; CREATE TABLE made AS ${made}`);
   (await server.put(database)).is(201);

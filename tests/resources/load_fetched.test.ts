@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { HostRules } from '../../src/outbound/host_allowlist.ts';
+import { HostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { openObjectStore } from '../../src/outbound/object_store.ts';
 import { storeFileName } from '../../src/store/store.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
@@ -118,7 +118,7 @@ test('an upload is loaded once, by its owner, and is gone then; the rows left ou
 
 test('an object of a store is loaded; its keys are shown nowhere and kept no longer than the task', async () => {
   const place = { endpoint: store.endpoint, region: 'us-east-1', bucket: store.bucket, pathStyle: true };
-  const rules = new HostRules(['127.0.0.1']);
+  const rules = new HostAllowlist(['127.0.0.1']);
   const opened = await openObjectStore(place, store, rules);
   await opened.writeSmall('in/people é.csv', csv);
   opened.close();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { HostRules } from '../../src/outbound/host_allowlist.ts';
+import { HostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { type ObjectStore, openObjectStore } from '../../src/outbound/object_store.ts';
 import { categoriesWith } from '../../src/resources/index.ts';
 import { scheduledActions } from '../../src/resources/tasks/scheduled_calls.ts';
@@ -38,7 +38,7 @@ let store: ObjectStore;
 before(async () => {
   receiver = await new Receiver().listen();
   s3 = await startObjectStore();
-  store = await openObjectStore({ ...s3, region: 'us-east-1', pathStyle: true }, s3, new HostRules(['127.0.0.1']));
+  store = await openObjectStore({ ...s3, region: 'us-east-1', pathStyle: true }, s3, new HostAllowlist(['127.0.0.1']));
   await w.open();
 });
 after(async () => {

@@ -1,7 +1,7 @@
 // The `request` of a task, for every type that a call can make: what the caller sent, and nothing that the server keeps for itself.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { requestShown } from '../../src/resources/records/request_redaction.ts';
+import { redactedRequest } from '../../src/resources/records/request_redaction.ts';
 import { type BackedUp, startBackingUp } from '../backups/backing_up.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { type TestServer, uri } from '../server.ts';
@@ -152,14 +152,14 @@ test('changes of objects', async () => {
 
 test('a task of a release before shows no statement that it did not get', () => {
   const fill = { sql: 'INSERT INTO made SELECT 1', numbers: 'number', catalog: 'default', database: 'shop' };
-  assert.deepEqual(requestShown({ type: 'create_filled_table', request: { fill } }), {});
-  assert.deepEqual(requestShown({ type: 'toString', request: { a: 1 } }), { a: 1 });
+  assert.deepEqual(redactedRequest({ type: 'create_filled_table', request: { fill } }), {});
+  assert.deepEqual(redactedRequest({ type: 'toString', request: { a: 1 } }), { a: 1 });
 });
 
 test('what signs a URL is not shown', () => {
   const source = { url: 'https://data.example.com/rows.csv?X-Amz-Signature=planted#there' };
   const shown = { format: 'csv', source: { url: 'https://data.example.com/rows.csv?…' } };
   const kept = { path: [], source, format: 'csv' };
-  assert.deepEqual(requestShown({ type: 'load_table', request: kept }), shown);
-  assert.deepEqual(requestShown({ type: 'load_database', request: { ...kept, table: '' } }), shown);
+  assert.deepEqual(redactedRequest({ type: 'load_table', request: kept }), shown);
+  assert.deepEqual(redactedRequest({ type: 'load_database', request: { ...kept, table: '' } }), shown);
 });

@@ -5,7 +5,7 @@ import { globSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writ
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, test } from 'node:test';
-import { compiledCode } from '../../src/engines/duckdb/process/compile_cache.ts';
+import { compileCache } from '../../src/engines/duckdb/process/compile_cache.ts';
 import { Confinement, confinedCommand } from '../../src/engines/duckdb/sandbox/sandbox.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-compiled-test-'));
@@ -31,24 +31,24 @@ const content = () =>
     .map((path) => `${path} ${statSync(path).mtimeMs}`);
 
 test('it is filled once, and again when the program has changed', async () => {
-  assert.equal(await compiledCode([program], {}), cache);
+  assert.equal(await compileCache([program], {}), cache);
   assert.equal(runsOf(), 1);
   assert.ok(content().length > 1, content().join());
-  assert.equal(await compiledCode([program], {}), cache);
+  assert.equal(await compileCache([program], {}), cache);
   assert.equal(runsOf(), 1);
   utimesSync(program, 1, 1);
-  assert.equal(await compiledCode([program], {}), cache);
+  assert.equal(await compileCache([program], {}), cache);
   assert.equal(runsOf(), 2);
 });
 
 test('there is none where the server has none, and where the program cannot be loaded', async () => {
   delete process.env.NODE_COMPILE_CACHE;
-  assert.equal(await compiledCode([program], {}), undefined);
+  assert.equal(await compileCache([program], {}), undefined);
   process.env.NODE_COMPILE_CACHE = 'relative';
-  assert.equal(await compiledCode([program], {}), undefined);
+  assert.equal(await compileCache([program], {}), undefined);
   process.env.NODE_COMPILE_CACHE = cache;
   writeFileSync(program, 'process.exit(3)');
-  assert.equal(await compiledCode([program], {}), undefined);
+  assert.equal(await compileCache([program], {}), undefined);
   assert.equal(runsOf(), 0);
 });
 

@@ -8,7 +8,7 @@ import { Type } from 'typebox';
 import { Bodies } from '../../src/http/bodies/bodies.ts';
 import { BodyBudget } from '../../src/http/bodies/body_budget.ts';
 import { BodyThreads } from '../../src/http/bodies/body_threads.ts';
-import { Api } from '../../src/http/request_pipeline.ts';
+import { RequestPipeline } from '../../src/http/request_pipeline.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { type Category, endpointsFor } from '../../src/standard/endpoint.ts';
 import { Failure } from '../../src/standard/failure.ts';
@@ -107,7 +107,7 @@ const sideNotes: Category<Shelf> = {
 
 const notes = new Map<string, { text: string }>();
 const seen: { kind: string; errorId?: string; error?: unknown }[] = [];
-const api = new Api<Shelf>({
+const api = new RequestPipeline<Shelf>({
   requireRoom: () => {},
   requirePlace: async () => {},
   categories: [sideNotes],

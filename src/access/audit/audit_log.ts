@@ -12,7 +12,7 @@ import type { AuditChainsTable, AuditEventsTable, Schema } from '../../store/sch
 import type { Store } from '../../store/store.ts';
 import { markKey, requireKeyHeld } from '../idempotency_keys.ts';
 import type { AuditJournal } from './audit_journal.ts';
-import { type Counted, RefusalCounts } from './refusal_sampling.ts';
+import { type RefusalSample, RefusalSampler } from './refusal_sampling.ts';
 
 export type AuditEvent = Selectable<AuditEventsTable>;
 export type AuditChain = Selectable<AuditChainsTable>;
@@ -102,7 +102,7 @@ export function sealOf(key: Uint8Array, chain: Omit<AuditChain, 'seal'>): string
 export class AuditTrail implements Trail {
   readonly #options: AuditOptions;
   readonly #clock: () => number;
-  readonly #refusals = new RefusalCounts();
+  readonly #refusals = new RefusalSampler();
   readonly #beginning = new Groups<Beginning>(begunTogetherMax, (group) => this.#begin(group));
   #noted: Noted[] = [];
   #lost = 0;
@@ -303,7 +303,7 @@ function lineOf(serverId: string, sequence: number, actor: Partial<Actor>, facts
 }
 
 /** A number of refusals in the place of their lines. */
-function notedOf({ id, name, address, outcome, count, at }: Counted): Noted {
+function notedOf({ id, name, address, outcome, count, at }: RefusalSample): Noted {
   const actor = { action: 'refusals', ...(id === undefined ? { address } : { id, name }) };
   return { actor: actor as Partial<Actor>, facts: { outcome: outcome as Code, details: { count } }, at };
 }

@@ -9,7 +9,7 @@ export interface Refusal {
   readonly outcome: string;
 }
 
-export interface Counted extends Refusal {
+export interface RefusalSample extends Refusal {
   readonly count: number;
   /** Milliseconds since 1970: of the minute's end. */
   readonly at: number;
@@ -25,11 +25,11 @@ const overloadToldPerUserPerMinuteMax = 1;
 /** More are counted together. */
 const addressesPerMinuteMax = 100;
 
-export class RefusalCounts {
+export class RefusalSampler {
   #minute = 0;
   readonly #told = new Map<string, number>();
   readonly #counts = new Map<string, { refusal: Refusal; count: number }>();
-  #over: Counted[] = [];
+  #over: RefusalSample[] = [];
   #addresses = 0;
 
   /** True: it is to be told by itself. Else it is counted. */
@@ -55,7 +55,7 @@ export class RefusalCounts {
   }
 
   /** The counts of minutes that are over; `all`: of this one too. */
-  take(at: number, all = false): Counted[] {
+  take(at: number, all = false): RefusalSample[] {
     if (all) this.#end(at);
     else this.#turn(at);
     const over = this.#over;

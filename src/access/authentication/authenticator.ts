@@ -3,7 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Principal } from '../../model/principal.ts';
 import { rootPrincipal } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
-import { type DecisionOptions, Decisions } from '../authorization/authorizer.ts';
+import { Authorizer, type AuthorizerOptions } from '../authorization/authorizer.ts';
 import type { Directory } from '../authorization/directory.ts';
 import type { Token, User } from '../authorization/directory_types.ts';
 import type { FailedLogins } from './failed_logins.ts';
@@ -25,7 +25,7 @@ export interface Session {
   version: number;
 }
 
-export interface AccessOptions extends Omit<DecisionOptions, 'directory'> {
+export interface AuthenticatorOptions extends Omit<AuthorizerOptions, 'directory'> {
   readonly rootToken: string;
   readonly directory: Directory;
   readonly passwords: Passwords;
@@ -40,10 +40,10 @@ const neverMs = Number.MAX_SAFE_INTEGER;
 /** A number written at each request is a new object each time, and one that outlives it. */
 const useNotedEveryMs = 1000;
 
-export class Access {
-  readonly decisions: Decisions;
+export class Authenticator {
+  readonly decisions: Authorizer;
   readonly directory: Directory;
-  readonly #options: AccessOptions;
+  readonly #options: AuthenticatorOptions;
   readonly #clock: () => number;
   readonly #rootToken: Buffer;
   /** By the header as it came. */
@@ -53,10 +53,10 @@ export class Access {
   /** One for each set of credentials, so that what is worked out of it is found again. */
   readonly #principals = new WeakMap<User | Token, Principal>();
 
-  constructor(options: AccessOptions) {
+  constructor(options: AuthenticatorOptions) {
     this.#options = options;
     this.directory = options.directory;
-    this.decisions = new Decisions(options);
+    this.decisions = new Authorizer(options);
     this.#clock = options.clock ?? Date.now;
     this.#rootToken = Buffer.from(options.rootToken);
   }

@@ -2,8 +2,8 @@
 // user's. In memory, bounded, the same for users that exist and those that do not. Whether credentials are good is others'.
 import { hash } from 'node:crypto';
 import { Failure } from '../../standard/failure.ts';
-import { BoundedKeys } from '../limits/bounded_map.ts';
-import { type Clock, steady } from '../limits/monotonic_clock.ts';
+import { BoundedMap } from '../limits/bounded_map.ts';
+import { type Clock, monotonicClock } from '../limits/monotonic_clock.ts';
 
 export interface FailedLoginSettings {
   /** Failures of an address that cost it nothing, within the window. */
@@ -98,7 +98,7 @@ class Name extends Tally {
 }
 
 class Tallies<T extends Tally> {
-  readonly keys: BoundedKeys<T>;
+  readonly keys: BoundedMap<T>;
   readonly #make: new () => T;
   readonly #free: number;
   readonly #forgetMs: number;
@@ -110,7 +110,7 @@ class Tallies<T extends Tally> {
     this.#forgetMs = (settings.failedLoginsWindowSeconds * 1000) / free;
     this.#waitMsMax = settings.failedLoginWaitSecondsMax * 1000;
     const worth = (tally: T, now: number) => tally.worth(now, this.#forgetMs);
-    this.keys = new BoundedKeys({ keysMax: loginKeysMax, worth });
+    this.keys = new BoundedMap({ keysMax: loginKeysMax, worth });
   }
 
   need(key: string, now: number): T {
@@ -155,7 +155,7 @@ export class FailedLogins {
   constructor({ settings, networkOf, clock }: FailedLoginsOptions) {
     this.#settings = settings;
     this.#networkOf = networkOf;
-    this.#clock = steady(clock);
+    this.#clock = monotonicClock(clock);
     this.#addresses = new Tallies(Tally, settings.failedLoginsPerAddressMax, settings);
     this.#pairs = new Tallies(Pair, settings.failedLoginsPerUserAndAddressMax, settings);
     this.#names = new Tallies(Name, settings.failedLoginsPerUserMax, settings);

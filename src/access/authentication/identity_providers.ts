@@ -1,6 +1,6 @@
 // The identity providers of the store, handed to who verifies their tokens (oidc.ts); their secrets are kept encrypted.
 import type { Transaction } from 'kysely';
-import type { HostRules } from '../../outbound/host_allowlist.ts';
+import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import type { Directory } from '../authorization/directory.ts';
@@ -29,7 +29,7 @@ export interface IdentityProvidersOptions {
   readonly oidc: Pick<Oidc, 'setProviders' | 'status'>;
   readonly directory: Directory;
   /** Where issuers may be. */
-  readonly hosts: HostRules;
+  readonly hosts: HostAllowlist;
 }
 
 const secretOf = (id: string) => `identity_provider/${id}`;

@@ -10,16 +10,16 @@ import type { Directory } from './directory.ts';
 import type { Rights } from './rights.ts';
 
 /** An object of a path: what a decision needs to know of it. */
-export interface Step {
+export interface PathObject {
   readonly id: string;
   readonly owner: string;
 }
 
 /** `within`: not on the whole, but on something in it. */
-export type Reach = 'all' | 'within';
+export type GrantReach = 'all' | 'within';
 
 /** What is asked for: the top category, and the path as far as the privilege is needed on it. */
-export interface Place {
+export interface AuthorizationTarget {
   readonly category: string;
   readonly path: readonly Segment[];
   /** Of a place that is asked about again: what was found out about it. */
@@ -28,23 +28,23 @@ export interface Place {
 
 interface Found {
   readonly version: number;
-  readonly steps: readonly Step[];
+  readonly steps: readonly PathObject[];
 }
 
 /** Children that may be shown: those that `owner` owns and those of `ids`; of them, those that `keep` keeps. */
 export interface Listing {
   readonly owner?: string;
   readonly ids: readonly string[];
-  readonly keep?: (child: Step) => boolean;
+  readonly keep?: (child: PathObject) => boolean;
 }
 
-export interface DecisionOptions {
+export interface AuthorizerOptions {
   readonly directory: Directory;
   /** As much of a path as there is; one query, whatever is missing, so that time does not tell. */
-  readonly steps: (path: readonly Segment[]) => Promise<readonly Step[]>;
+  readonly steps: (path: readonly Segment[]) => Promise<readonly PathObject[]>;
   readonly ownsWithin: (userId: string, objectId: string) => Promise<boolean>;
   /** Who owns objects now; those that are gone are left out. */
-  readonly ownersOf: (ids: readonly string[]) => Promise<readonly Step[]>;
+  readonly ownersOf: (ids: readonly string[]) => Promise<readonly PathObject[]>;
 }
 
 interface Recorded {
@@ -52,19 +52,19 @@ interface Recorded {
   readonly known: Set<string>;
 }
 
-const nowhere: readonly Step[] = [];
+const nowhere: readonly PathObject[] = [];
 /** Parents of what was lately asked for. */
 const parentsMax = 10_000;
 
-export class Decisions {
-  readonly #options: DecisionOptions;
+export class Authorizer {
+  readonly #options: AuthorizerOptions;
   readonly #directory: Directory;
-  readonly #parents = new Map<string, readonly Step[]>();
+  readonly #parents = new Map<string, readonly PathObject[]>();
   readonly #recorded = new WeakMap<Principal, Recorded>();
   /** Moves when paths mean other objects than before, or objects have other owners. */
   #version = 0;
 
-  constructor(options: DecisionOptions) {
+  constructor(options: AuthorizerOptions) {
     this.#options = options;
     this.#directory = options.directory;
   }
@@ -100,14 +100,14 @@ export class Decisions {
     }
   }
 
-  async #mayStill(principal: Principal, granted: Granted, steps: readonly Step[]): Promise<boolean> {
+  async #mayStill(principal: Principal, granted: Granted, steps: readonly PathObject[]): Promise<boolean> {
     const { privilege, category, within, self } = granted;
     if (self) return this.#directory.isActive(principal) && isWithin(principal.scopes, granted.scopes);
     if (this.#coveredBySteps(principal, privilege, category, steps)) return true;
     return within === true && this.#reachesWithin(principal, category, steps, steps.at(-1), steps.length === 0);
   }
 
-  #note(principal: Principal, granted: Omit<Granted, 'path'>, steps: readonly Step[]): void {
+  #note(principal: Principal, granted: Omit<Granted, 'path'>, steps: readonly PathObject[]): void {
     const recorded = this.#recorded.get(principal);
     if (!recorded) return;
     const one: Granted = { ...granted, path: steps.map(({ id, owner }) => ({ id, owner })) };
@@ -118,7 +118,11 @@ export class Decisions {
   }
 
   /** Throws FORBIDDEN: the same whether the thing is there or not. */
-  authorise(principal: Principal, permission: Permission, place: Place): Reach | Promise<Reach> {
+  authorise(
+    principal: Principal,
+    permission: Permission,
+    place: AuthorizationTarget,
+  ): GrantReach | Promise<GrantReach> {
     const { privilege } = permission;
     const { category, path, found } = place;
     if (permission.orSelf && this.isSelf(principal, place.path)) {
@@ -135,12 +139,12 @@ export class Decisions {
   }
 
   /** The same as a question; for what handlers and statements need besides their endpoint's permission. */
-  async may(principal: Principal, privilege: Privilege, place: Place): Promise<boolean> {
+  async may(principal: Principal, privilege: Privilege, place: AuthorizationTarget): Promise<boolean> {
     const steps = place.path.length === 0 ? [] : await this.#options.steps(place.path);
     return this.mayOn(principal, privilege, place.category, steps);
   }
 
-  async require(principal: Principal, privilege: Privilege, place: Place): Promise<void> {
+  async require(principal: Principal, privilege: Privilege, place: AuthorizationTarget): Promise<void> {
     if (!(await this.may(principal, privilege, place))) throw forbidden(privilege, place);
   }
 
@@ -151,14 +155,14 @@ export class Decisions {
   }
 
   /** For a thing whose path was followed already. */
-  mayOn(principal: Principal, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
+  mayOn(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
     const may = this.#coveredBySteps(principal, privilege, category, steps);
     if (may) this.#note(principal, { privilege, category }, steps);
     return may;
   }
 
   /** The same for what only decides how much is shown: it is not recorded as something that the request needs. */
-  shows(principal: Principal, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
+  shows(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
     return this.#coveredBySteps(principal, privilege, category, steps);
   }
 
@@ -188,7 +192,7 @@ export class Decisions {
   }
 
   /** Which children a list shows to somebody who may not read all of what holds them. `steps`: the holder's path. */
-  listing(principal: Principal, category: string, steps: readonly Step[]): Listing {
+  listing(principal: Principal, category: string, steps: readonly PathObject[]): Listing {
     const rights = this.#directory.rightsOf(principal);
     const { id, scopes } = principal;
     const granted = rights.readable();
@@ -201,7 +205,12 @@ export class Decisions {
     return { ids, keep: (child) => holder || child.owner === id || own.has(child.id) };
   }
 
-  async #look(principal: Principal, permission: Permission, place: Place, parentKey: string): Promise<Reach> {
+  async #look(
+    principal: Principal,
+    permission: Permission,
+    place: AuthorizationTarget,
+    parentKey: string,
+  ): Promise<GrantReach> {
     const { privilege, orWithin } = permission;
     const { category, path } = place;
     const version = this.#version;
@@ -231,8 +240,8 @@ export class Decisions {
   async #reachesWithin(
     principal: Principal,
     category: string,
-    steps: readonly Step[],
-    last: Step | undefined,
+    steps: readonly PathObject[],
+    last: PathObject | undefined,
     isTop: boolean,
   ): Promise<boolean> {
     if (!this.#directory.isActive(principal)) return false;
@@ -249,13 +258,13 @@ export class Decisions {
     return inScope && owns;
   }
 
-  #scopesReachInto({ scopes }: Principal, category: string, steps: readonly Step[], last: Step): boolean {
+  #scopesReachInto({ scopes }: Principal, category: string, steps: readonly PathObject[], last: PathObject): boolean {
     if (scopes === undefined) return true;
     const scoped = this.#directory.rightsOfScopes(scopes);
     return scoped.reachInto(last.id) || covers(scoped, 'read', category, steps);
   }
 
-  #coveredBySteps(principal: Principal, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
+  #coveredBySteps(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
     const rights = this.#directory.rightsOf(principal);
     const { scopes } = principal;
     if (scopes !== undefined && !covers(this.#directory.rightsOfScopes(scopes), privilege, category, steps))
@@ -263,7 +272,7 @@ export class Decisions {
     return covers(rights, privilege, category, steps) || this.#owns(principal, steps);
   }
 
-  #owns(principal: Principal, steps: readonly Step[]): boolean {
+  #owns(principal: Principal, steps: readonly PathObject[]): boolean {
     for (const { owner } of steps) if (owner === principal.id) return this.#directory.isActive(principal);
     return false;
   }
@@ -273,7 +282,7 @@ export class Decisions {
 const isWithin = (scopes: Principal['scopes'], owned: Principal['scopes']) =>
   scopes === undefined || JSON.stringify(scopes) === JSON.stringify(owned);
 
-function covers(rights: Rights, privilege: Privilege, category: string, steps: readonly Step[]): boolean {
+function covers(rights: Rights, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
   if (rights.all) return true;
   if (holds(rights.onCollection(category), privilege)) return true;
   for (const { id } of steps) if (holds(rights.on(id), privilege)) return true;
@@ -290,7 +299,10 @@ function keyOf(path: readonly Segment[], length: number): string {
   return key;
 }
 
-export function forbidden(privilege: Privilege, { category, path }: Pick<Place, 'category' | 'path'>): Failure {
+export function forbidden(
+  privilege: Privilege,
+  { category, path }: Pick<AuthorizationTarget, 'category' | 'path'>,
+): Failure {
   const on = path.length === 0 ? `/api/v2/${category}` : uriOf('v2', path);
   return new Failure('FORBIDDEN', `this needs the privilege ${privilege} on ${on}`, { privilege, on });
 }

@@ -7,7 +7,7 @@ import type { Privilege } from '../../model/privileges.ts';
 import type { Store } from '../../store/store.ts';
 import { DirectoryRows } from './directory_loader.ts';
 import { type Grant, type Role, rootUserId, type Token, type User, type UserSpec } from './directory_types.ts';
-import { GrantsByPlace } from './grant_index.ts';
+import { GrantIndex } from './grant_index.ts';
 import { Granted, Rights } from './rights.ts';
 
 /** What has to be known of an object that changed. */
@@ -29,7 +29,7 @@ export class Directory {
   readonly #rolesOfUser = new Map<string, Set<string>>();
   readonly #membersOfRole = new Map<string, Set<string>>();
   readonly #grants = new Map<string, Map<string, Grant>>();
-  readonly #grantsByPlace = new GrantsByPlace();
+  readonly #grantsByPlace = new GrantIndex();
   /** Objects that were dropped and can come back. */
   readonly #kept = new Set<string>();
   /** By the user or role that has it; worked out when it is asked for. */

@@ -7,7 +7,7 @@ interface Place {
   children: Set<string> | undefined;
 }
 
-export class GrantsByPlace {
+export class GrantIndex {
   readonly #places = new Map<string, Place>();
 
   add(grant: Grant): void {

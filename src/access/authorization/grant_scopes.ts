@@ -2,15 +2,15 @@
 // what it is when things are renamed.
 
 /** Marks cannot be ids: those have no slash. */
-export const everywhere = '/';
+export const globalScope = '/';
 
-export function markOf(category: string): string {
+export function categoryScope(category: string): string {
   return `/${category}`;
 }
 
 /** The ids from the root to an object, `ids` being those of the objects in its path. */
 export function pathOfIds(category: string, ids: readonly string[]): string[] {
-  return [everywhere, markOf(category), ...ids];
+  return [globalScope, categoryScope(category), ...ids];
 }
 
 /** Of a path of ids, those of objects. */
@@ -18,6 +18,6 @@ export function objectIdsOf(path: readonly string[]): string[] {
   return path.filter((id) => !id.startsWith('/'));
 }
 
-export function categoryOfMark(mark: string): string {
+export function categoryOfScope(mark: string): string {
   return mark.slice(1);
 }

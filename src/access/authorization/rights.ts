@@ -3,7 +3,7 @@
 
 import type { Scope } from '../../model/principal.ts';
 import { bitOf, holds } from '../../model/privileges.ts';
-import { everywhere, markOf } from './grant_scopes.ts';
+import { categoryScope, globalScope } from './grant_scopes.ts';
 
 /** What is granted to one user or role, or what a token is confined to. */
 export class Granted {
@@ -56,7 +56,7 @@ export class Rights {
   onCollection(category: string): number {
     let set = this.#setsOfCollections.get(category);
     if (set === undefined) {
-      set = this.#gathered(everywhere) | this.#gathered(markOf(category));
+      set = this.#gathered(globalScope) | this.#gathered(categoryScope(category));
       this.#setsOfCollections.set(category, set);
     }
     return set;

@@ -5,19 +5,19 @@
 const looksWithRoom = 2;
 const looksWhenFull = 16;
 
-export interface BoundedKeysOptions<V> {
+export interface BoundedMapOptions<V> {
   readonly keysMax: number;
   /** What would be lost with it; 0 where nothing would. */
   readonly worth: (value: V, now: number) => number;
 }
 
-export class BoundedKeys<V> {
+export class BoundedMap<V> {
   readonly #values = new Map<string, V>();
-  readonly #options: BoundedKeysOptions<V>;
+  readonly #options: BoundedMapOptions<V>;
   /** Goes round and round, so that every key is looked at in its turn. */
   #hand: MapIterator<[string, V]>;
 
-  constructor(options: BoundedKeysOptions<V>) {
+  constructor(options: BoundedMapOptions<V>) {
     this.#options = options;
     this.#hand = this.#values.entries();
   }

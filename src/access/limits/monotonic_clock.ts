@@ -4,7 +4,7 @@
 /** In milliseconds from anywhere. */
 export type Clock = () => number;
 
-export function steady(clock: Clock = () => performance.now()): Clock {
+export function monotonicClock(clock: Clock = () => performance.now()): Clock {
   let last = clock();
   let behind = 0;
   return () => {

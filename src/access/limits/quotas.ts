@@ -5,15 +5,15 @@ import { Failure } from '../../standard/failure.ts';
 import type { Schema, TaskState } from '../../store/schema.ts';
 
 /** 0: no cap but those that everyone shares. */
-export interface UsageCapSettings {
+export interface QuotaSettings {
   readonly principalQueriesMax: number;
   readonly principalTasksMax: number;
   readonly principalResultBytesMax: number;
   readonly principalSpillBytesMax: number;
 }
 
-export interface UsageCapsOptions {
-  readonly settings: UsageCapSettings;
+export interface QuotasOptions {
+  readonly settings: QuotaSettings;
   /** The sizes of a principal's stored results by task, asked once; after that it is told. */
   readonly storedResults: (principalId: string) => Promise<Map<string, number>>;
   /** What a warehouse has spilled now, as far as is known. */
@@ -22,7 +22,7 @@ export interface UsageCapsOptions {
 }
 
 /** To be called once, when it is over. */
-export type End = () => void;
+export type ReleaseQuota = () => void;
 
 interface Waiting {
   readonly begin: () => void;
@@ -43,8 +43,8 @@ interface Alone {
 const unfinished: readonly TaskState[] = ['pending', 'running', 'cancelling'];
 const spillLookMs = 250;
 
-export class UsageCaps {
-  readonly #options: UsageCapsOptions;
+export class Quotas {
+  readonly #options: QuotasOptions;
   /** Statements of each principal, running or in the queue of a warehouse. */
   readonly #queries = new Map<string, number>();
   readonly #waiting = new Map<string, Set<Waiting>>();
@@ -54,12 +54,12 @@ export class UsageCaps {
   #timer: NodeJS.Timeout | undefined;
   #looking = false;
 
-  constructor(options: UsageCapsOptions) {
+  constructor(options: QuotasOptions) {
     this.#options = options;
   }
 
   /** For a caller who waits for its answer. Throws TOO_MANY_QUERIES. */
-  queryBegins(principalId: string): End {
+  queryBegins(principalId: string): ReleaseQuota {
     const { principalQueriesMax } = this.#options.settings;
     const running = this.#queries.get(principalId) ?? 0;
     if (principalQueriesMax > 0 && running >= principalQueriesMax) {
@@ -71,7 +71,7 @@ export class UsageCaps {
   }
 
   /** For a task, which has time: it waits until there is room. Throws STATEMENT_CANCELLED. */
-  async queryTurn(principalId: string, signal: AbortSignal): Promise<End> {
+  async queryTurn(principalId: string, signal: AbortSignal): Promise<ReleaseQuota> {
     const { principalQueriesMax } = this.#options.settings;
     if (principalQueriesMax === 0 || (this.#queries.get(principalId) ?? 0) < principalQueriesMax)
       return this.queryBegins(principalId);
@@ -140,7 +140,7 @@ export class UsageCaps {
    * A statement runs in a warehouse from now on. Engines do not say whose spill is whose: what it grows by while the statements
    * of one principal run there alone is that one's, and what is more than it may have stops them all.
    */
-  statementRuns(principalId: string, warehouse: string, stop: (why: Failure) => void): End {
+  statementRuns(principalId: string, warehouse: string, stop: (why: Failure) => void): ReleaseQuota {
     if (this.#options.settings.principalSpillBytesMax === 0) return () => {};
     const statement = { principalId, warehouse, stop };
     this.#running.add(statement);
@@ -188,7 +188,7 @@ export class UsageCaps {
     for (const { stop } of statements) stop(new Failure('SPILL_LIMIT_EXCEEDED', message, { principalSpillBytesMax }));
   }
 
-  #endOf(principalId: string): End {
+  #endOf(principalId: string): ReleaseQuota {
     let isOver = false;
     return () => {
       if (isOver) return;

@@ -1,8 +1,8 @@
 // How much a caller may ask for in a second: a bucket for each principal and each network of clients, counted by cost. On the
 // way of every request, so it is synchronous and keeps one number a key. What a call costs, its endpoint says.
 import { Failure } from '../../standard/failure.ts';
-import { BoundedKeys } from './bounded_map.ts';
-import { type Clock, steady } from './monotonic_clock.ts';
+import { BoundedMap } from './bounded_map.ts';
+import { type Clock, monotonicClock } from './monotonic_clock.ts';
 
 /** 0 per second: no limit. */
 export interface RateLimitSettings {
@@ -36,7 +36,7 @@ export class RateLimits {
     this.#principals = bucketsOf(settings.principalCostPerSecondMax, settings.principalCostBurstMax);
     this.#addresses = bucketsOf(settings.addressCostPerSecondMax, settings.addressCostBurstMax);
     this.#networkOf = networkOf;
-    this.#clock = steady(clock);
+    this.#clock = monotonicClock(clock);
   }
 
   /** Throws RATE_LIMITED, and then charges nobody. */
@@ -88,7 +88,7 @@ interface Bucket {
 }
 
 class Buckets {
-  readonly #buckets = new BoundedKeys<Bucket>({ keysMax: rateKeysMax, worth: ({ fullAt }, now) => fullAt - now });
+  readonly #buckets = new BoundedMap<Bucket>({ keysMax: rateKeysMax, worth: ({ fullAt }, now) => fullAt - now });
   readonly #msPerCost: number;
   readonly #burst: number;
   readonly #burstMs: number;

@@ -4,9 +4,9 @@ import { rm } from 'node:fs/promises';
 import { sql } from 'kysely';
 import type { Store } from '../../store/store.ts';
 import { makeKeyFile, readKey, readKeyFile, replaceKeyFile, type SecretKey, SecretKeyError } from './secret_key.ts';
-import { type KeyOfStore, type KeyPlace, keyOfStore, nextKeyFile } from './secrets.ts';
+import { type KeyLocation, type KeyOfStore, keyOfStore, nextKeyFile } from './secrets.ts';
 
-export interface RotationOptions extends KeyPlace {
+export interface RotationOptions extends KeyLocation {
   readonly store: Store;
   /** A file that holds the new key. Without it and `nextKey`, a new key is made and takes the place of the old one's file. */
   readonly newKeyFile?: string | undefined;

@@ -22,7 +22,7 @@ export { SecretKeyError } from './secret_key.ts';
 export const secretKeyFileName = 'secret.key';
 
 /** Where the key is. Without `key` and `keyFile`, it is a file in the data directory, made when it is needed first. */
-export interface KeyPlace {
+export interface KeyLocation {
   readonly dataDirectory: string;
   /** The key itself, from the environment. */
   readonly key?: string | undefined;
@@ -31,7 +31,7 @@ export interface KeyPlace {
   readonly nextKey?: string | undefined;
 }
 
-export interface SecretsOptions extends KeyPlace {
+export interface SecretsOptions extends KeyLocation {
   readonly store: Store;
   readonly observe?: Observe;
 }
@@ -120,7 +120,7 @@ export const nextKeyFile = (keyFile: string): string => `${keyFile}.new`;
  * The key that the rows are sealed with. A change of the key that was broken off is brought to its end, or undone: while it went on,
  * both keys were there, and the rows say which counts.
  */
-export async function keyOfStore(store: Store, place: KeyPlace): Promise<KeyOfStore> {
+export async function keyOfStore(store: Store, place: KeyLocation): Promise<KeyOfStore> {
   const rows = await store.db.selectFrom('secrets').select('key_id').distinct().execute();
   const used = rows.map((row) => row.key_id);
   if (place.key) return { key: keyOfEnvironment(place, used), keyFile: undefined };
@@ -145,7 +145,7 @@ export async function keyOfStore(store: Store, place: KeyPlace): Promise<KeyOfSt
 /** A store without secrets takes any key. */
 const fits = (key: SecretKey, used: readonly string[]): boolean => used.every((id) => id === key.id);
 
-function keyOfEnvironment({ key = '', nextKey }: KeyPlace, used: readonly string[]): SecretKey {
+function keyOfEnvironment({ key = '', nextKey }: KeyLocation, used: readonly string[]): SecretKey {
   const [name, nextName] = ['TABULARIUM_SECRET_KEY', 'TABULARIUM_SECRET_KEY_NEW'];
   const keys = [readKey(key, name), ...(nextKey ? [readKey(nextKey, nextName)] : [])];
   const found = keys.find((one) => fits(one, used));

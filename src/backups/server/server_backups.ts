@@ -1,7 +1,7 @@
 // Backups of the whole server: asked for, done by a task (jobs/back_up_server.ts), recorded as objects of a category of their own, and
 // deleted with their files. What is copied, and how it is of one instant, is server_copy.ts and server_snapshot.ts.
 import { addAbortListener } from 'node:events';
-import type { Decisions } from '../../access/authorization/authorizer.ts';
+import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Directory } from '../../access/authorization/directory.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
@@ -11,9 +11,9 @@ import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
 import { RetryableError, type TaskContext, type TaskRecord, type TaskRequest } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
-import type { Place } from '../targets/backup_target.ts';
-import type { PlaceAsked, Places } from '../targets/backup_targets.ts';
-import type { PlaceNotes } from '../targets/target_secrets.ts';
+import type { BackupTarget } from '../targets/backup_target.ts';
+import type { BackupTargets, TargetRequest } from '../targets/backup_targets.ts';
+import type { TargetSecrets } from '../targets/target_secrets.ts';
 import { type CopiedServer, copyServer } from './server_copy.ts';
 import {
   type CatalogLeftOut,
@@ -39,14 +39,14 @@ export interface ServerBackupRequest {
   /** Of the record. */
   readonly objectId: string;
   readonly name: string;
-  readonly to: PlaceAsked;
+  readonly to: TargetRequest;
 }
 
 /** What is recorded. `creating` until the task has ended; `deleting` once files may be gone. */
 export interface ServerBackupSpec {
   /** Its task's too. */
   readonly backupId: string;
-  readonly to: PlaceAsked;
+  readonly to: TargetRequest;
   readonly status: 'creating' | 'ready' | 'failed' | 'deleting';
   readonly reason?: string;
   readonly takenAt?: string;
@@ -60,18 +60,18 @@ export type ServerBackup = CatalogObject<ServerBackupSpec>;
 
 interface Parts extends CopiedServer, SnapshotParts {
   readonly catalog: Catalog;
-  readonly decisions: Decisions;
+  readonly decisions: Authorizer;
   readonly directory: Directory;
   readonly tasks: Pick<Tasks, 'submit' | 'notify' | 'get' | 'cancel' | 'wait'>;
   /** By the id of the backup; they stay as long as its record, so that its files can be deleted. */
-  readonly notes: PlaceNotes;
-  readonly places: Places;
+  readonly notes: TargetSecrets;
+  readonly places: BackupTargets;
 }
 
 export interface ServerBackupAsked {
   /** Without it, the backup is called as its id. */
   readonly name: string | undefined;
-  readonly to: PlaceAsked;
+  readonly to: TargetRequest;
   readonly credentials: ObjectStoreCredentials | undefined;
   readonly ifExists: 'fail' | 'return';
   readonly task: (name: string) => Omit<TaskRequest, 'type' | 'request' | 'taskId'>;
@@ -162,7 +162,7 @@ export class ServerBackups {
   }
 
   /** Throws INVALID_PARAMETER where the keys would be plain in an object store. The passphrase may be another one when the task runs. */
-  #requirePassphrase(to: PlaceAsked): void {
+  #requirePassphrase(to: TargetRequest): void {
     if (to.kind !== 's3' || !this.#parts.sealer.isPlain) return;
     const [pointer, rule] = ['/to/s3', 'passphrase'];
     const message =
@@ -177,7 +177,7 @@ export class ServerBackups {
     await decisions.require(principal, 'own', { category: serverBackupsCategory, path: [] });
   }
 
-  async #record(objectId: string, backupId: string, place: Place, actor: Actor): Promise<void> {
+  async #record(objectId: string, backupId: string, place: BackupTarget, actor: Actor): Promise<void> {
     const manifest = await serverManifestAt(place, backupId);
     const { takenAt, release, catalogs, catalogsLeftOut } = manifest;
     const { bytes } = serverTotals(manifest);
@@ -261,12 +261,12 @@ export class ServerBackups {
     return catalog.retrying(async () => {
       const now = await catalog.byId(object.id);
       if (!now) return false;
-      const also = (tx: Parameters<PlaceNotes['remove']>[1]) => notes.remove(backupId, tx);
+      const also = (tx: Parameters<TargetSecrets['remove']>[1]) => notes.remove(backupId, tx);
       return catalog.drop(now, { principal: actor, cascade: true, childCategories: [], also });
     });
   }
 
-  async #open(backupId: string, to: PlaceAsked): Promise<Place> {
+  async #open(backupId: string, to: TargetRequest): Promise<BackupTarget> {
     const note = await this.#parts.notes.get(backupId);
     if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the backup are no longer kept');
     return this.#parts.places.open(to, note.credentials, 'to');
@@ -280,13 +280,13 @@ async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promi
   await Promise.race([work, aborted.promise]);
 }
 
-async function hasManifest(place: Place, backupId: string, signal?: AbortSignal): Promise<boolean> {
+async function hasManifest(place: BackupTarget, backupId: string, signal?: AbortSignal): Promise<boolean> {
   for await (const { path } of place.list(serverFolder(backupId), signal))
     if (path === serverManifestPath(backupId)) return true;
   return false;
 }
 
-async function resultOf(place: Place, backupId: string): Promise<object> {
+async function resultOf(place: BackupTarget, backupId: string): Promise<object> {
   const manifest = await serverManifestAt(place, backupId);
   const { takenAt, secretKey, catalogsLeftOut } = manifest;
   return { backupId, takenAt, ...serverTotals(manifest), catalogsLeftOut, secretKey };

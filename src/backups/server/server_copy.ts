@@ -9,7 +9,7 @@ import { type CopiedCatalog, catalogsInCopy } from '../../store/store_copy.ts';
 import type { Amount } from '../../tasks/task.ts';
 import { type CopierOptions, FileCopier, type FileToCopy } from '../file_copier.ts';
 import { Pieces } from '../pieces.ts';
-import type { Place } from '../targets/backup_target.ts';
+import type { BackupTarget } from '../targets/backup_target.ts';
 import { type KeySealer, keysOf } from './server_keys.ts';
 import {
   type CatalogLeftOut,
@@ -40,7 +40,7 @@ export interface CopiedServer {
 }
 
 export interface CopyRun {
-  readonly place: Place;
+  readonly place: BackupTarget;
   readonly backupId: string;
   readonly signal: AbortSignal;
   readonly progress: (at: Amount) => void;
@@ -155,7 +155,7 @@ function sorted(catalogs: readonly CopiedCatalog[], snapshot: ServerSnapshot) {
 }
 
 /** Pieces that an attempt before this one sent, and that are of no file as it was at the last instant. */
-async function clearLeft(place: Place, { backupId, files }: ServerManifest, there: ReadonlyMap<string, number>) {
+async function clearLeft(place: BackupTarget, { backupId, files }: ServerManifest, there: ReadonlyMap<string, number>) {
   const named = new Set(files.flatMap(({ pieces }) => pieces.map(({ sha256 }) => serverFolder(backupId) + sha256)));
   for (const path of there.keys()) if (!named.has(path)) await place.remove(path);
 }

@@ -3,7 +3,7 @@
 import { type Static, Type } from '../../standard/type.ts';
 import { validation } from '../../standard/validation.ts';
 import { broken, manifestBytesMax, manifestText, unsealed } from '../manifest.ts';
-import type { Place } from '../targets/backup_target.ts';
+import type { BackupTarget } from '../targets/backup_target.ts';
 
 /** Of the backup as a whole; the files in it have formats of their own. */
 export const serverFormatVersion = 1;
@@ -49,7 +49,11 @@ export const piecePath = (backupId: string, sha256: string): string => `${server
 export const serverManifestText: (manifest: ServerManifest) => string = manifestText;
 
 /** Throws DATA_INVALID where it is not as it was written, or not one that this release can read. */
-export async function serverManifestAt(place: Place, backupId: string, signal?: AbortSignal): Promise<ServerManifest> {
+export async function serverManifestAt(
+  place: BackupTarget,
+  backupId: string,
+  signal?: AbortSignal,
+): Promise<ServerManifest> {
   const text = await place.readSmall(serverManifestPath(backupId), manifestBytesMax, signal);
   const { manifest } = unsealed(text.toString(), serverFormatVersion);
   if (!validation().Compile(ServerManifest).Check(manifest)) throw broken('its manifest is none that a server wrote');
@@ -65,7 +69,7 @@ export async function serverManifestAt(place: Place, backupId: string, signal?: 
 
 /** Ids of the backups of servers in a place, those without a manifest among them; the newest first. */
 export async function serverBackupsAt(
-  place: Place,
+  place: BackupTarget,
   signal?: AbortSignal,
 ): Promise<{ readonly whole: string[]; readonly unfinished: string[] }> {
   const found = new Map<string, boolean>();

@@ -7,8 +7,8 @@ import { secretKeyFileName } from '../../access/secrets/secrets.ts';
 import { schemaVersion } from '../../store/migrations/migrate.ts';
 import { faultsOfCopy, forgetFilesInCopy } from '../../store/store_copy.ts';
 import { broken } from '../manifest.ts';
-import { noBackup, type Place } from '../targets/backup_target.ts';
-import { fetchPart } from '../targets/download_part.ts';
+import { type BackupTarget, noBackup } from '../targets/backup_target.ts';
+import { downloadPart } from '../targets/download_part.ts';
 import { readKeys } from './server_keys.ts';
 import {
   type CopiedFile,
@@ -34,7 +34,7 @@ export interface ServerRestore {
 }
 
 /** Throws OBJECT_NOT_FOUND, DATA_INVALID, PassphraseError before anything is written, and DATA_INVALID where a piece is damaged. */
-export async function restoreServer(place: Place, restore: ServerRestore): Promise<ServerManifest> {
+export async function restoreServer(place: BackupTarget, restore: ServerRestore): Promise<ServerManifest> {
   const { dataDirectory, passphrase, signal } = restore;
   const manifest = await chosen(place, restore);
   if (manifest.storeVersion > schemaVersion)
@@ -79,7 +79,7 @@ export async function isEmptyDirectory(directory: string): Promise<boolean> {
   }
 }
 
-async function chosen(place: Place, { backupId, signal }: ServerRestore): Promise<ServerManifest> {
+async function chosen(place: BackupTarget, { backupId, signal }: ServerRestore): Promise<ServerManifest> {
   const { whole } = await serverBackupsAt(place, signal);
   const id = backupId ?? whole[0];
   if (id === undefined || !whole.includes(id)) throw noBackup(backupId);
@@ -91,7 +91,7 @@ export const fileOf = ({ files }: ServerManifest, path: string) =>
 
 /** The file is on the disk when this ends. */
 export async function fetchFile(
-  place: Place,
+  place: BackupTarget,
   { backupId }: ServerManifest,
   { pieces }: CopiedFile,
   to: string,
@@ -100,7 +100,7 @@ export async function fetchFile(
   await writeFile(to, '', { mode: 0o600 });
   for (const { sha256, bytes } of pieces) {
     const piece = { path: piecePath(backupId, sha256), sha256, bytes };
-    await fetchPart(place, piece, to, { signal, ms: fetchMsMax, appends: true });
+    await downloadPart(place, piece, to, { signal, ms: fetchMsMax, appends: true });
   }
   await sync(to);
 }

@@ -2,7 +2,7 @@
 // folders of backups that were broken off, taken away where it is wanted.
 import { createHash } from 'node:crypto';
 import { Failure } from '../../standard/failure.ts';
-import { noBackup, type Place } from '../targets/backup_target.ts';
+import { type BackupTarget, noBackup } from '../targets/backup_target.ts';
 import { type Fault, sweptAfterMs } from '../verification.ts';
 import { piecePath, type ServerManifest, serverBackupsAt, serverFolder, serverManifestAt } from './server_manifest.ts';
 
@@ -13,7 +13,7 @@ export interface ServerVerdict {
 }
 
 /** `backupId`: that one alone. */
-export async function verifyServerBackups(place: Place, backupId?: string): Promise<ServerVerdict> {
+export async function verifyServerBackups(place: BackupTarget, backupId?: string): Promise<ServerVerdict> {
   const { whole } = await serverBackupsAt(place);
   if (backupId !== undefined && !whole.includes(backupId)) throw noBackup(backupId);
   const faults: Fault[] = [];
@@ -32,7 +32,7 @@ export async function verifyServerBackups(place: Place, backupId?: string): Prom
   return { backups, faults };
 }
 
-async function faultsOf(place: Place, { backupId, files }: ServerManifest): Promise<Fault[]> {
+async function faultsOf(place: BackupTarget, { backupId, files }: ServerManifest): Promise<Fault[]> {
   const sizes = new Map<string, number>();
   for await (const { path, bytes } of place.list(serverFolder(backupId))) sizes.set(path, bytes);
   const pieces = new Map(files.flatMap((file) => file.pieces.map((piece) => [piece.sha256, piece.bytes] as const)));
@@ -51,14 +51,14 @@ async function faultsOf(place: Place, { backupId, files }: ServerManifest): Prom
   return faults;
 }
 
-async function changed(place: Place, file: string, sha256: string): Promise<string | undefined> {
+async function changed(place: BackupTarget, file: string, sha256: string): Promise<string | undefined> {
   const hash = createHash('sha256');
   for await (const chunk of await place.read(file)) hash.update(chunk as Buffer);
   return hash.digest('hex') === sha256 ? undefined : 'it is not as it was written';
 }
 
 /** Takes away the folders without a manifest in which nothing is young. @returns how many files, and their bytes. */
-export async function sweepServerBackups(place: Place, now: number): Promise<{ files: number; bytes: number }> {
+export async function sweepServerBackups(place: BackupTarget, now: number): Promise<{ files: number; bytes: number }> {
   const { unfinished } = await serverBackupsAt(place);
   let [files, bytes] = [0, 0];
   for (const id of unfinished) {

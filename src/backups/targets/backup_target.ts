@@ -11,7 +11,7 @@ import {
   readManifest,
 } from '../manifest.ts';
 
-export interface PlacedFile {
+export interface TargetFile {
   /** `backups/<id>/<name>` */
   readonly path: string;
   readonly bytes: number;
@@ -19,9 +19,9 @@ export interface PlacedFile {
 }
 
 /** Every method throws a Failure, or what may pass by itself. What is there is somebody else's to write too. */
-export interface Place {
+export interface BackupTarget {
   /** All files below a prefix. */
-  list(prefix: string, signal?: AbortSignal): AsyncIterable<PlacedFile>;
+  list(prefix: string, signal?: AbortSignal): AsyncIterable<TargetFile>;
   read(path: string, signal?: AbortSignal): Promise<Readable>;
   readSmall(path: string, bytesMax: number, signal?: AbortSignal): Promise<Buffer>;
   /** The last bytes of a file of that size. */
@@ -36,21 +36,21 @@ export interface Place {
 }
 
 /** What a place holds, by path. */
-export async function filesAt(place: Place, signal?: AbortSignal): Promise<Map<string, PlacedFile>> {
-  const files = new Map<string, PlacedFile>();
+export async function filesAt(place: BackupTarget, signal?: AbortSignal): Promise<Map<string, TargetFile>> {
+  const files = new Map<string, TargetFile>();
   for await (const file of place.list('backups/', signal))
     if (folderIdOf(file.path) !== undefined) files.set(file.path, file);
   return files;
 }
 
 /** Those that have a manifest, the newest first: ids are by time. */
-export function backupsAmong(files: ReadonlyMap<string, PlacedFile>): string[] {
+export function backupsAmong(files: ReadonlyMap<string, TargetFile>): string[] {
   const ids = [...files.keys()].filter((path) => path.endsWith(`/${manifestName}`)).map(folderIdOf);
   return [...new Set(ids.filter((id) => id !== undefined))].sort().reverse();
 }
 
 /** Throws DATA_INVALID. */
-export async function manifestAt(place: Place, backupId: string, signal?: AbortSignal): Promise<ReadManifest> {
+export async function manifestAt(place: BackupTarget, backupId: string, signal?: AbortSignal): Promise<ReadManifest> {
   const bytes = await place.readSmall(manifestPath(backupId), manifestBytesMax, signal);
   return readManifest(bytes.toString(), backupId);
 }

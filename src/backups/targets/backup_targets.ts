@@ -2,14 +2,14 @@
 // settings. What is refused is told alike, whether it is there or not.
 import { mkdir, realpath } from 'node:fs/promises';
 import { dirname, isAbsolute, resolve, sep } from 'node:path';
-import type { HostRules } from '../../outbound/host_allowlist.ts';
+import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, type ObjectStorePlace, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
-import type { Place } from './backup_target.ts';
-import { DirectoryPlace } from './directory_target.ts';
-import { StorePlace } from './object_store_target.ts';
+import type { BackupTarget } from './backup_target.ts';
+import { DirectoryTarget } from './directory_target.ts';
+import { ObjectStoreTarget } from './object_store_target.ts';
 
-export type PlaceAsked =
+export type TargetRequest =
   | { readonly kind: 'directory'; readonly path: string }
   | (ObjectStorePlace & {
       readonly kind: 's3';
@@ -20,36 +20,43 @@ export type PlaceAsked =
 /** The field of the body that names the place: backups go `to` it, and come `from` it. */
 export type Direction = 'to' | 'from';
 
-export interface PlacesOptions {
+export interface BackupTargetsOptions {
   /** Absolute, with links followed. */
   readonly directories: readonly string[];
-  readonly hosts: Readonly<Record<Direction, HostRules>>;
+  readonly hosts: Readonly<Record<Direction, HostAllowlist>>;
 }
 
-export class Places {
-  readonly #options: PlacesOptions;
+export class BackupTargets {
+  readonly #options: BackupTargetsOptions;
 
-  constructor(options: PlacesOptions) {
+  constructor(options: BackupTargetsOptions) {
     this.#options = options;
   }
 
   /** Throws INVALID_PARAMETER, HOST_NOT_ALLOWED where it could not be used, as far as that can be said without a look at it. */
-  async check(asked: PlaceAsked, direction: Direction): Promise<void> {
+  async check(asked: TargetRequest, direction: Direction): Promise<void> {
     if (asked.kind === 's3') return (await this.open(asked, undefined, direction)).close();
     await this.#allowed(asked.path, direction);
   }
 
   /** To be closed. */
-  async open(asked: PlaceAsked, credentials: ObjectStoreCredentials | undefined, direction: Direction): Promise<Place> {
+  async open(
+    asked: TargetRequest,
+    credentials: ObjectStoreCredentials | undefined,
+    direction: Direction,
+  ): Promise<BackupTarget> {
     if (asked.kind === 's3')
-      return new StorePlace(await openObjectStore(asked, credentials, this.#options.hosts[direction]), asked.prefix);
+      return new ObjectStoreTarget(
+        await openObjectStore(asked, credentials, this.#options.hosts[direction]),
+        asked.prefix,
+      );
     const path = await this.#allowed(asked.path, direction);
     if (direction === 'to')
       await mkdir(path, { recursive: true, mode: 0o700 }).catch((cause) => {
         throw new Failure('REMOTE_REFUSED', 'the directory of the backup cannot be made', {}, { cause });
       });
     // A link that was put there meanwhile leads nowhere else.
-    return new DirectoryPlace(await this.#allowed(asked.path, direction));
+    return new DirectoryTarget(await this.#allowed(asked.path, direction));
   }
 
   /** As it is once links are followed. Where backups go to need not be there yet. */

@@ -5,7 +5,7 @@ import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, writeFile }
 import { dirname, join, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import { Failure } from '../../standard/failure.ts';
-import type { Place, PlacedFile } from './backup_target.ts';
+import type { BackupTarget, TargetFile } from './backup_target.ts';
 
 /** What its owner has to mend; that of others may pass. */
 const lasting = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENAMETOOLONG', 'ENOENT']);
@@ -13,7 +13,7 @@ const full = new Set(['ENOSPC', 'EDQUOT']);
 /** Of a file that is not whole: what a crash leaves is below its backup's folder, and goes with it. */
 const unfinished = '.part';
 
-export class DirectoryPlace implements Place {
+export class DirectoryTarget implements BackupTarget {
   readonly #root: string;
 
   /** `root`: absolute; it is there. */
@@ -21,7 +21,7 @@ export class DirectoryPlace implements Place {
     this.#root = root;
   }
 
-  async *list(prefix: string): AsyncGenerator<PlacedFile> {
+  async *list(prefix: string): AsyncGenerator<TargetFile> {
     const entries = await told(this.#entries(prefix));
     for (const path of entries.sort()) {
       // What goes away meanwhile is not listed.

@@ -7,9 +7,9 @@ import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Failure } from '../../standard/failure.ts';
 import { broken } from '../manifest.ts';
-import type { Place } from './backup_target.ts';
+import type { BackupTarget } from './backup_target.ts';
 
-export interface PartToFetch {
+export interface PartToDownload {
   readonly path: string;
   readonly bytes: number;
   readonly sha256: string;
@@ -19,9 +19,9 @@ export interface PartToFetch {
  * `ms`: for all of it. `appends`: it comes after what the file holds already. Throws DATA_INVALID where it is another,
  * REMOTE_UNAVAILABLE where it takes too long; then there is no file.
  */
-export async function fetchPart(
-  place: Place,
-  { path, bytes, sha256 }: PartToFetch,
+export async function downloadPart(
+  place: BackupTarget,
+  { path, bytes, sha256 }: PartToDownload,
   to: string,
   {
     signal: cancelled,

@@ -1,9 +1,9 @@
 // Backups in an object store, below a prefix. An object is there when all of it is.
 import type { Readable } from 'node:stream';
 import type { ObjectStore } from '../../outbound/object_store.ts';
-import type { Place, PlacedFile } from './backup_target.ts';
+import type { BackupTarget, TargetFile } from './backup_target.ts';
 
-export class StorePlace implements Place {
+export class ObjectStoreTarget implements BackupTarget {
   readonly #store: ObjectStore;
   readonly #prefix: string;
 
@@ -13,7 +13,7 @@ export class StorePlace implements Place {
     this.#prefix = prefix;
   }
 
-  async *list(prefix: string, signal?: AbortSignal): AsyncGenerator<PlacedFile> {
+  async *list(prefix: string, signal?: AbortSignal): AsyncGenerator<TargetFile> {
     for await (const { key, bytes, modifiedAtMs } of this.#store.list(this.#prefix + prefix, signal))
       yield { path: key.slice(this.#prefix.length), bytes, modifiedAtMs };
   }

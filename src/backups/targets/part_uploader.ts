@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import type { Snapshot, SnapshotTable, TablePart } from '../../engines/snapshot.ts';
 import type { Amount } from '../../tasks/task.ts';
 import { type BackedUpPart, type BackedUpTable, filePath, folderIdOf, type Manifest, partsOf } from '../manifest.ts';
-import type { Place, PlacedFile } from './backup_target.ts';
+import type { BackupTarget, TargetFile } from './backup_target.ts';
 
 const readBytes = 1024 * 1024;
 
-export interface SenderOptions {
-  readonly place: Place;
+export interface PartUploaderOptions {
+  readonly place: BackupTarget;
   readonly backupId: string;
   /** Empty, and of this backup alone. */
   readonly staging: string;
@@ -22,15 +22,15 @@ export interface SenderOptions {
 }
 
 /** A table with its parts as they are now. */
-export interface TableToSend {
+export interface TableToUpload {
   readonly id: string;
   readonly ref: SnapshotTable;
   readonly body: BackedUpTable['definition'];
   readonly parts: readonly TablePart[];
 }
 
-export class PartsSender {
-  readonly #options: SenderOptions;
+export class PartUploader {
+  readonly #options: PartUploaderOptions;
   /** What the place has of the last backup, and of an attempt of this one that was broken off. */
   readonly #there = new Map<string, { readonly path: string; readonly bytes: number }>();
   readonly #tables = new Map<string, BackedUpTable>();
@@ -42,7 +42,7 @@ export class PartsSender {
   bytesSent = 0;
 
   /** `base`: the last backup of the same object. `files`: what is in the place. */
-  constructor(options: SenderOptions, base: Manifest | undefined, files: ReadonlyMap<string, PlacedFile>) {
+  constructor(options: PartUploaderOptions, base: Manifest | undefined, files: ReadonlyMap<string, TargetFile>) {
     this.#options = options;
     for (const { part } of base ? partsOf(base) : []) this.#know(part, files);
     for (const [path, { bytes }] of files) {
@@ -54,12 +54,12 @@ export class PartsSender {
   }
 
   /** A file that is not there as it was is written again. */
-  #know({ sha256, path, bytes }: BackedUpPart, files: ReadonlyMap<string, PlacedFile>): void {
+  #know({ sha256, path, bytes }: BackedUpPart, files: ReadonlyMap<string, TargetFile>): void {
     if (files.get(path)?.bytes === bytes) this.#there.set(sha256, { path, bytes });
   }
 
   /** The parts of all tables, in order. */
-  async send(tables: readonly TableToSend[]): Promise<Map<string, BackedUpPart[]>> {
+  async send(tables: readonly TableToUpload[]): Promise<Map<string, BackedUpPart[]>> {
     this.#rowsAll = tables.flatMap(({ parts }) => parts).reduce((sum, { rows }) => sum + rows, 0);
     const sent = new Map<string, BackedUpPart[]>();
     try {
@@ -72,7 +72,7 @@ export class PartsSender {
     return sent;
   }
 
-  async #sendTable({ id, ref, body, parts }: TableToSend): Promise<BackedUpPart[]> {
+  async #sendTable({ id, ref, body, parts }: TableToUpload): Promise<BackedUpPart[]> {
     const { progress } = this.#options;
     const before = this.#unchanged(id, body);
     const sent: BackedUpPart[] = [];

@@ -6,12 +6,12 @@ import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 
-export interface PlaceNote {
+export interface TargetSecret {
   readonly credentials?: ObjectStoreCredentials | undefined;
   readonly chosen?: { readonly backupId: string; readonly digest: string } | undefined;
 }
 
-export class PlaceNotes {
+export class TargetSecrets {
   readonly #store: Store;
   readonly #secrets: Pick<Secrets, 'put' | 'get' | 'remove'>;
   readonly #prefix: string;
@@ -23,13 +23,13 @@ export class PlaceNotes {
     this.#prefix = prefix;
   }
 
-  put(taskId: string, note: PlaceNote, tx?: Transaction<Schema>): Promise<void> {
+  put(taskId: string, note: TargetSecret, tx?: Transaction<Schema>): Promise<void> {
     return this.#secrets.put(this.#prefix + taskId, JSON.stringify(note), tx);
   }
 
-  async get(taskId: string): Promise<PlaceNote | undefined> {
+  async get(taskId: string): Promise<TargetSecret | undefined> {
     const kept = await this.#secrets.get(this.#prefix + taskId);
-    return kept === undefined ? undefined : (JSON.parse(kept) as PlaceNote);
+    return kept === undefined ? undefined : (JSON.parse(kept) as TargetSecret);
   }
 
   remove(taskId: string, tx?: Transaction<Schema>): Promise<void> {

@@ -5,11 +5,11 @@ import type { Change } from '../../engines/engine.ts';
 import { codes } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
 import { HandedBack, RetryableError } from '../../tasks/task.ts';
-import type { CatalogObject, CreationWork, MadeWithin } from '../object.ts';
+import type { CatalogObject, CreationWork, NewChildren } from '../object.ts';
 import { foldedComment } from '../object_rows.ts';
 import type { CatalogContext, CatalogEngine } from './change_context.ts';
 import { applyStep } from './engine_step.ts';
-import { changeOf, commitCreate, type IntentRow, noteAttempt, removeObject, tell } from './intents.ts';
+import { changeOf, commitCreate, type IntentRow, noteAttempt, notifyChanged, removeObject } from './intents.ts';
 import { changedBefore, intentOfTask } from './update_object.ts';
 
 /** The work of the task. Throws its refusal (nothing is left of the object then), or a RetryableError. */
@@ -41,7 +41,7 @@ async function made(
   signal: AbortSignal,
   work: CreationWork,
 ): Promise<CatalogObject> {
-  let within: MadeWithin | undefined;
+  let within: NewChildren | undefined;
   try {
     const change = (await defined(context, intent, work)) ?? changeOf(intent);
     const outcome = await applyStep(engine, change, intent.id, { signal });
@@ -56,7 +56,7 @@ async function made(
   await commitCreate(context, intent, within);
   const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
   if (!row) throw new Error(`intent ${intent.id} has no object`);
-  tell(context, row, within !== undefined);
+  notifyChanged(context, row, within !== undefined);
   return context.specs.object(row);
 }
 

@@ -22,8 +22,8 @@ import {
   siblingOf,
 } from './change_context.ts';
 import { firstAttempt } from './engine_step.ts';
-import { inTurn } from './intent_recovery.ts';
-import { commitCreate, type IntentRow, insertIntent, noteAttempt, removeObject, tell } from './intents.ts';
+import { serialized } from './intent_recovery.ts';
+import { commitCreate, type IntentRow, insertIntent, noteAttempt, notifyChanged, removeObject } from './intents.ts';
 import { addTask } from './submit_change_task.ts';
 import { recordSources } from './view_dependencies.ts';
 
@@ -52,7 +52,7 @@ export async function createObject(context: CatalogContext, request: CreateReque
   if (existing && isVisible(existing)) return answerExisting(context, request, existing);
   const planned = plan(context, request);
   const engine = planned.change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
-  return inTurn(context, nameKeys(parentId, category, [name], request.sharesNames), async () => {
+  return serialized(context, nameKeys(parentId, category, [name], request.sharesNames), async () => {
     const begun = await begin(context, request, planned);
     if ('existing' in begun) return answerExisting(context, request, begun.existing);
     if (begun.intent?.task_id) {
@@ -60,7 +60,7 @@ export async function createObject(context: CatalogContext, request: CreateReque
       return { taskId: begun.intent.task_id };
     }
     if (begun.intent && engine) await realise(context, engine, begun.intent, request.principal);
-    tell(context, planned.row, false);
+    notifyChanged(context, planned.row, false);
     return { object: context.specs.object({ ...planned.row, state: 'ready' }), created: true };
   });
 }

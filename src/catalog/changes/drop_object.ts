@@ -18,9 +18,9 @@ import {
   type Tx,
 } from './change_context.ts';
 import { firstAttempt } from './engine_step.ts';
-import { inTurn } from './intent_recovery.ts';
-import { type IntentRow, insertIntent, revert, revertWithin, tellGone } from './intents.ts';
-import { commitDrop, whatIsWithin } from './soft_delete.ts';
+import { serialized } from './intent_recovery.ts';
+import { type IntentRow, insertIntent, notifyRemoved, revert, revertWithin } from './intents.ts';
+import { childrenOf, commitDrop } from './soft_delete.ts';
 import { requireUnused } from './view_dependencies.ts';
 
 /** How many objects in the way are settled in one go. */
@@ -36,11 +36,11 @@ export async function dropObject(
   const engine = change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
   if (change && !engine) throw new Error('a change needs a warehouse to be made in');
   const attempt = (isDamaged: boolean) =>
-    inTurn(context, [nameKey(object.parentId, object.category, object.name)], async () => {
+    serialized(context, [nameKey(object.parentId, object.category, object.name)], async () => {
       const begun = await context.store.transaction((tx) => begin(context, tx, object, request, isDamaged));
       // Of a blocked one, the way here was to end the drop that had been set aside.
       if (begun === 'gone') return object.state === 'blocked';
-      tellGone(context, begun.row, begun.intent);
+      notifyRemoved(context, begun.row, begun.intent);
       if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent, request.principal);
       return true;
     });
@@ -79,7 +79,7 @@ async function begin(
   const { warehouse } = request;
   const keep = request.keep && request.keep.seconds > 0 ? request.keep : undefined;
   const given = keep?.change ?? request.change;
-  const change = typeof given === 'function' ? given(await whatIsWithin(tx, row.id)) : given;
+  const change = typeof given === 'function' ? given(await childrenOf(tx, row.id)) : given;
   if (!change || warehouse === undefined) {
     await context.statements.deleteObject.run(tx, { id: row.id });
     await request.also?.(tx);

@@ -1,4 +1,4 @@
 // What a kept object is called among its siblings, so that its name is free.
 
 /** No name can be so, because of the control character. */
-export const hiddenName = (id: string) => `\u007f${id}`;
+export const droppedName = (id: string) => `\u007f${id}`;

@@ -1,17 +1,17 @@
 // The rows of what is in an object that a task has made, with those of the object: all in the transaction that shows it.
 import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
-import type { MadeChild, MadeWithin } from '../object.ts';
+import type { NewChild, NewChildren } from '../object.ts';
 import { foldedComment, type ObjectRow } from '../object_rows.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
 import { recordNamed } from './view_dependencies.ts';
 
 /** All belongs to whom the object belongs to. */
-export async function insertWithin(
+export async function insertChildren(
   context: CatalogContext,
   tx: Tx,
   objectId: string,
-  { spec, children }: MadeWithin,
+  { spec, children }: NewChildren,
 ): Promise<void> {
   if (spec !== undefined)
     await tx
@@ -29,14 +29,14 @@ export async function insertWithin(
 
 interface NewView {
   readonly id: string;
-  readonly sources: MadeChild['sources'];
+  readonly sources: NewChild['sources'];
 }
 
 async function insertChild(
   context: CatalogContext,
   tx: Tx,
   parent: ObjectRow,
-  child: MadeChild,
+  child: NewChild,
   views: NewView[],
 ): Promise<void> {
   const { category, name, spec, children = [], statistics } = child;

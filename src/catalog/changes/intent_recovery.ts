@@ -17,7 +17,15 @@ import {
   turnWaitMs,
 } from './change_context.ts';
 import { applyStep } from './engine_step.ts';
-import { changeOf, type IntentRow, nextOf, noteAttempt, removeObject, tell, tellGone } from './intents.ts';
+import {
+  changeOf,
+  type IntentRow,
+  nextOf,
+  noteAttempt,
+  notifyChanged,
+  notifyRemoved,
+  removeObject,
+} from './intents.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './soft_delete.ts';
 
 /** How often a change clears its way before it gives up. */
@@ -26,7 +34,7 @@ const clearingsMax = 20;
 const forgetMax = 1000;
 
 /** Runs a change when its names are free. What is in its way from an interruption is settled first. */
-export async function inTurn<T>(
+export async function serialized<T>(
   context: CatalogContext,
   keys: readonly string[],
   change: () => Promise<T>,
@@ -154,7 +162,7 @@ async function noteEngineDeath(context: CatalogContext, intent: IntentRow): Prom
       .returning(objectColumns)
       .executeTakeFirst();
   });
-  if (row) tell(context, row, true);
+  if (row) notifyChanged(context, row, true);
 }
 
 function blockedBy({ category, name }: ObjectRow): Failure {
@@ -183,7 +191,7 @@ const endings: Record<
     if (outcome.kind !== 'done') throw outcome.error;
     const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
     await commitDrop(context, intent);
-    if (row) tellGone(context, row, intent);
+    if (row) notifyRemoved(context, row, intent);
     return 'finished';
   },
   async purge(context, intent) {

@@ -9,10 +9,10 @@ import type { Actor } from '../../model/principal.ts';
 import type { ViewSpec } from '../../model/records.ts';
 import type { Code } from '../../standard/codes.ts';
 import type { IntentsTable, IntentVerb } from '../../store/schema.ts';
-import type { CatalogObject, MadeWithin } from '../object.ts';
+import type { CatalogObject, NewChildren } from '../object.ts';
 import { foldedComment, type ObjectRow, objectColumns } from '../object_rows.ts';
 import { type CatalogContext, changeCatalog, type Tx } from './change_context.ts';
-import { insertWithin } from './insert_children.ts';
+import { insertChildren } from './insert_children.ts';
 import { replaceSources, type SourceRow } from './view_dependencies.ts';
 
 export type IntentRow = Selectable<IntentsTable>;
@@ -128,10 +128,10 @@ export async function noteColumns(
 }
 
 /** Ends a create: the object is there. */
-export async function commitCreate(context: CatalogContext, intent: IntentRow, within?: MadeWithin) {
+export async function commitCreate(context: CatalogContext, intent: IntentRow, within?: NewChildren) {
   await context.store.transaction(async (tx) => {
     await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
-    if (within) await insertWithin(context, tx, intent.object_id, within);
+    if (within) await insertChildren(context, tx, intent.object_id, within);
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     // The step by which a task filled it; and the task's proof that it was done, should it run again.
     if (intent.task_id !== null) await noteSpent(tx, intent, intent.task_id);
@@ -161,8 +161,8 @@ export async function commitUpdate(
     return context.statements.byId.first(tx, { id: intent.object_id });
   });
   if (!row) throw new Error(`intent ${intent.id} has no object`);
-  tell(context, row, next.name !== undefined || next.owner !== undefined);
-  for (const view of views) tell(context, view, false);
+  notifyChanged(context, row, next.name !== undefined || next.owner !== undefined);
+  for (const view of views) notifyChanged(context, view, false);
   return context.specs.object(row);
 }
 
@@ -189,7 +189,7 @@ export async function revert(context: CatalogContext, intent: IntentRow, why: Co
     await revertWithin(context, tx, intent, why);
     return context.statements.byId.first(tx, { id: intent.object_id });
   });
-  if (row) tell(context, row, intent.verb === 'drop');
+  if (row) notifyChanged(context, row, intent.verb === 'drop');
 }
 
 /** The same as part of a transaction. */
@@ -233,12 +233,12 @@ export async function noteAttempt(context: CatalogContext, intent: IntentRow, er
 }
 
 /** `deep`: paths changed, or whose they are. */
-export function tell(context: CatalogContext, row: ObjectRow, deep: boolean): void {
+export function notifyChanged(context: CatalogContext, row: ObjectRow, deep: boolean): void {
   const { id: objectId, parent_id: parentId, category } = row;
   context.emit({ objectId, parentId, category, deep, object: context.specs.object(row) });
 }
 
-export function tellGone(
+export function notifyRemoved(
   context: CatalogContext,
   row: Pick<ObjectRow, 'id' | 'parent_id' | 'category'>,
   intent?: IntentRow,

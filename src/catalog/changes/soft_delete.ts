@@ -7,10 +7,10 @@ import { foldName } from '../../model/names.ts';
 import type { Code } from '../../standard/codes.ts';
 import { visible } from '../../store/migrations/migrate.ts';
 import type { Store } from '../../store/store.ts';
-import type { CatalogObject, Category, Within } from '../object.ts';
+import type { CatalogObject, Category, DroppedChildren } from '../object.ts';
 import { type ObjectRow, objectColumns, timeText } from '../object_rows.ts';
 import { type CatalogContext, changeCatalog, siblingOf, type Tx } from './change_context.ts';
-import { hiddenName } from './dropped_name.ts';
+import { droppedName } from './dropped_name.ts';
 import { applyStep } from './engine_step.ts';
 import {
   actorOf,
@@ -18,16 +18,16 @@ import {
   commitUpdate,
   type IntentRow,
   nextOf,
+  notifyChanged,
+  notifyRemoved,
   removeObject,
   revert,
-  tell,
-  tellGone,
   writeRow,
 } from './intents.ts';
 import { settleRestored } from './view_updates.ts';
 
 /** What is visible in an object, and what the engine hides of what was dropped before. */
-export async function whatIsWithin(tx: Tx, id: string): Promise<Within> {
+export async function childrenOf(tx: Tx, id: string): Promise<DroppedChildren> {
   const children = await tx
     .selectFrom('objects')
     .select(['id', 'category', 'name'])
@@ -50,7 +50,7 @@ async function hiddenWithin(on: Store['db'], id: string): Promise<HiddenTable[]>
 const hiddenOf = (change: Change): readonly HiddenTable[] => (change.kind === 'purge' ? change.hidden : []);
 
 /** What was in a kept object when it was dropped, all levels down. */
-export async function keptWithin(context: CatalogContext, id: string): Promise<CatalogObject[]> {
+export async function retainedChildren(context: CatalogContext, id: string): Promise<CatalogObject[]> {
   const found: CatalogObject[] = [];
   for (let parents = [id]; parents.length > 0; ) {
     const rows: ObjectRow[] = [];
@@ -77,7 +77,7 @@ function keptChildren(context: CatalogContext, parents: readonly string[]): Prom
 }
 
 /** How many objects of a category were in one that is kept. */
-export async function countKept(context: CatalogContext, parentId: string, category: Category): Promise<number> {
+export async function countRetained(context: CatalogContext, parentId: string, category: Category): Promise<number> {
   const row = await context.store.db
     .selectFrom('objects')
     .select((e) => e.fn.countAll<number>().as('count'))
@@ -109,7 +109,7 @@ export async function commitDrop(context: CatalogContext, intent: IntentRow): Pr
       .execute();
     await tx
       .updateTable('objects')
-      .set({ state: 'dropped', folded_name: hiddenName(id) })
+      .set({ state: 'dropped', folded_name: droppedName(id) })
       .where('id', '=', id)
       .execute();
     await setStateWithin(tx, id, 'ready', 'dropped');
@@ -183,7 +183,7 @@ async function commitUndrop(
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: id, details });
     return made;
   });
-  tell(context, row, true);
+  notifyChanged(context, row, true);
   return context.specs.object(row);
 }
 
@@ -194,7 +194,7 @@ async function revertUndrop(context: CatalogContext, intent: IntentRow, why: Cod
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     await tx
       .updateTable('objects')
-      .set({ state: 'dropped', name: was, folded_name: hiddenName(id) })
+      .set({ state: 'dropped', name: was, folded_name: droppedName(id) })
       .where('id', '=', id)
       .execute();
     await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: id });
@@ -210,7 +210,7 @@ export async function purgeNow(context: CatalogContext, intent: IntentRow): Prom
   const outcome = await applyStep(engine, change, intent.id);
   if (outcome.kind !== 'done') throw outcome.error;
   await removeObject(context, intent, '0');
-  tellGone(context, row);
+  notifyRemoved(context, row);
 }
 
 /** What it was called may be the name of another by now, and what is in the engine under that name is the other's. */

@@ -29,9 +29,9 @@ import {
   type Tx,
 } from './change_context.ts';
 import { firstAttempt } from './engine_step.ts';
-import { inTurn } from './intent_recovery.ts';
+import { serialized } from './intent_recovery.ts';
 import { type IntentRow, insertIntent, noteAttempt } from './intents.ts';
-import { commitChange, keptWithin, purgeNow, revertChange } from './soft_delete.ts';
+import { commitChange, purgeNow, retainedChildren, revertChange } from './soft_delete.ts';
 import { addTask, waitsForOthers } from './submit_change_task.ts';
 import { recordSources } from './view_dependencies.ts';
 
@@ -148,10 +148,10 @@ export async function undropObject(
   checkName(name);
   const engine = await context.engineOf(warehouse);
   const keys = nameKeys(object.parentId, object.category, [object.name, name], request.sharesNames);
-  return inTurn(context, keys, async () => {
+  return serialized(context, keys, async () => {
     const row = await context.statements.byId.first(context.store.db, { id: object.id });
     if (row?.state !== 'dropped') throw notFound(object.category, object.name);
-    const change = request.change(await keptWithin(context, object.id));
+    const change = request.change(await retainedChildren(context, object.id));
     const { task } = request;
     const byTask = task !== undefined && (waitsForOthers(task) || (await engine.cost(change)) === 'rewrite');
     const begun = await context.store.transaction((tx) =>

@@ -29,7 +29,7 @@ import {
   type Tx,
 } from './change_context.ts';
 import { applyStep, firstAttempt } from './engine_step.ts';
-import { inTurn } from './intent_recovery.ts';
+import { serialized } from './intent_recovery.ts';
 import {
   changedFields,
   changeOf,
@@ -37,8 +37,8 @@ import {
   type IntentRow,
   insertIntent,
   type NextRow,
+  notifyChanged,
   revert,
-  tell,
   writeRow,
 } from './intents.ts';
 import { commitChange, revertChange } from './soft_delete.ts';
@@ -68,7 +68,7 @@ export async function updateObject(
   if (change && !engine) throw new Error('a change needs a warehouse to be made in');
   const names = [object.name, request.name ?? object.name];
   const keys = nameKeys(object.parentId, object.category, names, request.sharesNames);
-  return inTurn(context, keys, async () => {
+  return serialized(context, keys, async () => {
     const byTask =
       change !== undefined &&
       engine !== undefined &&
@@ -77,10 +77,10 @@ export async function updateObject(
     const begun = await context.store.transaction((tx) => begin(context, tx, object, request, byTask));
     if (begun.kind === 'done') {
       const moved = begun.row.name !== object.name || begun.row.owner !== object.owner;
-      if (begun.changed) tell(context, begun.row, moved);
+      if (begun.changed) notifyChanged(context, begun.row, moved);
       return { object: context.specs.object(begun.row) };
     }
-    tell(context, begun.row, false);
+    notifyChanged(context, begun.row, false);
     if (begun.kind === 'task') {
       context.onTask();
       return { taskId: begun.taskId };

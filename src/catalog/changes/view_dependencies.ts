@@ -5,7 +5,7 @@ import { ObjectChanged } from '../../standard/basis.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { ViewSourcesTable } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
-import type { Source } from '../object.ts';
+import type { ViewSourceName } from '../object.ts';
 import type { ObjectRow } from '../object_rows.ts';
 import type { AncestorRow } from '../statements.ts';
 import { Blocked, type CatalogContext, isVisible, siblingOf, type Tx } from './change_context.ts';
@@ -39,7 +39,7 @@ export async function recordSources(
   context: CatalogContext,
   tx: Tx,
   viewId: string,
-  sources: readonly Source[],
+  sources: readonly ViewSourceName[],
 ): Promise<void> {
   for (const source of sources) await checkSource(context, tx, source);
   const rows = sources.map(({ id, uses }) => ({ source_id: id, uses }));
@@ -101,7 +101,7 @@ async function idOfSource(context: CatalogContext, tx: Tx, { name, isView }: Vie
   return id ?? undefined;
 }
 
-async function checkSource(context: CatalogContext, tx: Tx, { id, version, path }: Source): Promise<void> {
+async function checkSource(context: CatalogContext, tx: Tx, { id, version, path }: ViewSourceName): Promise<void> {
   const chain = await context.statements.ancestors.all(tx, { id });
   const row = await context.statements.byId.first(tx, { id });
   const names = chain.map(({ name }) => name).reverse();

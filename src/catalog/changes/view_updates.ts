@@ -3,7 +3,7 @@
 import type { Change } from '../../engines/engine.ts';
 import type { Applied, DependentView } from '../../engines/views.ts';
 import { type CatalogContext, changeCatalog, type Tx } from './change_context.ts';
-import { hiddenName } from './dropped_name.ts';
+import { droppedName } from './dropped_name.ts';
 import { changeOf, type IntentRow, noteColumns } from './intents.ts';
 import { reachedViews, recordNamed } from './view_dependencies.ts';
 
@@ -24,7 +24,7 @@ export async function withReachedViews(
   return views.length === 0 ? change : { ...change, views };
 }
 
-export interface Kept {
+export interface RestoredViews {
   readonly warehouse: string;
   readonly dropped_at: number;
   readonly dropped_by: string;
@@ -40,7 +40,7 @@ export async function settleRestored(
   tx: Tx,
   intent: IntentRow,
   applied: Applied | undefined,
-  was: Kept,
+  was: RestoredViews,
 ): Promise<string[]> {
   const views = applied?.views ?? [];
   const left: string[] = [];
@@ -57,12 +57,12 @@ async function leaveDropped(
   tx: Tx,
   id: string,
   change: Change,
-  { warehouse, dropped_at, dropped_by, purge_at }: Kept,
+  { warehouse, dropped_at, dropped_by, purge_at }: RestoredViews,
 ): Promise<string> {
   const purge: Change = { kind: 'purge', catalog: changeCatalog(change), hidden: [], databases: [] };
   const { name } = await tx
     .updateTable('objects')
-    .set({ state: 'dropped', folded_name: hiddenName(id) })
+    .set({ state: 'dropped', folded_name: droppedName(id) })
     .where('id', '=', id)
     .returning('name')
     .executeTakeFirstOrThrow();

@@ -2,7 +2,7 @@
 import type { TypeKind } from '../../model/types.ts';
 import type { Engine } from '../engine.ts';
 import { ownPrefix, ownSchema } from './instance/applied_steps.ts';
-import { inTurns } from './instance/table_locks.ts';
+import { withTableLocks } from './instance/table_locks.ts';
 import { rowsPage } from './query/row_positions.ts';
 import { Confinement } from './sandbox/sandbox.ts';
 import { duckdbStorage } from './storage/file_position.ts';
@@ -26,7 +26,7 @@ export const duckdbWith = (given: DuckdbOptions): Engine => ({
   rowsPage,
   storage: duckdbStorage,
   limits: { columnsMax: 10_000, replicasPerTablet: 1 },
-  open: (options) => inTurns(new DuckdbWarehouse(options, given)),
+  open: (options) => withTableLocks(new DuckdbWarehouse(options, given)),
 });
 
 export const duckdbEngine: Engine = duckdbWith({ confinement: new Confinement('auto') });

@@ -14,10 +14,10 @@ import type {
   EngineWarehouse,
   EngineWarehouseOptions,
   ExecuteOptions,
+  ReportProgress,
   Statement,
   TableName,
   TableRef,
-  TellProgress,
   WorkOptions,
 } from '../engine.ts';
 import { EngineLost } from '../engine_lost.ts';
@@ -28,10 +28,10 @@ import { changingToken } from './analysis/named_objects.ts';
 import { EngineProcess } from './process/engine_process.ts';
 import { type OperationName, type Operations, rowsFile, type WireStatement } from './process/protocol.ts';
 import { RestartDelay } from './process/restart_delay.ts';
-import { Spare } from './process/spare_process.ts';
+import { SpareProcess } from './process/spare_process.ts';
 import { activeOf, type Confinement, inactiveOf, type Launch } from './sandbox/sandbox.ts';
 import { parseCreateView } from './sql/parse_create_view.ts';
-import { tableNamesIn } from './sql/table_name_scan.ts';
+import { scanTableNames } from './sql/table_name_scan.ts';
 import { catalogsDirectory } from './storage/catalog_files.ts';
 
 /** The binder heeds no interrupt: what it cannot do by then costs the process. */
@@ -86,7 +86,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   /** Tables written since somebody asked. */
   readonly #changed = new Map<string, TableName>();
   /** Undefined where there is to be none. */
-  readonly #spare: Spare | undefined;
+  readonly #spare: SpareProcess | undefined;
 
   constructor(options: EngineWarehouseOptions, { confinement, spareEngine = false }: DuckdbOptions) {
     this.#options = options;
@@ -94,7 +94,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#spec = options.spec;
     const { name: warehouse, observe } = options;
     if (!spareEngine) return;
-    this.#spare = new Spare({
+    this.#spare = new SpareProcess({
       launch: () => this.#launched(),
       isBusy: () => this.#starting !== undefined || this.#process?.busy === true,
       ready: (pid, ms) => observe({ kind: 'engineSpareReady', warehouse, pid, ms }),
@@ -177,7 +177,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#call('compareTables', { catalog, expected }, shortTimeoutMs, signal);
   readWholeTable = (table: TableRef, { signal }: Cancellable) =>
     this.#call('readWholeTable', table, changeTimeoutMs, signal);
-  tableNamesIn = (sql: string) => tableNamesIn(sql);
+  tableNamesIn = (sql: string) => scanTableNames(sql);
   parseCreateView = (sql: string) => parseCreateView(sql);
   readView = (statement: Statement & { readonly database: string }) =>
     this.#call('readView', { ...wire(statement), database: statement.database }, analysisTimeoutMs);
@@ -361,7 +361,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     argument: Operations[K][0],
     timeoutMs: number,
     signal?: AbortSignal,
-    progress?: TellProgress,
+    progress?: ReportProgress,
   ): Promise<Operations[K][1]> {
     const process = this.#process;
     if (!process?.alive || this.#starting) {

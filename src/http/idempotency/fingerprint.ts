@@ -9,7 +9,7 @@ import { type Route, uriOf } from '../../standard/paths.ts';
 /** So much is digested before other requests have their turn. */
 const charactersPerTurn = 262_144;
 
-export interface Asked<Context> {
+export interface FingerprintInput<Context> {
   readonly method: string;
   /** Raw, without the query. */
   readonly path: string;
@@ -18,7 +18,13 @@ export interface Asked<Context> {
   readonly body: unknown;
 }
 
-export async function fingerprintOf<Context>({ method, path, route, query, body }: Asked<Context>): Promise<string> {
+export async function fingerprintOf<Context>({
+  method,
+  path,
+  route,
+  query,
+  body,
+}: FingerprintInput<Context>): Promise<string> {
   const hash = createHash('sha256');
   hash.update(`${method} ${resourceOf(path, route)} ${JSON.stringify(sorted(query))}\n`);
   let characters = 0;

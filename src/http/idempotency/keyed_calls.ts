@@ -1,7 +1,7 @@
 // Calls with an idempotency key (rest-standard B6): how a request is identified, authorized again and carried out for replay.ts,
 // and the answer to a change that was made and whose answer is lost. The steps that every call has are call.ts.
 import type { IncomingMessage } from 'node:http';
-import type { Decisions } from '../../access/authorization/authorizer.ts';
+import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { IdempotencyKeys } from '../../access/idempotency_keys.ts';
 import type { Granted, Guard } from '../../model/principal.ts';
 import { type Accepted, changes, type Outcome } from '../../standard/endpoint.ts';
@@ -9,25 +9,25 @@ import type { Answer } from '../../standard/envelope.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Route } from '../../standard/paths.ts';
 import type { CallFailures } from '../call_failures.ts';
-import type { Call, RunningCall } from '../request_context.ts';
+import type { Call, RequestContext } from '../request_context.ts';
 import { fingerprintOf } from './fingerprint.ts';
-import { type EarlierAttempts, type Performed, Replays } from './replay.ts';
+import { type Completed, type EarlierAttempts, IdempotentRequests } from './replay.ts';
 
-export interface Wanted {
+export interface PreferredReply {
   readonly id: string;
   readonly category: string;
   /** Of the member, where the id is that of the object that has it. */
   readonly name: string | undefined;
 }
 
-export type Shown = Accepted | { readonly outcome: 'found'; readonly record: object; readonly uri: string };
+export type StoredReply = Accepted | { readonly outcome: 'found'; readonly record: object; readonly uri: string };
 
 export interface KeyedCallsOptions<Context> {
   readonly idempotencyKeys: IdempotencyKeys;
   readonly earlier: EarlierAttempts;
-  readonly access: { readonly decisions: Pick<Decisions, 'record' | 'requireStill'> };
+  readonly access: { readonly decisions: Pick<Authorizer, 'record' | 'requireStill'> };
   /** The record of an object, of a member of it, or of a task. */
-  readonly recordOf: (wanted: Wanted, context: Context) => Promise<Shown | undefined>;
+  readonly recordOf: (wanted: PreferredReply, context: Context) => Promise<StoredReply | undefined>;
   readonly contextOf: (call: Call) => Context;
 }
 
@@ -50,7 +50,7 @@ export interface PreparedCall {
 interface KeyedCall<Context> {
   readonly incoming: IncomingMessage;
   readonly route: Route<Context>;
-  readonly call: RunningCall;
+  readonly call: RequestContext;
   readonly key: string;
   readonly query: Readonly<Record<string, unknown>>;
   readonly steps: CallSteps;
@@ -58,12 +58,12 @@ interface KeyedCall<Context> {
 
 export class KeyedCalls<Context> {
   readonly #options: KeyedCallsOptions<Context>;
-  readonly #replays: Replays;
+  readonly #replays: IdempotentRequests;
   readonly #failures: CallFailures;
 
   constructor(options: KeyedCallsOptions<Context>, failures: CallFailures) {
     this.#options = options;
-    this.#replays = new Replays(options.idempotencyKeys, options.earlier);
+    this.#replays = new IdempotentRequests(options.idempotencyKeys, options.earlier);
     this.#failures = failures;
   }
 
@@ -133,7 +133,7 @@ export class KeyedCalls<Context> {
   /** The change was made before, and its answer is lost: as far as what exists now shows it. */
   async #again(
     { endpoint, category }: Route<Context>,
-    call: RunningCall,
+    call: RequestContext,
     id: string | undefined,
     name: string | undefined,
   ): Promise<Outcome> {
@@ -153,7 +153,7 @@ function performed<Context>(
   outcome: Outcome,
   { endpoint }: Route<Context>,
   answerOf: (outcome: Outcome) => Answer,
-): Performed {
+): Completed {
   const answer = answerOf(outcome);
   if (outcome.outcome === 'listed') return { answer, stored: undefined };
   if (outcome.outcome !== 'done') return { answer, stored: answer };

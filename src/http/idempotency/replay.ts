@@ -19,13 +19,13 @@ import { Failure, outcomeOf, withOutcome } from '../../standard/failure.ts';
 import { idempotencyKeyHeader } from '../request_headers.ts';
 
 /** What a request came to: its answer, and the one that a repetition gets; undefined: a repetition reads again. */
-export interface Performed {
+export interface Completed {
   readonly answer: Answer;
   readonly stored: Answer | undefined;
 }
 
 /** How a keyed request is carried out. */
-export interface Keyed {
+export interface KeyedRequest {
   readonly owner: string;
   readonly key: string;
   readonly fingerprint: string;
@@ -35,7 +35,7 @@ export interface Keyed {
   readonly granted: readonly Granted[];
   /** Throws FORBIDDEN where the credentials of this request do not give what an earlier one was authorized for. */
   readonly authorise: (granted: readonly Granted[]) => Promise<void>;
-  readonly run: (guard: Guard) => Promise<Performed>;
+  readonly run: (guard: Guard) => Promise<Completed>;
   /** The answer to a change that was made, whose answer is lost. */
   readonly again: (guard: Guard, objectId: string | undefined) => Promise<Answer>;
 }
@@ -70,7 +70,7 @@ export function keyOf<Context>(incoming: IncomingMessage, endpoint: Endpoint<Con
   throw new Failure('INVALID_IDEMPOTENCY_KEY', `${idempotencyKeyHeader} is 1 to 255 visible ASCII characters`);
 }
 
-export class Replays {
+export class IdempotentRequests {
   readonly #keys: IdempotencyKeys;
   readonly #earlier: EarlierAttempts;
   /** Attempts under way: another one with the same key waits for the end of the first. */
@@ -81,7 +81,7 @@ export class Replays {
     this.#earlier = earlier;
   }
 
-  async answer(keyed: Keyed): Promise<Answer> {
+  async answer(keyed: KeyedRequest): Promise<Answer> {
     const { owner, key, fingerprint } = keyed;
     const at = `${owner} ${key}`;
     for (let running = this.#running.get(at); running; running = this.#running.get(at)) {
@@ -103,7 +103,7 @@ export class Replays {
     return this.#keys.isKnown(owner, key);
   }
 
-  async #attempt(keyed: Keyed): Promise<Answer> {
+  async #attempt(keyed: KeyedRequest): Promise<Answer> {
     const begun: Begun = await this.#keys.begin(keyed.owner, keyed.key, keyed.fingerprint);
     if (begun.kind === 'answered') {
       await keyed.authorise(begun.granted);
@@ -114,7 +114,7 @@ export class Replays {
     return begun.isAgain ? this.#resumed(keyed, guard) : this.#first(keyed, guard);
   }
 
-  async #first(keyed: Keyed, guard: Guard): Promise<Answer> {
+  async #first(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
     try {
       return await this.#performed(keyed, guard);
     } catch (error) {
@@ -127,7 +127,7 @@ export class Replays {
   }
 
   /** An attempt after one whose outcome is unknown: confirms what that did, or does it. */
-  async #resumed(keyed: Keyed, guard: Guard): Promise<Answer> {
+  async #resumed(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
     await this.#earlier.recover(guard.keyId);
     const made = await this.#keys.doneSince(guard);
     if (made) return this.#confirmed(keyed, guard, made);
@@ -145,18 +145,18 @@ export class Replays {
     }
   }
 
-  async #performed(keyed: Keyed, guard: Guard): Promise<Answer> {
+  async #performed(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
     const { answer, stored } = await keyed.run(guard);
     if (stored) await this.#store(keyed, guard, stored);
     return answer;
   }
 
-  async #confirmed(keyed: Keyed, guard: Guard, { objectId, granted }: MadeChange): Promise<Answer> {
+  async #confirmed(keyed: KeyedRequest, guard: Guard, { objectId, granted }: MadeChange): Promise<Answer> {
     await keyed.authorise(granted);
     return replayed(await keyed.again(guard, objectId));
   }
 
-  async #appliedBefore(keyed: Keyed, guard: Guard): Promise<AppliedWrite | undefined> {
+  async #appliedBefore(keyed: KeyedRequest, guard: Guard): Promise<AppliedWrite | undefined> {
     const step = await this.#keys.stepOf(guard);
     const rowCount = step && (await this.#earlier.rowsOf(step));
     if (!step || rowCount === undefined) return undefined;
@@ -173,14 +173,14 @@ export class Replays {
     }
   }
 
-  async #storeRefusal(keyed: Keyed, guard: Guard, failure: Failure): Promise<void> {
+  async #storeRefusal(keyed: KeyedRequest, guard: Guard, failure: Failure): Promise<void> {
     const { code } = failure;
     const stored = quotingRows.has(code) ? new Failure(code, codes[code].meaning) : failure;
     await this.#store(keyed, guard, answerOfFailure(stored));
   }
 
   /** Where that fails, the answer is made anew if it is asked for again. */
-  async #store(keyed: Keyed, guard: Guard, answer: Answer): Promise<void> {
+  async #store(keyed: KeyedRequest, guard: Guard, answer: Answer): Promise<void> {
     const body = withoutSecrets(textOf(answer), keyed.secretFields);
     const { Location: location, ETag: etag } = answer.headers;
     const stored = { status: answer.status, location, etag, body };

@@ -6,7 +6,7 @@ import type { Directory } from '../../access/authorization/directory.ts';
 import type { Secrets } from '../../access/secrets/secrets.ts';
 import type { ExportedFile, ExportInto } from '../../engines/export.ts';
 import type { FileStore } from '../../files/file_store.ts';
-import type { HostRules } from '../../outbound/host_allowlist.ts';
+import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Store } from '../../store/store.ts';
@@ -34,7 +34,7 @@ export interface ExportsOptions {
   readonly secrets: Secrets;
   readonly directory: Directory;
   /** Where exports may go. */
-  readonly hosts: HostRules;
+  readonly hosts: HostAllowlist;
   readonly files: FileStore;
   readonly access: ResultAccess;
   /** Files are kept as long as their task. */

@@ -1,7 +1,7 @@
 // The parts of loads, put together: into tables that are there, and into tables that are made for them.
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { FileStore } from '../../files/file_store.ts';
-import { type LoadParts, LoadSteps } from './load_pipeline.ts';
+import { type LoadParts, LoadPipeline } from './load_pipeline.ts';
 import { type LoadFileOptions, LoadFiles } from './load_sources.ts';
 import { Loads } from './loads.ts';
 import { type Definitions, NewTableLoads } from './new_table_loads.ts';
@@ -14,10 +14,10 @@ type Options = Omit<LoadParts, 'files' | 'fileStore'> & {
   readonly definitions: Definitions;
 };
 
-export function openLoads({ loading, spoolDirectory, files, ...parts }: Options) {
+export function assembleLoads({ loading, spoolDirectory, files, ...parts }: Options) {
   const { catalog, warehouses, decisions, definitions } = parts;
   const loadFiles = new LoadFiles({ ...loading, spoolDirectory, files });
-  const steps = new LoadSteps({ ...parts, files: loadFiles, fileStore: files });
+  const steps = new LoadPipeline({ ...parts, files: loadFiles, fileStore: files });
   return {
     loads: new Loads({ catalog, decisions, steps }),
     newTableLoads: new NewTableLoads({ catalog, warehouses, decisions, steps, definitions }),

@@ -2,7 +2,7 @@
 // came of it kept. In which order, and what else is to be true, is loads.ts' and new_table_loads.ts'.
 import { open, rm } from 'node:fs/promises';
 import type { Trail } from '../../access/audit/audit_log.ts';
-import type { Decisions } from '../../access/authorization/authorizer.ts';
+import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { IdempotencyKeys } from '../../access/idempotency_keys.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { Turn } from '../../engines/admission.ts';
@@ -37,7 +37,7 @@ export const rejectsLifetimeMs = 86_400_000;
 const rejectsLookBytes = 1024 * 1024;
 
 /** What a caller asks for, into whichever table. */
-export interface FileAsked {
+export interface FileInput {
   readonly source: LoadSource;
   readonly format?: DataFormat | undefined;
   readonly compression?: Compression | undefined;
@@ -48,7 +48,7 @@ export interface FileAsked {
 }
 
 /** The same with what the name of the file said. */
-export interface FileRequest extends FileAsked {
+export interface FileRequest extends FileInput {
   readonly format: DataFormat;
   readonly compression: Compression;
 }
@@ -85,7 +85,7 @@ export interface LoadTarget {
   readonly definition: TableDefinition;
 }
 
-export interface LoadManner {
+export interface LoadExecution {
   readonly mode: LoadWork['mode'];
   readonly columns: readonly LoadColumn[] | undefined;
   readonly shape?: FileShape | undefined;
@@ -95,7 +95,7 @@ export interface LoadManner {
 export interface LoadParts {
   readonly catalog: Pick<Catalog, 'requireSettled'>;
   readonly warehouses: Warehouses;
-  readonly decisions: Decisions;
+  readonly decisions: Authorizer;
   readonly trail: Trail;
   readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
   readonly observe: Observe;
@@ -137,7 +137,7 @@ export class RunFile {
   }
 }
 
-export class LoadSteps {
+export class LoadPipeline {
   readonly #parts: LoadParts;
 
   constructor(parts: LoadParts) {
@@ -145,15 +145,15 @@ export class LoadSteps {
   }
 
   /** Throws what can be said of a wish at once. */
-  async checked<A extends FileAsked>(asked: A, principal: Principal): Promise<A & FileRequest> {
+  async checked<A extends FileInput>(asked: A, principal: Principal): Promise<A & FileRequest> {
     const { name } = await this.#parts.files.check(asked.source, principal);
     const byName = kindByName(name);
     const format = asked.format ?? byName.format;
-    if (format === undefined) throw wrong('/format', 'is required: the name of the file does not say it');
+    if (format === undefined) throw invalidField('/format', 'is required: the name of the file does not say it');
     const compression = asked.compression ?? byName.compression;
     if (format === 'parquet' && compression !== 'none')
-      throw wrong('/compression', 'is not taken with parquet, which is compressed inside');
-    if (asked.csv && format !== 'csv') throw wrong('/csv', 'is for files of CSV');
+      throw invalidField('/compression', 'is not taken with parquet, which is compressed inside');
+    if (asked.csv && format !== 'csv') throw invalidField('/csv', 'is for files of CSV');
     return { ...asked, format, compression };
   }
 
@@ -171,7 +171,7 @@ export class LoadSteps {
     target: LoadTarget,
     request: FileRequest,
     step: string,
-    manner: () => Promise<LoadManner>,
+    manner: () => Promise<LoadExecution>,
     file: RunFile,
     run: LoadRun,
   ): Promise<LoadResult> {
@@ -195,7 +195,7 @@ export class LoadSteps {
   async #write(
     { warehouse, catalog, database, table, definition }: LoadTarget,
     request: FileRequest,
-    { columns, mode, step, shape, isUnmade }: LoadManner & { readonly step: string },
+    { columns, mode, step, shape, isUnmade }: LoadExecution & { readonly step: string },
     file: RunFile,
     run: LoadRun,
   ): Promise<LoadDone> {
@@ -338,7 +338,7 @@ function lateResult(rowsLoaded: number, errorsMax: number, repeated: boolean): L
 const keyOf = (label: string | undefined, taskId: string) =>
   label === undefined ? `task/${taskId}` : `label/${label}`;
 
-export function wrong(pointer: string, message: string): Failure {
+export function invalidField(pointer: string, message: string): Failure {
   return new Failure('INVALID_PARAMETER', `${pointer} ${message}`, {
     violations: [{ pointer, rule: 'load', message }],
   });
@@ -348,8 +348,8 @@ export function requireOneOrigin(columns: readonly LoadColumn[] | undefined): vo
   const names = new Set<string>();
   for (const [i, { name, source, expression }] of (columns ?? []).entries()) {
     if (source !== undefined && expression !== undefined)
-      throw wrong(`/columns/${i}`, 'has `source` or `expression`, not both');
-    if (names.has(foldName(name))) throw wrong(`/columns/${i}/name`, 'stands more than once');
+      throw invalidField(`/columns/${i}`, 'has `source` or `expression`, not both');
+    if (names.has(foldName(name))) throw invalidField(`/columns/${i}/name`, 'stands more than once');
     names.add(foldName(name));
   }
 }

@@ -1,7 +1,7 @@
 // What the settings say of loads and of directories for backups, made sure of at the start: directories that are there, hosts that can be.
 import { realpath } from 'node:fs/promises';
 import { delimiter, isAbsolute, sep } from 'node:path';
-import { HostRules } from '../../outbound/host_allowlist.ts';
+import { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { LoadFileOptions } from './load_sources.ts';
 
 /** Told without a stack: who wrote the settings can mend it. */
@@ -29,9 +29,9 @@ export async function loadingOf(
   };
 }
 
-function hostRules(setting: string): HostRules {
+function hostRules(setting: string): HostAllowlist {
   try {
-    return new HostRules(setting.split(',').filter((one) => one.trim() !== ''));
+    return new HostAllowlist(setting.split(',').filter((one) => one.trim() !== ''));
   } catch (error) {
     throw new LoadSettingsError(`loadHosts: ${(error as Error).message}`);
   }

@@ -11,7 +11,7 @@ import type { FileStore, StoredFile } from '../../files/file_store.ts';
 import { isFullDisk } from '../../files/receiving.ts';
 import { newId } from '../../model/ids.ts';
 import type { Principal } from '../../model/principal.ts';
-import type { HostRules } from '../../outbound/host_allowlist.ts';
+import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { get, unavailable, urlOf } from '../../outbound/http_client.ts';
 import { type ObjectStoreCredentials, type ObjectStorePlace, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -38,7 +38,7 @@ export interface LoadFileOptions {
   readonly spoolDirectory: string;
   /** Of one file, unpacked. */
   readonly bytesMax: number;
-  readonly hosts: HostRules;
+  readonly hosts: HostAllowlist;
   /** For all of a file. */
   readonly fetchMs: number;
   readonly files: Pick<FileStore, 'find' | 'pathOf' | 'remove'>;

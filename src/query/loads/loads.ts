@@ -1,6 +1,6 @@
 // Loads of files into tables that are there: asked for, and done by a task (jobs/load_table.ts). No row passes through the server: it
 // makes the file ready, and the engine reads it.
-import type { Decisions } from '../../access/authorization/authorizer.ts';
+import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { LoadColumn, LoadWork } from '../../engines/load.ts';
@@ -9,24 +9,24 @@ import type { CatalogSpec, TableSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Segment } from '../../standard/paths.ts';
 import {
-  type FileAsked,
+  type FileInput,
   type FileRequest,
+  type LoadPipeline,
   type LoadResult,
   type LoadRun,
-  type LoadSteps,
   requireOneOrigin,
 } from './load_pipeline.ts';
 
 export const loadTableTask = 'load_table';
 
 /** What a caller asks for. */
-export interface LoadAsked extends FileAsked {
+export interface LoadInput extends FileInput {
   readonly columns?: readonly LoadColumn[] | undefined;
   readonly mode?: LoadWork['mode'] | undefined;
 }
 
 /** The request of a task. `tableId`: another table that got its name since is not meant. */
-export interface LoadRequest extends LoadAsked, FileRequest {
+export interface LoadRequest extends LoadInput, FileRequest {
   readonly format: FileRequest['format'];
   readonly compression: FileRequest['compression'];
   readonly path: readonly Segment[];
@@ -37,17 +37,17 @@ type Chain = [CatalogObject<CatalogSpec>, CatalogObject, CatalogObject<TableSpec
 
 export class Loads {
   readonly #catalog: Catalog;
-  readonly #decisions: Decisions;
-  readonly #steps: LoadSteps;
+  readonly #decisions: Authorizer;
+  readonly #steps: LoadPipeline;
 
-  constructor(parts: { readonly catalog: Catalog; readonly decisions: Decisions; readonly steps: LoadSteps }) {
+  constructor(parts: { readonly catalog: Catalog; readonly decisions: Authorizer; readonly steps: LoadPipeline }) {
     this.#catalog = parts.catalog;
     this.#decisions = parts.decisions;
     this.#steps = parts.steps;
   }
 
   /** What the task is to do. Throws what can be said at once. */
-  async request(path: readonly Segment[], asked: LoadAsked, principal: Principal): Promise<LoadRequest> {
+  async request(path: readonly Segment[], asked: LoadInput, principal: Principal): Promise<LoadRequest> {
     const [root, , table] = (await this.#catalog.require(path)) as Chain;
     await this.#steps.requireUse(root.spec.warehouse, principal);
     const checked = await this.#steps.checked(asked, principal);

@@ -1,6 +1,6 @@
 // Loads of files into tables that are made for them: what the file and the caller say of the table becomes its definition. The table
 // is made and filled by a task (jobs/load_database.ts); nobody sees it before it is full.
-import type { Decisions } from '../../access/authorization/authorizer.ts';
+import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject, CreationWork } from '../../catalog/object.ts';
 import type { Engine } from '../../engines/engine.ts';
@@ -13,12 +13,12 @@ import { Failure } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json.ts';
 import type { Segment } from '../../standard/paths.ts';
 import type {
-  FileAsked,
+  FileInput,
   FileRequest,
-  LoadManner,
+  LoadExecution,
+  LoadPipeline,
   LoadResult,
   LoadRun,
-  LoadSteps,
   LoadTarget,
   RunFile,
 } from './load_pipeline.ts';
@@ -30,7 +30,7 @@ const shownRows = 10;
 const valueDepthMax = 10_000;
 
 /** A column of the table as the caller wants it; what is left out is the file's to say. */
-export interface AskedColumn {
+export interface ColumnRequest {
   readonly name: string;
   readonly source?: string;
   readonly expression?: string;
@@ -41,9 +41,9 @@ export interface AskedColumn {
 }
 
 /** What a caller asks for; `definition` is the table's but for its columns. */
-export interface NewTableAsked extends FileAsked {
+export interface NewTableInput extends FileInput {
   readonly table: string;
-  readonly columns?: readonly AskedColumn[] | undefined;
+  readonly columns?: readonly ColumnRequest[] | undefined;
   /** Names of the file to types. */
   readonly types?: Readonly<Record<string, string>> | undefined;
   readonly inferFrom?: 'sample' | 'all' | undefined;
@@ -54,7 +54,7 @@ export interface NewTableAsked extends FileAsked {
   readonly inferOnly?: boolean | undefined;
 }
 
-export interface NewTableRequest extends NewTableAsked, FileRequest {
+export interface NewTableRequest extends NewTableInput, FileRequest {
   readonly format: FileRequest['format'];
   readonly compression: FileRequest['compression'];
   /** Of the database. */
@@ -67,7 +67,7 @@ export interface NewTableRequest extends NewTableAsked, FileRequest {
 /** What a table definition is made of and shown as, which is its category's to say. */
 export interface Definitions {
   /** Throws INVALID_PARAMETER. */
-  readonly specOf: (asked: NewTableAsked, inferred: readonly ColumnDefinition[], engine: Engine) => TableSpec;
+  readonly specOf: (asked: NewTableInput, inferred: readonly ColumnDefinition[], engine: Engine) => TableSpec;
   /** As a caller sends it. */
   readonly bodyOf: (spec: TableSpec) => { readonly columns: readonly { readonly name: string }[] };
   readonly definitionOf: (spec: TableSpec) => TableDefinition;
@@ -82,8 +82,8 @@ type Parents = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
 export interface Parts {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
-  readonly decisions: Decisions;
-  readonly steps: LoadSteps;
+  readonly decisions: Authorizer;
+  readonly steps: LoadPipeline;
   readonly definitions: Definitions;
 }
 
@@ -95,7 +95,7 @@ export class NewTableLoads {
   }
 
   /** What the task is to do. Throws what can be said at once. */
-  async request(path: readonly Segment[], asked: NewTableAsked, principal: Principal): Promise<NewTableRequest> {
+  async request(path: readonly Segment[], asked: NewTableInput, principal: Principal): Promise<NewTableRequest> {
     const { catalog, steps } = this.#parts;
     const [root, database] = (await catalog.require(path)) as Parents;
     await steps.requireUse(root.spec.warehouse, principal);
@@ -305,7 +305,7 @@ class Making {
   ): Promise<NewTableResult> {
     const { table: name } = this.#request;
     const target = { ...this.place, table: { id: table.id, name }, definition: table.spec };
-    const manner = async (): Promise<LoadManner> => {
+    const manner = async (): Promise<LoadExecution> => {
       const { loaded: columns, shape } = (await this.found()).inferred;
       return { mode: 'append', columns, shape, isUnmade };
     };
@@ -314,7 +314,7 @@ class Making {
   }
 }
 
-function inferColumn({ name, source, expression, type, defaultValue }: AskedColumn): InferColumn {
+function inferColumn({ name, source, expression, type, defaultValue }: ColumnRequest): InferColumn {
   const isOptional = defaultValue !== undefined && defaultValue !== null && source === undefined;
   return { name, source, expression, type: type === undefined ? undefined : parseType(type), isOptional };
 }

@@ -1,6 +1,6 @@
 // Access to stored results (pages, exported files): each use requires that the principal for whom the result was made may still read
 // every table and view that it came from.
-import type { Decisions, Step } from '../../access/authorization/authorizer.ts';
+import type { Authorizer, PathObject } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { Principal } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -17,12 +17,12 @@ interface ResultOwner {
 export class ResultAccess {
   readonly #store: Store;
   readonly #catalog: Pick<Catalog, 'chainOf'>;
-  readonly #decisions: Pick<Decisions, 'mayOn'>;
+  readonly #decisions: Pick<Authorizer, 'mayOn'>;
 
   constructor(parts: {
     readonly store: Store;
     readonly catalog: Pick<Catalog, 'chainOf'>;
-    readonly decisions: Pick<Decisions, 'mayOn'>;
+    readonly decisions: Pick<Authorizer, 'mayOn'>;
   }) {
     this.#store = parts.store;
     this.#catalog = parts.catalog;
@@ -72,7 +72,7 @@ export class ResultAccess {
   }
 
   /** Of a source that was dropped, what is left of its path: rights on the table itself went with it. */
-  async #steps(ids: readonly string[]): Promise<readonly Step[]> {
+  async #steps(ids: readonly string[]): Promise<readonly PathObject[]> {
     for (const id of ids.toReversed()) {
       const chain = await this.#catalog.chainOf(id);
       if (chain.length > 0) return chain;

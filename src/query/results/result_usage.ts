@@ -6,7 +6,7 @@ import type { ResultStore } from './result_store.ts';
 const tasksPerPage = 200;
 
 /** By task; those that keep nothing are left out. */
-export async function storedResults(
+export async function resultUsage(
   store: Store,
   results: Pick<ResultStore, 'bytes'>,
   principalId: string,

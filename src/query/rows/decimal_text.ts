@@ -1,6 +1,6 @@
 // Numbers as digits: what a decimal text means, without going through a double.
 
-export interface ExactNumber {
+export interface DecimalText {
   readonly negative: boolean;
   /** Digits before the point, without leading zeros; empty for less than 1. */
   readonly whole: string;
@@ -12,7 +12,7 @@ export interface ExactNumber {
 const exponentMax = 400;
 
 /** Reads a JSON number's text; undefined where it is none, or where its exponent is beyond every type. */
-export function exactNumber(text: string): ExactNumber | undefined {
+export function parseDecimal(text: string): DecimalText | undefined {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text);
   if (!match) return undefined;
   const [, sign, wholeDigits = '', fractionDigits = '', exponentText = '0'] = match;
@@ -36,6 +36,6 @@ export function withoutEndingZeros(digits: string): string {
 }
 
 /** Plain digits, as every engine reads them: `-123.45`, no exponent. */
-export function formatExact({ negative, whole, fraction }: ExactNumber): string {
+export function formatDecimal({ negative, whole, fraction }: DecimalText): string {
   return `${negative ? '-' : ''}${whole || '0'}${fraction ? `.${fraction}` : ''}`;
 }

@@ -1,7 +1,7 @@
 // Rows of one table by REST: inserted all or nothing, and read page by page.
 import { readFile, rm } from 'node:fs/promises';
 import type { Trail } from '../../access/audit/audit_log.ts';
-import type { Decisions } from '../../access/authorization/authorizer.ts';
+import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import { type IdempotencyKeys, keyedStep } from '../../access/idempotency_keys.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
@@ -25,7 +25,7 @@ export class Rows {
   readonly #warehouses: Warehouses;
   readonly #queries: Queries;
   readonly #observe: Observe;
-  readonly #decisions: Decisions;
+  readonly #decisions: Authorizer;
   readonly #trail: Trail;
   readonly #keys: Pick<IdempotencyKeys, 'keepStep'>;
 
@@ -34,7 +34,7 @@ export class Rows {
     readonly warehouses: Warehouses;
     readonly queries: Queries;
     readonly observe: Observe;
-    readonly decisions: Decisions;
+    readonly decisions: Authorizer;
     readonly trail: Trail;
     readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
   }) {

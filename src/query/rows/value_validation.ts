@@ -1,7 +1,7 @@
 // For each logical type, what JSON values are taken (rest-standard B7) and how each is handed to an engine. A value that no
 // double may touch is handed on as a string. Rows are row_values.ts'.
 import { formatType, type LogicalType, type ScalarKind } from '../../model/types.ts';
-import { exactNumber, formatExact } from './decimal_text.ts';
+import { formatDecimal, parseDecimal } from './decimal_text.ts';
 
 /** What is wrong with a value; `pointer` leads from the value to the place, `/3/value`. */
 export class Fault {
@@ -78,10 +78,10 @@ function integerReader(bits: number): ValueReader {
     if (typeof value === 'number' && value >= safeLeast && value <= safeMost && Number.isInteger(value)) return value;
     const text = numberText(value);
     if (text === undefined) return wrongType('an integer', value);
-    const exact = exactNumber(text);
+    const exact = parseDecimal(text);
     if (exact !== undefined && exact.fraction !== '')
       return new Fault('type', `an integer is wanted, not ${described(value)}`);
-    const integer = exact === undefined || exact.whole.length > 40 ? undefined : BigInt(formatExact(exact));
+    const integer = exact === undefined || exact.whole.length > 40 ? undefined : BigInt(formatDecimal(exact));
     if (integer === undefined || integer < least || integer > most) {
       return new Fault('range', `${described(value)} is not from ${least} to ${most}`);
     }
@@ -96,7 +96,7 @@ function decimalReader(precision: number, scale: number): ValueReader {
     if (typeof value === 'number' && Number.isSafeInteger(value) && value < limit && value > -limit) return value;
     const text = numberText(value);
     if (text === undefined) return wrongType('a number', value);
-    const exact = exactNumber(text);
+    const exact = parseDecimal(text);
     if (exact === undefined) return new Fault('range', `${described(value)} is beyond ${name}`);
     if (exact.whole.length > precision - scale) {
       return new Fault('range', `${described(value)} has too many digits before the point for ${name}`);
@@ -104,7 +104,7 @@ function decimalReader(precision: number, scale: number): ValueReader {
     if (exact.fraction.length > scale) {
       return new Fault('scale', `${described(value)} has too many digits after the point for ${name}`);
     }
-    return formatExact(exact);
+    return formatDecimal(exact);
   };
 }
 

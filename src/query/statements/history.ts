@@ -7,7 +7,7 @@ import type { Observe } from '../../observe/observations.ts';
 import { requireBasis } from '../../standard/basis.ts';
 import type { QueriesTable, Schema } from '../../store/schema.ts';
 import { basisOfQuery, type QueryEntry, type QueryState } from './history_entry.ts';
-import { conditionsOf, fits, type QuerySought } from './history_search.ts';
+import { conditionsOf, matchesFilter, type QueryFilter } from './history_search.ts';
 
 export type { QueryEntry } from './history_entry.ts';
 
@@ -108,7 +108,7 @@ export class QueryHistory {
     after,
     limit,
     ...sought
-  }: QuerySought & { readonly after?: string | undefined; readonly limit: number }): Promise<QueryEntry[]> {
+  }: QueryFilter & { readonly after?: string | undefined; readonly limit: number }): Promise<QueryEntry[]> {
     await this.flush();
     let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id', 'desc').limit(limit);
     if (after !== undefined) query = query.where('query_id', '<', after);
@@ -116,7 +116,7 @@ export class QueryHistory {
     const ended = (await query.execute()).map(entryOf);
     const running = [...this.#running.values()]
       .map((one) => one.entry)
-      .filter((entry) => (after === undefined || entry.queryId < after) && fits(entry, sought));
+      .filter((entry) => (after === undefined || entry.queryId < after) && matchesFilter(entry, sought));
     return [...ended, ...running].sort((a, b) => (a.queryId > b.queryId ? -1 : 1)).slice(0, limit);
   }
 

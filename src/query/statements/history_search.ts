@@ -5,7 +5,7 @@ import type { QueriesTable } from '../../store/schema.ts';
 import type { QueryEntry, QueryState } from './history_entry.ts';
 
 /** All that is given must fit. Times in milliseconds since 1970. */
-export interface QuerySought {
+export interface QueryFilter {
   readonly state?: QueryState | undefined;
   /** Parts of texts, of which case does not count. */
   readonly text?: string | undefined;
@@ -29,7 +29,7 @@ export interface QuerySought {
 
 type Criterion = readonly ['is' | 'holds' | 'from' | 'before', keyof QueryEntry, keyof QueriesTable];
 
-const criteria: Readonly<Record<keyof QuerySought, Criterion>> = {
+const criteria: Readonly<Record<keyof QueryFilter, Criterion>> = {
   state: ['is', 'state', 'state'],
   text: ['holds', 'sql', 'sql'],
   errorText: ['holds', 'errorMessage', 'error_message'],
@@ -49,14 +49,14 @@ const criteria: Readonly<Record<keyof QuerySought, Criterion>> = {
   owner: ['is', 'owner', 'owner'],
 };
 
-function given(sought: QuerySought): (readonly [Criterion, string | number])[] {
+function given(sought: QueryFilter): (readonly [Criterion, string | number])[] {
   return Object.entries(criteria).flatMap(([name, criterion]) => {
-    const value = sought[name as keyof QuerySought];
+    const value = sought[name as keyof QueryFilter];
     return value === undefined ? [] : [[criterion, value] as const];
   });
 }
 
-export function fits(entry: QueryEntry, sought: QuerySought): boolean {
+export function matchesFilter(entry: QueryEntry, sought: QueryFilter): boolean {
   return given(sought).every(([[how, field], value]) => {
     const has = entry[field];
     if (has === null) return false;
@@ -74,7 +74,7 @@ export function fits(entry: QueryEntry, sought: QuerySought): boolean {
 }
 
 /** For rows of `queries`. */
-export function conditionsOf(sought: QuerySought): RawBuilder<boolean>[] {
+export function conditionsOf(sought: QueryFilter): RawBuilder<boolean>[] {
   return given(sought).map(([[how, , name], value]) => {
     const column = sql.ref(name);
     switch (how) {

@@ -1,7 +1,7 @@
 // Whether what an engine makes of a statement may be shown, where its plan does not tell by itself: complaints tell which tables
 // and columns exist, and so do parts that binding made a constant of. It may where each name that can be a table's is of a
 // database, or a table, that the caller may read; never by what the caller may not read, or the difference would tell of that.
-import type { Decisions } from '../../access/authorization/authorizer.ts';
+import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { Statement, TableName } from '../../engines/engine.ts';
 import { foldName } from '../../model/names.ts';
@@ -11,11 +11,11 @@ import type { Segment } from '../../standard/paths.ts';
 /** More names than these are looked up for nobody. */
 const namesMax = 100;
 
-export class KnownNames {
+export class NameVisibility {
   readonly #catalog: Catalog;
-  readonly #decisions: Decisions;
+  readonly #decisions: Authorizer;
 
-  constructor(parts: { readonly catalog: Catalog; readonly decisions: Decisions }) {
+  constructor(parts: { readonly catalog: Catalog; readonly decisions: Authorizer }) {
     this.#catalog = parts.catalog;
     this.#decisions = parts.decisions;
   }

@@ -1,6 +1,6 @@
 // Whether somebody may run a statement whose plan is known: what it needs on each table that it reads or writes, and on each view that
 // it goes through. What the caller may not know of is refused like what does not exist.
-import { type Decisions, forbidden } from '../../access/authorization/authorizer.ts';
+import { type Authorizer, forbidden } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { Statement, StatementAnalysis, TableName } from '../../engines/engine.ts';
@@ -9,13 +9,13 @@ import type { Privilege } from '../../model/privileges.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Segment } from '../../standard/paths.ts';
 import type { ResultSources } from '../results/result_access.ts';
-import type { KnownNames } from './name_visibility.ts';
-import type { Only } from './plan_constraints.ts';
+import type { NameVisibility } from './name_visibility.ts';
+import type { ExpectedStatement } from './plan_constraints.ts';
 
 interface Parts {
   readonly catalog: Catalog;
-  readonly decisions: Decisions;
-  readonly names: KnownNames;
+  readonly decisions: Authorizer;
+  readonly names: NameVisibility;
 }
 
 interface Asked {
@@ -23,10 +23,10 @@ interface Asked {
   readonly statement: Statement;
   /** Of all that can be a table in the statement. */
   readonly names: () => readonly (readonly string[])[];
-  readonly only: Only | undefined;
+  readonly only: ExpectedStatement | undefined;
 }
 
-export const hidden = () =>
+export const hiddenObject = () =>
   new Failure('FORBIDDEN', 'the statement names something that does not exist, or that the caller may not use');
 
 /**
@@ -50,8 +50,9 @@ export async function requireAccess(
   const shows = (privilege: Privilege, chain: readonly CatalogObject[]) =>
     parts.decisions.shows(principal, privilege, 'catalogs', chain);
   // Who may read or write it knows that it is there.
-  if (!needed.every(([, chain]) => shows('read', chain) || shows('write', chain))) throw hidden();
-  if (!(await parts.names.areKnownTo(principal, statement, names, [...reads, ...writes, ...views]))) throw hidden();
+  if (!needed.every(([, chain]) => shows('read', chain) || shows('write', chain))) throw hiddenObject();
+  if (!(await parts.names.areKnownTo(principal, statement, names, [...reads, ...writes, ...views])))
+    throw hiddenObject();
   for (const [privilege, chain] of needed)
     if (!may(privilege, chain)) throw forbidden(privilege, { category: 'catalogs', path: chain });
   return needed.filter(([privilege]) => privilege === 'read').map(([, chain]) => chain.map(({ id }) => id));
@@ -72,6 +73,6 @@ async function chainOf(
   if (chain) return chain;
   // An object that only the engine knows is half made or internal: refused as if it did not exist.
   const holder = (await catalog.findFolded(path.slice(0, 2))) ?? [];
-  if (!decisions.shows(principal, 'read', 'catalogs', holder)) throw hidden();
+  if (!decisions.shows(principal, 'read', 'catalogs', holder)) throw hiddenObject();
   throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
 }

@@ -4,7 +4,7 @@ import type { StatementAnalysis, TableName } from '../../engines/engine.ts';
 import { foldName } from '../../model/names.ts';
 import { Failure } from '../../standard/failure.ts';
 
-export interface Only {
+export interface ExpectedStatement {
   readonly kind: StatementAnalysis['kind'];
   /** The only table that is written. */
   readonly table: TableName;
@@ -13,7 +13,7 @@ export interface Only {
   readonly isNew?: true;
 }
 
-export function requireOnly(only: Only | undefined, { kind, writes }: StatementAnalysis): void {
+export function requireExpected(only: ExpectedStatement | undefined, { kind, writes }: StatementAnalysis): void {
   if (!only) return;
   const keyOf = ({ catalog, database, table }: TableName) => JSON.stringify([catalog, database, table].map(foldName));
   const isOnly = kind === only.kind && writes.length === 1 && keyOf(writes[0] as TableName) === keyOf(only.table);

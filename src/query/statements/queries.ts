@@ -1,10 +1,10 @@
 // SQL in → authorised bound plan → rows out. One path for a call that waits and for a task that does not: admit, analyse,
 // authorise every table of the plan, execute. What is slow to find out is remembered by text and namespace.
 import type { Trail } from '../../access/audit/audit_log.ts';
-import type { Decisions } from '../../access/authorization/authorizer.ts';
+import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Directory } from '../../access/authorization/directory.ts';
 import { type IdempotencyKeys, keyedStep } from '../../access/idempotency_keys.ts';
-import type { UsageCaps } from '../../access/limits/quotas.ts';
+import type { Quotas } from '../../access/limits/quotas.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { mayCallCallerFunction } from '../../engines/caller_functions.ts';
@@ -29,10 +29,10 @@ import type { Segment } from '../../standard/paths.ts';
 import { QueuePlaces } from '../queue_places.ts';
 import type { ResultSources } from '../results/result_access.ts';
 import type { QueryHistory } from './history.ts';
-import type { KnownNames } from './name_visibility.ts';
-import { hidden, requireAccess } from './plan_access.ts';
-import { type Only, requireOnly, requireReading } from './plan_constraints.ts';
-import { Course } from './query_lifecycle.ts';
+import type { NameVisibility } from './name_visibility.ts';
+import { hiddenObject, requireAccess } from './plan_access.ts';
+import { type ExpectedStatement, requireExpected, requireReading } from './plan_constraints.ts';
+import { QueryLifecycle } from './query_lifecycle.ts';
 import type { Caller, QueryRequest, QueryRun, RunCaller } from './query_request.ts';
 import { LostReads } from './retried_reads.ts';
 
@@ -42,12 +42,12 @@ export type { Caller, QueryRequest, QueryRun } from './query_request.ts';
 export interface QueriesOptions {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
-  readonly decisions: Decisions;
+  readonly decisions: Authorizer;
   readonly directory: Directory;
   readonly trail: Trail;
-  readonly names: KnownNames;
+  readonly names: NameVisibility;
   readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
-  readonly caps: Pick<UsageCaps, 'queryBegins' | 'queryTurn' | 'statementRuns'>;
+  readonly caps: Pick<Quotas, 'queryBegins' | 'queryTurn' | 'statementRuns'>;
   readonly history: QueryHistory;
   readonly observe: Observe;
   /** Absolute; results that do not fit one page are left here, to be taken away by who asked. */
@@ -140,7 +140,7 @@ export class Queries {
       taskId: caller.taskId ?? null,
     };
     let sources: ResultSources = [];
-    const course = new Course(this.#options, submitted, abort);
+    const course = new QueryLifecycle(this.#options, submitted, abort);
     try {
       const turn = { principal: caller.principal, signal: controller.signal, caller: caller.caller };
       const isKeyed = (caller.step ?? caller.actor.guard) !== undefined;
@@ -345,7 +345,7 @@ export class Queries {
     statement: Statement,
     warehouse: string,
     turn: PrincipalTurn,
-    only: Only | undefined,
+    only: ExpectedStatement | undefined,
     work: (analysis: StatementAnalysis, sources: ResultSources) => Promise<T>,
   ): Promise<T> {
     const { principal } = turn;
@@ -376,7 +376,7 @@ export class Queries {
           known.version = version;
           known.authorised = new WeakSet();
         }
-        requireOnly(only, known.analysis);
+        requireExpected(only, known.analysis);
         const { reads, writes, views } = known.analysis;
         this.#options.catalog.requireSettled([...reads, ...writes, ...views].map(partsOf));
         if (!known.authorised.has(principal)) {
@@ -421,7 +421,7 @@ export class Queries {
       const names = () => engine.tableNamesIn(statement.sql);
       // What it names may only be missing because a change of it was interrupted.
       this.#options.catalog.requireSettled(names(), true);
-      if (!(await this.#options.names.areKnownTo(turn.principal, statement, names))) throw hidden();
+      if (!(await this.#options.names.areKnownTo(turn.principal, statement, names))) throw hiddenObject();
       await this.#requireUnmoved(statement, names());
       throw error;
     }

@@ -20,7 +20,7 @@ export type Submitted = Pick<
 
 const rounded = (ms: number) => Math.round(ms * 1000) / 1000;
 
-export class Course {
+export class QueryLifecycle {
   readonly #history: QueryHistory;
   readonly #observe: Observe;
   readonly #submitted: Submitted;

@@ -5,7 +5,7 @@ import type { RefusedCaller } from '../../engines/returns.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
 import type { ResultSources } from '../results/result_access.ts';
 import type { TaskStep } from '../task_step.ts';
-import type { Only } from './plan_constraints.ts';
+import type { ExpectedStatement } from './plan_constraints.ts';
 import type { QueryStatistics } from './query_lifecycle.ts';
 
 export interface QueryRequest {
@@ -21,7 +21,7 @@ export interface QueryRequest {
   /** No rows come back, but the engine's profile of how it ran. */
   readonly profile?: true | undefined;
   /** It must turn out to be this, and to write this alone: for statements that were put together from parts. */
-  readonly only?: Only | undefined;
+  readonly only?: ExpectedStatement | undefined;
   /** Where the statement was put together: what from, without its parameters. It is what a task shows. */
   readonly asked?: object | undefined;
   /** Of a statement that began before it became a task: how the engine knows it; null: not at all, its commit was under way already. */

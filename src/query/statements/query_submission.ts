@@ -2,7 +2,7 @@
 // belongs to a task, because its pages are fetched there.
 import { readFile, rm } from 'node:fs/promises';
 import { keyedStep } from '../../access/idempotency_keys.ts';
-import type { UsageCaps } from '../../access/limits/quotas.ts';
+import type { Quotas } from '../../access/limits/quotas.ts';
 import type { ResultColumn } from '../../engines/engine.ts';
 import { newId } from '../../model/ids.ts';
 import type { AppliedWrite, Principal } from '../../model/principal.ts';
@@ -57,7 +57,7 @@ export interface Submission extends Caller, Pick<TaskRequest, 'priority' | 'afte
 /** A statement that is being committed when it would become a task is waited for so much longer. */
 const commitMsMax = 10_000;
 
-type SubmitterCaps = Pick<UsageCaps, 'requireResultRoom' | 'storeResult' | 'resultRemoved'>;
+type SubmitterCaps = Pick<Quotas, 'requireResultRoom' | 'storeResult' | 'resultRemoved'>;
 
 export class QuerySubmitter {
   readonly #queries: Queries;

@@ -2,7 +2,13 @@
 // so that they stay through renames.
 import { forbidden } from '../../access/authorization/authorizer.ts';
 import type { Grant } from '../../access/authorization/directory_types.ts';
-import { categoryOfMark, everywhere, markOf, objectIdsOf, pathOfIds } from '../../access/authorization/grant_scopes.ts';
+import {
+  categoryOfScope,
+  categoryScope,
+  globalScope,
+  objectIdsOf,
+  pathOfIds,
+} from '../../access/authorization/grant_scopes.ts';
 import { basisOfGrant, grantIdOf } from '../../access/authorization/grants.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { type Privilege, privilegeDocs, privileges } from '../../model/privileges.ts';
@@ -99,7 +105,7 @@ function uriOfObjects(path: readonly string[], objects: readonly CatalogObject[]
       objects.map(({ category, name }) => segment(category, name)),
     );
   const mark = path.at(-1) as string;
-  return mark === everywhere ? `/api/${version}` : `/api/${version}/${categoryOfMark(mark)}`;
+  return mark === globalScope ? `/api/${version}` : `/api/${version}/${categoryOfScope(mark)}`;
 }
 
 interface Target {
@@ -114,7 +120,7 @@ function targetOf(on: string, pointer: string): Target {
   const fault = (message: string) => invalid(pointer, 'uri', message);
   if (start !== '' || api !== 'api' || !/^v\d+$/.test(version ?? '') || names.slice(3).includes(''))
     throw fault('is not a URI of this service, such as /api/v2/catalogs/default');
-  if (first === undefined) return { category: everywhere, path: [] };
+  if (first === undefined) return { category: globalScope, path: [] };
   if (names.length === 4) {
     if (!topCategories.includes(first)) throw fault(`is not a collection at the top: ${topCategories.join(', ')}`);
     return { category: first, path: [] };
@@ -137,7 +143,7 @@ function readSegments(on: string, fault: (message: string) => Failure): Segment[
 
 /** Ids from the root to what a URI names; undefined where it is not there. */
 async function idsOf({ category, path }: Target, context: Context): Promise<string[] | undefined> {
-  if (path.length === 0) return category === everywhere ? [everywhere] : [everywhere, markOf(category)];
+  if (path.length === 0) return category === globalScope ? [globalScope] : [globalScope, categoryScope(category)];
   const steps = await context.catalog.steps(path);
   return steps.length < path.length
     ? undefined
@@ -216,7 +222,7 @@ async function reasonOf(granteeId: string, privilege: Privilege, target: Target,
   const { directory } = context;
   const user = directory.users.get(granteeId);
   const steps = await context.catalog.steps(target.path);
-  const ids = new Set([everywhere, markOf(target.category), ...steps.map(({ id }) => id)]);
+  const ids = new Set([globalScope, categoryScope(target.category), ...steps.map(({ id }) => id)]);
   if (user?.spec.disabled && user.id !== 'root') return null;
   if (user?.id === 'root') return { kind: 'root', grant: null };
   const subjects = [granteeId, ...(user ? directory.rolesOf(granteeId) : [])];
@@ -413,7 +419,7 @@ const check = ({ singular, self, require }: Grantees) =>
   });
 
 /** The same category, in users and in roles. */
-export function grantsIn(parent: 'users' | 'roles'): Category<Context> {
+export function grantsCategory(parent: 'users' | 'roles'): Category<Context> {
   const grantees = granteesOf(parent);
   return {
     name: 'grants',

@@ -36,7 +36,7 @@ import {
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
 import { enabledState, enabledStateOf } from '../records/states.ts';
-import { rootObjects } from '../records/top_level_category.ts';
+import { topLevelCategory } from '../records/top_level_category.ts';
 
 const algorithms = [
   'RS256',
@@ -137,7 +137,7 @@ const as: Render = async (chain, uri, context) => {
   };
 };
 
-const standing = rootObjects({
+const standing = topLevelCategory({
   category: 'identity_providers',
   parameter: 'identityProvider',
   record: ProviderRecord,

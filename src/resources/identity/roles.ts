@@ -37,7 +37,7 @@ import {
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
 import { ready, readyState } from '../records/states.ts';
-import { rootObjects } from '../records/top_level_category.ts';
+import { topLevelCategory } from '../records/top_level_category.ts';
 
 const membersMax = 20_000;
 const Members = Type.Array(Type.String(), { maxItems: membersMax, description: 'Names of users.' });
@@ -72,7 +72,7 @@ const as: Render = async (chain, uri, context) => {
   };
 };
 
-const standing = rootObjects({
+const standing = topLevelCategory({
   category: 'roles',
   parameter: 'role',
   record: RoleRecord,

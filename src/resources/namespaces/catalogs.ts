@@ -46,7 +46,7 @@ import {
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
 import { engineState, engineStateExample, engineStateOf, engineStates, stateField } from '../records/states.ts';
-import { keeping, keptDoc, Purge, undropAction } from '../records/undrop.ts';
+import { Purge, retentionDoc, softDelete, undropAction } from '../records/undrop.ts';
 import { backupAction, restoreCatalog } from '../transfer/backup_actions.ts';
 import { exportQuery } from '../transfer/export_actions.ts';
 import { checkCatalog } from './catalog_check.ts';
@@ -187,7 +187,7 @@ export const catalogs: Category<Context> = {
       summary: 'Deletes a catalog; with `cascade=true` all that is in it.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['NOT_EMPTY', 'IN_USE', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', ...engineCodes],
-      description: keptDoc,
+      description: retentionDoc,
       query: Type.Object(
         { cascade: Type.Optional(Type.Boolean({ default: false })), purge: Purge },
         { additionalProperties: false },
@@ -207,7 +207,7 @@ export const catalogs: Category<Context> = {
               childCategories: ['databases'],
               warehouse: object.spec.warehouse,
               change: { kind: 'dropCatalog', catalog: engineChange(object) },
-              keep: keeping(query, context, {
+              keep: softDelete(query, context, {
                 change: () => ({ kind: 'hideCatalog', catalog: engineChange(object) }),
                 // By then its name may be another's.
                 purge: { kind: 'dropCatalog', catalog: { id: object.id, name: `dropped ${object.id}` } },

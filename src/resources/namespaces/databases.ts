@@ -46,8 +46,8 @@ import {
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
 import { engineState, engineStateExample, engineStateOf } from '../records/states.ts';
-import { apart, NewNameByTask, sometimesByTask, taskCodes } from '../records/task_fields.ts';
-import { keeping, keptDoc, Purge, undropAction } from '../records/undrop.ts';
+import { NewNameByTask, sometimesByTask, splitTaskOptions, taskCodes } from '../records/task_fields.ts';
+import { Purge, retentionDoc, softDelete, undropAction } from '../records/undrop.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
 import { backupAction, restoreDatabase } from '../transfer/backup_actions.ts';
 import { exportQuery } from '../transfer/export_actions.ts';
@@ -185,7 +185,7 @@ export const databases: Category<Context> = {
       summary: 'Deletes a database; with `cascade=true` its tables and views too.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['NOT_EMPTY', 'IN_USE', 'CHANGE_IN_PROGRESS', ...engineCodes],
-      description: keptDoc,
+      description: retentionDoc,
       query: Type.Object(
         { cascade: Type.Optional(Type.Boolean({ default: false })), purge: Purge },
         { additionalProperties: false },
@@ -201,7 +201,7 @@ export const databases: Category<Context> = {
               childCategories: ['tables', 'views'],
               warehouse: chain[0].spec.warehouse,
               change: ({ hidden }) => ({ kind: 'dropDatabase', database: ref(chain), hidden }),
-              keep: keeping(query, context, {
+              keep: softDelete(query, context, {
                 change: ({ children }) => ({
                   kind: 'hideDatabase',
                   database: ref(chain),
@@ -228,7 +228,7 @@ export const databases: Category<Context> = {
       example: { body: { newName: 'ssb_2026' } },
       handle: ({ path, body }, context) =>
         context.catalog.retrying(async () => {
-          const { asked, options } = await apart(body, context);
+          const { asked, options } = await splitTaskOptions(body, context);
           const chain = (await context.catalog.require(pathOf(path))) as Chain;
           const [root, object] = chain;
           await requireUsableName(body.newName, root, context);

@@ -1,6 +1,6 @@
 // How views are made, changed and brought back: one path from a query's text to what the catalog is asked for. Who makes a view must be
 // able to run its query.
-import type { CatalogObject, ObjectPath, Source } from '../../catalog/object.ts';
+import type { CatalogObject, ObjectPath, ViewSourceName } from '../../catalog/object.ts';
 import type { ViewSource } from '../../engines/views.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { CatalogSpec, DatabaseSpec, ViewColumn, ViewSpec } from '../../model/records.ts';
@@ -98,16 +98,16 @@ async function readQuery(
   sql: string,
   [root, database]: ViewParents,
   context: Context,
-): Promise<{ readonly columns: readonly ViewColumn[]; readonly sources: readonly Source[] }> {
+): Promise<{ readonly columns: readonly ViewColumn[]; readonly sources: readonly ViewSourceName[] }> {
   const request = { sql, numbers: 'number' as const, catalog: root.name, database: database.name };
   const { columns, sources } = await context.queries.readView(request, context.call);
   if (columns.length === 0) throw new Failure('SQL_INVALID', 'a view has at least one column');
-  const seen: Source[] = [];
+  const seen: ViewSourceName[] = [];
   for (const source of sources) seen.push(await seenSource(source, context));
   return { columns, sources: seen };
 }
 
-async function seenSource({ name, isView, uses }: ViewSource, context: Context): Promise<Source> {
+async function seenSource({ name, isView, uses }: ViewSource, context: Context): Promise<ViewSourceName> {
   const chain = await context.catalog.findFolded([
     { category: 'catalogs', name: name.catalog },
     { category: 'databases', name: name.database },

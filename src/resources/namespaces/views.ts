@@ -31,18 +31,18 @@ import {
   freshPage,
   get,
   list,
-  onceEach,
   ownerName,
   type Render,
   remove,
   render,
   segment,
+  unique,
   update,
   updated,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
 import { engineState, engineStateExample, engineStateOf } from '../records/states.ts';
-import { keeping, keptDoc, Purge, undropAction } from '../records/undrop.ts';
+import { Purge, retentionDoc, softDelete, undropAction } from '../records/undrop.ts';
 import {
   changeView,
   createView,
@@ -163,7 +163,7 @@ export const views: Category<Context> = {
       summary: 'Creates a view, of a query or from a CREATE VIEW statement.',
       description: 'The caller must be able to run the query.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: onceEach([...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', ...readCodes]),
+      codes: unique([...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', ...readCodes]),
       body: Type.Object({ ...describedBody, sql: QueryField }, { additionalProperties: false }),
       textBodies: { 'application/sql': 'sql' },
       bodyRequired: true,
@@ -182,7 +182,7 @@ export const views: Category<Context> = {
       description:
         'The caller must be able to run the new query. One with which views over it would not be valid any more is refused (`IN_USE`).',
       permission: { privilege: 'alter', on: 'object' },
-      codes: onceEach([...changeCodes, 'IN_USE', ...readCodes]),
+      codes: unique([...changeCodes, 'IN_USE', ...readCodes]),
       body: Type.Object({ ...describedBody, sql: Type.Optional(QueryField) }, { additionalProperties: false }),
       cost: queryCost,
       example: { body: { sql: 'SELECT id, placed_at FROM orders WHERE total > 5000', comment: 'Over 5000' } },
@@ -191,7 +191,7 @@ export const views: Category<Context> = {
     }),
     remove({
       summary: 'Deletes a view. What it is made of stays.',
-      description: keptDoc,
+      description: retentionDoc,
       permission: { privilege: 'drop', on: 'object' },
       codes: ['CHANGE_IN_PROGRESS', 'IN_USE', ...engineCodes],
       query: Type.Object({ purge: Purge }, { additionalProperties: false }),
@@ -208,7 +208,7 @@ export const views: Category<Context> = {
             childCategories: [],
             warehouse: chain[0].spec.warehouse,
             change,
-            keep: keeping(query, context, { change: () => change, purge }),
+            keep: softDelete(query, context, { change: () => change, purge }),
           }),
         );
       },

@@ -3,7 +3,7 @@ import type { Principal } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { type QueryEntry, sqlCharactersKept } from '../../query/statements/history.ts';
 import { basisOfQuery } from '../../query/statements/history_entry.ts';
-import type { QuerySought } from '../../query/statements/history_search.ts';
+import type { QueryFilter } from '../../query/statements/history_search.ts';
 import type { QueryRequest } from '../../query/statements/queries.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -181,7 +181,7 @@ function ownHistory({ id, scopes }: Principal, context: Context): string {
   return scopes === undefined && context.directory.users.has(id) ? id : 'nobody';
 }
 
-async function queriesPage(context: Context, page: Page, sought: QuerySought) {
+async function queriesPage(context: Context, page: Page, sought: QueryFilter) {
   const { reach, principal } = context.call;
   const owner = reach === 'within' ? ownHistory(principal, context) : undefined;
   const entries = await context.history.list({ ...sought, owner, after: page.after, limit: page.limit + 1 });

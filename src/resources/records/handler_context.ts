@@ -1,8 +1,8 @@
 // What every handler is given, and the small vocabulary in which categories are written. No category is named here.
 
-import type { OpenedAccess } from '../../access/assemble_access.ts';
+import type { AssembledAccess } from '../../access/assemble_access.ts';
 import type { Listing } from '../../access/authorization/authorizer.ts';
-import { everywhere } from '../../access/authorization/grant_scopes.ts';
+import { globalScope } from '../../access/authorization/grant_scopes.ts';
 import type { Backups } from '../../backups/backups.ts';
 import type { Restores } from '../../backups/restores.ts';
 import type { ServerBackups } from '../../backups/server/server_backups.ts';
@@ -43,10 +43,10 @@ import type { CheckCall } from '../../tasks/schedule.ts';
 import type { Schedules } from '../../tasks/schedules.ts';
 import { basisOfTask, type TaskRecord } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
-import type { Notices } from '../../tasks/webhooks.ts';
+import type { Webhooks } from '../../tasks/webhooks.ts';
 import { invalid } from './fields.ts';
-import { namingViews } from './in_use_by_views.ts';
-import { requestShown } from './request_redaction.ts';
+import { withInUseErrors } from './in_use_by_views.ts';
+import { redactedRequest } from './request_redaction.ts';
 
 /** What a new warehouse has where the request does not say. */
 export interface WarehouseDefaults {
@@ -59,13 +59,13 @@ export interface WarehouseDefaults {
   readonly statementTimeoutSeconds: number;
 }
 
-export interface Services extends OpenedAccess {
+export interface Services extends AssembledAccess {
   readonly catalog: Catalog;
   readonly records: RecordCache;
   readonly tasks: Tasks;
   readonly schedules: Schedules;
   readonly checkCall: CheckCall;
-  readonly notices: Notices;
+  readonly notices: Webhooks;
   readonly warehouses: Warehouses;
   readonly queries: Queries;
   readonly submitter: QuerySubmitter;
@@ -97,7 +97,7 @@ export const { list, get, create, update, remove, action } = endpointsFor<Contex
       await context.call.checkPrecondition?.();
       return work();
     };
-    return namingViews(() => context.catalog.retrying(attempt), context);
+    return withInUseErrors(() => context.catalog.retrying(attempt), context);
   },
 );
 
@@ -141,7 +141,7 @@ export async function requireTask(taskId: string, context: Context): Promise<Tas
 export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'call' | 'files'>) {
   const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
   const { principal: _principal, ...shown } = task;
-  const request = requestShown(task);
+  const request = redactedRequest(task);
   const basis = basisOfTask(task);
   const { submittedAt, submittedBy, startedAt, endedAt, result } = shown;
   const { rejectsFileId: fileId } = (result ?? {}) as { rejectsFileId?: string | null };
@@ -338,7 +338,7 @@ export async function newOwner(
 
 /** What a handler needs besides its endpoint's permission. Throws FORBIDDEN. */
 export async function requirePrivilege(privilege: Privilege, path: ObjectPath, context: Context): Promise<void> {
-  const category = path[0]?.category ?? everywhere;
+  const category = path[0]?.category ?? globalScope;
   await context.access.decisions.require(context.call.principal, privilege, { category, path });
 }
 
@@ -356,4 +356,4 @@ export function listing(category: string, chain: readonly CatalogObject[], conte
 
 export const segment = (category: string, name: string): Segment => ({ category, name });
 
-export const onceEach = <T>(all: readonly T[]): readonly T[] => [...new Set(all)];
+export const unique = <T>(all: readonly T[]): readonly T[] => [...new Set(all)];

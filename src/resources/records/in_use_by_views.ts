@@ -1,5 +1,5 @@
 // IN_USE as its caller may know it: the views that stand in the way by their URIs, those that the caller may not read as a number.
-import type { Decisions } from '../../access/authorization/authorizer.ts';
+import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { UsedByViews } from '../../catalog/changes/view_dependencies.ts';
 import type { Principal } from '../../model/principal.ts';
@@ -8,14 +8,14 @@ import { uriOf } from '../../standard/paths.ts';
 
 interface Asked {
   readonly catalog: Catalog;
-  readonly access: { readonly decisions: Decisions };
+  readonly access: { readonly decisions: Authorizer };
   readonly call: { readonly principal: Principal; readonly version: string };
 }
 
 /** As many are named; of more there is the number. */
 const namedMax = 100;
 
-export async function namingViews<T>(work: () => Promise<T>, asked: Asked): Promise<T> {
+export async function withInUseErrors<T>(work: () => Promise<T>, asked: Asked): Promise<T> {
   try {
     return await work();
   } catch (error) {

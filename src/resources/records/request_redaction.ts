@@ -3,7 +3,7 @@
 import { type BackupRequest, backupTask } from '../../backups/backups.ts';
 import { type RestoreRequest, restoreTask } from '../../backups/restores.ts';
 import { type ServerBackupRequest, serverBackupTask } from '../../backups/server/server_backups.ts';
-import type { PlaceAsked } from '../../backups/targets/backup_targets.ts';
+import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
 import { checkCatalogTask } from '../../jobs/check_catalog.ts';
 import { createFilledTableTask, type FillRequest } from '../../jobs/create_filled_table.ts';
 import { loadDatabaseTask } from '../../jobs/load_database.ts';
@@ -30,12 +30,12 @@ const shownOf: Readonly<Record<string, (request: never) => object>> = {
   [createFilledTableTask]: filledShown,
   [optimizeTableTask]: () => ({}),
   [checkCatalogTask]: () => ({}),
-  [backupTask]: ({ to }: BackupRequest) => ({ to: placeShown(to) }),
+  [backupTask]: ({ to }: BackupRequest) => ({ to: redactedTarget(to) }),
   [restoreTask]: restoreShown,
-  [serverBackupTask]: ({ name, to }: ServerBackupRequest) => ({ name, to: placeShown(to) }),
+  [serverBackupTask]: ({ name, to }: ServerBackupRequest) => ({ name, to: redactedTarget(to) }),
 };
 
-export function requestShown({ type, request }: Pick<TaskRecord, 'type' | 'request'>): unknown {
+export function redactedRequest({ type, request }: Pick<TaskRecord, 'type' | 'request'>): unknown {
   const shown = Object.hasOwn(shownOf, type) ? shownOf[type] : undefined;
   return shown ? shown(request as never) : request;
 }
@@ -57,11 +57,11 @@ function exportShown(request: ExportRequest): object {
     ...(kind === 'csv' ? { csv } : {}),
     ...(kind === 'ndjson' ? { numbers } : {}),
     fileBytesMax,
-    to: placeShown(to),
+    to: redactedTarget(to),
   };
 }
 
-export function placeShown(place: ExportTarget | PlaceAsked): object {
+export function redactedTarget(place: ExportTarget | TargetRequest): object {
   switch (place.kind) {
     case 'download':
       return { download: true };
@@ -99,5 +99,5 @@ function filledShown({ fill }: FillRequest): object {
 }
 
 function restoreShown({ category, name, from, backupId, database, warehouse }: RestoreRequest): object {
-  return { name, from: placeShown(from), backupId, database, ...(category === 'catalogs' ? { warehouse } : {}) };
+  return { name, from: redactedTarget(from), backupId, database, ...(category === 'catalogs' ? { warehouse } : {}) };
 }

@@ -6,7 +6,7 @@ import { listKeyOf } from '../../standard/parameters.ts';
 import { type Static, type TObject, type TProperties, Type } from '../../standard/type.ts';
 import { pageFields, searchFields } from './fields.ts';
 import { action, type Context, listed, listing, type Render, render, segment } from './handler_context.ts';
-import { foundOf, searchedDropped } from './undrop.ts';
+import { searchDropped, searchResultOf } from './undrop.ts';
 
 export type Page = Input<unknown, unknown>['page'];
 
@@ -77,13 +77,13 @@ export function searchOf({ category, record, as, parentOf, retained = false, exa
     permission: { privilege: 'read', on: 'parent', orWithin: true },
     codes: parentOf ? ['OBJECT_NOT_FOUND'] : [],
     fields: retained ? { ...searchFields, dropped } : searchFields,
-    record: retained ? foundOf(record) : record,
+    record: retained ? searchResultOf(record) : record,
     example: { namePattern: example },
     find: async (sought, { path, page }, context) => {
       const holder = parentOf?.(path) ?? [];
       const chain = holder.length === 0 ? [] : await context.catalog.require(holder);
       const { dropped, ...by } = sought as typeof sought & { dropped?: boolean };
-      if (dropped) return searchedDropped(category, holder, chain, by, page, context, as);
+      if (dropped) return searchDropped(category, holder, chain, by, page, context, as);
       const only = listing(category, chain, context);
       const options: ListOptions = { ...by, after: page.after, limit: page.limit + 1, only };
       const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, options);

@@ -88,7 +88,7 @@ export async function taskOptions(body: TaskBody, context: Context, within = '')
 }
 
 /** What is asked, which the task may show, and how it is to be run, which it may not. Throws as `taskOptions`. */
-export async function apart<B extends TaskBody>(
+export async function splitTaskOptions<B extends TaskBody>(
   body: B,
   context: Context,
 ): Promise<{ readonly asked: Omit<B, keyof TaskBody>; readonly options: TaskOptions }> {

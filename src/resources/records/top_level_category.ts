@@ -27,7 +27,7 @@ interface RootObjects {
   readonly checkName?: (name: string) => void;
 }
 
-export function rootObjects({ category, parameter, record, as, checkName }: RootObjects) {
+export function topLevelCategory({ category, parameter, record, as, checkName }: RootObjects) {
   const show = (object: CatalogObject, context: Context) =>
     render([segment(category, object.name)], [object], context, as);
   const pathOf = (path: PathParameters) => [segment(category, path[parameter] as string)];

@@ -1,7 +1,7 @@
 // What the categories whose objects can come back after they were dropped share: the action `undrop`, the search of what can come
 // back, and the fields of both. Who owns an object, or may drop what
 // is in its parent, may bring it back; nobody else learns of it.
-import type { CatalogObject, DroppedObject, Keeping, ObjectPath, UndropRequest } from '../../catalog/object.ts';
+import type { CatalogObject, DroppedObject, ObjectPath, SoftDelete, UndropRequest } from '../../catalog/object.ts';
 import type { Change } from '../../engines/engine.ts';
 import type { Code } from '../../standard/codes.ts';
 import type { Listed, PathParameters } from '../../standard/endpoint.ts';
@@ -15,15 +15,15 @@ import {
   type Context,
   done,
   listed,
-  onceEach,
   type Render,
   render,
   requireTask,
   segment,
+  unique,
 } from './handler_context.ts';
-import { apart, type TaskBody, taskCodes, taskFields } from './task_fields.ts';
+import { splitTaskOptions, type TaskBody, taskCodes, taskFields } from './task_fields.ts';
 
-export const keptDoc =
+export const retentionDoc =
   'It can come back by `undrop` for as long as the setting `undropSeconds` says; with `purge=true` it is gone for good.';
 export const Purge = Type.Optional(
   Type.Boolean({ default: false, description: 'It cannot come back; its data goes at once.' }),
@@ -32,7 +32,7 @@ export const Purge = Type.Optional(
 const Timestamp = Type.String({ format: 'date-time' });
 
 /** The record as a search shows it. */
-export const foundOf = (record: TObject) =>
+export const searchResultOf = (record: TObject) =>
   Type.Object({
     ...record.properties,
     id: Type.Optional(Type.String({ description: 'Of one that was dropped: what tells those of one name apart.' })),
@@ -42,11 +42,11 @@ export const foundOf = (record: TObject) =>
   });
 
 /** How a DELETE is made; undefined: for good. */
-export function keeping(
+export function softDelete(
   query: { readonly purge?: boolean },
   { undropSeconds: seconds }: Context,
-  changes: Omit<Keeping, 'seconds'>,
-): Keeping | undefined {
+  changes: Omit<SoftDelete, 'seconds'>,
+): SoftDelete | undefined {
   return query.purge === true || seconds === 0 ? undefined : { seconds, ...changes };
 }
 
@@ -64,7 +64,7 @@ function mayUndrop(
 const tokenSeparator = '\u007f';
 
 /** One page of what was dropped in a collection. */
-export async function searchedDropped(
+export async function searchDropped(
   category: string,
   path: ObjectPath,
   parents: readonly CatalogObject[],
@@ -143,7 +143,7 @@ export function undropAction<O extends CatalogObject>({
     summary: `Brings back ${title} that was dropped, with its data, its owner and what was granted on it.`,
     description: `By \`name\` it is the one that was dropped last; \`search\` with \`dropped\` shows what can come back. Where data has to be written again a task does it (202). The caller must own it, or have the privilege \`drop\` on what holds it.`,
     permission: { privilege: 'create', on: 'parent' },
-    codes: onceEach([
+    codes: unique([
       'OBJECT_NOT_FOUND',
       'INVALID_NAME',
       'OBJECT_ALREADY_EXISTS',
@@ -166,7 +166,7 @@ export function undropAction<O extends CatalogObject>({
     ...(of.task === undefined ? {} : { mayAccept: true }),
     example: { body: { name: 'orders', newName: 'orders_restored' } },
     handle: async ({ path, body }, context) => {
-      const { asked, options } = await apart(body as TaskBody, context);
+      const { asked, options } = await splitTaskOptions(body as TaskBody, context);
       const at = parentOf(path);
       const parents = await context.catalog.require(at);
       const dropped = await requireDropped(category, parents, body, context);

@@ -2,7 +2,7 @@
 import type { Engine } from '../../engines/engine.ts';
 import type { ColumnDefinition, TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
-import type { Definitions, NewTableAsked } from '../../query/loads/new_table_loads.ts';
+import type { Definitions, NewTableInput } from '../../query/loads/new_table_loads.ts';
 import { Failure } from '../../standard/failure.ts';
 import { defined, describe } from '../records/fields.ts';
 import { bodyOf, type ColumnBody, type DefinitionBody, definitionOf, tableSpec } from './table_definition.ts';
@@ -12,7 +12,7 @@ type Said = Omit<DefinitionBody, 'columns'> & Parameters<typeof describe>[1];
 export const newTableDefinitions: Definitions = { specOf, bodyOf, definitionOf };
 
 /** Throws INVALID_PARAMETER; DATA_INVALID where a column of the file, of which nothing was said, cannot be one of a table. */
-function specOf(asked: NewTableAsked, inferred: readonly ColumnDefinition[], engine: Engine): TableSpec {
+function specOf(asked: NewTableInput, inferred: readonly ColumnDefinition[], engine: Engine): TableSpec {
   const columns = inferred.map(({ name, type }, i): ColumnBody => {
     const { nullable, defaultValue, comment } = asked.columns?.[i] ?? {};
     return { name, type: formatType(type), nullable: nullable ?? true, ...defined({ defaultValue, comment }) };
@@ -33,7 +33,7 @@ function isAboutColumns(error: unknown): error is Failure {
 }
 
 /** As far as the request says it: what is wrong with that is said at once. A column without a type can be anything. */
-export function specAsAsked(asked: NewTableAsked, engine: Engine): TableSpec {
+export function requestedSpec(asked: NewTableInput, engine: Engine): TableSpec {
   const said = asked.definition as Said;
   if (!asked.columns) return describe(undefinedSpec(said), said);
   const columns = asked.columns.map(({ name, type = 'STRING', ...more }) => {
@@ -44,7 +44,7 @@ export function specAsAsked(asked: NewTableAsked, engine: Engine): TableSpec {
 }
 
 /** What is kept of the table until the file was looked at. */
-export function specToBe(asked: NewTableAsked): TableSpec {
+export function expectedSpec(asked: NewTableInput): TableSpec {
   const said = asked.definition as Said;
   return describe(undefinedSpec(said), said);
 }

@@ -31,7 +31,7 @@ import {
 } from '../records/handler_context.ts';
 import { searchBy } from '../records/search.ts';
 import { engineState, engineStateExample, engineStateOf } from '../records/states.ts';
-import { apart, NewNameByTask, sometimesByTask, taskCodes, taskFields } from '../records/task_fields.ts';
+import { NewNameByTask, sometimesByTask, splitTaskOptions, taskCodes, taskFields } from '../records/task_fields.ts';
 import { columnFieldSchemas, columnFields } from '../table_definitions/column_record.ts';
 import { changeTable, columnMissing, type TableChain } from '../table_definitions/create_and_alter.ts';
 import { DefaultValue } from '../table_definitions/table_definition.ts';
@@ -165,7 +165,7 @@ export const columns: Category<Context> = {
       mayAccept: true,
       example: { body: { name: 'note', type: 'VARCHAR(200)', comment: 'Free text' } },
       handle: async ({ path, body, ifExists }, context) => {
-        const { asked, options } = await apart(body as typeof body & { name: string }, context);
+        const { asked, options } = await splitTaskOptions(body as typeof body & { name: string }, context);
         const { name } = asked;
         const existing = show(await require(path, context), name, path, context);
         if (existing && ifExists === 'return') return created(existing, false, existing.uri);
@@ -195,7 +195,7 @@ export const columns: Category<Context> = {
       mayAccept: true,
       example: { body: { type: 'DECIMAL(38,2)', nullable: false } },
       handle: async ({ path, body }, context) => {
-        const { asked, options } = await apart(body, context);
+        const { asked, options } = await splitTaskOptions(body, context);
         const name = path.column as string;
         const outcome = await changeTable(
           tablePathOf(path),
@@ -233,7 +233,7 @@ export const columns: Category<Context> = {
       mayAccept: true,
       example: { body: { newName: 'ordered_at' } },
       handle: async ({ path, body }, context) => {
-        const { asked, options } = await apart(body, context);
+        const { asked, options } = await splitTaskOptions(body, context);
         const { newName } = asked;
         const outcome = await changeTable(
           tablePathOf(path),

@@ -14,7 +14,7 @@ import { codes, Parameters, Query, WaitSeconds } from '../queries/sql_actions.ts
 import { describe, invalid } from '../records/fields.ts';
 import { accepted, type Context, requirePrivilege, segment } from '../records/handler_context.ts';
 import {
-  apart,
+  splitTaskOptions,
   type TaskBody,
   type TaskOptions,
   taskCodes,
@@ -31,7 +31,7 @@ import {
   tableRequest,
 } from '../table_definitions/create_and_alter.ts';
 import { tableSpec } from '../table_definitions/table_definition.ts';
-import { waitedFor } from '../tasks/wait_for_task.ts';
+import { waitForTask } from '../tasks/wait_for_task.ts';
 
 export const AsSelect = Type.Object(
   {
@@ -110,7 +110,7 @@ export async function cloneTable(
   context: Context,
 ): Promise<Filled> {
   const { waitSeconds: _, ...sent } = body;
-  const { asked, options: of } = await apart(sent, context);
+  const { asked, options: of } = await splitTaskOptions(sent, context);
   const options = { waitSeconds: waitSecondsOf(body), ...of };
   const source = (await context.catalog.require(path)) as TableChain;
   const to = (await context.catalog.require(toParents)) as ParentChain;
@@ -169,7 +169,7 @@ async function makeFilled(
 
 /** The table, if its task ends well in time; its failure as that of the request; else the task. */
 async function whenMade(taskId: string, path: ObjectPath, waitSeconds: number, context: Context): Promise<Filled> {
-  const task = await waitedFor(taskId, waitSeconds, context);
+  const task = await waitForTask(taskId, waitSeconds, context);
   if (task.state === 'succeeded') return { chain: (await context.catalog.require(path)) as TableChain, made: true };
   return { accepted: accepted(task, context) };
 }

@@ -4,4 +4,7 @@ import type { Segment } from '../../standard/paths.ts';
 import { exportTable } from '../transfer/export_actions.ts';
 import { tableWrites } from './table_writes.ts';
 
-export const rowsMoved = (pathOf: (path: PathParameters) => Segment[]) => [...tableWrites(pathOf), exportTable(pathOf)];
+export const dataActions = (pathOf: (path: PathParameters) => Segment[]) => [
+  ...tableWrites(pathOf),
+  exportTable(pathOf),
+];

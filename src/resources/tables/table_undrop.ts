@@ -4,14 +4,14 @@ import type { Change } from '../../engines/engine.ts';
 import type { CatalogSpec, TableSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Context } from '../records/handler_context.ts';
-import { keeping, type Restored } from '../records/undrop.ts';
+import { type Restored, softDelete } from '../records/undrop.ts';
 import { type TableChain, tableRef } from '../table_definitions/create_and_alter.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
 
-export function keepTable(query: { readonly purge?: boolean }, chain: TableChain, context: Context) {
+export function softDeleteTable(query: { readonly purge?: boolean }, chain: TableChain, context: Context) {
   const table = tableRef(chain);
   const { id } = chain[2];
-  return keeping(query, context, {
+  return softDelete(query, context, {
     change: () => ({ kind: 'hideTable', table, id }),
     purge: { kind: 'purge', catalog: table.catalog, hidden: [{ database: table.database, id }], databases: [] },
   });

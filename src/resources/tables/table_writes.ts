@@ -9,7 +9,7 @@ import { type Static, Type } from '../../standard/type.ts';
 import { codes, Parameters, Query, queryCost, Statistics, WaitSeconds } from '../queries/sql_actions.ts';
 import { invalid, noNul } from '../records/fields.ts';
 import { accepted, action, type Context, done, requirePrivilege, segment } from '../records/handler_context.ts';
-import { apart, taskCodes, taskFields, waitSecondsOf } from '../records/task_fields.ts';
+import { splitTaskOptions, taskCodes, taskFields, waitSecondsOf } from '../records/task_fields.ts';
 import { type TableChain, tableRef } from '../table_definitions/create_and_alter.ts';
 import { columnsMax } from '../table_definitions/table_definition.ts';
 import { optimizeTable } from './table_optimize.ts';
@@ -99,7 +99,7 @@ async function written(
   if (applied) return done(confirmedRun(applied));
   const waitSeconds = waitSecondsOf(body);
   const { parameters, waitSeconds: _, ...sent } = body;
-  const { asked, options } = await apart(sent, context);
+  const { asked, options } = await splitTaskOptions(sent, context);
   const chain = (await context.catalog.require(path)) as TableChain;
   const [root, database, table] = chain;
   await requirePrivilege('use', [segment('warehouses', root.spec.warehouse)], context);

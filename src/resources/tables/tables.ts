@@ -16,7 +16,6 @@ import {
   found,
   get,
   list,
-  onceEach,
   page,
   remove,
   render,
@@ -24,13 +23,14 @@ import {
   requireTask,
   segment,
   show,
+  unique,
   update,
   updated,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
 import { engineStateExample } from '../records/states.ts';
-import { apart, NewNameByTask, sometimesByTask, taskCodes, taskFields } from '../records/task_fields.ts';
-import { keptDoc, Purge, undropAction } from '../records/undrop.ts';
+import { NewNameByTask, sometimesByTask, splitTaskOptions, taskCodes, taskFields } from '../records/task_fields.ts';
+import { Purge, retentionDoc, undropAction } from '../records/undrop.ts';
 import {
   changeTable,
   copyTable,
@@ -42,8 +42,8 @@ import { ColumnBody, columnsMax, definitionFields } from '../table_definitions/t
 import { tableRecordOf as as, TableRecord } from '../table_definitions/table_record.ts';
 import { loadTable } from '../transfer/load_table.ts';
 import { AsSelect, cloneTable, createFromQuery, type Filled, fillCodes } from './create_table_as_select.ts';
-import { rowsMoved } from './data_actions.ts';
-import { keepTable, requireUsableTableName, restoreTable } from './table_undrop.ts';
+import { dataActions } from './data_actions.ts';
+import { requireUsableTableName, restoreTable, softDeleteTable } from './table_undrop.ts';
 
 const parentOf = (path: PathParameters) => [
   segment('catalogs', path.catalog as string),
@@ -135,7 +135,7 @@ export const tables: Category<Context> = {
     create({
       summary: 'Creates a table, from a definition or from a CREATE TABLE statement.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: onceEach([
+      codes: unique([
         'OBJECT_NOT_FOUND',
         'INVALID_NAME',
         'OBJECT_ALREADY_EXISTS',
@@ -196,7 +196,7 @@ export const tables: Category<Context> = {
       mayAccept: true,
       example: { body: { unique_key_constraints: ['order_number'], comment: 'All orders' } },
       handle: async ({ path, body }, context) => {
-        const { asked, options } = await apart(body, context);
+        const { asked, options } = await splitTaskOptions(body, context);
         const outcome = await changeTable(tablePathOf(path), { kind: 'patch', body: asked }, context, options);
         if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
         return updated(await render(tablePathOf(path), outcome.chain, context, as));
@@ -205,7 +205,7 @@ export const tables: Category<Context> = {
     remove({
       summary: 'Deletes a table, and its data, that no view is made of.',
       permission: { privilege: 'drop', on: 'object' },
-      description: keptDoc,
+      description: retentionDoc,
       codes: ['CHANGE_IN_PROGRESS', 'IN_USE', ...engineCodes],
       query: Type.Object({ purge: Purge }, { additionalProperties: false }),
       handle: async ({ path, query }, context) => {
@@ -218,7 +218,7 @@ export const tables: Category<Context> = {
             childCategories: [],
             warehouse: chain[0].spec.warehouse,
             change: { kind: 'dropTable', table: tableRef(chain) },
-            keep: keepTable(query, chain, context),
+            keep: softDeleteTable(query, chain, context),
           }),
         );
       },
@@ -243,7 +243,7 @@ export const tables: Category<Context> = {
       mayAccept: true,
       example: { body: { newName: 'orders_2026' } },
       handle: async ({ path, body }, context) => {
-        const { asked, options } = await apart(body, context);
+        const { asked, options } = await splitTaskOptions(body, context);
         const change = { kind: 'rename', newName: asked.newName } as const;
         const outcome = await changeTable(tablePathOf(path), change, context, options);
         if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
@@ -270,7 +270,7 @@ export const tables: Category<Context> = {
         return done(await render(tablePathOf(path), chain, context, as));
       },
     }),
-    ...rowsMoved(tablePathOf),
+    ...dataActions(tablePathOf),
     action('copy_definition', {
       on: 'object',
       summary: 'Creates an empty table with the same definition, in the same or another database.',
@@ -299,7 +299,7 @@ export const tables: Category<Context> = {
       summary: 'Creates a table with the same definition and the same rows, in the same or another database.',
       description: 'Nobody sees the copy before it has all rows. Past `waitSeconds` it goes on as a task (202).',
       permission: { privilege: 'read', on: 'object' },
-      codes: onceEach(['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED', ...fillCodes, ...taskCodes]),
+      codes: unique(['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED', ...fillCodes, ...taskCodes]),
       body: Type.Object(
         {
           ...copyFields,

@@ -2,7 +2,7 @@
 // owner when their time has come. What becomes of them is tasks/schedule_runs.ts'.
 import { randomUUID } from 'node:crypto';
 import type { Call } from '../../http/request_context.ts';
-import { placeOf } from '../../http/route_metadata.ts';
+import { authorizationTarget } from '../../http/route_metadata.ts';
 import type { Category, Endpoint, Input } from '../../standard/endpoint.ts';
 import { Failure, type Violation, violated } from '../../standard/failure.ts';
 import { type Parameters, parametersOf } from '../../standard/parameters.ts';
@@ -87,7 +87,7 @@ class ScheduledCalls {
     );
     const whole = { ...body, ...Object.fromEntries(ofRun) };
     this.#checked(endpoint, whole);
-    const reach = await services.access.decisions.authorise(principal, endpoint.permission, placeOf(route));
+    const reach = await services.access.decisions.authorise(principal, endpoint.permission, authorizationTarget(route));
     const call: Call = {
       principal,
       session: { principal, expiresAt: Number.MAX_SAFE_INTEGER, credential: 'token', token: undefined, version: 0 },
@@ -128,7 +128,7 @@ class ScheduledCalls {
 }
 
 /** Schedules, and the check of what they may ask for. `services`: asked for when a run is made. */
-export function openSchedules(
+export function assembleSchedules(
   parts: Omit<SchedulesOptions, 'submitCall' | 'clock'> & { readonly hooks: { readonly scheduleClock?: () => number } },
   categories: readonly Category<Context>[],
   services: () => Services,

@@ -15,7 +15,7 @@ import {
   updated,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
-import { rootObjects } from '../records/top_level_category.ts';
+import { topLevelCategory } from '../records/top_level_category.ts';
 import {
   asSchedule as as,
   changed,
@@ -30,7 +30,7 @@ import {
 
 type Tx = Parameters<Context['schedules']['setTimes']>[0];
 const ChangeBody = Type.Object({ ...changeFields }, { additionalProperties: false });
-const standing = rootObjects({ category: 'schedules', parameter: 'schedule', record: ScheduleRecord, as });
+const standing = topLevelCategory({ category: 'schedules', parameter: 'schedule', record: ScheduleRecord, as });
 const { pathOf } = standing;
 const { query, cron, timeZone, priority } = example;
 

@@ -3,7 +3,7 @@ import type { Privilege } from '../../model/privileges.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { Type } from '../../standard/type.ts';
-import type { TaskSought } from '../../tasks/task_search.ts';
+import type { TaskFilter } from '../../tasks/task_search.ts';
 import { nullable, timeOf } from '../records/fields.ts';
 import {
   action,
@@ -126,7 +126,7 @@ export async function permitTask(privilege: Privilege, taskId: string, context: 
   call.permitted = true;
 }
 
-async function tasksPage(page: Page, sought: TaskSought, context: Context) {
+async function tasksPage(page: Page, sought: TaskFilter, context: Context) {
   const { reach, principal } = context.call;
   const of = reach === 'within' ? principal : undefined;
   const found = await context.tasks.list({ limit: page.limit + 1, after: page.after, of, sought });

@@ -6,7 +6,7 @@ import { defined } from '../records/fields.ts';
 import { type Context, requireTask } from '../records/handler_context.ts';
 
 /** The task once it has succeeded, or as it is when the time is over. Throws what it failed with. */
-export async function waitedFor(taskId: string, waitSeconds: number, context: Context): Promise<TaskRecord> {
+export async function waitForTask(taskId: string, waitSeconds: number, context: Context): Promise<TaskRecord> {
   const waited =
     waitSeconds === 0 ? undefined : await context.tasks.wait(taskId, waitSeconds * 1000, context.call.signal);
   const task = waited ?? (await requireTask(taskId, context));

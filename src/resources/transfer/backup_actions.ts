@@ -2,7 +2,7 @@
 // backups/.
 import type { BackupRequest } from '../../backups/backups.ts';
 import { type RestoreRequest, restoreTask } from '../../backups/restores.ts';
-import type { PlaceAsked } from '../../backups/targets/backup_targets.ts';
+import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
 import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
 import type { CatalogRef, Change } from '../../engines/engine.ts';
 import type { CatalogSpec } from '../../model/records.ts';
@@ -48,7 +48,7 @@ export const ServerPlace = place('exportHosts', 'Where the files of the backup a
 
 /** What the request of a task may show, and what not. */
 export function placeOf({ path, s3 }: Static<typeof To>): {
-  readonly asked: PlaceAsked;
+  readonly asked: TargetRequest;
   readonly credentials: ObjectStoreCredentials | undefined;
 } {
   if (!s3) return { asked: { kind: 'directory', path: path as string }, credentials: undefined };

@@ -3,7 +3,7 @@ import { alreadyExists, checkName } from '../../catalog/changes/change_context.t
 import { loadDatabaseTask } from '../../jobs/load_database.ts';
 import { parseType, TypeSyntaxError } from '../../model/types.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
-import type { NewTableAsked, NewTableRequest } from '../../query/loads/new_table_loads.ts';
+import type { NewTableInput, NewTableRequest } from '../../query/loads/new_table_loads.ts';
 import type { PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
@@ -11,10 +11,10 @@ import { type Static, Type } from '../../standard/type.ts';
 import type { TaskRecord, TaskRequest } from '../../tasks/task.ts';
 import { codes, queryCost, WaitSeconds } from '../queries/sql_actions.ts';
 import { describedBody, invalid, nullable } from '../records/fields.ts';
-import { accepted, action, type Context, done, onceEach, requireTask, segment } from '../records/handler_context.ts';
+import { accepted, action, type Context, done, requireTask, segment, unique } from '../records/handler_context.ts';
 import { taskOptions, waitSecondsOf } from '../records/task_fields.ts';
 import { type ParentChain, tableRequest } from '../table_definitions/create_and_alter.ts';
-import { specAsAsked, specToBe } from '../table_definitions/inferred_definition.ts';
+import { expectedSpec, requestedSpec } from '../table_definitions/inferred_definition.ts';
 import {
   ColumnBody,
   columnsMax,
@@ -22,7 +22,7 @@ import {
   definitionFields,
   definitionOf,
 } from '../table_definitions/table_definition.ts';
-import { waitedFor } from '../tasks/wait_for_task.ts';
+import { waitForTask } from '../tasks/wait_for_task.ts';
 import { Csv, columnOrigin, fileFields, label, loadCodes, split } from './load_fields.ts';
 
 const Column = Type.Object(
@@ -114,7 +114,7 @@ export const loadDatabase = (pathOf: (path: PathParameters) => Segment[]) =>
       'Always a task, of which the result is that of a load of a table, with `table`. Nobody sees the table before it is full, and a load that fails leaves none. ' +
       'With `inferOnly` nothing is made: the answer (200) is the definition that the table would have, and its first rows; past `waitSeconds` it goes on as a task (202).',
     permission: { privilege: 'create', on: 'object' },
-    codes: onceEach([
+    codes: unique([
       ...loadCodes,
       ...codes.filter((code) => code !== 'RESULT_QUOTA_EXCEEDED' && code !== 'PARAMETERS_INVALID'),
       'DATA_INVALID',
@@ -150,7 +150,7 @@ export const loadDatabase = (pathOf: (path: PathParameters) => Segment[]) =>
         if (!body.inferOnly) await requireFree(request, context);
         const made = await looked({ ...task, target: uriOf(version, segments) }, credentials, context);
         if (!body.inferOnly) return accepted(made, context);
-        const waited = await waitedFor(made.taskId, waitSeconds, context);
+        const waited = await waitForTask(made.taskId, waitSeconds, context);
         return waited.state === 'succeeded' ? done(waited.result as object) : accepted(waited, context);
       }
       const target = uriOf(version, [...segments, segment('tables', request.table)]);
@@ -166,7 +166,7 @@ export const loadDatabase = (pathOf: (path: PathParameters) => Segment[]) =>
   });
 
 /** The request without what is the task's, its parts in the places where the load looks for them. */
-function askedOf(body: Body): Omit<NewTableAsked, 'source'> {
+function askedOf(body: Body): Omit<NewTableInput, 'source'> {
   const { table, inferOnly, dryRun, columns, types } = body;
   if (table !== undefined) checkName(table);
   else if (!inferOnly) throw invalid('/table', 'required', 'is required');
@@ -184,11 +184,11 @@ function askedOf(body: Body): Omit<NewTableAsked, 'source'> {
   const { unique_key_constraints } = body;
   const keys = { primaryKey, orderBy, partitionBy, distribution, replicationNum, unique_key_constraints };
   const definition = { comment, properties, ...keys };
-  const file = { format, compression, csv, errorsMax, dryRun, label: labelled } as Omit<NewTableAsked, 'source'>;
+  const file = { format, compression, csv, errorsMax, dryRun, label: labelled } as Omit<NewTableInput, 'source'>;
   return {
     ...file,
     table: table ?? '',
-    columns: columns as NewTableAsked['columns'],
+    columns: columns as NewTableInput['columns'],
     types,
     inferFrom,
     definition,
@@ -212,11 +212,11 @@ function requireType(pointer: string, type: string): void {
 async function creationOf(request: NewTableRequest, owner: string | undefined, context: Context) {
   const parents = (await context.catalog.require(request.path)) as ParentChain;
   const engine = await context.warehouses.engineOf(parents[0].spec.warehouse);
-  const asAsked = specAsAsked(request, engine);
+  const asAsked = requestedSpec(request, engine);
   // What is only looked at need not have a name.
   const name = request.table === '' ? 'new' : request.table;
   const creation = await tableRequest(parents, name, asAsked, owner, 'fail', context);
-  const spec = specToBe(request);
+  const spec = expectedSpec(request);
   const change = { ...(creation.change as object), definition: definitionOf(spec) } as typeof creation.change;
   return { ...creation, spec, change };
 }

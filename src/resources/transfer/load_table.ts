@@ -1,10 +1,10 @@
 // The action `load` on a table: data from outside into it, by a task. What is read and how is query/loads/loads.ts'.
-import { type LoadAsked, loadTableTask } from '../../query/loads/loads.ts';
+import { type LoadInput, loadTableTask } from '../../query/loads/loads.ts';
 import type { PathParameters } from '../../standard/endpoint.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { accepted, action } from '../records/handler_context.ts';
-import { apart } from '../records/task_fields.ts';
+import { splitTaskOptions } from '../records/task_fields.ts';
 import { columnsMax } from '../table_definitions/table_definition.ts';
 import { columnOrigin, fileFields, label, loadCodes, split } from './load_fields.ts';
 
@@ -56,10 +56,10 @@ export const loadTable = (pathOf: (path: PathParameters) => Segment[]) =>
     cost: 10,
     example: { body: { source: { path: '/data/incoming/orders.csv' }, mode: 'append', errorsMax: 10 } },
     handle: async ({ path, body }, context) => {
-      const { asked, options } = await apart(body as Body, context);
+      const { asked, options } = await splitTaskOptions(body as Body, context);
       const segments = pathOf(path);
       const { source, credentials } = split(asked.source);
-      const request = await context.loads.request(segments, { ...asked, source } as LoadAsked, context.call.principal);
+      const request = await context.loads.request(segments, { ...asked, source } as LoadInput, context.call.principal);
       const { principal, actor, version } = context.call;
       const target = uriOf(version, segments);
       const task = { type: loadTableTask, principal, guard: actor.guard, target, request, ...options };

@@ -17,11 +17,11 @@ import {
   requireTask,
   segment,
 } from '../records/handler_context.ts';
-import { placeShown } from '../records/request_redaction.ts';
+import { redactedTarget } from '../records/request_redaction.ts';
 import { searchOf } from '../records/search.ts';
 import { stateField } from '../records/states.ts';
 import { taskFields, taskOptions, taskCodes as usualCodes } from '../records/task_fields.ts';
-import { rootObjects } from '../records/top_level_category.ts';
+import { topLevelCategory } from '../records/top_level_category.ts';
 import { placeOf, ServerPlace } from './backup_actions.ts';
 
 /** It reads, or deletes, a copy of all data. */
@@ -61,7 +61,7 @@ const as: Render = async (chain, uri, context) => {
   return {
     name: object.name,
     backupId,
-    place: placeShown(to),
+    place: redactedTarget(to),
     takenAt: takenAt ?? null,
     bytes: bytes ?? null,
     catalogs: catalogs ?? null,
@@ -75,7 +75,7 @@ const as: Render = async (chain, uri, context) => {
   };
 };
 
-const standing = rootObjects({
+const standing = topLevelCategory({
   category: 'server_backups',
   parameter: 'serverBackup',
   record: ServerBackupRecord,

@@ -1,6 +1,6 @@
 // Uploads: files that callers send, for loads to read. The bytes themselves go to the link of the record (http/files.ts).
 import { basisOfUpload, type StoredFile } from '../../files/file_store.ts';
-import { missing } from '../../files/parts.ts';
+import { fileNotFound } from '../../files/parts.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
@@ -163,7 +163,7 @@ export const uploads: Category<Context> = {
       handle: async ({ path }, context) => {
         const uploadId = path.uploadId as string;
         const file = await permittedUpload(uploadId, context);
-        if (!file) throw missing(uploadId);
+        if (!file) throw fileNotFound(uploadId);
         return found(record(file, context));
       },
     }),

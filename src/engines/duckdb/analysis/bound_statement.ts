@@ -5,7 +5,7 @@ import type { Session } from '../instance/connection_pool.ts';
 import type { WireStatement } from '../process/protocol.ts';
 import { parameterTypes } from '../query/parameters.ts';
 import type { NamedObjects } from './named_objects.ts';
-import { optimized } from './optimized.ts';
+import { optimizePlan } from './optimized.ts';
 import { planOf } from './plan.ts';
 
 /** The session has the statement's namespace, with copies of the objects. */
@@ -20,7 +20,7 @@ export async function boundStatement(
   // The text was read otherwise than the engine reads it: where it runs, its names could mean something else.
   if (![...plan.reads, ...plan.writes].every((table) => given.has(keyOf(table))))
     throw new Failure('SQL_NOT_SUPPORTED', 'write the names of the tables whole: catalog.database.table');
-  await optimized(connection, sql);
+  await optimizePlan(connection, sql);
   return {
     ...plan,
     reads: withTables(plan.reads, underViews),

@@ -8,18 +8,22 @@ const remembered = 100_000;
 
 const keyOf = ({ catalog, database, table }: TableName) => JSON.stringify([catalog, database, table]).toLowerCase();
 
-export interface WriteEpochs {
-  readonly data: DataEpochs;
+export interface WriteVersions {
+  readonly data: DataVersions;
   /** Of rows that were deleted or updated, or whose write failed. */
-  readonly removals: DataEpochs;
+  readonly removals: DataVersions;
 }
 
 /** `attempt` inserts into the table, once: where it is retried, each attempt must be noted. */
-export function inserting<T>({ data, removals }: WriteEpochs, table: TableName, attempt: () => Promise<T>): Promise<T> {
+export function inserting<T>(
+  { data, removals }: WriteVersions,
+  table: TableName,
+  attempt: () => Promise<T>,
+): Promise<T> {
   return removals.unlessFailed([table], () => data.writing([table], attempt));
 }
 
-export class DataEpochs {
+export class DataVersions {
   #epoch = 0;
   #floor = 0;
   readonly #changedAt = new Map<string, number>();

@@ -7,7 +7,7 @@ const remembered = 100_000;
 
 const keyOf = (...names: readonly string[]) => JSON.stringify(names.map(foldedName));
 
-export class Definitions {
+export class DefinitionVersions {
   /** Begins past every epoch of a former process: what was bound there counts as changed. */
   #epoch = Date.now() * 1000;
   #floor = this.#epoch;

@@ -6,9 +6,9 @@ import { rowsOf } from '../instance/applied_steps.ts';
 import { foldedName, qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
 import { tokensOf, writingWord } from '../sql/statement_checks.ts';
 import { nameList } from '../sql/table_ddl.ts';
-import { tableNamesIn } from '../sql/table_name_scan.ts';
-import type { Definitions } from './definition_versions.ts';
-import { type KnownViews, meanings } from './view_usage.ts';
+import { scanTableNames } from '../sql/table_name_scan.ts';
+import type { DefinitionVersions } from './definition_versions.ts';
+import { candidatePaths, type ViewUsage } from './view_usage.ts';
 
 export interface NamedSchema {
   readonly catalog: string;
@@ -78,14 +78,14 @@ const pathOf = ({ catalog, database, table }: TableName) => [catalog, database, 
 const keyOf = (...parts: readonly string[]) => JSON.stringify(parts.map(foldedName));
 
 export class NamedObjectReader {
-  readonly #definitions: Definitions;
-  readonly #views: KnownViews;
+  readonly #definitions: DefinitionVersions;
+  readonly #views: ViewUsage;
   readonly #tables = new Map<string, CachedTable>();
   #generation = 0;
   #schemas: Schemas | undefined;
   #uniqueKeys: ReadonlyMap<string, readonly string[]> | undefined;
 
-  constructor(definitions: Definitions, views: KnownViews) {
+  constructor(definitions: DefinitionVersions, views: ViewUsage) {
     this.#definitions = definitions;
     this.#views = views;
   }
@@ -101,14 +101,14 @@ export class NamedObjectReader {
     connection: DuckDBConnection,
     { sql, catalog, database }: Omit<Statement, 'parameters'>,
   ): Promise<NamedObjects> {
-    const names = tableNamesIn(sql);
+    const names = scanTableNames(sql);
     const isWriting = writingWord(sql) !== undefined;
     const namespace = { catalog: catalog.name, database };
     for (let attempt = 1; ; attempt++) {
       const { epoch } = this.#definitions;
       const isSame = this.#views.watch();
       const schemas = await this.#allSchemas(connection);
-      const paths = names.flatMap((parts) => meanings(parts, namespace));
+      const paths = names.flatMap((parts) => candidatePaths(parts, namespace));
       const through = await this.#views.through(connection, paths);
       const views = new Set(through.views.map((one) => keyOf(...pathOf(one))));
       const all = [...paths, ...through.tables.map(pathOf)].filter((path) => !views.has(keyOf(...path)));

@@ -4,7 +4,7 @@ import { Failure } from '../../../standard/failure.ts';
 import { FatalEngineError, failureOf } from '../instance/sql_errors.ts';
 
 /** What the optimizer does with constants can cost the process, as binding can: it does it here first, not where others' statements run. */
-export async function optimized(connection: DuckDBConnection, sql: string): Promise<void> {
+export async function optimizePlan(connection: DuckDBConnection, sql: string): Promise<void> {
   try {
     (await connection.prepare(sql)).destroySync();
   } catch (error) {

@@ -2,7 +2,7 @@
 import { Failure } from '../../../standard/failure.ts';
 import type { TableName } from '../../engine.ts';
 import type { ViewReading } from '../../views.ts';
-import { viewTextOf } from '../ddl/qualified_view_sql.ts';
+import { qualifyViewSql } from '../ddl/qualified_view_sql.ts';
 import { columnsOfQuery } from '../ddl/views.ts';
 import type { Session } from '../instance/connection_pool.ts';
 import type { WireStatement } from '../process/protocol.ts';
@@ -16,7 +16,7 @@ export async function viewReading(
 ): Promise<ViewReading> {
   const plan = (text: string) => planOf(session.connection, text, unreviewed);
   const before = await plan(sql);
-  const { text, sources } = await viewTextOf(session.connection, sql, { catalog: catalog.name, database });
+  const { text, sources } = await qualifyViewSql(session.connection, sql, { catalog: catalog.name, database });
   await session.leave();
   const after = await plan(text);
   // Where whole names mean something else than those that were given, the reading of them was wrong.

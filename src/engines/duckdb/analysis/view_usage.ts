@@ -14,7 +14,7 @@ interface KnownView {
   names?: readonly TableName[];
 }
 
-export interface Through {
+export interface ViewExpansion {
   readonly views: readonly (TableName & { readonly query: string })[];
   /** That they are made of. */
   readonly tables: readonly TableName[];
@@ -42,7 +42,7 @@ const leavesViews: ReadonlySet<Change['kind']> = new Set([
 const keyOf = (parts: readonly string[]) => foldedName(JSON.stringify(parts));
 const partsOf = ({ catalog, database, table }: TableName) => [catalog, database, table];
 
-export class KnownViews {
+export class ViewUsage {
   #generation = 0;
   #views: ReadonlyMap<string, KnownView> | undefined;
 
@@ -60,9 +60,9 @@ export class KnownViews {
   }
 
   /** `paths`: what the names of a statement may stand for. */
-  async through(connection: DuckDBConnection, paths: readonly (readonly string[])[]): Promise<Through> {
+  async through(connection: DuckDBConnection, paths: readonly (readonly string[])[]): Promise<ViewExpansion> {
     const known = await this.#all(connection);
-    const views = new Map<string, Through['views'][number]>();
+    const views = new Map<string, ViewExpansion['views'][number]>();
     const tables = new Map<string, TableName>();
     const open = paths.filter((parts) => known.has(keyOf(parts)));
     for (let parts = open.pop(); parts !== undefined; parts = open.pop()) {
@@ -97,7 +97,10 @@ export class KnownViews {
 }
 
 /** All that DuckDB might take a name for. */
-export function meanings(parts: readonly string[], { catalog, database = 'main' }: Namespace): (readonly string[])[] {
+export function candidatePaths(
+  parts: readonly string[],
+  { catalog, database = 'main' }: Namespace,
+): (readonly string[])[] {
   const [first = '', second = ''] = parts;
   if (parts.length === 1) return [[catalog, database, first]];
   if (parts.length === 2)

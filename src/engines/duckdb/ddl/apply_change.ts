@@ -6,7 +6,7 @@ import type { CatalogRef, Change, ChangeCost, DatabaseRef, HiddenDefinition, Tab
 import type { Applied, AppliedView } from '../../views.ts';
 import { inTransaction, isConflict, rememberStep, retryingConflicts, rowsOf } from '../instance/applied_steps.ts';
 import { type Stage, stagesOf } from '../instance/progress.ts';
-import { brokenByAlteration, isConstraintError } from '../query/constraint_violations.ts';
+import { isConstraintError, violatedByAlteration } from '../query/constraint_violations.ts';
 import { planAlteration, type Work } from '../sql/alter_table_sql.ts';
 import { qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from '../sql/identifiers.ts';
 import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from '../sql/table_ddl.ts';
@@ -22,7 +22,7 @@ import {
   dropDatabase,
   dropHidden,
   dropIfEmpty,
-  hiddenTable,
+  droppedTableName,
   hideDatabase,
   hideTables,
   restoreDatabase,
@@ -289,7 +289,7 @@ async function alterTable(
     made(views ?? (await boundViews(connection, change.views ?? [])));
   } catch (error) {
     if (!isConstraintError(error)) throw error;
-    const broken = await brokenByAlteration(connection, change);
+    const broken = await violatedByAlteration(connection, change);
     throw broken ?? new Failure('CONSTRAINT_VIOLATED', 'the data does not fit the change', {}, { cause: error });
   }
 }
@@ -367,7 +367,7 @@ async function rowsAreMany(
   if (moves && tables.length >= movedTablesMin) return 'rewrite';
   let rows = 0;
   for (const { id, definition } of tables) {
-    if (moves || definition.uniqueKey.length > 0) rows += await countRows(connection, hiddenTable(from, id));
+    if (moves || definition.uniqueKey.length > 0) rows += await countRows(connection, droppedTableName(from, id));
   }
   return rows >= rewriteRowsMin ? 'rewrite' : 'instant';
 }

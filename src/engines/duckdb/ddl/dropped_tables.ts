@@ -12,7 +12,7 @@ import { dropViewsOf } from './views.ts';
 const hiddenPrefix = `${ownPrefix}dropped_`;
 
 /** The table of an object that is hidden in a database. */
-export function hiddenTable(database: DatabaseRef, id: string): TableRef {
+export function droppedTableName(database: DatabaseRef, id: string): TableRef {
   return { catalog: database.catalog, database: database.database, table: `${hiddenPrefix}${id}` };
 }
 
@@ -25,7 +25,7 @@ export async function hideTables(
   const there = await tablesOf(connection, database);
   const indexes = Map.groupBy(await indexesOf(connection, database), ({ table }) => folded(table));
   for (const { id, name } of tables) {
-    const hidden = hiddenTable(database, id);
+    const hidden = droppedTableName(database, id);
     if (there.has(hidden.table) || !there.has(folded(name))) continue;
     const table: TableRef = { ...hidden, table: name };
     // A table with an index cannot be renamed; its definition, which the catalog keeps, makes the index again.
@@ -52,7 +52,7 @@ export async function restoreTables(
 ): Promise<void> {
   const source: DatabaseRef = { catalog: database.catalog, database: from };
   const there = await tablesOf(connection, source);
-  const found = tables.map((one) => ({ ...one, table: hiddenTable(source, one.id) }));
+  const found = tables.map((one) => ({ ...one, table: droppedTableName(source, one.id) }));
   const left = found.filter(({ table }) => there.has(table.table));
   const next = stagesOf(stage, await copyWeights(connection, left));
   for (const { name, definition, table: hidden } of left) {
@@ -92,7 +92,7 @@ export async function dropHidden(
   for (const [database, tables] of Map.groupBy(hidden, (table) => table.database)) {
     const there = await tablesOf(connection, { catalog, database });
     for (const { id } of tables) {
-      const table = hiddenTable({ catalog, database }, id);
+      const table = droppedTableName({ catalog, database }, id);
       if (there.has(table.table)) await connection.run(`DROP TABLE ${qualifiedTable(table)}`);
     }
   }

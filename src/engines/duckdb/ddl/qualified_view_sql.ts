@@ -14,13 +14,17 @@ export interface Namespace {
   readonly database: string;
 }
 
-export interface ViewText {
+export interface QualifiedView {
   readonly text: string;
   readonly sources: readonly ViewSource[];
 }
 
 /** Throws SQL_INVALID or SQL_NOT_SUPPORTED. The query need not be bound, but what it names must be there. */
-export async function viewTextOf(connection: DuckDBConnection, sql: string, namespace: Namespace): Promise<ViewText> {
+export async function qualifyViewSql(
+  connection: DuckDBConnection,
+  sql: string,
+  namespace: Namespace,
+): Promise<QualifiedView> {
   refuseOtherStatement(sql);
   withParameters(sql, () => {
     throw new Failure('SQL_NOT_SUPPORTED', 'a view takes no parameters; write the values into its query');

@@ -10,7 +10,7 @@ import { cleaned, sqlInvalid } from '../instance/sql_errors.ts';
 import { describedBy } from '../query/results.ts';
 import { qualifiedSchema, quoteIdentifier, sameName } from '../sql/identifiers.ts';
 import { resultTypeText } from '../types/type_mapping.ts';
-import { viewTextOf } from './qualified_view_sql.ts';
+import { qualifyViewSql } from './qualified_view_sql.ts';
 
 type ChangeOf<K extends Change['kind']> = Extract<Change, { readonly kind: K }>;
 
@@ -127,7 +127,7 @@ export async function boundViews(
 
 async function makeView(connection: DuckDBConnection, view: ViewRef, sql: string) {
   const { catalog, database } = view;
-  const { text, sources } = await viewTextOf(connection, sql, { catalog: catalog.name, database });
+  const { text, sources } = await qualifyViewSql(connection, sql, { catalog: catalog.name, database });
   await connection.run(`CREATE OR REPLACE VIEW ${qualifiedView(view)} AS\n${text}`);
   return sources;
 }

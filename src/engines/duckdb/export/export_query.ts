@@ -15,8 +15,8 @@ import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { withoutEnd } from '../sql/statement_checks.ts';
 import { jsonExpression, resultTypeText } from '../types/type_mapping.ts';
 import { parseEngineType } from '../types/type_parser.ts';
-import { GrowingFiles } from './file_watcher.ts';
-import { inOrder, isOrdered } from './ordered_copy.ts';
+import { FileWatcher } from './file_watcher.ts';
+import { isOrdered, orderedCopy } from './ordered_copy.ts';
 
 const readBytes = 1024 * 1024;
 const quote = 0x22;
@@ -37,7 +37,7 @@ interface Written {
 }
 
 /** All files or none. */
-export async function exportRows(
+export async function exportQuery(
   session: Session,
   statement: WireStatement,
   options: WireOptions,
@@ -48,7 +48,7 @@ export async function exportRows(
   const final = filesDirectory(resultPath);
   const directory = join(place.own, basename(final));
   await mkdir(directory);
-  const files = new GrowingFiles(directory, place.digests, {
+  const files = new FileWatcher(directory, place.digests, {
     bytesMax: into.bytesMax,
     stop: () => session.connection.interrupt(),
     current: place.current,
@@ -194,7 +194,7 @@ async function copied(
   const columns = (await describe(session, statement)).length;
   const { connection } = session;
   if (split !== undefined && (await isOrdered(connection, statement.sql))) {
-    const written = await inOrder(connection, path, split, {
+    const written = await orderedCopy(connection, path, split, {
       put: (table) => {
         const text = `CREATE TEMP TABLE ${table} AS ${rowsOf(statement, '*', columns)}`;
         return inTransaction(connection, () => withPrepared(connection, text, statement, (one) => one.run()));

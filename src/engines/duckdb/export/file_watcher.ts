@@ -11,7 +11,7 @@ const lookMs = 50;
 /** Between two of these, the work may be found to be over. */
 const stepBytes = 64 * 1024 * 1024;
 
-export interface GrownFile {
+export interface FileGrowth {
   readonly bytes: number;
   /** Hexadecimal. */
   readonly sha256: string;
@@ -33,7 +33,7 @@ interface Seen {
 }
 
 /** The files of a directory and of those in it. To be closed. */
-export class GrowingFiles {
+export class FileWatcher {
   readonly #directory: string;
   readonly #digests: Digests;
   readonly #watch: Watch;
@@ -74,7 +74,7 @@ export class GrowingFiles {
   }
 
   /** Of a file that nobody writes any more. */
-  async grown(path: string): Promise<GrownFile> {
+  async grown(path: string): Promise<FileGrowth> {
     const grown = await this.#follow(path, () => {
       this.#watch.current();
       return true;
@@ -87,7 +87,7 @@ export class GrowingFiles {
     for (const inode of this.#followed.keys()) this.#digests.forget(this.#keyOf(inode));
   }
 
-  async #follow(path: string, goesOn: () => boolean): Promise<GrownFile> {
+  async #follow(path: string, goesOn: () => boolean): Promise<FileGrowth> {
     const file = await open(path, 'r');
     try {
       const { ino: inode, size } = await file.stat();

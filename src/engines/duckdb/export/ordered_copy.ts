@@ -24,7 +24,7 @@ export async function isOrdered(connection: DuckDBConnection, sql: string): Prom
  * `put`: puts the rows down in the table of this name, in their order. `copy`: the text of a COPY of rows of that table, FROM and
  * WHERE given, to a file.
  */
-export async function inOrder(
+export async function orderedCopy(
   connection: DuckDBConnection,
   path: string,
   fileBytesMax: number,

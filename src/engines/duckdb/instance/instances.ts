@@ -4,7 +4,7 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { WarehouseSpec } from '../../../model/records.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { catalogsDirectory } from '../storage/catalog_files.ts';
-import { type Reach, spillDirectory } from './work_directory.ts';
+import { type FileAccess, spillDirectory } from './work_directory.ts';
 
 const closed = {
   autoinstall_known_extensions: 'false',
@@ -23,7 +23,7 @@ export function openData(spec: WarehouseSpec): Promise<DuckDBInstance> {
 }
 
 /** From then on files are opened in the directories of the engine only. */
-export function closeData(connection: DuckDBConnection, spec: WarehouseSpec, reach: Reach): Promise<void> {
+export function closeData(connection: DuckDBConnection, spec: WarehouseSpec, reach: FileAccess): Promise<void> {
   const directories = [catalogsDirectory(reach.dataDirectory), reach.own, ...reach.readable];
   return set(connection, [
     `temp_directory = ${quoteLiteral(spillDirectory(reach))}`,

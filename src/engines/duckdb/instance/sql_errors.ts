@@ -1,7 +1,7 @@
 // What the engine throws → failures for the caller: its words without paths, art or advice meant for operators, and where in
 // the text they point.
 import { Failure } from '../../../standard/failure.ts';
-import { checkpointFault, damageMet } from '../storage/catalog_damage.ts';
+import { checkpointFault, damageInError } from '../storage/catalog_damage.ts';
 
 /** SQL_INVALID with line and column, both from 1, in characters. `offset` is one of the text (UTF-16); undefined: not said. */
 export function sqlInvalid(message: string, sql: string, offset: number | undefined): Failure {
@@ -109,7 +109,7 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
 
 /** What an error of the engine says of itself or of a file of a catalog, whatever was asked of it; undefined: nothing. */
 export function engineFailure(message: string): Error | undefined {
-  const reason = damageMet(message);
+  const reason = damageInError(message);
   const isCheckpoint = checkpointFault(message) !== undefined;
   // Without damage a new engine attaches the database again, which is all it needs.
   const isFatal = /^(?:FATAL|INTERNAL) Error|database has been invalidated/i.test(message) || isCheckpoint;

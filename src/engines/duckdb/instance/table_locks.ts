@@ -9,7 +9,7 @@ const turnWaitMs = 15_000;
 
 const keyOf = (...names: readonly string[]) => JSON.stringify(names.map((name) => name.toLowerCase()));
 
-export class TableTurns {
+export class TableLocks {
   readonly #writers = new Map<string, number>();
   readonly #changed = new Set<string>();
   readonly #waiting = new Set<() => void>();
@@ -103,8 +103,8 @@ function keyOfCopied(change: Change): string | undefined {
 }
 
 /** The engine, with its writers and its changes of tables taking turns. A call that rejects has ended in the engine too. */
-export function inTurns(engine: EngineWarehouse): EngineWarehouse {
-  const turns = new TableTurns();
+export function withTableLocks(engine: EngineWarehouse): EngineWarehouse {
+  const turns = new TableLocks();
   return {
     get running() {
       return engine.running;

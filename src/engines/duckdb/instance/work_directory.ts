@@ -5,7 +5,7 @@ import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 /** Where the engine may open files. */
-export interface Reach {
+export interface FileAccess {
   /** Of this, the catalogs. */
   readonly dataDirectory: string;
   /** Of this process alone: two that spill into one directory would write over each other. */
@@ -14,11 +14,11 @@ export interface Reach {
   readonly readable: readonly string[];
 }
 
-export async function ownReach(
+export async function openWorkDirectory(
   dataDirectory: string,
   spoolDirectory: string,
   readable: readonly string[],
-): Promise<Reach> {
+): Promise<FileAccess> {
   const all = join(spoolDirectory, 'spill');
   await mkdir(all, { recursive: true, mode: 0o700 });
   const own = join(all, `${process.pid}-${randomBytes(16).toString('hex')}`);
@@ -27,7 +27,7 @@ export async function ownReach(
 }
 
 /** Of processes that ended. */
-export async function removeLeftovers({ own }: Reach): Promise<void> {
+export async function removeLeftovers({ own }: FileAccess): Promise<void> {
   const all = dirname(own);
   for (const name of await readdir(all)) {
     if (!isAlive(Number.parseInt(name, 10))) await rm(join(all, name), { recursive: true, force: true });
@@ -35,12 +35,12 @@ export async function removeLeftovers({ own }: Reach): Promise<void> {
 }
 
 /** Where the engine puts what does not fit its memory. */
-export function spillDirectory({ own }: Reach): string {
+export function spillDirectory({ own }: FileAccess): string {
   return join(own, 'spill');
 }
 
 /** What is there now. The engine makes the directory when it first spills, and its files come and go. */
-export async function spilledBytes(reach: Reach): Promise<number> {
+export async function spilledBytes(reach: FileAccess): Promise<number> {
   const directory = spillDirectory(reach);
   const names = await readdir(directory).catch(() => []);
   const sizes = await Promise.all(names.map((name) => stat(join(directory, name)).catch(() => undefined)));

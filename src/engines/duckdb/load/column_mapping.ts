@@ -12,7 +12,7 @@ import { fromJson, hasMap, isNested, fromText as valueFromText } from '../query/
 import { numberTooLarge, parseTree } from '../sql/default_expression.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType } from '../types/type_mapping.ts';
-import { dataInvalid, type FileColumn, type KnownFile, zonedValue } from './reader_sql.ts';
+import { dataInvalid, type FileColumn, type FileSchema, zonedValue } from './reader_sql.ts';
 
 const expressionCharactersMax = 16_384;
 
@@ -36,8 +36,8 @@ export interface Reading {
 }
 
 /** Throws DATA_INVALID or INVALID_PARAMETER where the two do not fit. */
-export function matched(
-  file: KnownFile,
+export function mapColumns(
+  file: FileSchema,
   definition: Pick<TableDefinition, 'columns'>,
   columns: readonly LoadColumn[] | undefined,
 ): LoadedColumn[] {
@@ -76,7 +76,7 @@ const wrong = (pointer: string, message: string): Failure =>
   new Failure('INVALID_PARAMETER', `${pointer}: ${message}`, { violations: [{ pointer, rule: 'columns', message }] });
 
 /** How a file is read fastest: text of a file becomes the table's type while it is parsed. */
-export function readingOf(file: KnownFile, loaded: readonly LoadedColumn[]): Reading {
+export function readingOf(file: FileSchema, loaded: readonly LoadedColumn[]): Reading {
   const hasExpression = loaded.some(({ expression }) => expression !== undefined);
   const isText = file.format !== 'parquet' && !hasExpression;
   const types = new Map(file.columns.map((one) => [foldName(one.name), one]));
@@ -110,13 +110,13 @@ function fileValue(name: string, from: string, type: LogicalType): string {
 }
 
 /** One row of nulls with the names and types of the file's columns. */
-export const expressionSource = ({ columns }: KnownFile): string =>
+export const expressionSource = ({ columns }: FileSchema): string =>
   `FROM (SELECT ${columns.map(({ name, type }) => `CAST(NULL AS ${type}) AS ${quoteIdentifier(name)}`).join(', ')}) AS file`;
 
 /** Throws INVALID_PARAMETER for what is not one expression over the columns of the file, or not offered. */
 export async function requireExpressions(
   connection: DuckDBConnection,
-  file: KnownFile,
+  file: FileSchema,
   loaded: readonly LoadedColumn[],
   unreviewed: ReadonlySet<string>,
 ): Promise<void> {
@@ -131,7 +131,7 @@ export async function requireExpressions(
 /** `type`: what it is cast to, where that is known. */
 export async function requireExpression(
   connection: DuckDBConnection,
-  file: KnownFile,
+  file: FileSchema,
   {
     pointer,
     name,

@@ -9,20 +9,20 @@ import { csvFields, delimiterOf } from './csv_header.ts';
 import {
   csvOptions,
   dataInvalid,
-  type KnowingOptions,
-  type KnownFile,
+  type FileSchema,
   reader,
+  type SchemaOptions,
   sampleRows,
   sampleSize,
   zoned,
 } from './reader_sql.ts';
 
 /** Delimiter and header are found in the first line, the types in a sample. */
-export async function csvShape(
+export async function csvSchema(
   connection: DuckDBConnection,
   file: DataFile,
-  options: KnowingOptions,
-): Promise<KnownFile> {
+  options: SchemaOptions,
+): Promise<FileSchema> {
   const first = await firstLine(connection, file);
   if (first === undefined) throw dataInvalid('the file is empty');
   if (first.includes('\0'))

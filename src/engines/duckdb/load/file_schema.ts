@@ -6,32 +6,32 @@ import type { Failure } from '../../../standard/failure.ts';
 import type { DataFile } from '../../load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { hasLines, lineBytesMax } from './csv_header.ts';
-import { csvShape } from './csv_schema.ts';
-import { otherKind } from './file_signature.ts';
+import { csvSchema } from './csv_schema.ts';
+import { conflictingFormat } from './file_signature.ts';
 import {
   dataInvalid,
+  errorTolerance,
   type FileColumn,
+  type FileSchema,
   jsonOptions,
   jsonRecordsText,
-  type KnowingOptions,
-  type KnownFile,
-  patience,
   reader,
+  type SchemaOptions,
   sampleRows,
   sampleSize,
 } from './reader_sql.ts';
 
-export async function knownFile(
+export async function readFileSchema(
   connection: DuckDBConnection,
   file: DataFile,
-  options: KnowingOptions,
-): Promise<KnownFile> {
-  const other = await otherKind(file.path, file.format);
+  options: SchemaOptions,
+): Promise<FileSchema> {
+  const other = await conflictingFormat(file.path, file.format);
   if (other !== undefined) throw dataInvalid(`the file ${other}`);
   if (file.format === 'csv') await requireLines(file.path);
   if (file.shape) return { ...file, ...file.shape };
   const shaped =
-    file.format === 'csv' ? await csvShape(connection, file, options) : await described(connection, file, options);
+    file.format === 'csv' ? await csvSchema(connection, file, options) : await described(connection, file, options);
   const seen = new Set<string>();
   for (const { name } of shaped.columns) {
     if (name === '') throw dataInvalid('a column of the file has no name');
@@ -46,15 +46,15 @@ async function requireLines(path: string): Promise<void> {
 }
 
 /** What the fields of a JSON object hold is looked at where their types are wanted. */
-const depth = ({ isTyped }: KnowingOptions) => (isTyped ? [] : ['maximum_depth = 1']);
+const depth = ({ isTyped }: SchemaOptions) => (isTyped ? [] : ['maximum_depth = 1']);
 
-async function described(connection: DuckDBConnection, file: DataFile, options: KnowingOptions): Promise<KnownFile> {
+async function described(connection: DuckDBConnection, file: DataFile, options: SchemaOptions): Promise<FileSchema> {
   const from =
     file.format === 'parquet'
       ? reader('read_parquet', file, [])
       : reader('read_json', file, [
           ...jsonOptions(file),
-          ...patience(file),
+          ...errorTolerance(file),
           `records = 'true'`,
           sampleSize(options),
           ...depth(options),

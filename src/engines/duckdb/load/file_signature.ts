@@ -15,7 +15,7 @@ const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 const isJson = /^\s*(?:\[\s*)?\{\s*"(?:[^"\\]|\\.)*"\s*:/;
 
 /** What is to be said of the file; undefined where it may be what it is said to be. */
-export async function otherKind(path: string, format: DataFormat): Promise<string | undefined> {
+export async function conflictingFormat(path: string, format: DataFormat): Promise<string | undefined> {
   const file = await open(path);
   try {
     const { bytesRead, buffer } = await file.read(Buffer.alloc(lookBytes), 0, lookBytes, 0);

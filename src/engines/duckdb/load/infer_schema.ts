@@ -6,21 +6,21 @@ import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { InferColumn, InferredTable, InferWork, LoadColumn } from '../../load.ts';
-import { optimized } from '../analysis/optimized.ts';
+import { optimizePlan } from '../analysis/optimized.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType, jsonExpression, nearestTypeOf } from '../types/type_mapping.ts';
 import {
   expressionSource,
   type LoadedColumn,
-  matched,
+  mapColumns,
   namesByPlace,
   readingOf,
   requireExpression,
 } from './column_mapping.ts';
-import { knownFile } from './file_schema.ts';
-import { selectText, within } from './load_file.ts';
-import { type FileColumn, fromText, type KnownFile } from './reader_sql.ts';
+import { readFileSchema } from './file_schema.ts';
+import { selectText, withLinkedFile } from './load_file.ts';
+import { type FileColumn, type FileSchema, fromText } from './reader_sql.ts';
 
 /** Of the rows that are shown, together. */
 const shownCharactersMax = 262_144;
@@ -36,9 +36,9 @@ export function inferTable(
   work: InferWork,
   { own, unreviewed }: InferSurroundings,
 ): Promise<InferredTable> {
-  return within(work.file, own, async (file) => {
+  return withLinkedFile(work.file, own, async (file) => {
     const { columns: asked, isWhole } = work;
-    const known = await knownFile(connection, file, {
+    const known = await readFileSchema(connection, file, {
       headings: asked?.map(({ name, source }) => source ?? name) ?? Object.keys(work.types ?? {}),
       names: namesByPlace(asked ?? []),
       isTyped: true,
@@ -49,9 +49,9 @@ export function inferTable(
       : columnsOf(known, requireTypes(work.types ?? {}, known));
     const { csv, columns: shape } = known;
     const loaded = asked && readOf(known, asked);
-    const taken = matched(known, { columns }, loaded);
+    const taken = mapColumns(known, { columns }, loaded);
     // The load that follows is of this shape, and is not checked again.
-    await optimized(connection, selectText(known, readingOf(known, taken)));
+    await optimizePlan(connection, selectText(known, readingOf(known, taken)));
     const rows = await firstRows(connection, known, { columns, loaded: taken }, work.rowsMax);
     return { columns, shape: { csv, columns: shape }, loaded, rows };
   });
@@ -60,7 +60,7 @@ export function inferTable(
 const wrong = (pointer: string, message: string): Failure =>
   new Failure('INVALID_PARAMETER', `${pointer}: ${message}`, { violations: [{ pointer, rule: 'columns', message }] });
 
-function columnsOf(known: KnownFile, types: ReadonlyMap<string, LogicalType>): ColumnDefinition[] {
+function columnsOf(known: FileSchema, types: ReadonlyMap<string, LogicalType>): ColumnDefinition[] {
   return known.columns.map(({ name, type }) => ({
     name,
     type: types.get(foldName(name)) ?? nearestTypeOf(type),
@@ -68,7 +68,7 @@ function columnsOf(known: KnownFile, types: ReadonlyMap<string, LogicalType>): C
   }));
 }
 
-function requireTypes(types: Readonly<Record<string, LogicalType>>, known: KnownFile): Map<string, LogicalType> {
+function requireTypes(types: Readonly<Record<string, LogicalType>>, known: FileSchema): Map<string, LogicalType> {
   const names = new Set(known.columns.map(({ name }) => foldName(name)));
   const folded = new Map(Object.entries(types).map(([name, type]) => [foldName(name), type]));
   const unknown = Object.keys(types).find((name) => !names.has(foldName(name)));
@@ -76,13 +76,13 @@ function requireTypes(types: Readonly<Record<string, LogicalType>>, known: Known
   return folded;
 }
 
-function sourceOf(known: KnownFile): (column: InferColumn) => FileColumn | undefined {
+function sourceOf(known: FileSchema): (column: InferColumn) => FileColumn | undefined {
   const byName = new Map(known.columns.map((one) => [foldName(one.name), one]));
   return ({ name, source }) => byName.get(foldName(source ?? name));
 }
 
 /** Without those that the file has not. */
-function readOf(known: KnownFile, asked: readonly InferColumn[]): LoadColumn[] {
+function readOf(known: FileSchema, asked: readonly InferColumn[]): LoadColumn[] {
   const found = sourceOf(known);
   return asked
     .filter((one) => one.expression !== undefined || found(one))
@@ -91,7 +91,7 @@ function readOf(known: KnownFile, asked: readonly InferColumn[]): LoadColumn[] {
 
 async function typed(
   connection: DuckDBConnection,
-  known: KnownFile,
+  known: FileSchema,
   asked: readonly InferColumn[],
   unreviewed: ReadonlySet<string>,
 ): Promise<ColumnDefinition[]> {
@@ -114,7 +114,7 @@ async function typed(
   return columns;
 }
 
-async function typeOfExpression(connection: DuckDBConnection, known: KnownFile, expression: string) {
+async function typeOfExpression(connection: DuckDBConnection, known: FileSchema, expression: string) {
   const [row] = await rowsOf(connection, `DESCRIBE SELECT (${expression}\n) AS value ${expressionSource(known)}`);
   return nearestTypeOf(String(row?.[1]));
 }
@@ -122,7 +122,7 @@ async function typeOfExpression(connection: DuckDBConnection, known: KnownFile, 
 /** What does not fit is passed over: it is for the load to tell where that is. */
 async function firstRows(
   connection: DuckDBConnection,
-  known: KnownFile,
+  known: FileSchema,
   { columns, loaded }: { readonly columns: readonly ColumnDefinition[]; readonly loaded: readonly LoadedColumn[] },
   rowsMax: number,
 ): Promise<string[]> {

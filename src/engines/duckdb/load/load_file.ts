@@ -6,17 +6,17 @@ import { dirname, join, sep } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { DataFile, FileShape, LoadDone, LoadWork } from '../../load.ts';
-import { optimized } from '../analysis/optimized.ts';
+import { optimizePlan } from '../analysis/optimized.ts';
 import { commit, noteRows, rememberStep, retryingConflicts, rowsOfStep } from '../instance/applied_steps.ts';
 import type { Stage } from '../instance/progress.ts';
 import { isConstraintError } from '../query/constraint_violations.ts';
 import { qualifiedTable } from '../sql/identifiers.ts';
 import { createTableText, createUniqueKeyTexts, nameList } from '../sql/table_ddl.ts';
-import { matched, namesByPlace, type Reading, readingOf, requireExpressions } from './column_mapping.ts';
-import { knownFile } from './file_schema.ts';
+import { mapColumns, namesByPlace, type Reading, readingOf, requireExpressions } from './column_mapping.ts';
+import { readFileSchema } from './file_schema.ts';
 import { fileFailure } from './load_errors.ts';
-import { dataInvalid, fromText, type KnownFile } from './reader_sql.ts';
-import { type RejectedRow, staged } from './rejected_rows.ts';
+import { dataInvalid, type FileSchema, fromText } from './reader_sql.ts';
+import { type RejectedRow, stageRows } from './rejected_rows.ts';
 
 /** Of the rows that do not fit, a failure shows this many. */
 const shownMax = 10;
@@ -39,7 +39,7 @@ export function loadFile(
 ): Promise<LoadDone> {
   // What is done before the rows are read is none of it.
   stage?.(0, 0);
-  return within(work.file, own, async (file) => {
+  return withLinkedFile(work.file, own, async (file) => {
     const catalog = work.table.catalog.name;
     const loadedBefore = work.dryRun ? undefined : await rowsOfStep(connection, catalog, work.step);
     const isRepeated = loadedBefore !== undefined;
@@ -49,7 +49,7 @@ export function loadFile(
     const reading = readingOf(known, loaded);
     if (work.errorsMax > 0) {
       stage?.(0, stagingPart);
-      const rows = await staged(connection, known, reading, work.errorsMax + 1);
+      const rows = await stageRows(connection, known, reading, work.errorsMax + 1);
       try {
         await keepRejected(rows.rejected, work, own);
         const rowsRejected = rows.rejected.length;
@@ -82,16 +82,16 @@ export function shapeOfLoad(
   work: LoadWork,
   { own, unreviewed }: Pick<LoadSurroundings, 'own' | 'unreviewed'>,
 ): Promise<FileShape> {
-  return within(work.file, own, async (file) => {
+  return withLinkedFile(work.file, own, async (file) => {
     const { known, loaded } = await fileOf(connection, work, file, unreviewed);
-    await optimized(connection, selectText(known, readingOf(known, loaded)));
+    await optimizePlan(connection, selectText(known, readingOf(known, loaded)));
     const { csv, columns } = known;
     return { csv, columns };
   });
 }
 
 /** What is read of the file, as the load reads it. */
-export const selectText = (file: KnownFile, { types, values }: Reading): string =>
+export const selectText = (file: FileSchema, { types, values }: Reading): string =>
   `SELECT ${values.map(({ text }) => text).join(', ')} FROM ${fromText(file, types)}`;
 
 /** The file with its shape, and what the table's columns get of it. */
@@ -104,8 +104,8 @@ async function fileOf(
   const headings = definition.columns.map(({ name }) => name);
   const names = columns ? namesByPlace(columns) : headings;
   const isTyped = columns?.some(({ expression }) => expression !== undefined) ?? false;
-  const known = await knownFile(connection, file, { headings, names, isTyped });
-  const loaded = matched(known, definition, columns);
+  const known = await readFileSchema(connection, file, { headings, names, isTyped });
+  const loaded = mapColumns(known, definition, columns);
   await requireExpressions(connection, known, loaded, unreviewed);
   return { known, loaded };
 }
@@ -114,7 +114,7 @@ async function fileOf(
  * A file of the spool gets a name where the engine opens files and nobody can guess it. What is elsewhere is in a directory that is
  * for loading (instances.ts); a name that looks like a pattern is one only where no file has it.
  */
-export async function within<T>(file: DataFile, own: string, work: (file: DataFile) => Promise<T>): Promise<T> {
+export async function withLinkedFile<T>(file: DataFile, own: string, work: (file: DataFile) => Promise<T>): Promise<T> {
   const linked = join(own, `data-${randomUUID()}`);
   const isSpooled = file.path.startsWith(dirname(dirname(own)) + sep);
   if (isSpooled) await link(file.path, linked);
@@ -232,14 +232,14 @@ function rejectedFailure(rejected: readonly RejectedRow[], errorsMax: number): F
 async function explained(
   connection: DuckDBConnection,
   error: unknown,
-  known: KnownFile,
+  known: FileSchema,
   reading: Reading,
 ): Promise<unknown> {
   const isAboutData = error instanceof Error && /^(?:Invalid Input|Conversion|Out of Range) Error/.test(error.message);
   const isNull = isConstraintError(error) && /NOT NULL|CHECK/.test((error as Error).message);
   if (!isAboutData && !isNull) return error;
   try {
-    const { rejected, drop } = await staged(connection, known, reading, shownMax);
+    const { rejected, drop } = await stageRows(connection, known, reading, shownMax);
     await drop();
     return rejected.length > 0 ? rejectedFailure(rejected, 0) : error;
   } catch (again) {

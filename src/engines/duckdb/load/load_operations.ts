@@ -1,10 +1,10 @@
 // What the server asks of files that are to be loaded, each in a session that stands in no catalog.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { WriteEpochs } from '../analysis/data_versions.ts';
+import type { WriteVersions } from '../analysis/data_versions.ts';
 import { rowsOfStep } from '../instance/applied_steps.ts';
 import type { Sessions } from '../instance/connection_pool.ts';
 import type { Operations } from '../process/protocol.ts';
-import { placed } from '../process/wire_errors.ts';
+import { locateErrors } from '../process/wire_errors.ts';
 import { type InferSurroundings, inferTable } from './infer_schema.ts';
 import { type LoadSurroundings, loadFile, shapeOfLoad } from './load_file.ts';
 
@@ -13,12 +13,12 @@ export type LoadOperations = { [K in LoadOperation]: (argument: Operations[K][0]
 
 type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
-export class Loading {
+export class Loads {
   readonly #sessions: Sessions;
-  readonly #epochs: WriteEpochs;
+  readonly #epochs: WriteVersions;
   readonly #surroundings: InferSurroundings;
 
-  constructor(sessions: Sessions, epochs: WriteEpochs, surroundings: InferSurroundings) {
+  constructor(sessions: Sessions, epochs: WriteVersions, surroundings: InferSurroundings) {
     this.#sessions = sessions;
     this.#epochs = epochs;
     this.#surroundings = surroundings;
@@ -46,7 +46,7 @@ export class Loading {
   #apart<T>(started: Interruptible, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
     return this.#sessions.with(undefined, started, async (session) => {
       if (session.catalog !== undefined) await session.leave();
-      return placed('', 0, () => work(session.connection));
+      return locateErrors('', 0, () => work(session.connection));
     });
   }
 }

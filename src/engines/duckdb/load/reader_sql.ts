@@ -16,14 +16,14 @@ export interface FileColumn {
 }
 
 /** A file whose shape is known. */
-export interface KnownFile extends DataFile {
+export interface FileSchema extends DataFile {
   readonly columns: readonly FileColumn[];
 }
 
 export const dataInvalid = (message: string, result: Readonly<Record<string, unknown>> = {}): Failure =>
   new Failure('DATA_INVALID', `${message}; nothing was loaded`, result);
 
-export interface KnowingOptions {
+export interface SchemaOptions {
   /** Names by which a header is known. */
   readonly headings: readonly string[];
   /** What the columns of a file without a header are called, as far as they go. */
@@ -35,7 +35,7 @@ export interface KnowingOptions {
 }
 
 /** The file in FROM, with its columns read as these types. `more`: options of the reader. */
-export function fromText(file: KnownFile, types: readonly FileColumn[], more: readonly string[] = []): string {
+export function fromText(file: FileSchema, types: readonly FileColumn[], more: readonly string[] = []): string {
   switch (file.format) {
     case 'csv':
       return csvText(file, types, more);
@@ -52,7 +52,7 @@ const columnsOption = (types: readonly FileColumn[]): string =>
 export const zoned = 'TIMESTAMP WITH TIME ZONE';
 
 /** The reader makes null of a text that is no time with a zone: it is cast after it. */
-function csvText(file: KnownFile, types: readonly FileColumn[], more: readonly string[]): string {
+function csvText(file: FileSchema, types: readonly FileColumn[], more: readonly string[]): string {
   const { csv } = file;
   const read = types.map(({ name, type }) => ({ name, type: type === zoned ? 'VARCHAR' : type }));
   const options = [...csvOptions(csv), 'auto_detect = false', columnsOption(read), ...more];
@@ -70,7 +70,7 @@ export function zonedValue(text: string, { timestampFormat }: CsvOptions): strin
 
 /** Each value of a JSON file as one text; null where a line of it is none. */
 export function jsonRecordsText(file: DataFile): string {
-  return reader('read_json_objects', file, [...jsonOptions(file), ...patience(file)]);
+  return reader('read_json_objects', file, [...jsonOptions(file), ...errorTolerance(file)]);
 }
 
 const hiveReaders = new Set(['read_csv', 'read_json', 'read_parquet']);
@@ -86,7 +86,7 @@ export function reader(name: string, file: DataFile, options: readonly string[])
 }
 
 /** A broken line is passed over: who reads the rows tells of it. */
-export const patience = ({ format }: DataFile) => (format === 'ndjson' ? ['ignore_errors = true'] : []);
+export const errorTolerance = ({ format }: DataFile) => (format === 'ndjson' ? ['ignore_errors = true'] : []);
 
 export function jsonOptions({ format }: DataFile): string[] {
   return [
@@ -115,4 +115,4 @@ export function csvOptions(csv: CsvOptions): string[] {
   ];
 }
 
-export const sampleSize = ({ isWhole }: KnowingOptions) => `sample_size = ${isWhole ? -1 : sampleRows}`;
+export const sampleSize = ({ isWhole }: SchemaOptions) => `sample_size = ${isWhole ? -1 : sampleRows}`;

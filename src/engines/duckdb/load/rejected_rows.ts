@@ -11,7 +11,7 @@ import { lengthOf } from '../sql/table_ddl.ts';
 import type { LoadedColumn, Reading } from './column_mapping.ts';
 import { noObjectReason } from './file_schema.ts';
 import { lineAt, longestField } from './locate_bad_line.ts';
-import { fromText, jsonRecordsText, type KnownFile } from './reader_sql.ts';
+import { type FileSchema, fromText, jsonRecordsText } from './reader_sql.ts';
 
 /** Of a rejected row's text this much is kept. */
 const textCharactersMax = 4096;
@@ -25,7 +25,7 @@ export interface RejectedRow {
 }
 
 /** The rows of a file in a table of their own. To be dropped by who made it. */
-export interface Staged {
+export interface StagingTable {
   readonly table: string;
   readonly values: readonly string[];
   readonly rejected: readonly RejectedRow[];
@@ -47,12 +47,12 @@ interface Source {
 }
 
 /** `rowsMax`: how many rejected rows are told of at most, one more than may be. */
-export async function staged(
+export async function stageRows(
   connection: DuckDBConnection,
-  file: KnownFile,
+  file: FileSchema,
   reading: Reading,
   rowsMax: number,
-): Promise<Staged> {
+): Promise<StagingTable> {
   const id = randomUUID().replaceAll('-', '');
   const names = { table: `load_${id}`, rejects: `rejects_${id}`, scans: `scans_${id}` };
   const drop = async () => {
@@ -89,7 +89,7 @@ export async function staged(
   }
 }
 
-function sourceOf(file: KnownFile, reading: Reading, names: { rejects: string; scans: string }): Source {
+function sourceOf(file: FileSchema, reading: Reading, names: { rejects: string; scans: string }): Source {
   const hasExpression = reading.values.some(({ loaded }) => !loaded.source);
   const columns = reading.values.map(({ loaded, text }) => ({ loaded, value: text }));
   if (file.format === 'csv') {
@@ -170,7 +170,7 @@ function reasonOf(which: number, { columns }: Source): Pick<RejectedRow, 'column
 async function scanRejects(
   connection: DuckDBConnection,
   table: string,
-  file: KnownFile,
+  file: FileSchema,
   rowsMax: number,
 ): Promise<RejectedRow[]> {
   const { csv } = file;
@@ -192,7 +192,10 @@ async function scanRejects(
   return [{ ...first, ...(await longField(file, first.row + above)) }, ...others];
 }
 
-async function longField({ path, csv, columns }: KnownFile, at: number): Promise<Pick<RejectedRow, 'column' | 'text'>> {
+async function longField(
+  { path, csv, columns }: FileSchema,
+  at: number,
+): Promise<Pick<RejectedRow, 'column' | 'text'>> {
   const line = await lineAt(path, at);
   const { delimiter = ',', quote = '"' } = csv;
   const field = line && longestField(line, { delimiter, quote, escape: csv.escape });

@@ -8,7 +8,7 @@ import { dirname, isAbsolute, join } from 'node:path';
 const fillTimeoutMs = 30_000;
 
 /** The directory, filled; undefined where the server has none, or it cannot be filled. Run without arguments and a channel, the programs only load. */
-export async function compiledCode(programs: readonly string[], env: NodeJS.ProcessEnv): Promise<string | undefined> {
+export async function compileCache(programs: readonly string[], env: NodeJS.ProcessEnv): Promise<string | undefined> {
   const directory = process.env.NODE_COMPILE_CACHE;
   if (directory === undefined || !isAbsolute(directory)) return undefined;
   try {

@@ -4,11 +4,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { parseJson } from '../../../standard/json.ts';
 import type { AttachReport, AttachRequest } from '../../catalog_storage.ts';
-import { type CatalogRef, StaleAnalysis, type TellProgress } from '../../engine.ts';
+import { type CatalogRef, type ReportProgress, StaleAnalysis } from '../../engine.ts';
 import { blamedFor, endedEngine, engineLost } from '../../engine_lost.ts';
 import type { Launch } from '../sandbox/sandbox.ts';
-import { damageMet } from '../storage/catalog_damage.ts';
-import type { FromEngine, OperationName, Operations, ToEngine, WireFault } from './protocol.ts';
+import { damageInError } from '../storage/catalog_damage.ts';
+import type { FromEngine, OperationName, Operations, ToEngine, WireError } from './protocol.ts';
 
 const prepareTimeoutMs = 120_000;
 /** A log is replayed in as long as its length takes, and damage shows as an error or a crash, not as slowness. */
@@ -61,7 +61,7 @@ export interface ProcessEvents {
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs: number;
-  readonly progress?: TellProgress | undefined;
+  readonly progress?: ReportProgress | undefined;
 }
 
 export class EngineProcess {
@@ -276,7 +276,7 @@ export class EngineProcess {
     else pending.reject(this.#errorOf(message.fault, pending.operation));
   }
 
-  #errorOf(fault: WireFault, operation: OperationName): Error {
+  #errorOf(fault: WireError, operation: OperationName): Error {
     switch (fault.kind) {
       case 'stale':
         return new StaleAnalysis();
@@ -287,7 +287,7 @@ export class EngineProcess {
       }
       case 'fatal': {
         const cause = new Error(fault.message);
-        const damage = damageMet(fault.message);
+        const damage = damageInError(fault.message);
         const why = `a fatal error of the engine: ${fault.message.split('\n', 1)[0]}`;
         setImmediate(() => this.kill(why, gone(), damage === undefined));
         if (damage !== undefined)

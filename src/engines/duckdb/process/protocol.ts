@@ -138,7 +138,7 @@ export type ToEngine =
 export type FromEngine =
   | AttachMessage
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
-  | { readonly kind: 'fault'; readonly id: number; readonly fault: WireFault }
+  | { readonly kind: 'fault'; readonly id: number; readonly fault: WireError }
   /** Of a call that runs: which part of it is done, from 0 to 1. */
   | { readonly kind: 'progress'; readonly id: number; readonly fraction: number }
   | {
@@ -148,7 +148,7 @@ export type FromEngine =
       readonly runningStatements: number;
     };
 
-export type WireFault =
+export type WireError =
   | {
       readonly kind: 'failure';
       readonly code: Code;

@@ -11,7 +11,7 @@ const replaceAfterMs = [1_000, 5_000, 30_000, 300_000];
 /** After so long without a loss the pauses begin anew. */
 const quietMs = 600_000;
 
-export interface SpareOptions {
+export interface SpareProcessOptions {
   /** Starts a process and has it prepared, with the settings of now. */
   readonly launch: () => Promise<EngineProcess>;
   readonly isBusy: () => boolean;
@@ -19,8 +19,8 @@ export interface SpareOptions {
   readonly lost: (reason: string) => void;
 }
 
-export class Spare {
-  readonly #options: SpareOptions;
+export class SpareProcess {
+  readonly #options: SpareProcessOptions;
   #isWanted = false;
   #process: EngineProcess | undefined;
   #prepared: EngineProcess | undefined;
@@ -31,7 +31,7 @@ export class Spare {
   #losses = 0;
   #lastLossAt = 0;
 
-  constructor(options: SpareOptions) {
+  constructor(options: SpareProcessOptions) {
     this.#options = options;
   }
 

@@ -2,10 +2,10 @@
 import { Failure } from '../../../standard/failure.ts';
 import { StaleAnalysis } from '../../engine.ts';
 import { engineFailure, FatalEngineError, failureOf } from '../instance/sql_errors.ts';
-import type { WireFault } from './protocol.ts';
+import type { WireError } from './protocol.ts';
 
 /** `above`: how many lines of ours stand above the caller's text. */
-export async function placed<T>(sql: string, above: number, work: () => Promise<T>): Promise<T> {
+export async function locateErrors<T>(sql: string, above: number, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -13,7 +13,7 @@ export async function placed<T>(sql: string, above: number, work: () => Promise<
   }
 }
 
-export function faultOf(thrown: unknown): WireFault {
+export function faultOf(thrown: unknown): WireError {
   const error =
     thrown instanceof Error && !(thrown instanceof Failure) ? (engineFailure(thrown.message) ?? thrown) : thrown;
   if (error instanceof StaleAnalysis) return { kind: 'stale' };

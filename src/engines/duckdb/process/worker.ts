@@ -18,26 +18,26 @@ import {
 } from '../../engine.ts';
 import type { Applied } from '../../views.ts';
 import { boundStatement } from '../analysis/bound_statement.ts';
-import { DataEpochs, inserting, type WriteEpochs } from '../analysis/data_versions.ts';
-import { Definitions } from '../analysis/definition_versions.ts';
+import { DataVersions, inserting, type WriteVersions } from '../analysis/data_versions.ts';
+import { DefinitionVersions } from '../analysis/definition_versions.ts';
 import { NamedObjectReader } from '../analysis/named_objects.ts';
 import { ObjectCopies } from '../analysis/object_copies.ts';
 import { viewReading } from '../analysis/view_reading.ts';
-import { KnownViews } from '../analysis/view_usage.ts';
+import { ViewUsage } from '../analysis/view_usage.ts';
 import { applyChange, costOf } from '../ddl/apply_change.ts';
 import { optimizeTable } from '../ddl/optimize.ts';
 import { tableStatistics } from '../ddl/table_statistics.ts';
-import { exportRows } from '../export/export_query.ts';
+import { exportQuery } from '../export/export_query.ts';
 import { commit, forgetSteps, rememberStep, retryingConflicts } from '../instance/applied_steps.ts';
 import { type Namespace, preparedKey, type Session, Sessions } from '../instance/connection_pool.ts';
 import { closeData, openData, openScratch } from '../instance/instances.ts';
 import { LateSteps, type RunningWrite } from '../instance/late_steps.ts';
 import { CallProgress, type Stage } from '../instance/progress.ts';
 import { failureOf } from '../instance/sql_errors.ts';
-import { ownReach, type Reach, removeLeftovers, spilledBytes } from '../instance/work_directory.ts';
-import { Loading } from '../load/load_operations.ts';
-import { writtenStatement } from '../query/dml_builder.ts';
-import { explained, linesAboveExplained, profiled, withPlan } from '../query/explain.ts';
+import { type FileAccess, openWorkDirectory, removeLeftovers, spilledBytes } from '../instance/work_directory.ts';
+import { Loads } from '../load/load_operations.ts';
+import { buildStatement } from '../query/dml_builder.ts';
+import { explainStatement, linesAboveExplained, profileStatement, withPlan } from '../query/explain.ts';
 import { insertRows } from '../query/insert_rows.ts';
 import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from '../query/results.ts';
 import { RowNumberings } from '../query/row_positions.ts';
@@ -59,7 +59,7 @@ import {
   type WireOptions,
   type WireStatement,
 } from './protocol.ts';
-import { faultOf, placed } from './wire_errors.ts';
+import { faultOf, locateErrors } from './wire_errors.ts';
 
 const knownSelectsMax = 5000;
 /** An interrupt reaches only what runs at that instant; what is between two steps is told again. */
@@ -72,7 +72,7 @@ type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
 interface WorkerParts {
   readonly spec: WarehouseSpec;
-  readonly reach: Reach;
+  readonly reach: FileAccess;
   readonly unreviewed: ReadonlySet<string>;
   readonly report: (message: AttachMessage) => void;
 }
@@ -83,22 +83,22 @@ class Worker {
   /** Where texts are parsed that name no table. Opened by the first: a process that has the catalogs' files never needs it. */
   #scratch: Promise<DuckDBConnection> | undefined;
   readonly #sessions: Sessions;
-  readonly #reach: Reach;
+  readonly #reach: FileAccess;
   readonly #unreviewed: ReadonlySet<string>;
-  readonly #definitions = new Definitions();
-  readonly #views = new KnownViews();
+  readonly #definitions = new DefinitionVersions();
+  readonly #views = new ViewUsage();
   readonly #objects = new NamedObjectReader(this.#definitions, this.#views);
   readonly #copies = new ObjectCopies();
-  readonly #data = new DataEpochs();
+  readonly #data = new DataVersions();
   /** Of rows that were deleted or updated. */
-  readonly #removals = new DataEpochs();
-  readonly #epochs: WriteEpochs = { data: this.#data, removals: this.#removals };
+  readonly #removals = new DataVersions();
+  readonly #epochs: WriteVersions = { data: this.#data, removals: this.#removals };
   readonly #numberings: RowNumberings;
   readonly #known = new Map<string, KnownSelect>();
   readonly #digests = new Digests();
   readonly #lateSteps = new LateSteps();
   readonly #snapshots: Snapshots;
-  readonly #loading: Loading;
+  readonly #loading: Loads;
   readonly #report: (message: AttachMessage) => void;
 
   constructor(instance: DuckDBInstance, { spec, reach, unreviewed, report }: WorkerParts) {
@@ -110,7 +110,7 @@ class Worker {
     this.#unreviewed = unreviewed;
     this.#numberings = new RowNumberings(reach.dataDirectory, this.#removals);
     const epochs = this.#epochs;
-    this.#loading = new Loading(this.#sessions, epochs, { own: reach.own, unreviewed });
+    this.#loading = new Loads(this.#sessions, epochs, { own: reach.own, unreviewed });
     this.#snapshots = new Snapshots(instance, reach.own, { sessions: this.#sessions, epochs });
   }
 
@@ -120,7 +120,7 @@ class Worker {
   ): Promise<Operations['prepare'][1] & { worker: Worker }> {
     const instance = await openData(spec);
     const connection = await instance.connect();
-    const reach = await ownReach(dataDirectory, spoolDirectory, readableDirectories);
+    const reach = await openWorkDirectory(dataDirectory, spoolDirectory, readableDirectories);
     await closeData(connection, spec, reach);
     const [row] = (await connection.runAndReadAll('SELECT library_version FROM pragma_version()')).getRows();
     const version = String(row?.[0]);
@@ -174,22 +174,22 @@ class Worker {
     } = {
       namedObjects: (statement) =>
         this.#within(statement, undefined, started, ({ connection }) =>
-          placed('', 0, () => this.#objects.read(connection, statement)),
+          locateErrors('', 0, () => this.#objects.read(connection, statement)),
         ),
       bind: (of) => this.#bind(of, started),
       execute: (of) => this.#execute(of, started, signal),
       remember: async ({ resultPath, step }) => this.#lateSteps.remember(resultPath, step),
       explain: (statement) =>
         this.#within(statement, undefined, started, (session) =>
-          placed(statement.sql, linesAboveExplained, () => explained(session, statement)),
+          locateErrors(statement.sql, linesAboveExplained, () => explainStatement(session, statement)),
         ),
       readView: (statement) =>
         this.#within(statement, undefined, started, (session) =>
-          placed(statement.sql, 0, () => viewReading(session, statement, this.#unreviewed)),
+          locateErrors(statement.sql, 0, () => viewReading(session, statement, this.#unreviewed)),
         ),
       describe: (statement) =>
         this.#within(statement, undefined, started, (session) =>
-          placed(statement.sql, 0, () => describedColumns(session, statement)),
+          locateErrors(statement.sql, 0, () => describedColumns(session, statement)),
         ),
       cost: (change) => this.#sessions.with(undefined, started, (session) => costOf(session.connection, change)),
       apply: (of) => this.#apply(of, started, signal, stage),
@@ -200,12 +200,12 @@ class Worker {
       ...this.#loading.operations(started, { signal, stage }),
       ...this.#snapshots.operations(started, signal),
       parseCreateTable: (sql) => this.#parsing(sql, (scratch) => parseCreateTable(scratch, sql)),
-      writtenStatement: (write) => this.#parsing('', (scratch) => writtenStatement(scratch, write)),
+      writtenStatement: (write) => this.#parsing('', (scratch) => buildStatement(scratch, write)),
       checkDefault: ({ expression, type }) =>
         this.#parsing(expression, (scratch) => checkDefault(scratch, expression, type)) as Promise<undefined>,
       optimize: (table) =>
         this.#sessions.with(undefined, started, (session) =>
-          placed('', 0, () => optimizeTable(session.connection, table, signal)),
+          locateErrors('', 0, () => optimizeTable(session.connection, table, signal)),
         ) as Promise<undefined>,
       rowNumbering: ({ table, definition }) =>
         this.#sessions.with(undefined, started, ({ connection }) => this.#numberings.of(connection, table, definition)),
@@ -219,7 +219,7 @@ class Worker {
   #checks(started: Interruptible, signal: AbortSignal) {
     const { dataDirectory } = this.#reach;
     const within = <T>(work: (connection: DuckDBConnection) => Promise<T>) =>
-      this.#sessions.with(undefined, started, ({ connection }) => placed('', 0, () => work(connection)));
+      this.#sessions.with(undefined, started, ({ connection }) => locateErrors('', 0, () => work(connection)));
     return {
       compareTables: ({ catalog, expected }: Operations['compareTables'][0]) =>
         within((connection) => compareTables(connection, catalog.name, expected)),
@@ -235,7 +235,7 @@ class Worker {
   /** In a process that has no files; one statement at a time. */
   #bind({ statement, objects }: Operations['bind'][0], started: Interruptible): Promise<StatementAnalysis> {
     return this.#sessions.with(undefined, started, (session) =>
-      placed(statement.sql, 0, async () => {
+      locateErrors(statement.sql, 0, async () => {
         await this.#copies.make(session.connection, objects, () => session.leave());
         await enter(session, statement);
         return boundStatement(session, statement, objects, this.#unreviewed);
@@ -246,7 +246,7 @@ class Worker {
   async #parsing<T>(sql: string, work: (scratch: DuckDBConnection) => Promise<T>): Promise<T> {
     this.#scratch ??= openScratch(this.#spec).then((instance) => instance.connect());
     const scratch = await this.#scratch;
-    return placed(sql, 0, () => work(scratch));
+    return locateErrors(sql, 0, () => work(scratch));
   }
 
   #execute(
@@ -265,8 +265,8 @@ class Worker {
       current();
       if (options.into) {
         const { own } = this.#reach;
-        return placed(statement.sql, linesAbove, () =>
-          exportRows(session, statement, options, { own, digests: this.#digests, current }),
+        return locateErrors(statement.sql, linesAbove, () =>
+          exportQuery(session, statement, options, { own, digests: this.#digests, current }),
         );
       }
       if (!written) return this.#select(session, statement, options);
@@ -275,7 +275,7 @@ class Worker {
       const writing = () => this.#data.writing(options.tables, attempt);
       const removing = () =>
         inserts ? this.#removals.unlessFailed(writes, writing) : this.#removals.writing(writes, writing);
-      return placed(statement.sql, 0, () => retryingConflicts(removing, signal));
+      return locateErrors(statement.sql, 0, () => retryingConflicts(removing, signal));
     };
     const inSession = (late: RunningWrite) =>
       this.#within(statement, key, started, (session) =>
@@ -288,10 +288,10 @@ class Worker {
     if (this.#known.size > knownSelectsMax) this.#known.clear();
     const file = join(this.#reach.own, basename(rowsFile(options.resultPath)));
     const select = (epoch: number | undefined) =>
-      placed(statement.sql, linesAbove, () =>
+      locateErrors(statement.sql, linesAbove, () =>
         runSelect(session, statement, options, file, this.#known, epoch, this.#definitions.watch()),
       );
-    const profile = () => placed(statement.sql, linesAboveExplained, () => profiled(session, statement));
+    const profile = () => locateErrors(statement.sql, linesAboveExplained, () => profileStatement(session, statement));
     const epoch = this.#data.of(options.tables);
     let result = await (options.profile ? profile() : select(epoch));
     // Rows were written between the plan and its run: what it gave may be wrong. A profile is planned and run at once.
@@ -312,7 +312,7 @@ class Worker {
     const apply = () =>
       this.#sessions.with(undefined, started, async (session) => {
         if (session.catalog !== undefined) await session.leave();
-        return placed('', 0, () =>
+        return locateErrors('', 0, () =>
           applyChange(session.connection, change, {
             dataDirectory: this.#reach.dataDirectory,
             step,
@@ -355,7 +355,7 @@ class Worker {
     const written = { catalog: table.catalog.name, database: table.database, table: table.table };
     return this.#sessions.with(undefined, started, ({ connection }) => {
       const attempt = () => insertRows(connection, table, batch, definition, { signal, steps });
-      return placed('', 0, () => retryingConflicts(() => inserting(this.#epochs, written, attempt), signal));
+      return locateErrors('', 0, () => retryingConflicts(() => inserting(this.#epochs, written, attempt), signal));
     });
   }
 

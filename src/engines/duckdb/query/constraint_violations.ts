@@ -18,7 +18,7 @@ export function isConstraintError(error: unknown): boolean {
 }
 
 /** What of the table's data keeps it from becoming `alteration.to`; undefined where nothing is found (any more). */
-export async function brokenByAlteration(
+export async function violatedByAlteration(
   connection: DuckDBConnection,
   alteration: Alteration,
 ): Promise<Failure | undefined> {

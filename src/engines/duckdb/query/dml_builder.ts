@@ -28,7 +28,7 @@ interface ParsedText {
 const noValue = new Set(['STAR', 'DEFAULT']);
 
 /** Throws SQL_INVALID (with the part's pointer) or SQL_FORBIDDEN_FUNCTION. `connection`: of an instance that nothing is in. */
-export async function writtenStatement(connection: DuckDBConnection, write: TableWrite): Promise<WrittenStatement> {
+export async function buildStatement(connection: DuckDBConnection, write: TableWrite): Promise<WrittenStatement> {
   const text = new Text();
   const table = qualifiedTable(write.table);
   const expression = async (part: WrittenPart): Promise<void> => {

@@ -9,7 +9,7 @@ import { preparedOnce } from './results.ts';
 export const linesAboveExplained = 1;
 
 /** The engine's plan as text. */
-export async function explained(session: Session, statement: WireStatement): Promise<string> {
+export async function explainStatement(session: Session, statement: WireStatement): Promise<string> {
   const prepared = await session.connection.prepare(`EXPLAIN\n${statement.sql}`);
   try {
     await bindParameters(prepared, statement.parameters, session.connection);
@@ -21,7 +21,7 @@ export async function explained(session: Session, statement: WireStatement): Pro
 }
 
 /** Runs a select; its rows are counted and dropped. */
-export async function profiled(session: Session, statement: WireStatement): Promise<StatementResult> {
+export async function profileStatement(session: Session, statement: WireStatement): Promise<StatementResult> {
   const text = `EXPLAIN (ANALYZE, FORMAT json)\n${statement.sql}`;
   const rows = await preparedOnce(session.connection, text, statement, async (prepared) =>
     (await prepared.runAndReadAll()).getRows(),
@@ -58,6 +58,6 @@ export async function withPlan(
   const result = await run();
   if (planAfterMs === undefined || performance.now() - began < planAfterMs || result.repeated) return result;
   // The statement is done, whatever becomes of this.
-  const plan = await explained(session, statement).catch(() => undefined);
+  const plan = await explainStatement(session, statement).catch(() => undefined);
   return plan === undefined ? result : { ...result, plan };
 }

@@ -5,7 +5,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import type { TableDefinition } from '../../../model/records.ts';
 import { formatType } from '../../../model/types.ts';
 import type { RowsPage, StatementParameters, TableName, TableRef } from '../../engine.ts';
-import type { DataEpochs } from '../analysis/data_versions.ts';
+import type { DataVersions } from '../analysis/data_versions.ts';
 import { rememberStep, rowsOf } from '../instance/applied_steps.ts';
 import { qualifiedTable, quoteIdentifier, sameName } from '../sql/identifiers.ts';
 import { catalogFile } from '../storage/catalog_files.ts';
@@ -43,7 +43,7 @@ export function rowsPage(
  */
 export class RowNumberings {
   readonly #dataDirectory: string;
-  readonly #removals: DataEpochs;
+  readonly #removals: DataVersions;
   /** The removals that are counted are those of this process. */
   readonly #process = randomUUID();
   /** Whether the ids of a table had no gaps, at which removal and checkpoint. */
@@ -53,7 +53,7 @@ export class RowNumberings {
   >();
 
   /** `removals`: when rows of which tables were last deleted or updated, or a write of them failed. */
-  constructor(dataDirectory: string, removals: DataEpochs) {
+  constructor(dataDirectory: string, removals: DataVersions) {
     this.#dataDirectory = dataDirectory;
     this.#removals = removals;
   }

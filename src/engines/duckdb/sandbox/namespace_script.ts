@@ -5,7 +5,7 @@
  * Arguments: the data directory; paths to be read; `--`; directories to be written; `--`; the command. All programs are those of
  * util-linux and coreutils. The new root is made over /sys: every Linux has it, and no file of the engine is below it.
  */
-export const confinementScript = `set -eu
+export const namespaceScript = `set -eu
 PATH=$PATH:/usr/sbin:/sbin
 ulimit -c 0
 data=$1

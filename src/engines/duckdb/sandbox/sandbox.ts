@@ -6,8 +6,8 @@ import { mkdir } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ConfinementMeasure } from '../../engine.ts';
-import { compiledCode } from '../process/compile_cache.ts';
-import { confinementScript } from './namespace_script.ts';
+import { compileCache } from '../process/compile_cache.ts';
+import { namespaceScript } from './namespace_script.ts';
 import { channelVariable, type SandboxReport, type SandboxRequest, sandboxMeasures } from './sandbox_exec.ts';
 
 /** `auto`: what the platform allows; `required`: the engine does not start without namespaces; `off`: nothing. */
@@ -75,7 +75,7 @@ export function confinedCommand(directories: EngineDirectories, command: readonl
   const places = [data, ...read, '--', ...writable, '--'];
   return {
     command: 'unshare',
-    args: [...namespaces, 'sh', '-c', confinementScript, 'engine', ...places, ...command],
+    args: [...namespaces, 'sh', '-c', namespaceScript, 'engine', ...places, ...command],
   };
 }
 
@@ -111,7 +111,7 @@ export class Confinement {
     if (this.#mode === 'required' && obstacles.namespaces !== undefined)
       throw new Error(`it cannot be confined: ${obstacles.namespaces}`);
     const own = engineEnvironment(process.env);
-    const compiled = await compiledCode([worker, launcher], own);
+    const compiled = await compileCache([worker, launcher], own);
     const readable = [...(directories.readable ?? []), ...(compiled === undefined ? [] : [compiled])];
     const places = { ...directories, readable };
     const applied = sandboxMeasures.filter((measure) => obstacles[measure] === undefined);

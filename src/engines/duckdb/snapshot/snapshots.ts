@@ -7,11 +7,11 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../engine.ts';
 import type { SnapshotTable, TablePart } from '../../snapshot.ts';
-import { inserting, type WriteEpochs } from '../analysis/data_versions.ts';
+import { inserting, type WriteVersions } from '../analysis/data_versions.ts';
 import { ownSchema, rowsOf } from '../instance/applied_steps.ts';
 import type { Sessions } from '../instance/connection_pool.ts';
 import type { Operations } from '../process/protocol.ts';
-import { placed } from '../process/wire_errors.ts';
+import { locateErrors } from '../process/wire_errors.ts';
 import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
 import { restorePart } from './restore_part.ts';
 import { partOf, partsText, writePartText } from './table_parts.ts';
@@ -25,7 +25,7 @@ type SnapshotOperations = { [K in Named]: (argument: Operations[K][0]) => Promis
 /** How rows get into tables. */
 interface Tables {
   readonly sessions: Sessions;
-  readonly epochs: WriteEpochs;
+  readonly epochs: WriteVersions;
 }
 
 interface Open {
@@ -51,9 +51,10 @@ export class Snapshots {
   /** What of it the server can ask for. */
   operations(started: Interruptible, signal: AbortSignal): SnapshotOperations {
     return {
-      beginSnapshot: (catalog) => placed('', 0, () => this.begin(catalog)),
-      snapshotParts: ({ id, table }) => placed('', 0, () => this.parts(id, table, started)),
-      writeSnapshotPart: ({ id, table, part, path }) => placed('', 0, () => this.write(id, table, part, path, started)),
+      beginSnapshot: (catalog) => locateErrors('', 0, () => this.begin(catalog)),
+      snapshotParts: ({ id, table }) => locateErrors('', 0, () => this.parts(id, table, started)),
+      writeSnapshotPart: ({ id, table, part, path }) =>
+        locateErrors('', 0, () => this.write(id, table, part, path, started)),
       endSnapshot: async (id) => void (await this.end(id)) as undefined,
       restorePart: async (part) => {
         const { catalog, database, table } = part.table;
@@ -61,7 +62,7 @@ export class Snapshots {
         const attempting = (attempt: () => Promise<void>) =>
           inserting(epochs, { catalog: catalog.name, database, table }, attempt);
         await sessions.with(undefined, started, ({ connection }) =>
-          placed('', 0, () => restorePart(connection, part, { own: this.#own, signal, attempting })),
+          locateErrors('', 0, () => restorePart(connection, part, { own: this.#own, signal, attempting })),
         );
         return undefined;
       },

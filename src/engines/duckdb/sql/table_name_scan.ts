@@ -26,7 +26,7 @@ const isQuoted = (text: string) => /^(?:["'$]|[eE]')/.test(text);
 const nameOf = (text: string) => (isQuoted(text) ? contentOf(text) : text);
 
 /** Each name in its parts, root first, as it is written: `c.d.t`, `d.t` or `t`. Names of common table expressions are none. */
-export function tableNamesIn(sql: string): string[][] {
+export function scanTableNames(sql: string): string[][] {
   return new NameReader([...tokensOf(sql)].map(({ text }) => text)).read();
 }
 

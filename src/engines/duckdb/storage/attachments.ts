@@ -3,7 +3,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { type AttachReport, type AttachRequest, DamagedFile } from '../../catalog_storage.ts';
 import type { CatalogRef } from '../../engine.ts';
 import { FatalEngineError, failureOf } from '../instance/sql_errors.ts';
-import { attachPatiently, createCatalog } from './catalog_files.ts';
+import { attachWithRetry, createCatalog } from './catalog_files.ts';
 
 /** `attaching` is sent before the file is opened: where the process dies of it, the server knows which file it was. */
 export type AttachMessage = { readonly kind: 'attaching'; readonly catalog: CatalogRef | undefined } | AttachReport;
@@ -23,7 +23,7 @@ export async function attachEach(
     const catalog = { id: request.id, name: request.name };
     report({ kind: 'attaching', catalog });
     try {
-      const open = request.isNew ? createCatalog : attachPatiently;
+      const open = request.isNew ? createCatalog : attachWithRetry;
       const identity = await open(connection, dataDirectory, request);
       report({ kind: 'attached', catalog, identity });
       attached.push(catalog);

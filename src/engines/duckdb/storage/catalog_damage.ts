@@ -36,9 +36,9 @@ export function checkpointFault(message: string): string | undefined {
 }
 
 /** Of an error while catalogs are used: which files else an error is about, only those of catalogs count. */
-export function damageMet(message: string): string | undefined {
+export function damageInError(message: string): string | undefined {
   const fault = checkpointFault(message);
-  if (fault !== undefined) return damageMet(`IO Error: ${fault}`);
+  if (fault !== undefined) return damageInError(`IO Error: ${fault}`);
   // After a fatal error every statement fails with it, whatever its catalog.
   if (/has been invalidated/.test(message)) return undefined;
   return /Corrupt database file: computed checksum|Failed to delete all rows from index|Could not read enough bytes from file "[^"]*\.duckdb"/s.test(

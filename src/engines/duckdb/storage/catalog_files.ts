@@ -118,7 +118,7 @@ export async function tablesOf(connection: DuckDBConnection, catalogs: readonly 
 }
 
 /** As `attachCatalog`, where another process may still have the file open. */
-export async function attachPatiently(
+export async function attachWithRetry(
   connection: DuckDBConnection,
   dataDirectory: string,
   catalog: AttachRequest,
