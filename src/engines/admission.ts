@@ -1,6 +1,6 @@
-// Admission to a warehouse: how many statements run at a time, how many wait, and whose turn is next. Slots are shared fairly
-// between principals: who has the fewest is next, and nobody has all of them. Full, or too slow, is 503 WAREHOUSE_BUSY; a caller
-// that was refused and returns after its Retry-After has precedence over those that come for the first time.
+// Admission control of a warehouse: limits how many statements run and wait, and decides which one runs next. Slots are shared
+// fairly between principals: the principal with the fewest running statements is next, and none gets all slots. A full queue or an
+// expired wait is 503 WAREHOUSE_BUSY; a caller that was refused and returns after its Retry-After has precedence over new callers.
 import { Failure } from '../standard/failure.ts';
 import { type RefusedCaller, RetryQueue } from './returns.ts';
 
@@ -10,11 +10,14 @@ export interface AdmissionLimits {
   readonly queueWaitMs: number;
 }
 
-/** For whom a turn is wanted, and until when. */
+/** A request for admission: the principal and the signal that cancels the wait. */
 export interface Turn {
   readonly principal: { readonly id: string };
   readonly signal: AbortSignal;
-  /** Lives as long as the caller is known to be the same one; without it nobody is known to return. */
+  /**
+   * State of the caller's connection, by which a caller that returns after a refusal is recognized; absent: returning callers are
+   * not recognized.
+   */
   readonly caller?: RefusedCaller | undefined;
 }
 
@@ -26,7 +29,7 @@ interface Waiter {
   readonly refuse: (reason: unknown) => void;
 }
 
-/** One principal's statements in this warehouse; exists while it has any. */
+/** The statements of one principal in this warehouse; exists while it has any. */
 interface Share {
   running: number;
   /** In order of arrival. */
@@ -36,16 +39,16 @@ interface Share {
 export class Admission {
   #running = 0;
   #queued = 0;
-  /** In the order in which principals were last served: among equals, the one served longest ago is next. */
+  /** Ordered by when principals were last served: on a tie, the least recently served one is next. */
   readonly #shares = new Map<string, Share>();
   readonly #clock: () => number;
-  readonly #returns: RetryQueue;
+  readonly #retryQueue: RetryQueue;
   readonly #refusals = new Refusals();
 
   /** `clock`: milliseconds. */
   constructor(clock: () => number = () => performance.now()) {
     this.#clock = clock;
-    this.#returns = new RetryQueue(clock);
+    this.#retryQueue = new RetryQueue(clock);
   }
 
   get running(): number {
@@ -56,22 +59,20 @@ export class Admission {
     return this.#queued;
   }
 
-  /**
-   * Throws WAREHOUSE_BUSY where `run` would do so now: to be called before any work is done for the statement. Reserves nothing.
-   */
+  /** Throws WAREHOUSE_BUSY if `run` would do so now. Call it before any work is done for the statement. Reserves nothing. */
   requirePlace(limits: AdmissionLimits, { principal, caller }: Turn): void {
     const share = this.#shares.get(principal.id) ?? { running: 0, waiting: new Set() };
-    if (caller) this.#returns.arrived(principal.id, caller);
+    if (caller) this.#retryQueue.arrived(principal.id, caller);
     if (share.waiting.size === 0 && this.#hasRoom(share, limits)) return;
     if (this.#isFull(limits, caller) && !this.#displaced(share, caller))
       throw this.#refusal(limits, principal.id, caller);
   }
 
-  /** Runs the work when its turn comes. `queuedMs` is how long it waited. Throws WAREHOUSE_BUSY, STATEMENT_CANCELLED. */
+  /** Runs the work once it is admitted; `queuedMs` is the time it waited. Throws WAREHOUSE_BUSY, STATEMENT_CANCELLED. */
   async run<T>(limits: AdmissionLimits, turn: Turn, work: (queuedMs: number) => Promise<T>): Promise<T> {
     const principalId = turn.principal.id;
     const share = this.#shareOf(principalId);
-    if (turn.caller) this.#returns.arrived(principalId, turn.caller);
+    if (turn.caller) this.#retryQueue.arrived(principalId, turn.caller);
     let queuedMs = 0;
     if (share.waiting.size === 0 && this.#hasRoom(share, limits)) this.#begin(principalId, share);
     else queuedMs = await this.#wait(limits, share, turn);
@@ -82,13 +83,13 @@ export class Admission {
     } finally {
       this.#running--;
       share.running--;
-      this.#returns.ended(this.#clock() - begunAt);
+      this.#retryQueue.ended(this.#clock() - begunAt);
       this.#forgetIfIdle(principalId, share);
       this.#admitNext(limits);
     }
   }
 
-  /** Ends every wait, because the warehouse goes away. */
+  /** Refuses every waiting statement, because the warehouse is suspended or deleted. */
   refuseAll(reason: Failure): void {
     for (const share of this.#shares.values()) for (const waiter of share.waiting) waiter.refuse(reason);
   }
@@ -107,7 +108,7 @@ export class Admission {
       this.#shares.delete(principalId);
   }
 
-  /** One principal never has all slots: another one need not wait for a long statement of it to end. */
+  /** One principal never gets all slots, so that others need not wait until one of its long statements ends. */
   #hasRoom(share: Share, { queriesMax }: AdmissionLimits): boolean {
     return this.#running < queriesMax && share.running < Math.max(1, queriesMax - 1);
   }
@@ -119,7 +120,7 @@ export class Admission {
     this.#shares.set(principalId, share);
   }
 
-  /** Gives free slots to the waiting principals that have the fewest. */
+  /** Gives free slots to the waiting principals with the fewest running statements. */
   #admitNext(limits: AdmissionLimits): void {
     for (;;) {
       let next: { readonly principalId: string; readonly share: Share } | undefined;
@@ -129,7 +130,7 @@ export class Admission {
       if (!next || !this.#hasRoom(next.share, limits)) return;
       const [waiter] = next.share.waiting as unknown as [Waiter];
       this.#leaveQueue(next.share, waiter);
-      // Counted from here on, so that the slot is not given twice before the waiter runs.
+      // Counted before the waiter runs, so that the slot is not given twice.
       this.#begin(next.principalId, next.share);
       waiter.admit();
     }
@@ -174,15 +175,16 @@ export class Admission {
     this.#queued++;
   }
 
-  /** While refused callers are expected back, half of the queue is held for them. */
+  /** While refused callers are expected back, half of the queue is reserved for them. */
   #isFull({ queueMax }: AdmissionLimits, caller: RefusedCaller | undefined): boolean {
-    const isNew = caller?.since === undefined && this.#returns.expected > 0;
+    const isNew = caller?.since === undefined && this.#retryQueue.expected > 0;
     return this.#queued >= (isNew ? Math.ceil(queueMax / 2) : queueMax);
   }
 
   /**
-   * Who leaves a full queue for another: the newest of the principal with the longest queue, for one that has fewer waiting; else the
-   * newest of a principal that has as many, for a caller that was refused before the other came.
+   * The waiter that a new one displaces from a full queue: the newest of the principal with the longest queue, if the new one's
+   * principal has fewer waiting; otherwise the newest of a principal that has as many, if the caller was refused before that waiter
+   * arrived.
    */
   #displaced(
     share: Share,
@@ -191,7 +193,7 @@ export class Admission {
     let most = Math.max(1, share.waiting.size);
     for (const { waiting } of this.#shares.values()) most = Math.max(most, waiting.size);
     const hasFewer = most > share.waiting.size + 1;
-    // Most refusals end here, without a look at each waiter.
+    // Most refusals end here, without scanning all waiters.
     if (!hasFewer && caller?.since === undefined) return undefined;
     let newest: { readonly share: Share; readonly waiter: Waiter } | undefined;
     for (const other of this.#shares.values()) {
@@ -200,19 +202,19 @@ export class Admission {
         if (!newest || sinceOf(waiter) >= sinceOf(newest.waiter)) newest = { share: other, waiter };
     }
     if (!newest) return undefined;
-    const wasBefore = caller?.since !== undefined && caller.since < sinceOf(newest.waiter);
-    return hasFewer || wasBefore ? newest : undefined;
+    const wasRefusedEarlier = caller?.since !== undefined && caller.since < sinceOf(newest.waiter);
+    return hasFewer || wasRefusedEarlier ? newest : undefined;
   }
 
   #refusal(limits: AdmissionLimits, principalId: string, caller: RefusedCaller | undefined): Failure {
-    return this.#refusals.after(this.#returns.refuse(principalId, caller, limits.queriesMax), limits);
+    return this.#refusals.after(this.#retryQueue.refuse(principalId, caller, limits.queriesMax), limits);
   }
 }
 
-/** Since when a waiter has wanted to be served. */
+/** The time of the waiter's first attempt to be served. */
 const sinceOf = ({ caller, arrivedAt }: Waiter): number => caller?.since ?? arrivedAt;
 
-/** The refusals of a full warehouse, made once for each `Retry-After`: making an error costs more than deciding that it is needed. */
+/** The failures of a full warehouse, cached by `Retry-After`: creating an error costs more than deciding that one is needed. */
 class Refusals {
   #limits: AdmissionLimits | undefined;
   readonly #failures = new Map<number, Failure>();

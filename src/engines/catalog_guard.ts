@@ -1,5 +1,6 @@
-// Which catalogs of a warehouse are sound: checks their files against what is recorded of them before they are attached, records how
-// far the files have come, and refuses work on damaged ones. How a file is read is the adapter's (catalog_storage.ts).
+// Protects the catalogs of a warehouse against damaged files: checks files against their recorded positions before they are
+// attached, records the positions of the files, and refuses work on damaged catalogs. How a file is read is up to the adapter (see
+// catalog_storage.ts).
 import { foldName } from '../model/names.ts';
 import type { RequestOutcome } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
@@ -17,31 +18,34 @@ import {
 } from './catalog_storage.ts';
 import type { CatalogRef } from './refs.ts';
 
-/** How old a record of a catalog that is being written may be. The first write to a new log is recorded before it is acknowledged. */
+/**
+ * Maximum age of the recorded position of a catalog that is being written. The first write to a new log is recorded before it is
+ * acknowledged.
+ */
 const recordEveryMs = 1_000;
 
-/** Most of an inspection is waiting for the disk; each needs a megabyte where there is a log. */
-const inspectedAtOnce = 8;
+/** Inspections mostly wait for the disk; each needs 1 MB of memory if there is a log. */
+const inspectionsMax = 8;
 
 export interface CatalogGuardOptions {
   readonly dataDirectory: string;
   readonly storage: CatalogStorage;
   readonly records: PositionRecords;
   readonly found: (damaged: DamagedCatalog) => void;
-  /** What is known of the catalog's damage is no longer what it was. */
+  /** Called when the known damage of the catalog changed. */
   readonly changed: (catalogId: string) => void;
   readonly failed: (error: unknown) => void;
 }
 
 export interface Recheck {
-  /** What is wrong with a file that no engine has open. */
+  /** Returns the faults of a file that no engine has open. */
   readonly check: (request: AttachRequest) => Promise<readonly CatalogFault[]>;
   readonly attach: (request: AttachRequest) => Promise<void>;
 }
 
 interface Attached extends CatalogRef {
   readonly identity: string;
-  /** The log whose first write is recorded. */
+  /** The log whose first write has been recorded. */
   log: string;
   recorded: FilePosition;
 }
@@ -50,9 +54,9 @@ export class CatalogGuard {
   readonly #options: CatalogGuardOptions;
   readonly #attached = new Map<string, Attached>();
   readonly #damaged = new Map<string, DamagedCatalog>();
-  /** Those that stopped the engine: not attached again until somebody asks for it. */
-  readonly #setAside = new Set<string>();
-  /** The last check of each that is being checked again: one at a time. */
+  /** Catalogs whose files stopped the engine: attached again only after a successful recheck. */
+  readonly #excluded = new Set<string>();
+  /** The last recheck of each catalog: rechecks of one catalog run one at a time. */
   readonly #rechecks = new Map<string, Promise<unknown>>();
   readonly #written = new Set<string>();
   #recording: Promise<void> = Promise.resolve();
@@ -70,66 +74,66 @@ export class CatalogGuard {
     return this.#damaged.get(catalogId);
   }
 
-  /** Of these, those that may be attached. To be called before every start of an engine. */
+  /** Returns the catalogs that may be attached. Call it before every start of an engine. */
   async sound(catalogs: readonly CatalogRef[]): Promise<AttachRequest[]> {
-    // What the engine wrote before it ended.
+    // Records what the engine wrote before it ended.
     await this.#record().catch(this.#options.failed);
     this.#attached.clear();
     return this.inspect(catalogs);
   }
 
-  /** The same, without a start. */
+  /** Like `sound`, when no engine is to be started. */
   async inspect(catalogs: readonly CatalogRef[]): Promise<AttachRequest[]> {
     const records = await this.#options.records.load();
     const sound: AttachRequest[] = [];
-    for (let at = 0; at < catalogs.length; at += inspectedAtOnce) {
-      const some = catalogs.slice(at, at + inspectedAtOnce);
-      const inspected = await Promise.all(some.map((catalog) => this.#inspect(catalog, records.get(catalog.id))));
+    for (let start = 0; start < catalogs.length; start += inspectionsMax) {
+      const batch = catalogs.slice(start, start + inspectionsMax);
+      const inspected = await Promise.all(batch.map((catalog) => this.#inspect(catalog, records.get(catalog.id))));
       sound.push(...inspected.filter((request) => request !== undefined));
     }
     return sound;
   }
 
-  /** Takes over what an engine reports of a catalog that it attached, or could not. */
+  /** Handles the report of an engine about a catalog that it attached or could not attach. */
   reported(report: AttachReport): void {
     const { catalog } = report;
     if (report.kind === 'attached') {
       const { identity } = report;
-      this.#attachable(catalog.id);
+      this.#clearRefusal(catalog.id);
       this.#attached.set(catalog.id, { ...catalog, identity, log: '', recorded: { checkpoint: 0, logBytes: 0 } });
       this.#record(catalog.id).catch(this.#options.failed);
       return;
     }
     if (report.kind === 'fatal') this.setAside(catalog, report.reason);
-    else this.#found({ ...catalog, reason: report.reason, isAttached: false });
+    else this.#setDamaged({ ...catalog, reason: report.reason, isAttached: false });
   }
 
   detached({ id }: CatalogRef): void {
     this.#attached.delete(id);
     this.#damaged.delete(id);
-    this.#setAside.delete(id);
+    this.#excluded.delete(id);
   }
 
-  /** The engine stopped because of the file: it is not attached again until `recheck` finds it sound. */
+  /** The engine stopped because of the file: the catalog is not attached again until `recheck` finds no fault. */
   setAside(catalog: CatalogRef, reason: string): void {
-    this.#setAside.add(catalog.id);
-    this.#found({ ...catalog, reason, isAttached: false });
+    this.#excluded.add(catalog.id);
+    this.#setDamaged({ ...catalog, reason, isAttached: false });
   }
 
-  /** A damaged place was read; what is elsewhere in the file can be used. */
+  /** A damaged block was read; the rest of the file can be used. */
   damagedWithin({ id }: CatalogRef, reason: string): void {
     const catalog = this.#attached.get(id);
-    if (catalog && !this.#damaged.has(id)) this.#found({ id, name: catalog.name, reason, isAttached: true });
+    if (catalog && !this.#damaged.has(id)) this.#setDamaged({ id, name: catalog.name, reason, isAttached: true });
   }
 
-  /** What was damaged within an attached catalog can be read, or is no longer in it. */
+  /** The damaged part of an attached catalog can be read again, or no longer exists. */
   foundSound({ id }: CatalogRef): void {
     if (!this.#damaged.get(id)?.isAttached) return;
     this.#damaged.delete(id);
     this.#options.changed(id);
   }
 
-  /** Attaches a catalog again that was refused, if its file is sound now. @returns what is wrong with it, single tables included. */
+  /** Attaches a refused catalog again if its file is intact now. @returns its faults, including those of single tables. */
   recheck(catalog: CatalogRef, work: Recheck): Promise<readonly CatalogFault[]> {
     const { id } = catalog;
     const before = this.#rechecks.get(id) ?? Promise.resolve();
@@ -148,10 +152,10 @@ export class CatalogGuard {
 
   async #recheck(catalog: CatalogRef, { check, attach }: Recheck): Promise<readonly CatalogFault[]> {
     const { id } = catalog;
-    const wasSetAside = this.#setAside.has(id);
+    const wasSetAside = this.#excluded.has(id);
     let isReleased = false;
-    // A start of the engine does not open the file while another process reads it.
-    this.#setAside.add(id);
+    // Keeps a starting engine from opening the file while another process reads it.
+    this.#excluded.add(id);
     try {
       const record = (await this.#options.records.load()).get(id);
       const lag = await this.#faultOf(catalog, record);
@@ -160,8 +164,8 @@ export class CatalogGuard {
         lag === undefined ? await check(request) : [{ kind: 'damaged', reason: lag }];
       const ofFile = faults.find(({ table }) => table === undefined);
       if (ofFile) {
-        // An engine that was just starting may have attached it.
-        if (this.#isRefused(id)) this.#found({ ...catalog, reason: ofFile.reason, isAttached: false });
+        // An engine that was starting meanwhile may have attached it.
+        if (this.#isRefused(id)) this.#setDamaged({ ...catalog, reason: ofFile.reason, isAttached: false });
         return faults;
       }
       await attach(request);
@@ -172,7 +176,7 @@ export class CatalogGuard {
       if (damaged) this.damagedWithin(catalog, faultText(damaged));
       return faults;
     } finally {
-      if (isReleased || !wasSetAside) this.#setAside.delete(id);
+      if (isReleased || !wasSetAside) this.#excluded.delete(id);
     }
   }
 
@@ -182,13 +186,13 @@ export class CatalogGuard {
     if (damaged && !damaged.isAttached) throw catalogDamaged(damaged);
   }
 
-  /** The catalog that SQL calls so; undefined: none that is attached. */
+  /** The attached catalog with this name in SQL, or undefined. */
   named(name: string): CatalogRef | undefined {
     const folded = foldName(name);
     return this.#attached.values().find((catalog) => foldName(catalog.name) === folded);
   }
 
-  /** To be awaited after each write, before it is acknowledged: a log that holds acknowledged work is known to exist. */
+  /** Await this after each write, before it is acknowledged: it ensures that a log with acknowledged work is recorded. */
   async written({ id }: CatalogRef): Promise<void> {
     const catalog = this.#attached.get(id);
     if (!catalog) return;
@@ -198,7 +202,7 @@ export class CatalogGuard {
       this.#written.add(id);
       return;
     }
-    // The work is done and on disk, whether this can be recorded or not.
+    // The write is durable, whether or not this can be recorded.
     await this.#record(id).catch(this.#options.failed);
   }
 
@@ -208,7 +212,7 @@ export class CatalogGuard {
     }, recordEveryMs).unref();
   }
 
-  /** After the engine has closed the files. */
+  /** Call after the engine has closed the files. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -216,20 +220,20 @@ export class CatalogGuard {
     await this.#record().catch(this.#options.failed);
   }
 
-  /** Undefined where the catalog is not to be attached. */
+  /** Undefined if the catalog must not be attached. */
   async #inspect(catalog: CatalogRef, record: RecordedPosition | undefined): Promise<AttachRequest | undefined> {
-    if (this.#setAside.has(catalog.id)) return undefined;
+    if (this.#excluded.has(catalog.id)) return undefined;
     const isNew = record === undefined && (await this.#isNew(catalog));
     const reason = isNew ? undefined : await this.#faultOf(catalog, record);
     if (reason !== undefined) {
-      this.#found({ ...catalog, reason, isAttached: false });
+      this.#setDamaged({ ...catalog, reason, isAttached: false });
       return undefined;
     }
-    this.#attachable(catalog.id);
+    this.#clearRefusal(catalog.id);
     return { ...catalog, identity: record?.identity, isNew };
   }
 
-  /** The first start of a server creates a catalog before there is an engine. */
+  /** The first start of a server creates a catalog before an engine exists. */
   async #isNew({ id }: CatalogRef): Promise<boolean> {
     const { storage, records, dataDirectory } = this.#options;
     return !storage.exists(dataDirectory, id) && (await records.isEmpty(id));
@@ -245,7 +249,7 @@ export class CatalogGuard {
     }
   }
 
-  /** Records what was written, and this one. One at a time: an older position never replaces a newer one. */
+  /** Records the positions of all written catalogs and of `id`. Runs are serialized: an older position never replaces a newer one. */
   #record(id?: string): Promise<void> {
     if (id !== undefined) this.#written.add(id);
     const done = this.#recording.catch(() => undefined).then(() => this.#recordWritten());
@@ -279,21 +283,21 @@ export class CatalogGuard {
     }
   }
 
-  /** Undefined where the file was taken away, or put back, under the engine that has it open. */
+  /** Undefined if the file was removed or replaced while the engine had it open. */
   async #positionOf(catalog: Attached): Promise<FilePosition | undefined> {
     try {
       const position = await this.#options.storage.position(this.#options.dataDirectory, catalog.id);
       const reason = faultOfPosition(catalog.recorded, position);
       if (reason === undefined) return position;
-      this.#found({ id: catalog.id, name: catalog.name, reason, isAttached: false });
+      this.#setDamaged({ id: catalog.id, name: catalog.name, reason, isAttached: false });
     } catch (error) {
       if (!(error instanceof DamagedFile)) throw error;
-      this.#found({ id: catalog.id, name: catalog.name, reason: error.message, isAttached: false });
+      this.#setDamaged({ id: catalog.id, name: catalog.name, reason: error.message, isAttached: false });
     }
     return undefined;
   }
 
-  #found(damaged: DamagedCatalog): void {
+  #setDamaged(damaged: DamagedCatalog): void {
     const known = this.#damaged.get(damaged.id);
     this.#damaged.set(damaged.id, damaged);
     if (known?.reason === damaged.reason) return;
@@ -301,14 +305,14 @@ export class CatalogGuard {
     this.#options.changed(damaged.id);
   }
 
-  #attachable(id: string): void {
+  #clearRefusal(id: string): void {
     if (!this.#isRefused(id)) return;
     this.#damaged.delete(id);
     this.#options.changed(id);
   }
 }
 
-/** Why a file is not the one that was recorded, or not as far. */
+/** Why a file does not match or has not reached the recorded position, or undefined. */
 export function faultOfPosition(recorded: FilePosition, now: FilePosition): string | undefined {
   if (now.checkpoint > recorded.checkpoint) return undefined;
   if (now.checkpoint < recorded.checkpoint)

@@ -1,36 +1,39 @@
-// The files of catalogs as the server checks them: what an engine can say of a file without opening it, and what is recorded of it
-// elsewhere, so that a missing, older or foreign file is recognized. How files are laid out is the adapter's.
+// The files of catalogs as the server checks them: what an engine can determine about a file without opening it, and the positions
+// recorded elsewhere, by which a missing, outdated or foreign file is recognized. The layout of the files is up to the adapter.
 import type { CatalogRef, TableName } from './refs.ts';
 
-/** How far a file has come. Of the same file, a later state is never less in `checkpoint`, nor, at the same one, in `logBytes`. */
+/**
+ * The position of a file in its history. Later states of a file never have a smaller `checkpoint`, nor smaller `logBytes` at the
+ * same `checkpoint`.
+ */
 export interface FilePosition {
-  /** Counts up each time the log is written into the file. */
+  /** Incremented each time the log is written into the file. */
   readonly checkpoint: number;
-  /** Bytes of the log that hold committed transactions and are on disk for good. */
+  /** Bytes of the log with durably committed transactions. */
   readonly logBytes: number;
 }
 
-/** What is recorded of a catalog's file: at least this much was acknowledged. */
+/** The recorded position of a catalog's file: at least this much was acknowledged. */
 export interface RecordedPosition extends FilePosition {
-  /** Random, written inside the file when it was made. */
+  /** A random id, written into the file when it was created. */
   readonly identity: string;
 }
 
-/** A catalog to attach; its file must have this identity. Undefined: nothing is recorded of it yet. */
+/** A catalog to attach; its file must have this identity. Undefined: no identity is recorded yet. */
 export interface AttachRequest extends CatalogRef {
   readonly identity?: string | undefined;
-  /** Nothing was ever stored in it: its file is created where there is none. */
+  /** Nothing was ever stored in it: if its file does not exist, it is created. */
   readonly isNew?: boolean;
 }
 
 export interface DamagedCatalog extends CatalogRef {
   /** One sentence without file names. */
   readonly reason: string;
-  /** Whether its sound tables can still be used; else every statement of it is refused. */
+  /** Whether its intact tables can still be used; otherwise every statement on it is refused. */
   readonly isAttached: boolean;
 }
 
-/** Something wrong with a catalog's file, or with one table in it. `different`: from what the store describes. */
+/** A fault of a catalog's file or of one table in it. `different`: it does not match the description in the store. */
 export interface CatalogFault {
   readonly kind: 'damaged' | 'different';
   readonly database?: string;
@@ -45,46 +48,43 @@ export function faultText({ database, table, reason }: CatalogFault): string {
 
 export interface TableComparison {
   readonly faults: readonly CatalogFault[];
-  /** All tables that the engine has in the catalog, its own and dropped ones included. */
+  /** All tables of the catalog in the engine, including internal and dropped ones. */
   readonly tables: readonly Omit<TableName, 'catalog'>[];
 }
 
-/** What an engine reports of the catalogs that it attaches. */
+/** The report of an engine about a catalog that it attaches. */
 export type AttachReport =
   | { readonly kind: 'attached'; readonly catalog: CatalogRef; readonly identity: string }
   | { readonly kind: 'refused'; readonly catalog: CatalogRef; readonly reason: string }
-  /** The engine itself stopped over its file. */
+  /** The engine process itself stopped because of the file. */
   | { readonly kind: 'fatal'; readonly catalog: CatalogRef; readonly reason: string };
 
-/** Thrown where a file is missing, or cannot be one that the engine wrote. The message is the reason. */
+/** Thrown if a file is missing, or cannot have been written by the engine. The message is the reason. */
 export class DamagedFile extends Error {
   override name = 'DamagedFile';
 }
 
-/** Thrown where more files than usual hold a catalog, because its log is just being written into its file. */
+/** Thrown if a catalog consists of more files than usual, because its log is being checkpointed into its file. */
 export class CheckpointRunning extends Error {
   override name = 'CheckpointRunning';
 }
 
 export interface CatalogStorage {
-  /** Whether any file of the catalog is there. */
+  /** Whether any file of the catalog exists. */
   exists(dataDirectory: string, catalogId: string): boolean;
-  /** Differs for each log that a catalog had; empty without one. Called after every write: synchronous, microseconds. */
+  /** Identifies the current log of a catalog; empty without one. Called after every write: synchronous, microseconds. */
   logOf(dataDirectory: string, catalogId: string): string;
-  /** Flushes the log before it is measured. `since`: an earlier position, from which it is read on. Throws DamagedFile. */
+  /** Flushes the log before measuring it. `since`: an earlier position from which to continue reading. Throws DamagedFile. */
   position(dataDirectory: string, catalogId: string, since?: FilePosition): Promise<FilePosition>;
   /** Ids of the catalogs that have a file. */
   catalogIds(dataDirectory: string): Promise<string[]>;
-  /**
-   * What holds a catalog at a position, as long as `checkpoint` does not change: nothing of it is written again until then. Throws
-   * CheckpointRunning.
-   */
+  /** The files of a catalog at a position. They are not written again as long as `checkpoint` does not change. Throws CheckpointRunning. */
   filesAt(dataDirectory: string, catalogId: string, position: FilePosition): Promise<readonly CatalogFile[]>;
 }
 
-/** The beginning of a file. */
+/** The first `bytes` bytes of a file. */
 export interface CatalogFile {
-  /** From the data directory, with `/`. */
+  /** Relative to the data directory, separated by `/`. */
   readonly path: string;
   readonly bytes: number;
 }
@@ -92,7 +92,7 @@ export interface CatalogFile {
 /** Where positions are recorded. */
 export interface PositionRecords {
   load(): Promise<ReadonlyMap<string, RecordedPosition>>;
-  /** Whether there is nothing in the catalog that a file would have to hold. */
+  /** Whether the catalog contains nothing that would have to be in a file. */
   isEmpty(catalogId: string): Promise<boolean>;
   save(positions: ReadonlyMap<string, RecordedPosition>): Promise<void>;
 }

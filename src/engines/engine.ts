@@ -1,6 +1,6 @@
-// The port between the warehouse and an engine. An adapter (engines/<name>/) realises what the catalog decided; it decides
-// nothing about names, permissions or history. Every method may throw a Failure with a declared code; anything else it
-// throws is our own mistake and becomes a 500.
+// The engine port: the interface between the warehouse and an engine. An adapter (engines/<name>/) carries out what the catalog
+// decided; it makes no decisions about names, permissions or history. Every method may throw a Failure with a declared code;
+// anything else it throws is a bug and becomes a 500.
 
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
@@ -15,34 +15,43 @@ import type { Applied, DependentView, KeptView, ParsedCreateView, ViewReading } 
 
 export type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef };
 
-/** A table that was dropped and can come back. Nothing that SQL can name: `id` is the object's, the database as it was called then. */
+/**
+ * A dropped table that can be restored. SQL cannot name it: `id` is the id of the object, `database` the name of its database when
+ * it was dropped.
+ */
 export interface HiddenTable {
   readonly database: string;
   readonly id: string;
 }
 export interface HiddenDefinition {
   readonly id: string;
-  /** That it had, and gets. */
+  /** The name of the table before the drop, and again after the restore. */
   readonly name: string;
   readonly definition: TableDefinition;
 }
 
 /**
- * One change of what exists. Each is atomic and idempotent: run again after a crash, it finds its own work done and says so by
- * succeeding. `step` is unique to the intent and lets an engine remember, inside the same transaction as the work, that it
- * was done, where the state alone cannot show it.
+ * One change of objects. Each is atomic and idempotent: when it runs again after a crash and finds its work done, it succeeds.
+ * `step` is unique to the intent. Where the state alone cannot show that the work was done, the engine records the step in the same
+ * transaction.
  */
 export type Change =
   | { readonly kind: 'createCatalog'; readonly catalog: CatalogRef }
   | { readonly kind: 'dropCatalog'; readonly catalog: CatalogRef }
   | { readonly kind: 'renameCatalog'; readonly catalog: CatalogRef; readonly newName: string }
-  /** Out of reach, its data kept; `restoreCatalog` brings it back, under another name perhaps, and `dropCatalog` ends it. */
+  /**
+   * Detaches the catalog and retains its data. `restoreCatalog` attaches it again, possibly under another name; `dropCatalog`
+   * deletes it.
+   */
   | { readonly kind: 'hideCatalog'; readonly catalog: CatalogRef }
   | { readonly kind: 'restoreCatalog'; readonly catalog: CatalogRef; readonly views?: readonly KeptView[] }
   | { readonly kind: 'createDatabase'; readonly database: DatabaseRef }
-  /** Drops what is in it too; the catalog has already decided that this is wanted. Of what is hidden, only `hidden` goes. */
+  /**
+   * Drops the contents too; the catalog has already decided that this is wanted. Of the dropped tables that can be restored, only
+   * `hidden` are deleted.
+   */
   | { readonly kind: 'dropDatabase'; readonly database: DatabaseRef; readonly hidden?: readonly HiddenTable[] }
-  /** Its views go: they are made anew when it comes back. */
+  /** Drops its views: they are created again when the database is restored. */
   | {
       readonly kind: 'hideDatabase';
       readonly database: DatabaseRef;
@@ -50,9 +59,9 @@ export type Change =
     }
   | {
       readonly kind: 'restoreDatabase';
-      /** By the name that it gets. */
+      /** Under its new name. */
       readonly database: DatabaseRef;
-      /** Its name when it was hidden. */
+      /** Its name when it was dropped. */
       readonly from: string;
       readonly tables: readonly HiddenDefinition[];
       readonly views?: readonly KeptView[];
@@ -61,7 +70,7 @@ export type Change =
       readonly kind: 'renameDatabase';
       readonly database: DatabaseRef;
       readonly newName: string;
-      /** Every table in it, so that an engine that cannot rename a schema can move them. */
+      /** Every table in the database, so that an engine that cannot rename a schema can move them. */
       readonly tables: readonly { readonly name: string; readonly definition: TableDefinition }[];
     }
   | { readonly kind: 'createTable'; readonly table: TableRef; readonly definition: TableDefinition }
@@ -69,14 +78,14 @@ export type Change =
   | { readonly kind: 'hideTable'; readonly table: TableRef; readonly id: string }
   | {
       readonly kind: 'restoreTable';
-      /** By the names that it gets. */
+      /** Under its new names. */
       readonly table: TableRef;
-      /** The name of its database when it was hidden. */
+      /** The name of its database when the table was dropped. */
       readonly from: string;
       readonly id: string;
       readonly definition: TableDefinition;
     }
-  /** Hidden tables go for good, and databases of these names that hold nothing. */
+  /** Deletes dropped tables for good, and the databases of these names that are empty. */
   | {
       readonly kind: 'purge';
       readonly catalog: CatalogRef;
@@ -95,49 +104,49 @@ export type Change =
       readonly table: TableRef;
       readonly from: TableDefinition;
       readonly to: TableDefinition;
-      /** Old name to new name, for columns that keep their data under another name. */
+      /** Maps the old name to the new name of each column whose data is retained under another name. */
       readonly renamedColumns: Readonly<Record<string, string>>;
-      /** Who asks may not read the rows: of those that do not fit, only the number is told. */
+      /** The caller may not read the rows: of the rows that do not fit, only the number is reported. */
       readonly hidesRows?: boolean;
-      /** Made of it: where one of them would break, nothing is done (Failure IN_USE, BrokenViews). */
+      /** Views that depend on the table: if the change would break one of them, nothing is done (Failure IN_USE, BrokenViews). */
       readonly views?: readonly DependentView[];
     }
-  /** `sql`: a query; names in it that are not whole are looked for in the view's database. */
+  /** `sql`: a query; unqualified names in it are resolved in the database of the view. */
   | { readonly kind: 'createView'; readonly view: ViewRef; readonly sql: string }
   | {
       readonly kind: 'replaceView';
       readonly view: ViewRef;
       readonly sql: string;
-      /** As of `alterTable`. */
+      /** See `alterTable`. */
       readonly views?: readonly DependentView[];
     }
   | { readonly kind: 'renameView'; readonly view: ViewRef; readonly newName: string; readonly sql: string }
   | { readonly kind: 'dropView'; readonly view: ViewRef };
 
-/** How a change will be done: at once, or by writing the table's data again (then it belongs in a task). */
+/** How a change is carried out: instantly, or by rewriting the data of the table (which belongs in a task). */
 export type ChangeCost = 'instant' | 'rewrite';
 
-/** What a statement would do, read off the engine's bound plan without running it. */
+/** What a statement would do, derived from the engine's bound plan without running it. */
 export interface StatementAnalysis {
   readonly kind: 'select' | 'insert' | 'update' | 'delete' | 'merge';
-  /** Every table the plan reads, views expanded, and every table under those. Names as the engine holds them. */
+  /** Every table that the plan reads, including the tables under its views. Names as stored in the engine. */
   readonly reads: readonly TableName[];
   readonly writes: readonly TableName[];
-  /** Every view that it goes through, those under other views among them. */
+  /** Every view that the plan expands, including views nested in other views. */
   readonly views: readonly TableName[];
-  /** Opaque to callers: which state of the definitions the statement was bound in. */
+  /** Opaque to callers: the version of the definitions that the statement was bound to. */
   readonly token: string;
 }
 
 /**
- * Thrown by `execute` where tables changed since the analysis that `token` stands for, so that other tables might be read or
- * written than were authorised. Nothing was done; the caller analyses and authorises again.
+ * Thrown by `execute` if tables changed since the analysis identified by `token`, so that the statement might read or write other
+ * tables than were authorized. Nothing was done; the caller analyzes and authorizes again.
  */
 export class StaleAnalysis extends Error {
   override name = 'StaleAnalysis';
 }
 
-/** Positional, or named without the `$`. Values as `parseJson` gives them: JSON.rawJSON marks a number a double cannot hold. */
+/** Positional, or named without the `$`. Values as returned by `parseJson`: JSON.rawJSON marks a number that a double cannot represent. */
 export type StatementParameters = readonly unknown[] | Readonly<Record<string, unknown>>;
 
 export interface Statement {
@@ -146,17 +155,17 @@ export interface Statement {
   /** Default namespace; without a database, unqualified table names do not resolve. */
   readonly catalog: CatalogRef;
   readonly database?: string | undefined;
-  /** What `current_user` returns. Absent where the text calls none of `callerFunctions`, and in a view, which has no caller yet. */
+  /** The value of `current_user`. Absent if the text calls none of `callerFunctions`, and in a view definition, which has no caller yet. */
   readonly caller?: string | undefined;
 }
 
-/** A piece of SQL that a request holds, and where (a JSON pointer). */
+/** A fragment of SQL in a request, and its place in the request (a JSON pointer). */
 export interface WrittenPart {
   readonly text: string;
   readonly pointer: string;
 }
 
-/** A change of rows, of which the engine makes one statement. Columns are the table's, by their exact names. */
+/** A change of rows that the engine turns into one statement. Columns are columns of the table, by their exact names. */
 export type TableWrite =
   | {
       readonly kind: 'update';
@@ -174,11 +183,11 @@ export type TableWrite =
 
 export interface WrittenStatement {
   readonly sql: string;
-  /** In which line of the statement each part begins. */
+  /** The line of the statement at which each fragment begins. */
   readonly parts: readonly { readonly pointer: string; readonly line: number }[];
 }
 
-/** Told now and then which part of the work is done, from 0 to 1. An engine that does not know says nothing. */
+/** Called from time to time with the fraction of the work that is done, from 0 to 1. An engine that does not know never calls it. */
 export type ReportProgress = (fraction: number) => void;
 
 export interface WorkOptions {
@@ -187,26 +196,26 @@ export interface WorkOptions {
 }
 
 export interface ExecuteOptions extends WorkOptions {
-  /** What allowed the statement: StaleAnalysis is thrown where definitions changed since. */
+  /** The analysis by which the statement was authorized: StaleAnalysis is thrown if definitions changed since. */
   readonly analysis: StatementAnalysis;
-  /** The result is cut after this many rows (the statement itself is not changed). */
+  /** The result is truncated after this many rows (the statement itself is not changed). */
   readonly rowsMax?: number | undefined;
   /** `string`: 64-bit and wider integers and decimals as JSON strings (rest-standard B7). */
   readonly numbers: 'number' | 'string';
   readonly timeoutMs: number;
-  /** Absolute path without extension; a result larger than one page is left in `<resultPath>.rows`. */
+  /** Absolute path without extension; a result larger than one page is written to `<resultPath>.rows`. */
   readonly resultPath: string;
   readonly pageBytesMax: number;
   /**
-   * For a statement that writes: unique; a second run with the same step does nothing and says `repeated`. Read when the statement is
-   * handed to the engine.
+   * For a statement that writes: a unique key. A second run with the same step does nothing and returns `repeated`. Read when the
+   * statement is sent to the engine.
    */
   readonly step?: string | undefined;
-  /** The rows of a select are written to files in `<resultPath>.files/` and nowhere else; `rows` is empty then. */
+  /** The rows of a select are written only to files in `<resultPath>.files/`; `rows` is empty then. */
   readonly into?: ExportInto | undefined;
-  /** A select is run to its end with the engine's profiling on: its rows are dropped, and `profile` says what took how long. */
+  /** Runs a select to its end with the engine's profiler: its rows are discarded, and `profile` contains the timings. */
   readonly profile?: boolean | undefined;
-  /** Of a statement that takes at least so long, the plan is told too. */
+  /** If the statement takes at least this long, the result includes its plan. */
   readonly planAfterMs?: number | undefined;
 }
 
@@ -215,51 +224,56 @@ export interface ResultColumn {
   readonly type: string;
 }
 
-/** `logical`: the type of ours that holds every value of it; absent where none does. */
+/** `logical`: the logical type that can represent every value of the column; absent if there is none. */
 export interface DescribedColumn extends ResultColumn {
   readonly logical?: LogicalType;
 }
 
 export interface StatementResult {
   readonly columns: readonly ResultColumn[];
-  /** Rows of a select; rows changed by DML. */
+  /** Rows returned by a select, or rows changed by DML. */
   readonly rowCount: number;
   /**
-   * Where the rows are: JSON arrays joined by `,\n`, ready for the wire. One page: the text itself. More: a file and the byte
-   * offset at which each page begins (the last entry is the file's length). Pages end with `,\n` in the file, except the last.
+   * The rows as JSON arrays joined by `,
+   * `, ready for the wire. One page: the text itself. More: a file and the byte offset at which each page begins (the last entry is
+   * the length of the file). Pages end with `,
+   * ` in the file, except the last.
    */
   readonly rows:
     | { readonly kind: 'text'; readonly text: string }
     | { readonly kind: 'file'; readonly path: string; readonly offsets: readonly number[] };
   readonly truncated: boolean;
   readonly repeated?: boolean;
-  /** The rows are those that a statement that writes returned (RETURNING). */
+  /** The rows come from the RETURNING clause of a statement that writes. */
   readonly returned?: boolean;
-  /** Where they were asked for. */
+  /** Present if an export was requested. */
   readonly files?: ExportedFiles;
-  /** The engine's own, as JSON; where it was asked for. */
+  /** The engine's profile as JSON; present if requested. */
   readonly profile?: unknown;
-  /** As `explain` tells it. */
+  /** In the format of `explain`. */
   readonly plan?: string;
 }
 
-/** A `RowsBatch` in a file, as v8.serialize writes it: it is not to pass through the server's memory. */
+/** A `RowsBatch` in a file, as written by v8.serialize, so that it does not pass through the server's memory. */
 export interface StoredRows {
   readonly file: string;
   readonly rowCount: number;
 }
 
 export interface RowsBatch {
-  /** Those that the rows give; the table's others get their default. */
+  /** The columns that the rows provide; the other columns of the table get their defaults. */
   readonly columns: readonly ColumnDefinition[];
   /** JSON text: an array of arrays, in the order of `columns`, already validated and normalised (query/rows/row_validation.ts). */
   readonly json: string;
   readonly rowCount: number;
-  /** Where only some rows give a column that has a default: which do not (they hold null there). `column` counts in `columns`. */
+  /**
+   * Present if only some rows provide a column that has a default: the rows that do not (they hold null there). `column` is an
+   * index into `columns`.
+   */
   readonly omitted?: readonly { readonly column: number; readonly rows: readonly number[] }[];
 }
 
-/** What makes an insert happen once: unique. */
+/** A unique key that makes an insert happen only once. */
 export interface InsertStep {
   readonly step: string;
   readonly rowCount: number;
@@ -267,12 +281,12 @@ export interface InsertStep {
 
 export interface RowsPage {
   readonly columns: readonly string[];
-  /** The position of the last row before the page. */
+  /** The position of the last row of the previous page. */
   readonly after?: string | undefined;
   readonly limit: number;
 }
 
-/** A restriction that the operating system puts on the processes of an engine. */
+/** A restriction that the operating system enforces on the processes of an engine. */
 export interface ConfinementMeasure {
   readonly measure: 'namespaces' | 'landlock' | 'seccomp';
   readonly active: boolean;
@@ -289,7 +303,7 @@ export interface BackendStatus {
   readonly dataUsedBytes: number;
   readonly diskAvailableBytes: number;
   readonly diskTotalBytes: number;
-  /** Of what does not fit the memory, on disk now. */
+  /** Size of the data on disk now that did not fit into memory. */
   readonly spilledBytes: number;
   readonly runningQueries: number;
   readonly lastStartAt: string | null;
@@ -299,35 +313,35 @@ export interface BackendStatus {
   readonly errorMessage: string | null;
 }
 
-/** One running warehouse. Made by `Engine.open`, which does not wait for processes to be up. */
+/** One running warehouse. Created by `Engine.open`, which does not wait until its processes have started. */
 export interface EngineWarehouse {
-  /** Brings the processes up; resolves when statements can run. Idempotent. */
+  /** Starts the processes; resolves when statements can run. Idempotent. */
   start(): Promise<void>;
-  /** Stops them; running statements end with WAREHOUSE_SUSPENDED. Idempotent. */
+  /** Stops the processes; running statements fail with WAREHOUSE_SUSPENDED. Idempotent. */
   stop(): Promise<void>;
   readonly running: boolean;
-  /** Takes new limits over; may restart the processes when idle. */
+  /** Applies new limits; may restart the processes when they are idle. */
   configure(spec: WarehouseSpec): Promise<void>;
   status(): BackendStatus;
 
   cost(change: Change): Promise<ChangeCost>;
   apply(change: Change, options: WorkOptions & { readonly step: string }): Promise<Applied | undefined>;
-  /** Remembered steps that no intent needs any more may be forgotten. */
+  /** Deletes recorded steps that no intent needs any more. */
   forget(catalog: CatalogRef, steps: readonly string[]): Promise<void>;
 
   /** `turn`: analyses of different principals share the processes fairly. */
   analyze(statement: Statement, turn: Turn): Promise<StatementAnalysis>;
   /**
-   * Names in a text where tables are named, each in its parts as written (`c.d.t`, `d.t`, `t`), none left out: for what an analysis
-   * does not show, because it failed or because the engine made a constant of a part.
+   * All names in a text at places where a table can be named, each split into its parts as written (`c.d.t`, `d.t`, `t`). Used
+   * where an analysis cannot show the names, because it failed or because the engine folded a part into a constant.
    */
   tableNamesIn(sql: string): readonly (readonly string[])[];
   execute(statement: Statement, options: ExecuteOptions): Promise<StatementResult>;
-  /** Gives a step to a statement that runs without one and writes. False where it is too late: it commits, or has ended. */
+  /** Assigns a step to a running statement that writes and has none. False if it is too late: the statement is committing or has ended. */
   remember(resultPath: ExecuteOptions['resultPath'], step: string): Promise<boolean>;
   /** The engine's plan as text. Does not run the statement. */
   explain(statement: Statement): Promise<string>;
-  /** All or nothing. Violations of keys are a Failure CONSTRAINT_VIOLATED with violations by row index. */
+  /** All or nothing. Key violations are reported as a Failure CONSTRAINT_VIOLATED with violations by row index. */
   insertRows(
     table: TableRef,
     batch: RowsBatch | StoredRows,
@@ -335,64 +349,67 @@ export interface EngineWarehouse {
       readonly signal: AbortSignal;
       readonly definition: TableDefinition;
       /**
-       * Of the requests whose rows these are; rows may also be of requests without a step. Where all rows were inserted before, nothing
-       * is inserted; where only some of them were, it throws CHANGE_IN_PROGRESS.
+       * The steps of the requests that the rows belong to; rows of requests without a step may be included. If all rows were
+       * inserted before, nothing is inserted; if only some of them were, it throws CHANGE_IN_PROGRESS.
        */
       readonly steps?: readonly InsertStep[] | undefined;
     },
   ): Promise<number>;
   /** The columns of a query. Does not run it. */
   describe(statement: Statement): Promise<readonly DescribedColumn[]>;
-  /** A query as a view would be made of it, in its namespace. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
+  /** Reads a query as the definition of a view in its namespace. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
   readView(statement: Statement & { readonly database: string }): Promise<ViewReading>;
-  /** Undefined where the text is no CREATE VIEW. Nothing of it is bound. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
+  /** Undefined if the text is not a CREATE VIEW statement. Binds nothing. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
   parseCreateView(sql: string): ParsedCreateView | undefined;
-  /** Throws SQL_INVALID where a part is not one expression, or not one query. Nothing is bound and nobody is authorised yet. */
+  /** Throws SQL_INVALID if a fragment is not a single expression or a single query. Nothing is bound or authorized yet. */
   writtenStatement(write: TableWrite): Promise<WrittenStatement>;
-  /** A table that could take the file. Throws DATA_INVALID, and INVALID_PARAMETER where the columns asked for cannot be had of it. */
+  /**
+   * Infers a table that can hold the file. Throws DATA_INVALID, and INVALID_PARAMETER if the requested columns cannot be derived
+   * from the file.
+   */
   inferTable(work: InferWork, turn: Turn): Promise<InferredTable>;
   /** All or nothing. Throws DATA_INVALID with row and column, or CONSTRAINT_VIOLATED. */
   load(work: LoadWork, options: WorkOptions & Turn): Promise<LoadDone>;
-  /** How many rows a load of this step put in; undefined where none did, or it was forgotten. */
+  /** How many rows the load with this step inserted; undefined if none did, or if the step was deleted. */
   loadedBefore(catalog: CatalogRef, step: string): Promise<number | undefined>;
-  /** The engine reads a CREATE TABLE statement in a scratch database; Failure SQL_INVALID or SQL_NOT_SUPPORTED otherwise. */
+  /** Parses a CREATE TABLE statement in a scratch database. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
   parseCreateTable(sql: string): Promise<ParsedCreateTable>;
-  /** Checks a default's text against its type: a constant or function call without columns, tables or subqueries. */
+  /** Checks the expression of a default against its type: a constant or function call without columns, tables or subqueries. */
   checkDefault(expression: string, type: LogicalType): Promise<void>;
-  /** All tables of a catalog as they are now, for as long as it is open; it keeps nobody from writing. */
+  /** A consistent snapshot of all tables of a catalog as of now, until it is closed; it does not block writers. */
   snapshot(catalog: CatalogRef, options: { readonly signal: AbortSignal }): Promise<Snapshot>;
-  /** Once, however often it is called for a part; parts in their order. Throws DATA_INVALID, CONSTRAINT_VIOLATED. */
+  /** Restores a part exactly once, however often it is called for it; parts in their order. Throws DATA_INVALID, CONSTRAINT_VIOLATED. */
   restorePart(part: PartToRestore, options: { readonly signal: AbortSignal }): Promise<void>;
   /**
-   * What positions of `Engine.rowsPage` are valid for, as marks: rows have the positions that they had as long as one mark stays.
-   * Rows that are inserted come after all others, and a deletion moves no row.
+   * Version marks for the positions of `Engine.rowsPage`: positions stay valid as long as one mark is unchanged. Inserted rows come
+   * after all others, and a deletion moves no row.
    */
   rowNumbering(table: TableRef, definition: TableDefinition): Promise<readonly string[]>;
   tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
-  /** Puts a table that was written much in order. Idempotent. */
+  /** Compacts a table after many writes. Idempotent. */
   optimize(table: TableRef, options: WorkOptions): Promise<void>;
-  /** Compares the tables of an attached catalog with those that it should have. */
+  /** Compares the tables of an attached catalog with the expected ones. */
   compareTables(
     catalog: CatalogRef,
     expected: readonly ExpectedTable[],
     options: { readonly signal: AbortSignal },
   ): Promise<TableComparison>;
-  /** Reads every block of a table that is not in memory already. False: there is no such table. Throws CATALOG_DAMAGED. */
+  /** Reads every block of a table that is not in memory already. Returns false if the table does not exist. Throws CATALOG_DAMAGED. */
   readWholeTable(table: TableRef, options: { readonly signal: AbortSignal }): Promise<boolean>;
-  /** Compares and reads a catalog that is not attached, in a process of its own that may die of it. Changes nothing. */
+  /** Compares and reads a catalog that is not attached, in a separate process that a damaged file may crash. Changes nothing. */
   checkFile(
     catalog: AttachRequest,
     expected: readonly ExpectedTable[],
     options: { readonly signal: AbortSignal },
   ): Promise<readonly CatalogFault[]>;
-  /** Attaches a catalog beside those that are attached, and reports it as at a start. */
+  /** Attaches one more catalog, and reports it as at a start. */
   attach(catalog: AttachRequest): Promise<void>;
   /** Tables whose row count may have changed since the last call. */
   takeChangedTables(): readonly TableName[];
 }
 
 export interface ParsedCreateTable {
-  /** As written: `c.d.t`, `d.t` or `t`; parts not written are absent. */
+  /** As written: `c.d.t`, `d.t` or `t`; parts that are not written are absent. */
   readonly catalog?: string;
   readonly database?: string;
   readonly table: string;
@@ -403,18 +420,18 @@ export interface ParsedCreateTable {
 export interface EngineWarehouseOptions {
   readonly name: string;
   readonly spec: WarehouseSpec;
-  /** Where catalogs' data is. */
+  /** The directory of the catalogs' data. */
   readonly dataDirectory: string;
-  /** Where results and temporary files go; emptied by the owner. */
+  /** The directory for results and temporary files; emptied by the owner. */
   readonly spoolDirectory: string;
-  /** Where files may be that are to be loaded, besides the spool; absolute, none in or around the data. */
+  /** Directories besides the spool from which files may be loaded; absolute, none inside or around the data directory. */
   readonly readableDirectories?: readonly string[];
   readonly observe: (event: EngineEvent) => void;
-  /** Every catalog that lives here. */
+  /** Every catalog of the warehouse. */
   readonly catalogs: () => Promise<readonly CatalogRef[]>;
-  /** Those of them that are attached at a start, asked at each; absent: all. */
+  /** The catalogs to attach, called at each start; absent: all. */
   readonly toAttach?: (() => Promise<readonly AttachRequest[]>) | undefined;
-  /** Called with each catalog that was attached, or could not be: the others are attached all the same. */
+  /** Called for each catalog that was attached or could not be; a failure does not keep the others from being attached. */
   readonly attached?: ((report: AttachReport) => void) | undefined;
 }
 
@@ -432,19 +449,19 @@ export type EngineEvent =
   | { readonly kind: 'engineSpareLost'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string }
-  /** A process in which statements are bound; another one takes its place. */
+  /** A process that binds statements; another one replaces it. */
   | { readonly kind: 'analysisDied'; readonly warehouse: string; readonly pid: number; readonly reason: string }
-  /** Measures of confinement that are not active, with the reasons. Reported once, at the first start. */
+  /** Inactive confinement measures with the reasons. Reported once, at the first start. */
   | { readonly kind: 'engineUnconfined'; readonly warehouse: string; readonly reason: string };
 
 export interface Engine {
   /** The value of a warehouse's `engine` field. */
   readonly name: string;
-  /** Why a name cannot be used for a catalog or database here, or undefined. */
+  /** Why a name cannot be used here, or undefined. */
   reservedName(category: 'catalogs' | 'databases' | 'tables' | 'views' | 'columns', name: string): string | undefined;
   /** Whether a column of this type can be part of a primary or unique key. */
   keyable(type: LogicalType): boolean;
-  /** A query whose first column is the position of a row, followed by the table's columns, in the order of the positions. */
+  /** A query that returns the position of each row followed by the columns of the table, ordered by position. */
   rowsPage(table: TableRef, page: RowsPage): { readonly sql: string; readonly parameters: StatementParameters };
   readonly storage: CatalogStorage;
   readonly limits: { readonly columnsMax: number; readonly replicasPerTablet: number };

@@ -1,11 +1,11 @@
-// Why work ended whose engine process ended under it: the cause of its Failure, whatever the code of that is.
+// The cause of the Failure of work whose engine process ended while it ran, whatever the code of that Failure.
 import { Failure } from '../standard/failure.ts';
 
 export class EngineLost extends Error {
   override name = 'EngineLost';
-  /** Whether it is certain that this work ended the process: it went over its own memory or time, or was the only work it could have. */
+  /** Whether this work certainly ended the process: it exceeded its memory or time, or was the only work that could have. */
   readonly isToBlame: boolean;
-  /** Whether nothing but this work ran in the process: the next process that ends so under it proves that it is to blame. */
+  /** Whether the process ran nothing but this work: if the next process ends in the same way, the work is to blame. */
   readonly ranAlone: boolean;
 
   constructor({ isToBlame, ranAlone = false }: { readonly isToBlame: boolean; readonly ranAlone?: boolean }) {
@@ -15,19 +15,19 @@ export class EngineLost extends Error {
   }
 }
 
-/** Whether it is certain that the work that failed so ended its engine process. */
+/** Whether the failed work certainly ended its engine process. */
 export const endedEngine = (error: unknown): boolean =>
   error instanceof Failure && error.cause instanceof EngineLost && error.cause.isToBlame;
 
-/** Whether the work ended only because its engine process did, through no known fault of its own. */
+/** Whether the work failed only because its engine process ended, through no known fault of its own. */
 export const wasLost = (error: unknown): boolean =>
   error instanceof Failure && error.cause instanceof EngineLost && !error.cause.isToBlame;
 
-/** Whether the engine process crashed, or was killed from outside, while nothing but the work that failed so ran in it. */
+/** Whether the engine process crashed, or was killed from outside, while it ran nothing but the failed work. */
 export const crashedAlone = (error: unknown): boolean =>
   error instanceof Failure && error.cause instanceof EngineLost && error.cause.ranAlone;
 
-/** A failure of work that cost its engine process. */
+/** The failure of work that ended its engine process. */
 export function blamedFor({ code, message, result, retryAfterSeconds, outcome }: Failure): Failure {
   return new Failure(code, message, result, {
     cause: new EngineLost({ isToBlame: true }),
@@ -36,7 +36,7 @@ export function blamedFor({ code, message, result, retryAfterSeconds, outcome }:
   });
 }
 
-/** The failure of work that was lost with its engine. */
+/** The failure of work that was lost because its engine process ended. */
 export const engineLost = (isToBlame: boolean, ranAlone = false): Failure =>
   new Failure(
     'WAREHOUSE_FAILED',

@@ -1,4 +1,4 @@
-// The rows of a query as files of a format that others read: what the engine is asked for, and what it tells of them.
+// Export of the rows of a query to files: the options and the result.
 
 export const textCompressions = ['none', 'gzip', 'zstd'] as const;
 export const parquetCompressions = ['snappy', 'zstd', 'gzip', 'lz4', 'none'] as const;
@@ -11,18 +11,18 @@ export type ExportFormat =
       /** One character. */
       readonly delimiter: string;
       readonly header: boolean;
-      /** What stands for null; a value that is the same is quoted. */
+      /** The text that represents null; an equal value is quoted. */
       readonly nullText: string;
     }
   | { readonly kind: 'ndjson'; readonly compression: (typeof textCompressions)[number] }
-  /** `file`: with a footer, to be read at any place; `stream`: from its beginning. */
+  /** `file`: with a footer, for random access; `stream`: for sequential reading. */
   | { readonly kind: 'arrow'; readonly layout: 'file' | 'stream' };
 
 export interface ExportInto {
   readonly format: ExportFormat;
-  /** A file that has become this large is ended, and the next begun. Absent: all in one file. */
+  /** A file that reaches this size is closed and the next one started. Absent: all rows in one file. */
   readonly fileBytesMax?: number | undefined;
-  /** The files may not be larger together. Throws FILE_QUOTA_EXCEEDED. */
+  /** Limit of the total size of the files. Throws FILE_QUOTA_EXCEEDED. */
   readonly bytesMax?: number | undefined;
 }
 
@@ -34,16 +34,16 @@ export interface ExportedFile {
   readonly sha256: string;
 }
 
-/** Files in a directory that the caller takes away. */
+/** Files in a directory that the caller removes. */
 export interface ExportedFiles {
   readonly directory: string;
   readonly entries: readonly ExportedFile[];
 }
 
-/** Where they are, for a result at that path. */
+/** The directory of the exported files of the result at this path. */
 export const filesDirectory = (resultPath: string): string => `${resultPath}.files`;
 
-/** What the names of the files end with. */
+/** The extension of the file names. */
 export function extensionOf(format: ExportFormat): string {
   if (format.kind === 'arrow') return format.layout === 'file' ? 'arrow' : 'arrows';
   if (format.kind === 'parquet' || format.compression === 'none') return format.kind;

@@ -1,6 +1,6 @@
-// Small inserts into one table that arrive while another is committed are one transaction of the engine, with one flush of its log.
-// Each has its own outcome: where the rows of one member are refused, the members are run again one by one. An insert that is aborted
-// while it waits leaves the queue.
+// Group commit: small inserts into one table that arrive while another is being committed become one transaction of the engine,
+// with one flush of its log. Each insert has its own outcome: if the rows of one member are refused, the members are run again one
+// by one. An insert that is aborted while it waits leaves the queue.
 import { Failure, outcomeOf } from '../standard/failure.ts';
 import { Groups } from '../store/groups.ts';
 import type { EngineWarehouse, RowsBatch, StoredRows, TableRef } from './engine.ts';
@@ -15,7 +15,7 @@ interface Insert {
   readonly reject: (error: unknown) => void;
 }
 
-/** Larger inserts gain little from a flush less, and would hold up the others of their group. */
+/** Larger inserts gain little from saving a flush, and would delay the other members of their group. */
 const rowsMax = 100;
 const charactersMax = 32 * 1024;
 const groupMax = 64;
@@ -23,7 +23,7 @@ const groupMax = 64;
 const isSmall = (batch: RowsBatch | StoredRows): batch is RowsBatch =>
   'json' in batch && batch.rowCount > 0 && batch.rowCount <= rowsMax && batch.json.length <= charactersMax;
 
-/** An engine whose small inserts are grouped. */
+/** Wraps an engine so that small inserts are grouped. */
 export function withGroupedInserts(engine: EngineWarehouse): EngineWarehouse {
   const groups = new Map<string, Groups<Insert>>();
   const groupsOf = (key: string) => {
@@ -47,16 +47,16 @@ export function withGroupedInserts(engine: EngineWarehouse): EngineWarehouse {
       if (!isSmall(batch)) return engine.insertRows(table, batch, options);
       const { catalog, database, table: name } = table;
       const key = JSON.stringify([catalog.id, catalog.name, database, name, batch.columns]);
-      return enqueued(groupsOf(key), { table, batch, options });
+      return enqueue(groupsOf(key), { table, batch, options });
     },
   };
 }
 
 /** Settles when the insert has been run, or when it is aborted while it waits. */
-function enqueued(queue: Groups<Insert>, of: Pick<Insert, 'table' | 'batch' | 'options'>): Promise<number> {
+function enqueue(queue: Groups<Insert>, request: Pick<Insert, 'table' | 'batch' | 'options'>): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
-  const insert = { ...of, resolve, reject };
-  const { signal } = of.options;
+  const insert = { ...request, resolve, reject };
+  const { signal } = request.options;
   const leave = () => {
     if (queue.remove(insert)) reject(cancelled());
   };
@@ -81,8 +81,8 @@ async function insertGroup(engine: EngineWarehouse, group: readonly Insert[]): P
     });
     for (const { batch, resolve } of group) resolve(batch.rowCount);
   } catch (error) {
-    // Only a run of each member by itself shows which of them caused the failure.
-    if (mayBeOfOneMember(error)) await Promise.all(group.map((one) => insertAlone(engine, one)));
+    // Only running each member alone shows which of them caused the failure.
+    if (mayBeOfOneMember(error)) await Promise.all(group.map((insert) => insertAlone(engine, insert)));
     else for (const { reject } of group) reject(error);
   } finally {
     end();
@@ -90,8 +90,8 @@ async function insertGroup(engine: EngineWarehouse, group: readonly Insert[]): P
 }
 
 /**
- * Whether nothing was inserted and other members may succeed: rows were refused, or some of the requests were done before. A warehouse that
- * is busy refuses every member, and each would wait again.
+ * Whether nothing was inserted and other members may succeed: rows were refused, or some of the requests were applied before. A
+ * busy warehouse refuses every member, and each would wait again.
  */
 const mayBeOfOneMember = (error: unknown): boolean =>
   error instanceof Failure &&
@@ -128,16 +128,16 @@ export function merged(batches: readonly RowsBatch[]): RowsBatch {
   };
 }
 
-/** Aborted when all are: as long as one caller waits, the group goes on. */
+/** Aborted when all signals are: as long as one caller waits, the group continues. */
 function abortedWithAll(signals: readonly AbortSignal[]): { readonly signal: AbortSignal; readonly end: () => void } {
   const controller = new AbortController();
-  const look = () => {
+  const abortIfAll = () => {
     if (signals.every(({ aborted }) => aborted)) controller.abort();
   };
-  for (const signal of signals) signal.addEventListener('abort', look);
-  look();
+  for (const signal of signals) signal.addEventListener('abort', abortIfAll);
+  abortIfAll();
   const end = () => {
-    for (const signal of signals) signal.removeEventListener('abort', look);
+    for (const signal of signals) signal.removeEventListener('abort', abortIfAll);
   };
   return { signal: controller.signal, end };
 }

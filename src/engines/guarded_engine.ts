@@ -1,12 +1,12 @@
-// An engine whose work on damaged catalogs is refused, and whose writes are recorded before they are acknowledged.
+// Wraps an engine: refuses work on damaged catalogs, and records writes before they are acknowledged.
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
 import { type CatalogGuard, catalogDamaged } from './catalog_guard.ts';
 import type { CatalogRef, Change, EngineWarehouse, TableName } from './engine.ts';
 import type { WriteGate } from './write_gate.ts';
 
-/** Changes that take little space and may free some: they are served on a disk that is almost full. */
-const freesSpace: ReadonlySet<Change['kind']> = new Set([
+/** Changes that need little space and may free some: allowed on a disk that is almost full. */
+const allowedOnFullDisk: ReadonlySet<Change['kind']> = new Set([
   'dropCatalog',
   'hideCatalog',
   'dropDatabase',
@@ -18,8 +18,8 @@ const freesSpace: ReadonlySet<Change['kind']> = new Set([
   'truncateTable',
 ]);
 
-/** What needs no sound file: the catalog leaves, whatever it is like. */
-const leaves: ReadonlySet<Change['kind']> = new Set(['dropCatalog', 'hideCatalog']);
+/** Changes that detach the catalog and therefore do not need an intact file. */
+const detachingChanges: ReadonlySet<Change['kind']> = new Set(['dropCatalog', 'hideCatalog']);
 
 export function catalogOf(change: Change): CatalogRef {
   if ('catalog' in change) return change.catalog;
@@ -35,16 +35,19 @@ export interface GuardedOptions {
   readonly gate: WriteGate;
 }
 
-/** How calls run under the guard of their catalogs. */
+/** Wrappers that run calls under the guard of their catalogs. */
 function guardedCalls({ engine, guard, requireRoom, gate }: GuardedOptions) {
-  /** A read: refused where the catalog is not attached. Damage that is met is in one of the catalogs of `tables`, if there are any. */
+  /**
+   * A read: refused if the catalog is not attached. Damage found during the read belongs to one of the catalogs of `tables`, if
+   * there are any.
+   */
   const reading = async <T>(catalog: CatalogRef, work: () => Promise<T>, tables: readonly TableName[] = []) => {
     guard.require(catalog);
     try {
       return await work();
     } catch (error) {
       const read = tables.flatMap((table) => guard.named(table.catalog) ?? []);
-      throw named(error, read.length === 0 ? [catalog] : read);
+      throw attributed(error, read.length === 0 ? [catalog] : read);
     }
   };
   const writing = async <T>(catalogs: readonly CatalogRef[], work: () => Promise<T>) => {
@@ -55,22 +58,22 @@ function guardedCalls({ engine, guard, requireRoom, gate }: GuardedOptions) {
       for (const catalog of catalogs) await guard.written(catalog);
       return done;
     } catch (error) {
-      throw named(error, catalogs);
+      throw attributed(error, catalogs);
     }
   };
-  /** The engine met damage, and does not know whose file it is. */
-  const named = (error: unknown, catalogs: readonly CatalogRef[]) => {
+  /** Attributes damage to a catalog: the engine does not know which file it belongs to. */
+  const attributed = (error: unknown, catalogs: readonly CatalogRef[]) => {
     if (!(error instanceof Failure) || error.code !== 'CATALOG_DAMAGED' || error.result.catalog !== undefined)
       return error;
     const [first] = catalogs;
-    const among = new Set(catalogs.map(({ id }) => id));
+    const ids = new Set(catalogs.map(({ id }) => id));
     const reason = String(error.result.reason);
     if (!first) return error;
-    if (among.size === 1 && error.result.isFatal === true) guard.setAside(first, reason);
-    else if (among.size === 1) guard.damagedWithin(first, reason);
+    if (ids.size === 1 && error.result.isFatal === true) guard.setAside(first, reason);
+    else if (ids.size === 1) guard.damagedWithin(first, reason);
     return catalogDamaged({ name: first.name, reason }, error.result.isFatal === true ? 'unknown' : undefined);
   };
-  /** A statement that names a catalog that is not attached: the engine says that it does not exist. */
+  /** The damaged catalog that a statement names: for one that is not attached, the engine reports that it does not exist. */
   const damagedIn = (sql: string, error: unknown): Failure | undefined => {
     const missing = guard.damaged().filter(({ isAttached }) => !isAttached);
     if (missing.length === 0 || !(error instanceof Failure) || error.code !== 'SQL_INVALID') return undefined;
@@ -80,7 +83,7 @@ function guardedCalls({ engine, guard, requireRoom, gate }: GuardedOptions) {
     );
     return found && catalogDamaged(found);
   };
-  /** A write that takes space. */
+  /** A write that needs disk space. */
   const adding = async <T>(catalogs: readonly CatalogRef[], work: () => Promise<T>) => {
     requireRoom();
     return writing(catalogs, work);
@@ -97,7 +100,7 @@ export function guardedEngine(options: GuardedOptions): EngineWarehouse {
       return engine.running;
     },
     cost: (change) =>
-      leaves.has(change.kind) ? engine.cost(change) : reading(catalogOf(change), () => engine.cost(change)),
+      detachingChanges.has(change.kind) ? engine.cost(change) : reading(catalogOf(change), () => engine.cost(change)),
     forget: (catalog, steps) => writing([catalog], () => engine.forget(catalog, steps)),
     analyze: (statement, turn) =>
       reading(statement.catalog, async () => {
@@ -128,13 +131,13 @@ export function guardedEngine(options: GuardedOptions): EngineWarehouse {
       return write(catalogs, () => engine.execute(statement, options));
     },
     async apply(change, options) {
-      if (leaves.has(change.kind)) {
+      if (detachingChanges.has(change.kind)) {
         await gate.passed();
         const done = await engine.apply(change, options);
         guard.detached(catalogOf(change));
         return done;
       }
-      const write = freesSpace.has(change.kind) ? writing : adding;
+      const write = allowedOnFullDisk.has(change.kind) ? writing : adding;
       return write([catalogOf(change)], () => engine.apply(change, options));
     },
   };

@@ -1,19 +1,19 @@
-// What an engine is told to read from a file into a table, and what it says afterwards. The file is there already and the engine
-// may read it; where it came from is query/load_sources.ts'.
+// Loading a file into a table: the request to the engine and its result. The file exists already and the engine may read it. See
+// query/load_sources.ts for where it came from.
 import type { ColumnDefinition, TableDefinition } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
 import type { TableRef } from './refs.ts';
 
 export type DataFormat = 'csv' | 'json' | 'ndjson' | 'parquet';
 
-/** What is absent is found out from the file, or is as RFC 4180 has it. */
+/** Absent options are detected from the file, or are those of RFC 4180. */
 export interface CsvOptions {
   readonly delimiter?: string | undefined;
   readonly quote?: string | undefined;
   readonly escape?: string | undefined;
   readonly header?: boolean | undefined;
   readonly nullText?: string | undefined;
-  /** Whether the text of null stands for it in quotes too, as it does by default. */
+  /** Whether the text of null represents null in quotes too, which is the default. */
   readonly quotedNulls?: boolean | undefined;
   readonly skipRows?: number | undefined;
   readonly dateFormat?: string | undefined;
@@ -23,23 +23,26 @@ export interface CsvOptions {
   readonly comment?: string | undefined;
 }
 
-/** Not compressed: a stream that is cut off or that never ends would not be noticed in time by every engine. */
+/** Not compressed: not every engine would notice a truncated or endless stream in time. */
 export interface DataFile {
   /** Absolute. */
   readonly path: string;
   readonly format: DataFormat;
   readonly csv: CsvOptions;
-  /** What `inferTable` found, so that it is not looked for again. */
+  /** The shape that `inferTable` detected, so that it is not detected again. */
   readonly shape?: FileShape | undefined;
 }
 
-/** How an engine reads one file: signs and header said, the types in its own words. Valid for the release of the engine that found it. */
+/**
+ * How an engine reads one file: all CSV options resolved, the types in the engine's own syntax. Valid only for the release of the
+ * engine that detected it.
+ */
 export interface FileShape {
   readonly csv: CsvOptions;
   readonly columns: readonly { readonly name: string; readonly type: string }[];
 }
 
-/** A column of the table and what it gets: a column of the file, or an expression over the file's columns. */
+/** A column of the table and its source: a column of the file, or an expression over the file's columns. */
 export interface LoadColumn {
   readonly name: string;
   readonly source?: string | undefined;
@@ -50,18 +53,18 @@ export interface LoadWork {
   readonly table: TableRef;
   readonly definition: TableDefinition;
   readonly file: DataFile;
-  /** Absent: the columns of the file that the table has too, by name. */
+  /** Absent: the columns that the file and the table have in common, by name. */
   readonly columns?: readonly LoadColumn[] | undefined;
   readonly mode: 'append' | 'replace' | 'upsert';
-  /** More rows than this that do not fit fail the load; fewer are left out. */
+  /** If more rows than this do not fit, the load fails; otherwise they are left out. */
   readonly errorsMax: number;
-  /** Everything is done but kept. */
+  /** Everything is done, then rolled back. */
   readonly dryRun: boolean;
-  /** Of a dry run: the table is not there; it is made, filled and gone again. */
+  /** For a dry run into a table that does not exist: it is created, filled and dropped again. */
   readonly isUnmade?: boolean | undefined;
-  /** Absolute: where the rows that were left out are written, one JSON object a line, if there are any. */
+  /** Absolute path of the file for the rejected rows, one JSON object a line; written only if there are any. */
   readonly rejectsPath: string;
-  /** Unique; a second run with the same step does nothing and says `repeated`. */
+  /** Unique; a second run with the same step does nothing and returns `repeated`. */
   readonly step: string;
 }
 
@@ -71,30 +74,30 @@ export interface LoadDone {
   readonly repeated: boolean;
 }
 
-/** A column of a table to be made; without a type it has that of its source, or of its expression. */
+/** A column of a table to be created; without a type it has that of its source or expression. */
 export interface InferColumn extends LoadColumn {
   readonly type?: LogicalType | undefined;
-  /** The file need not have it: the table then gives it its default. */
+  /** The file may lack the column: the table then gives it its default. */
   readonly isOptional?: boolean | undefined;
 }
 
 export interface InferWork {
   readonly file: DataFile;
-  /** Absent: all columns of the file, as they are called there. */
+  /** Absent: all columns of the file, under their names in the file. */
   readonly columns?: readonly InferColumn[] | undefined;
-  /** By the name in the file: what is not left to the file. */
+  /** Types that are given instead of inferred, by the name of the column in the file. */
   readonly types?: Readonly<Record<string, LogicalType>> | undefined;
-  /** All rows are looked at; else the first ones. */
+  /** Whether all rows are read; otherwise only the first ones. */
   readonly isWhole: boolean;
-  /** How many rows are shown. */
+  /** How many rows are returned as a preview. */
   readonly rowsMax: number;
 }
 
 export interface InferredTable {
-  /** In the order of the table, nullable all of them. */
+  /** In the order of the table, all nullable. */
   readonly columns: readonly ColumnDefinition[];
   readonly shape: FileShape;
-  /** Which of them are read from the file, as `load` takes it; absent as they were. */
+  /** The columns to read from the file, in the form that `load` takes; absent if none were given. */
   readonly loaded: readonly LoadColumn[] | undefined;
   /** The first rows that fit, each a JSON array of the values of `columns`. */
   readonly rows: readonly string[];

@@ -1,11 +1,11 @@
-// Statements that are known to have ended an engine process: refused for a while, because each run costs everybody who uses the
-// warehouse. In memory; a server that starts anew has forgotten them.
+// Statements that ended an engine process: refused for a while, because each run affects everybody who uses the warehouse. Kept in
+// memory only; lost when the server restarts.
 import { createHash } from 'node:crypto';
 import { Failure } from '../standard/failure.ts';
 import type { Statement } from './engine.ts';
 
 const quarantineMs = 10 * 60 * 1000;
-/** Past it the oldest are forgotten. */
+/** Above this, the oldest entries are dropped. */
 const statementsMax = 1_000;
 
 interface Quarantined {
@@ -16,7 +16,7 @@ interface Quarantined {
 
 export class Quarantine {
   readonly #clock: () => number;
-  /** In the order in which they came. */
+  /** In insertion order. */
   readonly #statements = new Map<string, Quarantined>();
 
   constructor(clock: () => number = Date.now) {
@@ -24,8 +24,8 @@ export class Quarantine {
   }
 
   /**
-   * Throws STATEMENT_QUARANTINED. `principalId`: what one caller did holds nobody else off. A write with an idempotency key is let
-   * through: perhaps it was done, and sending it again is how its caller learns that.
+   * Throws STATEMENT_QUARANTINED. Entries are per principal, so that entry caller cannot block others. A write with an idempotency
+   * key is let through: it may have been applied, and by repeating it the caller learns that.
    */
   require(warehouse: string, principalId: string, statement: Statement, isKeyed = false): void {
     if (this.#statements.size === 0) return;
@@ -37,7 +37,7 @@ export class Quarantine {
     this.#statements.delete(key);
   }
 
-  /** What the statement is to be answered with. */
+  /** Quarantines the statement. @returns the failure for its caller. */
   add(warehouse: string, principalId: string, statement: Statement, isRead: boolean): Failure {
     const key = keyOf(warehouse, principalId, statement);
     const untilMs = this.#clock() + quarantineMs;
@@ -47,13 +47,13 @@ export class Quarantine {
     return quarantined(untilMs);
   }
 
-  /** How many of the warehouse were let go before their time. */
+  /** Releases all statements of the warehouse. @returns how many of them were still refused. */
   release(warehouse: string): number {
     let released = 0;
-    for (const [key, one] of this.#statements) {
-      if (one.warehouse !== warehouse) continue;
+    for (const [key, entry] of this.#statements) {
+      if (entry.warehouse !== warehouse) continue;
       this.#statements.delete(key);
-      if (one.untilMs > this.#clock()) released++;
+      if (entry.untilMs > this.#clock()) released++;
     }
     return released;
   }

@@ -1,6 +1,6 @@
-// How the engine is told which catalog, database, table or view is meant.
+// References to catalogs, databases, tables and views in calls to an engine.
 
-/** `id` names the files or paths of a catalog (it never changes); `name` is what SQL calls it. */
+/** `id` identifies the files of a catalog and never changes; `name` is its name in SQL. */
 export interface CatalogRef {
   readonly id: string;
   readonly name: string;
@@ -16,7 +16,7 @@ export interface ViewRef extends DatabaseRef {
   readonly view: string;
 }
 
-/** A table or view as a plan names it: names as the engine holds them. */
+/** A table or view as a plan names it: names as stored in the engine. */
 export interface TableName {
   readonly catalog: string;
   readonly database: string;

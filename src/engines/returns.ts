@@ -1,39 +1,39 @@
-// When refused callers are expected back: Retry-After spreads them over the coming seconds, so that no more return in one second than
-// the warehouse can serve, and their places in the queue are held for them.
+// Schedules the return of refused callers: Retry-After spreads them over the coming seconds, so that no more return in one second
+// than the warehouse can serve, and queue places are reserved for them.
 
-/** How long the caller on a connection has been refused. */
+/** State of a refused caller on one connection. */
 export interface RefusedCaller {
-  /** When its request was refused first; undefined: since then it was served, or it was never refused. */
+  /** When its request was first refused; undefined if it was never refused or was served since. */
   since: number | undefined;
   /** The second in which it is expected back. */
   due: number | undefined;
-  /** To be called when the connection closes: the caller can then return on another one. */
+  /** Call when the connection closes: the caller can then return on another one. */
   disconnected?: (() => void) | undefined;
 }
 
-/** Longer than this nobody is sent away at once: the load may end at any time. */
+/** Upper limit of Retry-After: the load may end at any time. */
 const retryAfterSecondsMax = 10;
-/** Of what is served in a second, the share that is promised to callers who were refused once: each costs a refusal, too; */
+/** The share of each second's capacity that is promised to callers refused once; the rest pays for refusals, which cost time too. */
 const promisedShare = 0.4;
-/** and that may be filled up with those who were refused again, so that they return sooner. */
+/** The share up to which a second is filled with callers refused repeatedly, so that they return sooner. */
 const promisedAgainShare = 0.7;
 /** A caller that is later than this is no longer expected. */
 const lateSecondsMax = 1;
-/** How long after its time a caller whose connection closed can return on a new one. */
+/** How long after its due time a caller whose connection closed can return on a new one. */
 const newConnectionSecondsMax = 10;
-/** No more of them are remembered. */
+/** Limit of the remembered callers with closed connections. */
 const disconnectedMax = 10_000;
-/** About how many statements the moving average goes back. */
+/** The approximate number of statements in the moving average. */
 const averagedStatements = 200;
 
 export class RetryQueue {
   readonly #clock: () => number;
-  /** How many are expected in each second. */
+  /** How many callers are expected in each second. */
   readonly #due = new Map<number, number>();
   #expected = 0;
   #second: number;
   readonly #disconnected = new DisconnectedCallers();
-  /** How long statements ran lately: a moving average. With all slots taken, it says how many end in a second. */
+  /** Moving average of the duration of statements. With all slots taken, it determines how many end in a second. */
   #statementMs = 0;
 
   /** `clock`: milliseconds. */
@@ -44,25 +44,25 @@ export class RetryQueue {
 
   /** How many callers are expected back. */
   get expected(): number {
-    this.#turn();
+    this.#advance();
     return this.#expected;
   }
 
-  /** A statement ran so long. */
+  /** Records the duration of a statement. */
   ended(ms: number): void {
     this.#statementMs += (ms - this.#statementMs) / averagedStatements;
   }
 
   /**
-   * Returns after how many seconds the caller is to return. `slots`: how many statements run at once. Without a caller nobody is
-   * recognized when the request is repeated.
+   * Returns the Retry-After in seconds. `slots`: how many statements run at once. Without a caller, a repeated request is not
+   * recognized.
    */
   refuse(principalId: string, caller: RefusedCaller | undefined, slots: number): number {
-    this.#turn();
+    this.#advance();
     const share = caller?.since === undefined ? promisedShare : promisedAgainShare;
-    const most = Math.max(slots, ((slots * 1000) / this.#statementMs) * share);
+    const dueMax = Math.max(slots, ((slots * 1000) / this.#statementMs) * share);
     let seconds = 1;
-    while (seconds < retryAfterSecondsMax && this.#dueIn(seconds) >= most) seconds++;
+    while (seconds < retryAfterSecondsMax && this.#dueIn(seconds) >= dueMax) seconds++;
     const due = this.#second + seconds;
     this.#due.set(due, this.#dueIn(seconds) + 1);
     this.#expected++;
@@ -74,9 +74,9 @@ export class RetryQueue {
     return seconds;
   }
 
-  /** A connection of which nothing is known may be that of a caller who was refused on one that is closed now. */
+  /** Call for each request. A connection without state may belong to a caller that was refused on a connection closed since. */
   arrived(principalId: string, caller: RefusedCaller): void {
-    this.#turn();
+    this.#advance();
     if (caller.since === undefined) this.#disconnected.resume(principalId, caller, this.#second);
     const { due } = caller;
     caller.due = undefined;
@@ -95,7 +95,7 @@ export class RetryQueue {
     return Math.floor(this.#clock() / 1000);
   }
 
-  #turn(): void {
+  #advance(): void {
     const second = this.#now();
     if (second === this.#second) return;
     this.#second = second;
@@ -107,9 +107,9 @@ export class RetryQueue {
   }
 }
 
-/** Refused callers whose connection is closed, by principal: what they were promised holds for the next one of the same principal. */
+/** Refused callers whose connection is closed, by principal: their promised places pass to the next connection of the same principal. */
 class DisconnectedCallers {
-  /** Of a principal: in the order in which they are due. */
+  /** The callers of each principal, ordered by due time. */
   readonly #callers = new Map<string, RefusedCaller[]>();
   #count = 0;
 
@@ -124,11 +124,11 @@ class DisconnectedCallers {
       this.#callers.set(principalId, [{ since, due }]);
       return;
     }
-    const at = own.findLastIndex((other) => (other.due as number) <= due);
-    own.splice(at + 1, 0, { since, due });
+    const index = own.findLastIndex((other) => (other.due as number) <= due);
+    own.splice(index + 1, 0, { since, due });
   }
 
-  /** Gives a new connection the place of the first of the principal's callers whose time to return has come. */
+  /** Gives a new connection the place of the first of the principal's callers whose due time has come. */
   resume(principalId: string, caller: RefusedCaller, second: number): void {
     const own = this.#callers.get(principalId);
     if (!own) return;

@@ -1,14 +1,14 @@
-// The rows of a catalog as they are at one instant, read out part by part while others go on writing; and such parts put into tables
-// again. A part is a Parquet file that holds every value exactly.
+// Snapshots: the rows of a catalog as of one instant, read in parts while writers continue, and the restore of such parts into
+// tables. A part is a Parquet file that holds every value exactly.
 import type { ColumnDefinition } from '../model/records.ts';
 import type { TableRef } from './refs.ts';
 
-/** Of a table, in the order of its rows; where a part begins does not hang on what is in it. */
+/** Part of a table, in the order of its rows; the boundaries of parts do not depend on their contents. */
 export interface TablePart {
-  /** Which; parts that hold nothing are left out. */
+  /** The number of the part; empty parts are omitted. */
   readonly part: number;
   readonly rows: number;
-  /** Opaque. Where rows are others, it is another; it may be another too where they are the same (another release of the engine). */
+  /** Opaque. Differs if the rows differ; it may also differ for equal rows (after an upgrade of the engine). */
   readonly fingerprint: string;
 }
 
@@ -19,14 +19,14 @@ export interface SnapshotTable {
 }
 
 /**
- * Every method throws CHANGE_IN_PROGRESS once the catalog was renamed or dropped, which no snapshot keeps from being done. While it
- * is open the engine cannot put its log away.
+ * Every method throws CHANGE_IN_PROGRESS once the catalog was renamed or dropped, which a snapshot does not prevent. While it is
+ * open the engine cannot truncate its log.
  */
 export interface Snapshot {
   parts(table: SnapshotTable, signal: AbortSignal): Promise<readonly TablePart[]>;
-  /** Into a file that is not there yet. @returns how many rows it holds. `path`: in the spool. */
+  /** Writes a part to a file that does not exist yet. @returns how many rows it holds. `path`: in the spool. */
   write(table: SnapshotTable, part: number, path: string, signal: AbortSignal): Promise<number>;
-  /** Idempotent; to be called in the end. */
+  /** Idempotent; must be called at the end. */
   close(): Promise<void>;
 }
 
@@ -34,7 +34,10 @@ export interface PartToRestore extends Omit<SnapshotTable, 'database' | 'table'>
   readonly table: TableRef;
   /** In the spool. */
   readonly path: string;
-  /** Of the parts before it: how many rows say whether it is in the table already. Nobody else writes there. */
+  /**
+   * The number of rows of the preceding parts: the row count of the table shows whether this part was restored already. There are
+   * no other writers.
+   */
   readonly rowsBefore: number;
   readonly rows: number;
 }

@@ -1,13 +1,13 @@
-// What the port says of views: what they are made of, what becomes of them when something under them changes. An engine makes a view
-// of a text in which every name is whole, so that it means the same for ever; the text itself, as it was given, the catalog keeps.
+// Views in the engine port: their dependencies, and the effect of changes on them. An engine creates a view from a text with fully
+// qualified names, so that its meaning never changes; the catalog stores the text as the user wrote it.
 import type { ViewColumn } from '../model/records.ts';
 import type { TableName, ViewRef } from './refs.ts';
 
-/** What a view names itself; what is under another view is that view's. */
+/** An object that the view names directly; objects under another view are sources of that view. */
 export interface ViewSource {
   readonly name: TableName;
   readonly isView: boolean;
-  /** How often it is named. */
+  /** How often the view names it. */
   readonly uses: number;
 }
 
@@ -16,40 +16,43 @@ export interface ViewReading {
   readonly sources: readonly ViewSource[];
 }
 
-/** A view that is made, directly or not, of what is being changed. `id`: the object's. */
+/** A view that depends, directly or not, on the object being changed. `id`: the id of the view. */
 export interface DependentView {
   readonly id: string;
   readonly view: ViewRef;
 }
 
-/** A view that was dropped with what holds it, and is to come back. Names that are not whole are looked for in its database. */
+/** A view that was dropped with its container and is to be restored. Unqualified names are resolved in its database. */
 export interface KeptView {
   readonly id: string;
-  /** By the name that it gets. */
+  /** Under its new name. */
   readonly database: string;
   readonly name: string;
   readonly sql: string;
 }
 
-/** What a change made of a view; without `columns` it could not be made again, and is not there. `sources`: of one that came back. */
+/**
+ * The effect of a change on a view; without `columns` it could not be created again and does not exist. `sources`: only for a
+ * restored view.
+ */
 export interface AppliedView {
   readonly id: string;
   readonly columns?: readonly ViewColumn[];
   readonly sources?: readonly ViewSource[];
 }
 
-/** What a change did besides what it says. */
+/** Side effects of a change. */
 export interface Applied {
   readonly views: readonly AppliedView[];
 }
 
-/** Of a Failure IN_USE from `apply`: ids of the views that the change would break. */
+/** The result of a Failure IN_USE from `apply`: ids of the views that the change would break. */
 export interface BrokenViews {
   readonly broken: readonly string[];
 }
 
 export interface ParsedCreateView {
-  /** As written: `c.d.v`, `d.v` or `v`; parts not written are absent. */
+  /** As written: `c.d.v`, `d.v` or `v`; parts that are not written are absent. */
   readonly catalog?: string;
   readonly database?: string;
   readonly view: string;

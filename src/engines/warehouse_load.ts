@@ -1,8 +1,8 @@
-// How busy each warehouse is, as a metric.
+// The metric of running and queued statements of each warehouse.
 import type { Metrics } from '../observe/metrics.ts';
 import type { Warehouses } from './warehouses.ts';
 
-/** Asked at each scrape. */
+/** Registers the gauge; its value is computed at each scrape. */
 export function measureLoad(metrics: Metrics, warehouses: Warehouses): void {
   metrics.gauge('tabularium_queries', 'Statements of a warehouse now.', async () =>
     (await warehouses.load()).flatMap(({ warehouse, running, queued }) => [

@@ -1,5 +1,5 @@
-// The running side of warehouses: which are up, who may run a statement now, when one goes to sleep and wakes. What a
-// warehouse should be is in the store and asked through `load`; how an engine works is behind the port.
+// The runtime state of warehouses: which of them run, admission of statements, auto-suspend and auto-resume. The desired state of a
+// warehouse is in the store and read through `load`; how an engine works is behind the port (engine.ts).
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { WarehouseSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -23,16 +23,16 @@ export interface WarehouseDescription {
 
 export interface WarehousesOptions {
   readonly engines: readonly Engine[];
-  /** Undefined where there is no such warehouse. */
+  /** Undefined if the warehouse does not exist. */
   readonly load: (name: string) => Promise<WarehouseDescription | undefined>;
-  /** Statements wait for it; undefined where there is nothing to wait for. */
+  /** Statements wait until the recovery of the warehouse has finished; undefined if there is nothing to wait for. */
   readonly recovered?: (warehouse: string) => Promise<void> | undefined;
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
-  /** Space on the disk of the data directory. */
+  /** Free space on the disk of the data directory. */
   readonly disk: { requireRoom(): void; readonly message: string | undefined };
-  /** What is known of the damage of a catalog has changed, and with it its record. */
+  /** Called when the known damage of a catalog, and with it its record, has changed. */
   readonly damageChanged: (catalogId: string) => void;
-  /** Where it is recorded how far the files of catalogs have come. */
+  /** Records of the positions of the catalog files. */
   readonly positions: PositionRecords;
   readonly dataDirectory: string;
   readonly spoolDirectory: string;
@@ -54,7 +54,7 @@ export interface WarehouseCondition {
 
 export interface PinnedFiles {
   readonly damaged: readonly DamagedCatalog[];
-  /** To be called once. */
+  /** Must be called exactly once. */
   release(): Promise<void>;
 }
 
@@ -64,11 +64,11 @@ interface Running {
   readonly guard: CatalogGuard;
   readonly admission: Admission;
   lastUsedAt: number;
-  /** Put to sleep for want of work, not by an operator. */
-  asleep: boolean;
+  /** Suspended because it was idle, not by an operator. */
+  isAsleep: boolean;
   starting: Promise<void> | undefined;
   startError: string | undefined;
-  /** Of backups of the whole server, which read its files: what keeps these as they are. */
+  /** Snapshots that keep the files unchanged while backups of the whole server read them. */
   readonly filePins: Set<Snapshot[]>;
 }
 
@@ -79,10 +79,10 @@ const damagedShownMax = 10;
 
 export class Warehouses {
   readonly #options: WarehousesOptions;
-  /** By the warehouse's id, which outlives a change of its description. */
+  /** By the id of the warehouse, which is stable across changes of its description. */
   readonly #running = new Map<string, Promise<Running>>();
   readonly #descriptions = new Map<string, Promise<WarehouseDescription | undefined>>();
-  /** Statements that no warehouse runs for a while. */
+  /** Statements that every warehouse refuses for a while. */
   readonly quarantine = new Quarantine();
   readonly writeGate = new WriteGate();
   #timer: NodeJS.Timeout | undefined;
@@ -96,7 +96,7 @@ export class Warehouses {
     return this.#options.engines.map((engine) => engine.name);
   }
 
-  /** The adapter of an engine's name; undefined: there is none. */
+  /** The adapter with this name; undefined if there is none. */
   engine(name: string): Engine | undefined {
     return this.#options.engines.find((engine) => engine.name === name);
   }
@@ -111,51 +111,54 @@ export class Warehouses {
     this.#timer.unref();
   }
 
-  /** From here on no engine is started. */
+  /** Stops all engines; none is started afterwards. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearInterval(this.#timer);
     const all = await Promise.allSettled(this.#running.values());
-    await Promise.all(all.map((one) => (one.status === 'fulfilled' ? one.value.engine.stop() : undefined)));
-    await Promise.all(all.map((one) => (one.status === 'fulfilled' ? one.value.guard.stop() : undefined)));
+    await Promise.all(all.map((result) => (result.status === 'fulfilled' ? result.value.engine.stop() : undefined)));
+    await Promise.all(all.map((result) => (result.status === 'fulfilled' ? result.value.guard.stop() : undefined)));
   }
 
-  /** Checks the files of a warehouse's catalogs against what is recorded of them. Starts no engine. */
+  /** Checks the files of a warehouse's catalogs against their recorded positions. Starts no engine. */
   async inspect(name: string): Promise<void> {
-    const { guard } = await this.#of(name);
+    const { guard } = await this.#runningOf(name);
     await guard.inspect(await this.#options.catalogsOf(name));
   }
 
-  /** What is wrong with the file of a catalog; undefined: nothing that is known. */
+  /** The known damage of a catalog's file, or undefined. */
   async damageOf(warehouse: string, catalogId: string): Promise<DamagedCatalog | undefined> {
-    return (await this.#of(warehouse)).guard.damageOf(catalogId);
+    return (await this.#runningOf(warehouse)).guard.damageOf(catalogId);
   }
 
-  /** To be called in a turn (`admit`) for a catalog that is refused as damaged: serves it again where its file is sound now. */
+  /**
+   * Checks the file of a catalog that is refused as damaged, and serves the catalog again if the file is intact now. Call it within
+   * `admit`.
+   */
   async recheck(
     warehouse: string,
     catalog: CatalogRef,
     expected: readonly ExpectedTable[],
     options: { readonly signal: AbortSignal },
   ): Promise<readonly CatalogFault[]> {
-    const { guard, engine } = await this.#of(warehouse);
+    const { guard, engine } = await this.#runningOf(warehouse);
     return guard.recheck(catalog, {
       check: (request) => engine.checkFile(request, expected, options),
       attach: (request) => engine.attach(request),
     });
   }
 
-  /** To be called when all of an attached catalog was read without a fault. */
+  /** Call when the whole attached catalog was read without a fault. */
   async foundSound(warehouse: string, catalog: CatalogRef): Promise<void> {
-    (await this.#of(warehouse)).guard.foundSound(catalog);
+    (await this.#runningOf(warehouse)).guard.foundSound(catalog);
   }
 
   /**
-   * Keeps the engine from writing the logs of its catalogs into their files: what is written meanwhile goes to the logs. One that does
-   * not run is not started; should it start before the release, its files are pinned then.
+   * Prevents the engine from checkpointing its catalogs: meanwhile, writes go to the logs only. An engine that is not running is
+   * not started; if it starts before the release, its files are pinned then.
    */
   async pinFiles(name: string, signal: AbortSignal): Promise<PinnedFiles> {
-    const running = await this.#of(name);
+    const running = await this.#runningOf(name);
     const pin: Snapshot[] = [];
     running.filePins.add(pin);
     const release = async () => {
@@ -171,7 +174,7 @@ export class Warehouses {
     }
   }
 
-  /** One that cannot be pinned, because it is just being renamed, is left out: a copy of its file is checked in the end. */
+  /** A catalog that cannot be pinned because it is being renamed is skipped: the copy of its file is checked at the end. */
   async #pin(running: Running, pin: Snapshot[], signal: AbortSignal): Promise<void> {
     for (const catalog of await this.#options.catalogsOf(running.description.name)) {
       try {
@@ -182,12 +185,12 @@ export class Warehouses {
     }
   }
 
-  /** How the engines that there are lay their catalogs out. */
+  /** The storage layouts of all engines. */
   storages(): readonly CatalogStorage[] {
     return this.#options.engines.map(({ storage }) => storage);
   }
 
-  /** To be called when a warehouse or its backends changed in the store. */
+  /** Call after a warehouse or its backends changed in the store. */
   async changed(name: string): Promise<void> {
     this.#descriptions.delete(name);
     const description = await this.#options.load(name);
@@ -204,7 +207,7 @@ export class Warehouses {
     }
   }
 
-  /** To be called when a warehouse was deleted. */
+  /** Call after a warehouse was deleted. */
   async removed(name: string, id: string): Promise<void> {
     this.#descriptions.delete(name);
     const running = await this.#running.get(id);
@@ -213,44 +216,46 @@ export class Warehouses {
     await running?.guard.stop();
   }
 
-  /** Brings a warehouse up, as its `resume` does. */
+  /** Starts a warehouse, as its `resume` operation does. */
   async resume(name: string): Promise<void> {
-    const running = await this.#of(name);
-    running.asleep = false;
-    await this.#started(running);
+    const running = await this.#runningOf(name);
+    running.isAsleep = false;
+    await this.#ensureStarted(running);
   }
 
-  /** The engine of a warehouse, up and ready; wakes it where it may. For changes of the catalog, which do not queue. */
+  /** The running engine of a warehouse; resumes the warehouse if that is allowed. For changes of the catalog, which do not queue. */
   async use(name: string): Promise<EngineWarehouse> {
-    const running = await this.#of(name);
-    await this.#awake(running);
+    const running = await this.#runningOf(name);
+    await this.#ensureAwake(running);
     return running.engine;
   }
 
   async allRunning(): Promise<readonly EngineWarehouse[]> {
     const all = await Promise.allSettled(this.#running.values());
-    return all.flatMap((one) => (one.status === 'fulfilled' && one.value.engine.running ? [one.value.engine] : []));
+    return all.flatMap((entry) =>
+      entry.status === 'fulfilled' && entry.value.engine.running ? [entry.value.engine] : [],
+    );
   }
 
-  /** How busy each open warehouse is, for the metrics. */
+  /** The number of running and queued statements of each open warehouse, for the metrics. */
   async load(): Promise<readonly { readonly warehouse: string; readonly running: number; readonly queued: number }[]> {
     const all = await Promise.allSettled(this.#running.values());
-    return all.flatMap((one) =>
-      one.status === 'fulfilled'
+    return all.flatMap((entry) =>
+      entry.status === 'fulfilled'
         ? [
             {
-              warehouse: one.value.description.name,
-              running: one.value.admission.running,
-              queued: one.value.admission.queued,
+              warehouse: entry.value.description.name,
+              running: entry.value.admission.running,
+              queued: entry.value.admission.queued,
             },
           ]
         : [],
     );
   }
 
-  /** Throws WAREHOUSE_BUSY where the warehouse is full now, before any work is done for a statement. */
+  /** Throws WAREHOUSE_BUSY if the warehouse is full now, before any work is done for a statement. */
   async requirePlace(name: string, turn: Turn): Promise<void> {
-    const { admission, description } = await this.#of(name);
+    const { admission, description } = await this.#runningOf(name);
     admission.requirePlace(this.#limitsOf(description), turn);
   }
 
@@ -260,14 +265,14 @@ export class Warehouses {
     turn: Turn,
     work: (engine: EngineWarehouse, queuedMs: number, spec: WarehouseSpec) => Promise<T>,
   ): Promise<T> {
-    const running = await this.#of(name);
+    const running = await this.#runningOf(name);
     const { spec } = running.description;
     return running.admission.run(this.#limitsOf(running.description), turn, async (queuedMs) => {
-      if (!running.engine.running) await this.#awake(running);
+      if (!running.engine.running) await this.#ensureAwake(running);
       const recovered = this.#options.recovered?.(name);
       if (recovered) {
         await recovered;
-        if (!running.engine.running) await this.#awake(running);
+        if (!running.engine.running) await this.#ensureAwake(running);
       }
       running.lastUsedAt = performance.now();
       try {
@@ -286,12 +291,12 @@ export class Warehouses {
     return (await this.#describe(name)).backends.length;
   }
 
-  /** How a warehouse is, from what is known: asks no engine and wakes none. */
+  /** The condition of a warehouse from state in memory: calls no engine and resumes none. */
   async condition(name: string): Promise<WarehouseCondition> {
-    const running = await this.#of(name);
+    const running = await this.#runningOf(name);
     const { description, engine, admission, startError } = running;
     const backend = engine.status();
-    const available = description.backends.filter((one) => !one.disabled).length;
+    const available = description.backends.filter((entry) => !entry.disabled).length;
     const state: WarehouseState = engine.running
       ? 'running'
       : running.starting
@@ -330,17 +335,17 @@ export class Warehouses {
     });
   }
 
-  async #of(name: string): Promise<Running> {
+  async #runningOf(name: string): Promise<Running> {
     const description = await this.#describe(name);
     let running = this.#running.get(description.id);
     if (!running) {
-      running = Promise.resolve(this.#open(description));
+      running = Promise.resolve(this.#createRunning(description));
       this.#running.set(description.id, running);
     }
     return running;
   }
 
-  #open(description: WarehouseDescription): Running {
+  #createRunning(description: WarehouseDescription): Running {
     const { dataDirectory, spoolDirectory, readableDirectories, observe, catalogsOf } = this.#options;
     const adapter = this.engine(description.spec.engine) as Engine;
     const guard = new CatalogGuard({
@@ -378,20 +383,20 @@ export class Warehouses {
       guard,
       admission,
       lastUsedAt: performance.now(),
-      asleep: false,
+      isAsleep: false,
       starting: undefined,
       startError: undefined,
       filePins: new Set(),
     };
   }
 
-  async #awake(running: Running): Promise<void> {
+  async #ensureAwake(running: Running): Promise<void> {
     const { name, spec } = running.description;
-    if (spec.suspended || (running.asleep && !spec.autoResume)) throw suspended(name);
-    if (!running.engine.running) await this.#started(running);
+    if (spec.suspended || (running.isAsleep && !spec.autoResume)) throw suspended(name);
+    if (!running.engine.running) await this.#ensureStarted(running);
   }
 
-  async #started(running: Running): Promise<void> {
+  async #ensureStarted(running: Running): Promise<void> {
     if (this.#isStopped) throw new Failure('SHUTTING_DOWN', 'the server is shutting down');
     await this.writeGate.passed();
     running.starting ??= running.engine.start().then(
@@ -399,7 +404,7 @@ export class Warehouses {
         // Before anything is written.
         for (const pin of running.filePins) await this.#pin(running, pin, AbortSignal.timeout(pinMsMax));
         running.startError = undefined;
-        running.asleep = false;
+        running.isAsleep = false;
         running.lastUsedAt = performance.now();
       },
       (error: unknown) => {
@@ -415,9 +420,9 @@ export class Warehouses {
   }
 
   async #suspendIdle(): Promise<void> {
-    for (const one of await Promise.allSettled(this.#running.values())) {
-      if (one.status === 'rejected') continue;
-      const running = one.value;
+    for (const entry of await Promise.allSettled(this.#running.values())) {
+      if (entry.status === 'rejected') continue;
+      const running = entry.value;
       const { autoSuspendSeconds } = running.description.spec;
       const { admission, engine } = running;
       const isRunning = admission.running + admission.queued > 0 || engine.status().runningQueries > 0;
@@ -425,7 +430,7 @@ export class Warehouses {
       if (busy) running.lastUsedAt = performance.now();
       if (!engine.running || busy || autoSuspendSeconds === 0) continue;
       if (performance.now() - running.lastUsedAt < autoSuspendSeconds * 1000) continue;
-      running.asleep = true;
+      running.isAsleep = true;
       await engine
         .stop()
         .catch((error: unknown) => this.#options.observe({ kind: 'backgroundError', what: 'auto-suspend', error }));
@@ -449,7 +454,7 @@ function healthOf(
   if (available < count) return { status: 'degraded', message: `${available} of ${count} backends are available` };
   if (diskMessage !== undefined) return { status: 'degraded', message: diskMessage };
   if (state === 'suspended' && running.guard.damaged().length === 0) {
-    const resumes = !running.description.spec.suspended && (running.description.spec.autoResume || !running.asleep);
+    const resumes = !running.description.spec.suspended && (running.description.spec.autoResume || !running.isAsleep);
     return { status: 'healthy', message: resumes ? 'suspended; resumes with the next statement' : 'suspended' };
   }
   const damaged = running.guard.damaged();

@@ -1,14 +1,14 @@
-// Holds back the calls that write to any catalog while a backup of the whole server fixes its instant. Writes that run already go on.
+// Holds back the calls that write to any catalog while a backup of the whole server fixes its instant. Running writes continue.
 
 export class WriteGate {
   #closed: PromiseWithResolvers<void> | undefined;
 
-  /** To be awaited before a write begins; undefined: nothing is held back. */
+  /** Await this before a write begins; undefined if the gate is open. */
   passed(): Promise<void> | undefined {
     return this.#closed?.promise;
   }
 
-  /** One at a time. */
+  /** Must not be called again before it has settled. */
   async closedWhile<T>(work: () => Promise<T>): Promise<T> {
     const closed = Promise.withResolvers<void>();
     this.#closed = closed;
