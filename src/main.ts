@@ -120,8 +120,8 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     auditRetentionDays: settings.auditRetentionDays,
     journal: ground.journal,
     identityProviderHosts: hostAllowlist('identityProviderHosts', settings.identityProviderHosts),
-    steps: (path) => parts.services.catalog.steps(path),
-    ownsWithin: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
+    resolvePath: (path) => parts.services.catalog.steps(path),
+    ownsDescendant: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
     ownersOf: (ids) => parts.services.catalog.namesWithDropped(ids),
     makeUser: (visitor) => userOfVisitor(visitor, parts.services),
   });
@@ -332,9 +332,9 @@ function assemble(ground: Ground, opened: AssembledAccess) {
     trail,
   });
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
-  const { decisions } = opened.access;
-  const shared = { catalog, warehouses, decisions, trail, observe, keys: opened.idempotencyKeys };
-  const resultAccess = new ResultAccess({ store, catalog, decisions });
+  const { authorizer } = opened.access;
+  const shared = { catalog, warehouses, authorizer, trail, observe, keys: opened.idempotencyKeys };
+  const resultAccess = new ResultAccess({ store, catalog, authorizer });
   const names = new NameVisibility(shared);
   const queries: Queries = new Queries({ ...shared, directory, names, caps, history, ...paging(ground) });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps, access: resultAccess });
@@ -404,8 +404,8 @@ const paging = ({ settings: { pageBytesMax }, spoolDirectory }: Ground) => ({ sp
 
 function tellAccess(catalog: Catalog, { access, directory }: AssembledAccess): void {
   catalog.onChange((event) => {
-    directory.changed(event);
-    if (event.deep) access.decisions.pathsChanged();
+    directory.objectChanged(event);
+    if (event.deep) access.authorizer.pathsChanged();
   });
 }
 

@@ -2,7 +2,7 @@
 // would write them. What is granted is on tables that filled_store.ts made; the token of each user is known beforehand.
 import { join } from 'node:path';
 import { digestOfToken } from '../../src/access/authentication/authenticator.ts';
-import { objectIdsOf, pathOfIds } from '../../src/access/authorization/grant_scopes.ts';
+import { grantPath, objectIdsOf } from '../../src/access/authorization/grant_scopes.ts';
 import { grantIdOf } from '../../src/access/authorization/grants.ts';
 import { newId } from '../../src/model/ids.ts';
 import { foldName } from '../../src/model/names.ts';
@@ -57,7 +57,7 @@ async function tablePaths({ db }: Store): Promise<readonly string[][]> {
     .where('category', '=', 'tables')
     .orderBy('name')
     .execute();
-  return tables.map(({ id }) => pathOfIds('catalogs', [database.parent_id as string, database.id, id]));
+  return tables.map(({ id }) => grantPath('catalogs', [database.parent_id as string, database.id, id]));
 }
 
 async function fillCrowd(store: Store, crowd: Crowd, tables: readonly string[][]): Promise<void> {

@@ -16,13 +16,13 @@ const session: Session = {
 
 const open: RequestAuthorizer = {
   authenticate: () => session,
-  isGood: () => true,
-  decisions: {
-    authorise: () => 'all',
+  isValid: () => true,
+  authorizer: {
+    authorize: () => 'all',
     identityOf: async () => [],
     require: async () => {},
     record: () => [],
-    requireStill: async () => {},
+    requireStillAllowed: async () => {},
   },
 };
 

@@ -19,7 +19,7 @@ import { IdempotencyKeys } from './idempotency_keys.ts';
 import type { Secrets } from './secrets/secrets.ts';
 
 export interface AssembleAccessOptions
-  extends Pick<AuthenticatorOptions, 'rootToken' | 'failedLogins' | 'steps' | 'ownsWithin' | 'ownersOf'>,
+  extends Pick<AuthenticatorOptions, 'rootToken' | 'failedLogins' | 'resolvePath' | 'ownsDescendant' | 'ownersOf'>,
     Pick<OidcUsersOptions, 'makeUser'> {
   readonly store: Store;
   readonly observe: Observe;

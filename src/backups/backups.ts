@@ -52,7 +52,7 @@ export interface BackupRequest {
 interface Parts {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
-  readonly decisions: Authorizer;
+  readonly authorizer: Authorizer;
   readonly directory: Directory;
   readonly trail: Trail;
   readonly store: Store;
@@ -108,12 +108,12 @@ export class Backups {
       const result = await this.#parts.warehouses.admit(warehouse, { principal, signal }, (engine) =>
         this.#taken(engine, { taskId, objectId, place, files }, context),
       );
-      this.#parts.trail.note(actor, { outcome: '0', objectId, details });
+      this.#parts.trail.enqueue(actor, { outcome: '0', objectId, details });
       return result;
     } catch (error) {
       const fault = signal.aborted ? 'STATEMENT_CANCELLED' : 'INTERNAL_ERROR';
       const outcome = error instanceof Failure ? error.code : fault;
-      this.#parts.trail.note(actor, { outcome, objectId, details });
+      this.#parts.trail.enqueue(actor, { outcome, objectId, details });
       const mayGoOn = error instanceof Failure ? codes[error.code].status >= 500 : !signal.aborted;
       const isHandedBack = signal.reason instanceof HandedBack;
       if (!mayGoOn && !isHandedBack) await clearUnfinished(place, taskId).catch(() => undefined);
@@ -125,14 +125,14 @@ export class Backups {
 
   /** Rights are those of now: a task may have waited. */
   async #authorised(objectId: string, principal: Principal): Promise<Definitions> {
-    const { catalog, decisions, directory } = this.#parts;
+    const { catalog, authorizer, directory } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
     const definitions = await definitionsOf(catalog, objectId);
     const { root, of } = definitions;
-    if (!decisions.mayOn(principal, 'read', 'catalogs', root === of ? [root] : [root, of]))
+    if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', root === of ? [root] : [root, of]))
       throw new Failure('FORBIDDEN', 'the submitter may no longer read what is to be backed up');
     const path = [{ category: 'warehouses', name: root.spec.warehouse }];
-    await decisions.require(principal, 'use', { category: 'warehouses', path });
+    await authorizer.require(principal, 'use', { category: 'warehouses', path });
     return definitions;
   }
 

@@ -14,7 +14,7 @@ import type { BackedUpView } from './manifest.ts';
 
 interface Restoring {
   readonly catalog: Catalog;
-  readonly decisions: Authorizer;
+  readonly authorizer: Authorizer;
   readonly principal: Principal;
   readonly engine: EngineWarehouse;
   readonly signal: AbortSignal;
@@ -92,7 +92,7 @@ async function restoredView(one: ViewToRestore, restoring: Restoring): Promise<N
 async function mayRead(
   { catalog: root, database, table }: TableName,
   category: 'tables' | 'views',
-  { catalog, decisions, principal, into, databases }: Restoring,
+  { catalog, authorizer, principal, into, databases }: Restoring,
 ): Promise<boolean> {
   if (foldName(root) === foldName(into.name) && databases.some((one) => foldName(one) === foldName(database)))
     return true;
@@ -101,5 +101,5 @@ async function mayRead(
     { category: 'databases', name: database },
     { category, name: table },
   ]);
-  return chain !== undefined && decisions.shows(principal, 'read', 'catalogs', chain);
+  return chain !== undefined && authorizer.isVisible(principal, 'read', 'catalogs', chain);
 }

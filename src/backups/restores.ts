@@ -55,7 +55,7 @@ export interface RestoreRequest {
 interface Parts {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
-  readonly decisions: Authorizer;
+  readonly authorizer: Authorizer;
   readonly directory: Directory;
   readonly tasks: Pick<Tasks, 'get'>;
   readonly notes: TargetSecrets;
@@ -148,12 +148,12 @@ export class Restores {
 
   /** Rights are those of now: a task may have waited. */
   async #authorise({ category, catalog, warehouse }: RestoreRequest, principal: Principal): Promise<void> {
-    const { decisions, directory } = this.#parts;
+    const { authorizer, directory } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
     const parent = category === 'databases' && catalog ? [{ category: 'catalogs', name: catalog.name }] : [];
-    await decisions.require(principal, 'create', { category: 'catalogs', path: parent });
+    await authorizer.require(principal, 'create', { category: 'catalogs', path: parent });
     const path = [{ category: 'warehouses', name: warehouse }];
-    await decisions.require(principal, 'use', { category: 'warehouses', path });
+    await authorizer.require(principal, 'use', { category: 'warehouses', path });
   }
 
   /**
@@ -162,9 +162,9 @@ export class Restores {
    */
   async #authoriseSource({ of }: Manifest, { from }: RestoreRequest, principal: Principal): Promise<void> {
     if (from.kind !== 'directory') return;
-    const { decisions, catalog } = this.#parts;
+    const { authorizer, catalog } = this.#parts;
     const chain = await catalog.chainOf(of.id);
-    if (!decisions.mayOn(principal, 'read', 'catalogs', chain))
+    if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', chain))
       throw new Failure(
         'FORBIDDEN',
         'this needs the privilege read on what the backup is of; on all catalogs if it is gone',
@@ -228,10 +228,10 @@ export class Restores {
 
   /** Adds them to what is in the databases. @returns how many there are, and which were left out. */
   async #views(all: readonly ViewToRestore[], into: CatalogRef, databases: readonly RestoredDatabase[], work: Work) {
-    const { catalog, decisions } = this.#parts;
+    const { catalog, authorizer } = this.#parts;
     const { engine, signal, principal } = work;
     const names = databases.map(({ name }) => name);
-    const restoring = { catalog, decisions, principal, engine, signal, into, databases: names };
+    const restoring = { catalog, authorizer, principal, engine, signal, into, databases: names };
     const { made, left } = await restoredViews(all, restoring);
     for (const { database, ...view } of made) databases.find(({ name }) => name === database)?.children.push(view);
     return { views: made.length, ...(left.length === 0 ? {} : { viewsLeft: left }) };

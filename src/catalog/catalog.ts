@@ -223,9 +223,9 @@ export class Catalog {
       query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
     }
     if (!only) return (await query.execute()).map((row) => specs.object(row));
-    const { owner, ids, keep = () => true } = only;
+    const { owner, ids, filter = () => true } = only;
     // Asked for in parts, then put in order; where something is left out afterwards, each part is asked for whole.
-    const part = only.keep ? query.clearLimit() : query;
+    const part = only.filter ? query.clearLimit() : query;
     const rows = owner === undefined ? [] : await part.where('owner', '=', owner).execute();
     const known = new Set(rows.map((row) => row.id));
     for (let at = 0; at < ids.length; at += idsPerQueryMax) {
@@ -234,7 +234,7 @@ export class Catalog {
     }
     rows.sort((a, b) => compareNames(a.name, b.name));
     return rows
-      .filter(keep)
+      .filter(filter)
       .slice(0, options.limit)
       .map((row) => specs.object(row));
   }

@@ -1,6 +1,6 @@
 // What the catalog hands out and takes in. How it changes is catalog.ts.
 import type { Transaction } from 'kysely';
-import type { Listing } from '../access/authorization/authorizer.ts';
+import type { VisibleChildren } from '../access/authorization/authorizer.ts';
 import type { Change, HiddenTable } from '../engines/engine.ts';
 import type { ViewSource } from '../engines/views.ts';
 import type { Actor } from '../model/principal.ts';
@@ -41,7 +41,7 @@ export interface ListOptions {
   /** A part of the comment; case does not count. */
   readonly comment?: string | undefined;
   /** Only these (access/authorization/authorizer.ts). */
-  readonly only?: Listing | undefined;
+  readonly only?: VisibleChildren | undefined;
 }
 
 /** What a view names, as it was when the view's text was read. */

@@ -27,7 +27,7 @@ export interface FileRequestsOptions {
   readonly files: FileStore;
   readonly addressOf: (incoming: IncomingMessage) => string;
   readonly limits: Limits;
-  readonly audit: Pick<AuditTrail, 'note'>;
+  readonly audit: Pick<AuditTrail, 'enqueue'>;
   /** A connection that carries nothing for so long is cut. */
   readonly idleMs?: number;
   /** However it goes, one transfer takes no longer. */
@@ -110,7 +110,7 @@ export class FileRequests {
         throw new Failure('API_NOT_FOUND', 'a link to a file is /files/, its id and a signature');
       file = await files.opened(fileId, mode, query);
     } catch (error) {
-      if (error instanceof Failure && error.code === 'FORBIDDEN') audit.note(actor, { outcome: error.code });
+      if (error instanceof Failure && error.code === 'FORBIDDEN') audit.enqueue(actor, { outcome: error.code });
       limits.chargeAddress(address, failedAuthenticationCost);
       throw error;
     }
@@ -119,7 +119,7 @@ export class FileRequests {
     try {
       limits.charge(id, address, systemEndpointCost);
     } catch (error) {
-      if (error instanceof Failure) audit.note({ ...actor, id, name }, { outcome: error.code });
+      if (error instanceof Failure) audit.enqueue({ ...actor, id, name }, { outcome: error.code });
       throw error;
     }
     return file;

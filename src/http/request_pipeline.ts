@@ -42,8 +42,8 @@ export type { Call } from './request_context.ts';
 /** What a call asks of access/. */
 export interface RequestAuthorizer {
   authenticate(authorization: string | undefined, address: string): Session | Promise<Session>;
-  isGood(session: Session): boolean;
-  readonly decisions: Pick<Authorizer, 'authorise' | 'identityOf' | 'require' | 'record' | 'requireStill'>;
+  isValid(session: Session): boolean;
+  readonly authorizer: Pick<Authorizer, 'authorize' | 'identityOf' | 'require' | 'record' | 'requireStillAllowed'>;
 }
 
 /** Throws RATE_LIMITED. */
@@ -56,7 +56,7 @@ export interface RequestPipelineOptions<Context> extends KeyedCallsOptions<Conte
   readonly categories: readonly Category<Context>[];
   readonly access: RequestAuthorizer;
   readonly limits: Limits;
-  readonly audit: Pick<AuditTrail, 'note'>;
+  readonly audit: Pick<AuditTrail, 'enqueue'>;
   readonly addressOf: (incoming: IncomingMessage) => string;
   readonly pageTokenKey: Uint8Array;
   readonly bodies: Bodies;
@@ -136,8 +136,8 @@ export class RequestPipeline<Context> {
   /** Looks at the calls that run: those whose credentials became void are ended. To be called every few seconds. */
   revalidate(): void {
     const { access } = this.#options;
-    for (const call of this.#running.all) if (!access.isGood(call.session)) call.revoke();
-    for (const [outgoing, session] of this.#sending) if (!access.isGood(session)) outgoing.destroy();
+    for (const call of this.#running.all) if (!access.isValid(call.session)) call.revoke();
+    for (const [outgoing, session] of this.#sending) if (!access.isValid(session)) outgoing.destroy();
   }
 
   /** An answer that takes long to send is looked at too. */
@@ -162,10 +162,10 @@ export class RequestPipeline<Context> {
       limits.charge(principal.id, actor.address, systemEndpointCost);
       if (needs !== 'credentials') {
         const { privilege, category } = needs;
-        await access.decisions.require(principal, privilege, { category, path: [] });
+        await access.authorizer.require(principal, privilege, { category, path: [] });
       }
     } catch (error) {
-      if (error instanceof Failure) audit.note(actor.id === '' ? strangerOf(actor) : actor, { outcome: error.code });
+      if (error instanceof Failure) audit.enqueue(actor.id === '' ? strangerOf(actor) : actor, { outcome: error.code });
       throw error;
     }
   }
@@ -257,7 +257,7 @@ export class RequestPipeline<Context> {
   }
 
   async #pageScope(route: Route<Context>, body: object): Promise<string> {
-    const holder = await this.#options.access.decisions.identityOf(route.segments);
+    const holder = await this.#options.access.authorizer.identityOf(route.segments);
     return pageScope(operationName(route), holder, body);
   }
 
@@ -282,7 +282,7 @@ export class RequestPipeline<Context> {
   #authorise(route: Route<Context>, call: RequestContext): Promise<void> | undefined {
     const { permission } = route.endpoint;
     if (permission.on === 'target') return undefined;
-    const reach = this.#options.access.decisions.authorise(call.principal, permission, authorizationTarget(route));
+    const reach = this.#options.access.authorizer.authorize(call.principal, permission, authorizationTarget(route));
     if (reach instanceof Promise) return reach.then((to) => call.permit(to));
     call.permit(reach);
     return undefined;
@@ -312,7 +312,7 @@ export class RequestPipeline<Context> {
     if (outcome.outcome === 'created' && !outcome.created && endpoint.permission.on !== 'target') {
       const made = segmentsOfUri(outcome.uri);
       const place = { category: made[0]?.category ?? category.name, path: made };
-      await access.decisions.authorise(call.principal, toSee, place);
+      await access.authorizer.authorize(call.principal, toSee, place);
     }
     return outcome;
   }
@@ -349,7 +349,7 @@ export class RequestPipeline<Context> {
   #tell(endpoint: Endpoint<Context>, actor: CallActor, code: Code | '0'): void {
     const refusal = code !== '0' && refusals.has(code);
     if (refusal || (changes(endpoint) && !actor.audited))
-      this.#options.audit.note(actor.id === '' ? strangerOf(actor) : actor, { outcome: code });
+      this.#options.audit.enqueue(actor.id === '' ? strangerOf(actor) : actor, { outcome: code });
   }
 
   /** Undefined where the endpoint takes none. */

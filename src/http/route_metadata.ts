@@ -26,7 +26,7 @@ export function authorizationTarget<Context>(route: Route<Context>): Authorizati
   const last = segments.at(-1);
   const path =
     endpoint.permission.on === 'parent' && last?.category === category.name ? segments.slice(0, -1) : segments;
-  const place: AuthorizationTarget = { category: path[0]?.category ?? category.name, path, found: undefined };
+  const place: AuthorizationTarget = { category: path[0]?.category ?? category.name, path, resolved: undefined };
   places.set(route, place);
   return place;
 }

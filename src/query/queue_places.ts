@@ -10,14 +10,14 @@ import type { CatalogSpec } from '../model/records.ts';
 
 interface QueuePlacesOptions {
   readonly catalog: Pick<Catalog, 'find' | 'onChange'>;
-  readonly decisions: Pick<Authorizer, 'authorise'>;
+  readonly authorizer: Pick<Authorizer, 'authorize'>;
   readonly warehouses: Pick<Warehouses, 'requirePlace'>;
 }
 
 const toUse = { privilege: 'use', on: 'object' } as const;
 
 /** The warehouse of a catalog, in the form in which access is decided. */
-type WarehousePlace = Parameters<Authorizer['authorise']>[2] & { readonly warehouse: string };
+type WarehousePlace = Parameters<Authorizer['authorize']>[2] & { readonly warehouse: string };
 
 export class QueuePlaces {
   readonly #options: QueuePlacesOptions;
@@ -38,7 +38,7 @@ export class QueuePlaces {
   async require(catalog: string, turn: Omit<Turn, 'principal'> & { readonly principal: Principal }): Promise<void> {
     const place = this.#warehouses.get(catalog) ?? (await this.#find(catalog));
     if (!place) return;
-    const decided = this.#options.decisions.authorise(turn.principal, toUse, place);
+    const decided = this.#options.authorizer.authorize(turn.principal, toUse, place);
     if (decided instanceof Promise) await decided;
     await this.#options.warehouses.requirePlace(place.warehouse, turn);
   }

@@ -153,7 +153,7 @@ export class ScheduleRuns {
         .execute();
       await this.#tell(tx, due, time, taskId, '0');
     };
-    const guard: BoundGuard = { owner: principal.id, key: '', keyId: '', also };
+    const guard: BoundGuard = { owner: principal.id, key: '', keyId: '', recordChange: also };
     const call = { ...(spec.call as ScheduledCall), ...(secrets.body ? { body: secrets.body } : {}) };
     const { priority } = spec;
     try {

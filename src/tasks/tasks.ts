@@ -115,7 +115,7 @@ export class Tasks {
     const write = async (on: Transaction<Schema>) => {
       await this.#requireRoom?.(on, request.principal.id);
       const row = await this.#told(on, request, await insertTask(on, request, this.#clock()));
-      await this.#trail.mark(on, request.guard, row.task_id);
+      await this.#trail.markKeyDone(on, request.guard, row.task_id);
       const { toTell } = request;
       const details = { taskId: row.task_id };
       if (toTell) await this.#trail.append(on, toTell.actor, { outcome: '0', objectId: toTell.objectId, details });
@@ -159,7 +159,7 @@ export class Tasks {
     return this.#store.transaction(async (tx) => {
       await this.#requireRoom?.(tx, request.principal.id);
       const row = await this.#told(tx, request, await insertRow(tx, request, now, columns));
-      await this.#trail.mark(tx, request.guard, row.task_id);
+      await this.#trail.markKeyDone(tx, request.guard, row.task_id);
       return row;
     });
   }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, describe, test } from 'node:test';
-import { AuditTrail, digestOf, firstDigest, sealOf } from '../../src/access/audit/audit_log.ts';
+import { AuditTrail, chainSeal, eventDigest, firstDigest } from '../../src/access/audit/audit_log.ts';
 import { listAudit, verifyAudit } from '../../src/access/audit/audit_reader.ts';
 import type { Actor } from '../../src/model/principal.ts';
 import { openStore, type Store } from '../../src/store/store.ts';
@@ -190,7 +190,7 @@ describe('what is done to the file is found:', () => {
         const other = Buffer.alloc(32, 8);
         let digest = firstDigest;
         for (const row of db.prepare('SELECT * FROM audit_events ORDER BY sequence').all() as never[]) {
-          digest = digestOf(other, digest, row);
+          digest = eventDigest(other, digest, row);
           db.prepare('UPDATE audit_events SET digest = ? WHERE sequence = ?').run(
             digest,
             (row as Row).sequence as number,
@@ -198,7 +198,7 @@ describe('what is done to the file is found:', () => {
         }
         chainAt(db, 'last', last);
         const chain = db.prepare('SELECT * FROM audit_chains').get() as never;
-        db.prepare('UPDATE audit_chains SET seal = ?').run(sealOf(other, chain));
+        db.prepare('UPDATE audit_chains SET seal = ?').run(chainSeal(other, chain));
       },
     ],
   ];
@@ -281,7 +281,7 @@ describe('lines past their time', () => {
     const { store, trail, time } = await openTrail(newFile());
     const all = 12_345;
     for (let made = 0; made < all; made += 1500) {
-      for (let i = made; i < Math.min(all, made + 1500); i++) trail.note(ann, { outcome: '0' });
+      for (let i = made; i < Math.min(all, made + 1500); i++) trail.enqueue(ann, { outcome: '0' });
       await trail.flush();
     }
     time.now += 11 * dayMs;
@@ -294,7 +294,7 @@ describe('lines past their time', () => {
 
   test('may go while the trail is gone over, and others come', async () => {
     const { store, trail, time } = await openTrail(newFile());
-    for (let i = 0; i < 3000; i++) trail.note(ann, { outcome: '0' });
+    for (let i = 0; i < 3000; i++) trail.enqueue(ann, { outcome: '0' });
     await trail.flush();
     time.now += 11 * dayMs;
     let isOver = false;
@@ -321,7 +321,7 @@ describe('a flood', () => {
   test('of strangers is counted, by address and outcome', async () => {
     const { store, trail, time } = await openTrail(newFile());
     for (let i = 0; i < 10_000; i++) {
-      trail.note({ action: 'tables.get', address: `10.0.0.${i % 4}` }, refused);
+      trail.enqueue({ action: 'tables.get', address: `10.0.0.${i % 4}` }, refused);
       time.now += 12;
       if (i % 20 === 0) await trail.flush();
     }
@@ -338,7 +338,7 @@ describe('a flood', () => {
   test('from everywhere is counted too', async () => {
     const { store, trail } = await openTrail(newFile());
     for (let i = 0; i < 20_000; i++)
-      trail.note({ action: 'tables.get', address: `10.1.${i >> 8}.${i & 255}` }, refused);
+      trail.enqueue({ action: 'tables.get', address: `10.1.${i >> 8}.${i & 255}` }, refused);
     await trail.stop();
     assert.ok((await count(store)) < 250, `${await count(store)} lines`);
     assert.equal(await counted(store), 20_000);
@@ -347,8 +347,8 @@ describe('a flood', () => {
 
   test('of one user does not hide what others are refused', async () => {
     const { store, trail } = await openTrail(newFile());
-    for (let i = 0; i < 4000; i++) trail.note(ann, { outcome: 'FORBIDDEN' });
-    trail.note({ ...ann, id: 'b1', name: 'bob' }, { outcome: 'FORBIDDEN' });
+    for (let i = 0; i < 4000; i++) trail.enqueue(ann, { outcome: 'FORBIDDEN' });
+    trail.enqueue({ ...ann, id: 'b1', name: 'bob' }, { outcome: 'FORBIDDEN' });
     await trail.stop();
     assert.equal((await listAudit(store, { limit: 10, principal: 'bob' })).length, 1);
     const [number] = await listAudit(store, { limit: 10, action: 'refusals' });
@@ -358,7 +358,7 @@ describe('a flood', () => {
 
   test('of changes is told one by one, whatever comes at once', async () => {
     const { store, trail } = await openTrail(newFile());
-    for (let i = 0; i < 4500; i++) trail.note(ann, { outcome: '0', details: { i } });
+    for (let i = 0; i < 4500; i++) trail.enqueue(ann, { outcome: '0', details: { i } });
     await trail.flush();
     assert.equal(await count(store), 4500);
     assert.deepEqual(await faultsOf(store), []);
@@ -372,9 +372,9 @@ test('what could not be written is written later, and what was too much is count
     if (isBroken) throw new Error('the disk is full');
   });
   isBroken = true;
-  for (let i = 0; i < 3000; i++) trail.note(ann, { outcome: '0', objectId: `${i}` });
+  for (let i = 0; i < 3000; i++) trail.enqueue(ann, { outcome: '0', objectId: `${i}` });
   await trail.flush();
-  for (let i = 3000; i < 6000; i++) trail.note(ann, { outcome: '0', objectId: `${i}` });
+  for (let i = 3000; i < 6000; i++) trail.enqueue(ann, { outcome: '0', objectId: `${i}` });
   await trail.flush();
   assert.equal(errors.length, 2);
   isBroken = false;

@@ -31,7 +31,7 @@ class House {
   /** The seconds that it has to wait; 0 where the attempt was made and ended as it does. */
   attempt(address: string, user: string | undefined, isGood: boolean): number {
     try {
-      this.logins.before(address, user);
+      this.logins.beginAttempt(address, user);
     } catch (error) {
       assert.ok(error instanceof Failure && error.code === 'RATE_LIMITED', String(error));
       const seconds = error.retryAfterSeconds as number;
@@ -39,8 +39,8 @@ class House {
       assert.deepEqual(error.result, { limit: 'failed logins', retryAfterSeconds: seconds });
       return seconds;
     }
-    if (isGood) this.logins.succeeded(address, user as string);
-    else this.logins.failed(address, user);
+    if (isGood) this.logins.recordSuccess(address, user as string);
+    else this.logins.recordFailure(address, user);
     return 0;
   }
 
@@ -113,15 +113,15 @@ describe('failed logins', () => {
 
   it('let many clients of one network log in at the same moment, but do not let guesses in while one is under way', () => {
     const house = new House();
-    for (let i = 0; i < attemptsAtOnceMax; i++) house.logins.before('192.0.2.1', 'ann');
-    assert.throws(() => house.logins.before('192.0.2.1', 'ann'), { code: 'RATE_LIMITED' });
-    for (let i = 0; i < attemptsAtOnceMax; i++) house.logins.succeeded('192.0.2.1', 'ann');
-    house.logins.before('192.0.2.1', 'ann');
+    for (let i = 0; i < attemptsAtOnceMax; i++) house.logins.beginAttempt('192.0.2.1', 'ann');
+    assert.throws(() => house.logins.beginAttempt('192.0.2.1', 'ann'), { code: 'RATE_LIMITED' });
+    for (let i = 0; i < attemptsAtOnceMax; i++) house.logins.recordSuccess('192.0.2.1', 'ann');
+    house.logins.beginAttempt('192.0.2.1', 'ann');
     // With failures behind it, only as many at once as are still free.
     for (let i = 0; i < 3; i++) house.guess('192.0.2.7', 'bob');
-    house.logins.before('192.0.2.7', 'bob');
-    house.logins.before('192.0.2.7', 'bob');
-    assert.throws(() => house.logins.before('192.0.2.7', 'bob'), { code: 'RATE_LIMITED', retryAfterSeconds: 1 });
+    house.logins.beginAttempt('192.0.2.7', 'bob');
+    house.logins.beginAttempt('192.0.2.7', 'bob');
+    assert.throws(() => house.logins.beginAttempt('192.0.2.7', 'bob'), { code: 'RATE_LIMITED', retryAfterSeconds: 1 });
     // An attempt that ended neither way is not under way for ever.
     house.pass(31);
     assert.equal(house.login('192.0.2.7', 'bob'), 0);

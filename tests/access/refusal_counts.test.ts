@@ -7,7 +7,7 @@ const minuteMs = 60_000;
 
 test('refusals of a full warehouse are one line and a count for each user and minute', () => {
   const counts = new RefusalSampler();
-  const told = (id: string, outcome: string, at: number) => counts.isTold({ id, name: id, outcome }, at);
+  const told = (id: string, outcome: string, at: number) => counts.shouldLog({ id, name: id, outcome }, at);
   const of = (id: string) => Array.from({ length: 300 }, () => told(id, 'WAREHOUSE_BUSY', 1)).filter(Boolean).length;
   assert.deepEqual([of('ada'), of('grace')], [1, 1]);
   assert.equal(told('ada', 'FORBIDDEN', 2), true, 'others are not crowded out');

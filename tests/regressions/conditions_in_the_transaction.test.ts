@@ -58,8 +58,8 @@ test('a grant that was made again is not revoked', async () => {
   let now = 1;
   const grants = new Grants({ store, directory: new Directory(), trail: noTrail, clock: () => now++ });
   const make = async () => {
-    const made = await grants.make('u', 'read', ['/'], user);
-    assert.equal(made?.made, true);
+    const made = await grants.create('u', 'read', ['/'], user);
+    assert.equal(made?.created, true);
     return made.grant;
   };
   const first = await make();

@@ -53,7 +53,7 @@ test('a key whose change was gone on with meanwhile is answered with what it mad
   /** Recovery completes the change for whichever attempt of the request. */
   const complete = (guard: Guard, objectId: string) => {
     const { attempt: _, ...any } = guard;
-    return store.transaction((tx) => audit.mark(tx, any, objectId));
+    return store.transaction((tx) => audit.markKeyDone(tx, any, objectId));
   };
   const never = async () => assert.fail('it ran again');
 

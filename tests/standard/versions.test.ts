@@ -117,20 +117,20 @@ const api = new RequestPipeline<Shelf>({
       const principal = { id: authorization, name: authorization };
       return { principal, credential: 'token', expiresAt: Number.MAX_SAFE_INTEGER, version: 0, token: undefined };
     },
-    isGood: () => true,
-    decisions: {
+    isValid: () => true,
+    authorizer: {
       identityOf: async () => [],
-      authorise: (principal, { privilege }) => {
+      authorize: (principal, { privilege }) => {
         if (principal.name === 'stranger') throw new Failure('FORBIDDEN', `this needs ${privilege}`);
         return 'all';
       },
       require: async () => {},
       record: () => [],
-      requireStill: async () => {},
+      requireStillAllowed: async () => {},
     },
   },
   limits: { charge: () => {}, chargeAddress: () => {} },
-  audit: { note: () => {} },
+  audit: { enqueue: () => {} },
   addressOf: () => '127.0.0.1',
   idempotencyKeys: undefined as never,
   earlier: undefined as never,

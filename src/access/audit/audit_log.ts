@@ -27,7 +27,7 @@ export interface AuditFacts {
 
 /** A request of the service's own that is noted elsewhere than among the keys of callers, in the same transaction as its change. */
 export interface BoundGuard extends Guard {
-  readonly also: (tx: Transaction<Schema>, objectId: string | undefined) => Promise<void>;
+  readonly recordChange: (tx: Transaction<Schema>, objectId: string | undefined) => Promise<void>;
 }
 
 const isBound = (guard: Guard): guard is BoundGuard => 'also' in guard;
@@ -37,19 +37,19 @@ export interface Trail {
   append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void>;
   /** What an engine is about to do. */
   begin(actor: Actor, facts: Omit<AuditFacts, 'outcome'>): Promise<void>;
-  note(actor: Partial<Actor>, facts: AuditFacts): void;
-  mark(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void>;
+  enqueue(actor: Partial<Actor>, facts: AuditFacts): void;
+  markKeyDone(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void>;
   /** In the transaction that begins a change. Throws CHANGE_IN_PROGRESS where a later attempt holds the key of the request. */
-  requireHeld(tx: Transaction<Schema>, guard: Guard | undefined): Promise<void>;
+  requireKeyHeld(tx: Transaction<Schema>, guard: Guard | undefined): Promise<void>;
 }
 
 /** For parts that are tested alone. */
 export const noTrail: Trail = {
   append: async () => {},
   begin: async () => {},
-  note: () => {},
-  mark: async () => {},
-  requireHeld: async () => {},
+  enqueue: () => {},
+  markKeyDone: async () => {},
+  requireKeyHeld: async () => {},
 };
 
 export interface AuditOptions {
@@ -84,7 +84,7 @@ const dayMs = 86_400_000;
 export const firstDigest = '0'.repeat(64);
 
 /** Keyed, so that who can write the store but has not the key cannot make a line that fits. */
-export function digestOf(key: Uint8Array, before: string, line: Line): string {
+export function eventDigest(key: Uint8Array, before: string, line: Line): string {
   const { server_id, sequence, event_id, at, action, outcome, principal_id, principal } = line;
   const { request_id, address, target, object_id, details } = line;
   const facts = [server_id, sequence, event_id, at, action, outcome, principal_id, principal];
@@ -93,7 +93,7 @@ export function digestOf(key: Uint8Array, before: string, line: Line): string {
 }
 
 /** Over where a chain begins and ends, so that it cannot be cut unless an older store is put in its place. */
-export function sealOf(key: Uint8Array, chain: Omit<AuditChain, 'seal'>): string {
+export function chainSeal(key: Uint8Array, chain: Omit<AuditChain, 'seal'>): string {
   const { server_id, removed_sequence, removed_digest, last_sequence, last_digest } = chain;
   const text = JSON.stringify(['chain', server_id, removed_sequence, removed_digest, last_sequence, last_digest]);
   return createHmac('sha256', key).update(text).digest('hex');
@@ -132,17 +132,17 @@ export class AuditTrail implements Trail {
     actor.audited = true;
     if (facts.outcome !== '0') return;
     actor.changed = true;
-    await this.mark(tx, actor.guard, facts.objectId);
+    await this.markKeyDone(tx, actor.guard, facts.objectId);
   }
 
   /** That the change of a keyed request was made is noted with the change. */
-  async mark(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void> {
+  async markKeyDone(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void> {
     if (!guard) return;
-    if (isBound(guard)) return guard.also(tx, objectId);
+    if (isBound(guard)) return guard.recordChange(tx, objectId);
     await markKey(tx, guard, objectId);
   }
 
-  async requireHeld(tx: Transaction<Schema>, guard: Guard | undefined): Promise<void> {
+  async requireKeyHeld(tx: Transaction<Schema>, guard: Guard | undefined): Promise<void> {
     if (guard && !isBound(guard)) await requireKeyHeld(tx, guard);
   }
 
@@ -160,12 +160,12 @@ export class AuditTrail implements Trail {
    * What changed nothing in the store: written within a quarter of a second, of a flood the number within a minute; lost if the process
    * is killed before.
    */
-  note(actor: Partial<Actor>, facts: AuditFacts): void {
+  enqueue(actor: Partial<Actor>, facts: AuditFacts): void {
     const at = this.#clock();
     const { id, name, address } = actor;
     const { outcome, details } = facts;
     const isRefusal = outcome !== '0' && outcome !== 'begun' && details === undefined;
-    if (isRefusal && !this.#refusals.isTold({ id, name, address, outcome }, at)) return;
+    if (isRefusal && !this.#refusals.shouldLog({ id, name, address, outcome }, at)) return;
     if (this.#noted.length >= notedMax) this.#lost++;
     else this.#noted.push({ actor, facts, at });
   }
@@ -254,7 +254,7 @@ export class AuditTrail implements Trail {
     let { last_sequence: sequence, last_digest: digest } = chain;
     const rows = noted.map(({ actor, facts, at }) => {
       const line = lineOf(serverId, ++sequence, actor, facts, at);
-      digest = digestOf(key, digest, line);
+      digest = eventDigest(key, digest, line);
       return { ...line, digest };
     });
     for (let i = 0; i < rows.length; i += rowsPerInsertMax)
@@ -274,7 +274,7 @@ export class AuditTrail implements Trail {
   }
 
   async #seal(tx: Transaction<Schema>, chain: Omit<AuditChain, 'seal'>): Promise<void> {
-    const row = { ...chain, seal: sealOf(this.#options.key, chain) };
+    const row = { ...chain, seal: chainSeal(this.#options.key, chain) };
     await tx
       .insertInto('audit_chains')
       .values(row)

@@ -1,6 +1,6 @@
 // The audit trail as it is read: shown, searched, verified. Written by audit.ts alone.
 import type { Store } from '../../store/store.ts';
-import { type AuditChain, type AuditEvent, digestOf, firstDigest, sealOf } from './audit_log.ts';
+import { type AuditChain, type AuditEvent, chainSeal, eventDigest, firstDigest } from './audit_log.ts';
 
 export interface AuditFilter {
   readonly principal?: string | undefined;
@@ -135,7 +135,7 @@ async function verifyLines(db: Db, key: Uint8Array, chain: Awaited<ReturnType<ty
       .execute();
     for (const row of rows) {
       if (row.sequence !== sequence + 1) tell(sequence + 1, 'missing');
-      else if (digestOf(key, digest, row) !== row.digest) tell(row.sequence, 'changed');
+      else if (eventDigest(key, digest, row) !== row.digest) tell(row.sequence, 'changed');
       // What follows is compared with what is written here: one fault is told once.
       ({ sequence, digest } = row);
       eventCount++;
@@ -146,6 +146,6 @@ async function verifyLines(db: Db, key: Uint8Array, chain: Awaited<ReturnType<ty
   const isFirst =
     (chain.oldest ?? last + 1) > chain.removed_sequence &&
     (chain.removed_sequence > 0 || chain.removed_digest === firstDigest);
-  if (!isWhole || !isFirst || sealOf(key, chain) !== chain.seal) tell(sequence, 'end');
+  if (!isWhole || !isFirst || chainSeal(key, chain) !== chain.seal) tell(sequence, 'end');
   return { eventCount, faults, head: { serverId, sequence, digest } };
 }

@@ -33,7 +33,7 @@ export class RefusalSampler {
   #addresses = 0;
 
   /** True: it is to be told by itself. Else it is counted. */
-  isTold(refusal: Refusal, at: number): boolean {
+  shouldLog(refusal: Refusal, at: number): boolean {
     this.#turn(at);
     const { id, name, address = '', outcome } = refusal;
     const isOverload = outcome === overloadCode;

@@ -29,7 +29,7 @@ export interface AuthenticatorOptions extends Omit<AuthorizerOptions, 'directory
   readonly rootToken: string;
   readonly directory: Directory;
   readonly passwords: Passwords;
-  readonly failedLogins: Pick<FailedLogins, 'before' | 'failed' | 'succeeded'>;
+  readonly failedLogins: Pick<FailedLogins, 'beginAttempt' | 'recordFailure' | 'recordSuccess'>;
   readonly oidc: OidcUsers;
   readonly clock?: () => number;
 }
@@ -41,7 +41,7 @@ const neverMs = Number.MAX_SAFE_INTEGER;
 const useNotedEveryMs = 1000;
 
 export class Authenticator {
-  readonly decisions: Authorizer;
+  readonly authorizer: Authorizer;
   readonly directory: Directory;
   readonly #options: AuthenticatorOptions;
   readonly #clock: () => number;
@@ -56,7 +56,7 @@ export class Authenticator {
   constructor(options: AuthenticatorOptions) {
     this.#options = options;
     this.directory = options.directory;
-    this.decisions = new Authorizer(options);
+    this.authorizer = new Authorizer(options);
     this.#clock = options.clock ?? Date.now;
     this.#rootToken = Buffer.from(options.rootToken);
   }
@@ -90,7 +90,7 @@ export class Authenticator {
   }
 
   /** Whether credentials that were good still are. */
-  isGood(session: Session): boolean {
+  isValid(session: Session): boolean {
     return this.#isGoodAt(session, this.#clock());
   }
 
@@ -122,8 +122,8 @@ export class Authenticator {
     const session = this.#ofSecret(value);
     if (session) return keep(session);
     if (!value.startsWith(tokenPrefix) && value.split('.').length === 3) return this.#jwt(value, address, keep);
-    this.#options.failedLogins.before(address, undefined);
-    this.#options.failedLogins.failed(address, undefined);
+    this.#options.failedLogins.beginAttempt(address, undefined);
+    this.#options.failedLogins.recordFailure(address, undefined);
     throw unauthenticated('the token is not valid');
   }
 
@@ -135,8 +135,8 @@ export class Authenticator {
       return keep(this.#session(principal, 'identity provider', expiresAt));
     } catch (error) {
       if (error instanceof Failure && error.code === 'UNAUTHENTICATED') {
-        failedLogins.before(address, undefined);
-        failedLogins.failed(address, undefined);
+        failedLogins.beginAttempt(address, undefined);
+        failedLogins.recordFailure(address, undefined);
       }
       throw error;
     }
@@ -170,15 +170,15 @@ export class Authenticator {
     const { passwords, failedLogins } = this.#options;
     const hash = this.directory.userNamed(name)?.spec.passwordHash;
     // Before the work: who is slowed down shall not have it done. Who was found good lately is not asked.
-    if (!passwords.isVerified(hash, secret)) failedLogins.before(address, name);
+    if (!passwords.isVerified(hash, secret)) failedLogins.beginAttempt(address, name);
     const fits = await passwords.check(hash, secret);
     // Looked up again: it may have changed while the password was worked out.
     const user = this.directory.userNamed(name);
     if (!fits || !user || user.spec.passwordHash !== hash || !this.directory.isActive(this.#principalOf(user))) {
-      failedLogins.failed(address, name);
+      failedLogins.recordFailure(address, name);
       throw unauthenticated('the user name or password is not valid');
     }
-    failedLogins.succeeded(address, name);
+    failedLogins.recordSuccess(address, name);
     return keep(this.#session(this.#principalOf(user), 'password', neverMs));
   }
 

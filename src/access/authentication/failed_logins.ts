@@ -165,7 +165,7 @@ export class FailedLogins {
    * Throws RATE_LIMITED where the attempt is to wait. To be called for credentials that are not known to be good already, before
    * anything slow is done about them; then either `failed` or `succeeded`.
    */
-  before(address: string, userName: string | undefined): void {
+  beginAttempt(address: string, userName: string | undefined): void {
     const now = this.#clock();
     const network = this.#networkOf(address);
     if (userName === undefined) {
@@ -189,7 +189,7 @@ export class FailedLogins {
     this.#pairs.need(`${network} ${user}`, now).begin(now);
   }
 
-  failed(address: string, userName: string | undefined): void {
+  recordFailure(address: string, userName: string | undefined): void {
     const now = this.#clock();
     const network = this.#networkOf(address);
     const user = userName === undefined ? undefined : digest(userName);
@@ -210,7 +210,7 @@ export class FailedLogins {
     this.#names.failed(name, now);
   }
 
-  succeeded(address: string, userName: string): void {
+  recordSuccess(address: string, userName: string): void {
     const now = this.#clock();
     const network = this.#networkOf(address);
     const user = digest(userName);

@@ -103,7 +103,7 @@ export class Tokens {
       const details = { tokenId: row.token_id, name: row.name, scoped: row.scopes !== null };
       await trail.append(tx, actor, { outcome: '0', objectId: token.userId, details });
     });
-    directory.tokenMade({
+    directory.tokenCreated({
       tokenId: row.token_id,
       userId: row.user_id,
       name: row.name,
@@ -144,7 +144,7 @@ export class Tokens {
       if (numDeletedRows > 0n) await trail.append(tx, actor, { outcome: '0', objectId: row.user_id, details });
       return numDeletedRows > 0n;
     });
-    directory.tokenGone(row.digest);
+    directory.tokenRemoved(row.digest);
     return was;
   }
 

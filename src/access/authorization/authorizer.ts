@@ -23,7 +23,7 @@ export interface AuthorizationTarget {
   readonly category: string;
   readonly path: readonly Segment[];
   /** Of a place that is asked about again: what was found out about it. */
-  found?: Found | undefined;
+  resolved?: Found | undefined;
 }
 
 interface Found {
@@ -32,17 +32,17 @@ interface Found {
 }
 
 /** Children that may be shown: those that `owner` owns and those of `ids`; of them, those that `keep` keeps. */
-export interface Listing {
+export interface VisibleChildren {
   readonly owner?: string;
   readonly ids: readonly string[];
-  readonly keep?: (child: PathObject) => boolean;
+  readonly filter?: (child: PathObject) => boolean;
 }
 
 export interface AuthorizerOptions {
   readonly directory: Directory;
   /** As much of a path as there is; one query, whatever is missing, so that time does not tell. */
-  readonly steps: (path: readonly Segment[]) => Promise<readonly PathObject[]>;
-  readonly ownsWithin: (userId: string, objectId: string) => Promise<boolean>;
+  readonly resolvePath: (path: readonly Segment[]) => Promise<readonly PathObject[]>;
+  readonly ownsDescendant: (userId: string, objectId: string) => Promise<boolean>;
   /** Who owns objects now; those that are gone are left out. */
   readonly ownersOf: (ids: readonly string[]) => Promise<readonly PathObject[]>;
 }
@@ -86,7 +86,7 @@ export class Authorizer {
   }
 
   /** Whether all that was recorded would be allowed now, with these credentials, on the same objects. Throws FORBIDDEN. */
-  async requireStill(principal: Principal, granted: readonly Granted[]): Promise<void> {
+  async requireStillAllowed(principal: Principal, granted: readonly Granted[]): Promise<void> {
     const ids = new Set(granted.flatMap(({ path }) => path.map(({ id }) => id)));
     const now = new Map((await this.#options.ownersOf([...ids])).map((step) => [step.id, step]));
     for (const one of granted) {
@@ -118,13 +118,13 @@ export class Authorizer {
   }
 
   /** Throws FORBIDDEN: the same whether the thing is there or not. */
-  authorise(
+  authorize(
     principal: Principal,
     permission: Permission,
     place: AuthorizationTarget,
   ): GrantReach | Promise<GrantReach> {
     const { privilege } = permission;
-    const { category, path, found } = place;
+    const { category, path, resolved: found } = place;
     if (permission.orSelf && this.isSelf(principal, place.path)) {
       this.#note(principal, { privilege, category, self: true }, nowhere);
       return 'all';
@@ -139,30 +139,30 @@ export class Authorizer {
   }
 
   /** The same as a question; for what handlers and statements need besides their endpoint's permission. */
-  async may(principal: Principal, privilege: Privilege, place: AuthorizationTarget): Promise<boolean> {
-    const steps = place.path.length === 0 ? [] : await this.#options.steps(place.path);
-    return this.mayOn(principal, privilege, place.category, steps);
+  async isAllowed(principal: Principal, privilege: Privilege, place: AuthorizationTarget): Promise<boolean> {
+    const steps = place.path.length === 0 ? [] : await this.#options.resolvePath(place.path);
+    return this.isAllowedOn(principal, privilege, place.category, steps);
   }
 
   async require(principal: Principal, privilege: Privilege, place: AuthorizationTarget): Promise<void> {
-    if (!(await this.may(principal, privilege, place))) throw forbidden(privilege, place);
+    if (!(await this.isAllowed(principal, privilege, place))) throw forbidden(privilege, place);
   }
 
   /** The ids of the objects of a path, which a rename does not change; names where there is no object of the catalog. */
   async identityOf(path: readonly Segment[]): Promise<string[]> {
-    const steps = path.length === 0 ? nowhere : await this.#options.steps(path);
+    const steps = path.length === 0 ? nowhere : await this.#options.resolvePath(path);
     return path.map(({ name }, i) => steps[i]?.id ?? name);
   }
 
   /** For a thing whose path was followed already. */
-  mayOn(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
+  isAllowedOn(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
     const may = this.#coveredBySteps(principal, privilege, category, steps);
     if (may) this.#note(principal, { privilege, category }, steps);
     return may;
   }
 
   /** The same for what only decides how much is shown: it is not recorded as something that the request needs. */
-  shows(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
+  isVisible(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
     return this.#coveredBySteps(principal, privilege, category, steps);
   }
 
@@ -178,7 +178,7 @@ export class Authorizer {
   }
 
   /** What somebody submitted is theirs; what a confined token submitted also is that token's. */
-  isOwn(principal: Principal, owner: Principal): boolean {
+  isSubmitter(principal: Principal, owner: Principal): boolean {
     if (principal.id !== owner.id || !this.#directory.isActive(principal)) return false;
     const isOwn = isWithin(principal.scopes, owner.scopes);
     const { scopes } = owner;
@@ -192,17 +192,17 @@ export class Authorizer {
   }
 
   /** Which children a list shows to somebody who may not read all of what holds them. `steps`: the holder's path. */
-  listing(principal: Principal, category: string, steps: readonly PathObject[]): Listing {
+  visibleChildren(principal: Principal, category: string, steps: readonly PathObject[]): VisibleChildren {
     const rights = this.#directory.rightsOf(principal);
     const { id, scopes } = principal;
-    const granted = rights.readable();
+    const granted = rights.readableIds();
     if (scopes === undefined) return { owner: id, ids: [...granted, id] };
     const scoped = this.#directory.rightsOfScopes(scopes);
     if (covers(scoped, 'read', category, steps)) return { owner: id, ids: granted };
-    const ids = scoped.readable();
+    const ids = scoped.readableIds();
     const holder = covers(rights, 'read', category, steps) || this.#owns(principal, steps);
     const own = new Set(granted);
-    return { ids, keep: (child) => holder || child.owner === id || own.has(child.id) };
+    return { ids, filter: (child) => holder || child.owner === id || own.has(child.id) };
   }
 
   async #look(
@@ -214,11 +214,11 @@ export class Authorizer {
     const { privilege, orWithin } = permission;
     const { category, path } = place;
     const version = this.#version;
-    const steps = path.length === 0 ? [] : await this.#options.steps(path);
+    const steps = path.length === 0 ? [] : await this.#options.resolvePath(path);
     const allowed = this.#coveredBySteps(principal, privilege, category, steps);
     // Kept only where it was allowed: how long a refusal takes does not tell whether the thing is there.
     if (allowed && version === this.#version && steps.length === path.length) {
-      place.found = { version, steps };
+      place.resolved = { version, steps };
       if (parentKey !== '') {
         if (this.#parents.size >= parentsMax) this.#parents.clear();
         this.#parents.set(parentKey, steps.slice(0, -1));
@@ -250,18 +250,18 @@ export class Authorizer {
     const inScope = last !== undefined && this.#scopesReachInto(principal, category, steps, last);
     if (
       inScope &&
-      (rights.reachInto(last.id) || covers(rights, 'read', category, steps) || this.#owns(principal, steps))
+      (rights.hasAnyWithin(last.id) || covers(rights, 'read', category, steps) || this.#owns(principal, steps))
     )
       return true;
     // Asked of nothing too: how long a refusal takes does not tell whether the thing is there.
-    const owns = await this.#options.ownsWithin(principal.id, last?.id ?? '');
+    const owns = await this.#options.ownsDescendant(principal.id, last?.id ?? '');
     return inScope && owns;
   }
 
   #scopesReachInto({ scopes }: Principal, category: string, steps: readonly PathObject[], last: PathObject): boolean {
     if (scopes === undefined) return true;
     const scoped = this.#directory.rightsOfScopes(scopes);
-    return scoped.reachInto(last.id) || covers(scoped, 'read', category, steps);
+    return scoped.hasAnyWithin(last.id) || covers(scoped, 'read', category, steps);
   }
 
   #coveredBySteps(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
@@ -283,9 +283,9 @@ const isWithin = (scopes: Principal['scopes'], owned: Principal['scopes']) =>
   scopes === undefined || JSON.stringify(scopes) === JSON.stringify(owned);
 
 function covers(rights: Rights, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
-  if (rights.all) return true;
-  if (holds(rights.onCollection(category), privilege)) return true;
-  for (const { id } of steps) if (holds(rights.on(id), privilege)) return true;
+  if (rights.isUnrestricted) return true;
+  if (holds(rights.privilegesOnCollection(category), privilege)) return true;
+  for (const { id } of steps) if (holds(rights.privilegesOn(id), privilege)) return true;
   return false;
 }
 

@@ -5,10 +5,10 @@
 import type { Principal, Scope } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import type { Store } from '../../store/store.ts';
-import { DirectoryRows } from './directory_loader.ts';
+import { DirectoryLoader } from './directory_loader.ts';
 import { type Grant, type Role, rootUserId, type Token, type User, type UserSpec } from './directory_types.ts';
 import { GrantIndex } from './grant_index.ts';
-import { Granted, Rights } from './rights.ts';
+import { GrantSet, Rights } from './rights.ts';
 
 /** What has to be known of an object that changed. */
 interface Changed {
@@ -16,7 +16,7 @@ interface Changed {
   readonly objectId: string;
   readonly object?: { readonly id: string; readonly name: string; readonly spec: unknown };
   /** Gone for now: what was granted on it stays, and counts for nothing meanwhile. */
-  readonly kept?: true;
+  readonly isRecoverable?: true;
 }
 
 export class Directory {
@@ -33,7 +33,7 @@ export class Directory {
   /** Objects that were dropped and can come back. */
   readonly #kept = new Set<string>();
   /** By the user or role that has it; worked out when it is asked for. */
-  readonly #granted = new Map<string, Granted>();
+  readonly #granted = new Map<string, GrantSet>();
   readonly #rights = new WeakMap<Principal, Rights>();
   readonly #scopes = new WeakMap<readonly Scope[], Rights>();
   /** Moves with every change of what somebody may. */
@@ -49,13 +49,17 @@ export class Directory {
       .where('parent_id', 'is', null)
       .where('state', 'in', ['ready', 'altering'])
       .execute();
-    const rows = new DirectoryRows(store);
+    const rows = new DirectoryLoader(store);
     for (const { id, category, name, spec } of objects)
-      this.changed({ category, objectId: rows.same(id), object: { id: rows.same(id), name, spec: JSON.parse(spec) } });
-    await rows.members((roleId, userId) => this.#join(roleId, userId));
-    await rows.grants((grant) => this.#enter(grant));
-    await rows.tokens((token) => this.tokens.set(token.digest, token));
-    await rows.kept((id) => this.#kept.add(id));
+      this.objectChanged({
+        category,
+        objectId: rows.intern(id),
+        object: { id: rows.intern(id), name, spec: JSON.parse(spec) },
+      });
+    await rows.loadMembers((roleId, userId) => this.#join(roleId, userId));
+    await rows.loadGrants((grant) => this.#enter(grant));
+    await rows.loadTokens((token) => this.tokens.set(token.digest, token));
+    await rows.loadDropped((id) => this.#kept.add(id));
     this.#rightsChanged();
   }
 
@@ -89,7 +93,7 @@ export class Directory {
   }
 
   /** Those that count: grants on what was dropped do again when it comes back. */
-  countingGrantsOf(granteeId: string): Iterable<Grant> {
+  effectiveGrantsOf(granteeId: string): Iterable<Grant> {
     const grants = this.grantsOf(granteeId).values();
     if (this.#kept.size === 0) return grants;
     return grants.filter(({ path }) => !path.some((id) => this.#kept.has(id)));
@@ -119,14 +123,14 @@ export class Directory {
   rightsOfScopes(scopes: readonly Scope[]): Rights {
     let rights = this.#scopes.get(scopes);
     if (!rights) {
-      rights = new Rights(0, [new Granted(scopes)]);
+      rights = new Rights(0, [new GrantSet(scopes)]);
       this.#scopes.set(scopes, rights);
     }
     return rights;
   }
 
   /** An object of the catalog was made, changed or dropped. Categories that are not of access only lose their grants. */
-  changed({ category, objectId, object, kept }: Changed): void {
+  objectChanged({ category, objectId, object, isRecoverable: kept }: Changed): void {
     if (category === 'users') this.#userChanged(objectId, object);
     else if (category === 'roles') this.#roleChanged(objectId, object);
     if (kept) this.#keep(objectId, true);
@@ -134,12 +138,12 @@ export class Directory {
     else if (this.#kept.has(objectId)) this.#keep(objectId, false);
   }
 
-  granted(grant: Grant): void {
+  grantAdded(grant: Grant): void {
     this.#enter(grant);
     this.#rightsChanged();
   }
 
-  revoked(granteeId: string, grantId: string): void {
+  grantRemoved(granteeId: string, grantId: string): void {
     this.#remove(granteeId, grantId);
     this.#rightsChanged();
   }
@@ -155,11 +159,11 @@ export class Directory {
     this.credentialsVersion++;
   }
 
-  tokenMade(token: Token): void {
+  tokenCreated(token: Token): void {
     this.tokens.set(token.digest, token);
   }
 
-  tokenGone(digest: string): void {
+  tokenRemoved(digest: string): void {
     this.tokens.delete(digest);
     this.credentialsVersion++;
   }
@@ -168,15 +172,15 @@ export class Directory {
     return id === rootUserId;
   }
 
-  #grantedTo(principal: Principal): Granted[] {
+  #grantedTo(principal: Principal): GrantSet[] {
     if (this.#isRoot(principal) || !this.isActive(principal)) return [];
-    const all: Granted[] = [];
+    const all: GrantSet[] = [];
     for (const subject of this.subjectsOf(principal)) {
       const grants = this.#grants.get(subject);
       if (!grants || grants.size === 0) continue;
       let granted = this.#granted.get(subject);
       if (!granted) {
-        granted = new Granted(this.countingGrantsOf(subject));
+        granted = new GrantSet(this.effectiveGrantsOf(subject));
         this.#granted.set(subject, granted);
       }
       all.push(granted);
@@ -187,7 +191,7 @@ export class Directory {
   #keep(objectId: string, isKept: boolean): void {
     if (isKept) this.#kept.add(objectId);
     else this.#kept.delete(objectId);
-    const hanging = this.#grantsByPlace.within(objectId);
+    const hanging = this.#grantsByPlace.findWithin(objectId);
     for (const { granteeId } of hanging) this.#granted.delete(granteeId);
     if (hanging.length > 0) this.#rightsChanged();
   }
@@ -239,7 +243,7 @@ export class Directory {
   /** The store let go of the grants on it. An id is never used again, but what held it may be out of reach now. */
   #objectGone(objectId: string): void {
     this.#kept.delete(objectId);
-    const gone = this.#grantsByPlace.within(objectId);
+    const gone = this.#grantsByPlace.findWithin(objectId);
     for (const { granteeId, grantId } of gone) this.#remove(granteeId, grantId);
     if (gone.length > 0) this.#rightsChanged();
   }

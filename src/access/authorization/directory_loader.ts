@@ -21,7 +21,7 @@ async function readPages<R>(
 }
 
 /** One reading of the store. */
-export class DirectoryRows {
+export class DirectoryLoader {
   readonly #db: Store['db'];
   readonly #texts = new Map<string, string>();
   readonly #paths = new Map<string, readonly string[]>();
@@ -31,15 +31,15 @@ export class DirectoryRows {
   }
 
   /** Objects that were dropped and can come back. */
-  async kept(take: (id: string) => void): Promise<void> {
+  async loadDropped(take: (id: string) => void): Promise<void> {
     const query = this.#db.selectFrom('dropped_objects').select('object_id').orderBy('object_id').limit(rowsPerPage);
     await readPages<{ object_id: string }>(
       (after) => (after === undefined ? query : query.where('object_id', '>', after.object_id)).execute(),
-      ({ object_id }) => take(this.same(object_id)),
+      ({ object_id }) => take(this.intern(object_id)),
     );
   }
 
-  async members(take: (roleId: string, userId: string) => void): Promise<void> {
+  async loadMembers(take: (roleId: string, userId: string) => void): Promise<void> {
     const query = this.#db
       .selectFrom('role_members')
       .selectAll()
@@ -56,11 +56,11 @@ export class DirectoryRows {
                 eb(refTuple('role_id', 'user_id'), '>', tuple(after.role_id, after.user_id)),
               )
               .execute(),
-      ({ role_id, user_id }) => take(this.same(role_id), this.same(user_id)),
+      ({ role_id, user_id }) => take(this.intern(role_id), this.intern(user_id)),
     );
   }
 
-  async grants(take: (grant: Grant) => void): Promise<void> {
+  async loadGrants(take: (grant: Grant) => void): Promise<void> {
     const query = this.#db
       .selectFrom('grants')
       .select(['grant_id', 'grantee_id', 'privilege', 'path', 'created_at', 'created_by'])
@@ -80,19 +80,19 @@ export class DirectoryRows {
       (row) => {
         const path = this.#path(row.path);
         take({
-          grantId: this.same(row.grant_id),
-          granteeId: this.same(row.grantee_id),
-          privilege: this.same(row.privilege) as Privilege,
+          grantId: this.intern(row.grant_id),
+          granteeId: this.intern(row.grantee_id),
+          privilege: this.intern(row.privilege) as Privilege,
           onId: path.at(-1) as string,
           path,
           createdAt: row.created_at,
-          createdBy: this.same(row.created_by),
+          createdBy: this.intern(row.created_by),
         });
       },
     );
   }
 
-  async tokens(take: (token: Token) => void): Promise<void> {
+  async loadTokens(take: (token: Token) => void): Promise<void> {
     const query = this.#db.selectFrom('tokens').selectAll().orderBy('token_id').limit(rowsPerPage);
     type Row = Awaited<ReturnType<typeof query.execute>>[number];
     await readPages<Row>(
@@ -100,8 +100,8 @@ export class DirectoryRows {
       (row) =>
         take({
           tokenId: row.token_id,
-          userId: this.same(row.user_id),
-          name: this.same(row.name),
+          userId: this.intern(row.user_id),
+          name: this.intern(row.name),
           digest: row.digest,
           scopes: row.scopes === null ? undefined : (JSON.parse(row.scopes) as Scope[]),
           expiresAt: row.expires_at ?? undefined,
@@ -111,7 +111,7 @@ export class DirectoryRows {
   }
 
   /** The same text for equal ones. */
-  same(text: string): string {
+  intern(text: string): string {
     const known = this.#texts.get(text);
     if (known !== undefined) return known;
     this.#texts.set(text, text);
@@ -122,7 +122,7 @@ export class DirectoryRows {
   #path(json: string): readonly string[] {
     let path = this.#paths.get(json);
     if (!path) {
-      path = (JSON.parse(json) as string[]).map((id) => this.same(id));
+      path = (JSON.parse(json) as string[]).map((id) => this.intern(id));
       this.#paths.set(json, path);
     }
     return path;

@@ -28,7 +28,7 @@ export class GrantIndex {
   }
 
   /** Those on an id and on everything in it. */
-  within(id: string): Grant[] {
+  findWithin(id: string): Grant[] {
     const found: Grant[] = [];
     const open = [id];
     for (let next = open.pop(); next !== undefined; next = open.pop()) {

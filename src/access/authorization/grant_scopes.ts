@@ -9,7 +9,7 @@ export function categoryScope(category: string): string {
 }
 
 /** The ids from the root to an object, `ids` being those of the objects in its path. */
-export function pathOfIds(category: string, ids: readonly string[]): string[] {
+export function grantPath(category: string, ids: readonly string[]): string[] {
   return [globalScope, categoryScope(category), ...ids];
 }
 

@@ -40,12 +40,12 @@ export class Grants {
   }
 
   /** `path`: ids from the root to what it is on. Undefined where the grantee or the object is gone meanwhile. */
-  async make(
+  async create(
     granteeId: string,
     privilege: Privilege,
     path: readonly string[],
     actor: Actor,
-  ): Promise<{ readonly grant: Grant; readonly made: boolean } | undefined> {
+  ): Promise<{ readonly grant: Grant; readonly created: boolean } | undefined> {
     const { store, directory, trail } = this.#options;
     const objectIds = objectIdsOf(path);
     const row = {
@@ -68,13 +68,13 @@ export class Grants {
         .where('grantee_id', '=', granteeId)
         .where('grant_id', '=', row.grant_id)
         .executeTakeFirst();
-      if (known) return { grant: grantOf(known), made: false };
+      if (known) return { grant: grantOf(known), created: false };
       await tx.insertInto('grants').values(row).execute();
       const details = { grantId: row.grant_id, granteeId, privilege, on: row.on_id };
       await trail.append(tx, actor, { outcome: '0', objectId: granteeId, details });
-      return { grant: grantOf(row), made: true };
+      return { grant: grantOf(row), created: true };
     });
-    if (outcome?.made) directory.granted(outcome.grant);
+    if (outcome?.created) directory.grantAdded(outcome.grant);
     return outcome;
   }
 
@@ -93,7 +93,7 @@ export class Grants {
       await trail.append(tx, actor, { outcome: '0', objectId: granteeId, details: { grantId } });
       return true;
     });
-    directory.revoked(granteeId, grantId);
+    directory.grantRemoved(granteeId, grantId);
     return was;
   }
 }

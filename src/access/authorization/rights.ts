@@ -6,18 +6,18 @@ import { bitOf, holds } from '../../model/privileges.ts';
 import { categoryScope, globalScope } from './grant_scopes.ts';
 
 /** What is granted to one user or role, or what a token is confined to. */
-export class Granted {
+export class GrantSet {
   /** By id of an object or mark of a place: a set of privileges (model/privileges.ts). */
-  readonly sets = new Map<string, number>();
+  readonly privilegesById = new Map<string, number>();
   /** Ids above something that is granted. */
-  readonly above = new Set<string>();
+  readonly ancestors = new Set<string>();
 
   constructor(granted: Iterable<Scope>) {
     for (const { privilege, path } of granted) {
       const last = path.length - 1;
       const id = path[last] as string;
-      this.sets.set(id, (this.sets.get(id) ?? 0) | bitOf(privilege));
-      for (let i = 0; i < last; i++) this.above.add(path[i] as string);
+      this.privilegesById.set(id, (this.privilegesById.get(id) ?? 0) | bitOf(privilege));
+      for (let i = 0; i < last; i++) this.ancestors.add(path[i] as string);
     }
   }
 }
@@ -28,21 +28,21 @@ const rememberedMax = 128;
 /** What is granted to one principal, all of it together. */
 export class Rights {
   /** Everything: `root` without a scope. */
-  readonly all: boolean;
+  readonly isUnrestricted: boolean;
   /** Of the directory, when they were put together. */
   readonly version: number;
-  readonly #granted: readonly Granted[];
+  readonly #granted: readonly GrantSet[];
   readonly #sets = new Map<string, number>();
   readonly #setsOfCollections = new Map<string, number>();
 
-  constructor(version: number, granted: readonly Granted[], all = false) {
+  constructor(version: number, granted: readonly GrantSet[], all = false) {
     this.version = version;
     this.#granted = granted;
-    this.all = all;
+    this.isUnrestricted = all;
   }
 
   /** The set of privileges on an id or mark itself. */
-  on(id: string): number {
+  privilegesOn(id: string): number {
     let set = this.#sets.get(id);
     if (set === undefined) {
       set = this.#gathered(id);
@@ -53,7 +53,7 @@ export class Rights {
   }
 
   /** On a collection at the top: what is granted on it and on everything. */
-  onCollection(category: string): number {
+  privilegesOnCollection(category: string): number {
     let set = this.#setsOfCollections.get(category);
     if (set === undefined) {
       set = this.#gathered(globalScope) | this.#gathered(categoryScope(category));
@@ -63,20 +63,21 @@ export class Rights {
   }
 
   /** Whether something is granted on an id or in it. */
-  reachInto(id: string): boolean {
-    return this.#granted.some(({ sets, above }) => sets.has(id) || above.has(id));
+  hasAnyWithin(id: string): boolean {
+    return this.#granted.some(({ privilegesById: sets, ancestors: above }) => sets.has(id) || above.has(id));
   }
 
   /** What may be read as such; what is in it is not listed. */
-  readable(): string[] {
+  readableIds(): string[] {
     const ids = new Set<string>();
-    for (const { sets } of this.#granted) for (const [id, set] of sets) if (holds(set, 'read')) ids.add(id);
+    for (const { privilegesById: sets } of this.#granted)
+      for (const [id, set] of sets) if (holds(set, 'read')) ids.add(id);
     return [...ids];
   }
 
   #gathered(id: string): number {
     let set = 0;
-    for (const { sets } of this.#granted) set |= sets.get(id) ?? 0;
+    for (const { privilegesById: sets } of this.#granted) set |= sets.get(id) ?? 0;
     return set;
   }
 }

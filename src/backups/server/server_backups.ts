@@ -60,7 +60,7 @@ export type ServerBackup = CatalogObject<ServerBackupSpec>;
 
 interface Parts extends CopiedServer, SnapshotParts {
   readonly catalog: Catalog;
-  readonly decisions: Authorizer;
+  readonly authorizer: Authorizer;
   readonly directory: Directory;
   readonly tasks: Pick<Tasks, 'submit' | 'notify' | 'get' | 'cancel' | 'wait'>;
   /** By the id of the backup; they stay as long as its record, so that its files can be deleted. */
@@ -172,9 +172,9 @@ export class ServerBackups {
 
   /** Rights are those of now: a task may have waited. Throws FORBIDDEN. */
   async #authorise(principal: Principal): Promise<void> {
-    const { directory, decisions } = this.#parts;
+    const { directory, authorizer } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
-    await decisions.require(principal, 'own', { category: serverBackupsCategory, path: [] });
+    await authorizer.require(principal, 'own', { category: serverBackupsCategory, path: [] });
   }
 
   async #record(objectId: string, backupId: string, place: BackupTarget, actor: Actor): Promise<void> {

@@ -47,7 +47,7 @@ interface NewIntent {
 export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewIntent): Promise<IntentRow> {
   const { guard } = intent.principal;
   intent.principal.writing = true;
-  await context.trail.requireHeld(tx, guard);
+  await context.trail.requireKeyHeld(tx, guard);
   const row: IntentRow = {
     id: intent.id,
     object_id: intent.objectId,

@@ -21,6 +21,6 @@ export async function addTask(
   const { task_id } = await insertTask(tx, task, context.clock());
   if (task.notify) await context.keepNotice(tx, task_id, task.notify);
   actor.changed = true;
-  await context.trail.mark(tx, actor.guard, task_id);
+  await context.trail.markKeyDone(tx, actor.guard, task_id);
   return task_id;
 }

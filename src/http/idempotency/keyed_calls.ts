@@ -25,7 +25,7 @@ export type StoredReply = Accepted | { readonly outcome: 'found'; readonly recor
 export interface KeyedCallsOptions<Context> {
   readonly idempotencyKeys: IdempotencyKeys;
   readonly earlier: EarlierAttempts;
-  readonly access: { readonly decisions: Pick<Authorizer, 'record' | 'requireStill'> };
+  readonly access: { readonly authorizer: Pick<Authorizer, 'record' | 'requireStillAllowed'> };
   /** The record of an object, of a member of it, or of a task. */
   readonly recordOf: (wanted: PreferredReply, context: Context) => Promise<StoredReply | undefined>;
   readonly contextOf: (call: Call) => Context;
@@ -69,9 +69,9 @@ export class KeyedCalls<Context> {
 
   /** The work is done once, however often the request is sent. */
   async answer({ incoming, route, call, key, query, steps }: KeyedCall<Context>): Promise<Answer> {
-    const { decisions } = this.#options.access;
+    const { authorizer } = this.#options.access;
     const { principal } = call;
-    const granted = decisions.record(principal);
+    const granted = authorizer.record(principal);
     const refusal = await this.#refusalOf(steps, principal.id, key);
     if (refusal === undefined) await this.#requirePlace(steps, principal.id, key);
     const body = await steps.body().catch((error) => Promise.reject(refusal ?? error));
@@ -86,7 +86,7 @@ export class KeyedCalls<Context> {
       granted,
       authorise: async (before: readonly Granted[]) => {
         if (refusal !== undefined && before.length === 0) throw refusal;
-        await decisions.requireStill(principal, before);
+        await authorizer.requireStillAllowed(principal, before);
       },
       run: async (guard: Guard) => {
         if (refusal !== undefined) throw refusal;

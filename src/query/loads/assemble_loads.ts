@@ -15,11 +15,11 @@ type Options = Omit<LoadParts, 'files' | 'fileStore'> & {
 };
 
 export function assembleLoads({ loading, spoolDirectory, files, ...parts }: Options) {
-  const { catalog, warehouses, decisions, definitions } = parts;
+  const { catalog, warehouses, authorizer, definitions } = parts;
   const loadFiles = new LoadFiles({ ...loading, spoolDirectory, files });
   const steps = new LoadPipeline({ ...parts, files: loadFiles, fileStore: files });
   return {
-    loads: new Loads({ catalog, decisions, steps }),
-    newTableLoads: new NewTableLoads({ catalog, warehouses, decisions, steps, definitions }),
+    loads: new Loads({ catalog, authorizer, steps }),
+    newTableLoads: new NewTableLoads({ catalog, warehouses, authorizer, steps, definitions }),
   };
 }

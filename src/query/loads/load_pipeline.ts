@@ -95,7 +95,7 @@ export interface LoadExecution {
 export interface LoadParts {
   readonly catalog: Pick<Catalog, 'requireSettled'>;
   readonly warehouses: Warehouses;
-  readonly decisions: Authorizer;
+  readonly authorizer: Authorizer;
   readonly trail: Trail;
   readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
   readonly observe: Observe;
@@ -159,7 +159,7 @@ export class LoadPipeline {
 
   async requireUse(warehouse: string, principal: Principal): Promise<void> {
     const path = [{ category: 'warehouses', name: warehouse }];
-    await this.#parts.decisions.require(principal, 'use', { category: 'warehouses', path });
+    await this.#parts.authorizer.require(principal, 'use', { category: 'warehouses', path });
   }
 
   file(request: FileRequest, run: LoadRun): RunFile {
@@ -227,11 +227,11 @@ export class LoadPipeline {
         const told = (fraction: number) => progress.at('reading', fraction * bytes, bytes);
         const done = await engine.load(work, { principal, signal, progress: told });
         told(1);
-        trail.note(actor, { outcome: '0', ...facts });
+        trail.enqueue(actor, { outcome: '0', ...facts });
         observe({ kind: 'rowsInserted', warehouse, rowCount: done.rowsLoaded, ms: performance.now() - started });
         return done;
       } catch (error) {
-        trail.note(actor, { outcome: error instanceof Failure ? error.code : 'INTERNAL_ERROR', ...facts });
+        trail.enqueue(actor, { outcome: error instanceof Failure ? error.code : 'INTERNAL_ERROR', ...facts });
         throw error;
       }
     });

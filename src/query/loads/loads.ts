@@ -37,12 +37,12 @@ type Chain = [CatalogObject<CatalogSpec>, CatalogObject, CatalogObject<TableSpec
 
 export class Loads {
   readonly #catalog: Catalog;
-  readonly #decisions: Authorizer;
+  readonly #authorizer: Authorizer;
   readonly #steps: LoadPipeline;
 
-  constructor(parts: { readonly catalog: Catalog; readonly decisions: Authorizer; readonly steps: LoadPipeline }) {
+  constructor(parts: { readonly catalog: Catalog; readonly authorizer: Authorizer; readonly steps: LoadPipeline }) {
     this.#catalog = parts.catalog;
-    this.#decisions = parts.decisions;
+    this.#authorizer = parts.authorizer;
     this.#steps = parts.steps;
   }
 
@@ -89,7 +89,7 @@ export class Loads {
 
   /** Rights and names are those of now: a task may have waited. */
   async #authorised(request: LoadRequest, principal: Principal): Promise<Chain> {
-    await this.#decisions.require(principal, 'write', { category: 'catalogs', path: request.path });
+    await this.#authorizer.require(principal, 'write', { category: 'catalogs', path: request.path });
     const chain = (await this.#catalog.require(request.path)) as Chain;
     await this.#steps.requireUse(chain[0].spec.warehouse, principal);
     const [, , table] = chain;

@@ -82,7 +82,7 @@ type Parents = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
 export interface Parts {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
-  readonly decisions: Authorizer;
+  readonly authorizer: Authorizer;
   readonly steps: LoadPipeline;
   readonly definitions: Definitions;
 }
@@ -182,7 +182,7 @@ export class NewTableLoads {
     { taskId, principal }: LoadRun,
   ): Promise<NewTableResult> {
     const place = { category: 'catalogs', path: [...path, { category: 'tables', name: table }] };
-    await this.#parts.decisions.require(principal, 'write', place);
+    await this.#parts.authorizer.require(principal, 'write', place);
     const kept = repeatOf === undefined ? undefined : await this.#parts.steps.kept(repeatOf, label, taskId);
     if (!kept) throw new Failure('OBJECT_NOT_FOUND', 'the table is no more', { category: 'tables', name: table });
     return { ...kept, table };
@@ -214,8 +214,8 @@ export class NewTableLoads {
 
   /** Rights and names are those of now: a task may have waited. */
   async #authorised(request: NewTableRequest, principal: Principal): Promise<Parents> {
-    const { decisions, steps } = this.#parts;
-    await decisions.require(principal, 'create', { category: 'catalogs', path: request.path });
+    const { authorizer, steps } = this.#parts;
+    await authorizer.require(principal, 'create', { category: 'catalogs', path: request.path });
     const parents = await this.#parents(request);
     await steps.requireUse(parents[0].spec.warehouse, principal);
     if (parents[1].id === request.databaseId) return parents;

@@ -17,16 +17,16 @@ interface ResultOwner {
 export class ResultAccess {
   readonly #store: Store;
   readonly #catalog: Pick<Catalog, 'chainOf'>;
-  readonly #decisions: Pick<Authorizer, 'mayOn'>;
+  readonly #authorizer: Pick<Authorizer, 'isAllowedOn'>;
 
   constructor(parts: {
     readonly store: Store;
     readonly catalog: Pick<Catalog, 'chainOf'>;
-    readonly decisions: Pick<Authorizer, 'mayOn'>;
+    readonly authorizer: Pick<Authorizer, 'isAllowedOn'>;
   }) {
     this.#store = parts.store;
     this.#catalog = parts.catalog;
-    this.#decisions = parts.decisions;
+    this.#authorizer = parts.authorizer;
   }
 
   /** To be called before the result can be fetched: what has no recorded sources is refused. */
@@ -62,7 +62,7 @@ export class ResultAccess {
       .executeTakeFirst();
     if (!row) return new Failure('FORBIDDEN', 'the sources of this result are unknown');
     for (const ids of JSON.parse(row.sources) as ResultSources) {
-      if (!this.#decisions.mayOn(principal, 'read', 'catalogs', await this.#steps(ids)))
+      if (!this.#authorizer.isAllowedOn(principal, 'read', 'catalogs', await this.#steps(ids)))
         return new Failure(
           'FORBIDDEN',
           'the result was made for a principal that may no longer read all of its sources',

@@ -25,7 +25,7 @@ export class Rows {
   readonly #warehouses: Warehouses;
   readonly #queries: Queries;
   readonly #observe: Observe;
-  readonly #decisions: Authorizer;
+  readonly #authorizer: Authorizer;
   readonly #trail: Trail;
   readonly #keys: Pick<IdempotencyKeys, 'keepStep'>;
 
@@ -34,7 +34,7 @@ export class Rows {
     readonly warehouses: Warehouses;
     readonly queries: Queries;
     readonly observe: Observe;
-    readonly decisions: Authorizer;
+    readonly authorizer: Authorizer;
     readonly trail: Trail;
     readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
   }) {
@@ -42,7 +42,7 @@ export class Rows {
     this.#warehouses = parts.warehouses;
     this.#queries = parts.queries;
     this.#observe = parts.observe;
-    this.#decisions = parts.decisions;
+    this.#authorizer = parts.authorizer;
     this.#trail = parts.trail;
     this.#keys = parts.keys;
   }
@@ -140,7 +140,7 @@ export class Rows {
 
   async #requireWarehouse(root: CatalogObject<CatalogSpec>, { principal }: Caller): Promise<void> {
     const path = [{ category: 'warehouses', name: root.spec.warehouse }];
-    await this.#decisions.require(principal, 'use', { category: 'warehouses', path });
+    await this.#authorizer.require(principal, 'use', { category: 'warehouses', path });
   }
 
   async #requireReplica(warehouse: string, table: string): Promise<void> {

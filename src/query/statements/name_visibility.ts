@@ -13,11 +13,11 @@ const namesMax = 100;
 
 export class NameVisibility {
   readonly #catalog: Catalog;
-  readonly #decisions: Authorizer;
+  readonly #authorizer: Authorizer;
 
-  constructor(parts: { readonly catalog: Catalog; readonly decisions: Authorizer }) {
+  constructor(parts: { readonly catalog: Catalog; readonly authorizer: Authorizer }) {
     this.#catalog = parts.catalog;
-    this.#decisions = parts.decisions;
+    this.#authorizer = parts.authorizer;
   }
 
   /**
@@ -30,7 +30,7 @@ export class NameVisibility {
     names: () => readonly (readonly string[])[],
     authorised: readonly TableName[] = [],
   ): Promise<boolean> {
-    if (this.#decisions.shows(principal, 'read', 'catalogs', [])) return true;
+    if (this.#authorizer.isVisible(principal, 'read', 'catalogs', [])) return true;
     const shown = new Set(authorised.map(({ catalog: root, database: of, table }) => keyOf([root, of, table])));
     const whole = new Map<string, readonly string[]>();
     for (const name of names()) {
@@ -54,7 +54,7 @@ export class NameVisibility {
     const named = ['tables', 'views'].map((category) => [...within, { category, name: table }]);
     for (const part of [within, ...named]) {
       const chain = await this.#catalog.findFolded(part);
-      if (chain && this.#decisions.shows(principal, 'read', 'catalogs', chain)) return true;
+      if (chain && this.#authorizer.isVisible(principal, 'read', 'catalogs', chain)) return true;
     }
     return false;
   }

@@ -14,7 +14,7 @@ import type { ExpectedStatement } from './plan_constraints.ts';
 
 interface Parts {
   readonly catalog: Catalog;
-  readonly decisions: Authorizer;
+  readonly authorizer: Authorizer;
   readonly names: NameVisibility;
 }
 
@@ -39,7 +39,7 @@ export async function requireAccess(
   { principal, statement, names, only }: Asked,
 ): Promise<ResultSources> {
   const may = (privilege: Privilege, chain: readonly CatalogObject[]) =>
-    parts.decisions.mayOn(principal, privilege, 'catalogs', chain);
+    parts.authorizer.isAllowedOn(principal, privilege, 'catalogs', chain);
   const needed: (readonly [Privilege, readonly CatalogObject[]])[] = [];
   for (const [privilege, category, all] of [
     ['read', 'tables', reads],
@@ -48,7 +48,7 @@ export async function requireAccess(
   ] as const)
     for (const one of all) needed.push([privilege, await chainOf(parts, one, category, principal)]);
   const shows = (privilege: Privilege, chain: readonly CatalogObject[]) =>
-    parts.decisions.shows(principal, privilege, 'catalogs', chain);
+    parts.authorizer.isVisible(principal, privilege, 'catalogs', chain);
   // Who may read or write it knows that it is there.
   if (!needed.every(([, chain]) => shows('read', chain) || shows('write', chain))) throw hiddenObject();
   if (!(await parts.names.areKnownTo(principal, statement, names, [...reads, ...writes, ...views])))
@@ -59,7 +59,7 @@ export async function requireAccess(
 }
 
 async function chainOf(
-  { catalog, decisions }: Parts,
+  { catalog, authorizer }: Parts,
   { catalog: root, database, table }: TableName,
   category: 'tables' | 'views',
   principal: Principal,
@@ -73,6 +73,6 @@ async function chainOf(
   if (chain) return chain;
   // An object that only the engine knows is half made or internal: refused as if it did not exist.
   const holder = (await catalog.findFolded(path.slice(0, 2))) ?? [];
-  if (!decisions.shows(principal, 'read', 'catalogs', holder)) throw hiddenObject();
+  if (!authorizer.isVisible(principal, 'read', 'catalogs', holder)) throw hiddenObject();
   throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
 }

@@ -42,7 +42,7 @@ export type { Caller, QueryRequest, QueryRun } from './query_request.ts';
 export interface QueriesOptions {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
-  readonly decisions: Authorizer;
+  readonly authorizer: Authorizer;
   readonly directory: Directory;
   readonly trail: Trail;
   readonly names: NameVisibility;
@@ -192,7 +192,7 @@ export class Queries {
       this.#conclude(course.kind, queryId, caller.actor, code);
       // The request that asked for the task was not refused: nobody else tells of it.
       if (code === 'FORBIDDEN' && caller.taskId !== undefined)
-        this.#options.trail.note(caller.actor, { outcome: code, objectId: caller.taskId });
+        this.#options.trail.enqueue(caller.actor, { outcome: code, objectId: caller.taskId });
       throw course.failed(error);
     } finally {
       caller.signal.removeEventListener('abort', abort);
@@ -307,7 +307,7 @@ export class Queries {
     if (kind === undefined || kind === 'select') return;
     actor.audited = true;
     if (outcome === '0') actor.changed = true;
-    this.#options.trail.note(actor, { outcome, details: { queryId, kind } });
+    this.#options.trail.enqueue(actor, { outcome, details: { queryId, kind } });
   }
 
   async #place(request: QueryRequest, principal: Principal): Promise<{ statement: Statement; warehouse: string }> {
@@ -325,7 +325,7 @@ export class Queries {
       });
     }
     const path = [{ category: 'warehouses', name: warehouse }];
-    await this.#options.decisions.require(principal, 'use', { category: 'warehouses', path });
+    await this.#options.authorizer.require(principal, 'use', { category: 'warehouses', path });
     const { sql, parameters } = request;
     return {
       statement: {

@@ -173,7 +173,7 @@ const as: Render = async (chain, uri, context) => {
 async function blockedChange({ intent, reason, path }: OpenIntent, context: Context) {
   const chain = await context.catalog.namesWithDropped(path);
   const { category = '' } = chain.at(-1) ?? {};
-  const mayRead = context.access.decisions.shows(context.call.principal, 'read', category, chain);
+  const mayRead = context.access.authorizer.isVisible(context.call.principal, 'read', category, chain);
   return {
     category,
     path: mayRead ? chain.map(({ name }) => name) : null,
@@ -406,7 +406,7 @@ export const warehouses: Category<Context> = {
         actor.writing = true;
         const released = await context.catalog.releaseBlocked(object.name);
         actor.audited = true;
-        context.audit.note(actor, { outcome: '0', objectId: object.id, details: { released } });
+        context.audit.enqueue(actor, { outcome: '0', objectId: object.id, details: { released } });
         return done({ released });
       },
     }),
@@ -424,7 +424,7 @@ export const warehouses: Category<Context> = {
         const released = context.warehouses.quarantine.release(object.name);
         const { actor } = context.call;
         actor.audited = true;
-        context.audit.note(actor, { outcome: '0', objectId: object.id, details: { released } });
+        context.audit.enqueue(actor, { outcome: '0', objectId: object.id, details: { released } });
         return done({ released });
       },
     }),

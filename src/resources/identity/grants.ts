@@ -6,8 +6,8 @@ import {
   categoryOfScope,
   categoryScope,
   globalScope,
+  grantPath,
   objectIdsOf,
-  pathOfIds,
 } from '../../access/authorization/grant_scopes.ts';
 import { basisOfGrant, grantIdOf } from '../../access/authorization/grants.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
@@ -147,7 +147,7 @@ async function idsOf({ category, path }: Target, context: Context): Promise<stri
   const steps = await context.catalog.steps(path);
   return steps.length < path.length
     ? undefined
-    : pathOfIds(
+    : grantPath(
         category,
         steps.map(({ id }) => id),
       );
@@ -156,8 +156,11 @@ async function idsOf({ category, path }: Target, context: Context): Promise<stri
 /** Who grants or revokes may grant there, and has the privilege itself. */
 async function mayGrant(privilege: Privilege, target: Target, context: Context): Promise<boolean> {
   const { principal } = context.call;
-  const { decisions } = context.access;
-  return (await decisions.may(principal, 'grant', target)) && (await decisions.may(principal, privilege, target));
+  const { authorizer } = context.access;
+  return (
+    (await authorizer.isAllowed(principal, 'grant', target)) &&
+    (await authorizer.isAllowed(principal, privilege, target))
+  );
 }
 
 /** The same, by ids: what it is on may have been dropped. */
@@ -165,15 +168,15 @@ async function requireMayRevoke({ path, privilege }: Grant, context: Context): P
   const objects = await context.catalog.namesWithDropped(objectIdsOf(path));
   const target = targetOf(uriOfObjects(path, objects, context), '/on');
   const { principal } = context.call;
-  const { decisions } = context.access;
-  const may = (wanted: Privilege) => decisions.mayOn(principal, wanted, target.category, objects);
+  const { authorizer } = context.access;
+  const may = (wanted: Privilege) => authorizer.isAllowedOn(principal, wanted, target.category, objects);
   if (!may('grant') || !may(privilege)) throw forbidden('grant', target);
 }
 
 /** Who may not see a user or a role is not told whether it is there, nor what it was granted. */
 async function requireSeen(category: string, path: readonly Segment[], context: Context): Promise<void> {
   const permission = { privilege: 'read', on: 'object', orSelf: true } as const;
-  await context.access.decisions.authorise(context.call.principal, permission, { category, path });
+  await context.access.authorizer.authorize(context.call.principal, permission, { category, path });
 }
 
 /** Scopes of a token, as the ids that they hang on. What is not there is refused as what one may not do anything with. */
@@ -182,7 +185,7 @@ export async function scopesOf(scopes: readonly { privilege: Privilege; on: stri
   for (const [i, { privilege, on }] of scopes.entries()) {
     const target = targetOf(on, `/scopes/${i}/on`);
     const permission = { privilege, on: 'object', orWithin: true } as const;
-    if (target.path.length > 0) await context.access.decisions.authorise(context.call.principal, permission, target);
+    if (target.path.length > 0) await context.access.authorizer.authorize(context.call.principal, permission, target);
     const path = await idsOf(target, context);
     if (!path) throw invalid(`/scopes/${i}/on`, 'exists', `names nothing: ${JSON.stringify(on)}`);
     found.push({ privilege, path });
@@ -350,15 +353,15 @@ const makeGrant = ({ parent, singular, pathOf, require }: Grantees) =>
       const grantId = grantIdOf(privilege, ids);
       if (name !== undefined && name !== grantId)
         throw invalid('/name', 'grant', `of this grant is ${JSON.stringify(grantId)}; it may be left out`);
-      const outcome = await context.grants.make(grantee.id, privilege, ids, context.call.actor);
+      const outcome = await context.grants.create(grantee.id, privilege, ids, context.call.actor);
       if (!outcome) throw missing(grantId);
-      if (!outcome.made && ifExists === 'fail')
+      if (!outcome.created && ifExists === 'fail')
         throw new Failure('OBJECT_ALREADY_EXISTS', `the ${singular} has this grant already`, {
           category: 'grants',
           name: grantId,
         });
       const made = await record(outcome.grant, pathOf(path), context);
-      return created(made, outcome.made, made.uri);
+      return created(made, outcome.created, made.uri);
     },
   });
 

@@ -24,7 +24,7 @@ function effectiveGrants(userId: string, context: Context) {
     })),
   ];
   const all = subjects.flatMap((subject) =>
-    [...directory.countingGrantsOf(subject.id)].map((grant) => ({
+    [...directory.effectiveGrantsOf(subject.id)].map((grant) => ({
       grant,
       subject,
       key: `${subject.id} ${grant.grantId}`,
@@ -48,9 +48,9 @@ export const userActions = [
       const [object] = (await context.catalog.require(pathOf(path))) as [User];
       if (object.id === rootUserId) await requireOwnUser(object, context);
       const { actor } = context.call;
-      context.failedLogins.before(actor.address ?? '', object.name);
+      context.failedLogins.beginAttempt(actor.address ?? '', object.name);
       if (!(await context.passwords.check(object.spec.passwordHash, currentPassword))) {
-        context.failedLogins.failed(actor.address ?? '', object.name);
+        context.failedLogins.recordFailure(actor.address ?? '', object.name);
         throw invalid('/currentPassword', 'password', 'is not the password of the user');
       }
       const passwordHash = await hashOf(newPassword, object.name, context);

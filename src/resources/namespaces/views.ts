@@ -112,7 +112,7 @@ async function sourceUris({ id, state }: CatalogObject, context: Context): Promi
   const { principal, version } = context.call;
   for (const source of await context.catalog.sourcesOf(id)) {
     const chain = await context.catalog.chainOf(source);
-    if (chain.length > 0 && context.access.decisions.shows(principal, 'read', 'catalogs', chain))
+    if (chain.length > 0 && context.access.authorizer.isVisible(principal, 'read', 'catalogs', chain))
       uris.push(uriOf(version, chain));
   }
   return uris.sort();

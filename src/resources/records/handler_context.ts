@@ -1,7 +1,7 @@
 // What every handler is given, and the small vocabulary in which categories are written. No category is named here.
 
 import type { AssembledAccess } from '../../access/assemble_access.ts';
-import type { Listing } from '../../access/authorization/authorizer.ts';
+import type { VisibleChildren } from '../../access/authorization/authorizer.ts';
 import { globalScope } from '../../access/authorization/grant_scopes.ts';
 import type { Backups } from '../../backups/backups.ts';
 import type { Restores } from '../../backups/restores.ts';
@@ -316,7 +316,7 @@ export function userNamed(name: string, pointer: string, context: Context): stri
   const seen =
     user &&
     (user.id === principal.id ||
-      context.access.decisions.mayOn(principal, 'read', 'users', [{ id: user.id, owner: '' }]));
+      context.access.authorizer.isAllowedOn(principal, 'read', 'users', [{ id: user.id, owner: '' }]));
   if (!seen) throw invalid(pointer, 'exists', `names no user that the caller may see: ${JSON.stringify(name)}`);
   return user.id;
 }
@@ -339,19 +339,23 @@ export async function newOwner(
 /** What a handler needs besides its endpoint's permission. Throws FORBIDDEN. */
 export async function requirePrivilege(privilege: Privilege, path: ObjectPath, context: Context): Promise<void> {
   const category = path[0]?.category ?? globalScope;
-  await context.access.decisions.require(context.call.principal, privilege, { category, path });
+  await context.access.authorizer.require(context.call.principal, privilege, { category, path });
 }
 
 /** The same on a collection at the top as a whole. */
 export async function requireOnCollection(privilege: Privilege, category: string, context: Context): Promise<void> {
-  await context.access.decisions.require(context.call.principal, privilege, { category, path: [] });
+  await context.access.authorizer.require(context.call.principal, privilege, { category, path: [] });
 }
 
 /** What of a collection the caller is shown; undefined: all. `chain`: what holds it. */
-export function listing(category: string, chain: readonly CatalogObject[], context: Context): Listing | undefined {
+export function listing(
+  category: string,
+  chain: readonly CatalogObject[],
+  context: Context,
+): VisibleChildren | undefined {
   const { reach, principal } = context.call;
   if (reach === 'all') return undefined;
-  return context.access.decisions.listing(principal, chain[0]?.category ?? category, chain);
+  return context.access.authorizer.visibleChildren(principal, chain[0]?.category ?? category, chain);
 }
 
 export const segment = (category: string, name: string): Segment => ({ category, name });

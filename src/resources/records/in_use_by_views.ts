@@ -8,7 +8,7 @@ import { uriOf } from '../../standard/paths.ts';
 
 interface Asked {
   readonly catalog: Catalog;
-  readonly access: { readonly decisions: Authorizer };
+  readonly access: { readonly authorizer: Authorizer };
   readonly call: { readonly principal: Principal; readonly version: string };
 }
 
@@ -29,7 +29,7 @@ async function inUse(viewIds: readonly string[], { catalog, access, call }: Aske
   for (const id of viewIds) {
     if (views.length === namedMax) break;
     const chain = await catalog.chainOf(id);
-    if (chain.length === 0 || !access.decisions.shows(call.principal, 'read', 'catalogs', chain)) continue;
+    if (chain.length === 0 || !access.authorizer.isVisible(call.principal, 'read', 'catalogs', chain)) continue;
     views.push(uriOf(call.version, chain));
     names.push(chain.map(({ name }) => JSON.stringify(name)).join('.'));
   }

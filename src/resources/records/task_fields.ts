@@ -109,11 +109,11 @@ export function waitSecondsOf(
 
 /** A task is its submitter's; others need the privilege on all tasks. */
 async function mayRead(taskId: string, { tasks, access, call }: Context): Promise<boolean> {
-  const { decisions } = access;
+  const { authorizer } = access;
   // Asked first, so that time does not tell whether the task is there.
-  const mayReadAll = await decisions.may(call.principal, 'read', { category: 'tasks', path: [] });
+  const mayReadAll = await authorizer.isAllowed(call.principal, 'read', { category: 'tasks', path: [] });
   const task = await tasks.get(taskId);
-  return task !== undefined && (mayReadAll || decisions.isOwn(call.principal, task.principal));
+  return task !== undefined && (mayReadAll || authorizer.isSubmitter(call.principal, task.principal));
 }
 
 /** Throws as `taskOptions`. */

@@ -57,7 +57,10 @@ function mayUndrop(
   object: { readonly id: string; readonly owner: string },
 ): boolean {
   const { principal } = context.call;
-  return context.access.decisions.mayOn(principal, 'drop', parents[0]?.category ?? category, [...parents, object]);
+  return context.access.authorizer.isAllowedOn(principal, 'drop', parents[0]?.category ?? category, [
+    ...parents,
+    object,
+  ]);
 }
 
 /** Between a name, which has no control characters, and an id in a page token. */

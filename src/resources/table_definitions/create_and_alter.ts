@@ -229,7 +229,7 @@ function engineChangeOf(change: TableChange, chain: TableChain, next: TableSpec,
   if (JSON.stringify(from) === JSON.stringify(to)) return undefined;
   const renamedColumns = change.kind === 'renameColumn' ? { [change.name]: change.newName } : {};
   const { access, call } = context;
-  const hidesRows = !access.decisions.shows(call.principal, 'read', 'catalogs', chain);
+  const hidesRows = !access.authorizer.isVisible(call.principal, 'read', 'catalogs', chain);
   return { kind: 'alterTable', table: ref, from, to, renamedColumns, hidesRows };
 }
 

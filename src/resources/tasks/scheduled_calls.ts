@@ -87,7 +87,11 @@ class ScheduledCalls {
     );
     const whole = { ...body, ...Object.fromEntries(ofRun) };
     this.#checked(endpoint, whole);
-    const reach = await services.access.decisions.authorise(principal, endpoint.permission, authorizationTarget(route));
+    const reach = await services.access.authorizer.authorize(
+      principal,
+      endpoint.permission,
+      authorizationTarget(route),
+    );
     const call: Call = {
       principal,
       session: { principal, expiresAt: Number.MAX_SAFE_INTEGER, credential: 'token', token: undefined, version: 0 },

@@ -121,7 +121,7 @@ export function taskMissing(taskId: string): Failure {
 export async function permitTask(privilege: Privilege, taskId: string, context: Context): Promise<void> {
   const task = await context.tasks.get(taskId);
   const { call, access } = context;
-  if (!task || !access.decisions.isOwn(call.principal, task.principal))
+  if (!task || !access.authorizer.isSubmitter(call.principal, task.principal))
     await requireOnCollection(privilege, 'tasks', context);
   call.permitted = true;
 }

@@ -33,7 +33,7 @@ export interface AssembledBackups {
 export function assembleBackups(parts: {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
-  readonly decisions: Authorizer;
+  readonly authorizer: Authorizer;
   readonly directory: Directory;
   readonly trail: Trail;
   readonly store: Store;

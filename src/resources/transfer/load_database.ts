@@ -240,13 +240,13 @@ async function firstOf(error: unknown, task: Task, context: Context): Promise<Ta
     error instanceof Failure && (error.code === 'OBJECT_ALREADY_EXISTS' || error.code === 'CHANGE_IN_PROGRESS');
   const known = isTaken ? await context.newTableLoads.labelled(task.request) : undefined;
   if (!known) return undefined;
-  const { decisions } = context.access;
+  const { authorizer } = context.access;
   const { principal } = task;
   const first = await context.tasks.get(known.taskId);
   const isSame = first?.type === loadDatabaseTask && (first.request as NewTableRequest).label === task.request.label;
-  if (isSame && decisions.isOwn(principal, first.principal)) return first;
+  if (isSame && authorizer.isSubmitter(principal, first.principal)) return first;
   const { path, table } = task.request;
   const place = { category: 'catalogs', path: [...path, segment('tables', table)] };
-  if (known.tableId === undefined || !(await decisions.may(principal, 'write', place))) return undefined;
+  if (known.tableId === undefined || !(await authorizer.isAllowed(principal, 'write', place))) return undefined;
   return looked({ ...task, request: { ...task.request, repeatOf: known.tableId } }, undefined, context);
 }

@@ -97,11 +97,15 @@ export async function permittedUpload(uploadId: string, context: Context): Promi
   const file = found?.kind === 'upload' ? found : undefined;
   const isOwn =
     file !== undefined &&
-    access.decisions.isOwn(principal, { id: file.owner, name: file.createdBy, ...defined({ scopes: file.scopes }) });
+    access.authorizer.isSubmitter(principal, {
+      id: file.owner,
+      name: file.createdBy,
+      ...defined({ scopes: file.scopes }),
+    });
   const user = file && context.directory.users.get(file.owner);
   // Asked of nothing too: how much is done for a refusal does not tell whether the upload is there.
   const at = { category: 'users', path: [segment('users', user?.name ?? '')] };
-  const ownsUser = !isOwn && (await access.decisions.may(principal, 'own', at)) && user !== undefined;
+  const ownsUser = !isOwn && (await access.authorizer.isAllowed(principal, 'own', at)) && user !== undefined;
   if (!isOwn && !ownsUser) await requireOnCollection('own', 'uploads', context);
   call.permitted = true;
   return file;
