@@ -63,7 +63,7 @@ for (const pattern of [/^BEGIN/, /^INSERT INTO .*steps/])
     const other = await instance.connect();
     await connection.run('CREATE OR REPLACE TABLE c.d.t AS SELECT range AS i FROM range(300000)');
     const racing = interposed(pattern, () =>
-      removals.writing([name], async () => void (await other.run('DELETE FROM c.d.t WHERE i < 200000'))),
+      removals.trackWrites([name], async () => void (await other.run('DELETE FROM c.d.t WHERE i < 200000'))),
     );
     const table = { catalog, database: 'd', table: 't' };
     const marks = await numberings.of(racing, table, definition);
@@ -93,11 +93,11 @@ test('an attempt to restore a part that was reverted is noted, though the next o
   sessions.with = (_key, _started, work) => work({ connection: reverting } as Parameters<typeof work>[0]);
   const snapshots = new Snapshots(instance, directory, { sessions, epochs });
   const { restorePart } = snapshots.operations(() => undefined, new AbortController().signal);
-  const before = epochs.removals.of([name]);
+  const before = epochs.removals.latestOf([name]);
   const part = { table: { catalog, database: 'd', table: 't' }, path, rowsBefore, rows: 0 };
   await restorePart(part as unknown as Parameters<typeof restorePart>[0]);
-  const noted = epochs.removals.of([name]);
+  const noted = epochs.removals.latestOf([name]);
   assert.notEqual(noted, before);
   await restorePart(part as unknown as Parameters<typeof restorePart>[0]);
-  assert.equal(epochs.removals.of([name]), noted, 'an insert that succeeds at once moves no rows');
+  assert.equal(epochs.removals.latestOf([name]), noted, 'an insert that succeeds at once moves no rows');
 });

@@ -9,7 +9,7 @@ import {
   DuckDBTableFunction,
   INTEGER,
 } from '@duckdb/node-api';
-import { planOf } from '../../src/engines/duckdb/analysis/plan.ts';
+import { readPlan } from '../../src/engines/duckdb/analysis/plan.ts';
 import { offeredFunctions, unreviewedFunctions } from '../../src/engines/duckdb/sql/function_allowlist.ts';
 import type { Failure } from '../../src/standard/failure.ts';
 import { sampled } from '../budget.ts';
@@ -240,12 +240,12 @@ test('a function that a new version of the engine brings is refused until somebo
   assert.ok(unreviewed.has('brand_new') && unreviewed.has('brand_new_rows'));
   const forbidden = (failure: Failure) => failure.code === 'SQL_FORBIDDEN_FUNCTION';
   for (const form of asValue.slice(0, 9)) {
-    await assert.rejects(planOf(connection, form('brand_new', ['1']), unreviewed), forbidden);
+    await assert.rejects(readPlan(connection, form('brand_new', ['1']), unreviewed), forbidden);
   }
   for (const form of inFrom)
-    await assert.rejects(planOf(connection, form('brand_new_rows', ['1']), unreviewed), forbidden);
+    await assert.rejects(readPlan(connection, form('brand_new_rows', ['1']), unreviewed), forbidden);
   assert.equal(called, 0, 'binding has called it');
   // The plan is read after that: what no text shows is refused there.
   for (const sql of ['SELECT brand_new(1) FROM t', 'SELECT id FROM t WHERE brand_new(id) = 1'])
-    await assert.rejects(planOf(connection, sql, new Set()), forbidden);
+    await assert.rejects(readPlan(connection, sql, new Set()), forbidden);
 });

@@ -1,61 +1,62 @@
-// The processes of a warehouse in which texts and files of callers are parsed, bound and sniffed: what dies of them is not the process that
-// runs statements. Each has one call at a time, so that blame is certain. One is always ready; more are started while calls wait, shared
-// fairly between principals, and leave when nobody needs them. Calls that read files, which may last, leave half of them to the others.
+// The analysis processes of a warehouse: they parse and bind the SQL of callers and sniff their files, so that input that crashes DuckDB
+// does not crash the process that runs statements. Each process runs one call at a time, so a crash identifies the call that caused it. One
+// process is always ready; more are started while calls wait, shared fairly between principals, and idle ones are discarded. Calls that read
+// files may take long, so they are limited to half of the processes.
 import { Failure } from '../../../standard/failure.ts';
 import { Admission, type AdmissionLimits, type Turn } from '../../admission.ts';
 import { EngineProcess } from '../process/engine_process.ts';
 import type { OperationName, Operations } from '../process/protocol.ts';
 import type { Launch } from '../sandbox/sandbox.ts';
 
-/** A principal alone has all but one. */
+/** A single principal may use all but one. */
 const processesMax = 4;
-/** Of them, for calls that read files. */
+/** Processes that calls which read files may occupy at once. */
 const readersMax = 2;
-/** A call waits so long for a process that is busy before another one is started. */
-const patienceMs = 100;
-/** After a start that failed, while other processes serve. */
+/** A call waits this long for a busy process before another one is started. */
+const growAfterMs = 100;
+/** Delay after a failed start while other processes are running. */
 const retryMs = 1_000;
 const idleMs = 30_000;
 const queueWaitMs = 30_000;
-/** Of calls that read files: those before them take longer. */
+/** For calls that read files: the calls ahead of them take longer. */
 const readerQueueWaitMs = 300_000;
 const queueMax = 10_000;
 
-/** What reads files, for as long as their length requires. */
-const readers: ReadonlySet<OperationName> = new Set(['inferTable', 'shapeOfLoad']);
+/** Operations that read files; their duration depends on the length of the file. */
+const fileOperations: ReadonlySet<OperationName> = new Set(['inferTable', 'shapeOfLoad']);
 
 export interface AnalysisProcessesOptions {
   readonly launch: () => Promise<Launch>;
   readonly settings: () => Operations['prepare'][0];
-  /** One ended that was needed. */
+  /** Called when a process ended that was not discarded. */
   readonly died: (pid: number, reason: string) => void;
 }
 
-interface Waiting {
+interface WaitingCall {
   readonly isReader: boolean;
-  readonly take: (process: EngineProcess) => void;
-  readonly refuse: (reason: unknown) => void;
+  readonly resolve: (process: EngineProcess) => void;
+  readonly reject: (reason: unknown) => void;
 }
 
 export class AnalysisProcesses {
   readonly #options: AnalysisProcessesOptions;
   readonly #admission = new Admission();
   readonly #readerAdmission = new Admission();
-  /** What readers occupy is not given to others a second time: nobody who was admitted waits for a reader to end. */
+  /** Excludes the processes that file readers occupy, so that no admitted call has to wait for a file reader to end. */
   readonly #limits: AdmissionLimits;
   readonly #readerLimits: AdmissionLimits = { queriesMax: readersMax, queueMax, queueWaitMs: readerQueueWaitMs };
-  readonly #all = new Set<EngineProcess>();
-  /** The one used last is used next: the others may leave. */
-  readonly #free: EngineProcess[] = [];
-  readonly #waiting: Waiting[] = [];
+  readonly #processes = new Set<EngineProcess>();
+  /** A stack: the process used last is used next, so that the others become idle and can be discarded. */
+  readonly #idle: EngineProcess[] = [];
+  readonly #waiting: WaitingCall[] = [];
   readonly #outdated = new Set<EngineProcess>();
-  readonly #leaving = new Map<EngineProcess, NodeJS.Timeout>();
+  readonly #idleTimers = new Map<EngineProcess, NodeJS.Timeout>();
   #isStarting = false;
   /** Settles when the last start has ended. */
   #started: Promise<void> = Promise.resolve();
-  #startFailedAt = Number.NEGATIVE_INFINITY;
-  #stops = 0;
-  #wanted = false;
+  #lastStartFailureMs = Number.NEGATIVE_INFINITY;
+  #stopCount = 0;
+  #isRunning = false;
 
   constructor(options: AnalysisProcessesOptions) {
     this.#options = options;
@@ -69,134 +70,135 @@ export class AnalysisProcesses {
     };
   }
 
-  /** Returns at once: what is called meanwhile waits until the first process is ready. */
+  /** Returns at once; calls wait until the first process is ready. */
   start(): void {
-    this.#wanted = true;
-    this.#replace();
+    this.#isRunning = true;
+    this.#ensureProcess();
   }
 
-  /** `reason`: what calls that run end with. */
+  /** `reason`: the failure with which running and waiting calls end. */
   async stop(reason: Failure): Promise<void> {
-    this.#wanted = false;
-    this.#stops++;
+    this.#isRunning = false;
+    this.#stopCount++;
     this.#refuseAll(reason);
-    await Promise.all([...this.#all].map((process) => this.#leave(process, reason)));
+    await Promise.all([...this.#processes].map((process) => this.#discard(process, reason)));
     await this.#started;
   }
 
-  /** Processes with other limits take the place of those that run, as these become free. */
+  /** Replaces the running processes, as they become free, with processes that have the current settings. */
   renew(): void {
-    for (const process of this.#all) this.#outdated.add(process);
-    for (const process of this.#free.splice(0)) void this.#leave(process);
-    this.#replace();
+    for (const process of this.#processes) this.#outdated.add(process);
+    for (const process of this.#idle.splice(0)) void this.#discard(process);
+    this.#ensureProcess();
   }
 
-  /** Throws what the operation threw, what `EngineProcess.call` throws, and WAREHOUSE_BUSY where no turn came in time. */
+  /** Throws what the operation or `EngineProcess.call` throws, and WAREHOUSE_BUSY if the call timed out in the queue. */
   call<K extends OperationName>(
     operation: K,
     argument: Operations[K][0],
     { turn, timeoutMs }: { readonly turn: Turn; readonly timeoutMs: number },
   ): Promise<Operations[K][1]> {
-    const isReader = readers.has(operation);
+    const isReader = fileOperations.has(operation);
     const admission = isReader ? this.#readerAdmission : this.#admission;
     const limits = isReader ? this.#readerLimits : this.#limits;
     return admission.run(limits, turn, async (queuedMs) => {
-      const process = await this.#take(isReader, turn.signal, limits.queueWaitMs - queuedMs);
+      const process = await this.#acquire(isReader, turn.signal, limits.queueWaitMs - queuedMs);
       try {
         return await process.call(operation, argument, { timeoutMs, signal: turn.signal });
       } finally {
-        this.#put(process);
+        this.#release(process);
       }
     });
   }
 
-  async #take(isReader: boolean, signal: AbortSignal, waitMs: number): Promise<EngineProcess> {
-    if (!this.#wanted) throw suspended();
-    const free = this.#free.pop();
-    if (free) {
-      clearTimeout(this.#leaving.get(free));
-      return free;
+  async #acquire(isReader: boolean, signal: AbortSignal, waitMs: number): Promise<EngineProcess> {
+    if (!this.#isRunning) throw suspendedFailure();
+    const idle = this.#idle.pop();
+    if (idle) {
+      clearTimeout(this.#idleTimers.get(idle));
+      return idle;
     }
     const { promise, resolve, reject } = Promise.withResolvers<EngineProcess>();
-    const waiting: Waiting = { isReader, take: resolve, refuse: reject };
+    const waiting: WaitingCall = { isReader, resolve, reject };
     this.#waiting.push(waiting);
-    // It leaves the queue in the same step in which it is refused: a process given to it later would be lost.
+    // Removes the call from the queue in the same step as rejecting it: a process passed to it later would be lost.
     const refuse = (reason: Failure) => {
-      const at = this.#waiting.indexOf(waiting);
-      if (at >= 0) this.#waiting.splice(at, 1);
+      const index = this.#waiting.indexOf(waiting);
+      if (index >= 0) this.#waiting.splice(index, 1);
       reject(reason);
     };
     const cancel = () => refuse(new Failure('STATEMENT_CANCELLED', 'the statement was cancelled in the queue'));
-    const giveUp = () => refuse(new Failure('WAREHOUSE_BUSY', 'no process was free in time to analyze the statement'));
+    const timeOut = () =>
+      refuse(new Failure('WAREHOUSE_BUSY', 'timed out waiting for a process to analyze the statement'));
     signal.addEventListener('abort', cancel, { once: true });
-    const deadline = setTimeout(giveUp, waitMs);
-    // Repeated, because a start that is under way now may serve another call.
-    const patience = setInterval(() => this.#replace(), patienceMs);
+    const deadline = setTimeout(timeOut, waitMs);
+    // Repeated, because the process that is starting now may serve another call.
+    const growTimer = setInterval(() => this.#ensureProcess(), growAfterMs);
     if (signal.aborted) cancel();
-    else if (this.#all.size === 0) this.#replace();
+    else if (this.#processes.size === 0) this.#ensureProcess();
     try {
       return await promise;
     } finally {
-      clearInterval(patience);
+      clearInterval(growTimer);
       clearTimeout(deadline);
       signal.removeEventListener('abort', cancel);
     }
   }
 
-  #put(process: EngineProcess): void {
+  #release(process: EngineProcess): void {
     if (!process.alive) return;
     if (this.#outdated.has(process)) {
-      void this.#leave(process).then(() => this.#replace());
+      void this.#discard(process).then(() => this.#ensureProcess());
       return;
     }
     const first = this.#waiting.findIndex(({ isReader }) => !isReader);
     const [next] = this.#waiting.splice(Math.max(0, first), 1);
     if (next) {
-      next.take(process);
+      next.resolve(process);
       return;
     }
-    this.#free.push(process);
-    const leave = () => {
-      if (this.#all.size === 1 || !this.#free.includes(process)) return;
-      void this.#leave(process);
+    this.#idle.push(process);
+    const discardIdle = () => {
+      if (this.#processes.size === 1 || !this.#idle.includes(process)) return;
+      void this.#discard(process);
     };
-    this.#leaving.set(process, setTimeout(leave, idleMs).unref());
+    this.#idleTimers.set(process, setTimeout(discardIdle, idleMs).unref());
   }
 
-  async #leave(process: EngineProcess, reason?: Failure): Promise<void> {
+  async #discard(process: EngineProcess, reason?: Failure): Promise<void> {
     this.#forget(process);
     await process.discard(reason);
   }
 
   async #startOne(): Promise<void> {
     this.#isStarting = true;
-    const stops = this.#stops;
+    const stopCount = this.#stopCount;
     let process: EngineProcess | undefined;
     try {
       const launch = await this.#options.launch();
-      if (!this.#wanted) throw suspended();
-      process = this.#launched(launch);
-      this.#all.add(process);
+      if (!this.#isRunning) throw suspendedFailure();
+      process = this.#createProcess(launch);
+      this.#processes.add(process);
       await process.prepared;
-      this.#put(process);
+      this.#release(process);
     } catch (error) {
-      if (process) await this.#leave(process);
-      // What waits now came after the stop that ended this start, and is served by the next one.
-      if (stops !== this.#stops) return;
-      this.#startFailedAt = performance.now();
-      // The others may be busy for long, and none may come after this one.
-      if (this.#all.size === 0) this.#refuseAll(error);
+      if (process) await this.#discard(process);
+      // The calls that wait now arrived after the stop that ended this start; the next start serves them.
+      if (stopCount !== this.#stopCount) return;
+      this.#lastStartFailureMs = performance.now();
+      // While other processes run, the waiting calls are served by them; without any, no process may come in time.
+      if (this.#processes.size === 0) this.#refuseAll(error);
     } finally {
       this.#isStarting = false;
-      if (stops !== this.#stops) this.#replace();
+      if (stopCount !== this.#stopCount) this.#ensureProcess();
     }
   }
 
   #refuseAll(reason: unknown): void {
-    for (const waiting of this.#waiting.splice(0)) waiting.refuse(reason);
+    for (const waiting of this.#waiting.splice(0)) waiting.reject(reason);
   }
 
-  #launched(launch: Launch): EngineProcess {
+  #createProcess(launch: Launch): EngineProcess {
     const { settings, died } = this.#options;
     let killed: string | undefined;
     const process: EngineProcess = new EngineProcess(
@@ -218,26 +220,28 @@ export class AnalysisProcesses {
   }
 
   #died(process: EngineProcess): void {
-    if (!this.#all.has(process)) return;
+    if (!this.#processes.has(process)) return;
     this.#forget(process);
-    this.#replace();
+    this.#ensureProcess();
   }
 
-  #replace(): void {
-    if (!this.#wanted || this.#isStarting) return;
-    const hasToGrow =
-      this.#waiting.length > 0 && this.#all.size < processesMax && performance.now() - this.#startFailedAt > retryMs;
-    if (this.#all.size === 0 || hasToGrow) this.#started = this.#startOne();
+  #ensureProcess(): void {
+    if (!this.#isRunning || this.#isStarting) return;
+    const mustGrow =
+      this.#waiting.length > 0 &&
+      this.#processes.size < processesMax &&
+      performance.now() - this.#lastStartFailureMs > retryMs;
+    if (this.#processes.size === 0 || mustGrow) this.#started = this.#startOne();
   }
 
   #forget(process: EngineProcess): void {
-    clearTimeout(this.#leaving.get(process));
-    this.#leaving.delete(process);
+    clearTimeout(this.#idleTimers.get(process));
+    this.#idleTimers.delete(process);
     this.#outdated.delete(process);
-    this.#all.delete(process);
-    const at = this.#free.indexOf(process);
-    if (at >= 0) this.#free.splice(at, 1);
+    this.#processes.delete(process);
+    const index = this.#idle.indexOf(process);
+    if (index >= 0) this.#idle.splice(index, 1);
   }
 }
 
-const suspended = () => new Failure('WAREHOUSE_SUSPENDED', 'the warehouse is suspended');
+const suspendedFailure = () => new Failure('WAREHOUSE_SUSPENDED', 'the warehouse is suspended');

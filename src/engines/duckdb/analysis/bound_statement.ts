@@ -1,4 +1,4 @@
-// A statement before it runs: what its plan would do, and through which views. Runs nothing.
+// Binds a statement and reports what its plan would read and write, and through which views. Runs nothing.
 import { Failure } from '../../../standard/failure.ts';
 import type { StatementAnalysis, TableName } from '../../engine.ts';
 import type { Session } from '../instance/connection_pool.ts';
@@ -6,24 +6,27 @@ import type { WireStatement } from '../process/protocol.ts';
 import { parameterTypes } from '../query/parameters.ts';
 import type { NamedObjects } from './named_objects.ts';
 import { optimizePlan } from './optimized.ts';
-import { planOf } from './plan.ts';
+import { readPlan } from './plan.ts';
 
-/** The session has the statement's namespace, with copies of the objects. */
-export async function boundStatement(
+/** The session must use the statement's namespace and contain copies of the objects. */
+export async function bindStatement(
   { connection }: Session,
   { sql, parameters }: WireStatement,
   { token, tables, views, underViews }: NamedObjects,
   unreviewed: ReadonlySet<string>,
 ): Promise<StatementAnalysis> {
-  const plan = await planOf(connection, sql, unreviewed, () => parameterTypes(parameters));
-  const given = new Set(tables.map(keyOf));
-  // The text was read otherwise than the engine reads it: where it runs, its names could mean something else.
-  if (![...plan.reads, ...plan.writes].every((table) => given.has(keyOf(table))))
-    throw new Failure('SQL_NOT_SUPPORTED', 'write the names of the tables whole: catalog.database.table');
+  const plan = await readPlan(connection, sql, unreviewed, () => parameterTypes(parameters));
+  const namedTables = new Set(tables.map(keyOf));
+  // The name scanner resolved the text differently from the engine: in the engine process, a name could refer to another table.
+  if (![...plan.reads, ...plan.writes].every((table) => namedTables.has(keyOf(table))))
+    throw new Failure(
+      'SQL_NOT_SUPPORTED',
+      'a table name is ambiguous; write table names in full: catalog.database.table',
+    );
   await optimizePlan(connection, sql);
   return {
     ...plan,
-    reads: withTables(plan.reads, underViews),
+    reads: mergeTables(plan.reads, underViews),
     views: views.map(({ catalog, database, table }) => ({ catalog, database, table })),
     token,
   };
@@ -31,7 +34,7 @@ export async function boundStatement(
 
 const keyOf = ({ catalog, database, table }: TableName) => JSON.stringify([catalog, database, table]);
 
-function withTables(reads: readonly TableName[], more: readonly TableName[]): readonly TableName[] {
-  if (more.length === 0) return reads;
-  return [...new Map([...reads, ...more].map((table) => [keyOf(table), table])).values()];
+function mergeTables(reads: readonly TableName[], underViews: readonly TableName[]): readonly TableName[] {
+  if (underViews.length === 0) return reads;
+  return [...new Map([...reads, ...underViews].map((table) => [keyOf(table), table])).values()];
 }

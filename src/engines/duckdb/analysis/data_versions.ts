@@ -1,75 +1,75 @@
-// When rows of which tables last changed. DuckDB plans a statement with the smallest and largest values that its tables hold, and
-// runs a prepared plan again without a look at what came since: beyond those values its answers are wrong, or it crashes. So a
-// plan is used again only where nothing was written to its tables meanwhile.
+// Records when the rows of each table last changed. DuckDB plans a statement with the minimum and maximum values of its tables, and
+// reruns a prepared plan without checking for later writes: with values outside that range its results are wrong, or it crashes. So a
+// prepared plan is reused only if nothing was written to its tables since it was made.
 import type { TableName } from '../../engine.ts';
 
-/** Past this many tables the exact record is given up: all count as changed. */
-const remembered = 100_000;
+/** Beyond this many tables the record is cleared, and all tables count as changed. */
+const trackedTablesMax = 100_000;
 
 const keyOf = ({ catalog, database, table }: TableName) => JSON.stringify([catalog, database, table]).toLowerCase();
 
 export interface WriteVersions {
   readonly data: DataVersions;
-  /** Of rows that were deleted or updated, or whose write failed. */
+  /** Changes that deleted or updated rows, and inserts that failed. */
   readonly removals: DataVersions;
 }
 
-/** `attempt` inserts into the table, once: where it is retried, each attempt must be noted. */
-export function inserting<T>(
+/** Records an insert into the table. If the insert is retried, call this for each attempt. */
+export function trackInsert<T>(
   { data, removals }: WriteVersions,
   table: TableName,
   attempt: () => Promise<T>,
 ): Promise<T> {
-  return removals.unlessFailed([table], () => data.writing([table], attempt));
+  return removals.trackFailedWrites([table], () => data.trackWrites([table], attempt));
 }
 
 export class DataVersions {
-  #epoch = 0;
+  #version = 0;
   #floor = 0;
-  readonly #changedAt = new Map<string, number>();
+  readonly #versions = new Map<string, number>();
   readonly #writing = new Map<string, number>();
 
-  /** The last change of any of the tables; undefined while one of them is being written. */
-  of(tables: readonly TableName[]): number | undefined {
+  /** The version of the last change of any of the tables; undefined while one of them is being written. */
+  latestOf(tables: readonly TableName[]): number | undefined {
     let latest = this.#floor;
     for (const table of tables) {
       const key = keyOf(table);
       if (this.#writing.has(key)) return undefined;
-      latest = Math.max(latest, this.#changedAt.get(key) ?? 0);
+      latest = Math.max(latest, this.#versions.get(key) ?? 0);
     }
     return latest;
   }
 
-  /** `work` writes to the tables, or to some of them. */
-  async writing<T>(tables: readonly TableName[], work: () => Promise<T>): Promise<T> {
+  /** Runs `work`, which writes to some or all of the tables. */
+  async trackWrites<T>(tables: readonly TableName[], work: () => Promise<T>): Promise<T> {
     const keys = tables.map(keyOf);
     for (const key of keys) this.#writing.set(key, (this.#writing.get(key) ?? 0) + 1);
     try {
       return await work();
     } finally {
-      this.#epoch++;
+      this.#version++;
       for (const key of keys) {
-        this.#changedAt.set(key, this.#epoch);
-        const left = (this.#writing.get(key) ?? 0) - 1;
-        if (left > 0) this.#writing.set(key, left);
+        this.#versions.set(key, this.#version);
+        const writers = (this.#writing.get(key) ?? 0) - 1;
+        if (writers > 0) this.#writing.set(key, writers);
         else this.#writing.delete(key);
       }
-      if (this.#changedAt.size > remembered) this.changedAll();
+      if (this.#versions.size > trackedTablesMax) this.markAllChanged();
     }
   }
 
-  /** As `writing`, where only work that failed counts: it may have left something. */
-  async unlessFailed<T>(tables: readonly TableName[], work: () => Promise<T>): Promise<T> {
+  /** Like `trackWrites`, but records a change only if `work` fails: failed work may have left changes behind. */
+  async trackFailedWrites<T>(tables: readonly TableName[], work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      await this.writing(tables, async () => undefined);
+      await this.trackWrites(tables, async () => undefined);
       throw error;
     }
   }
 
-  changedAll(): void {
-    this.#changedAt.clear();
-    this.#floor = ++this.#epoch;
+  markAllChanged(): void {
+    this.#versions.clear();
+    this.#floor = ++this.#version;
   }
 }

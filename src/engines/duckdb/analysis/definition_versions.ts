@@ -1,51 +1,51 @@
-// Which definitions changed since when, so that a statement bound before can tell whether its names still mean what they did.
+// Records when each definition last changed, so that a bound statement can be checked for names whose definition changed since.
 import type { Change, TableName } from '../../engine.ts';
 import { foldedName } from '../sql/identifiers.ts';
 
-/** Past this many objects the exact record is given up: everything bound before counts as changed. */
-const remembered = 100_000;
+/** Beyond this many objects the record is cleared, and every statement bound before counts as changed. */
+const trackedObjectsMax = 100_000;
 
 const keyOf = (...names: readonly string[]) => JSON.stringify(names.map(foldedName));
 
 export class DefinitionVersions {
-  /** Begins past every epoch of a former process: what was bound there counts as changed. */
+  /** Starts beyond every epoch of an earlier process: statements bound there count as changed. */
   #epoch = Date.now() * 1000;
   #floor = this.#epoch;
-  readonly #changedAt = new Map<string, number>();
+  readonly #epochs = new Map<string, number>();
 
   get epoch(): number {
     return this.#epoch;
   }
 
-  /** Tells, whenever asked, whether nothing changed since now. */
+  /** Returns a check whether nothing has changed since this call. */
   watch(): () => boolean {
     const since = this.#epoch;
     return () => this.#epoch === since;
   }
 
-  /** To be told before and after each change. */
+  /** Must be called before and after each change. */
   note(change: Change): void {
     this.#epoch++;
-    if (this.#changedAt.size > remembered) {
-      this.#changedAt.clear();
+    if (this.#epochs.size > trackedObjectsMax) {
+      this.#epochs.clear();
       this.#floor = this.#epoch;
     }
-    for (const key of touched(change)) this.#changedAt.set(key, this.#epoch);
+    for (const key of changedNames(change)) this.#epochs.set(key, this.#epoch);
   }
 
-  /** Whether any of the tables, or what holds it, changed after that epoch. */
+  /** Whether any of the tables, or its database or catalog, changed after the epoch. */
   changedSince(epoch: number, tables: readonly TableName[]): boolean {
     if (!(epoch >= this.#floor)) return true;
-    const after = (key: string) => (this.#changedAt.get(key) ?? 0) > epoch;
+    const isNewer = (key: string) => (this.#epochs.get(key) ?? 0) > epoch;
     return tables.some(
       ({ catalog, database, table }) =>
-        after(keyOf(catalog)) || after(keyOf(catalog, database)) || after(keyOf(catalog, database, table)),
+        isNewer(keyOf(catalog)) || isNewer(keyOf(catalog, database)) || isNewer(keyOf(catalog, database, table)),
     );
   }
 }
 
-function touched(change: Change): string[] {
-  // What is hidden has no name in a statement.
+function changedNames(change: Change): string[] {
+  // Dropped tables have no name that a statement could use.
   if (change.kind === 'purge') return [];
   if ('table' in change) {
     const { catalog, database, table } = change.table;

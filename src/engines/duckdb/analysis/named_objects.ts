@@ -1,5 +1,5 @@
-// What the names in a statement's text stand for: the tables and views with their definitions, and the catalogs and schemas that decide
-// how a name of two parts is read. Collected by the process that has the files, for the one that binds the statement (object_copies.ts).
+// Resolves the names in a statement's text: collects the definitions of the tables and views, and the catalogs and schemas that decide
+// how a two-part name is resolved. Runs in the process that has the files, for the process that binds the statement. See object_copies.ts.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Change, Statement, TableName } from '../../engine.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
@@ -16,9 +16,9 @@ export interface NamedSchema {
 }
 
 export interface NamedTable extends TableName {
-  /** Its columns and keys, as CREATE TABLE takes them between brackets. */
+  /** Its columns and keys, as CREATE TABLE takes them in parentheses. */
   readonly columns: string;
-  /** The columns of each unique index, in brackets. Only where the statement writes. */
+  /** The columns of each unique index, in parentheses. Only filled if the statement writes. */
   readonly uniqueKeys: readonly string[];
 }
 
@@ -27,14 +27,14 @@ export interface NamedView extends TableName {
 }
 
 export interface NamedObjects {
-  /** Which state of the definitions this is. */
+  /** Identifies the version of the definitions. */
   readonly token: string;
   readonly catalogs: readonly string[];
   readonly schemas: readonly NamedSchema[];
-  /** Those that views are made of among them. */
+  /** Includes the tables that the views read. */
   readonly tables: readonly NamedTable[];
   readonly views: readonly NamedView[];
-  /** The tables of `tables` that the views are made of. */
+  /** The members of `tables` that the views read. */
   readonly underViews: readonly TableName[];
 }
 
@@ -50,19 +50,19 @@ interface Schemas {
   readonly schemas: ReadonlyMap<string, NamedSchema>;
 }
 
-/** How often the names are resolved again because what they name is being changed; the statement counts as changed then. */
+/** Attempts to resolve the names while their definitions are changing; after the last one the statement counts as changed. */
 const attemptsMax = 5;
 const cachedTablesMax = 10_000;
 
-/** Of a state that is being changed: a statement that was bound in it counts as changed. */
+/** The token of definitions that are being changed: a statement bound with it counts as changed. */
 export const changingToken = '0';
 
-/** The engine's own, which every process has. */
+/** Built into the engine, so that every process has them. */
 const internalCatalogs: ReadonlySet<string> = new Set(['memory', 'system', 'temp']);
 const internalSchemas: ReadonlySet<string> = new Set(['information_schema', 'pg_catalog']);
 
-/** Changes after which there are the same catalogs and schemas as before. */
-const leavesSchemas: ReadonlySet<Change['kind']> = new Set([
+/** Changes that do not affect which catalogs and schemas exist. */
+const changesWithinSchemas: ReadonlySet<Change['kind']> = new Set([
   'createTable',
   'dropTable',
   'renameTable',
@@ -90,11 +90,11 @@ export class NamedObjectReader {
     this.#views = views;
   }
 
-  /** To be called before and after each change, as that of Definitions. */
+  /** Must be called before and after each change, like `DefinitionVersions.note`. */
   note(change: Change): void {
     this.#generation++;
     this.#uniqueKeys = undefined;
-    if (!leavesSchemas.has(change.kind)) this.#schemas = undefined;
+    if (!changesWithinSchemas.has(change.kind)) this.#schemas = undefined;
   }
 
   async read(
@@ -106,23 +106,29 @@ export class NamedObjectReader {
     const namespace = { catalog: catalog.name, database };
     for (let attempt = 1; ; attempt++) {
       const { epoch } = this.#definitions;
-      const isSame = this.#views.watch();
+      const areViewsUnchanged = this.#views.watch();
       const schemas = await this.#allSchemas(connection);
       const paths = names.flatMap((parts) => candidatePaths(parts, namespace));
-      const through = await this.#views.through(connection, paths);
-      const views = new Set(through.views.map((one) => keyOf(...pathOf(one))));
-      const all = [...paths, ...through.tables.map(pathOf)].filter((path) => !views.has(keyOf(...path)));
-      const tables = await this.#tablesOf(connection, all, schemas, isWriting);
-      // What was read in several steps must be of one state of the definitions.
-      const looked = all.map(([catalog = '', database = '', table = '']) => ({ catalog, database, table }));
-      const isCurrent = isSame() && !this.#definitions.changedSince(epoch, [...looked, ...tables, ...through.views]);
+      const expansion = await this.#views.expand(connection, paths);
+      const views = new Set(expansion.views.map((view) => keyOf(...pathOf(view))));
+      const tablePaths = [...paths, ...expansion.tables.map(pathOf)].filter((path) => !views.has(keyOf(...path)));
+      const tables = await this.#tablesOf(connection, tablePaths, schemas, isWriting);
+      // The objects were read in several steps, which must all have seen the same version of the definitions.
+      const candidates = tablePaths.map(([catalog = '', database = '', table = '']) => ({ catalog, database, table }));
+      const isCurrent =
+        areViewsUnchanged() && !this.#definitions.changedSince(epoch, [...candidates, ...tables, ...expansion.views]);
       if (!isCurrent && attempt < attemptsMax) continue;
       return {
         token: isCurrent ? String(epoch) : changingToken,
-        ...among(schemas, [...paths, ...all, ...through.views.map(pathOf), [catalog.name, database ?? 'main']]),
+        ...schemasNamedIn(schemas, [
+          ...paths,
+          ...tablePaths,
+          ...expansion.views.map(pathOf),
+          [catalog.name, database ?? 'main'],
+        ]),
         tables,
-        views: through.views,
-        underViews: through.tables,
+        views: expansion.views,
+        underViews: expansion.tables,
       };
     }
   }
@@ -139,13 +145,13 @@ export class NamedObjectReader {
       const key = keyOf(catalog, database, table);
       const schema = schemas.get(keyOf(catalog, database));
       if (found.has(key) || !schema || isInternal(schema)) continue;
-      const one = await this.#table(connection, key, { ...schema, table });
-      if (one) found.set(key, { ...one.name, columns: one.columns, uniqueKeys: uniqueKeys?.get(key) ?? [] });
+      const cached = await this.#table(connection, key, { ...schema, table });
+      if (cached) found.set(key, { ...cached.name, columns: cached.columns, uniqueKeys: uniqueKeys?.get(key) ?? [] });
     }
     return [...found.values()];
   }
 
-  /** Undefined where no table has the name. */
+  /** Undefined if no table has the name. */
   async #table(connection: DuckDBConnection, key: string, name: TableName): Promise<CachedTable | undefined> {
     const cached = this.#tables.get(key);
     if (cached && !this.#definitions.changedSince(cached.epoch, [cached.name])) return cached;
@@ -167,13 +173,13 @@ export class NamedObjectReader {
     const all = rows.map(([catalog, database]) => ({ catalog: String(catalog), database: String(database) }));
     const found: Schemas = {
       catalogs: new Map(all.map(({ catalog }) => [foldedName(catalog), catalog])),
-      schemas: new Map(all.map((one) => [keyOf(one.catalog, one.database), one])),
+      schemas: new Map(all.map((schema) => [keyOf(schema.catalog, schema.database), schema])),
     };
     if (generation === this.#generation) this.#schemas = found;
     return found;
   }
 
-  /** Of all tables: the engine has no faster way to find the indexes of one. */
+  /** Reads the keys of all tables: the engine has no faster way to find the indexes of a single table. */
   async #allUniqueKeys(connection: DuckDBConnection): Promise<ReadonlyMap<string, readonly string[]>> {
     if (this.#uniqueKeys) return this.#uniqueKeys;
     const generation = this.#generation;
@@ -181,7 +187,7 @@ export class NamedObjectReader {
     const found = new Map<string, string[]>();
     for (const [catalog, database, table, sql] of await rowsOf(connection, text)) {
       const key = keyOf(String(catalog), String(database), String(table));
-      found.set(key, [...(found.get(key) ?? []), bracketed(String(sql))]);
+      found.set(key, [...(found.get(key) ?? []), indexedColumns(String(sql))]);
     }
     if (generation === this.#generation) this.#uniqueKeys = found;
     return found;
@@ -191,8 +197,8 @@ export class NamedObjectReader {
 const isInternal = ({ catalog, database }: NamedSchema) =>
   internalCatalogs.has(foldedName(catalog)) || internalSchemas.has(foldedName(database));
 
-/** Those that a path could name: each of its parts but the last decides how it is read. */
-function among({ catalogs, schemas }: Schemas, paths: readonly (readonly string[])[]) {
+/** The catalogs and schemas that the paths could name: every part of a path but the last decides how it is resolved. */
+function schemasNamedIn({ catalogs, schemas }: Schemas, paths: readonly (readonly string[])[]) {
   const foundCatalogs = new Set<string>();
   const foundSchemas = new Map<string, NamedSchema>();
   for (const [catalog = '', database = ''] of paths) {
@@ -206,7 +212,7 @@ function among({ catalogs, schemas }: Schemas, paths: readonly (readonly string[
   return { catalogs: [...foundCatalogs], schemas: [...foundSchemas.values()] };
 }
 
-/** With the case of its letters as the engine has it. A list of all tables would take half a second where there are 20,000. */
+/** The table's name in the engine's spelling. Listing all tables instead would take half a second with 20,000 tables. */
 async function exactName(connection: DuckDBConnection, name: TableName): Promise<TableName | undefined> {
   const text = 'SELECT json_serialize_plan($1::VARCHAR, skip_null := true, skip_empty := true)';
   const [[json] = []] = await rowsOf(connection, text, [`SELECT 1 FROM ${qualified(name)}`]);
@@ -223,11 +229,11 @@ interface PlanNode {
   readonly children?: readonly PlanNode[];
 }
 
-/** The only one in the plan of a table. */
+/** The only table scan in the plan of `SELECT 1 FROM table`. */
 function scanIn({ type, function_data, plans = [], children = [] }: PlanNode): PlanNode | undefined {
   if (type === 'LOGICAL_GET') return { function_data };
-  for (const one of [...plans, ...children]) {
-    const found = scanIn(one);
+  for (const child of [...plans, ...children]) {
+    const found = scanIn(child);
     if (found) return found;
   }
   return undefined;
@@ -246,7 +252,7 @@ async function columnsOf(connection: DuckDBConnection, name: TableName): Promise
     if (primaryKey.length > 0) columns.push(`PRIMARY KEY (${nameList(primaryKey)})`);
     return columns.join(', ');
   } catch (error) {
-    // It was dropped since its name was read.
+    // The table was dropped after its name was read.
     if (error instanceof Error && /does not exist/.test(error.message)) return undefined;
     throw error;
   }
@@ -256,7 +262,7 @@ export const qualified = ({ catalog, database, table }: TableName) =>
   qualifiedTable({ catalog: { id: '', name: catalog }, database, table });
 
 /** `CREATE UNIQUE INDEX i ON d.t("a");` → `("a")` */
-function bracketed(sql: string): string {
+function indexedColumns(sql: string): string {
   for (const { text, at } of tokensOf(sql)) if (text === '(') return sql.slice(at).replace(/;\s*$/, '');
   return '';
 }

@@ -1,29 +1,29 @@
-// Empty tables and views in memory, with the definitions of those that statements name: what a statement is bound on in a process that has
-// no files. All of them are of one state of the definitions.
+// Copies of the tables and views that statements name, in memory and without rows: a process without files binds statements against them.
+// All copies have the same version of the definitions.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import { ownPrefix } from '../instance/applied_steps.ts';
 import { qualifiedSchema, quoteIdentifier } from '../sql/identifiers.ts';
 import { changingToken, type NamedObjects, type NamedTable, type NamedView, qualified } from './named_objects.ts';
 
-/** Past this many characters of definitions all are dropped: a table of 10,000 columns takes about 10 MB. */
+/** Beyond this many characters of definitions all copies are dropped: a table of 10,000 columns takes about 10 MB. */
 const charactersMax = 1_000_000;
 
 export class ObjectCopies {
   #token = '';
-  /** What the catalogs in memory hold, as the texts that created it. */
+  /** The statements that created the objects in memory. */
   readonly #created = new Set<string>();
   #characters = 0;
   readonly #catalogs = new Set<string>();
 
-  /** `leave` makes the connection use none of the copies. */
-  async make(connection: DuckDBConnection, objects: NamedObjects, leave: () => Promise<void>): Promise<void> {
+  /** `leave` switches the connection to a catalog that is not a copy, so that the copies can be detached. */
+  async create(connection: DuckDBConnection, objects: NamedObjects, leave: () => Promise<void>): Promise<void> {
     if (objects.token !== this.#token || this.#characters > charactersMax) {
       this.#token = '';
       await leave();
       await this.#drop(connection);
     }
-    // Until all is created, and where the definitions are changing, nothing of it serves the next statement.
+    // The copies are reused by the next statement only if all were created and the definitions are not changing.
     this.#token = '';
     for (const name of objects.catalogs) {
       await this.#create(connection, `ATTACH ':memory:' AS ${quoteIdentifier(name)}`);
@@ -33,7 +33,7 @@ export class ObjectCopies {
       const schema = qualifiedSchema({ catalog: { id: '', name: catalog }, database });
       await this.#create(connection, `CREATE SCHEMA IF NOT EXISTS ${schema}`);
     }
-    for (const table of objects.tables) for (const text of tableTexts(table)) await this.#create(connection, text);
+    for (const table of objects.tables) for (const text of tableStatements(table)) await this.#create(connection, text);
     await this.#createViews(connection, objects.views);
     if (objects.token !== changingToken) this.#token = objects.token;
   }
@@ -45,11 +45,11 @@ export class ObjectCopies {
     this.#characters += text.length;
   }
 
-  /** A view can only be created after those that it is made of. */
+  /** A view can be created only after the views that it reads, so views that fail are tried again after the others. */
   async #createViews(connection: DuckDBConnection, views: readonly NamedView[]): Promise<void> {
-    for (let left = [...views]; left.length > 0; ) {
+    for (let pending = [...views]; pending.length > 0; ) {
       const failed: NamedView[] = [];
-      for (const view of left) {
+      for (const view of pending) {
         try {
           await this.#create(connection, `CREATE VIEW ${qualified(view)} AS ${view.query}`);
         } catch (error) {
@@ -57,11 +57,11 @@ export class ObjectCopies {
           failed.push(view);
         }
       }
-      if (failed.length === left.length) {
+      if (failed.length === pending.length) {
         const message = `the view ${JSON.stringify(failed[0]?.table)} cannot be read`;
         throw new Failure('SQL_NOT_SUPPORTED', message);
       }
-      left = failed;
+      pending = failed;
     }
   }
 
@@ -75,7 +75,7 @@ export class ObjectCopies {
   }
 }
 
-function tableTexts(table: NamedTable): string[] {
+function tableStatements(table: NamedTable): string[] {
   const name = qualified(table);
   return [
     `CREATE TABLE ${name} (${table.columns})`,

@@ -1,9 +1,9 @@
-// A statement taken through the optimizer, in a process that may die of it. Runs nothing.
+// Runs DuckDB's optimizer on a statement in an analysis process, where a crash does no harm. Does not run the statement.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import { FatalEngineError, failureOf } from '../instance/sql_errors.ts';
 
-/** What the optimizer does with constants can cost the process, as binding can: it does it here first, not where others' statements run. */
+/** Constant folding in the optimizer can crash the process, as binding can: it happens here first, not in the process that runs statements. */
 export async function optimizePlan(connection: DuckDBConnection, sql: string): Promise<void> {
   try {
     (await connection.prepare(sql)).destroySync();
@@ -11,6 +11,6 @@ export async function optimizePlan(connection: DuckDBConnection, sql: string): P
     const failure = failureOf(error, { sql, linesAbove: 0 });
     if (failure instanceof FatalEngineError || (failure instanceof Failure && failure.code === 'STATEMENT_CANCELLED'))
       throw failure;
-    // The run itself says what is wrong, with the parameters that it has.
+    // Other errors are ignored here: running the statement reports them, with the values of its parameters.
   }
 }

@@ -1,5 +1,5 @@
-// The bound plan of a statement → what it would do. Everything in the plan must be known and allowed: an operator, a function
-// or a table that is not understood refuses the statement (fail closed).
+// Reads the bound plan of a statement and reports what it would read and write. Everything in the plan must be known and allowed: a
+// statement with an unknown operator, function or table is refused (fail closed).
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { StatementAnalysis } from '../../engine.ts';
@@ -13,8 +13,8 @@ import { statementLimits } from '../sql/statement_limits.ts';
 
 type Table = StatementAnalysis['reads'][number];
 type Kind = StatementAnalysis['kind'];
-/** What a plan tells; which views it went through, it does not. */
-type Planned = Omit<StatementAnalysis, 'token' | 'views'>;
+/** A plan does not show which views were expanded. */
+type PlanAnalysis = Omit<StatementAnalysis, 'token' | 'views'>;
 
 interface SerializedPlan {
   readonly error: boolean;
@@ -39,46 +39,46 @@ const writers: Readonly<Record<string, Kind>> = {
   LOGICAL_MERGE_INTO: 'merge',
 };
 
-/** Deeper plans are not walked: no one writes them by hand, and the stack has an end. */
+/** Bounds the size of plans that are read; nobody writes larger ones by hand. */
 const depthMax = 20_000;
 
 /**
- * Throws SQL_INVALID, SQL_NOT_SUPPORTED or SQL_FORBIDDEN_FUNCTION. The connection has the statement's namespace. `unreviewed`:
- * functions of the engine that nobody has looked at.
+ * Throws SQL_INVALID, SQL_NOT_SUPPORTED or SQL_FORBIDDEN_FUNCTION. The connection must use the statement's namespace.
+ * `unreviewed`: functions of the engine that have not been reviewed.
  */
-export async function planOf(
+export async function readPlan(
   connection: DuckDBConnection,
   sql: string,
   unreviewed: ReadonlySet<string>,
-  parameterTypes: () => (mark: string) => string = () => () => 'VARCHAR',
-): Promise<Planned> {
+  parameterTypes: () => (placeholder: string) => string = () => () => 'VARCHAR',
+): Promise<PlanAnalysis> {
   refuseOtherStatement(sql);
   refuseUnbindable(sql, (name) => unboundFunctions(name) || unreviewed.has(name));
-  let plan = await serialized(connection, sql);
-  // DuckDB cannot serialise a parameter without a type, nor one of a nested type; the plan is the same but for that. A NULL could be
-  // worked out while binding, but the names that are called have been looked at, and tables stay.
-  for (const typed of [
-    (mark: string, type: string) => `CAST(${mark} AS ${type})`,
+  let plan = await serializePlan(connection, sql);
+  // DuckDB cannot serialize a parameter without a type, nor one of a nested type, so the parameter is replaced by a cast: the rest of the
+  // plan stays the same. Binding may fold a call on NULL, but the functions that the text calls were checked above, and tables remain.
+  for (const castParameter of [
+    (placeholder: string, type: string) => `CAST(${placeholder} AS ${type})`,
     (_: string, type: string) => `CAST(NULL AS ${type})`,
   ]) {
     if (!plan.error || plan.error_type !== 'internal') break;
     const types = parameterTypes();
-    plan = await serialized(
+    plan = await serializePlan(
       connection,
-      withParameters(sql, (mark) => typed(mark, types(mark))),
+      withParameters(sql, (placeholder) => castParameter(placeholder, types(placeholder))),
     );
   }
   if (plan.error) throw planFailure(plan, sql);
-  const [only, ...more] = plan.plans ?? [];
-  if (only === undefined) throw sqlInvalid('the text holds no statement', sql, 0);
-  if (more.length > 0)
-    throw new Failure('SQL_NOT_SUPPORTED', 'one request runs one statement; this text holds several');
-  const analysis = new PlanReader(sql).read(only);
+  const [first, ...others] = plan.plans ?? [];
+  if (first === undefined) throw sqlInvalid('the text contains no statement', sql, 0);
+  if (others.length > 0)
+    throw new Failure('SQL_NOT_SUPPORTED', 'a request runs a single statement, but the text contains several');
+  const analysis = new PlanReader(sql).read(first);
   // INSERT ... ON CONFLICT is planned as a merge.
   return analysis.kind === 'merge' ? { ...analysis, kind: writingWord(sql) ?? 'merge' } : analysis;
 }
 
-async function serialized(connection: DuckDBConnection, sql: string): Promise<SerializedPlan> {
+async function serializePlan(connection: DuckDBConnection, sql: string): Promise<SerializedPlan> {
   const text = 'SELECT json_serialize_plan($1::VARCHAR, skip_null := true, skip_empty := true)';
   const [row] = (await connection.runAndReadAll(text, [sql])).getRows();
   const plan = parseTree<SerializedPlan>(String(row?.[0]));
@@ -86,20 +86,21 @@ async function serialized(connection: DuckDBConnection, sql: string): Promise<Se
   return plan;
 }
 
-const writesToView = /^(?:Can only (?:update|delete from|merge into) base tables?!?|[^\n]+ is not an table)$/;
+const viewWriteError = /^(?:Can only (?:update|delete from|merge into) base tables?!?|[^\n]+ is not an table)$/;
 
 function planFailure(plan: SerializedPlan, sql: string): Failure {
-  const message = plan.error_message ?? 'the statement is not understood';
+  const message = plan.error_message ?? 'the statement cannot be parsed';
   const type = plan.error_type ?? '';
   if (isAboutFiles(message)) return filesRefused();
   if (type === 'internal') {
     return new Failure(
       'SQL_NOT_SUPPORTED',
-      'the statement cannot be analysed; where a parameter has no evident type, say it: CAST($1 AS INTEGER)',
+      'the statement cannot be analyzed; if a parameter has no evident type, cast it: CAST($1 AS INTEGER)',
     );
   }
-  if (writesToView.test(message)) return new Failure('SQL_NOT_SUPPORTED', 'a view takes no rows; write to its tables');
-  // A constant that a function refuses while the plan is made, such as a regular expression, is a fault of the text.
+  if (viewWriteError.test(message))
+    return new Failure('SQL_NOT_SUPPORTED', 'a view cannot be written to; write to its tables');
+  // A constant that a function rejects during planning, such as an invalid regular expression, is an error in the text.
   if (type === 'not implemented' || type === 'serialization') return refusedStatement(sql, message);
   return sqlInvalid(message, sql, plan.position === undefined ? undefined : offsetOfByte(sql, Number(plan.position)));
 }
@@ -115,18 +116,19 @@ class PlanReader {
     this.#sql = sql;
   }
 
-  read(plan: unknown): Planned {
-    // An explicit stack: a plan can nest deeper than calls may.
-    const open: unknown[] = [plan];
-    let seen = 0;
-    while (open.length > 0) {
-      const node = open.pop();
-      if (++seen > depthMax * 1000) throw new Failure('SQL_NOT_SUPPORTED', 'the statement is too large to be analysed');
+  read(plan: unknown): PlanAnalysis {
+    // An explicit stack, because a plan can be nested deeper than the call stack allows.
+    const stack: unknown[] = [plan];
+    let nodes = 0;
+    while (stack.length > 0) {
+      const node = stack.pop();
+      if (++nodes > depthMax * 1000)
+        throw new Failure('SQL_NOT_SUPPORTED', 'the statement is too large to be analyzed');
       if (Array.isArray(node)) {
-        for (const one of node) if (typeof one === 'object' && one !== null) open.push(one);
+        for (const child of node) if (typeof child === 'object' && child !== null) stack.push(child);
       } else if (typeof node === 'object' && node !== null) {
         this.#visit(node as Record<string, unknown>);
-        for (const one of Object.values(node)) if (typeof one === 'object' && one !== null) open.push(one);
+        for (const child of Object.values(node)) if (typeof child === 'object' && child !== null) stack.push(child);
       }
     }
     return { kind: this.#kind, reads: [...this.#reads.values()], writes: [...this.#writes.values()] };
@@ -150,33 +152,33 @@ class PlanReader {
     if (type !== 'LOGICAL_GET') return;
     this.#requireAtMost(statementLimits.plannedTables, ++this.#tables, 'tables');
     if (node.name === 'seq_scan') this.#add(this.#reads, node.function_data);
-    else if (typeof node.name !== 'string' || !allowedTableFunctions.has(node.name)) throw forbidden(node.name);
+    else if (typeof node.name !== 'string' || !allowedTableFunctions.has(node.name)) throw forbiddenFunction(node.name);
   }
 
   #expression(kind: string, node: Record<string, unknown>): void {
     if (kind === 'BOUND_FUNCTION' || kind === 'BOUND_AGGREGATE') {
-      if (typeof node.name !== 'string' || !allowedFunctions.has(node.name)) throw forbidden(node.name);
+      if (typeof node.name !== 'string' || !allowedFunctions.has(node.name)) throw forbiddenFunction(node.name);
       const message = node.name === 'error' ? constantIn(node.children) : undefined;
       const refused = refusedBy(message);
       if (refused !== undefined) throw new Failure('SQL_FORBIDDEN_FUNCTION', String(message), { function: refused });
     } else if (kind === 'BOUND_WINDOW') {
       if (node.type === 'WINDOW_AGGREGATE' && (typeof node.name !== 'string' || !allowedFunctions.has(node.name)))
-        throw forbidden(node.name);
+        throw forbiddenFunction(node.name);
     } else if (kind === 'BOUND_CAST' && isVariantOfJson(node)) {
-      // It recurses, on rows too, and overflows the stack at 20,000 levels.
-      throw new Failure('SQL_NOT_SUPPORTED', 'JSON is not cast to VARIANT; cast it to the type that it holds');
+      // The cast is recursive, also at run time, and overflows the stack at 20,000 levels.
+      throw new Failure('SQL_NOT_SUPPORTED', 'JSON cannot be cast to VARIANT; cast it to the type of its value');
     } else if (!kind.startsWith('BOUND_')) throw refusedStatement(this.#sql, kind);
   }
 
-  #requireAtMost(max: number, count: number, what: string): void {
-    if (count > max) throw sqlInvalid(`the statement has more than ${max} ${what}`, this.#sql, undefined);
+  #requireAtMost(max: number, count: number, unit: string): void {
+    if (count > max) throw sqlInvalid(`the statement has more than ${max} ${unit}`, this.#sql, undefined);
   }
 
-  #add(to: Map<string, Table>, named: unknown): void {
-    const { catalog, schema, table } = (named ?? {}) as { catalog?: unknown; schema?: unknown; table?: unknown };
-    const known = typeof catalog === 'string' && typeof schema === 'string' && typeof table === 'string';
+  #add(tables: Map<string, Table>, reference: unknown): void {
+    const { catalog, schema, table } = (reference ?? {}) as { catalog?: unknown; schema?: unknown; table?: unknown };
+    const isNamed = typeof catalog === 'string' && typeof schema === 'string' && typeof table === 'string';
     if (
-      !known ||
+      !isNamed ||
       schema.toLowerCase() === ownSchema ||
       catalog === 'system' ||
       catalog === 'temp' ||
@@ -188,11 +190,11 @@ class PlanReader {
         { line: 1, column: 1 },
       );
     }
-    to.set(JSON.stringify([catalog, schema, table]), { catalog, database: schema, table });
+    tables.set(JSON.stringify([catalog, schema, table]), { catalog, database: schema, table });
   }
 }
 
-/** The value of the first argument of a call, if it is a constant. */
+/** The value of a call's first argument, if it is a constant. */
 function constantIn(children: unknown): unknown {
   const [first] = (children ?? []) as readonly { readonly value?: { readonly value?: unknown } }[];
   return first?.value?.value;
@@ -204,9 +206,9 @@ function isVariantOfJson({ return_type, child }: Record<string, unknown>): boole
   return JSON.stringify(type ?? value?.type ?? null).includes('"alias":"JSON"');
 }
 
-function forbidden(name: unknown): Failure {
+function forbiddenFunction(name: unknown): Failure {
   const shown = typeof name === 'string' ? name : 'unknown';
-  return new Failure('SQL_FORBIDDEN_FUNCTION', `the function ${JSON.stringify(shown)} is not offered`, {
+  return new Failure('SQL_FORBIDDEN_FUNCTION', `the function ${JSON.stringify(shown)} is not available`, {
     function: shown,
   });
 }

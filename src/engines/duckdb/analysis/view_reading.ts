@@ -1,4 +1,4 @@
-// A query as a view would be made of it. Runs nothing.
+// Analyzes the query of a view that is to be created: its columns and the objects that it reads. Runs nothing.
 import { Failure } from '../../../standard/failure.ts';
 import type { TableName } from '../../engine.ts';
 import type { ViewReading } from '../../views.ts';
@@ -6,29 +6,32 @@ import { qualifyViewSql } from '../ddl/qualified_view_sql.ts';
 import { columnsOfQuery } from '../ddl/views.ts';
 import type { Session } from '../instance/connection_pool.ts';
 import type { WireStatement } from '../process/protocol.ts';
-import { planOf } from './plan.ts';
+import { readPlan } from './plan.ts';
 
-/** That the query is allowed, its analysis has shown. */
-export async function viewReading(
+/** The query's statement analysis must have allowed it already. */
+export async function readView(
   session: Session,
   { sql, catalog, database }: WireStatement & { readonly database: string },
   unreviewed: ReadonlySet<string>,
 ): Promise<ViewReading> {
-  const plan = (text: string) => planOf(session.connection, text, unreviewed);
+  const plan = (text: string) => readPlan(session.connection, text, unreviewed);
   const before = await plan(sql);
   const { text, sources } = await qualifyViewSql(session.connection, sql, { catalog: catalog.name, database });
   await session.leave();
   const after = await plan(text);
-  // Where whole names mean something else than those that were given, the reading of them was wrong.
+  // If the qualified names refer to other tables than the names in the text, the qualification was wrong.
   if (after.kind !== 'select' || !sameTables(before.reads, after.reads)) {
-    throw new Failure('SQL_NOT_SUPPORTED', 'write the names of the tables of a view whole: catalog.database.table');
+    throw new Failure(
+      'SQL_NOT_SUPPORTED',
+      'a table name is ambiguous; write the table names of a view in full: catalog.database.table',
+    );
   }
   return { columns: await columnsOfQuery(session.connection, text), sources };
 }
 
 const keyOf = ({ catalog, database, table }: TableName) => JSON.stringify([catalog, database, table]);
 
-function sameTables(one: readonly TableName[], other: readonly TableName[]): boolean {
+function sameTables(a: readonly TableName[], b: readonly TableName[]): boolean {
   const keys = (tables: readonly TableName[]) => tables.map(keyOf).sort().join();
-  return keys(one) === keys(other);
+  return keys(a) === keys(b);
 }

@@ -1,5 +1,5 @@
-// Which views a statement goes through. Its plan does not tell: in it there are only the tables that views are made of, and not even
-// those that binding made constants of. Read off the statement's text, and off the texts that DuckDB keeps of its views.
+// Finds the views that a statement uses. Its plan does not show them: it contains only the tables under the views, and not even those
+// that the binder folded into constants. So views are found in the statement's text, and in the definitions that DuckDB stores of its views.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Change, TableName } from '../../engine.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
@@ -7,16 +7,16 @@ import { foldedName } from '../sql/identifiers.ts';
 import { tokensOf } from '../sql/statement_checks.ts';
 import { tablesInQuery } from '../sql/table_refs.ts';
 
-interface KnownView {
+interface ViewDefinition {
   readonly name: TableName;
   readonly query: string;
-  /** What it names, once somebody asked. All names in the text of a view are whole. */
+  /** The tables and views in its query, parsed on first use. All names in a view's query are fully qualified. */
   names?: readonly TableName[];
 }
 
 export interface ViewExpansion {
   readonly views: readonly (TableName & { readonly query: string })[];
-  /** That they are made of. */
+  /** The tables that the views read. */
   readonly tables: readonly TableName[];
 }
 
@@ -25,8 +25,8 @@ interface Namespace {
   readonly database?: string | undefined;
 }
 
-/** Changes after which there are no other views than before, nor others under their names. */
-const leavesViews: ReadonlySet<Change['kind']> = new Set([
+/** Changes that affect neither which views exist nor their names. */
+const changesWithoutViews: ReadonlySet<Change['kind']> = new Set([
   'createCatalog',
   'createDatabase',
   'createTable',
@@ -44,49 +44,49 @@ const partsOf = ({ catalog, database, table }: TableName) => [catalog, database,
 
 export class ViewUsage {
   #generation = 0;
-  #views: ReadonlyMap<string, KnownView> | undefined;
+  #views: ReadonlyMap<string, ViewDefinition> | undefined;
 
-  /** To be told before and after each change. */
+  /** Must be called before and after each change. */
   note(change: Change): void {
-    if (leavesViews.has(change.kind)) return;
+    if (changesWithoutViews.has(change.kind)) return;
     this.#generation++;
     this.#views = undefined;
   }
 
-  /** Tells, whenever asked, whether the views are the same as now. */
+  /** Returns a check whether the views are still the same as at this call. */
   watch(): () => boolean {
     const since = this.#generation;
     return () => this.#generation === since;
   }
 
-  /** `paths`: what the names of a statement may stand for. */
-  async through(connection: DuckDBConnection, paths: readonly (readonly string[])[]): Promise<ViewExpansion> {
-    const known = await this.#all(connection);
+  /** Expands the views among `paths`, the objects that a statement's names may refer to. */
+  async expand(connection: DuckDBConnection, paths: readonly (readonly string[])[]): Promise<ViewExpansion> {
+    const definitions = await this.#allViews(connection);
     const views = new Map<string, ViewExpansion['views'][number]>();
     const tables = new Map<string, TableName>();
-    const open = paths.filter((parts) => known.has(keyOf(parts)));
-    for (let parts = open.pop(); parts !== undefined; parts = open.pop()) {
+    const pending = paths.filter((parts) => definitions.has(keyOf(parts)));
+    for (let parts = pending.pop(); parts !== undefined; parts = pending.pop()) {
       const key = keyOf(parts);
-      const view = known.get(key);
+      const view = definitions.get(key);
       if (!view || views.has(key)) continue;
       views.set(key, { ...view.name, query: view.query });
       view.names ??= await namesIn(connection, view.query);
       for (const name of view.names) {
-        if (known.has(keyOf(partsOf(name)))) open.push(partsOf(name));
+        if (definitions.has(keyOf(partsOf(name)))) pending.push(partsOf(name));
         else tables.set(keyOf(partsOf(name)), name);
       }
     }
     return { views: [...views.values()], tables: [...tables.values()] };
   }
 
-  async #all(connection: DuckDBConnection): Promise<ReadonlyMap<string, KnownView>> {
+  async #allViews(connection: DuckDBConnection): Promise<ReadonlyMap<string, ViewDefinition>> {
     if (this.#views) return this.#views;
     const isCurrent = this.watch();
     const rows = await rowsOf(
       connection,
       'SELECT database_name, schema_name, view_name, sql FROM duckdb_views() WHERE NOT internal',
     );
-    const found = rows.map(([catalog, database, table, sql]): KnownView => {
+    const found = rows.map(([catalog, database, table, sql]): ViewDefinition => {
       const name = { catalog: String(catalog), database: String(database), table: String(table) };
       return { name, query: queryIn(String(sql)) };
     });
@@ -96,7 +96,7 @@ export class ViewUsage {
   }
 }
 
-/** All that DuckDB might take a name for. */
+/** Every object path that DuckDB might resolve a name to. */
 export function candidatePaths(
   parts: readonly string[],
   { catalog, database = 'main' }: Namespace,
@@ -111,7 +111,7 @@ export function candidatePaths(
   return [parts];
 }
 
-/** DuckDB shows a view as `CREATE VIEW d.v AS query;`. */
+/** The query of a view, which DuckDB shows as `CREATE VIEW d.v AS query;`. */
 function queryIn(sql: string): string {
   for (const { text, end } of tokensOf(sql)) if (text.toUpperCase() === 'AS') return sql.slice(end);
   return sql;

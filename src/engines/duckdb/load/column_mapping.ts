@@ -6,7 +6,7 @@ import type { ColumnDefinition, TableDefinition } from '../../../model/records.t
 import type { LogicalType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { LoadColumn } from '../../load.ts';
-import { planOf } from '../analysis/plan.ts';
+import { readPlan } from '../analysis/plan.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { fromJson, hasMap, isNested, fromText as valueFromText } from '../query/insert_rows.ts';
 import { numberTooLarge, parseTree } from '../sql/default_expression.ts';
@@ -154,7 +154,7 @@ export async function requireExpression(
   // In WHERE the engine takes what is of one row alone: no aggregate, no window, nothing that makes rows.
   const sql = `SELECT 1 ${expressionSource(file)} WHERE (${type ? cast(value, type) : value}) IS NULL`;
   try {
-    const { kind, reads } = await planOf(connection, sql, unreviewed);
+    const { kind, reads } = await readPlan(connection, sql, unreviewed);
     if (kind !== 'select' || reads.length > 0) throw refused('it names a table');
   } catch (error) {
     if (!(error instanceof Failure) || error.code === 'INVALID_PARAMETER') throw error;

@@ -34,7 +34,9 @@ export class Loads {
         const surroundings = { ...this.#surroundings, ...told };
         const { data, removals } = this.#epochs;
         return this.#apart(started, (connection) =>
-          removals.writing([written], () => data.writing([written], () => loadFile(connection, work, surroundings))),
+          removals.trackWrites([written], () =>
+            data.trackWrites([written], () => loadFile(connection, work, surroundings)),
+          ),
         );
       },
       loadedBefore: ({ catalog, step }) =>

@@ -17,12 +17,12 @@ import {
   type TableRef,
 } from '../../engine.ts';
 import type { Applied } from '../../views.ts';
-import { boundStatement } from '../analysis/bound_statement.ts';
-import { DataVersions, inserting, type WriteVersions } from '../analysis/data_versions.ts';
+import { bindStatement } from '../analysis/bound_statement.ts';
+import { DataVersions, trackInsert, type WriteVersions } from '../analysis/data_versions.ts';
 import { DefinitionVersions } from '../analysis/definition_versions.ts';
 import { NamedObjectReader } from '../analysis/named_objects.ts';
 import { ObjectCopies } from '../analysis/object_copies.ts';
-import { viewReading } from '../analysis/view_reading.ts';
+import { readView } from '../analysis/view_reading.ts';
 import { ViewUsage } from '../analysis/view_usage.ts';
 import { applyChange, costOf } from '../ddl/apply_change.ts';
 import { optimizeTable } from '../ddl/optimize.ts';
@@ -185,7 +185,7 @@ class Worker {
         ),
       readView: (statement) =>
         this.#within(statement, undefined, started, (session) =>
-          locateErrors(statement.sql, 0, () => viewReading(session, statement, this.#unreviewed)),
+          locateErrors(statement.sql, 0, () => readView(session, statement, this.#unreviewed)),
         ),
       describe: (statement) =>
         this.#within(statement, undefined, started, (session) =>
@@ -236,9 +236,9 @@ class Worker {
   #bind({ statement, objects }: Operations['bind'][0], started: Interruptible): Promise<StatementAnalysis> {
     return this.#sessions.with(undefined, started, (session) =>
       locateErrors(statement.sql, 0, async () => {
-        await this.#copies.make(session.connection, objects, () => session.leave());
+        await this.#copies.create(session.connection, objects, () => session.leave());
         await enter(session, statement);
-        return boundStatement(session, statement, objects, this.#unreviewed);
+        return bindStatement(session, statement, objects, this.#unreviewed);
       }),
     );
   }
@@ -272,9 +272,9 @@ class Worker {
       if (!written) return this.#select(session, statement, options);
       const once = { catalog: written.catalog, late, current };
       const attempt = () => write(session, statement, options, once);
-      const writing = () => this.#data.writing(options.tables, attempt);
+      const writing = () => this.#data.trackWrites(options.tables, attempt);
       const removing = () =>
-        inserts ? this.#removals.unlessFailed(writes, writing) : this.#removals.writing(writes, writing);
+        inserts ? this.#removals.trackFailedWrites(writes, writing) : this.#removals.trackWrites(writes, writing);
       return locateErrors(statement.sql, 0, () => retryingConflicts(removing, signal));
     };
     const inSession = (late: RunningWrite) =>
@@ -292,10 +292,10 @@ class Worker {
         runSelect(session, statement, options, file, this.#known, epoch, this.#definitions.watch()),
       );
     const profile = () => locateErrors(statement.sql, linesAboveExplained, () => profileStatement(session, statement));
-    const epoch = this.#data.of(options.tables);
+    const epoch = this.#data.latestOf(options.tables);
     let result = await (options.profile ? profile() : select(epoch));
     // Rows were written between the plan and its run: what it gave may be wrong. A profile is planned and run at once.
-    if (!options.profile && epoch !== undefined && this.#data.of(options.tables) !== epoch)
+    if (!options.profile && epoch !== undefined && this.#data.latestOf(options.tables) !== epoch)
       result = await select(undefined);
     // A change that came in between may have given a name another meaning: the rows are not handed out then.
     if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
@@ -329,7 +329,7 @@ class Worker {
       }
       if (!('table' in change)) return await apply();
       const { catalog, database, table } = change.table;
-      return await this.#removals.writing([{ catalog: catalog.name, database, table }], apply);
+      return await this.#removals.trackWrites([{ catalog: catalog.name, database, table }], apply);
     } finally {
       this.#changed(change);
     }
@@ -339,9 +339,9 @@ class Worker {
     this.#definitions.note(change);
     this.#views.note(change);
     this.#objects.note(change);
-    this.#data.changedAll();
+    this.#data.markAllChanged();
     if (change.kind.startsWith('create')) return; // nothing that was bound before means anything else now
-    this.#removals.changedAll();
+    this.#removals.markAllChanged();
     this.#known.clear();
     this.#sessions.forgetAll();
   }
@@ -355,7 +355,7 @@ class Worker {
     const written = { catalog: table.catalog.name, database: table.database, table: table.table };
     return this.#sessions.with(undefined, started, ({ connection }) => {
       const attempt = () => insertRows(connection, table, batch, definition, { signal, steps });
-      return locateErrors('', 0, () => retryingConflicts(() => inserting(this.#epochs, written, attempt), signal));
+      return locateErrors('', 0, () => retryingConflicts(() => trackInsert(this.#epochs, written, attempt), signal));
     });
   }
 

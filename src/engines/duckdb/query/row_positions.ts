@@ -65,7 +65,7 @@ export class RowNumberings {
     if (definition.primaryKey.length > 0 || definition.uniqueKey.length > 0) return [shape];
     const names = definition.columns.map(({ name }) => name);
     // Read before the transaction begins: a removal that commits after the snapshot and ends before the count would not be in the count.
-    const removal = this.#removals.of([named(table)]);
+    const removal = this.#removals.latestOf([named(table)]);
     return withoutCheckpoint(connection, table, async () => {
       const checkpoints = await checkpointsOf(catalogFile(this.#dataDirectory, table.catalog));
       const counted = `${shape}.${checkpoints}`;
@@ -85,7 +85,7 @@ export class RowNumberings {
     columns: readonly string[],
     { removal, checkpoints }: { readonly removal: number; readonly checkpoints: bigint },
   ): Promise<boolean> {
-    const isCurrent = () => this.#removals.of([named(table)]) === removal;
+    const isCurrent = () => this.#removals.latestOf([named(table)]) === removal;
     const key = JSON.stringify([table.catalog.id, named(table)]);
     let known = this.#known.get(key);
     // Inserts make no gaps; a checkpoint may close those that there are.

@@ -7,7 +7,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../engine.ts';
 import type { SnapshotTable, TablePart } from '../../snapshot.ts';
-import { inserting, type WriteVersions } from '../analysis/data_versions.ts';
+import { trackInsert, type WriteVersions } from '../analysis/data_versions.ts';
 import { ownSchema, rowsOf } from '../instance/applied_steps.ts';
 import type { Sessions } from '../instance/connection_pool.ts';
 import type { Operations } from '../process/protocol.ts';
@@ -60,7 +60,7 @@ export class Snapshots {
         const { catalog, database, table } = part.table;
         const { sessions, epochs } = this.#tables;
         const attempting = (attempt: () => Promise<void>) =>
-          inserting(epochs, { catalog: catalog.name, database, table }, attempt);
+          trackInsert(epochs, { catalog: catalog.name, database, table }, attempt);
         await sessions.with(undefined, started, ({ connection }) =>
           locateErrors('', 0, () => restorePart(connection, part, { own: this.#own, signal, attempting })),
         );
