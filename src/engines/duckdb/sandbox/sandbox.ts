@@ -54,7 +54,7 @@ const machine = '/proc /sys/fs/cgroup /sys/devices/system/cpu';
 
 const here = fileURLToPath(import.meta.url);
 const program = (name: string) => join(dirname(here), `${name}${here.endsWith('.ts') ? '.ts' : '.js'}`);
-const worker = program('worker');
+const worker = program('../process/worker');
 const launcher = program('sandbox_exec');
 
 /** Secrets may be among the variables of the server: only what is known to be needed is passed on. */
@@ -240,7 +240,7 @@ const existing = (paths: string) => paths.split(' ').filter((path) => existsSync
 
 /** What the engine's program is made of, and the libraries it is told to use. */
 function ofProgram(): string[] {
-  const modules = dirname(dirname(dirname(here)));
+  const modules = dirname(dirname(dirname(dirname(here))));
   const libraries = (process.env.LD_LIBRARY_PATH ?? '').split(':').filter((path) => path.startsWith('/'));
   const paths = [process.execPath, ...libraries, modules, join(dirname(modules), 'package.json'), ...packages()];
   return [...existing(system), ...paths.filter((path) => existsSync(path))];
