@@ -31,7 +31,7 @@ const mmapBytesMax = 64 * 1024 * 1024;
 /** The log is put into the file when it has so many pages; SQLite would do it inside a commit, before its checksums are written. */
 const checkpointFrames = 1_000;
 const { url } = import.meta;
-const pageThread = new URL(url.endsWith('.ts') ? './integrity/page_thread.ts' : './page_thread.js', url);
+const pageThread = new URL(url.endsWith('.ts') ? './integrity/page_thread.ts' : './integrity/page_thread.js', url);
 /** Statements kept prepared. Those with lists of variable length come and go; the oldest goes first. */
 const statementsMax = 500;
 const sqliteBusy = 5;

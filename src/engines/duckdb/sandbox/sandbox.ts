@@ -53,9 +53,11 @@ const statistics = '/proc/cpuinfo /proc/meminfo /proc/stat /proc/version /proc/s
 const machine = '/proc /sys/fs/cgroup /sys/devices/system/cpu';
 
 const here = fileURLToPath(import.meta.url);
-const program = (name: string) => join(dirname(here), `${name}${here.endsWith('.ts') ? '.ts' : '.js'}`);
-const worker = program('../process/worker');
-const launcher = program('sandbox_exec');
+const adapter = dirname(dirname(here));
+/** In a clone the sources run; in a package, what was compiled from them. */
+const program = (room: string, name: string) => join(adapter, room, `${name}${here.endsWith('.ts') ? '.ts' : '.js'}`);
+const worker = program('process', 'worker');
+const launcher = program('sandbox', 'sandbox_exec');
 
 /** Secrets may be among the variables of the server: only what is known to be needed is passed on. */
 export function engineEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
@@ -240,7 +242,7 @@ const existing = (paths: string) => paths.split(' ').filter((path) => existsSync
 
 /** What the engine's program is made of, and the libraries it is told to use. */
 function ofProgram(): string[] {
-  const modules = dirname(dirname(dirname(dirname(here))));
+  const modules = dirname(dirname(adapter));
   const libraries = (process.env.LD_LIBRARY_PATH ?? '').split(':').filter((path) => path.startsWith('/'));
   const paths = [process.execPath, ...libraries, modules, join(dirname(modules), 'package.json'), ...packages()];
   return [...existing(system), ...paths.filter((path) => existsSync(path))];
