@@ -304,7 +304,7 @@ function assemble(ground: Ground, opened: AssembledAccess) {
     observe,
     engineOf: (name) => warehouses.use(name),
     onTask: () => tasks.notify(),
-    requireTaskRoom: (tx, principalId) => caps.requireTaskRoom(tx, principalId),
+    requireTaskRoom: (tx, principalId) => caps.requireTaskQuota(tx, principalId),
     keepNotice: (tx, taskId, notify) => ground.notices.keep(tx, taskId, notify),
     trail,
   });
@@ -328,7 +328,7 @@ function assemble(ground: Ground, opened: AssembledAccess) {
     runnersMax: settings.taskRunnersMax,
     retentionDays: settings.taskRetentionDays,
     retryPauseMs: hooks.taskRetryPauseMs,
-    requireRoom: (on, principalId) => caps.requireTaskRoom(on, principalId),
+    requireRoom: (on, principalId) => caps.requireTaskQuota(on, principalId),
     trail,
   });
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });

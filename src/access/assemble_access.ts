@@ -1,4 +1,4 @@
-// Makes the parts of access/ and tells them of one another; what they need of rooms above is handed in.
+// Creates and connects the parts of access/. What they need from higher layers is passed in.
 import { randomUUID } from 'node:crypto';
 import type { Observe } from '../observe/observations.ts';
 import type { HostAllowlist } from '../outbound/host_allowlist.ts';
@@ -29,7 +29,7 @@ export interface AssembleAccessOptions
   readonly identityProviderHosts: HostAllowlist;
 }
 
-/** What the lines of the audit trail are signed with. */
+/** The key that signs the events of the audit trail. */
 export const auditKeyOf = (secrets: Secrets): Buffer => secrets.derive('audit');
 
 export async function assembleAccess(options: AssembleAccessOptions) {
@@ -48,7 +48,7 @@ export async function assembleAccess(options: AssembleAccessOptions) {
     changed: () => directory.credentialsChanged(),
   });
   const identityProviders = new IdentityProviders({ store, directory, oidc, secrets, hosts: identityProviderHosts });
-  await identityProviders.changed();
+  await identityProviders.reload();
   const oidcUsers = new OidcUsers({ oidc, directory, makeUser });
   return {
     access: new Authenticator({ ...options, directory, passwords, oidc: oidcUsers }),

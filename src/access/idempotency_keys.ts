@@ -8,7 +8,7 @@ import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
-export interface StoredAnswer {
+export interface StoredResponse {
   readonly status: number;
   readonly location: string | undefined;
   readonly etag: string | undefined;
@@ -16,19 +16,19 @@ export interface StoredAnswer {
 }
 
 /** A change that was made, whose answer is not stored. */
-export interface MadeChange {
+export interface CompletedChange {
   readonly objectId: string | undefined;
   readonly granted: readonly Granted[];
 }
 
 export type Begun =
   /** Nothing is known to have been done. `isAgain`: an earlier attempt began, and its outcome is unknown. */
-  | { readonly kind: 'new'; readonly guard: Guard; readonly isAgain: boolean }
-  | { readonly kind: 'answered'; readonly answer: StoredAnswer; readonly granted: readonly Granted[] }
-  | { readonly kind: 'done'; readonly guard: Guard; readonly made: MadeChange };
+  | { readonly kind: 'new'; readonly guard: Guard; readonly isRetry: boolean }
+  | { readonly kind: 'answered'; readonly answer: StoredResponse; readonly granted: readonly Granted[] }
+  | { readonly kind: 'done'; readonly guard: Guard; readonly made: CompletedChange };
 
 /** Work of an attempt that was handed to an engine, which knows it by `step`. */
-export interface KeptStep {
+export interface RetainedStep {
   readonly step: string;
   readonly warehouse: string;
   readonly catalogId: string;
@@ -74,7 +74,7 @@ export class IdempotencyKeys {
           return { kind: 'done', guard, made: { objectId: known.object_id ?? undefined, granted } };
         const taken = tx.updateTable('idempotency_keys').set({ attempt });
         await taken.where((e) => e.and(rowOf(guard))).execute();
-        return { kind: 'new', guard, isAgain: true };
+        return { kind: 'new', guard, isRetry: true };
       }
       const keyId = newId(now);
       const fresh = { object_id: null, status: null, location: null, etag: null, body: null, granted: null };
@@ -84,7 +84,7 @@ export class IdempotencyKeys {
         .values({ owner, key, ...row })
         .onConflict((c) => c.columns(['owner', 'key']).doUpdateSet(row))
         .execute();
-      return { kind: 'new', guard: { owner, key, keyId, attempt }, isAgain: false };
+      return { kind: 'new', guard: { owner, key, keyId, attempt }, isRetry: false };
     });
   }
 
@@ -96,7 +96,7 @@ export class IdempotencyKeys {
   }
 
   /** Stores an answer; one that is too large is made anew where it is asked for again. */
-  async answered(guard: Guard, answer: StoredAnswer): Promise<void> {
+  async storeResponse(guard: Guard, answer: StoredResponse): Promise<void> {
     const stored = answer.body.length <= bodyCharactersMax ? answer : undefined;
     const set = this.#store.db.updateTable('idempotency_keys').set({
       state: 'done',
@@ -107,7 +107,7 @@ export class IdempotencyKeys {
   }
 
   /** The change was made after all, by whoever completed it. Undefined: it was not. */
-  async doneSince(guard: Guard): Promise<MadeChange | undefined> {
+  async completedChange(guard: Guard): Promise<CompletedChange | undefined> {
     const known = await this.#store.db
       .selectFrom('idempotency_keys')
       .select(['state', 'object_id', 'granted'])
@@ -130,7 +130,7 @@ export class IdempotencyKeys {
    * Before an engine is handed work that it remembers by a step: the step is retained as long as a key may be, and until its task has
    * ended. `by`: the keyed request whose work it is, and its query. Throws CHANGE_IN_PROGRESS where a later attempt holds the key.
    */
-  async keepStep(
+  async retainStep(
     step: string,
     at: { readonly warehouse: string; readonly catalogId: string; readonly taskId?: string | undefined },
     by?: { readonly guard: Guard; readonly queryId?: string },
@@ -160,7 +160,7 @@ export class IdempotencyKeys {
   }
 
   /** What an earlier attempt handed to an engine, if it came that far. */
-  async stepOf(guard: Guard): Promise<KeptStep | undefined> {
+  async stepOf(guard: Guard): Promise<RetainedStep | undefined> {
     const step = keyedStep(guard);
     const row = await this.#store.db
       .selectFrom('spent_steps')

@@ -26,7 +26,7 @@ export function assembleFiles(
     linkKey: ground.secrets.derive('file links'),
     limits: ground.settings,
     trail: audit,
-    mayUse: ({ owner, kind, taskId }) =>
+    isLinkAllowed: ({ owner, kind, taskId }) =>
       directory.isActive({ id: owner, name: '' }) && (kind !== 'export' || (taskId !== null && mayReadResult(taskId))),
   });
 }

@@ -3,7 +3,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { readSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
-import type { DigestReply, DigestRequest, FoundDigests } from './digests.ts';
+import type { DigestReply, DigestRequest, FileDigests } from './digests.ts';
 
 interface Running {
   bytes: number;
@@ -38,7 +38,7 @@ function advance(running: Running, fd: number, to: number): void {
   }
 }
 
-function answer(asked: DigestRequest): number | FoundDigests | undefined {
+function answer(asked: DigestRequest): number | FileDigests | undefined {
   if (asked.kind === 'begin') return begin(asked.key, asked.offset);
   if (asked.kind === 'forget') {
     all.delete(asked.key);

@@ -13,12 +13,12 @@ export type DigestRequest =
   | { readonly kind: 'forget'; readonly key: string };
 
 /** In hexadecimal. */
-export interface FoundDigests {
+export interface FileDigests {
   readonly whole: string;
   readonly part: string | undefined;
 }
 
-type Value = number | FoundDigests | undefined;
+type Value = number | FileDigests | undefined;
 export type DigestReply =
   | { readonly id: number; readonly value: Value }
   | { readonly id: number; readonly fault: string };
@@ -34,7 +34,7 @@ export class Digests {
   readonly #pending = new Map<number, PromiseWithResolvers<Value>>();
 
   /** `key`: by which what is known of the file is found again when more of it comes. `fd`: open for reading until `end`. */
-  of(key: string, fd: number): RunningDigest {
+  start(key: string, fd: number): RunningDigest {
     return new RunningDigest(key, fd, (asked) => this.#ask(asked));
   }
 
@@ -114,8 +114,8 @@ export class RunningDigest {
     });
   }
 
-  async result(): Promise<FoundDigests> {
-    const found = (await this.#ask({ kind: 'result', key: this.#key })) as FoundDigests;
+  async result(): Promise<FileDigests> {
+    const found = (await this.#ask({ kind: 'result', key: this.#key })) as FileDigests;
     if (this.#fault) throw this.#fault.error;
     return found;
   }

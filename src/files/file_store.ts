@@ -12,8 +12,8 @@ import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { Digests } from './digests.ts';
 import { FileLinks, type LinkMode } from './file_links.ts';
-import { exactlySized, fileNotFound, type Part, requirePlace } from './parts.ts';
-import { requireFileRoom, reserveFor, roomLeft } from './quota.ts';
+import { exactlySized, fileNotFound, type Part, validatePart } from './parts.ts';
+import { remainingBytes, requireFileQuota, reserveFor } from './quota.ts';
 import { receive, storageFailure } from './receiving.ts';
 
 export type FileKind = FilesTable['kind'];
@@ -75,7 +75,7 @@ export interface FileStoreOptions {
   readonly limits: { readonly principalFileBytesMax: number; readonly uploadBytesMax: number };
   readonly trail: Trail;
   /** Asked at each use of a link. */
-  readonly mayUse: (file: StoredFile) => boolean | Promise<boolean>;
+  readonly isLinkAllowed: (file: StoredFile) => boolean | Promise<boolean>;
   readonly clock?: (() => number) | undefined;
 }
 
@@ -243,15 +243,15 @@ export class FileStore {
   }
 
   /** Removes the files of a task's result. Idempotent. */
-  async removeOf(taskId: string): Promise<void> {
+  async removeForTask(taskId: string): Promise<void> {
     const { db } = this.#options.store;
     const rows = await db.selectFrom('files').select('file_id').where('task_id', '=', taskId).execute();
     for (const { file_id } of rows) await this.remove(file_id);
   }
 
   /** How many bytes an owner may add; others may add some meanwhile. Throws FILE_QUOTA_EXCEEDED where it is none. */
-  roomLeft(owner: string): Promise<number> {
-    return roomLeft(this.#options.store.db, owner, this.#quota);
+  remainingBytes(owner: string): Promise<number> {
+    return remainingBytes(this.#options.store.db, owner, this.#quota);
   }
 
   /** A path with a query that lets whoever has it read, or write, the file for an hour at most. */
@@ -260,12 +260,12 @@ export class FileStore {
   }
 
   /** The file of a link. Throws FORBIDDEN, OBJECT_NOT_FOUND. */
-  async opened(fileId: string, mode: LinkMode, query: URLSearchParams): Promise<StoredFile> {
+  async resolveLink(fileId: string, mode: LinkMode, query: URLSearchParams): Promise<StoredFile> {
     const created = this.#links.require(fileId, mode, query);
     const file = await this.find(fileId);
     // Ids of uploads are their clients' to choose, and may be those of files that are gone.
     if (!file || created !== (file.kind === 'upload' ? file.createdAt : undefined)) throw fileNotFound(fileId);
-    if (!(await this.#options.mayUse(file)))
+    if (!(await this.#options.isLinkAllowed(file)))
       throw new Failure('FORBIDDEN', 'the user for whom this file was made may no longer read it');
     return file;
   }
@@ -307,7 +307,7 @@ export class FileStore {
     if (!file) throw fileNotFound(fileId);
     if (file.state === 'ready') throw new Failure('CHANGE_NOT_SUPPORTED', 'the upload is complete; make another one');
     const total = part.total ?? file.bytes ?? undefined;
-    requirePlace(file, part, total, limits.uploadBytesMax);
+    validatePart(file, part, total, limits.uploadBytesMax);
     // The store never says more than the file has: not even after a crash that comes now.
     if (part.offset < file.receivedBytes) await this.#settled(fileId, part.offset);
     const received = await receive(exactlySized(content, part, total ?? limits.uploadBytesMax), {
@@ -317,7 +317,7 @@ export class FileStore {
       digests: this.#digests,
       key: fileId,
       reserve: (bytes) => reserveFor(store, fileId, Math.max(bytes, total ?? 0), this.#quota),
-      settled: (bytes) => this.#settled(fileId, bytes),
+      onDurable: (bytes) => this.#settled(fileId, bytes),
     });
     const { bytes, sha256, fault } = received;
     const isWhole = fault === undefined && (total === undefined ? part.end === undefined : bytes === total);
@@ -367,7 +367,7 @@ export class FileStore {
   }
 
   async #insert(tx: Transaction<Schema>, row: Selectable<FilesTable>, actor: Actor | undefined): Promise<void> {
-    await requireFileRoom(tx, row, this.#quota);
+    await requireFileQuota(tx, row, this.#quota);
     await tx.insertInto('files').values(row).execute();
     const details = { kind: row.kind, name: row.name };
     if (actor) await this.#options.trail.append(tx, actor, { outcome: '0', objectId: row.file_id, details });

@@ -13,7 +13,7 @@ export interface Part {
 }
 
 /** Throws FILE_OFFSET_INVALID, BODY_TOO_LARGE. */
-export function requirePlace(
+export function validatePart(
   file: { readonly bytes: number | null; readonly receivedBytes: number },
   part: Part,
   total: number | undefined,

@@ -17,7 +17,7 @@ export const filesPerOwnerMax = 10_000;
 const reserveBytes = 64 * 1024 * 1024;
 
 /** To be asked in the transaction that adds the file. Throws FILE_QUOTA_EXCEEDED, BODY_TOO_LARGE. */
-export async function requireFileRoom(
+export async function requireFileQuota(
   on: Kysely<Schema>,
   row: Selectable<FilesTable>,
   quota: FileQuota,
@@ -31,7 +31,7 @@ export async function requireFileRoom(
 }
 
 /** How many bytes an owner may add. Throws FILE_QUOTA_EXCEEDED where nothing more can be kept. */
-export async function roomLeft(on: Kysely<Schema>, owner: string, quota: FileQuota): Promise<number> {
+export async function remainingBytes(on: Kysely<Schema>, owner: string, quota: FileQuota): Promise<number> {
   const { files, bytes } = await usage(on, { owner, file_id: '' });
   if (files >= filesPerOwnerMax) throw tooMany();
   const left = room(quota, bytes);

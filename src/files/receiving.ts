@@ -18,7 +18,7 @@ export interface ReceivingOptions {
   /** Asked before the file has so many bytes; the answer is how many it may have before it is asked again. */
   readonly reserve: (bytes: number) => Promise<number>;
   /** So many bytes are on the disk for good. */
-  readonly settled: (bytes: number) => Promise<void>;
+  readonly onDurable: (bytes: number) => Promise<void>;
 }
 
 export interface ReceivedFile {
@@ -37,11 +37,11 @@ const fullDisk = new Set(['ENOSPC', 'EDQUOT']);
 /** What came is kept also where it did not come whole, unless its digest is wrong. Chunks are used up. Throws STORAGE_FULL. */
 export async function receive(content: AsyncIterable<Uint8Array>, options: ReceivingOptions): Promise<ReceivedFile> {
   const file = await open(options.path, constants.O_RDWR | constants.O_CREAT, 0o600).catch(storageFailure);
-  const running = options.digests.of(options.key, file.fd);
+  const running = options.digests.start(options.key, file.fd);
   try {
     const { size } = await file.stat();
     if (size < options.offset) {
-      await options.settled(0);
+      await options.onDurable(0);
       throw new Failure('FILE_OFFSET_INVALID', 'what came before is lost; begin again', { receivedBytes: 0 });
     }
     if (size > options.offset) await file.truncate(options.offset);
@@ -54,19 +54,19 @@ export async function receive(content: AsyncIterable<Uint8Array>, options: Recei
       fault = error;
     }
     await writing.end().catch(async (error: unknown) => {
-      await file.sync().then(() => options.settled(writing.written), ignored);
+      await file.sync().then(() => options.onDurable(writing.written), ignored);
       throw error;
     });
     const found = fault === undefined ? await running.result() : undefined;
     if (options.digest && found && found.part !== Buffer.from(options.digest).toString('hex')) {
-      await options.settled(options.offset);
+      await options.onDurable(options.offset);
       await file.truncate(options.offset);
       throw new Failure('FILE_DIGEST_MISMATCH', 'the content is not what its Content-Digest says', {
         receivedBytes: options.offset,
       });
     }
     await file.sync();
-    await options.settled(writing.written);
+    await options.onDurable(writing.written);
     return { bytes: writing.written, sha256: found?.whole, fault };
   } catch (error) {
     return storageFailure(error);
@@ -146,7 +146,7 @@ class Writing {
   async #settle(): Promise<void> {
     const bytes = this.written;
     await this.#file.datasync();
-    await this.#options.settled(bytes);
+    await this.#options.onDurable(bytes);
     this.#settled = bytes;
     this.#settling = undefined;
   }

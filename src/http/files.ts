@@ -108,7 +108,7 @@ export class FileRequests {
       const fileId = filePath.exec(path)?.[1];
       if (fileId === undefined)
         throw new Failure('API_NOT_FOUND', 'a link to a file is /files/, its id and a signature');
-      file = await files.opened(fileId, mode, query);
+      file = await files.resolveLink(fileId, mode, query);
     } catch (error) {
       if (error instanceof Failure && error.code === 'FORBIDDEN') audit.enqueue(actor, { outcome: error.code });
       limits.chargeAddress(address, failedAuthenticationCost);

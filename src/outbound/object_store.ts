@@ -7,7 +7,7 @@ import { Failure } from '../standard/failure.ts';
 import type { HostAllowlist } from './host_allowlist.ts';
 import { unavailable, urlOf } from './http_client.ts';
 
-export interface ObjectStorePlace {
+export interface ObjectStoreLocation {
   /** `https://s3.eu-central-1.amazonaws.com`, or any server that speaks S3. */
   readonly endpoint: string;
   readonly region: string;
@@ -40,7 +40,7 @@ const keysPerPage = 1000;
 
 /** Throws HOST_NOT_ALLOWED, INVALID_PARAMETER. */
 export async function openObjectStore(
-  place: ObjectStorePlace,
+  place: ObjectStoreLocation,
   credentials: ObjectStoreCredentials | undefined,
   rules: HostAllowlist,
 ): Promise<ObjectStore> {

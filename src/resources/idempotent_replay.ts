@@ -1,6 +1,6 @@
 // What is shown of an object or a task that a request made or changed before: for a request that is sent again, whose first answer
 // was lost in a crash.
-import type { KeptStep } from '../access/idempotency_keys.ts';
+import type { RetainedStep } from '../access/idempotency_keys.ts';
 import type { Shown, Wanted } from '../http/request_pipeline.ts';
 import type { Category, Found, Input } from '../standard/endpoint.ts';
 import { ReadyRecord } from '../standard/envelope.ts';
@@ -37,7 +37,7 @@ export async function recordOf(
 
 /** The rows that an engine changed for an earlier attempt of a keyed request; undefined where it did not do it. */
 export async function rowsOfStep(
-  { step, warehouse, catalogId }: KeptStep,
+  { step, warehouse, catalogId }: RetainedStep,
   { catalog, warehouses }: Pick<Context, 'catalog' | 'warehouses'>,
 ): Promise<number | undefined> {
   const root = await catalog.byId(catalogId);

@@ -75,7 +75,7 @@ test('of two servers with one store, only the later attempt of a key changes som
 
 test('a store that does not take the answer: the change is confirmed, not made again', async () => {
   class Failing extends IdempotencyKeys {
-    override answered(): Promise<void> {
+    override storeResponse(): Promise<void> {
       return Promise.reject(new Error('the disk is full'));
     }
     override release(): Promise<void> {

@@ -83,12 +83,12 @@ describe('a change of the key that is broken off', () => {
         const nextKey = newKey();
         const place = given ? { key, nextKey } : {};
         const { directory, requireWhole } = await prepared(given ? { key } : {});
-        const before = (at: string) => {
+        const beforeStep = (at: string) => {
           if (at === step) throw new Error('broken off');
         };
-        await assert.rejects(rotate(directory, { ...place, before }), /broken off/);
+        await assert.rejects(rotate(directory, { ...place, beforeStep }), /broken off/);
         await requireWhole(place);
-        await assert.rejects(rotate(directory, { ...place, before }), /broken off/);
+        await assert.rejects(rotate(directory, { ...place, beforeStep }), /broken off/);
         await rotate(directory, place);
         await requireWhole(given ? { key: nextKey } : {});
       });
@@ -118,10 +118,10 @@ describe('a change of the key that is broken off', () => {
 
   it('leaves no key behind that is not used', async () => {
     const { directory, requireWhole } = await prepared();
-    const before = (at: string) => {
+    const beforeStep = (at: string) => {
       if (at === 'rows') throw new Error('broken off');
     };
-    await assert.rejects(rotate(directory, { before }), /broken off/);
+    await assert.rejects(rotate(directory, { beforeStep }), /broken off/);
     assert.ok(existsSync(`${keyPath(directory)}.new`));
     await requireWhole();
     assert.deepEqual(readdirSync(directory).sort(), ['metadata.sqlite', 'metadata.sqlite-sums', 'secret.key']);

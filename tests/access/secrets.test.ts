@@ -40,7 +40,7 @@ describe('secrets', () => {
   it('are made once, however many ask', async () => {
     await withSecrets(newDirectory(), {}, async (secrets) => {
       let made = 0;
-      const asked = Array.from({ length: 10 }, () => secrets.getOrMake('one', () => `made ${++made}`));
+      const asked = Array.from({ length: 10 }, () => secrets.getOrCreate('one', () => `made ${++made}`));
       assert.deepEqual(new Set(await Promise.all(asked)), new Set(['made 1']));
     });
   });

@@ -23,7 +23,7 @@ function capsWith(settings: Partial<QuotaSettings>, more: { stored?: Map<string,
     storedResults: async () => new Map(more.stored),
     spilledBytes: async (warehouse) => spill.get(warehouse) ?? 0,
     // The tests look by themselves.
-    spillLookMs: 3_600_000,
+    spillCheckMs: 3_600_000,
   });
   return { caps, spill };
 }
@@ -31,73 +31,73 @@ function capsWith(settings: Partial<QuotaSettings>, more: { stored?: Map<string,
 describe('the cap on statements', () => {
   it('refuses who waits for an answer, and is free again when one ends', () => {
     const { caps } = capsWith({ principalQueriesMax: 2 });
-    const [end] = [caps.queryBegins('u1'), caps.queryBegins('u1')];
-    assert.throws(() => caps.queryBegins('u1'), { code: 'TOO_MANY_QUERIES', result: { principalQueriesMax: 2 } });
-    caps.queryBegins('u2');
+    const [end] = [caps.startQuery('u1'), caps.startQuery('u1')];
+    assert.throws(() => caps.startQuery('u1'), { code: 'TOO_MANY_QUERIES', result: { principalQueriesMax: 2 } });
+    caps.startQuery('u2');
     end?.();
     end?.();
-    caps.queryBegins('u1');
-    assert.throws(() => caps.queryBegins('u1'), { code: 'TOO_MANY_QUERIES' }, 'an end counts once');
+    caps.startQuery('u1');
+    assert.throws(() => caps.startQuery('u1'), { code: 'TOO_MANY_QUERIES' }, 'an end counts once');
   });
 
   it('lets tasks wait for their turn, in the order in which they came', async () => {
     const { caps } = capsWith({ principalQueriesMax: 1 });
-    const end = caps.queryBegins('u1');
+    const end = caps.startQuery('u1');
     const order: number[] = [];
     const turns = [0, 1, 2].map(async (i) => {
-      const over = await caps.queryTurn('u1', goesOn());
+      const over = await caps.waitForQuerySlot('u1', goesOn());
       order.push(i);
       await new Promise((resolve) => setImmediate(resolve));
-      assert.throws(() => caps.queryBegins('u1'), { code: 'TOO_MANY_QUERIES' }, 'never two at once');
+      assert.throws(() => caps.startQuery('u1'), { code: 'TOO_MANY_QUERIES' }, 'never two at once');
       over();
     });
     end();
     await Promise.all(turns);
     assert.deepEqual(order, [0, 1, 2]);
-    caps.queryBegins('u1')();
+    caps.startQuery('u1')();
   });
 
   it('forgets who went away while it waited', async () => {
     const { caps } = capsWith({ principalQueriesMax: 1 });
-    const end = caps.queryBegins('u1');
+    const end = caps.startQuery('u1');
     const gone = new AbortController();
-    const waiting = caps.queryTurn('u1', gone.signal);
-    const next = caps.queryTurn('u1', goesOn());
+    const waiting = caps.waitForQuerySlot('u1', gone.signal);
+    const next = caps.waitForQuerySlot('u1', goesOn());
     gone.abort();
     // In the same moment: the turn must not be lost with who went.
     end();
     await assert.rejects(waiting, { code: 'STATEMENT_CANCELLED' });
     (await next)();
-    caps.queryBegins('u1')();
+    caps.startQuery('u1')();
     const aborted = AbortSignal.abort();
-    const held = caps.queryBegins('u1');
-    await assert.rejects(caps.queryTurn('u1', aborted), { code: 'STATEMENT_CANCELLED' });
+    const held = caps.startQuery('u1');
+    await assert.rejects(caps.waitForQuerySlot('u1', aborted), { code: 'STATEMENT_CANCELLED' });
     held();
-    caps.queryBegins('u1');
+    caps.startQuery('u1');
   });
 });
 
 describe('the cap on stored results', () => {
   it('counts what was there before, what is stored and what is removed', async () => {
     const { caps } = capsWith({ principalResultBytesMax: 100 }, { stored: new Map([['old', 60]]) });
-    await caps.storeResult('u1', 't1', 30, false);
-    await assert.rejects(caps.storeResult('u1', 't2', 20, false), {
+    await caps.recordResult('u1', 't1', 30, false);
+    await assert.rejects(caps.recordResult('u1', 't2', 20, false), {
       code: 'RESULT_QUOTA_EXCEEDED',
       result: { principalResultBytesMax: 100, storedBytes: 90, resultBytes: 20 },
     });
-    await caps.storeResult('u1', 't1', 40, false);
-    await assert.rejects(caps.requireResultRoom('u1'), { code: 'RESULT_QUOTA_EXCEEDED' });
-    await caps.storeResult('u1', 't3', 20, true);
+    await caps.recordResult('u1', 't1', 40, false);
+    await assert.rejects(caps.requireResultQuota('u1'), { code: 'RESULT_QUOTA_EXCEEDED' });
+    await caps.recordResult('u1', 't3', 20, true);
     await caps.resultRemoved('u1', 'old');
-    await caps.requireResultRoom('u1');
-    await caps.storeResult('u1', 't4', 40, false);
-    await assert.rejects(caps.requireResultRoom('u1'), { code: 'RESULT_QUOTA_EXCEEDED' });
+    await caps.requireResultQuota('u1');
+    await caps.recordResult('u1', 't4', 40, false);
+    await assert.rejects(caps.requireResultQuota('u1'), { code: 'RESULT_QUOTA_EXCEEDED' });
   });
 
   it('is not passed by two results at the same moment', async () => {
     const { caps } = capsWith({ principalResultBytesMax: 100 });
     const all = await Promise.allSettled(
-      Array.from({ length: 10 }, (_, i) => caps.storeResult('u1', `t${i}`, 30, false)),
+      Array.from({ length: 10 }, (_, i) => caps.recordResult('u1', `t${i}`, 30, false)),
     );
     assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 3);
   });
@@ -108,13 +108,13 @@ describe('the cap on spill', () => {
     const { caps, spill } = capsWith({ principalSpillBytesMax: 100 });
     const stopped: string[] = [];
     const run = (principal: string, name: string, warehouse = 'w1') =>
-      caps.statementRuns(principal, warehouse, (why) => {
+      caps.trackStatement(principal, warehouse, (why) => {
         assert.ok(why instanceof Failure && why.code === 'SPILL_LIMIT_EXCEEDED');
         stopped.push(name);
       });
     const look = async (bytes: number, warehouse = 'w1') => {
       spill.set(warehouse, bytes);
-      await caps.lookAtSpill();
+      await caps.checkSpill();
       return stopped.splice(0);
     };
     return { run, look };

@@ -25,7 +25,7 @@ beforeEach(async () => {
     linkKey: Buffer.alloc(32, 7),
     limits: { principalFileBytesMax: 1000, uploadBytesMax: 1000 },
     trail: noTrail,
-    mayUse: ({ owner }) => active.has(owner),
+    isLinkAllowed: ({ owner }) => active.has(owner),
     clock: () => now,
   });
   await files.start();
@@ -103,14 +103,16 @@ test('a link lasts an hour, and no longer than its file', async () => {
   const { fileId } = file;
   const query = queryOf(files.link(file, 'write'));
   now += 3_599_000;
-  assert.equal((await files.opened(fileId, 'write', query)).fileId, fileId);
-  await assert.rejects(files.opened(fileId, 'read', query), { code: 'FORBIDDEN' });
+  assert.equal((await files.resolveLink(fileId, 'write', query)).fileId, fileId);
+  await assert.rejects(files.resolveLink(fileId, 'read', query), { code: 'FORBIDDEN' });
   now += 1000;
-  await assert.rejects(files.opened(fileId, 'write', query), { code: 'FORBIDDEN' });
+  await assert.rejects(files.resolveLink(fileId, 'write', query), { code: 'FORBIDDEN' });
   const short = await create({ expiresInMs: 10_000 });
   assert.equal(queryOf(files.link(short, 'read')).get('expires'), String((now + 10_000) / 1000));
   const gone = await create({ owner: 'carl' });
-  await assert.rejects(files.opened(gone.fileId, 'read', queryOf(files.link(gone, 'read'))), { code: 'FORBIDDEN' });
+  await assert.rejects(files.resolveLink(gone.fileId, 'read', queryOf(files.link(gone, 'read'))), {
+    code: 'FORBIDDEN',
+  });
 });
 
 test('a finished file is moved in, and a second time is the same file', async () => {
@@ -144,7 +146,7 @@ test('a part that breaks off is kept, and the digest is of the whole also where 
     linkKey: Buffer.alloc(32, 7),
     limits: { principalFileBytesMax: 1000, uploadBytesMax: 1000 },
     trail: noTrail,
-    mayUse: () => true,
+    isLinkAllowed: () => true,
     clock: () => now,
   });
   const done = await again.append(fileId, content('de'), { offset: 3, end: 5, total: 5 });

@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { HostAllowlist } from '../../src/outbound/host_allowlist.ts';
-import { type ObjectStore, type ObjectStorePlace, openObjectStore } from '../../src/outbound/object_store.ts';
+import { type ObjectStore, type ObjectStoreLocation, openObjectStore } from '../../src/outbound/object_store.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { type ObjectStoreServer, startObjectStore } from './object_store_server.ts';
 
 let server: ObjectStoreServer;
-let place: ObjectStorePlace;
+let place: ObjectStoreLocation;
 let store: ObjectStore;
 let directory: string;
 const rules = new HostAllowlist(['127.0.0.1']);
@@ -74,7 +74,7 @@ test('small things, lists, and removal', async () => {
 });
 
 test('wrong keys, no such bucket, no such server, not allowed', async () => {
-  const of = (one: Partial<ObjectStorePlace>, accessKeyId = server.accessKeyId) =>
+  const of = (one: Partial<ObjectStoreLocation>, accessKeyId = server.accessKeyId) =>
     openObjectStore({ ...place, ...one }, { ...server, accessKeyId }, rules);
   const wrong = await of({}, 'nobody');
   await assert.rejects(wrong.writeSmall('k', 'v'), code('REMOTE_REFUSED'));

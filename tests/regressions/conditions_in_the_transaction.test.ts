@@ -44,7 +44,7 @@ const observe = () => undefined;
 test('a token that was made again is not revoked', async () => {
   const tokens = new Tokens({ store, directory: new Directory(), trail: noTrail, observe });
   const make = async () =>
-    (await tokens.make({ userId: 'u', name: 'nightly', scopes: undefined, expiresAt: undefined }, user)).row;
+    (await tokens.create({ userId: 'u', name: 'nightly', scopes: undefined, expiresAt: undefined }, user)).row;
   const first = await make();
   assert.equal(await tokens.remove(first, user), true);
   const second = await make();
@@ -116,7 +116,15 @@ test('an upload that is complete since, or has the id of one that is gone, is no
   const linkKey = Buffer.alloc(32);
   const directory = join(root, 'files');
   const mayUse = () => true;
-  const files = new FileStore({ store, directory, linkKey, limits, trail: noTrail, mayUse, clock: () => now++ });
+  const files = new FileStore({
+    store,
+    directory,
+    linkKey,
+    limits,
+    trail: noTrail,
+    isLinkAllowed: mayUse,
+    clock: () => now++,
+  });
   await files.start();
   const fileId = '0f4b2d9e-7c1e-4d3a-9c55-0f6c1a2b3c4d';
   const make = async () =>

@@ -1,5 +1,5 @@
-// The last lines of the audit trail once more, in a file beside the store: a store that lost the end of its log, or is an older copy, is
-// recognized at the next start, and the file says which changes it lacks.
+// A second copy of the last audit events, in a file next to the store: at the next start it reveals a store that lost the end of its log
+// or is an older copy, and which changes it lacks.
 import { closeSync, fdatasync, openSync, readFileSync, renameSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Store } from '../../store/store.ts';
@@ -7,8 +7,8 @@ import type { Store } from '../../store/store.ts';
 export const journalFileName = 'audit.journal';
 const syncEveryMs = 1_000;
 const bytesMax = 1 << 20;
-/** How many of the lost changes a message names. */
-const shownMax = 20;
+/** How many lost changes a message lists. */
+const listedChangesMax = 20;
 
 export interface JournalLine {
   readonly serverId: string;
@@ -17,7 +17,7 @@ export interface JournalLine {
   readonly target: string | null;
 }
 
-/** The store lacks changes that were acknowledged. The message is for who starts the server. */
+/** The store lacks changes that were acknowledged. The message is for the operator who starts the server. */
 export class StoreBehind extends Error {
   override name = 'StoreBehind';
 }
@@ -27,7 +27,7 @@ export class AuditJournal {
   #file: number | undefined;
   #bytes = 0;
   #isUnsynced = false;
-  /** Of the transaction that is open. */
+  /** Lines of the open transaction. */
   #pending: JournalLine[] = [];
   #timer: NodeJS.Timeout | undefined;
 
@@ -35,18 +35,18 @@ export class AuditJournal {
     this.#path = join(dataDirectory, journalFileName);
   }
 
-  /** Throws StoreBehind where the journal has lines that the store lacks. */
+  /** Throws StoreBehind if the journal has lines that the store lacks. */
   static async open(dataDirectory: string, store: Store): Promise<AuditJournal> {
     const lost = await lostLines(dataDirectory, store);
     if (lost.length > 0) throw new StoreBehind(textOf(dataDirectory, lost));
     const journal = new AuditJournal(dataDirectory);
-    journal.#restart(await lastLines(store));
-    store.onTransactionEnd((isCommitted) => journal.#ended(isCommitted));
+    journal.#rewrite(await lastLines(store));
+    store.onTransactionEnd((isCommitted) => journal.#onTransactionEnd(isCommitted));
     journal.#timer = setInterval(() => journal.#sync(), syncEveryMs).unref();
     return journal;
   }
 
-  /** In the transaction that writes the lines into the store; they are kept when it commits. */
+  /** In the transaction that writes the events into the store; the lines are written to the file when it commits. */
   note(lines: readonly JournalLine[]): void {
     this.#pending.push(...lines);
   }
@@ -57,21 +57,21 @@ export class AuditJournal {
     this.#file = undefined;
   }
 
-  #ended(isCommitted: boolean): void {
+  #onTransactionEnd(isCommitted: boolean): void {
     const lines = this.#pending;
     this.#pending = [];
     if (!isCommitted || lines.length === 0 || this.#file === undefined) return;
     try {
-      if (this.#bytes > bytesMax) this.#restart(lines.slice(-1));
+      if (this.#bytes > bytesMax) this.#rewrite(lines.slice(-1));
       else this.#bytes += writeSync(this.#file, textOfLines(lines));
       this.#isUnsynced = true;
     } catch {
-      // A full disk: the change is in the store, which is what counts.
+      // The disk is full. The change itself is committed in the store.
     }
   }
 
-  /** Begins again with these lines: those before them are in the store. */
-  #restart(lines: readonly JournalLine[]): void {
+  /** Replaces the file by these lines; all earlier ones are in the store. */
+  #rewrite(lines: readonly JournalLine[]): void {
     const draft = `${this.#path}.draft`;
     const text = textOfLines(lines);
     writeFileSync(draft, text, { mode: 0o600, flush: true });
@@ -88,7 +88,7 @@ export class AuditJournal {
   }
 }
 
-/** Lines of the journal that the store does not have. */
+/** The lines of the journal that the store lacks. */
 export async function lostLines(dataDirectory: string, store: Store): Promise<JournalLine[]> {
   const heads = new Map((await lastLines(store)).map(({ serverId, sequence }) => [serverId, sequence]));
   return readLines(join(dataDirectory, journalFileName)).filter(
@@ -96,7 +96,7 @@ export async function lostLines(dataDirectory: string, store: Store): Promise<Jo
   );
 }
 
-/** Accepts that they are lost. */
+/** Accepts the loss: removes the journal. */
 export function forgetLostLines(dataDirectory: string): void {
   rmSync(join(dataDirectory, journalFileName), { force: true });
 }
@@ -104,7 +104,7 @@ export function forgetLostLines(dataDirectory: string): void {
 export const changeText = ({ action, target }: JournalLine): string => [action, target].filter(Boolean).join(' ');
 
 function textOf(dataDirectory: string, lost: readonly JournalLine[]): string {
-  const shown = lost.slice(0, shownMax).map((line) => `  ${changeText(line)}`);
+  const shown = lost.slice(0, listedChangesMax).map((line) => `  ${changeText(line)}`);
   const more = lost.length > shown.length ? [`  and ${lost.length - shown.length} more`] : [];
   return [
     `the metadata store in ${dataDirectory} lacks ${lost.length} acknowledged ${lost.length === 1 ? 'change' : 'changes'}: it lost the end of its log, or is an older copy:`,
@@ -126,7 +126,7 @@ async function lastLines(store: Store): Promise<JournalLine[]> {
 
 const textOfLines = (lines: readonly JournalLine[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join('');
 
-/** A last line that was cut by a crash is no line. */
+/** Ignores a last line that a crash cut short. */
 function readLines(path: string): JournalLine[] {
   let text: string;
   try {

@@ -1,5 +1,5 @@
 // The audit trail: who changed what and who was refused, with the outcome. A change is recorded in its own transaction; a refusal,
-// which changes nothing, a moment later. Lines are only added, each with a keyed digest over itself and the line before.
+// which changes nothing, shortly after it. Events are only appended, each with a keyed digest over itself and the event before it.
 
 import { createHmac } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
@@ -18,32 +18,32 @@ export type AuditEvent = Selectable<AuditEventsTable>;
 export type AuditChain = Selectable<AuditChainsTable>;
 
 export interface AuditFacts {
-  /** The code of the answer; `0` is success; `begun`: what an engine is about to do, outside of the store's transaction. */
+  /** The code of the response; `0` is success; `begun`: an engine is about to make a change, outside of the store's transaction. */
   readonly outcome: Code | '0' | 'begun';
   readonly objectId?: string | undefined;
-  /** No secret and no literal of a statement. */
+  /** Must not contain secrets or literals of statements. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A request of the service's own that is noted elsewhere than among the keys of callers, in the same transaction as its change. */
+/** An internal request whose completion is recorded elsewhere than in the idempotency keys, in the same transaction as its change. */
 export interface BoundGuard extends Guard {
   readonly recordChange: (tx: Transaction<Schema>, objectId: string | undefined) => Promise<void>;
 }
 
 const isBound = (guard: Guard): guard is BoundGuard => 'also' in guard;
 
-/** What writes changes is handed this much of the trail. */
+/** The part of the audit trail that is passed to whatever writes changes. */
 export interface Trail {
   append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void>;
-  /** What an engine is about to do. */
+  /** Records that an engine is about to make a change. */
   begin(actor: Actor, facts: Omit<AuditFacts, 'outcome'>): Promise<void>;
   enqueue(actor: Partial<Actor>, facts: AuditFacts): void;
   markKeyDone(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void>;
-  /** In the transaction that begins a change. Throws CHANGE_IN_PROGRESS where a later attempt holds the key of the request. */
+  /** In the transaction that begins a change. Throws CHANGE_IN_PROGRESS if a later attempt holds the idempotency key of the request. */
   requireKeyHeld(tx: Transaction<Schema>, guard: Guard | undefined): Promise<void>;
 }
 
-/** For parts that are tested alone. */
+/** For tests of a single part. */
 export const noTrail: Trail = {
   append: async () => {},
   begin: async () => {},
@@ -54,45 +54,45 @@ export const noTrail: Trail = {
 
 export interface AuditOptions {
   readonly store: Store;
-  /** Of this server's chain. */
+  /** Identifies this server's chain. */
   readonly serverId: string;
   readonly key: Uint8Array;
   readonly retentionDays: number;
   readonly observe: Observe;
-  /** A second copy of the lines, outside the store. */
+  /** A second copy of the events, outside the store. */
   readonly journal?: Pick<AuditJournal, 'note'> | undefined;
   readonly clock?: (() => number) | undefined;
 }
 
-type Noted = { readonly actor: Partial<Actor>; readonly facts: AuditFacts; readonly at: number };
-type Line = Omit<AuditEvent, 'digest'>;
+type PendingEvent = { readonly actor: Partial<Actor>; readonly facts: AuditFacts; readonly at: number };
+type UnsignedEvent = Omit<AuditEvent, 'digest'>;
 
-interface Beginning {
-  readonly noted: Noted;
+interface PendingBegin {
+  readonly event: PendingEvent;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
 
 const flushMs = 250;
-const notedMax = 5_000;
-const begunTogetherMax = 64;
-/** Of one INSERT: a store binds only so many values. */
+const pendingMax = 5_000;
+const beginGroupMax = 64;
+/** The store limits the number of bound values in one INSERT. */
 const rowsPerInsertMax = 500;
 const targetCharactersMax = 1024;
 const sweepRows = 5_000;
 const dayMs = 86_400_000;
 export const firstDigest = '0'.repeat(64);
 
-/** Keyed, so that who can write the store but has not the key cannot make a line that fits. */
-export function eventDigest(key: Uint8Array, before: string, line: Line): string {
-  const { server_id, sequence, event_id, at, action, outcome, principal_id, principal } = line;
-  const { request_id, address, target, object_id, details } = line;
+/** Keyed, so that whoever can write the store but does not have the key cannot forge an event. */
+export function eventDigest(key: Uint8Array, previousDigest: string, event: UnsignedEvent): string {
+  const { server_id, sequence, event_id, at, action, outcome, principal_id, principal } = event;
+  const { request_id, address, target, object_id, details } = event;
   const facts = [server_id, sequence, event_id, at, action, outcome, principal_id, principal];
-  const text = JSON.stringify([before, ...facts, request_id, address, target, object_id, details]);
+  const text = JSON.stringify([previousDigest, ...facts, request_id, address, target, object_id, details]);
   return createHmac('sha256', key).update(text).digest('hex');
 }
 
-/** Over where a chain begins and ends, so that it cannot be cut unless an older store is put in its place. */
+/** A keyed digest over the beginning and the end of a chain: events cannot be cut off, except by restoring an older store. */
 export function chainSeal(key: Uint8Array, chain: Omit<AuditChain, 'seal'>): string {
   const { server_id, removed_sequence, removed_digest, last_sequence, last_digest } = chain;
   const text = JSON.stringify(['chain', server_id, removed_sequence, removed_digest, last_sequence, last_digest]);
@@ -103,9 +103,9 @@ export class AuditTrail implements Trail {
   readonly #options: AuditOptions;
   readonly #clock: () => number;
   readonly #refusals = new RefusalSampler();
-  readonly #beginning = new Groups<Beginning>(begunTogetherMax, (group) => this.#begin(group));
-  #noted: Noted[] = [];
-  #lost = 0;
+  readonly #beginGroups = new Groups<PendingBegin>(beginGroupMax, (group) => this.#begin(group));
+  #pending: PendingEvent[] = [];
+  #droppedCount = 0;
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
 
@@ -121,11 +121,11 @@ export class AuditTrail implements Trail {
 
   async stop(): Promise<void> {
     clearInterval(this.#timer);
-    this.#noted.push(...this.#refusals.take(this.#clock(), true).map(notedOf));
+    this.#pending.push(...this.#refusals.take(this.#clock(), true).map(pendingOfSample));
     await this.flush();
   }
 
-  /** Part of the change: the line is written if and only if the change is made. */
+  /** Part of the transaction of the change: the event is written if and only if the change is committed. */
   async append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void> {
     actor.writing = true;
     await this.#write(tx, [{ actor, facts, at: this.#clock() }]);
@@ -135,7 +135,7 @@ export class AuditTrail implements Trail {
     await this.markKeyDone(tx, actor.guard, facts.objectId);
   }
 
-  /** That the change of a keyed request was made is noted with the change. */
+  /** Records in the transaction of the change that a request with an idempotency key is done. */
   async markKeyDone(tx: Transaction<Schema>, guard: Guard | undefined, objectId: string | undefined): Promise<void> {
     if (!guard) return;
     if (isBound(guard)) return guard.recordChange(tx, objectId);
@@ -147,18 +147,18 @@ export class AuditTrail implements Trail {
   }
 
   /**
-   * Durable when it returns: for what an engine is about to do, which has no part in the store's transactions. Lines of many
-   * requests that come at once are one transaction.
+   * Durable when it returns: for changes by an engine, which takes no part in the store's transactions. The events of concurrent
+   * requests are written in one transaction.
    */
   begin(actor: Actor, facts: Omit<AuditFacts, 'outcome'>): Promise<void> {
     actor.writing = true;
-    const noted: Noted = { actor, facts: { ...facts, outcome: 'begun' }, at: this.#clock() };
-    return new Promise((resolve, reject) => this.#beginning.add({ noted, resolve, reject }));
+    const event: PendingEvent = { actor, facts: { ...facts, outcome: 'begun' }, at: this.#clock() };
+    return new Promise((resolve, reject) => this.#beginGroups.add({ event, resolve, reject }));
   }
 
   /**
-   * What changed nothing in the store: written within a quarter of a second, of a flood the number within a minute; lost if the process
-   * is killed before.
+   * For events that changed nothing in the store: written within a quarter of a second (in a flood of refusals, their number is written
+   * within a minute), and lost if the process is killed before.
    */
   enqueue(actor: Partial<Actor>, facts: AuditFacts): void {
     const at = this.#clock();
@@ -166,8 +166,8 @@ export class AuditTrail implements Trail {
     const { outcome, details } = facts;
     const isRefusal = outcome !== '0' && outcome !== 'begun' && details === undefined;
     if (isRefusal && !this.#refusals.shouldLog({ id, name, address, outcome }, at)) return;
-    if (this.#noted.length >= notedMax) this.#lost++;
-    else this.#noted.push({ actor, facts, at });
+    if (this.#pending.length >= pendingMax) this.#droppedCount++;
+    else this.#pending.push({ actor, facts, at });
   }
 
   flush(): Promise<void> {
@@ -175,22 +175,22 @@ export class AuditTrail implements Trail {
     return this.#flushing;
   }
 
-  /** Removes what is past its time, from the beginning of the chain on. Returns how many. */
+  /** Removes events past their retention from the beginning of the chain. Returns how many. */
   async sweep(): Promise<number> {
     const { store, serverId, retentionDays } = this.#options;
     const before = this.#clock() - retentionDays * dayMs;
     for (let removed = 0; ; ) {
-      const some = await store.transaction(async (tx) => {
-        const old = await tx
+      const removedRows = await store.transaction(async (tx) => {
+        const oldest = await tx
           .selectFrom('audit_events')
           .select(['sequence', 'digest', 'at'])
           .where('server_id', '=', serverId)
           .orderBy('sequence')
           .limit(sweepRows)
           .execute();
-        const kept = old.findIndex(({ at }) => at >= before);
-        const gone = kept < 0 ? old : old.slice(0, kept);
-        const last = gone.at(-1);
+        const firstRetained = oldest.findIndex(({ at }) => at >= before);
+        const expired = firstRetained < 0 ? oldest : oldest.slice(0, firstRetained);
+        const last = expired.at(-1);
         if (!last) return 0;
         await tx
           .deleteFrom('audit_events')
@@ -203,17 +203,17 @@ export class AuditTrail implements Trail {
           .where('server_id', '=', serverId)
           .executeTakeFirstOrThrow();
         await this.#seal(tx, { ...chain, removed_sequence: last.sequence, removed_digest: last.digest });
-        return gone.length;
+        return expired.length;
       });
-      removed += some;
-      if (some < sweepRows) return removed;
+      removed += removedRows;
+      if (removedRows < sweepRows) return removed;
     }
   }
 
-  async #begin(group: readonly Beginning[]): Promise<void> {
-    const noted = group.map((one) => one.noted);
+  async #begin(group: readonly PendingBegin[]): Promise<void> {
+    const events = group.map(({ event }) => event);
     try {
-      await this.#options.store.transaction((tx) => this.#write(tx, noted));
+      await this.#options.store.transaction((tx) => this.#write(tx, events));
       for (const { resolve } of group) resolve();
     } catch (error) {
       for (const { reject } of group) reject(error);
@@ -222,23 +222,24 @@ export class AuditTrail implements Trail {
 
   async #flush(): Promise<void> {
     const at = this.#clock();
-    const noted = [...this.#refusals.take(at).map(notedOf), ...this.#noted];
-    const lost = this.#lost;
-    const lines = lost > 0 ? [...noted, notedOf({ outcome: 'RATE_LIMITED', count: lost, at })] : noted;
-    if (lines.length === 0) return;
-    this.#noted = [];
-    this.#lost = 0;
+    const pending = [...this.#refusals.take(at).map(pendingOfSample), ...this.#pending];
+    const dropped = this.#droppedCount;
+    const events =
+      dropped > 0 ? [...pending, pendingOfSample({ outcome: 'RATE_LIMITED', count: dropped, at })] : pending;
+    if (events.length === 0) return;
+    this.#pending = [];
+    this.#droppedCount = 0;
     try {
-      await this.#options.store.transaction((tx) => this.#write(tx, lines));
+      await this.#options.store.transaction((tx) => this.#write(tx, events));
     } catch (error) {
       this.#options.observe({ kind: 'backgroundError', what: 'audit trail', error });
-      const all = [...noted, ...this.#noted];
-      this.#noted = all.slice(0, notedMax);
-      this.#lost += lost + all.length - this.#noted.length;
+      const all = [...pending, ...this.#pending];
+      this.#pending = all.slice(0, pendingMax);
+      this.#droppedCount += dropped + all.length - this.#pending.length;
     }
   }
 
-  async #write(tx: Transaction<Schema>, noted: readonly Noted[]): Promise<void> {
+  async #write(tx: Transaction<Schema>, events: readonly PendingEvent[]): Promise<void> {
     const { serverId, key } = this.#options;
     const chain = (await tx
       .selectFrom('audit_chains')
@@ -252,10 +253,10 @@ export class AuditTrail implements Trail {
       last_digest: firstDigest,
     };
     let { last_sequence: sequence, last_digest: digest } = chain;
-    const rows = noted.map(({ actor, facts, at }) => {
-      const line = lineOf(serverId, ++sequence, actor, facts, at);
-      digest = eventDigest(key, digest, line);
-      return { ...line, digest };
+    const rows = events.map(({ actor, facts, at }) => {
+      const event = eventOf(serverId, ++sequence, actor, facts, at);
+      digest = eventDigest(key, digest, event);
+      return { ...event, digest };
     });
     for (let i = 0; i < rows.length; i += rowsPerInsertMax)
       await tx
@@ -278,12 +279,18 @@ export class AuditTrail implements Trail {
     await tx
       .insertInto('audit_chains')
       .values(row)
-      .onConflict((of) => of.column('server_id').doUpdateSet(row))
+      .onConflict((conflict) => conflict.column('server_id').doUpdateSet(row))
       .execute();
   }
 }
 
-function lineOf(serverId: string, sequence: number, actor: Partial<Actor>, facts: AuditFacts, at: number): Line {
+function eventOf(
+  serverId: string,
+  sequence: number,
+  actor: Partial<Actor>,
+  facts: AuditFacts,
+  at: number,
+): UnsignedEvent {
   const { details } = facts;
   return {
     server_id: serverId,
@@ -302,8 +309,8 @@ function lineOf(serverId: string, sequence: number, actor: Partial<Actor>, facts
   };
 }
 
-/** A number of refusals in the place of their lines. */
-function notedOf({ id, name, address, outcome, count, at }: RefusalSample): Noted {
+/** One event that stands for a number of refusals. */
+function pendingOfSample({ id, name, address, outcome, count, at }: RefusalSample): PendingEvent {
   const actor = { action: 'refusals', ...(id === undefined ? { address } : { id, name }) };
   return { actor: actor as Partial<Actor>, facts: { outcome: outcome as Code, details: { count } }, at };
 }

@@ -1,4 +1,4 @@
-// The audit trail as it is read: shown, searched, verified. Written by audit.ts alone.
+// Reads the audit trail: lists, searches and verifies its events. Only audit_log.ts writes it.
 import type { Store } from '../../store/store.ts';
 import { type AuditChain, type AuditEvent, chainSeal, eventDigest, firstDigest } from './audit_log.ts';
 
@@ -15,7 +15,7 @@ export interface AuditFilter {
   readonly to?: number | undefined;
 }
 
-/** In the order in which they were written. */
+/** Newest first. */
 export async function listAudit(
   { db }: Store,
   filter: AuditFilter & { readonly after?: string | undefined; readonly limit: number },
@@ -48,16 +48,16 @@ export interface AuditVerdict {
   readonly eventCount: number;
   /** The first hundred. */
   readonly faults: readonly AuditFault[];
-  /** Where each chain ends: kept elsewhere, it shows later whether the end was cut off. */
+  /** The last event of each chain: stored elsewhere, it later shows whether the end of the chain was cut off. */
   readonly heads: readonly { readonly serverId: string; readonly sequence: number; readonly digest: string }[];
 }
 
 const pageRows = 5_000;
 const faultsMax = 100;
-/** The setting that says whose chain a store's own server writes. */
+/** The setting that identifies the chain that this store's server writes. */
 export const serverIdSetting = 'server_id';
 
-/** Goes over every line: is it there, is it as it was written, and does the chain begin and end where it should. */
+/** Checks that no event is missing or changed, and that each chain begins and ends where it should. */
 export async function verifyAudit({ db }: Store, key: Uint8Array): Promise<AuditVerdict> {
   const chains = await db.selectFrom('audit_chains').select('server_id').orderBy('server_id').execute();
   const known = new Set(chains.map(({ server_id: serverId }) => serverId));
@@ -79,17 +79,17 @@ export async function verifyAudit({ db }: Store, key: Uint8Array): Promise<Audit
 
 type Db = Store['db'];
 
-interface Ends extends AuditChain {
+interface ChainEnds extends AuditChain {
   readonly oldest: number | null;
   readonly newest: number | null;
 }
 
-/** With the first and the last line that there is, read at once: the server may be writing meanwhile. */
-function chainOf(db: Db, serverId: string): Promise<Ends> {
+/** Reads a chain with its first and last event in one query, because the server may be writing at the same time. */
+function chainOf(db: Db, serverId: string): Promise<ChainEnds> {
   const end = (which: 'min' | 'max') =>
     db
       .selectFrom('audit_events')
-      .select((of) => of.fn[which]<number | null>('sequence').as('sequence'))
+      .select((e) => e.fn[which]<number | null>('sequence').as('sequence'))
       .where('server_id', '=', serverId);
   return db
     .selectFrom('audit_chains')
@@ -99,7 +99,7 @@ function chainOf(db: Db, serverId: string): Promise<Ends> {
     .executeTakeFirstOrThrow();
 }
 
-/** Again where lines were removed meanwhile because their time was over. */
+/** Repeated if expired events were removed during the verification. */
 async function verifyChain(db: Db, key: Uint8Array, serverId: string): Promise<ChainVerdict> {
   for (;;) {
     const before = await chainOf(db, serverId);
@@ -120,8 +120,8 @@ async function verifyLines(db: Db, key: Uint8Array, chain: Awaited<ReturnType<ty
   const faults: AuditFault[] = [];
   let { removed_sequence: sequence, removed_digest: digest } = chain;
   let eventCount = 0;
-  const tell = (at: number, fault: AuditFault['fault']) => {
-    if (faults.length < faultsMax) faults.push({ serverId, sequence: at, fault });
+  const report = (faultSequence: number, fault: AuditFault['fault']) => {
+    if (faults.length < faultsMax) faults.push({ serverId, sequence: faultSequence, fault });
   };
   for (let more = true; more; ) {
     const rows = await db
@@ -134,18 +134,18 @@ async function verifyLines(db: Db, key: Uint8Array, chain: Awaited<ReturnType<ty
       .limit(pageRows)
       .execute();
     for (const row of rows) {
-      if (row.sequence !== sequence + 1) tell(sequence + 1, 'missing');
-      else if (eventDigest(key, digest, row) !== row.digest) tell(row.sequence, 'changed');
-      // What follows is compared with what is written here: one fault is told once.
+      if (row.sequence !== sequence + 1) report(sequence + 1, 'missing');
+      else if (eventDigest(key, digest, row) !== row.digest) report(row.sequence, 'changed');
+      // The next event is compared with the stored digest, so that one fault is reported once.
       ({ sequence, digest } = row);
       eventCount++;
     }
     more = rows.length === pageRows;
   }
-  const isWhole = sequence === last && digest === chain.last_digest && (chain.newest ?? last) <= last;
-  const isFirst =
+  const isEndIntact = sequence === last && digest === chain.last_digest && (chain.newest ?? last) <= last;
+  const isStartIntact =
     (chain.oldest ?? last + 1) > chain.removed_sequence &&
     (chain.removed_sequence > 0 || chain.removed_digest === firstDigest);
-  if (!isWhole || !isFirst || chainSeal(key, chain) !== chain.seal) tell(sequence, 'end');
+  if (!isEndIntact || !isStartIntact || chainSeal(key, chain) !== chain.seal) report(sequence, 'end');
   return { eventCount, faults, head: { serverId, sequence, digest } };
 }

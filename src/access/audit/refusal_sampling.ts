@@ -1,8 +1,8 @@
-// Refusals that come in floods: so many in a minute are told one by one, of the rest how many, so that nobody fills the disk by
-// being refused. What a line is, and who writes it, is audit.ts.
+// Sampling of refusals: a limited number in a minute is logged one by one, and only the number of the rest, so that nobody can fill the
+// disk by being refused. See audit_log.ts, which writes the events.
 
 export interface Refusal {
-  /** Of a user; absent: a stranger. */
+  /** The id of the user; absent for unauthenticated callers. */
   readonly id?: string | undefined;
   readonly name?: string | undefined;
   readonly address?: string | undefined;
@@ -11,56 +11,56 @@ export interface Refusal {
 
 export interface RefusalSample extends Refusal {
   readonly count: number;
-  /** Milliseconds since 1970: of the minute's end. */
+  /** End of the minute, in milliseconds since 1970. */
   readonly at: number;
 }
 
 const minuteMs = 60_000;
-/** Of all strangers together. */
-const strangersToldPerMinuteMax = 60;
-const toldPerUserPerMinuteMax = 1000;
-/** A full warehouse refuses many, which says nothing about the caller. */
+/** For all unauthenticated callers together. */
+const anonymousLoggedPerMinuteMax = 60;
+const loggedPerUserPerMinuteMax = 1000;
+/** A full warehouse refuses many requests, whoever sends them. */
 const overloadCode = 'WAREHOUSE_BUSY';
-const overloadToldPerUserPerMinuteMax = 1;
-/** More are counted together. */
+const overloadLoggedPerUserPerMinuteMax = 1;
+/** Refusals of further addresses are counted together. */
 const addressesPerMinuteMax = 100;
 
 export class RefusalSampler {
   #minute = 0;
-  readonly #told = new Map<string, number>();
+  readonly #logged = new Map<string, number>();
   readonly #counts = new Map<string, { refusal: Refusal; count: number }>();
-  #over: RefusalSample[] = [];
+  #finished: RefusalSample[] = [];
   #addresses = 0;
 
-  /** True: it is to be told by itself. Else it is counted. */
+  /** Returns true if the refusal is to be logged by itself; otherwise it is counted. */
   shouldLog(refusal: Refusal, at: number): boolean {
-    this.#turn(at);
+    this.#startMinute(at);
     const { id, name, address = '', outcome } = refusal;
     const isOverload = outcome === overloadCode;
-    const who = id === undefined ? '' : `${isOverload ? 'overload' : 'user'} ${id}`;
-    const told = this.#told.get(who) ?? 0;
-    const ofUserMax = isOverload ? overloadToldPerUserPerMinuteMax : toldPerUserPerMinuteMax;
-    if (told < (id === undefined ? strangersToldPerMinuteMax : ofUserMax)) {
-      this.#told.set(who, told + 1);
+    const key = id === undefined ? '' : `${isOverload ? 'overload' : 'user'} ${id}`;
+    const logged = this.#logged.get(key) ?? 0;
+    const userMax = isOverload ? overloadLoggedPerUserPerMinuteMax : loggedPerUserPerMinuteMax;
+    if (logged < (id === undefined ? anonymousLoggedPerMinuteMax : userMax)) {
+      this.#logged.set(key, logged + 1);
       return true;
     }
-    const key = JSON.stringify([id ?? address, outcome]);
-    const known = this.#counts.get(key);
-    if (known) known.count++;
-    else if (id !== undefined) this.#counts.set(key, { refusal: { id, name, outcome }, count: 1 });
+    const countKey = JSON.stringify([id ?? address, outcome]);
+    const counted = this.#counts.get(countKey);
+    if (counted) counted.count++;
+    else if (id !== undefined) this.#counts.set(countKey, { refusal: { id, name, outcome }, count: 1 });
     else if (this.#addresses++ < addressesPerMinuteMax)
-      this.#counts.set(key, { refusal: { address, outcome }, count: 1 });
+      this.#counts.set(countKey, { refusal: { address, outcome }, count: 1 });
     else this.#countOther(outcome);
     return false;
   }
 
-  /** The counts of minutes that are over; `all`: of this one too. */
+  /** Returns and removes the counts of past minutes; `all`: of the current minute too. */
   take(at: number, all = false): RefusalSample[] {
-    if (all) this.#end(at);
-    else this.#turn(at);
-    const over = this.#over;
-    this.#over = [];
-    return over;
+    if (all) this.#finishMinute(at);
+    else this.#startMinute(at);
+    const finished = this.#finished;
+    this.#finished = [];
+    return finished;
   }
 
   #countOther(outcome: string): void {
@@ -70,17 +70,17 @@ export class RefusalSampler {
     else this.#counts.set(key, { refusal: { outcome }, count: 1 });
   }
 
-  #turn(at: number): void {
+  #startMinute(at: number): void {
     const minute = Math.floor(at / minuteMs);
     if (minute === this.#minute) return;
-    this.#end(at);
+    this.#finishMinute(at);
     this.#minute = minute;
   }
 
-  #end(at: number): void {
-    for (const { refusal, count } of this.#counts.values()) this.#over.push({ ...refusal, count, at });
+  #finishMinute(at: number): void {
+    for (const { refusal, count } of this.#counts.values()) this.#finished.push({ ...refusal, count, at });
     this.#counts.clear();
-    this.#told.clear();
+    this.#logged.clear();
     this.#addresses = 0;
   }
 }

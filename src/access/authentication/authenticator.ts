@@ -1,4 +1,4 @@
-// The gate: whose credentials these are, and what the rest of the house asks about what they may. Knows no HTTP.
+// Authentication: turns an Authorization header into a session. Knows no HTTP.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Principal } from '../../model/principal.ts';
 import { rootPrincipal } from '../../model/principal.ts';
@@ -13,15 +13,14 @@ import type { Passwords } from './passwords.ts';
 /** Recognisable to secret scanners; 256 random bits and a checksum follow. */
 export const tokenPrefix = 'tbl_';
 
-/** Credentials that were found good. */
+/** Credentials that were verified. */
 export interface Session {
   readonly principal: Principal;
   /** Milliseconds since 1970. */
   readonly expiresAt: number;
-  /** How they were given. */
   readonly credential: 'root token' | 'token' | 'password' | 'identity provider';
   readonly token: Token | undefined;
-  /** Of the directory, when they were looked at. */
+  /** `credentialsVersion` of the directory when the credentials were last verified. */
   version: number;
 }
 
@@ -37,8 +36,8 @@ export interface AuthenticatorOptions extends Omit<AuthorizerOptions, 'directory
 const authorizationCharactersMax = 16_384;
 const sessionsMax = 20_000;
 const neverMs = Number.MAX_SAFE_INTEGER;
-/** A number written at each request is a new object each time, and one that outlives it. */
-const useNotedEveryMs = 1000;
+/** Recording the last use at each request would allocate a number object that outlives the request. */
+const lastUseIntervalMs = 1000;
 
 export class Authenticator {
   readonly authorizer: Authorizer;
@@ -46,11 +45,11 @@ export class Authenticator {
   readonly #options: AuthenticatorOptions;
   readonly #clock: () => number;
   readonly #rootToken: Buffer;
-  /** By the header as it came. */
+  /** By the unparsed Authorization header. */
   readonly #sessions = new Map<string, Session>();
-  /** Passwords that are being worked out. */
+  /** Password verifications in progress, by address and credentials. */
   readonly #attempts = new Map<string, Promise<Session>>();
-  /** One for each set of credentials, so that what is worked out of it is found again. */
+  /** One principal for each user or token: rights are cached by this object. */
   readonly #principals = new WeakMap<User | Token, Principal>();
 
   constructor(options: AuthenticatorOptions) {
@@ -62,77 +61,82 @@ export class Authenticator {
   }
 
   /**
-   * Throws UNAUTHENTICATED, and RATE_LIMITED where too many failed before. A promise only where a password or a signature has to be
-   * worked out.
+   * Throws UNAUTHENTICATED, and RATE_LIMITED after too many failed attempts. Returns a promise only if a password or a signature has
+   * to be verified.
    */
   authenticate(authorization: string | undefined, address: string): Session | Promise<Session> {
     if (authorization === undefined || authorization === '') throw unauthenticated('credentials are missing');
-    const known = this.#sessions.get(authorization);
-    if (known) {
+    const cached = this.#sessions.get(authorization);
+    if (cached) {
       const now = this.#clock();
-      if (this.#isGoodAt(known, now)) {
-        if (known.token) noteUse(known.token, now);
-        return known;
+      if (this.#isValidAt(cached, now)) {
+        if (cached.token) recordUse(cached.token, now);
+        return cached;
       }
     }
     if (authorization.length > authorizationCharactersMax)
       throw unauthenticated('the Authorization header is too long');
     const [, scheme = '', value = ''] = /^([A-Za-z]+) +([\x21-\x7e]+)$/.exec(authorization) ?? [];
-    const keep = (session: Session) => this.#keep(authorization, session);
+    const cache = (session: Session) => this.#cacheSession(authorization, session);
     switch (scheme.toLowerCase()) {
       case 'bearer':
-        return this.#bearer(value, address, keep);
+        return this.#authenticateBearer(value, address, cache);
       case 'basic':
-        return this.#basic(value, address, keep);
+        return this.#authenticateBasic(value, address, cache);
       default:
         throw unauthenticated('the Authorization header is neither "Bearer <token>" nor "Basic <base64>"');
     }
   }
 
-  /** Whether credentials that were good still are. */
+  /** Whether the credentials of an existing session are still valid. */
   isValid(session: Session): boolean {
-    return this.#isGoodAt(session, this.#clock());
+    return this.#isValidAt(session, this.#clock());
   }
 
-  #isGoodAt(session: Session, now: number): boolean {
+  #isValidAt(session: Session, now: number): boolean {
     if (session.expiresAt <= now) return false;
     const { credentialsVersion } = this.directory;
     if (session.version === credentialsVersion) return true;
-    if (!this.#isStillGood(session)) return false;
+    if (!this.#revalidate(session)) return false;
     session.version = credentialsVersion;
     return true;
   }
 
-  /** Something that makes credentials void changed since; it need not have been these. */
-  #isStillGood({ principal, credential, token }: Session): boolean {
+  /** Called after some credentials were invalidated, which need not be those of this session. */
+  #revalidate({ principal, credential, token }: Session): boolean {
     if (!this.directory.isActive(principal)) return false;
     if (credential === 'root token') return true;
-    // A password may have been changed: it is looked at again, which a cache makes cheap.
+    // A password may have been changed: it is verified again, which the cache of verified passwords makes cheap.
     return credential === 'token' && token !== undefined && this.directory.tokens.get(token.digest) === token;
   }
 
-  #keep(authorization: string, session: Session): Session {
-    // All at once: a map whose entries go one by one is made anew all the time.
+  #cacheSession(authorization: string, session: Session): Session {
+    // Cleared as a whole: deleting entries one by one makes the map rehash repeatedly.
     if (this.#sessions.size >= sessionsMax) this.#sessions.clear();
     this.#sessions.set(authorization, session);
     return session;
   }
 
-  #bearer(value: string, address: string, keep: (session: Session) => Session): Session | Promise<Session> {
-    const session = this.#ofSecret(value);
-    if (session) return keep(session);
-    if (!value.startsWith(tokenPrefix) && value.split('.').length === 3) return this.#jwt(value, address, keep);
+  #authenticateBearer(
+    value: string,
+    address: string,
+    cache: (session: Session) => Session,
+  ): Session | Promise<Session> {
+    const session = this.#sessionOfSecret(value);
+    if (session) return cache(session);
+    if (!value.startsWith(tokenPrefix) && value.split('.').length === 3)
+      return this.#authenticateJwt(value, address, cache);
     this.#options.failedLogins.beginAttempt(address, undefined);
     this.#options.failedLogins.recordFailure(address, undefined);
     throw unauthenticated('the token is not valid');
   }
 
-  async #jwt(value: string, address: string, keep: (session: Session) => Session): Promise<Session> {
+  async #authenticateJwt(value: string, address: string, cache: (session: Session) => Session): Promise<Session> {
     const { failedLogins, oidc } = this.#options;
     try {
       const { principal, expiresAt } = await oidc.principalOf(value);
       if (!this.directory.isActive(principal)) throw unauthenticated('the token is not valid');
-      return keep(this.#session(principal, 'identity provider', expiresAt));
+      return cache(this.#createSession(principal, 'identity provider', expiresAt));
     } catch (error) {
       if (error instanceof Failure && error.code === 'UNAUTHENTICATED') {
         failedLogins.beginAttempt(address, undefined);
@@ -142,52 +146,52 @@ export class Authenticator {
     }
   }
 
-  #basic(value: string, address: string, keep: (session: Session) => Session): Session | Promise<Session> {
+  #authenticateBasic(value: string, address: string, cache: (session: Session) => Session): Session | Promise<Session> {
     const decoded = /^[A-Za-z0-9+/]+={0,2}$/.test(value) ? Buffer.from(value, 'base64').toString() : '';
     const colon = decoded.indexOf(':');
     if (colon < 0) throw unauthenticated('the user name or password is not valid');
     const [name, secret] = [decoded.slice(0, colon), decoded.slice(colon + 1)];
-    // Where a tool knows Basic only, a token may stand for the password.
+    // For tools that support only Basic, a token is accepted as the password.
     if (secret.startsWith(tokenPrefix)) {
-      const session = this.#ofSecret(secret);
-      if (session?.principal.name === name) return keep(session);
+      const session = this.#sessionOfSecret(secret);
+      if (session?.principal.name === name) return cache(session);
     }
-    // Many first requests of one client come at once: they are one attempt.
+    // The first requests of one client often arrive together: they count as one attempt.
     const key = `${address} ${value}`;
     const running = this.#attempts.get(key);
     if (running) return running;
-    const attempt = this.#password(name, secret, address, keep).finally(() => this.#attempts.delete(key));
+    const attempt = this.#authenticatePassword(name, secret, address, cache).finally(() => this.#attempts.delete(key));
     this.#attempts.set(key, attempt);
     return attempt;
   }
 
-  async #password(
+  async #authenticatePassword(
     name: string,
     secret: string,
     address: string,
-    keep: (session: Session) => Session,
+    cache: (session: Session) => Session,
   ): Promise<Session> {
     const { passwords, failedLogins } = this.#options;
     const hash = this.directory.userNamed(name)?.spec.passwordHash;
-    // Before the work: who is slowed down shall not have it done. Who was found good lately is not asked.
+    // Before the hash is computed: a throttled caller must not cause that work. Recently verified pairs are not throttled.
     if (!passwords.isVerified(hash, secret)) failedLogins.beginAttempt(address, name);
-    const fits = await passwords.check(hash, secret);
-    // Looked up again: it may have changed while the password was worked out.
+    const isCorrect = await passwords.check(hash, secret);
+    // Looked up again: the user may have changed while the hash was computed.
     const user = this.directory.userNamed(name);
-    if (!fits || !user || user.spec.passwordHash !== hash || !this.directory.isActive(this.#principalOf(user))) {
+    if (!isCorrect || !user || user.spec.passwordHash !== hash || !this.directory.isActive(this.#principalOf(user))) {
       failedLogins.recordFailure(address, name);
       throw unauthenticated('the user name or password is not valid');
     }
     failedLogins.recordSuccess(address, name);
-    return keep(this.#session(this.#principalOf(user), 'password', neverMs));
+    return cache(this.#createSession(this.#principalOf(user), 'password', neverMs));
   }
 
-  /** A secret that is one of ours: the root token, or a user's. */
-  #ofSecret(secret: string): Session | undefined {
+  /** The session of the root token or of a user's token; undefined for any other secret. */
+  #sessionOfSecret(secret: string): Session | undefined {
     if (!secret.startsWith(tokenPrefix)) return undefined;
-    const given = Buffer.from(secret);
-    if (given.length === this.#rootToken.length && timingSafeEqual(given, this.#rootToken))
-      return this.#session(rootPrincipal, 'root token', neverMs);
+    const secretBytes = Buffer.from(secret);
+    if (secretBytes.length === this.#rootToken.length && timingSafeEqual(secretBytes, this.#rootToken))
+      return this.#createSession(rootPrincipal, 'root token', neverMs);
     const token = this.directory.tokens.get(digestOfToken(secret));
     const user = token && this.directory.users.get(token.userId);
     if (!token || !user) return undefined;
@@ -195,35 +199,35 @@ export class Authenticator {
     const principal = this.#principalOf(user, token);
     if (expiresAt <= this.#clock() || !this.directory.isActive(principal)) return undefined;
     token.lastUsedAt = this.#clock();
-    return this.#session(principal, 'token', expiresAt, token);
+    return this.#createSession(principal, 'token', expiresAt, token);
   }
 
   #principalOf(user: User, token?: Token): Principal {
     const key = token ?? user;
-    const known = this.#principals.get(key);
-    if (known?.name === user.name) return known;
+    const cached = this.#principals.get(key);
+    if (cached?.name === user.name) return cached;
     const { id, name } = user;
-    const made: Principal =
+    const principal: Principal =
       id === rootPrincipal.id && !token?.scopes
         ? rootPrincipal
         : { id, name, ...(token?.scopes ? { scopes: token.scopes } : {}) };
-    this.#principals.set(key, made);
-    return made;
+    this.#principals.set(key, principal);
+    return principal;
   }
 
-  #session(principal: Principal, credential: Session['credential'], expiresAt: number, token?: Token): Session {
+  #createSession(principal: Principal, credential: Session['credential'], expiresAt: number, token?: Token): Session {
     return { principal, credential, expiresAt, token, version: this.directory.credentialsVersion };
   }
 }
 
-/** SHA-256 in hexadecimal: the secrets are random and long, so that a slow hash would add nothing. */
+/** SHA-256 in hexadecimal: the secrets are random and long, so a slow hash would add no security. */
 export function digestOfToken(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-function noteUse(token: Token, now: number): void {
+function recordUse(token: Token, now: number): void {
   const { lastUsedAt } = token;
-  if (lastUsedAt === undefined || now - lastUsedAt >= useNotedEveryMs || now < lastUsedAt) token.lastUsedAt = now;
+  if (lastUsedAt === undefined || now - lastUsedAt >= lastUseIntervalMs || now < lastUsedAt) token.lastUsedAt = now;
 }
 
 function unauthenticated(message: string): Failure {

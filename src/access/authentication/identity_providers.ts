@@ -43,7 +43,7 @@ export class IdentityProviders {
   }
 
   /** Reads them anew; tokens that were verified before are looked at again. */
-  async changed(): Promise<void> {
+  async reload(): Promise<void> {
     const { store, secrets, oidc, directory } = this.#options;
     const rows = await store.db
       .selectFrom('objects')
@@ -87,7 +87,7 @@ export class IdentityProviders {
   }
 
   /** `undefined` leaves it, null removes it. Part of the change of the provider. */
-  async keepSecret(tx: Transaction<Schema>, id: string, secret: string | null | undefined): Promise<void> {
+  async storeSecret(tx: Transaction<Schema>, id: string, secret: string | null | undefined): Promise<void> {
     if (typeof secret === 'string') await this.#options.secrets.put(secretOf(id), secret, tx);
     else if (secret === null) await this.#options.secrets.remove(secretOf(id), tx);
   }

@@ -108,7 +108,7 @@ export class Passwords {
   }
 
   /** The work of a `check` that fails. */
-  async verifyNothing(password: string): Promise<false> {
+  async verifyDummy(password: string): Promise<false> {
     await this.check(undefined, password);
     return false;
   }

@@ -73,7 +73,7 @@ export class Tokens {
   }
 
   /** The secret is told this once. Throws OBJECT_ALREADY_EXISTS, QUOTA_EXCEEDED. */
-  async make(token: NewToken, actor: Actor): Promise<{ readonly row: TokenRow; readonly secret: string }> {
+  async create(token: NewToken, actor: Actor): Promise<{ readonly row: TokenRow; readonly secret: string }> {
     const { store, directory, trail } = this.#options;
     const secret = newSecret();
     const now = this.#clock();

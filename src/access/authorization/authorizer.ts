@@ -1,5 +1,5 @@
-// May this principal do this there? What is granted on a thing holds for all that is in it; who owns a thing may do everything
-// with it; a token's scopes take away and never add. Nothing else is allowed.
+// Authorization: whether a principal holds a privilege on an object. A grant on an object applies to everything inside it; the owner
+// of an object holds all privileges on it; the scopes of a token only restrict. Everything else is denied.
 
 import type { Granted, Principal } from '../../model/principal.ts';
 import { holds, type Privilege } from '../../model/privileges.ts';
@@ -9,29 +9,29 @@ import { type Segment, uriOf } from '../../standard/paths.ts';
 import type { Directory } from './directory.ts';
 import type { Rights } from './rights.ts';
 
-/** An object of a path: what a decision needs to know of it. */
+/** What a decision needs to know of an object in a path. */
 export interface PathObject {
   readonly id: string;
   readonly owner: string;
 }
 
-/** `within`: not on the whole, but on something in it. */
+/** `all`: the privilege is held on the target. `within`: only on something inside it. */
 export type GrantReach = 'all' | 'within';
 
-/** What is asked for: the top category, and the path as far as the privilege is needed on it. */
+/** What the privilege is needed on. `category` is the top-level category of `path`; an empty path is the whole collection. */
 export interface AuthorizationTarget {
   readonly category: string;
   readonly path: readonly Segment[];
-  /** Of a place that is asked about again: what was found out about it. */
-  resolved?: Found | undefined;
+  /** Cached by the authorizer for further decisions on the same target. */
+  resolved?: ResolvedPath | undefined;
 }
 
-interface Found {
+interface ResolvedPath {
   readonly version: number;
   readonly steps: readonly PathObject[];
 }
 
-/** Children that may be shown: those that `owner` owns and those of `ids`; of them, those that `keep` keeps. */
+/** Children that a list may show: those that `owner` owns and those in `ids`, if `filter` accepts them. */
 export interface VisibleChildren {
   readonly owner?: string;
   readonly ids: readonly string[];
@@ -40,28 +40,29 @@ export interface VisibleChildren {
 
 export interface AuthorizerOptions {
   readonly directory: Directory;
-  /** As much of a path as there is; one query, whatever is missing, so that time does not tell. */
+  /** The existing objects of a path, from the root. Always one query, so that timing does not reveal which objects exist. */
   readonly resolvePath: (path: readonly Segment[]) => Promise<readonly PathObject[]>;
   readonly ownsDescendant: (userId: string, objectId: string) => Promise<boolean>;
-  /** Who owns objects now; those that are gone are left out. */
+  /** The current owners of objects; deleted objects are omitted. */
   readonly ownersOf: (ids: readonly string[]) => Promise<readonly PathObject[]>;
 }
 
-interface Recorded {
-  readonly all: Granted[];
-  readonly known: Set<string>;
+interface RecordedDecisions {
+  readonly decisions: Granted[];
+  /** Serialized decisions, to record each once. */
+  readonly keys: Set<string>;
 }
 
-const nowhere: readonly PathObject[] = [];
-/** Parents of what was lately asked for. */
+const emptyPath: readonly PathObject[] = [];
+/** Size of the cache of parent paths. */
 const parentsMax = 10_000;
 
 export class Authorizer {
   readonly #options: AuthorizerOptions;
   readonly #directory: Directory;
   readonly #parents = new Map<string, readonly PathObject[]>();
-  readonly #recorded = new WeakMap<Principal, Recorded>();
-  /** Moves when paths mean other objects than before, or objects have other owners. */
+  readonly #recorded = new WeakMap<Principal, RecordedDecisions>();
+  /** Incremented when a path may resolve to other objects, or an object has a new owner. */
   #version = 0;
 
   constructor(options: AuthorizerOptions) {
@@ -69,104 +70,104 @@ export class Authorizer {
     this.#directory = options.directory;
   }
 
-  /** Objects were renamed, dropped, or given to others. */
+  /** To be called after objects were renamed, dropped, or had their owner changed. */
   pathsChanged(): void {
     this.#version++;
     this.#parents.clear();
   }
 
   /**
-   * Records from now on what is allowed to this principal object, which has to be of one request alone. The list grows with each
-   * decision; it is checked (`requireStill`) before the answer to the request is given once more.
+   * Records from now on every privilege that is allowed to this principal object, which must belong to a single request. The returned
+   * list grows with each decision; `requireStillAllowed` checks it before the response is replayed.
    */
   record(principal: Principal): readonly Granted[] {
-    const recorded: Recorded = { all: [], known: new Set() };
+    const recorded: RecordedDecisions = { decisions: [], keys: new Set() };
     this.#recorded.set(principal, recorded);
-    return recorded.all;
+    return recorded.decisions;
   }
 
-  /** Whether all that was recorded would be allowed now, with these credentials, on the same objects. Throws FORBIDDEN. */
+  /** Throws FORBIDDEN unless every recorded decision would be allowed now, with these credentials, on the same objects. */
   async requireStillAllowed(principal: Principal, granted: readonly Granted[]): Promise<void> {
     const ids = new Set(granted.flatMap(({ path }) => path.map(({ id }) => id)));
-    const now = new Map((await this.#options.ownersOf([...ids])).map((step) => [step.id, step]));
-    for (const one of granted) {
-      // What is gone has the owner that it had.
-      const steps = one.path.map((step) => now.get(step.id) ?? step);
-      if (await this.#mayStill(principal, one, steps)) continue;
-      const { privilege } = one;
+    const current = new Map((await this.#options.ownersOf([...ids])).map((object) => [object.id, object]));
+    for (const decision of granted) {
+      // A deleted object counts with the owner that was recorded.
+      const objects = decision.path.map((object) => current.get(object.id) ?? object);
+      if (await this.#isStillAllowed(principal, decision, objects)) continue;
+      const { privilege } = decision;
       throw new Failure('FORBIDDEN', `the request needs the privilege ${privilege}, which is no longer held`, {
         privilege,
       });
     }
   }
 
-  async #mayStill(principal: Principal, granted: Granted, steps: readonly PathObject[]): Promise<boolean> {
+  async #isStillAllowed(principal: Principal, granted: Granted, steps: readonly PathObject[]): Promise<boolean> {
     const { privilege, category, within, self } = granted;
-    if (self) return this.#directory.isActive(principal) && isWithin(principal.scopes, granted.scopes);
-    if (this.#coveredBySteps(principal, privilege, category, steps)) return true;
-    return within === true && this.#reachesWithin(principal, category, steps, steps.at(-1), steps.length === 0);
+    if (self) return this.#directory.isActive(principal) && isSameScope(principal.scopes, granted.scopes);
+    if (this.#isCoveredByPath(principal, privilege, category, steps)) return true;
+    return within === true && this.#hasAccessWithin(principal, category, steps, steps.at(-1), steps.length === 0);
   }
 
-  #note(principal: Principal, granted: Omit<Granted, 'path'>, steps: readonly PathObject[]): void {
+  #recordDecision(principal: Principal, granted: Omit<Granted, 'path'>, steps: readonly PathObject[]): void {
     const recorded = this.#recorded.get(principal);
     if (!recorded) return;
-    const one: Granted = { ...granted, path: steps.map(({ id, owner }) => ({ id, owner })) };
-    const text = JSON.stringify(one);
-    if (recorded.known.has(text)) return;
-    recorded.known.add(text);
-    recorded.all.push(one);
+    const decision: Granted = { ...granted, path: steps.map(({ id, owner }) => ({ id, owner })) };
+    const key = JSON.stringify(decision);
+    if (recorded.keys.has(key)) return;
+    recorded.keys.add(key);
+    recorded.decisions.push(decision);
   }
 
-  /** Throws FORBIDDEN: the same whether the thing is there or not. */
+  /** Throws FORBIDDEN, with the same message whether the object exists or not. */
   authorize(
     principal: Principal,
     permission: Permission,
-    place: AuthorizationTarget,
+    target: AuthorizationTarget,
   ): GrantReach | Promise<GrantReach> {
     const { privilege } = permission;
-    const { category, path, resolved: found } = place;
-    if (permission.orSelf && this.isSelf(principal, place.path)) {
-      this.#note(principal, { privilege, category, self: true }, nowhere);
+    const { category, path, resolved } = target;
+    if (permission.orSelf && this.isSelf(principal, path)) {
+      this.#recordDecision(principal, { privilege, category, self: true }, emptyPath);
       return 'all';
     }
-    if (this.#recorded.has(principal)) return this.#look(principal, permission, place, '');
-    const steps = found?.version === this.#version ? found.steps : nowhere;
-    if (this.#coveredBySteps(principal, privilege, category, steps)) return 'all';
+    if (this.#recorded.has(principal)) return this.#authorizeFromStore(principal, permission, target, '');
+    const steps = resolved?.version === this.#version ? resolved.steps : emptyPath;
+    if (this.#isCoveredByPath(principal, privilege, category, steps)) return 'all';
     const parentKey = path.length > 1 ? keyOf(path, path.length - 1) : '';
-    const above = this.#parents.get(parentKey);
-    if (above && this.#coveredBySteps(principal, privilege, category, above)) return 'all';
-    return this.#look(principal, permission, place, parentKey);
+    const parents = this.#parents.get(parentKey);
+    if (parents && this.#isCoveredByPath(principal, privilege, category, parents)) return 'all';
+    return this.#authorizeFromStore(principal, permission, target, parentKey);
   }
 
-  /** The same as a question; for what handlers and statements need besides their endpoint's permission. */
-  async isAllowed(principal: Principal, privilege: Privilege, place: AuthorizationTarget): Promise<boolean> {
-    const steps = place.path.length === 0 ? [] : await this.#options.resolvePath(place.path);
-    return this.isAllowedOn(principal, privilege, place.category, steps);
+  /** For privileges that handlers and statements need in addition to the permission of their endpoint. */
+  async isAllowed(principal: Principal, privilege: Privilege, target: AuthorizationTarget): Promise<boolean> {
+    const steps = target.path.length === 0 ? [] : await this.#options.resolvePath(target.path);
+    return this.isAllowedOn(principal, privilege, target.category, steps);
   }
 
-  async require(principal: Principal, privilege: Privilege, place: AuthorizationTarget): Promise<void> {
-    if (!(await this.isAllowed(principal, privilege, place))) throw forbidden(privilege, place);
+  async require(principal: Principal, privilege: Privilege, target: AuthorizationTarget): Promise<void> {
+    if (!(await this.isAllowed(principal, privilege, target))) throw forbidden(privilege, target);
   }
 
-  /** The ids of the objects of a path, which a rename does not change; names where there is no object of the catalog. */
+  /** The ids of the objects of a path, which a rename does not change; the name where the catalog has no such object. */
   async identityOf(path: readonly Segment[]): Promise<string[]> {
-    const steps = path.length === 0 ? nowhere : await this.#options.resolvePath(path);
+    const steps = path.length === 0 ? emptyPath : await this.#options.resolvePath(path);
     return path.map(({ name }, i) => steps[i]?.id ?? name);
   }
 
-  /** For a thing whose path was followed already. */
+  /** For an object whose path is already resolved. */
   isAllowedOn(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
-    const may = this.#coveredBySteps(principal, privilege, category, steps);
-    if (may) this.#note(principal, { privilege, category }, steps);
-    return may;
+    const isAllowed = this.#isCoveredByPath(principal, privilege, category, steps);
+    if (isAllowed) this.#recordDecision(principal, { privilege, category }, steps);
+    return isAllowed;
   }
 
-  /** The same for what only decides how much is shown: it is not recorded as something that the request needs. */
+  /** As `isAllowedOn`, for decisions on how much is shown: not recorded as a privilege that the request needs. */
   isVisible(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
-    return this.#coveredBySteps(principal, privilege, category, steps);
+    return this.#isCoveredByPath(principal, privilege, category, steps);
   }
 
-  /** A token that is confined is not its user: it could make one that is not. */
+  /** Never true for a token with scopes: it could create a token without them. */
   isSelf(principal: Principal, path: readonly Segment[]): boolean {
     const [first] = path;
     return (
@@ -177,21 +178,21 @@ export class Authorizer {
     );
   }
 
-  /** What somebody submitted is theirs; what a confined token submitted also is that token's. */
+  /** Whether `principal` may act on what `owner` submitted: the same user, and a token with scopes only what has the same scopes. */
   isSubmitter(principal: Principal, owner: Principal): boolean {
     if (principal.id !== owner.id || !this.#directory.isActive(principal)) return false;
-    const isOwn = isWithin(principal.scopes, owner.scopes);
+    const isSubmitter = isSameScope(principal.scopes, owner.scopes);
     const { scopes } = owner;
-    if (isOwn)
-      this.#note(
+    if (isSubmitter)
+      this.#recordDecision(
         principal,
         { privilege: 'own', category: 'users', self: true, ...(scopes ? { scopes } : {}) },
-        nowhere,
+        emptyPath,
       );
-    return isOwn;
+    return isSubmitter;
   }
 
-  /** Which children a list shows to somebody who may not read all of what holds them. `steps`: the holder's path. */
+  /** Which children a list shows to a principal who may not read their whole parent. `steps`: the path of the parent. */
   visibleChildren(principal: Principal, category: string, steps: readonly PathObject[]): VisibleChildren {
     const rights = this.#directory.rightsOf(principal);
     const { id, scopes } = principal;
@@ -200,44 +201,44 @@ export class Authorizer {
     const scoped = this.#directory.rightsOfScopes(scopes);
     if (covers(scoped, 'read', category, steps)) return { owner: id, ids: granted };
     const ids = scoped.readableIds();
-    const holder = covers(rights, 'read', category, steps) || this.#owns(principal, steps);
-    const own = new Set(granted);
-    return { ids, filter: (child) => holder || child.owner === id || own.has(child.id) };
+    const mayReadParent = covers(rights, 'read', category, steps) || this.#owns(principal, steps);
+    const grantedIds = new Set(granted);
+    return { ids, filter: (child) => mayReadParent || child.owner === id || grantedIds.has(child.id) };
   }
 
-  async #look(
+  async #authorizeFromStore(
     principal: Principal,
     permission: Permission,
-    place: AuthorizationTarget,
+    target: AuthorizationTarget,
     parentKey: string,
   ): Promise<GrantReach> {
     const { privilege, orWithin } = permission;
-    const { category, path } = place;
+    const { category, path } = target;
     const version = this.#version;
     const steps = path.length === 0 ? [] : await this.#options.resolvePath(path);
-    const allowed = this.#coveredBySteps(principal, privilege, category, steps);
-    // Kept only where it was allowed: how long a refusal takes does not tell whether the thing is there.
+    const allowed = this.#isCoveredByPath(principal, privilege, category, steps);
+    // Cached only if allowed, so that the duration of a refusal does not reveal whether the object exists.
     if (allowed && version === this.#version && steps.length === path.length) {
-      place.resolved = { version, steps };
+      target.resolved = { version, steps };
       if (parentKey !== '') {
         if (this.#parents.size >= parentsMax) this.#parents.clear();
         this.#parents.set(parentKey, steps.slice(0, -1));
       }
     }
     if (allowed) {
-      this.#note(principal, { privilege, category }, steps);
+      this.#recordDecision(principal, { privilege, category }, steps);
       return 'all';
     }
     const last = steps.length === path.length ? steps.at(-1) : undefined;
-    if (orWithin && (await this.#reachesWithin(principal, category, steps, last, path.length === 0))) {
-      this.#note(principal, { privilege, category, within: true }, steps);
+    if (orWithin && (await this.#hasAccessWithin(principal, category, steps, last, path.length === 0))) {
+      this.#recordDecision(principal, { privilege, category, within: true }, steps);
       return 'within';
     }
-    throw forbidden(privilege, place);
+    throw forbidden(privilege, target);
   }
 
-  /** A top-level collection is no secret; any other thing has to hold something that one was granted or owns. */
-  async #reachesWithin(
+  /** Top-level collections are visible to everyone; any other object only to principals with a grant or an own object inside it. */
+  async #hasAccessWithin(
     principal: Principal,
     category: string,
     steps: readonly PathObject[],
@@ -247,24 +248,29 @@ export class Authorizer {
     if (!this.#directory.isActive(principal)) return false;
     if (isTop) return true;
     const rights = this.#directory.rightsOf(principal);
-    const inScope = last !== undefined && this.#scopesReachInto(principal, category, steps, last);
+    const isInScope = last !== undefined && this.#isInScope(principal, category, steps, last);
     if (
-      inScope &&
+      isInScope &&
       (rights.hasAnyWithin(last.id) || covers(rights, 'read', category, steps) || this.#owns(principal, steps))
     )
       return true;
-    // Asked of nothing too: how long a refusal takes does not tell whether the thing is there.
+    // Queried for a missing object too, so that the duration of a refusal does not reveal whether the object exists.
     const owns = await this.#options.ownsDescendant(principal.id, last?.id ?? '');
-    return inScope && owns;
+    return isInScope && owns;
   }
 
-  #scopesReachInto({ scopes }: Principal, category: string, steps: readonly PathObject[], last: PathObject): boolean {
+  #isInScope({ scopes }: Principal, category: string, steps: readonly PathObject[], last: PathObject): boolean {
     if (scopes === undefined) return true;
     const scoped = this.#directory.rightsOfScopes(scopes);
     return scoped.hasAnyWithin(last.id) || covers(scoped, 'read', category, steps);
   }
 
-  #coveredBySteps(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
+  #isCoveredByPath(
+    principal: Principal,
+    privilege: Privilege,
+    category: string,
+    steps: readonly PathObject[],
+  ): boolean {
     const rights = this.#directory.rightsOf(principal);
     const { scopes } = principal;
     if (scopes !== undefined && !covers(this.#directory.rightsOfScopes(scopes), privilege, category, steps))
@@ -278,8 +284,8 @@ export class Authorizer {
   }
 }
 
-/** A token that is confined has what another submitted where that is confined to the same. */
-const isWithin = (scopes: Principal['scopes'], owned: Principal['scopes']) =>
+/** A token with scopes has access only to what was submitted with the same scopes. */
+const isSameScope = (scopes: Principal['scopes'], owned: Principal['scopes']) =>
   scopes === undefined || JSON.stringify(scopes) === JSON.stringify(owned);
 
 function covers(rights: Rights, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
@@ -289,7 +295,7 @@ function covers(rights: Rights, privilege: Privilege, category: string, steps: r
   return false;
 }
 
-/** Of the first `length` objects of a path; different paths have different ones, whatever is in the names. */
+/** Cache key of the first `length` segments of a path; unique, whatever characters the names contain. */
 function keyOf(path: readonly Segment[], length: number): string {
   let key = '';
   for (let i = 0; i < length; i++) {

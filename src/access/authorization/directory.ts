@@ -1,6 +1,6 @@
-// Who there is, in memory: users, roles and their members, grants, tokens. Read at the start, told of every change after its
-// commit; what a principal may do is worked out here, once for each change of the rights. One server's view: several servers on one
-// store will have to tell one another.
+// The in-memory directory of users, roles and their members, grants, and tokens. Loaded at the start and updated after each commit;
+// the rights of a principal are computed here, once for each change of rights. The view of one server: several servers on one store
+// would have to notify each other.
 
 import type { Principal, Scope } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
@@ -10,12 +10,11 @@ import { type Grant, type Role, rootUserId, type Token, type User, type UserSpec
 import { GrantIndex } from './grant_index.ts';
 import { GrantSet, Rights } from './rights.ts';
 
-/** What has to be known of an object that changed. */
-interface Changed {
+interface ObjectChange {
   readonly category: string;
   readonly objectId: string;
   readonly object?: { readonly id: string; readonly name: string; readonly spec: unknown };
-  /** Gone for now: what was granted on it stays, and counts for nothing meanwhile. */
+  /** Dropped but recoverable: the grants on it are retained, without effect until it is restored. */
   readonly isRecoverable?: true;
 }
 
@@ -29,16 +28,16 @@ export class Directory {
   readonly #rolesOfUser = new Map<string, Set<string>>();
   readonly #membersOfRole = new Map<string, Set<string>>();
   readonly #grants = new Map<string, Map<string, Grant>>();
-  readonly #grantsByPlace = new GrantIndex();
-  /** Objects that were dropped and can come back. */
-  readonly #kept = new Set<string>();
-  /** By the user or role that has it; worked out when it is asked for. */
-  readonly #granted = new Map<string, GrantSet>();
-  readonly #rights = new WeakMap<Principal, Rights>();
-  readonly #scopes = new WeakMap<readonly Scope[], Rights>();
-  /** Moves with every change of what somebody may. */
+  readonly #grantIndex = new GrantIndex();
+  /** Objects that are dropped but recoverable. */
+  readonly #dropped = new Set<string>();
+  /** By id of the user or role; computed on demand. */
+  readonly #grantSets = new Map<string, GrantSet>();
+  readonly #rightsByPrincipal = new WeakMap<Principal, Rights>();
+  readonly #rightsByScopes = new WeakMap<readonly Scope[], Rights>();
+  /** Incremented with every change of anyone's rights. */
   rightsVersion = 0;
-  /** Moves with every change that can make credentials void. */
+  /** Incremented with every change that can invalidate credentials. */
   credentialsVersion = 0;
 
   async load(store: Store): Promise<void> {
@@ -49,17 +48,17 @@ export class Directory {
       .where('parent_id', 'is', null)
       .where('state', 'in', ['ready', 'altering'])
       .execute();
-    const rows = new DirectoryLoader(store);
+    const loader = new DirectoryLoader(store);
     for (const { id, category, name, spec } of objects)
       this.objectChanged({
         category,
-        objectId: rows.intern(id),
-        object: { id: rows.intern(id), name, spec: JSON.parse(spec) },
+        objectId: loader.intern(id),
+        object: { id: loader.intern(id), name, spec: JSON.parse(spec) },
       });
-    await rows.loadMembers((roleId, userId) => this.#join(roleId, userId));
-    await rows.loadGrants((grant) => this.#enter(grant));
-    await rows.loadTokens((token) => this.tokens.set(token.digest, token));
-    await rows.loadDropped((id) => this.#kept.add(id));
+    await loader.loadMembers((roleId, userId) => this.#addMember(roleId, userId));
+    await loader.loadGrants((grant) => this.#addGrant(grant));
+    await loader.loadTokens((token) => this.tokens.set(token.digest, token));
+    await loader.loadDropped((id) => this.#dropped.add(id));
     this.#rightsChanged();
   }
 
@@ -75,7 +74,7 @@ export class Directory {
     return this.#identities.get(identityKey(providerId, subject));
   }
 
-  /** The name of a user now; of one that is gone, its id. */
+  /** The current name of a user; the id for a deleted user. */
   nameOf(userId: string): string {
     return this.users.get(userId)?.name ?? userId;
   }
@@ -92,69 +91,69 @@ export class Directory {
     return this.#grants.get(granteeId) ?? new Map();
   }
 
-  /** Those that count: grants on what was dropped do again when it comes back. */
+  /** Without grants on dropped objects, which have no effect until the object is restored. */
   effectiveGrantsOf(granteeId: string): Iterable<Grant> {
     const grants = this.grantsOf(granteeId).values();
-    if (this.#kept.size === 0) return grants;
-    return grants.filter(({ path }) => !path.some((id) => this.#kept.has(id)));
+    if (this.#dropped.size === 0) return grants;
+    return grants.filter(({ path }) => !path.some((id) => this.#dropped.has(id)));
   }
 
-  /** The user and the roles whose grants a principal has. */
+  /** The ids of the user and the roles whose grants a principal has. */
   subjectsOf(principal: Principal): string[] {
     return [...new Set([principal.id, ...this.rolesOf(principal.id), ...(principal.roles ?? [])])];
   }
 
-  /** Whether somebody may act at all. */
+  /** Whether the user exists and is not disabled. `root` cannot be disabled. */
   isActive(principal: Principal): boolean {
     const user = this.users.get(principal.id);
     return user !== undefined && (user.spec.disabled !== true || user.id === rootUserId);
   }
 
-  /** Its scopes apart. */
+  /** Without regard to the scopes of a token. See `rightsOfScopes`. */
   rightsOf(principal: Principal): Rights {
-    const known = this.#rights.get(principal);
-    if (known?.version === this.rightsVersion) return known;
-    const rights = new Rights(this.rightsVersion, this.#grantedTo(principal), this.#isRoot(principal));
-    this.#rights.set(principal, rights);
+    const cached = this.#rightsByPrincipal.get(principal);
+    if (cached?.version === this.rightsVersion) return cached;
+    const rights = new Rights(this.rightsVersion, this.#grantSetsOf(principal), this.#isRoot(principal));
+    this.#rightsByPrincipal.set(principal, rights);
     return rights;
   }
 
-  /** What a token is confined to. */
+  /** The rights that a token's scopes restrict it to. */
   rightsOfScopes(scopes: readonly Scope[]): Rights {
-    let rights = this.#scopes.get(scopes);
+    let rights = this.#rightsByScopes.get(scopes);
     if (!rights) {
       rights = new Rights(0, [new GrantSet(scopes)]);
-      this.#scopes.set(scopes, rights);
+      this.#rightsByScopes.set(scopes, rights);
     }
     return rights;
   }
 
-  /** An object of the catalog was made, changed or dropped. Categories that are not of access only lose their grants. */
-  objectChanged({ category, objectId, object, isRecoverable: kept }: Changed): void {
+  /** To be called after an object was created, altered or dropped. For categories other than users and roles, only grants are updated. */
+  objectChanged({ category, objectId, object, isRecoverable }: ObjectChange): void {
     if (category === 'users') this.#userChanged(objectId, object);
     else if (category === 'roles') this.#roleChanged(objectId, object);
-    if (kept) this.#keep(objectId, true);
-    else if (!object) this.#objectGone(objectId);
-    else if (this.#kept.has(objectId)) this.#keep(objectId, false);
+    if (isRecoverable) this.#setDropped(objectId, true);
+    else if (!object) this.#removeGrantsOn(objectId);
+    else if (this.#dropped.has(objectId)) this.#setDropped(objectId, false);
   }
 
   grantAdded(grant: Grant): void {
-    this.#enter(grant);
+    this.#addGrant(grant);
     this.#rightsChanged();
   }
 
   grantRemoved(granteeId: string, grantId: string): void {
-    this.#remove(granteeId, grantId);
+    this.#removeGrant(granteeId, grantId);
     this.#rightsChanged();
   }
 
   setMembers(roleId: string, userIds: ReadonlySet<string>): void {
-    for (const userId of this.membersOf(roleId)) if (!userIds.has(userId)) this.#leave(roleId, userId);
-    for (const userId of userIds) this.#join(roleId, userId);
+    for (const userId of this.membersOf(roleId)) if (!userIds.has(userId)) this.#removeMember(roleId, userId);
+    for (const userId of userIds) this.#addMember(roleId, userId);
     this.#rightsChanged();
   }
 
-  /** Something else than users and tokens made credentials void. */
+  /** To be called when something other than users and tokens invalidated credentials. */
   credentialsChanged(): void {
     this.credentialsVersion++;
   }
@@ -172,31 +171,31 @@ export class Directory {
     return id === rootUserId;
   }
 
-  #grantedTo(principal: Principal): GrantSet[] {
+  #grantSetsOf(principal: Principal): GrantSet[] {
     if (this.#isRoot(principal) || !this.isActive(principal)) return [];
     const all: GrantSet[] = [];
     for (const subject of this.subjectsOf(principal)) {
       const grants = this.#grants.get(subject);
       if (!grants || grants.size === 0) continue;
-      let granted = this.#granted.get(subject);
+      let granted = this.#grantSets.get(subject);
       if (!granted) {
         granted = new GrantSet(this.effectiveGrantsOf(subject));
-        this.#granted.set(subject, granted);
+        this.#grantSets.set(subject, granted);
       }
       all.push(granted);
     }
     return all;
   }
 
-  #keep(objectId: string, isKept: boolean): void {
-    if (isKept) this.#kept.add(objectId);
-    else this.#kept.delete(objectId);
-    const hanging = this.#grantsByPlace.findWithin(objectId);
-    for (const { granteeId } of hanging) this.#granted.delete(granteeId);
-    if (hanging.length > 0) this.#rightsChanged();
+  #setDropped(objectId: string, isDropped: boolean): void {
+    if (isDropped) this.#dropped.add(objectId);
+    else this.#dropped.delete(objectId);
+    const grants = this.#grantIndex.findWithin(objectId);
+    for (const { granteeId } of grants) this.#grantSets.delete(granteeId);
+    if (grants.length > 0) this.#rightsChanged();
   }
 
-  #userChanged(id: string, object: Changed['object']): void {
+  #userChanged(id: string, object: ObjectChange['object']): void {
     const before = this.users.get(id);
     if (before) {
       if (this.#userNames.get(before.name) === before) this.#userNames.delete(before.name);
@@ -211,9 +210,9 @@ export class Directory {
       if (identity) this.#identities.set(identityKey(identity.providerId, identity.subject), user);
     } else {
       this.users.delete(id);
-      for (const roleId of [...this.rolesOf(id)]) this.#leave(roleId, id);
+      for (const roleId of [...this.rolesOf(id)]) this.#removeMember(roleId, id);
       this.#rolesOfUser.delete(id);
-      for (const grantId of [...this.grantsOf(id).keys()]) this.#remove(id, grantId);
+      for (const grantId of [...this.grantsOf(id).keys()]) this.#removeGrant(id, grantId);
       this.#grants.delete(id);
       for (const [digest, token] of this.tokens) if (token.userId === id) this.tokens.delete(digest);
     }
@@ -221,7 +220,7 @@ export class Directory {
     this.#rightsChanged();
   }
 
-  #roleChanged(id: string, object: Changed['object']): void {
+  #roleChanged(id: string, object: ObjectChange['object']): void {
     const before = this.roles.get(id);
     if (before && this.#roleNames.get(before.name) === before) this.#roleNames.delete(before.name);
     // Tokens of identity providers name roles.
@@ -232,47 +231,47 @@ export class Directory {
       this.#roleNames.set(role.name, role);
     } else {
       this.roles.delete(id);
-      for (const userId of [...this.membersOf(id)]) this.#leave(id, userId);
+      for (const userId of [...this.membersOf(id)]) this.#removeMember(id, userId);
       this.#membersOfRole.delete(id);
-      for (const grantId of [...this.grantsOf(id).keys()]) this.#remove(id, grantId);
+      for (const grantId of [...this.grantsOf(id).keys()]) this.#removeGrant(id, grantId);
       this.#grants.delete(id);
       this.#rightsChanged();
     }
   }
 
-  /** The store let go of the grants on it. An id is never used again, but what held it may be out of reach now. */
-  #objectGone(objectId: string): void {
-    this.#kept.delete(objectId);
-    const gone = this.#grantsByPlace.findWithin(objectId);
-    for (const { granteeId, grantId } of gone) this.#remove(granteeId, grantId);
-    if (gone.length > 0) this.#rightsChanged();
+  /** The store has deleted the grants on the object. Its id is never reused, but access to its ancestors may depend on them. */
+  #removeGrantsOn(objectId: string): void {
+    this.#dropped.delete(objectId);
+    const grants = this.#grantIndex.findWithin(objectId);
+    for (const { granteeId, grantId } of grants) this.#removeGrant(granteeId, grantId);
+    if (grants.length > 0) this.#rightsChanged();
   }
 
-  #remove(granteeId: string, grantId: string): void {
+  #removeGrant(granteeId: string, grantId: string): void {
     const grants = this.#grants.get(granteeId);
     const grant = grants?.get(grantId);
     if (!grants || !grant) return;
     grants.delete(grantId);
-    this.#granted.delete(granteeId);
-    this.#grantsByPlace.remove(grant);
+    this.#grantSets.delete(granteeId);
+    this.#grantIndex.remove(grant);
   }
 
-  #enter(grant: Grant): void {
+  #addGrant(grant: Grant): void {
     const { granteeId, grantId } = grant;
     const grants = this.#grants.get(granteeId);
     if (grants?.has(grantId)) return;
-    this.#granted.delete(granteeId);
-    this.#grantsByPlace.add(grant);
+    this.#grantSets.delete(granteeId);
+    this.#grantIndex.add(grant);
     if (grants) grants.set(grantId, grant);
     else this.#grants.set(granteeId, new Map([[grantId, grant]]));
   }
 
-  #join(roleId: string, userId: string): void {
+  #addMember(roleId: string, userId: string): void {
     addTo(this.#rolesOfUser, userId, roleId);
     addTo(this.#membersOfRole, roleId, userId);
   }
 
-  #leave(roleId: string, userId: string): void {
+  #removeMember(roleId: string, userId: string): void {
     this.#rolesOfUser.get(userId)?.delete(roleId);
     this.#membersOfRole.get(roleId)?.delete(userId);
   }

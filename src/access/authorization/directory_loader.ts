@@ -1,5 +1,5 @@
-// What the directory reads at the start: a page of rows at a time, because all at once would be many times the memory of what is
-// kept of them, and each text once, however many grants say it.
+// Loads the directory from the store at the start. Reads a page of rows at a time, because all rows at once take many times the memory
+// of the resulting records, and interns strings, because many grants repeat them.
 import type { Scope } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import type { Store } from '../../store/store.ts';
@@ -7,39 +7,39 @@ import type { Grant, Token } from './directory_types.ts';
 
 const rowsPerPage = 5000;
 
-/** `next` reads the rows after one, or the first. */
+/** `readPage` reads the rows after the given one, or the first page. */
 async function readPages<R>(
-  next: (after: R | undefined) => Promise<readonly R[]>,
-  take: (row: R) => void,
+  readPage: (after: R | undefined) => Promise<readonly R[]>,
+  add: (row: R) => void,
 ): Promise<void> {
   for (let after: R | undefined; ; ) {
-    const rows = await next(after);
-    for (const row of rows) take(row);
+    const rows = await readPage(after);
+    for (const row of rows) add(row);
     if (rows.length < rowsPerPage) return;
     after = rows.at(-1);
   }
 }
 
-/** One reading of the store. */
+/** For one load: it holds the interned strings. */
 export class DirectoryLoader {
   readonly #db: Store['db'];
-  readonly #texts = new Map<string, string>();
+  readonly #interned = new Map<string, string>();
   readonly #paths = new Map<string, readonly string[]>();
 
   constructor({ db }: Store) {
     this.#db = db;
   }
 
-  /** Objects that were dropped and can come back. */
-  async loadDropped(take: (id: string) => void): Promise<void> {
+  /** Objects that are dropped but recoverable. */
+  async loadDropped(add: (id: string) => void): Promise<void> {
     const query = this.#db.selectFrom('dropped_objects').select('object_id').orderBy('object_id').limit(rowsPerPage);
     await readPages<{ object_id: string }>(
       (after) => (after === undefined ? query : query.where('object_id', '>', after.object_id)).execute(),
-      ({ object_id }) => take(this.intern(object_id)),
+      ({ object_id }) => add(this.intern(object_id)),
     );
   }
 
-  async loadMembers(take: (roleId: string, userId: string) => void): Promise<void> {
+  async loadMembers(add: (roleId: string, userId: string) => void): Promise<void> {
     const query = this.#db
       .selectFrom('role_members')
       .selectAll()
@@ -56,11 +56,11 @@ export class DirectoryLoader {
                 eb(refTuple('role_id', 'user_id'), '>', tuple(after.role_id, after.user_id)),
               )
               .execute(),
-      ({ role_id, user_id }) => take(this.intern(role_id), this.intern(user_id)),
+      ({ role_id, user_id }) => add(this.intern(role_id), this.intern(user_id)),
     );
   }
 
-  async loadGrants(take: (grant: Grant) => void): Promise<void> {
+  async loadGrants(add: (grant: Grant) => void): Promise<void> {
     const query = this.#db
       .selectFrom('grants')
       .select(['grant_id', 'grantee_id', 'privilege', 'path', 'created_at', 'created_by'])
@@ -79,7 +79,7 @@ export class DirectoryLoader {
               .execute(),
       (row) => {
         const path = this.#path(row.path);
-        take({
+        add({
           grantId: this.intern(row.grant_id),
           granteeId: this.intern(row.grantee_id),
           privilege: this.intern(row.privilege) as Privilege,
@@ -92,13 +92,13 @@ export class DirectoryLoader {
     );
   }
 
-  async loadTokens(take: (token: Token) => void): Promise<void> {
+  async loadTokens(add: (token: Token) => void): Promise<void> {
     const query = this.#db.selectFrom('tokens').selectAll().orderBy('token_id').limit(rowsPerPage);
     type Row = Awaited<ReturnType<typeof query.execute>>[number];
     await readPages<Row>(
       (after) => (after === undefined ? query : query.where('token_id', '>', after.token_id)).execute(),
       (row) =>
-        take({
+        add({
           tokenId: row.token_id,
           userId: this.intern(row.user_id),
           name: this.intern(row.name),
@@ -110,15 +110,15 @@ export class DirectoryLoader {
     );
   }
 
-  /** The same text for equal ones. */
+  /** Returns the same string instance for equal strings. */
   intern(text: string): string {
-    const known = this.#texts.get(text);
-    if (known !== undefined) return known;
-    this.#texts.set(text, text);
+    const interned = this.#interned.get(text);
+    if (interned !== undefined) return interned;
+    this.#interned.set(text, text);
     return text;
   }
 
-  /** Grants on the same thing have the same path. */
+  /** Grants on the same object share one path array. */
   #path(json: string): readonly string[] {
     let path = this.#paths.get(json);
     if (!path) {

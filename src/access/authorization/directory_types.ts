@@ -1,4 +1,4 @@
-// What the directory is made of.
+// The records of the directory.
 
 import type { Scope } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
@@ -11,7 +11,7 @@ export interface UserSpec {
   readonly disabled?: boolean;
   /** PHC string. */
   readonly passwordHash?: string;
-  /** Who it is at an identity provider. */
+  /** The user's identity at an identity provider. */
   readonly identity?: { readonly providerId: string; readonly subject: string };
 }
 

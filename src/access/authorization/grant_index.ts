@@ -1,67 +1,67 @@
-// Grants by what they are on: when an object is dropped, those on it and on what was in it are found without a look at all.
+// A tree of grants by object id: finds the grants on a dropped object and on everything inside it without scanning all grants.
 import type { Grant } from './directory_types.ts';
 
-interface Place {
+interface GrantNode {
   readonly parent: string | undefined;
   grants: Grant[] | undefined;
   children: Set<string> | undefined;
 }
 
 export class GrantIndex {
-  readonly #places = new Map<string, Place>();
+  readonly #nodes = new Map<string, GrantNode>();
 
   add(grant: Grant): void {
-    const place = this.#enter(grant.path, grant.path.length - 1);
-    if (place.grants) place.grants.push(grant);
-    else place.grants = [grant];
+    const node = this.#ensureNode(grant.path, grant.path.length - 1);
+    if (node.grants) node.grants.push(grant);
+    else node.grants = [grant];
   }
 
   remove(grant: Grant): void {
-    const place = this.#places.get(grant.onId);
-    const at = place?.grants?.indexOf(grant) ?? -1;
-    if (!place?.grants || at < 0) return;
-    // The order does not matter: the last takes the room.
-    const last = place.grants.pop() as Grant;
-    if (last !== grant) place.grants[at] = last;
-    if (place.grants.length === 0) place.grants = undefined;
-    this.#leave(grant.onId, place);
+    const node = this.#nodes.get(grant.onId);
+    const index = node?.grants?.indexOf(grant) ?? -1;
+    if (!node?.grants || index < 0) return;
+    // The order does not matter: the last grant takes the free slot.
+    const last = node.grants.pop() as Grant;
+    if (last !== grant) node.grants[index] = last;
+    if (node.grants.length === 0) node.grants = undefined;
+    this.#removeIfEmpty(grant.onId, node);
   }
 
-  /** Those on an id and on everything in it. */
+  /** The grants on an object and on everything inside it. */
   findWithin(id: string): Grant[] {
     const found: Grant[] = [];
-    const open = [id];
-    for (let next = open.pop(); next !== undefined; next = open.pop()) {
-      const place = this.#places.get(next);
-      if (place?.grants) for (const grant of place.grants) found.push(grant);
-      if (place?.children) for (const child of place.children) open.push(child);
+    const stack = [id];
+    for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+      const node = this.#nodes.get(next);
+      if (node?.grants) for (const grant of node.grants) found.push(grant);
+      if (node?.children) for (const child of node.children) stack.push(child);
     }
     return found;
   }
 
-  #enter(path: readonly string[], at: number): Place {
-    const id = path[at] as string;
-    const known = this.#places.get(id);
-    if (known) return known;
-    const made: Place = { parent: path[at - 1], grants: undefined, children: undefined };
-    this.#places.set(id, made);
-    if (at > 0) {
-      const above = this.#enter(path, at - 1);
-      above.children ??= new Set();
-      above.children.add(id);
+  #ensureNode(path: readonly string[], index: number): GrantNode {
+    const id = path[index] as string;
+    const existing = this.#nodes.get(id);
+    if (existing) return existing;
+    const node: GrantNode = { parent: path[index - 1], grants: undefined, children: undefined };
+    this.#nodes.set(id, node);
+    if (index > 0) {
+      const parentNode = this.#ensureNode(path, index - 1);
+      parentNode.children ??= new Set();
+      parentNode.children.add(id);
     }
-    return made;
+    return node;
   }
 
-  /** What holds nothing any more goes. */
-  #leave(id: string, place: Place): void {
-    if (place.grants || place.children) return;
-    this.#places.delete(id);
-    const { parent } = place;
-    const above = parent === undefined ? undefined : this.#places.get(parent);
-    if (parent === undefined || !above?.children) return;
-    above.children.delete(id);
-    if (above.children.size === 0) above.children = undefined;
-    this.#leave(parent, above);
+  /** Removes a node without grants and children, and then its parent likewise. */
+  #removeIfEmpty(id: string, node: GrantNode): void {
+    if (node.grants || node.children) return;
+    this.#nodes.delete(id);
+    const { parent } = node;
+    const parentNode = parent === undefined ? undefined : this.#nodes.get(parent);
+    if (parent === undefined || !parentNode?.children) return;
+    parentNode.children.delete(id);
+    if (parentNode.children.size === 0) parentNode.children = undefined;
+    this.#removeIfEmpty(parent, parentNode);
   }
 }

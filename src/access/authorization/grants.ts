@@ -1,4 +1,4 @@
-// Grants as they are written: into the store with their line in the audit trail, then into the directory.
+// Creates and removes grants: in the store together with the audit event, then in the directory.
 
 import type { Actor, Basis } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
@@ -16,13 +16,13 @@ export interface GrantsOptions {
   readonly clock?: () => number;
 }
 
-/** What a grant is called in its grantee: the same for the same privilege on the same thing. */
+/** The id of a grant, unique for its grantee: the same for the same privilege on the same object. */
 export function grantIdOf(privilege: Privilege, path: readonly string[]): string {
-  const on = path.at(-1) as string;
-  return `${privilege}-${on === '/' ? 'everything' : on.replace(/^\//, 'all-')}`;
+  const onId = path.at(-1) as string;
+  return `${privilege}-${onId === '/' ? 'everything' : onId.replace(/^\//, 'all-')}`;
 }
 
-/** A grant never changes; one that was revoked and made again is another. */
+/** A grant never changes; one that was revoked and created again is another grant. */
 export const basisOfGrant = ({ granteeId, grantId, createdAt }: Grant): Basis => ({
   objectId: `${granteeId}/${grantId}/${createdAt}`,
   category: 'grants',
@@ -39,7 +39,7 @@ export class Grants {
     this.#clock = options.clock ?? Date.now;
   }
 
-  /** `path`: ids from the root to what it is on. Undefined where the grantee or the object is gone meanwhile. */
+  /** `path`: ids from the root to the object. Returns undefined if the grantee or an object of the path no longer exists. */
   async create(
     granteeId: string,
     privilege: Privilege,
@@ -59,16 +59,16 @@ export class Grants {
       created_by: actor.name,
     };
     const outcome = await store.transaction(async (tx) => {
-      const needed = [granteeId, ...objectIds];
-      const there = await tx.selectFrom('objects').select('id').where('id', 'in', needed).execute();
-      if (there.length < new Set(needed).size) return undefined;
-      const known = await tx
+      const requiredIds = [granteeId, ...objectIds];
+      const found = await tx.selectFrom('objects').select('id').where('id', 'in', requiredIds).execute();
+      if (found.length < new Set(requiredIds).size) return undefined;
+      const existing = await tx
         .selectFrom('grants')
         .selectAll()
         .where('grantee_id', '=', granteeId)
         .where('grant_id', '=', row.grant_id)
         .executeTakeFirst();
-      if (known) return { grant: grantOf(known), created: false };
+      if (existing) return { grant: grantOf(existing), created: false };
       await tx.insertInto('grants').values(row).execute();
       const details = { grantId: row.grant_id, granteeId, privilege, on: row.on_id };
       await trail.append(tx, actor, { outcome: '0', objectId: granteeId, details });
@@ -78,22 +78,22 @@ export class Grants {
     return outcome;
   }
 
-  /** False where it was gone already. */
+  /** Returns false if the grant no longer exists. */
   async remove({ granteeId, grantId }: Grant, actor: Actor): Promise<boolean> {
     const { store, directory, trail } = this.#options;
-    const was = await store.transaction(async (tx) => {
-      const gone = await tx
+    const isRemoved = await store.transaction(async (tx) => {
+      const row = await tx
         .deleteFrom('grants')
         .where('grantee_id', '=', granteeId)
         .where('grant_id', '=', grantId)
         .returningAll()
         .executeTakeFirst();
-      if (!gone) return false;
-      requireBasis(basisOfGrant(grantOf(gone)), actor);
+      if (!row) return false;
+      requireBasis(basisOfGrant(grantOf(row)), actor);
       await trail.append(tx, actor, { outcome: '0', objectId: granteeId, details: { grantId } });
       return true;
     });
     directory.grantRemoved(granteeId, grantId);
-    return was;
+    return isRemoved;
   }
 }

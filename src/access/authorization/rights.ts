@@ -1,15 +1,15 @@
-// What is granted, worked out so that asking is a look-up: once for each user and role that grants are made to, and put together
-// for a principal as it asks. A change of one role's grants is so not worked out again for each of its members.
+// Grants in a form that makes a decision a look-up: a set of privileges by id, computed once for each user and role, and combined for a
+// principal on demand. A change of a role's grants is therefore not recomputed for each of its members.
 
 import type { Scope } from '../../model/principal.ts';
 import { bitOf, holds } from '../../model/privileges.ts';
 import { categoryScope, globalScope } from './grant_scopes.ts';
 
-/** What is granted to one user or role, or what a token is confined to. */
+/** The grants of one user or role, or the scopes of a token. */
 export class GrantSet {
-  /** By id of an object or mark of a place: a set of privileges (model/privileges.ts). */
+  /** Sets of privileges (see model/privileges.ts) by object id or grant scope. */
   readonly privilegesById = new Map<string, number>();
-  /** Ids above something that is granted. */
+  /** Ids of all ancestors of granted objects. */
   readonly ancestors = new Set<string>();
 
   constructor(granted: Iterable<Scope>) {
@@ -22,62 +22,62 @@ export class GrantSet {
   }
 }
 
-/** Ids whose sets one principal's rights remember; those of collections and of what holds tables are asked for most. */
-const rememberedMax = 128;
+/** Ids cached for one principal; those of collections and of the parents of tables are looked up most. */
+const cachedIdsMax = 128;
 
-/** What is granted to one principal, all of it together. */
+/** The combined grants of one principal. */
 export class Rights {
-  /** Everything: `root` without a scope. */
+  /** All privileges on everything: `root`. */
   readonly isUnrestricted: boolean;
-  /** Of the directory, when they were put together. */
+  /** `rightsVersion` of the directory when these rights were computed. */
   readonly version: number;
-  readonly #granted: readonly GrantSet[];
-  readonly #sets = new Map<string, number>();
-  readonly #setsOfCollections = new Map<string, number>();
+  readonly #grantSets: readonly GrantSet[];
+  readonly #cache = new Map<string, number>();
+  readonly #collectionCache = new Map<string, number>();
 
-  constructor(version: number, granted: readonly GrantSet[], all = false) {
+  constructor(version: number, grantSets: readonly GrantSet[], isUnrestricted = false) {
     this.version = version;
-    this.#granted = granted;
-    this.isUnrestricted = all;
+    this.#grantSets = grantSets;
+    this.isUnrestricted = isUnrestricted;
   }
 
-  /** The set of privileges on an id or mark itself. */
+  /** The set of privileges granted on an id or scope itself. */
   privilegesOn(id: string): number {
-    let set = this.#sets.get(id);
+    let set = this.#cache.get(id);
     if (set === undefined) {
-      set = this.#gathered(id);
-      if (this.#sets.size >= rememberedMax) this.#sets.clear();
-      this.#sets.set(id, set);
+      set = this.#collect(id);
+      if (this.#cache.size >= cachedIdsMax) this.#cache.clear();
+      this.#cache.set(id, set);
     }
     return set;
   }
 
-  /** On a collection at the top: what is granted on it and on everything. */
+  /** The set of privileges granted on a top-level collection or on everything. */
   privilegesOnCollection(category: string): number {
-    let set = this.#setsOfCollections.get(category);
+    let set = this.#collectionCache.get(category);
     if (set === undefined) {
-      set = this.#gathered(globalScope) | this.#gathered(categoryScope(category));
-      this.#setsOfCollections.set(category, set);
+      set = this.#collect(globalScope) | this.#collect(categoryScope(category));
+      this.#collectionCache.set(category, set);
     }
     return set;
   }
 
-  /** Whether something is granted on an id or in it. */
+  /** Whether any privilege is granted on an object or inside it. */
   hasAnyWithin(id: string): boolean {
-    return this.#granted.some(({ privilegesById: sets, ancestors: above }) => sets.has(id) || above.has(id));
+    return this.#grantSets.some(({ privilegesById: sets, ancestors: above }) => sets.has(id) || above.has(id));
   }
 
-  /** What may be read as such; what is in it is not listed. */
+  /** The ids with a `read` grant on themselves; what is inside them is not listed. */
   readableIds(): string[] {
     const ids = new Set<string>();
-    for (const { privilegesById: sets } of this.#granted)
+    for (const { privilegesById: sets } of this.#grantSets)
       for (const [id, set] of sets) if (holds(set, 'read')) ids.add(id);
     return [...ids];
   }
 
-  #gathered(id: string): number {
+  #collect(id: string): number {
     let set = 0;
-    for (const { privilegesById: sets } of this.#granted) set |= sets.get(id) ?? 0;
+    for (const { privilegesById: sets } of this.#grantSets) set |= sets.get(id) ?? 0;
     return set;
   }
 }

@@ -1,25 +1,25 @@
-// A map that strangers may fill: it keeps a bounded number of keys, and gives up first what is worth least. No timers: each new
-// key pays for a look at a few old ones. What a value is worth is its owner's business.
+// A map that untrusted callers may fill: it holds a bounded number of keys and evicts the least valuable. Without timers: adding a key
+// checks a few existing ones. The caller defines what a value is worth.
 
-/** How many old keys are looked at for a new one, while there is room and when there is none. */
-const looksWithRoom = 2;
-const looksWhenFull = 16;
+/** How many existing keys are checked when one is added. */
+const checksWithRoom = 2;
+const checksWhenFull = 16;
 
 export interface BoundedMapOptions<V> {
   readonly keysMax: number;
-  /** What would be lost with it; 0 where nothing would. */
+  /** The cost of losing the value; 0 or less: it can be removed. */
   readonly worth: (value: V, now: number) => number;
 }
 
 export class BoundedMap<V> {
   readonly #values = new Map<string, V>();
   readonly #options: BoundedMapOptions<V>;
-  /** Goes round and round, so that every key is looked at in its turn. */
-  #hand: MapIterator<[string, V]>;
+  /** Cycles through all keys, so that each is checked in turn. */
+  #cursor: MapIterator<[string, V]>;
 
   constructor(options: BoundedMapOptions<V>) {
     this.#options = options;
-    this.#hand = this.#values.entries();
+    this.#cursor = this.#values.entries();
   }
 
   get size(): number {
@@ -30,14 +30,14 @@ export class BoundedMap<V> {
     return this.#values.get(key);
   }
 
-  /** For a key that is not there. */
+  /** Only for a key that is not in the map. */
   add(key: string, value: V, now: number): V {
     const { keysMax, worth } = this.#options;
     const full = this.#values.size >= keysMax;
     let least: string | undefined;
     let leastWorth = Number.POSITIVE_INFINITY;
-    for (let looks = full ? looksWhenFull : looksWithRoom; looks > 0; looks--) {
-      const next = this.#next();
+    for (let checks = full ? checksWhenFull : checksWithRoom; checks > 0; checks--) {
+      const next = this.#nextEntry();
       if (next === undefined) break;
       const [old, oldValue] = next;
       const oldWorth = worth(oldValue, now);
@@ -49,11 +49,11 @@ export class BoundedMap<V> {
     return value;
   }
 
-  #next(): [string, V] | undefined {
-    let next = this.#hand.next();
+  #nextEntry(): [string, V] | undefined {
+    let next = this.#cursor.next();
     if (next.done) {
-      this.#hand = this.#values.entries();
-      next = this.#hand.next();
+      this.#cursor = this.#values.entries();
+      next = this.#cursor.next();
     }
     return next.done ? undefined : next.value;
   }

@@ -1,15 +1,15 @@
-// A clock that never goes back: where the one below it is set back, it stands still for that moment and then goes on. Nobody
-// then waits for a time that has been before.
+// A clock that never goes back: when the underlying clock is set back, it pauses for that moment and then continues from there, so
+// that no wait is prolonged by the difference.
 
-/** In milliseconds from anywhere. */
+/** Milliseconds since an arbitrary point in time. */
 export type Clock = () => number;
 
 export function monotonicClock(clock: Clock = () => performance.now()): Clock {
   let last = clock();
-  let behind = 0;
+  let correction = 0;
   return () => {
-    const now = clock() + behind;
-    if (now < last) behind += last - now;
+    const now = clock() + correction;
+    if (now < last) correction += last - now;
     else last = now;
     return last;
   };

@@ -1,10 +1,10 @@
-// What one principal may have at a time: statements that run, unfinished tasks, bytes of stored results, bytes of spill. Root and all
-// others alike. Who runs, keeps and spills tells it here; it stops nothing but by what it was given to stop it with.
+// Quotas of one principal: running statements, unfinished tasks, bytes of stored results, bytes of spill. They apply to `root` too.
+// Callers report what they run, store and spill; a statement is stopped only through the callback that came with it.
 import type { Kysely } from 'kysely';
 import { Failure } from '../../standard/failure.ts';
 import type { Schema, TaskState } from '../../store/schema.ts';
 
-/** 0: no cap but those that everyone shares. */
+/** 0: no limit for each principal. */
 export interface QuotaSettings {
   readonly principalQueriesMax: number;
   readonly principalTasksMax: number;
@@ -14,14 +14,14 @@ export interface QuotaSettings {
 
 export interface QuotasOptions {
   readonly settings: QuotaSettings;
-  /** The sizes of a principal's stored results by task, asked once; after that it is told. */
+  /** The sizes of a principal's stored results by task. Called once; later changes are reported through `recordResult`. */
   readonly storedResults: (principalId: string) => Promise<Map<string, number>>;
-  /** What a warehouse has spilled now, as far as is known. */
+  /** The bytes that a warehouse has spilled at present, as far as is known. */
   readonly spilledBytes: (warehouse: string) => Promise<number>;
-  readonly spillLookMs?: number;
+  readonly spillCheckMs?: number;
 }
 
-/** To be called once, when it is over. */
+/** To be called when the work has ended; further calls have no effect. */
 export type ReleaseQuota = () => void;
 
 interface Waiting {
@@ -34,14 +34,14 @@ interface RunningStatement {
   readonly stop: (why: Failure) => void;
 }
 
-/** Since when one principal has a warehouse to itself: what the spill has grown by is its own. */
-interface Alone {
+/** While one principal alone uses a warehouse, all growth of the spill is attributed to it. */
+interface SoleUse {
   readonly principalId: string;
   spilledBefore: number;
 }
 
-const unfinished: readonly TaskState[] = ['pending', 'running', 'cancelling'];
-const spillLookMs = 250;
+const unfinishedStates: readonly TaskState[] = ['pending', 'running', 'cancelling'];
+const spillCheckMs = 250;
 
 export class Quotas {
   readonly #options: QuotasOptions;
@@ -50,16 +50,16 @@ export class Quotas {
   readonly #waiting = new Map<string, Set<Waiting>>();
   readonly #results = new Map<string, Promise<Map<string, number>>>();
   readonly #running = new Set<RunningStatement>();
-  readonly #alone = new Map<string, Alone>();
+  readonly #soleUse = new Map<string, SoleUse>();
   #timer: NodeJS.Timeout | undefined;
-  #looking = false;
+  #isChecking = false;
 
   constructor(options: QuotasOptions) {
     this.#options = options;
   }
 
-  /** For a caller who waits for its answer. Throws TOO_MANY_QUERIES. */
-  queryBegins(principalId: string): ReleaseQuota {
+  /** For a caller who waits for the response. Throws TOO_MANY_QUERIES. */
+  startQuery(principalId: string): ReleaseQuota {
     const { principalQueriesMax } = this.#options.settings;
     const running = this.#queries.get(principalId) ?? 0;
     if (principalQueriesMax > 0 && running >= principalQueriesMax) {
@@ -67,14 +67,14 @@ export class Quotas {
       throw new Failure('TOO_MANY_QUERIES', message, { principalQueriesMax });
     }
     this.#queries.set(principalId, running + 1);
-    return this.#endOf(principalId);
+    return this.#releaseOf(principalId);
   }
 
-  /** For a task, which has time: it waits until there is room. Throws STATEMENT_CANCELLED. */
-  async queryTurn(principalId: string, signal: AbortSignal): Promise<ReleaseQuota> {
+  /** For a task: waits until the number of statements is below the limit. Throws STATEMENT_CANCELLED. */
+  async waitForQuerySlot(principalId: string, signal: AbortSignal): Promise<ReleaseQuota> {
     const { principalQueriesMax } = this.#options.settings;
     if (principalQueriesMax === 0 || (this.#queries.get(principalId) ?? 0) < principalQueriesMax)
-      return this.queryBegins(principalId);
+      return this.startQuery(principalId);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const all = this.#waiting.get(principalId) ?? new Set();
     const waiting: Waiting = { begin: resolve };
@@ -85,33 +85,33 @@ export class Quotas {
     try {
       await promise;
     } catch (error) {
-      // Its turn may have come in the same moment: it is the next one's then.
-      if (!all.delete(waiting)) this.#endOf(principalId)();
+      // The slot may have been granted at the same moment: it passes to the next in the queue.
+      if (!all.delete(waiting)) this.#releaseOf(principalId)();
       if (all.size === 0 && this.#waiting.get(principalId) === all) this.#waiting.delete(principalId);
       throw error;
     } finally {
       signal.removeEventListener('abort', aborted);
     }
-    return this.#endOf(principalId);
+    return this.#releaseOf(principalId);
   }
 
-  /** Throws TOO_MANY_TASKS. To be asked in the transaction that adds a task. */
-  async requireTaskRoom(on: Kysely<Schema>, principalId: string): Promise<void> {
+  /** Throws TOO_MANY_TASKS. To be called in the transaction that adds a task. */
+  async requireTaskQuota(db: Kysely<Schema>, principalId: string): Promise<void> {
     const { principalTasksMax } = this.#options.settings;
     if (principalTasksMax === 0) return;
-    const { count } = await on
+    const { count } = await db
       .selectFrom('tasks')
       .select((e) => e.fn.countAll<number | string>().as('count'))
       .where('owner', '=', principalId)
-      .where('state', 'in', unfinished)
+      .where('state', 'in', unfinishedStates)
       .executeTakeFirstOrThrow();
     if (Number(count) < principalTasksMax) return;
     const message = `${count} tasks of this principal have not ended, which is as many as may`;
     throw new Failure('TOO_MANY_TASKS', message, { principalTasksMax });
   }
 
-  /** Throws RESULT_QUOTA_EXCEEDED where nothing more can be stored. */
-  async requireResultRoom(principalId: string): Promise<void> {
+  /** Throws RESULT_QUOTA_EXCEEDED if nothing more can be stored. */
+  async requireResultQuota(principalId: string): Promise<void> {
     const { principalResultBytesMax } = this.#options.settings;
     if (principalResultBytesMax === 0) return;
     const stored = sum(await this.#resultsOf(principalId));
@@ -119,15 +119,16 @@ export class Quotas {
   }
 
   /**
-   * Counts a result that is about to be stored. Throws RESULT_QUOTA_EXCEEDED, unless it is `kept` whatever its size, because what
-   * the statement did is done.
+   * Counts a result that is about to be stored. Throws RESULT_QUOTA_EXCEEDED unless `isForced`, for a statement whose changes are
+   * already made.
    */
-  async storeResult(principalId: string, taskId: string, bytes: number, kept: boolean): Promise<void> {
+  async recordResult(principalId: string, taskId: string, bytes: number, isForced: boolean): Promise<void> {
     const { principalResultBytesMax } = this.#options.settings;
     if (principalResultBytesMax === 0) return;
     const results = await this.#resultsOf(principalId);
     const stored = sum(results) - (results.get(taskId) ?? 0);
-    if (!kept && stored + bytes > principalResultBytesMax) throw quotaExceeded(principalResultBytesMax, stored, bytes);
+    if (!isForced && stored + bytes > principalResultBytesMax)
+      throw quotaExceeded(principalResultBytesMax, stored, bytes);
     results.set(taskId, bytes);
   }
 
@@ -137,73 +138,73 @@ export class Quotas {
   }
 
   /**
-   * A statement runs in a warehouse from now on. Engines do not say whose spill is whose: what it grows by while the statements
-   * of one principal run there alone is that one's, and what is more than it may have stops them all.
+   * Tracks a statement that runs in a warehouse. Engines do not report spill by statement: growth while only the statements of one
+   * principal run in the warehouse is attributed to that principal, and beyond its limit all of them are stopped.
    */
-  statementRuns(principalId: string, warehouse: string, stop: (why: Failure) => void): ReleaseQuota {
+  trackStatement(principalId: string, warehouse: string, stop: (why: Failure) => void): ReleaseQuota {
     if (this.#options.settings.principalSpillBytesMax === 0) return () => {};
     const statement = { principalId, warehouse, stop };
     this.#running.add(statement);
-    this.#timer ??= setInterval(() => void this.lookAtSpill(), this.#options.spillLookMs ?? spillLookMs).unref();
-    // Somebody else's growth until the next look must not be taken for this one's.
-    if (this.#alone.get(warehouse)?.principalId !== principalId) this.#alone.delete(warehouse);
+    this.#timer ??= setInterval(() => void this.checkSpill(), this.#options.spillCheckMs ?? spillCheckMs).unref();
+    // Growth caused by another principal until the next check must not be attributed to this one.
+    if (this.#soleUse.get(warehouse)?.principalId !== principalId) this.#soleUse.delete(warehouse);
     return () => {
       this.#running.delete(statement);
       if (this.#running.size > 0) return;
       clearInterval(this.#timer);
       this.#timer = undefined;
-      this.#alone.clear();
+      this.#soleUse.clear();
     };
   }
 
-  async lookAtSpill(): Promise<void> {
-    if (this.#looking) return;
-    this.#looking = true;
+  async checkSpill(): Promise<void> {
+    if (this.#isChecking) return;
+    this.#isChecking = true;
     try {
       for (const warehouse of new Set([...this.#running].map((one) => one.warehouse))) {
         const spilled = await this.#options.spilledBytes(warehouse).catch(() => undefined);
-        if (spilled !== undefined) this.#judge(warehouse, spilled);
+        if (spilled !== undefined) this.#enforceSpill(warehouse, spilled);
       }
     } finally {
-      this.#looking = false;
+      this.#isChecking = false;
     }
   }
 
-  #judge(warehouse: string, spilled: number): void {
+  #enforceSpill(warehouse: string, spilled: number): void {
     const { principalSpillBytesMax } = this.#options.settings;
     const statements = [...this.#running].filter((one) => one.warehouse === warehouse);
     const [first] = statements;
     if (!first || statements.some((one) => one.principalId !== first.principalId)) {
-      this.#alone.delete(warehouse);
+      this.#soleUse.delete(warehouse);
       return;
     }
-    const alone = this.#alone.get(warehouse);
-    if (alone?.principalId !== first.principalId) {
-      this.#alone.set(warehouse, { principalId: first.principalId, spilledBefore: spilled });
+    const soleUse = this.#soleUse.get(warehouse);
+    if (soleUse?.principalId !== first.principalId) {
+      this.#soleUse.set(warehouse, { principalId: first.principalId, spilledBefore: spilled });
       return;
     }
-    alone.spilledBefore = Math.min(alone.spilledBefore, spilled);
-    if (spilled - alone.spilledBefore <= principalSpillBytesMax) return;
+    soleUse.spilledBefore = Math.min(soleUse.spilledBefore, spilled);
+    if (spilled - soleUse.spilledBefore <= principalSpillBytesMax) return;
     const message = 'the statements of this principal need more temporary disk than one principal may have';
     for (const { stop } of statements) stop(new Failure('SPILL_LIMIT_EXCEEDED', message, { principalSpillBytesMax }));
   }
 
-  #endOf(principalId: string): ReleaseQuota {
-    let isOver = false;
+  #releaseOf(principalId: string): ReleaseQuota {
+    let isReleased = false;
     return () => {
-      if (isOver) return;
-      isOver = true;
+      if (isReleased) return;
+      isReleased = true;
       const waiting = this.#waiting.get(principalId);
       for (const next of waiting ?? []) {
-        // What it counted for is the next one's from here on.
+        // The slot passes to the next in the queue; the count stays the same.
         waiting?.delete(next);
         if (waiting?.size === 0) this.#waiting.delete(principalId);
         next.begin();
         return;
       }
-      const left = (this.#queries.get(principalId) as number) - 1;
-      if (left === 0) this.#queries.delete(principalId);
-      else this.#queries.set(principalId, left);
+      const remaining = (this.#queries.get(principalId) as number) - 1;
+      if (remaining === 0) this.#queries.delete(principalId);
+      else this.#queries.set(principalId, remaining);
     };
   }
 

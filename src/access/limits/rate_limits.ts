@@ -1,5 +1,5 @@
-// How much a caller may ask for in a second: a bucket for each principal and each network of clients, counted by cost. On the
-// way of every request, so it is synchronous and keeps one number a key. What a call costs, its endpoint says.
+// Rate limits: a token bucket for each principal and each client network, charged with the cost of each request, which its endpoint
+// declares. Every request passes here, so it is synchronous and stores one number for each key.
 import { Failure } from '../../standard/failure.ts';
 import { BoundedMap } from './bounded_map.ts';
 import { type Clock, monotonicClock } from './monotonic_clock.ts';
@@ -14,21 +14,21 @@ export interface RateLimitSettings {
 
 export interface RateLimitsOptions {
   readonly settings: RateLimitSettings;
-  /** An address → what one client has to itself: itself or, for IPv6, its /64. */
+  /** The network that belongs to a single client: the address itself or, for IPv6, its /64. */
   readonly networkOf: (address: string) => string;
-  /** Milliseconds from anywhere; it may be set back. */
+  /** Milliseconds since an arbitrary point in time; it may be set back. */
   readonly clock?: Clock;
 }
 
-/** Principals or networks that are remembered; about 10 MB each. */
+/** Size of each of the two maps, of principals and of networks; about 10 MB each. */
 export const rateKeysMax = 65_536;
-const networksKeptMax = 4096;
+const cachedNetworksMax = 4096;
 
 export class RateLimits {
   readonly #principals: Buckets | undefined;
   readonly #addresses: Buckets | undefined;
   readonly #networkOf: (address: string) => string;
-  /** Of IPv6 addresses, because to work one out takes longer than all the rest here. */
+  /** Cache for IPv6 addresses: deriving the network takes longer than everything else here. */
   readonly #networks = new Map<string, string>();
   readonly #clock: Clock;
 
@@ -39,13 +39,13 @@ export class RateLimits {
     this.#clock = monotonicClock(clock);
   }
 
-  /** Throws RATE_LIMITED, and then charges nobody. */
+  /** Throws RATE_LIMITED, without charging either bucket. */
   charge(principalId: string, address: string, cost: number): void {
     const principals = this.#principals;
     const addresses = this.#addresses;
     if (principals === undefined && addresses === undefined) return;
     const now = this.#clock();
-    const network = address.includes(':') ? this.#networkKept(address) : address;
+    const network = address.includes(':') ? this.#cachedNetwork(address) : address;
     const principalWait = principals === undefined ? 0 : principals.wait(principalId, cost, now);
     const addressWait = addresses === undefined ? 0 : addresses.wait(network, cost, now);
     if (principalWait > 0 || addressWait > 0) {
@@ -56,33 +56,33 @@ export class RateLimits {
     addresses?.take(network, cost, now);
   }
 
-  /** For who is not known, or not yet. Throws RATE_LIMITED, and then charges nothing. */
+  /** For callers who are not authenticated (yet). Throws RATE_LIMITED, without charging. */
   chargeAddress(address: string, cost: number): void {
     const addresses = this.#addresses;
     if (addresses === undefined) return;
     const now = this.#clock();
-    const network = address.includes(':') ? this.#networkKept(address) : address;
+    const network = address.includes(':') ? this.#cachedNetwork(address) : address;
     const wait = addresses.wait(network, cost, now);
     if (wait > 0) throw limited('address', wait);
     addresses.take(network, cost, now);
   }
 
-  /** How many keys are remembered. */
+  /** Number of keys in both maps. */
   get size(): number {
     return (this.#principals?.size ?? 0) + (this.#addresses?.size ?? 0);
   }
 
-  #networkKept(address: string): string {
-    const kept = this.#networks.get(address);
-    if (kept !== undefined) return kept;
-    if (this.#networks.size >= networksKeptMax) this.#networks.clear();
+  #cachedNetwork(address: string): string {
+    const cached = this.#networks.get(address);
+    if (cached !== undefined) return cached;
+    if (this.#networks.size >= cachedNetworksMax) this.#networks.clear();
     const network = this.#networkOf(address);
     this.#networks.set(address, network);
     return network;
   }
 }
 
-/** A bucket is full again at `fullAt`; what is missing in it is the time until then. */
+/** A bucket is full again at `fullAt`; the time until then is what is missing from it. */
 interface Bucket {
   fullAt: number;
 }
@@ -92,7 +92,7 @@ class Buckets {
   readonly #msPerCost: number;
   readonly #burst: number;
   readonly #burstMs: number;
-  /** The one that `wait` was asked for last. */
+  /** The bucket of the last call of `wait`. */
   #last: Bucket | undefined;
 
   constructor(perSecond: number, burst: number) {
@@ -105,17 +105,17 @@ class Buckets {
     return this.#buckets.size;
   }
 
-  /** Milliseconds until the bucket has so much. What costs more than a whole bucket has to wait for a full one. */
+  /** Milliseconds until the bucket holds `cost`. A cost beyond its capacity waits for a full bucket. */
   wait(key: string, cost: number, now: number): number {
     const bucket = this.#buckets.get(key);
     this.#last = bucket;
     if (bucket === undefined || bucket.fullAt <= now) return 0;
     const missingMs = bucket.fullAt - now + Math.min(cost, this.#burst) * this.#msPerCost;
-    // What rounding leaves over is no reason to refuse.
+    // Rounding errors do not refuse a request.
     return missingMs > this.#burstMs + 1e-6 ? missingMs - this.#burstMs : 0;
   }
 
-  /** Right after `wait` was asked for the same key. */
+  /** Must follow a call of `wait` for the same key. */
   take(key: string, cost: number, now: number): void {
     const takenMs = Math.min(cost, this.#burst) * this.#msPerCost;
     const bucket = this.#last;
@@ -133,7 +133,7 @@ const says = {
   address: 'more is asked from this address in a second than may be',
 } as const;
 
-/** `waitMs`: after which the same call goes through, if nothing comes in between. */
+/** `waitMs`: after this time the same request succeeds, unless others are charged before. */
 function limited(limit: keyof typeof says, waitMs: number): Failure {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
   return new Failure('RATE_LIMITED', says[limit], { limit, retryAfterSeconds }, { retryAfterSeconds });

@@ -76,7 +76,7 @@ export async function readKeyFile(path: string): Promise<SecretKey | undefined> 
 }
 
 /** Makes a key and its file, mode 0600; the file is whole or not there, and is on the disk when this ends. It must not exist. */
-export async function makeKeyFile(path: string): Promise<SecretKey> {
+export async function createKeyFile(path: string): Promise<SecretKey> {
   const text = randomBytes(keyBytes).toString('base64');
   const draft = `${path}.draft`;
   try {

@@ -3,15 +3,15 @@
 import { rm } from 'node:fs/promises';
 import { sql } from 'kysely';
 import type { Store } from '../../store/store.ts';
-import { makeKeyFile, readKey, readKeyFile, replaceKeyFile, type SecretKey, SecretKeyError } from './secret_key.ts';
-import { type KeyLocation, type KeyOfStore, keyOfStore, nextKeyFile } from './secrets.ts';
+import { createKeyFile, readKey, readKeyFile, replaceKeyFile, type SecretKey, SecretKeyError } from './secret_key.ts';
+import { type KeyLocation, keyOfStore, nextKeyFile, type StoreKey } from './secrets.ts';
 
 export interface RotationOptions extends KeyLocation {
   readonly store: Store;
   /** A file that holds the new key. Without it and `nextKey`, a new key is made and takes the place of the old one's file. */
   readonly newKeyFile?: string | undefined;
   /** Fault tests: called before each step. */
-  readonly before?: (step: RotationStep) => void;
+  readonly beforeStep?: (step: RotationStep) => void;
 }
 
 export const rotationSteps = ['key', 'rows', 'file', 'traces'] as const;
@@ -27,22 +27,22 @@ export interface Rotation {
 
 /** Throws SecretKeyError. Done again after it was broken off, it goes on. */
 export async function rotateSecrets(options: RotationOptions): Promise<Rotation> {
-  const { store, before = () => {}, newKeyFile, nextKey } = options;
+  const { store, beforeStep = () => {}, newKeyFile, nextKey } = options;
   if (newKeyFile && nextKey)
     throw new SecretKeyError('the new key is given twice: by --new-key-file and by TABULARIUM_SECRET_KEY_NEW');
-  before('key');
+  beforeStep('key');
   const given = await givenKey(options);
   // Broken off before, the rows may have the new key already.
-  const old: KeyOfStore =
+  const old: StoreKey =
     given && (await isSealedWith(store, given))
       ? { key: given, keyFile: newKeyFile }
       : await keyOfStore(store, options);
   const key = given ?? (await freshKey(old));
-  before('rows');
+  beforeStep('rows');
   const secrets = await sealAnew(store, old.key, key);
-  before('file');
+  beforeStep('file');
   if (!given && old.keyFile) await replaceKeyFile(old.keyFile, nextKeyFile(old.keyFile));
-  before('traces');
+  beforeStep('traces');
   // What was sealed with the old key is else still to be found in pages of the file that are free.
   await sql`vacuum`.execute(store.db);
   return { secrets, keyFile: given ? newKeyFile || undefined : old.keyFile, isInPlace: !given };
@@ -61,14 +61,14 @@ async function isSealedWith(store: Store, key: SecretKey): Promise<boolean> {
   return rows.length === 1 && rows[0]?.key_id === key.id;
 }
 
-async function freshKey(old: KeyOfStore): Promise<SecretKey> {
+async function freshKey(old: StoreKey): Promise<SecretKey> {
   if (old.keyFile === undefined)
     throw new SecretKeyError(
       'the key is in TABULARIUM_SECRET_KEY: give the new one in TABULARIUM_SECRET_KEY_NEW or with --new-key-file',
     );
   const path = nextKeyFile(old.keyFile);
   await rm(path, { force: true });
-  return makeKeyFile(path);
+  return createKeyFile(path);
 }
 
 async function sealAnew(store: Store, old: SecretKey, key: SecretKey): Promise<number> {

@@ -8,8 +8,8 @@ import type { Observe } from '../../observe/observations.ts';
 import type { Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import {
+  createKeyFile,
   isExposed,
-  makeKeyFile,
   readKey,
   readKeyFile,
   replaceKeyFile,
@@ -62,7 +62,7 @@ export class Secrets {
 
   /** Before all else. */
   async open(): Promise<void> {
-    const root = await this.getOrMake(rootName, () => randomBytes(rootBytes).toString('base64'));
+    const root = await this.getOrCreate(rootName, () => randomBytes(rootBytes).toString('base64'));
     this.#root = Buffer.from(root, 'base64');
   }
 
@@ -91,7 +91,7 @@ export class Secrets {
     await on.deleteFrom('secrets').where('name', '=', name).execute();
   }
 
-  async getOrMake(name: string, make: () => string): Promise<string> {
+  async getOrCreate(name: string, make: () => string): Promise<string> {
     return this.#store.transaction(async (tx) => {
       const kept = await this.get(name, tx);
       if (kept !== undefined) return kept;
@@ -108,7 +108,7 @@ export class Secrets {
   }
 }
 
-export interface KeyOfStore {
+export interface StoreKey {
   readonly key: SecretKey;
   /** Undefined where it came from the environment. */
   readonly keyFile: string | undefined;
@@ -120,7 +120,7 @@ export const nextKeyFile = (keyFile: string): string => `${keyFile}.new`;
  * The key that the rows are sealed with. A change of the key that was broken off is brought to its end, or undone: while it went on,
  * both keys were there, and the rows say which counts.
  */
-export async function keyOfStore(store: Store, place: KeyLocation): Promise<KeyOfStore> {
+export async function keyOfStore(store: Store, place: KeyLocation): Promise<StoreKey> {
   const rows = await store.db.selectFrom('secrets').select('key_id').distinct().execute();
   const used = rows.map((row) => row.key_id);
   if (place.key) return { key: keyOfEnvironment(place, used), keyFile: undefined };
@@ -139,7 +139,7 @@ export async function keyOfStore(store: Store, place: KeyLocation): Promise<KeyO
   if (used.length > 0)
     throw new SecretKeyError(`${keyFile} is not there: it holds the key of this store's secrets; put it back`);
   if (place.keyFile) throw new SecretKeyError(`the key file ${keyFile} is not there`);
-  return { key: await makeKeyFile(keyFile), keyFile };
+  return { key: await createKeyFile(keyFile), keyFile };
 }
 
 /** A store without secrets takes any key. */

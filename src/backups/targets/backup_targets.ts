@@ -3,7 +3,7 @@
 import { mkdir, realpath } from 'node:fs/promises';
 import { dirname, isAbsolute, resolve, sep } from 'node:path';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
-import { type ObjectStoreCredentials, type ObjectStorePlace, openObjectStore } from '../../outbound/object_store.ts';
+import { type ObjectStoreCredentials, type ObjectStoreLocation, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { BackupTarget } from './backup_target.ts';
 import { DirectoryTarget } from './directory_target.ts';
@@ -11,7 +11,7 @@ import { ObjectStoreTarget } from './object_store_target.ts';
 
 export type TargetRequest =
   | { readonly kind: 'directory'; readonly path: string }
-  | (ObjectStorePlace & {
+  | (ObjectStoreLocation & {
       readonly kind: 's3';
       /** Empty, or it ends with `/`. */
       readonly prefix: string;

@@ -4,12 +4,12 @@ import type { IncomingMessage } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   type Begun,
+  type CompletedChange,
   type IdempotencyKeys,
   idempotencyKeyForm,
-  type KeptStep,
   keyReused,
-  type MadeChange,
-  type StoredAnswer,
+  type RetainedStep,
+  type StoredResponse,
 } from '../../access/idempotency_keys.ts';
 import type { AppliedWrite, Granted, Guard } from '../../model/principal.ts';
 import { type Code, codes, type SuccessStatus } from '../../standard/codes.ts';
@@ -45,7 +45,7 @@ export interface EarlierAttempts {
   /** Ends the changes that they began. Throws where that cannot be done now. */
   recover(keyId: string): Promise<void>;
   /** The rows that an engine changed by the step; undefined where it did not do it. */
-  rowsOf(step: KeptStep): Promise<number | undefined>;
+  rowsOf(step: RetainedStep): Promise<number | undefined>;
 }
 
 /** How long a change that a crash came into may take to be completed. */
@@ -111,7 +111,7 @@ export class IdempotentRequests {
     }
     const guard: Guard = { ...begun.guard, granted: keyed.granted };
     if (begun.kind === 'done') return this.#confirmed(keyed, guard, begun.made);
-    return begun.isAgain ? this.#resumed(keyed, guard) : this.#first(keyed, guard);
+    return begun.isRetry ? this.#resumed(keyed, guard) : this.#first(keyed, guard);
   }
 
   async #first(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
@@ -129,7 +129,7 @@ export class IdempotentRequests {
   /** An attempt after one whose outcome is unknown: confirms what that did, or does it. */
   async #resumed(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
     await this.#earlier.recover(guard.keyId);
-    const made = await this.#keys.doneSince(guard);
+    const made = await this.#keys.completedChange(guard);
     if (made) return this.#confirmed(keyed, guard, made);
     const applied = await this.#appliedBefore(keyed, guard);
     try {
@@ -151,7 +151,7 @@ export class IdempotentRequests {
     return answer;
   }
 
-  async #confirmed(keyed: KeyedRequest, guard: Guard, { objectId, granted }: MadeChange): Promise<Answer> {
+  async #confirmed(keyed: KeyedRequest, guard: Guard, { objectId, granted }: CompletedChange): Promise<Answer> {
     await keyed.authorise(granted);
     return replayed(await keyed.again(guard, objectId));
   }
@@ -164,10 +164,10 @@ export class IdempotentRequests {
     return { rowCount, queryId: step.queryId };
   }
 
-  async #doneSince(guard: Guard, forMs: number): Promise<MadeChange | undefined> {
+  async #doneSince(guard: Guard, forMs: number): Promise<CompletedChange | undefined> {
     const until = performance.now() + forMs;
     for (;;) {
-      const done = await this.#keys.doneSince(guard);
+      const done = await this.#keys.completedChange(guard);
       if (done || performance.now() >= until) return done;
       await pause(recoveryLookMs);
     }
@@ -184,7 +184,7 @@ export class IdempotentRequests {
     const body = withoutSecrets(textOf(answer), keyed.secretFields);
     const { Location: location, ETag: etag } = answer.headers;
     const stored = { status: answer.status, location, etag, body };
-    await this.#keys.answered(guard, stored).catch(() => undefined);
+    await this.#keys.storeResponse(guard, stored).catch(() => undefined);
   }
 }
 
@@ -196,7 +196,7 @@ function isRefusal(error: unknown): error is Failure {
   return status < 500 && status !== 401 && status !== 403;
 }
 
-function restored({ status, location, etag, body }: StoredAnswer): Answer {
+function restored({ status, location, etag, body }: StoredResponse): Answer {
   const headers = {
     ...replayHeader,
     ...(location === undefined ? {} : { Location: location }),

@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import type { ResultColumn } from '../../engines/engine.ts';
 import type { ExportedFile } from '../../engines/export.ts';
 import type { FileStore } from '../../files/file_store.ts';
-import type { ObjectStore, ObjectStorePlace } from '../../outbound/object_store.ts';
+import type { ObjectStore, ObjectStoreLocation } from '../../outbound/object_store.ts';
 import type { TaskRecord } from '../../tasks/task.ts';
 import type { QueryStatistics } from '../statements/queries.ts';
 
 export const manifestName = 'manifest.json';
 
-export interface ObjectStoreTarget extends ObjectStorePlace {
+export interface ObjectStoreTarget extends ObjectStoreLocation {
   readonly kind: 's3';
   /** In front of the folder's name: empty, or it ends with `/`. */
   readonly prefix: string;
@@ -94,9 +94,9 @@ export class Downloads implements ExportPlace {
     this.#lifetimeMs = lifetimeMs;
   }
 
-  room = () => this.#files.roomLeft(this.#task.principal.id);
+  room = () => this.#files.remainingBytes(this.#task.principal.id);
 
-  clear = () => this.#files.removeOf(this.#task.taskId);
+  clear = () => this.#files.removeForTask(this.#task.taskId);
 
   async take(path: string, { name, sha256 }: Pick<ExportedFile, 'name' | 'sha256'>): Promise<void> {
     const { taskId, principal } = this.#task;

@@ -63,7 +63,7 @@ export class Exports {
     const { to } = described.request;
     if (to.kind === 'download') {
       // It could only fail.
-      await files.roomLeft(described.principal.id);
+      await files.remainingBytes(described.principal.id);
       return tasks.submit({ ...described, type: exportTask });
     }
     // Throws where the server may not connect to it.
@@ -130,7 +130,7 @@ export class Exports {
   /** A task has ended: what it left is taken away unless it succeeded, and its credentials are forgotten. Idempotent. */
   async settle(task: TaskRecord): Promise<void> {
     if (isDownload(task)) {
-      if (task.state !== 'succeeded') await this.#options.files.removeOf(task.taskId);
+      if (task.state !== 'succeeded') await this.#options.files.removeForTask(task.taskId);
       return;
     }
     const { secrets } = this.#options;
@@ -153,7 +153,7 @@ export class Exports {
   async forget(task: TaskRecord): Promise<void> {
     const { files, access } = this.#options;
     if (!isDownload(task)) return this.settle(task);
-    await files.removeOf(task.taskId);
+    await files.removeForTask(task.taskId);
     await access.forget(task.taskId);
   }
 
@@ -185,7 +185,7 @@ export class Exports {
       .where('files.task_id', 'is not', null)
       .where((e) => e.or([e('tasks.state', 'is', null), e('tasks.state', 'in', ['failed', 'cancelled'])]))
       .execute();
-    for (const { task_id } of rows) await files.removeOf(task_id as string);
+    for (const { task_id } of rows) await files.removeForTask(task_id as string);
   }
 
   async #clear(task: TaskRecord): Promise<void> {

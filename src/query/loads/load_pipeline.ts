@@ -97,7 +97,7 @@ export interface LoadParts {
   readonly warehouses: Warehouses;
   readonly authorizer: Authorizer;
   readonly trail: Trail;
-  readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
+  readonly keys: Pick<IdempotencyKeys, 'retainStep'>;
   readonly observe: Observe;
   readonly store: Store;
   readonly files: LoadFiles;
@@ -220,7 +220,7 @@ export class LoadPipeline {
     return this.#admitted(warehouse, path.join('.'), run, async (engine) => {
       this.#parts.catalog.requireSettled([path]);
       const started = performance.now();
-      if (label === undefined && !dryRun) await keys.keepStep(step, { warehouse, catalogId: catalog.id, taskId });
+      if (label === undefined && !dryRun) await keys.retainStep(step, { warehouse, catalogId: catalog.id, taskId });
       const facts = { objectId: table.id, details: { taskId, kind: 'load', mode } };
       await trail.begin(actor, facts);
       try {

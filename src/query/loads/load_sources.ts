@@ -13,13 +13,13 @@ import { newId } from '../../model/ids.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { get, unavailable, urlOf } from '../../outbound/http_client.ts';
-import { type ObjectStoreCredentials, type ObjectStorePlace, openObjectStore } from '../../outbound/object_store.ts';
+import { type ObjectStoreCredentials, type ObjectStoreLocation, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { LoadProgress, LoadStage } from './load_progress.ts';
 
 export type Compression = 'none' | 'gzip' | 'zstd';
 
-export interface S3Source extends ObjectStorePlace {
+export interface S3Source extends ObjectStoreLocation {
   readonly key: string;
 }
 

@@ -27,7 +27,7 @@ export class Rows {
   readonly #observe: Observe;
   readonly #authorizer: Authorizer;
   readonly #trail: Trail;
-  readonly #keys: Pick<IdempotencyKeys, 'keepStep'>;
+  readonly #keys: Pick<IdempotencyKeys, 'retainStep'>;
 
   constructor(parts: {
     readonly catalog: Catalog;
@@ -36,7 +36,7 @@ export class Rows {
     readonly observe: Observe;
     readonly authorizer: Authorizer;
     readonly trail: Trail;
-    readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
+    readonly keys: Pick<IdempotencyKeys, 'retainStep'>;
   }) {
     this.#catalog = parts.catalog;
     this.#warehouses = parts.warehouses;
@@ -63,7 +63,7 @@ export class Rows {
       const started = performance.now();
       const { guard } = actor;
       const step = guard && keyedStep(guard);
-      if (guard && step) await this.#keys.keepStep(step, { warehouse, catalogId: root.id }, { guard });
+      if (guard && step) await this.#keys.retainStep(step, { warehouse, catalogId: root.id }, { guard });
       await this.#trail.begin(actor, { objectId: table.id });
       const rowCount = await engine
         .insertRows(ref, batch, {

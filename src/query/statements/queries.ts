@@ -46,8 +46,8 @@ export interface QueriesOptions {
   readonly directory: Directory;
   readonly trail: Trail;
   readonly names: NameVisibility;
-  readonly keys: Pick<IdempotencyKeys, 'keepStep'>;
-  readonly caps: Pick<Quotas, 'queryBegins' | 'queryTurn' | 'statementRuns'>;
+  readonly keys: Pick<IdempotencyKeys, 'retainStep'>;
+  readonly caps: Pick<Quotas, 'startQuery' | 'waitForQuerySlot' | 'trackStatement'>;
   readonly history: QueryHistory;
   readonly observe: Observe;
   /** Absolute; results that do not fit one page are left here, to be taken away by who asked. */
@@ -111,7 +111,7 @@ export class Queries {
   async run(request: QueryRequest, caller: RunCaller): Promise<QueryRun> {
     const { caps } = this.#options;
     const { id } = caller.principal;
-    const end = caller.taskId === undefined ? caps.queryBegins(id) : await caps.queryTurn(id, caller.signal);
+    const end = caller.taskId === undefined ? caps.startQuery(id) : await caps.waitForQuerySlot(id, caller.signal);
     try {
       return await this.#run(request, caller);
     } finally {
@@ -155,7 +155,7 @@ export class Queries {
             await this.#announce(analysis, queryId, caller.actor, request.only?.objectId);
             const resultPath = `${spoolDirectory}/${queryId}`;
             const step = await this.#stepOf({ engine, warehouse, statement, analysis, queryId, resultPath }, caller);
-            const end = caps.statementRuns(caller.principal.id, warehouse, (why) => controller.abort(why));
+            const end = caps.trackStatement(caller.principal.id, warehouse, (why) => controller.abort(why));
             const executing = engine.execute(statement, {
               analysis,
               rowsMax: request.rowsMax,
@@ -231,7 +231,7 @@ export class Queries {
     const { warehouses } = this.#options;
     const { principal } = caller;
     warehouses.quarantine.require(warehouse, principal.id, statement);
-    const end = this.#options.caps.queryBegins(principal.id);
+    const end = this.#options.caps.startQuery(principal.id);
     try {
       return await warehouses.admit(warehouse, caller, (engine) =>
         this.#lost.run({
@@ -286,10 +286,10 @@ export class Queries {
     const place = { warehouse: run.warehouse, catalogId: await this.#writtenBy(run) };
     if (guard && ofTask === undefined) {
       const step = keyedStep(guard);
-      await keys.keepStep(step, place, { guard, queryId: run.queryId });
+      await keys.retainStep(step, place, { guard, queryId: run.queryId });
       return () => step;
     }
-    const keep = (step: string) => keys.keepStep(step, { ...place, taskId: taskId ?? step });
+    const keep = (step: string) => keys.retainStep(step, { ...place, taskId: taskId ?? step });
     const remember = (given: string) => run.engine.remember(run.resultPath, given);
     const step = ofTask ?? becoming?.begin({ keep, remember });
     if (step !== undefined) await keep(step);

@@ -57,7 +57,7 @@ export interface Submission extends Caller, Pick<TaskRequest, 'priority' | 'afte
 /** A statement that is being committed when it would become a task is waited for so much longer. */
 const commitMsMax = 10_000;
 
-type SubmitterCaps = Pick<Quotas, 'requireResultRoom' | 'storeResult' | 'resultRemoved'>;
+type SubmitterCaps = Pick<Quotas, 'requireResultQuota' | 'recordResult' | 'resultRemoved'>;
 
 export class QuerySubmitter {
   readonly #queries: Queries;
@@ -88,7 +88,7 @@ export class QuerySubmitter {
     const described = { type, principal, target, request, priority, after, notify };
     if (waitSeconds === 0) {
       // What a task answers is stored: better to say now that it cannot be.
-      if (!request.profile) await this.#caps.requireResultRoom(principal.id);
+      if (!request.profile) await this.#caps.requireResultQuota(principal.id);
       actor.writing = true;
       return { kind: 'task', task: await this.#tasks.submit({ ...described, guard: actor.guard }) };
     }
@@ -156,7 +156,7 @@ export class QuerySubmitter {
     if (profile !== undefined) return profileResult(run);
     try {
       const isDone = run.kind !== 'select';
-      await this.#caps.storeResult(principal.id, taskId, run.statistics.resultBytes, isDone);
+      await this.#caps.recordResult(principal.id, taskId, run.statistics.resultBytes, isDone);
     } catch (error) {
       if (rows.kind === 'file') await rm(rows.path, { force: true });
       throw error;

@@ -248,9 +248,9 @@ export const identityProviders: Category<Context> = {
           owner: ownerId(owner, context),
           principal: context.call.actor,
           ifExists,
-          also: (tx, id) => context.identityProviders.keepSecret(tx, id, clientSecret),
+          also: (tx, id) => context.identityProviders.storeSecret(tx, id, clientSecret),
         });
-        if (made) await context.identityProviders.changed();
+        if (made) await context.identityProviders.reload();
         return standing.createdAs(object, made, context);
       },
     }),
@@ -271,9 +271,9 @@ export const identityProviders: Category<Context> = {
           spec,
           owner: await newOwner(owner, pathOf(path), context),
           principal: context.call.actor,
-          also: (tx) => context.identityProviders.keepSecret(tx, object.id, change.clientSecret),
+          also: (tx) => context.identityProviders.storeSecret(tx, object.id, change.clientSecret),
         });
-        await context.identityProviders.changed();
+        await context.identityProviders.reload();
         return updated(await render(pathOf(path), [changed.object ?? object], context, as));
       },
     }),
@@ -288,9 +288,9 @@ export const identityProviders: Category<Context> = {
           principal: context.call.actor,
           cascade: true,
           childCategories: [],
-          also: (tx) => context.identityProviders.keepSecret(tx, object.id, null),
+          also: (tx) => context.identityProviders.storeSecret(tx, object.id, null),
         });
-        await context.identityProviders.changed();
+        await context.identityProviders.reload();
         return deleted(was);
       },
     }),

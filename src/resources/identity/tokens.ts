@@ -178,7 +178,7 @@ export const tokens: Category<Context> = {
           return created(shown, false, shown.uri);
         }
         const asked = scopes as { privilege: Privilege; on: string }[] | null;
-        const { row, secret } = await context.tokens.make(
+        const { row, secret } = await context.tokens.create(
           {
             userId: user.id,
             name,

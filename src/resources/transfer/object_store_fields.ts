@@ -1,5 +1,5 @@
 // An object store in a body: which one, and with which keys. Loads, exports and backups name it alike.
-import type { ObjectStoreCredentials, ObjectStorePlace } from '../../outbound/object_store.ts';
+import type { ObjectStoreCredentials, ObjectStoreLocation } from '../../outbound/object_store.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { noNul } from '../records/fields.ts';
 
@@ -51,14 +51,14 @@ export const storeFolder = (hosts: string) =>
 /** What the request of a task may show. */
 export function storePlace<
   P extends { readonly region?: string | undefined; readonly pathStyle?: boolean | undefined },
->(body: P): Omit<P, 'region' | 'pathStyle'> & Pick<ObjectStorePlace, 'region' | 'pathStyle'> {
+>(body: P): Omit<P, 'region' | 'pathStyle'> & Pick<ObjectStoreLocation, 'region' | 'pathStyle'> {
   const { region = defaultRegion, pathStyle = true, ...place } = body;
   return { ...place, region, pathStyle };
 }
 
 /** What it may show, and what not. */
 export function storeFolderOf(body: Static<ReturnType<typeof storeFolder>>): {
-  readonly place: ObjectStorePlace & { readonly prefix: string };
+  readonly place: ObjectStoreLocation & { readonly prefix: string };
   readonly credentials: ObjectStoreCredentials;
 } {
   const { accessKeyId, secretAccessKey, sessionToken, prefix = '', ...place } = body;

@@ -92,7 +92,7 @@ export class FileWatcher {
     try {
       const { ino: inode, size } = await file.stat();
       let at = this.#from(inode);
-      const digest = this.#digests.of(this.#keyOf(inode), file.fd);
+      const digest = this.#digests.start(this.#keyOf(inode), file.fd);
       const flushed = at < size ? this.#flush(file) : undefined;
       try {
         await digest.begin(at, false);
