@@ -234,10 +234,8 @@ export interface StatementResult {
   /** Rows returned by a select, or rows changed by DML. */
   readonly rowCount: number;
   /**
-   * The rows as JSON arrays joined by `,
-   * `, ready for the wire. One page: the text itself. More: a file and the byte offset at which each page begins (the last entry is
-   * the length of the file). Pages end with `,
-   * ` in the file, except the last.
+   * The rows as JSON arrays joined by `,\n`, ready for the wire. One page: the text itself. More: a file and the byte offset at which
+   * each page begins (the last entry is the length of the file). Pages end with `,\n` in the file, except the last.
    */
   readonly rows:
     | { readonly kind: 'text'; readonly text: string }

@@ -24,7 +24,7 @@ export class Quarantine {
   }
 
   /**
-   * Throws STATEMENT_QUARANTINED. Entries are per principal, so that entry caller cannot block others. A write with an idempotency
+   * Throws STATEMENT_QUARANTINED. Entries are per principal, so that one caller cannot block others. A write with an idempotency
    * key is let through: it may have been applied, and by repeating it the caller learns that.
    */
   require(warehouse: string, principalId: string, statement: Statement, isKeyed = false): void {
@@ -67,6 +67,6 @@ function keyOf(warehouse: string, principalId: string, { sql, parameters, catalo
 const quarantined = (untilMs: number) =>
   new Failure(
     'STATEMENT_QUARANTINED',
-    'the statement ended the process of the engine before, and is refused until an operator of the warehouse releases it or its time is over',
+    'the statement ended an engine process; it is refused until the time in "until", or until an operator of the warehouse releases it',
     { until: new Date(untilMs).toISOString() },
   );

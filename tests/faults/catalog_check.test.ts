@@ -211,7 +211,7 @@ test('a file that was replaced under the engine: the check leaves it alone, and 
       const put = readFileSync(path);
       const { sound, faults } = await checked(server, 'a');
       assert.equal(sound, false);
-      assert.match(faults[0]?.reason ?? '', /the engine still has its former file open: suspend and resume/);
+      assert.match(faults[0]?.reason ?? '', /the engine still has the previous file open: suspend and resume/);
       assert.ok(readFileSync(path).equals(put));
       (await server.post('/api/v2/warehouses/default/suspend')).is(200);
       renameSync(`${path}.taken`, path);

@@ -1,4 +1,4 @@
-// DuckDB as an engine of the port: what it is called, which names and keys it can hold, how a warehouse on it is opened.
+// DuckDB as an engine of the port: its name, its reserved names and key types, and how a warehouse on it is opened.
 import type { TypeKind } from '../../model/types.ts';
 import type { Engine } from '../engine.ts';
 import { ownPrefix, ownSchema } from './instance/applied_steps.ts';
@@ -15,18 +15,18 @@ const reserved: Readonly<Record<string, readonly string[]>> = {
 
 const unkeyable: readonly TypeKind[] = ['ARRAY', 'MAP', 'STRUCT', 'JSON'];
 
-export const duckdbWith = (given: DuckdbOptions): Engine => ({
+export const duckdbWith = (duckdbOptions: DuckdbOptions): Engine => ({
   name: 'duckdb',
   reservedName(category, name) {
     const isOwn = (category === 'tables' || category === 'views') && name.toLowerCase().startsWith(ownPrefix);
     if (!isOwn && !reserved[category]?.includes(name.toLowerCase())) return undefined;
-    return `the engine has ${JSON.stringify(name)} for itself; choose another name`;
+    return `${JSON.stringify(name)} is reserved by the engine; choose another name`;
   },
   keyable: (type) => !unkeyable.includes(type.kind),
   rowsPage,
   storage: duckdbStorage,
   limits: { columnsMax: 10_000, replicasPerTablet: 1 },
-  open: (options) => withTableLocks(new DuckdbWarehouse(options, given)),
+  open: (options) => withTableLocks(new DuckdbWarehouse(options, duckdbOptions)),
 });
 
 export const duckdbEngine: Engine = duckdbWith({ confinement: new Confinement('auto') });

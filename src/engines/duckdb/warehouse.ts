@@ -1,4 +1,4 @@
-// One warehouse on DuckDB: its process brought up and down, and the port's methods as calls to it.
+// One warehouse on DuckDB: starts and stops its process, and implements the methods of the port as calls to it.
 import { readdir, rm, stat, statfs } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -34,22 +34,22 @@ import { parseCreateView } from './sql/parse_create_view.ts';
 import { scanTableNames } from './sql/table_name_scan.ts';
 import { catalogsDirectory } from './storage/catalog_files.ts';
 
-/** The binder heeds no interrupt: what it cannot do by then costs the process. */
+/** The binder ignores interrupts: a statement that is not bound by then has its process killed. */
 const analysisTimeoutMs = 10_000;
 const shortTimeoutMs = 60_000;
 const changeTimeoutMs = 24 * 3600 * 1000;
-const diskLookMs = 5_000;
-/** Of a process that binds and parses. */
+const diskRefreshMs = 5_000;
+/** Memory limit of a process that binds and parses. */
 const analysisMemoryBytesMax = 1024 ** 3;
-/** Changes of definitions share their turns among them, as one principal. */
-const ofDefinitions = { id: 'definitions' };
-/** So often a process is killed by others while it opens the files before that is held against the file. */
+/** All parsing of definitions counts as one principal for fair scheduling. */
+const definitionsPrincipal = { id: 'definitions' };
+/** How many kills from outside are tolerated while a process opens files, before the file is held responsible. */
 const outsideKillsMax = 2;
 
 export interface DuckdbOptions {
-  /** Of the engine process, from the rest of the machine. */
+  /** Isolation of the engine process from the rest of the machine. */
   readonly confinement: Confinement;
-  /** Whether a process is prepared ahead, to take over when the one that serves ends. */
+  /** Whether a spare process is prepared that takes over when the current one ends. */
   readonly spareEngine?: boolean;
 }
 
@@ -63,17 +63,17 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #measures: readonly ConfinementMeasure[] = [];
   #lastStartAt: string | null = null;
   #error: string | null = null;
-  #wanted = false;
+  #shouldRun = false;
   readonly #restartDelay = new RestartDelay();
   #isKilledByStatement = false;
   #restartWhenIdle = false;
   #snapshots = 0;
-  /** Ends the pause before a start, because nobody wants it any more. */
-  #hurry: (() => void) | undefined;
-  /** Resolves when the process before this one has let the files go. */
-  #gone: Promise<unknown> = Promise.resolve();
+  /** Ends the delay before a start, because the start is no longer needed. */
+  #skipDelay: (() => void) | undefined;
+  /** Resolves when the previous process has released the files. */
+  #previousExited: Promise<unknown> = Promise.resolve();
   #disk = { dataUsedBytes: 0, diskAvailableBytes: 0, diskTotalBytes: 0 };
-  #diskLookedAt = Number.NEGATIVE_INFINITY;
+  #diskRefreshedAt = Number.NEGATIVE_INFINITY;
   readonly #analysis = new AnalysisProcesses({
     launch: () => this.#launchAnalysis(),
     settings: () =>
@@ -83,9 +83,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
       }),
     died: (pid, reason) => this.#options.observe({ kind: 'analysisDied', warehouse: this.#options.name, pid, reason }),
   });
-  /** Tables written since somebody asked. */
+  /** Tables written since the last `takeChangedTables`. */
   readonly #changed = new Map<string, TableName>();
-  /** Undefined where there is to be none. */
+  /** Undefined if spare processes are disabled. */
   readonly #spare: SpareProcess | undefined;
 
   constructor(options: EngineWarehouseOptions, { confinement, spareEngine = false }: DuckdbOptions) {
@@ -95,7 +95,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     const { name: warehouse, observe } = options;
     if (!spareEngine) return;
     this.#spare = new SpareProcess({
-      launch: () => this.#launched(),
+      launch: () => this.#launchProcess(),
       isBusy: () => this.#starting !== undefined || this.#process?.busy === true,
       ready: (pid, ms) => observe({ kind: 'engineSpareReady', warehouse, pid, ms }),
       lost: (reason) => observe({ kind: 'engineSpareLost', warehouse, reason }),
@@ -107,7 +107,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   start(): Promise<void> {
-    this.#wanted = true;
+    this.#shouldRun = true;
     this.#analysis.start();
     if (this.running) return Promise.resolve();
     this.#starting ??= this.#start().finally(() => {
@@ -117,30 +117,30 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   async stop(): Promise<void> {
-    this.#wanted = false;
-    this.#hurry?.();
-    await Promise.all([this.#stopProcess(), this.#spare?.stop(), this.#analysis.stop(suspendedMeanwhile())]);
+    this.#shouldRun = false;
+    this.#skipDelay?.();
+    await Promise.all([this.#stopProcess(), this.#spare?.stop(), this.#analysis.stop(suspendedFailure())]);
     await this.#starting?.catch(() => undefined);
-    if (!this.#wanted) await Promise.all([this.#stopProcess(), this.#spare?.stop()]);
+    if (!this.#shouldRun) await Promise.all([this.#stopProcess(), this.#spare?.stop()]);
   }
 
   async configure(spec: WarehouseSpec): Promise<void> {
-    const before = this.#spec;
+    const previous = this.#spec;
     this.#spec = spec;
-    const same =
-      before.threads === spec.threads &&
-      before.memoryLimitBytes === spec.memoryLimitBytes &&
-      before.spillLimitBytes === spec.spillLimitBytes;
-    if (same) return;
+    const isUnchanged =
+      previous.threads === spec.threads &&
+      previous.memoryLimitBytes === spec.memoryLimitBytes &&
+      previous.spillLimitBytes === spec.spillLimitBytes;
+    if (isUnchanged) return;
     this.#spare?.replace();
     this.#analysis.renew();
-    // The engine's own settings are locked: a process that starts anew takes them over. A start under way does so when it ends.
+    // The settings of a running engine are locked: only a new process applies changes. A start in progress restarts when it ends.
     this.#restartWhenIdle = true;
     await this.#restartIfIdle();
   }
 
   status(): BackendStatus {
-    void this.#lookAtDisk();
+    void this.#refreshDiskUsage();
     const process = this.running ? this.#process : undefined;
     return {
       alive: process !== undefined,
@@ -180,21 +180,26 @@ export class DuckdbWarehouse implements EngineWarehouse {
   tableNamesIn = (sql: string) => scanTableNames(sql);
   parseCreateView = (sql: string) => parseCreateView(sql);
   readView = (statement: Statement & { readonly database: string }) =>
-    this.#call('readView', { ...wire(statement), database: statement.database }, analysisTimeoutMs);
+    this.#call('readView', { ...toWireStatement(statement), database: statement.database }, analysisTimeoutMs);
   analyze = async (statement: Statement, turn: Turn) => {
-    const wired = wire(statement);
-    const objects = await this.#call('namedObjects', wired, shortTimeoutMs);
+    const wireStatement = toWireStatement(statement);
+    const objects = await this.#call('namedObjects', wireStatement, shortTimeoutMs);
     const options = { turn, timeoutMs: analysisTimeoutMs };
     try {
-      return await this.#apart(this.#analysis.call('bind', { statement: wired, objects }, options));
+      return await this.#withoutEffects(this.#analysis.call('bind', { statement: wireStatement, objects }, options));
     } catch (error) {
-      // A name may be missing only because what has it was being changed each time that the names were resolved.
+      // A name may be missing only because its object was being changed each time the names were resolved.
       if (objects.token !== changingToken || !(error instanceof Failure) || error.code !== 'SQL_INVALID') throw error;
-      throw new Failure('WAREHOUSE_BUSY', 'the tables of the statement keep being changed', {}, { cause: error });
+      throw new Failure(
+        'WAREHOUSE_BUSY',
+        'the tables of the statement are being changed; try again',
+        {},
+        { cause: error },
+      );
     }
   };
-  describe = (statement: Statement) => this.#call('describe', wire(statement), analysisTimeoutMs);
-  explain = (statement: Statement) => this.#call('explain', wire(statement), analysisTimeoutMs);
+  describe = (statement: Statement) => this.#call('describe', toWireStatement(statement), analysisTimeoutMs);
+  explain = (statement: Statement) => this.#call('explain', toWireStatement(statement), analysisTimeoutMs);
 
   async apply(
     change: Operations['apply'][0]['change'],
@@ -202,14 +207,14 @@ export class DuckdbWarehouse implements EngineWarehouse {
   ): Promise<Operations['apply'][1]> {
     const applied = await this.#call('apply', { change, step }, changeTimeoutMs, signal, progress);
     if ('table' in change && change.kind !== 'dropTable' && change.kind !== 'hideTable')
-      this.#note(nameOf(change.table, 'newName' in change ? change.newName : undefined));
+      this.#markChanged(tableNameOf(change.table, 'newName' in change ? change.newName : undefined));
     return applied;
   }
 
   async execute(statement: Statement, { signal, progress, timeoutMs, analysis, ...options }: ExecuteOptions) {
     const { reads, writes, views, token } = analysis;
     const argument = {
-      statement: wire(statement),
+      statement: toWireStatement(statement),
       options: { ...options, token, tables: [...reads, ...writes, ...views] },
       writes,
       inserts: analysis.kind === 'insert',
@@ -222,8 +227,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
         await rm(path, { recursive: true, force: true });
       throw error;
     } finally {
-      // A write that failed may have been done all the same, where the process ended before it could say so.
-      for (const table of writes) this.#note(table);
+      // A write that failed may still have been committed, if the process ended before it could report that.
+      for (const table of writes) this.#markChanged(table);
     }
   }
 
@@ -240,35 +245,35 @@ export class DuckdbWarehouse implements EngineWarehouse {
       changeTimeoutMs,
       options.signal,
     );
-    this.#note(nameOf(table));
+    this.#markChanged(tableNameOf(table));
     return count;
   }
 
   inferTable = (work: Operations['inferTable'][0], turn: Turn) => {
     const timeoutMs = work.isWhole ? changeTimeoutMs : shortTimeoutMs;
-    return this.#apart(this.#analysis.call('inferTable', work, { turn, timeoutMs }));
+    return this.#withoutEffects(this.#analysis.call('inferTable', work, { turn, timeoutMs }));
   };
 
   loadedBefore = (catalog: Operations['loadedBefore'][0]['catalog'], step: string) =>
     this.#call('loadedBefore', { catalog, step }, shortTimeoutMs);
 
   async load(work: Operations['load'][0], { progress, ...turn }: WorkOptions & Turn) {
-    const shape = work.file.shape ?? (await this.#shapeOf(work, turn));
+    const shape = work.file.shape ?? (await this.#detectShape(work, turn));
     try {
       const shaped = { ...work, file: { ...work.file, shape } };
       return await this.#call('load', shaped, changeTimeoutMs, turn.signal, progress);
     } finally {
-      // It may have been done all the same, where the process ended before it could say so.
-      this.#note(nameOf(work.table));
+      // The load may still have been committed, if the process ended before it could report that.
+      this.#markChanged(tableNameOf(work.table));
     }
   }
 
-  async #shapeOf(work: Operations['load'][0], turn: Turn) {
+  async #detectShape(work: Operations['load'][0], turn: Turn) {
     const options = { turn, timeoutMs: changeTimeoutMs };
     try {
-      return await this.#apart(this.#analysis.call('shapeOfLoad', work, options));
+      return await this.#withoutEffects(this.#analysis.call('shapeOfLoad', work, options));
     } catch (error) {
-      // The file may be gone because the load was done before.
+      // The file may have been removed because the load was done before.
       if (work.dryRun || (await this.loadedBefore(work.table.catalog, work.step)) === undefined) throw error;
       return undefined;
     }
@@ -278,7 +283,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     await this.#call('restorePart', part, changeTimeoutMs, signal);
   }
 
-  /** While it is open the process is not started anew for the sake of its limits. */
+  /** While a snapshot is open the process is not restarted to apply new limits. */
   async snapshot(catalog: CatalogRef, { signal }: { readonly signal: AbortSignal }): Promise<Snapshot> {
     const id = await this.#call('beginSnapshot', catalog, shortTimeoutMs, signal);
     const process = this.#process;
@@ -292,7 +297,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
         if (!isOpen) return;
         isOpen = false;
         this.#snapshots--;
-        // With a process that ended, it ended too.
+        // The snapshot ended together with its process.
         if (process?.alive && process === this.#process)
           await this.#call('endSnapshot', id, shortTimeoutMs).catch(() => undefined);
       },
@@ -304,10 +309,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
     expected: readonly ExpectedTable[],
     { signal }: Cancellable,
   ): Promise<readonly CatalogFault[]> {
-    // The file at that path may be another one by now: what the engine has open it would write over that.
+    // The file may have been replaced: the engine would overwrite it with the data of the file that it has open.
     if (await this.#call('isAttached', catalog, shortTimeoutMs, signal))
       return [
-        { kind: 'damaged', reason: 'the engine still has its former file open: suspend and resume the warehouse' },
+        { kind: 'damaged', reason: 'the engine still has the previous file open: suspend and resume the warehouse' },
       ];
     const memoryLimitBytes = Math.min(this.#spec.memoryLimitBytes, analysisMemoryBytesMax);
     const events = { died: () => undefined, killed: () => undefined, attached: () => undefined };
@@ -329,26 +334,26 @@ export class DuckdbWarehouse implements EngineWarehouse {
     if (!process?.alive || this.#starting)
       throw new Failure('WAREHOUSE_STARTING', 'the engine of the warehouse is starting');
     const { written } = await process.attach([catalog]);
-    for (const table of written) this.#note(table);
+    for (const table of written) this.#markChanged(table);
   }
 
   takeChangedTables(): readonly TableName[] {
-    const taken = [...this.#changed.values()];
+    const tables = [...this.#changed.values()];
     this.#changed.clear();
-    return taken;
+    return tables;
   }
 
-  #note(table: TableName): void {
+  #markChanged(table: TableName): void {
     this.#changed.set(JSON.stringify([table.catalog, table.database, table.table]), table);
   }
 
   #parse<K extends OperationName>(operation: K, argument: Operations[K][0]): Promise<Operations[K][1]> {
-    const turn = { principal: ofDefinitions, signal: new AbortController().signal };
-    return this.#apart(this.#analysis.call(operation, argument, { turn, timeoutMs: analysisTimeoutMs }));
+    const turn = { principal: definitionsPrincipal, signal: new AbortController().signal };
+    return this.#withoutEffects(this.#analysis.call(operation, argument, { turn, timeoutMs: analysisTimeoutMs }));
   }
 
-  /** Nothing is changed in a process that has no files. */
-  async #apart<T>(work: Promise<T>): Promise<T> {
+  /** Marks failures as not applied: a process without files cannot change anything. */
+  async #withoutEffects<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
     } catch (error) {
@@ -365,14 +370,14 @@ export class DuckdbWarehouse implements EngineWarehouse {
   ): Promise<Operations[K][1]> {
     const process = this.#process;
     if (!process?.alive || this.#starting) {
-      if (!this.#wanted)
+      if (!this.#shouldRun)
         throw new Failure('WAREHOUSE_SUSPENDED', 'the warehouse was suspended while the statement ran');
       const cause = new EngineLost({ isToBlame: false });
       throw new Failure('WAREHOUSE_STARTING', 'the engine of the warehouse is starting', {}, { cause });
     }
     try {
       const answer = await process.call(operation, argument, { timeoutMs, signal, progress });
-      if (this.#wanted) this.#spare?.want();
+      if (this.#shouldRun) this.#spare?.want();
       return answer;
     } catch (error) {
       throw isWriting(operation, argument) ? error : withOutcome(error, 'notApplied');
@@ -381,12 +386,12 @@ export class DuckdbWarehouse implements EngineWarehouse {
     }
   }
 
-  /** Again where the limits changed meanwhile. */
+  /** Starts the process, and again if the limits changed meanwhile. */
   async #start(): Promise<void> {
     for (;;) {
       this.#restartWhenIdle = false;
       await this.#startProcess();
-      if (!this.#restartWhenIdle || !this.#wanted) return;
+      if (!this.#restartWhenIdle || !this.#shouldRun) return;
       await this.#stopProcess();
     }
   }
@@ -394,20 +399,20 @@ export class DuckdbWarehouse implements EngineWarehouse {
   async #startProcess(): Promise<void> {
     const started = performance.now();
     const { name, observe } = this.#options;
-    // A spare that is ready takes over at once: how often that happens is bounded by how long the next one takes.
+    // A ready spare takes over at once: the time that its replacement takes to start limits how often that happens.
     const pause = this.#spare?.isReady === true ? 0 : this.#restartDelay.ms;
-    if (pause > 0) await this.#pause(pause);
-    await this.#gone;
-    // A file over which the engine stops is left out, and the others are attached.
+    if (pause > 0) await this.#delay(pause);
+    await this.#previousExited;
+    // A file on which the engine crashes is left out, and the others are attached.
     const fatal = new Set<string>();
     for (let kills = 0; ; ) {
       const listed = await (this.#options.toAttach ?? this.#options.catalogs)();
       const sound = listed.filter(({ id }) => !fatal.has(id));
-      const ended = await this.#open(sound, kills < outsideKillsMax);
-      if (ended === undefined) break;
-      if (ended.culprit === undefined) kills++;
-      else fatal.add(ended.culprit);
-      await this.#gone;
+      const failed = await this.#open(sound, kills < outsideKillsMax);
+      if (failed === undefined) break;
+      if (failed.culprit === undefined) kills++;
+      else fatal.add(failed.culprit);
+      await this.#previousExited;
     }
     this.#error = null;
     this.#lastStartAt = new Date().toISOString();
@@ -417,41 +422,42 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   /**
-   * @returns where the process ended, and another one is to be tried: `culprit`, the id of the catalog over whose file; without it,
-   * others killed it, which `forgives` says to accept. Throws where it does not start at all.
+   * @returns undefined on success; an object if the process ended and another attempt is to be made. `culprit`: the id of the
+   * catalog whose file crashed it; absent if the process was killed from outside, which is tolerated if `forgives` is set. Throws
+   * if the engine does not start at all.
    */
   async #open(catalogs: readonly AttachRequest[], forgives: boolean): Promise<{ culprit?: string } | undefined> {
     const { attached } = this.#options;
-    const process = this.#spare?.take() ?? (await this.#launched());
-    if (!this.#wanted) {
+    const process = this.#spare?.take() ?? (await this.#launchProcess());
+    if (!this.#shouldRun) {
       await process.discard();
-      throw withOutcome(suspendedMeanwhile(), 'notApplied');
+      throw withOutcome(suspendedFailure(), 'notApplied');
     }
     this.#process = process;
-    this.#gone = process.exited;
+    this.#previousExited = process.exited;
     try {
       const { version, written } = await process.attach(catalogs);
       this.#version = version;
-      for (const table of written) this.#note(table);
+      for (const table of written) this.#markChanged(table);
       return undefined;
     } catch (error) {
-      if (!this.#wanted) throw withOutcome(suspendedMeanwhile(), 'notApplied');
+      if (!this.#shouldRun) throw withOutcome(suspendedFailure(), 'notApplied');
       if (process.wasKilledFromOutside && forgives) return {};
       const catalog = process.attaching;
-      const failure = this.#startless(`it does not open: ${(error as Error).message}`, error);
-      process.kill('it does not open', failure);
+      const failure = this.#startFailure(`the engine cannot open its files: ${(error as Error).message}`, error);
+      process.kill('the engine cannot open its files', failure);
       if (catalog === undefined) throw failure;
       attached?.({ kind: 'fatal', catalog, reason: 'the engine stopped while it opened its file' });
       return { culprit: catalog.id };
     }
   }
 
-  /** A process that prepares itself with the settings of now. */
-  async #launched(): Promise<EngineProcess> {
+  /** Launches a process that prepares itself with the current settings. */
+  async #launchProcess(): Promise<EngineProcess> {
     const { name, observe, attached } = this.#options;
     const launch = await this.#launch();
     const process: EngineProcess = new EngineProcess(launch, this.#settings(this.#spec), {
-      died: (reason) => this.#died(process, reason),
+      died: (reason) => this.#handleDeath(process, reason),
       killed: (reason, byStatement) => {
         if (this.#process !== process) return;
         this.#isKilledByStatement = byStatement;
@@ -467,7 +473,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     return { spec, dataDirectory, spoolDirectory, readableDirectories };
   }
 
-  /** Of a process that sees no file of a catalog. */
+  /** How to launch a process that cannot see the files of catalogs. */
   #launchAnalysis(): Promise<Launch> {
     const { dataDirectory, spoolDirectory, readableDirectories = [] } = this.#options;
     return this.#confinement.launch({ data: dataDirectory, writable: [spoolDirectory], readable: readableDirectories });
@@ -481,41 +487,41 @@ export class DuckdbWarehouse implements EngineWarehouse {
       this.#measures = launch.confinement;
       const reason = inactiveOf(launch.confinement);
       if (reason !== '')
-        this.#confinement.tellOnce(() => observe({ kind: 'engineUnconfined', warehouse: name, reason }));
+        this.#confinement.reportOnce(() => observe({ kind: 'engineUnconfined', warehouse: name, reason }));
       return launch;
     } catch (error) {
-      throw this.#startless((error as Error).message, error);
+      throw this.#startFailure((error as Error).message, error);
     }
   }
 
-  #startless(reason: string, cause: unknown): Failure {
+  #startFailure(reason: string, cause: unknown): Failure {
     this.#error = 'the engine does not start';
     this.#options.observe({ kind: 'engineDied', warehouse: this.#options.name, reason });
     const message = 'the engine of the warehouse does not start';
     return new Failure('WAREHOUSE_FAILED', message, {}, { cause, outcome: 'notApplied' });
   }
 
-  async #pause(ms: number): Promise<void> {
+  async #delay(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#hurry = resolve;
+    this.#skipDelay = resolve;
     const timer = setTimeout(resolve, ms);
     try {
       await promise;
     } finally {
       clearTimeout(timer);
-      this.#hurry = undefined;
+      this.#skipDelay = undefined;
     }
   }
 
-  #died(process: EngineProcess, reason: string): void {
+  #handleDeath(process: EngineProcess, reason: string): void {
     this.#spare?.died(process, reason);
     if (this.#process !== process) return;
-    // A statement that costs the process is not sent again by itself: others need not wait longer for the next start.
+    // A statement that ended the process is not retried automatically: the next start need not be delayed for the others.
     if (!this.#isKilledByStatement) this.#restartDelay.died();
     this.#isKilledByStatement = false;
     this.#error = 'the engine stopped and is being started again';
     this.#options.observe({ kind: 'engineDied', warehouse: this.#options.name, reason });
-    if (this.#wanted && !this.#starting) this.start().catch(() => undefined);
+    if (this.#shouldRun && !this.#starting) this.start().catch(() => undefined);
   }
 
   async #restartIfIdle(): Promise<void> {
@@ -534,32 +540,32 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#process = undefined;
     if (!process) return;
     if (process.alive) this.#restartDelay.stopped();
-    await process.stop(suspendedMeanwhile());
+    await process.stop(suspendedFailure());
     this.#options.observe({ kind: 'engineStopped', warehouse: this.#options.name });
   }
 
-  async #lookAtDisk(): Promise<void> {
-    if (performance.now() - this.#diskLookedAt < diskLookMs) return;
-    this.#diskLookedAt = performance.now();
+  async #refreshDiskUsage(): Promise<void> {
+    if (performance.now() - this.#diskRefreshedAt < diskRefreshMs) return;
+    this.#diskRefreshedAt = performance.now();
     try {
       const directory = catalogsDirectory(this.#options.dataDirectory);
       let dataUsedBytes = 0;
-      const mine = new Set((await this.#options.catalogs()).map((catalog) => catalog.id));
+      const catalogIds = new Set((await this.#options.catalogs()).map((catalog) => catalog.id));
       for (const file of await readdir(directory)) {
-        if (mine.has(file.split('.', 1)[0] as string)) dataUsedBytes += (await stat(join(directory, file))).size;
+        if (catalogIds.has(file.split('.', 1)[0] as string)) dataUsedBytes += (await stat(join(directory, file))).size;
       }
       const { bavail, blocks, bsize } = await statfs(directory);
       this.#disk = { dataUsedBytes, diskAvailableBytes: bavail * bsize, diskTotalBytes: blocks * bsize };
     } catch {
-      // No directory yet, or a file that went meanwhile: the next look tells.
+      // No directory yet, or a file was removed meanwhile: the next refresh retries.
     }
   }
 }
 
 type Cancellable = Pick<WorkOptions, 'signal'>;
 
-/** A statement that runs is interrupted, which may be too late. */
-const suspendedMeanwhile = () =>
+/** The outcome is unknown: the interrupt of a running statement may come too late. */
+const suspendedFailure = () =>
   new Failure('WAREHOUSE_SUSPENDED', 'the warehouse was suspended while the statement ran', {}, { outcome: 'unknown' });
 
 const writingOperations: ReadonlySet<OperationName> = new Set([
@@ -578,10 +584,10 @@ function isWriting<K extends OperationName>(operation: K, argument: Operations[K
   return writingOperations.has(operation);
 }
 
-function wire({ parameters, ...statement }: Statement): WireStatement {
+function toWireStatement({ parameters, ...statement }: Statement): WireStatement {
   return { ...statement, parameters: parameters === undefined ? undefined : JSON.stringify(parameters) };
 }
 
-function nameOf({ catalog, database, table }: TableRef, newName = table): TableName {
+function tableNameOf({ catalog, database, table }: TableRef, newName = table): TableName {
   return { catalog: catalog.name, database, table: newName };
 }

@@ -400,7 +400,7 @@ export class Queries {
       } catch (error) {
         if (!(error instanceof StaleAnalysis)) throw error;
         if (attempt >= staleRetriesMax)
-          throw new Failure('WAREHOUSE_BUSY', 'the tables of the statement keep being changed');
+          throw new Failure('WAREHOUSE_BUSY', 'the tables of the statement are being changed; try again');
         this.#known.delete(key);
       }
     }

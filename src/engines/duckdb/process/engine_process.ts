@@ -1,5 +1,5 @@
-// The engine process as the server sees it: started, called, watched, killed. What it is asked to do is warehouse.ts's; what it
-// does with it is worker.ts's.
+// The server's handle of an engine process: starts, calls, monitors and kills it. See warehouse.ts for what is called, worker.ts
+// for cause the process executes it.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { parseJson } from '../../../standard/json.ts';
@@ -11,22 +11,22 @@ import { damageInError } from '../storage/catalog_damage.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireError } from './protocol.ts';
 
 const prepareTimeoutMs = 120_000;
-/** A log is replayed in as long as its length takes, and damage shows as an error or a crash, not as slowness. */
+/** Replaying a log takes as long as it is, and damage shows as an error or a crash, not as slowness. */
 const attachTimeoutMs = 24 * 3600 * 1000;
 const stopTimeoutMs = 5_000;
 /** How long an interrupted statement may take to end before the process is killed. */
 const interruptGraceMs = 1_000;
 const silenceMs = 10_000;
 const watchMs = 500;
-/** A process may be this much larger than its limit before it is killed: code, buffers of rows on their way, fragmentation. */
+/** How far a process may exceed its memory limit before it is killed: code, buffers of rows in transit, fragmentation. */
 const residentSlackBytes = 256 * 1024 * 1024;
 const residentFactor = 1.25;
 
-/** By which a process ends that did something wrong itself. SIGKILL comes from others: an operator, or a system short of memory. */
+/** Signals of a process that crashed by its own fault. SIGKILL comes from outside: an operator, or a system short of memory. */
 const crashSignals: ReadonlySet<NodeJS.Signals> = new Set(['SIGSEGV', 'SIGBUS', 'SIGABRT', 'SIGILL', 'SIGFPE']);
 
-/** What a caller's text or rows can make large. */
-const blameable: ReadonlySet<OperationName> = new Set([
+/** Operations whose cost a caller's text or rows can drive up. */
+const blameableOperations: ReadonlySet<OperationName> = new Set([
   'bind',
   'execute',
   'explain',
@@ -41,20 +41,20 @@ const blameable: ReadonlySet<OperationName> = new Set([
 
 interface Pending {
   readonly operation: OperationName;
-  /** Tells it to end, and what it ends with. */
+  /** Interrupts the call, which then fails with `why`. */
   readonly interrupt: (why: Failure) => void;
   readonly resolve: (value: unknown) => void;
   readonly reject: (reason: unknown) => void;
   readonly progress: CallOptions['progress'];
-  /** What it ends with when the process does, where that is not what all end with. */
+  /** The failure of this call when the process ends, if it differs from that of the other calls. */
   ending?: Failure;
 }
 
 export interface ProcessEvents {
   died(reason: string): void;
-  /** A catalog was attached, or could not be. */
+  /** A catalog was attached, or could not be attached. */
   attached(report: AttachReport): void;
-  /** `byStatement`: not the engine is at fault but what it was asked for. */
+  /** `byStatement`: a statement is at fault, not the engine. */
   killed(reason: string, byStatement: boolean): void;
 }
 
@@ -71,23 +71,23 @@ export class EngineProcess {
   readonly #residentBytesMax: number;
   readonly #runsOneCall: boolean;
   readonly #events: ProcessEvents;
-  /** Resolves when the process is gone, and its files are free. */
+  /** Resolves when the process has exited and released its files. */
   readonly exited: Promise<void>;
   readonly #watch: NodeJS.Timeout;
   #nextId = 1;
   #alive = true;
   #stopping = false;
-  /** Why it was killed; what is pending ends with it. */
+  /** Why it was killed; pending calls fail with it. */
   #killReason: Failure | undefined;
-  /** It was killed because it gave no sign of life. */
+  /** It was killed because its heartbeats stopped. */
   #isSilent = false;
-  /** Whether its silence means something: on a busy machine starting, or opening files, can take longer than it may last. */
-  #heeds = false;
-  /** Neither it itself nor the server ended it: an operator, or a system short of memory. */
+  /** Whether missing heartbeats indicate a hang: on a busy machine, starting or opening files can take longer than `silenceMs`. */
+  #isMonitored = false;
+  /** It was ended neither by itself nor by the server, but by an operator or a system short of memory. */
   wasKilledFromOutside = false;
-  /** Settles when it can take files. */
+  /** Settles when it is ready to attach files. */
   readonly prepared: Promise<Operations['prepare'][1]>;
-  /** The catalog whose file it is opening. */
+  /** The catalog whose file is being opened. */
   attaching: CatalogRef | undefined;
   residentBytes = 0;
   spilledBytes = 0;
@@ -95,9 +95,9 @@ export class EngineProcess {
   /** Milliseconds since 1970. */
   lastHeartbeatAt = Date.now();
   #heardAt = performance.now();
-  #lookedAt = performance.now();
+  #checkedAt = performance.now();
 
-  /** `runsOneCall`: it has one call at a time, which is to blame where the process ends by its own fault. */
+  /** `runsOneCall`: the process has one call at a time, which is to blame if the process ends by its own fault. */
   constructor(
     { command, args, env }: Launch,
     settings: Operations['prepare'][0],
@@ -116,35 +116,35 @@ export class EngineProcess {
     this.#child.on('message', (message: FromEngine) => this.#receive(message));
     this.exited = new Promise((resolve) => {
       this.#child.on('error', (error) => {
-        // Without an id it never began, and no exit will follow.
+        // Without a pid it never started, and no exit event will follow.
         if (this.#child.pid !== undefined) return;
-        this.#ended(error.message);
+        this.#handleEnd(error.message);
         resolve();
       });
       this.#child.once('exit', (code, signal) => {
         const crashed = signal !== null && crashSignals.has(signal);
         this.wasKilledFromOutside = signal !== null && !crashed && this.#killReason === undefined;
-        this.#ended(signal ?? `exit code ${code}`, crashed);
+        this.#handleEnd(signal ?? `exit code ${code}`, crashed);
         resolve();
       });
     });
-    this.#watch = setInterval(() => this.#look(), watchMs);
+    this.#watch = setInterval(() => this.#checkHealth(), watchMs);
     this.#watch.unref();
     this.prepared = this.call('prepare', settings, { timeoutMs: prepareTimeoutMs });
     this.prepared.then(
       () => {
-        this.#heeds = true;
+        this.#isMonitored = true;
       },
       () => undefined,
     );
   }
 
-  /** Whether it takes calls: a process that was killed takes none, though it is not gone yet. */
+  /** Whether it accepts calls: a killed process accepts none, although it may not have exited yet. */
   get alive(): boolean {
     return this.#alive && this.#killReason === undefined;
   }
 
-  /** Whether somebody waits for it. */
+  /** Whether calls are pending. */
   get busy(): boolean {
     return this.#pending.size > 0;
   }
@@ -153,31 +153,31 @@ export class EngineProcess {
     return this.#child.pid ?? 0;
   }
 
-  /** Takes over the files. Throws what preparing threw. */
+  /** Opens the files of the catalogs. Throws the error of `prepared`. */
   async attach(catalogs: readonly AttachRequest[]): Promise<Operations['prepare'][1] & Operations['attach'][1]> {
     const prepared = await this.prepared;
-    this.#heeds = false;
+    this.#isMonitored = false;
     const attached = await this.call('attach', { catalogs }, { timeoutMs: attachTimeoutMs });
-    this.#heeds = true;
+    this.#isMonitored = true;
     return { ...prepared, ...attached };
   }
 
-  /** Ends a process that nobody needs, and whose files nobody waits for. */
-  async discard(reason = gone()): Promise<void> {
+  /** Ends a process that is no longer needed and holds no files. */
+  async discard(reason = processEnded()): Promise<void> {
     this.#stopping = true;
     this.#killReason ??= reason;
     this.#child.kill('SIGKILL');
     await this.exited;
   }
 
-  /** Throws what the engine threw; WAREHOUSE_FAILED where it ended meanwhile; STATEMENT_TIMEOUT; STATEMENT_CANCELLED. */
+  /** Throws the engine's error; WAREHOUSE_FAILED if the process ended meanwhile; STATEMENT_TIMEOUT; STATEMENT_CANCELLED. */
   call<K extends OperationName>(
     operation: K,
     argument: Operations[K][0],
     { signal, timeoutMs, progress }: CallOptions,
   ): Promise<Operations[K][1]> {
     if (!this.#alive || (this.#killReason && operation !== 'close'))
-      return Promise.reject(withOutcome(this.#killReason ?? gone(), 'notApplied'));
+      return Promise.reject(withOutcome(this.#killReason ?? processEnded(), 'notApplied'));
     if (signal?.aborted) return Promise.reject(cancelled());
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
@@ -189,9 +189,15 @@ export class EngineProcess {
         this.#send({ kind: 'interrupt', id });
         grace = setTimeout(() => {
           end();
-          // Of a change, a text or rows are not to blame: it is not known to have been stopped in time.
-          reject(blameable.has(operation) ? (this.#stopping ? uncertain(why) : blamedFor(uncertain(why))) : gone());
-          this.kill('a statement did not end when it was told to', gone(), true);
+          // Only operations driven by a text or rows can be blamed. The outcome is unknown: the interrupt may have come too late.
+          reject(
+            blameableOperations.has(operation)
+              ? this.#stopping
+                ? withUnknownOutcome(why)
+                : blamedFor(withUnknownOutcome(why))
+              : processEnded(),
+          );
+          this.kill(`a statement did not stop within ${interruptGraceMs} ms of its interrupt`, processEnded(), true);
         }, interruptGraceMs);
       };
       const timeout = setTimeout(() => interrupt(timedOut(timeoutMs)), timeoutMs);
@@ -212,8 +218,8 @@ export class EngineProcess {
         },
         reject: (error) => {
           end();
-          // Whatever an interrupted statement ended with, it ended because it was told to.
-          if (reason) reject(endedEngine(error) ? blamedFor(uncertain(reason)) : reason);
+          // Whatever its error says, an interrupted statement ended because of the interrupt.
+          if (reason) reject(endedEngine(error) ? blamedFor(withUnknownOutcome(reason)) : reason);
           else reject(error);
         },
       });
@@ -227,7 +233,7 @@ export class EngineProcess {
     });
   }
 
-  /** Lets it close its files; kills it where that takes too long. `reason`: what running statements end with. */
+  /** Lets the process close its files; kills it if that takes too long. Running statements fail with `reason`. */
   async stop(reason: Failure): Promise<void> {
     if (!this.#alive || this.#stopping || this.#killReason) return this.exited;
     this.#stopping = true;
@@ -238,7 +244,7 @@ export class EngineProcess {
     await this.exited;
   }
 
-  /** `reason`: what the statements that run end with. */
+  /** `reason`: the failure of the running statements. */
   kill(why: string, reason: Failure, byStatement = false): void {
     if (!this.alive) return;
     this.#killReason = reason;
@@ -257,7 +263,7 @@ export class EngineProcess {
       this.residentBytes = message.residentBytes;
       this.spilledBytes = message.spilledBytes;
       this.runningStatements = message.runningStatements;
-      this.#look();
+      this.#checkHealth();
       return;
     }
     if (message.kind === 'attaching') {
@@ -289,14 +295,14 @@ export class EngineProcess {
         const cause = new Error(fault.message);
         const damage = damageInError(fault.message);
         const why = `a fatal error of the engine: ${fault.message.split('\n', 1)[0]}`;
-        setImmediate(() => this.kill(why, gone(), damage === undefined));
+        setImmediate(() => this.kill(why, processEnded(), damage === undefined));
         if (damage !== undefined)
           return new Failure('CATALOG_DAMAGED', 'a catalog of the statement is damaged', {
             reason: damage,
             isFatal: true,
           });
-        // What every statement fails with after a fatal error of another one.
-        if (/database has been invalidated/.test(fault.message)) return gone();
+        // The error of every statement after a fatal error of another one.
+        if (/database has been invalidated/.test(fault.message)) return processEnded();
         return operation === 'execute' || operation === 'bind' || operation === 'explain'
           ? blamedFor(new Failure('SQL_NOT_SUPPORTED', 'the engine cannot run this statement'))
           : new Failure('WAREHOUSE_FAILED', 'the engine failed', {}, { cause });
@@ -306,61 +312,65 @@ export class EngineProcess {
     }
   }
 
-  /** Too much memory, or no sign of life: the limits that the engine itself keeps are soft. */
-  #look(): void {
+  /** Kills a process with too much memory or no heartbeats: the limits that the engine enforces itself are soft. */
+  #checkHealth(): void {
     if (!this.alive) return;
-    // After a stop of this process itself (a suspended machine, a long collection), what the other said is still unread.
-    if (performance.now() - this.#lookedAt > silenceMs / 2) this.#heardAt = performance.now();
-    this.#lookedAt = performance.now();
+    // After a pause of this process itself (a suspended machine, a long garbage collection), messages of the engine are still
+    // unread.
+    if (performance.now() - this.#checkedAt > silenceMs / 2) this.#heardAt = performance.now();
+    this.#checkedAt = performance.now();
     if (this.residentBytes > this.#residentBytesMax) {
-      const statements = [...this.#pending.values()].filter((one) => blameable.has(one.operation));
+      const statements = [...this.#pending.values()].filter(({ operation }) => blameableOperations.has(operation));
       const culprit = statements.length === 1 ? statements[0] : undefined;
-      // It ends when the process does: whoever asks again at once meets the next one.
+      // The call fails only when the process has exited: a caller that retries at once gets the next process.
       if (culprit)
         culprit.ending = blamedFor(
-          uncertain(new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows')),
+          withUnknownOutcome(
+            new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows'),
+          ),
         );
       this.kill(
-        `${this.residentBytes} resident bytes are more than ${this.#residentBytesMax}`,
-        gone(),
+        `its resident memory of ${this.residentBytes} bytes exceeds the limit of ${this.#residentBytesMax} bytes`,
+        processEnded(),
         statements.length > 0,
       );
-    } else if (this.#heeds && performance.now() - this.#heardAt > silenceMs) {
+    } else if (this.#isMonitored && performance.now() - this.#heardAt > silenceMs) {
       this.#isSilent = true;
-      this.kill(`silent for ${silenceMs} ms`, gone());
+      this.kill(`no heartbeat for ${silenceMs} ms`, processEnded());
     }
   }
 
-  /** `crashed`: by its own fault. */
-  #ended(how: string, crashed = false): void {
+  /** `crashed`: the process ended by its own fault. */
+  #handleEnd(cause: string, crashed = false): void {
     if (!this.#alive) return;
     this.#alive = false;
     clearInterval(this.#watch);
-    const reason = this.#killReason ?? gone();
-    const all = [...this.#pending.values()];
-    const lostAlone = this.#lossOfOnlyCall(crashed);
-    for (const pending of all) {
-      const ranAlone = all.length === 1 && blameable.has(pending.operation);
-      pending.reject(pending.ending ?? (ranAlone ? lostAlone : undefined) ?? reason);
+    const reason = this.#killReason ?? processEnded();
+    const calls = [...this.#pending.values()];
+    const failureOfOnlyCall = this.#lossOfOnlyCall(crashed);
+    for (const pending of calls) {
+      const ranAlone = calls.length === 1 && blameableOperations.has(pending.operation);
+      pending.reject(pending.ending ?? (ranAlone ? failureOfOnlyCall : undefined) ?? reason);
     }
-    if (!this.#stopping) this.#events.died(how);
+    if (!this.#stopping) this.#events.died(cause);
   }
 
-  /** What a call ends with that ran alone; undefined where the end of the process is certainly not its fault. */
+  /** The failure of the only pending call; undefined if it certainly did not end the process. */
   #lossOfOnlyCall(crashed: boolean): Failure | undefined {
     const isOwnFault = crashed || this.#isSilent;
-    // Where statements run beside each other, none is blamed for a first crash; one that crashes the next process too is.
+    // Where statements run concurrently, none is blamed for a first crash; a statement that crashes the next process too is.
     if (!this.#runsOneCall) return isOwnFault ? engineLost(false, true) : undefined;
     if (!isOwnFault && this.#killReason) return undefined;
-    // Somebody else ended it, perhaps by mistake: one death proves nothing, unless the system was short of the memory that it had taken.
+    // The process was killed from outside, perhaps by mistake: one kill proves nothing, unless the system ran out of the memory
+    // that this call had taken.
     const isInnocent = this.wasKilledFromOutside && this.residentBytes <= this.#memoryLimitBytes;
     return isInnocent ? engineLost(false, true) : engineLost(true);
   }
 }
 
-const gone = () => engineLost(false);
-/** Of a statement that was killed, which may have come after its commit: an idempotency key stays then. */
-const uncertain = ({ code, message, result, retryAfterSeconds }: Failure) =>
+const processEnded = () => engineLost(false);
+/** A killed statement may have committed before: its idempotency key is retained. */
+const withUnknownOutcome = ({ code, message, result, retryAfterSeconds }: Failure) =>
   new Failure(code, message, result, { retryAfterSeconds, outcome: 'unknown' });
 const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
 const timedOut = (ms: number) =>

@@ -1,5 +1,5 @@
-// What the server and the engine process say to each other. Values cross as structured clones; parameters as JSON text, so
-// that numbers keep their digits.
+// The messages between the server and the engine process. Values are structured clones; parameters are JSON text, so that numbers
+// keep their digits.
 import type { ExpectedTable } from '../../../model/expected_table.ts';
 import type { TableDefinition, WarehouseSpec } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
@@ -37,15 +37,15 @@ export interface WireStatement {
   readonly caller?: string | undefined;
 }
 
-/** `token` and `tables`: of the analysis that allowed the statement. */
+/** `token` and `tables`: from the analysis by which the statement was authorized. */
 export type WireOptions = Omit<ExecuteOptions, 'signal' | 'progress' | 'timeoutMs' | 'analysis'> & {
   readonly token: string;
   readonly tables: readonly TableName[];
 };
 
-/** Every operation of the engine process: what it takes, what it answers. */
+/** Every operation of the engine process: its argument and its result. */
 export interface Operations {
-  /** The engine with all its settings and limits, and without a file: whatever does not depend on catalogs is done. */
+  /** Opens the engine with all its settings and limits but without files: everything that does not depend on catalogs. */
   prepare: [
     {
       readonly spec: WarehouseSpec;
@@ -55,16 +55,16 @@ export interface Operations {
     },
     { readonly version: string },
   ];
-  /** Opens the files of the catalogs. From then on the process serves the other operations. */
+  /** Opens the files of the catalogs. Afterwards the process serves the other operations. */
   attach: [
     { readonly catalogs: readonly AttachRequest[] },
-    /** `written`: tables that may have been written after anybody was told of it last. */
+    /** `written`: tables that may have been written since the server last took the changed tables. */
     { readonly written: readonly TableName[] },
   ];
   close: [undefined, undefined];
-  /** What the names in the statement stand for: for `bind` in another process. */
+  /** Resolves the names in the statement, for `bind` in another process. */
   namedObjects: [WireStatement, NamedObjects];
-  /** In a process without files, which may die of it: binds the statement on empty copies of the objects. */
+  /** Runs in a process without files, which the statement may crash: binds the statement to empty copies of the objects. */
   bind: [{ readonly statement: WireStatement; readonly objects: NamedObjects }, StatementAnalysis];
   execute: [
     {
@@ -92,9 +92,9 @@ export interface Operations {
     number,
   ];
   inferTable: [InferWork, InferredTable];
-  /** As `bind`, of a file that is to be loaded and of the expressions over it. */
+  /** Like `bind`, for a file to load and the expressions over it. */
   shapeOfLoad: [LoadWork, FileShape];
-  /** The file has its shape, but where the step may be done and the file gone. */
+  /** The file has a shape, unless the step may have been done and the file removed. */
   load: [LoadWork, LoadDone];
   loadedBefore: [{ readonly catalog: CatalogRef; readonly step: string }, number | undefined];
   beginSnapshot: [CatalogRef, string];
@@ -111,9 +111,9 @@ export interface Operations {
   optimize: [TableRef, undefined];
   compareTables: [{ readonly catalog: CatalogRef; readonly expected: readonly ExpectedTable[] }, TableComparison];
   readWholeTable: [TableRef, boolean];
-  /** Whether the file of the catalog is open, under whatever name. */
+  /** Whether the file of the catalog is open, under any name. */
   isAttached: [CatalogRef, boolean];
-  /** In a process without files, which may die of it. */
+  /** Runs in a process without other files, which a damaged file may crash. */
   checkFile: [
     { readonly catalog: AttachRequest; readonly expected: readonly ExpectedTable[] },
     readonly CatalogFault[],
@@ -130,7 +130,7 @@ export type ToEngine =
       readonly id: number;
       readonly operation: OperationName;
       readonly argument: unknown;
-      /** Whether the caller wants to be told how far it has come. */
+      /** Whether the caller wants progress messages. */
       readonly progress: boolean;
     }
   | { readonly kind: 'interrupt'; readonly id: number };
@@ -139,7 +139,7 @@ export type FromEngine =
   | AttachMessage
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'fault'; readonly id: number; readonly fault: WireError }
-  /** Of a call that runs: which part of it is done, from 0 to 1. */
+  /** The fraction of a running call that is done, from 0 to 1. */
   | { readonly kind: 'progress'; readonly id: number; readonly fraction: number }
   | {
       readonly kind: 'heartbeat';
@@ -153,18 +153,18 @@ export type WireError =
       readonly kind: 'failure';
       readonly code: Code;
       readonly message: string;
-      /** JSON text: it may hold numbers that keep their digits. */
+      /** JSON text, so that numbers keep their digits. */
       readonly result: string;
       readonly retryAfterSeconds?: number | undefined;
       readonly outcome?: RequestOutcome | undefined;
     }
   | { readonly kind: 'stale' }
-  /** The engine is no longer to be trusted (a fatal error of its own): the process is replaced. */
+  /** The engine is in an undefined state after a fatal error: the process is replaced. */
   | { readonly kind: 'fatal'; readonly message: string }
   | { readonly kind: 'error'; readonly message: string; readonly stack?: string | undefined };
 
-/** Where the rows of a result are left that is larger than a page. */
+/** The file with the rows of a result that is larger than a page. */
 export const rowsFile = (resultPath: string): string => `${resultPath}.rows`;
 
-/** How often the engine process says that it is there. */
+/** Interval of the heartbeats of the engine process. */
 export const heartbeatMs = 250;

@@ -1,8 +1,8 @@
-// How long a warehouse waits before it starts an engine process again: longer after each death in a row, so that one that cannot
-// serve does not keep the machine busy with starts.
+// Backoff before an engine process is started again: longer after each consecutive death, so that a process that cannot serve does
+// not keep the machine busy with restarts.
 
 const delaysMs = [0, 100, 500, 2_000, 10_000];
-/** A death this long after the one before counts as the first. */
+/** A death this long after the previous one counts as the first. */
 const quietMs = 30_000;
 
 export class RestartDelay {
@@ -14,7 +14,7 @@ export class RestartDelay {
     this.#now = now;
   }
 
-  /** Of a start now. */
+  /** The delay of a start now. */
   get ms(): number {
     if (this.#deaths === 0 || this.#isQuiet) return 0;
     return delaysMs[Math.min(this.#deaths, delaysMs.length) - 1] as number;
@@ -25,7 +25,7 @@ export class RestartDelay {
     this.#lastDeathAt = this.#now();
   }
 
-  /** The warehouse stopped a process that was alive: the next start follows no death. */
+  /** The warehouse stopped a live process: the next start does not follow a death. */
   stopped(): void {
     this.#deaths = 0;
   }

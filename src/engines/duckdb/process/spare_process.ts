@@ -1,18 +1,18 @@
-// A process of the engine that is prepared ahead, without a file: it takes over when the process that holds the files ends. Started
-// once the engine has served a first statement, while it is idle where possible; one that is lost is replaced after a pause.
+// A spare engine process without files: it takes over when the process that holds the files ends. Started once the engine has
+// served a first statement, while the engine is idle if possible; a lost spare is replaced after a delay.
 import type { EngineProcess } from './engine_process.ts';
 
-/** After the first statement; then so often it is looked whether the engine is idle. */
+/** Delay after the first statement, and between checks whether the engine is idle. */
 const delayMs = 1_000;
-/** So often the start gives way to statements that run. */
-const looksMax = 5;
-/** Before the one that replaces a lost one. */
+/** After this many checks the spare starts although statements are running. */
+const idleChecksMax = 5;
+/** Delays before lost spares are replaced, by the number of recent losses. */
 const replaceAfterMs = [1_000, 5_000, 30_000, 300_000];
-/** After so long without a loss the pauses begin anew. */
+/** After this long without a loss, the delays start over. */
 const quietMs = 600_000;
 
 export interface SpareProcessOptions {
-  /** Starts a process and has it prepared, with the settings of now. */
+  /** Starts a process that prepares itself with the current settings. */
   readonly launch: () => Promise<EngineProcess>;
   readonly isBusy: () => boolean;
   readonly ready: (pid: number, ms: number) => void;
@@ -25,7 +25,7 @@ export class SpareProcess {
   #process: EngineProcess | undefined;
   #prepared: EngineProcess | undefined;
   #timer: NodeJS.Timeout | undefined;
-  /** Of the start that is under way; one of another number ends its process. */
+  /** The number of the start in progress; a start with another number discards its process. */
   #start = 0;
   #starting: Promise<void> = Promise.resolve();
   #losses = 0;
@@ -35,19 +35,19 @@ export class SpareProcess {
     this.#options = options;
   }
 
-  /** From now on there is one, until it is taken or `stop`. */
+  /** Maintains a spare from now on, until `take` or `stop`. */
   want(): void {
     if (this.#isWanted) return;
     this.#isWanted = true;
     this.#schedule(delayMs);
   }
 
-  /** Whether a process is prepared, and only waits for the files. */
+  /** Whether a process is prepared and only waits for the files. */
   get isReady(): boolean {
     return this.#process?.alive === true && this.#process === this.#prepared;
   }
 
-  /** The process, which may still be preparing itself; undefined: there is none. The caller owns it. */
+  /** Returns the process, which may still be preparing itself, or undefined. The caller owns it. */
   take(): EngineProcess | undefined {
     const process = this.#process;
     this.#process = undefined;
@@ -56,7 +56,7 @@ export class SpareProcess {
     return process?.alive ? process : undefined;
   }
 
-  /** The settings changed: one that was started with those of before ends. */
+  /** The settings changed: discards a process that was started with the old ones. */
   replace(): void {
     const process = this.#process;
     this.#process = undefined;
@@ -65,17 +65,17 @@ export class SpareProcess {
     if (this.#isWanted) this.#schedule(delayMs);
   }
 
-  /** Resolves when its process is gone. */
+  /** Resolves when its process has exited. */
   async stop(): Promise<void> {
     const process = this.take();
     await Promise.all([process?.discard(), this.#starting]);
   }
 
-  /** A process ended by itself; passed over where it is not the spare. */
+  /** A process ended by itself; ignored if it is not the spare. */
   died(process: EngineProcess, reason: string): void {
     if (process !== this.#process) return;
     this.#process = undefined;
-    this.#failed(reason);
+    this.#handleLoss(reason);
   }
 
   #cancel(): void {
@@ -83,9 +83,9 @@ export class SpareProcess {
     clearTimeout(this.#timer);
   }
 
-  #schedule(afterMs: number, looks = 1): void {
+  #schedule(afterMs: number, checks = 1): void {
     this.#timer = setTimeout(() => {
-      if (this.#options.isBusy() && looks < looksMax) this.#schedule(delayMs, looks + 1);
+      if (this.#options.isBusy() && checks < idleChecksMax) this.#schedule(delayMs, checks + 1);
       else this.#starting = this.#launch();
     }, afterMs).unref();
   }
@@ -97,7 +97,7 @@ export class SpareProcess {
     try {
       process = await this.#options.launch();
     } catch (error) {
-      if (start === this.#start) this.#failed((error as Error).message);
+      if (start === this.#start) this.#handleLoss((error as Error).message);
       return;
     }
     if (start !== this.#start) return process.discard();
@@ -112,17 +112,17 @@ export class SpareProcess {
         if (process !== this.#process) return;
         this.#process = undefined;
         void process.discard();
-        this.#failed((error as Error).message);
+        this.#handleLoss((error as Error).message);
       },
     );
   }
 
-  #failed(reason: string): void {
+  #handleLoss(reason: string): void {
     if (performance.now() - this.#lastLossAt > quietMs) this.#losses = 0;
     this.#lastLossAt = performance.now();
-    const pauseMs = replaceAfterMs[Math.min(this.#losses, replaceAfterMs.length - 1)] as number;
+    const replaceMs = replaceAfterMs[Math.min(this.#losses, replaceAfterMs.length - 1)] as number;
     this.#losses++;
     this.#options.lost(reason);
-    this.#schedule(pauseMs);
+    this.#schedule(replaceMs);
   }
 }

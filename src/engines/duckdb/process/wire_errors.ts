@@ -1,15 +1,15 @@
-// Errors on their way from the engine process to the server: given their place in the caller's text, and put into messages.
+// Converts errors of the engine process for the server: locates them in the caller's text and serializes them.
 import { Failure } from '../../../standard/failure.ts';
 import { StaleAnalysis } from '../../engine.ts';
 import { engineFailure, FatalEngineError, failureOf } from '../instance/sql_errors.ts';
 import type { WireError } from './protocol.ts';
 
-/** `above`: how many lines of ours stand above the caller's text. */
-export async function locateErrors<T>(sql: string, above: number, work: () => Promise<T>): Promise<T> {
+/** `linesAbove`: how many generated lines precede the caller's text. */
+export async function locateErrors<T>(sql: string, linesAbove: number, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw failureOf(error, { sql, linesAbove: above });
+    throw failureOf(error, { sql, linesAbove });
   }
 }
 

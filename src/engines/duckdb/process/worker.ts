@@ -1,5 +1,5 @@
-// The engine process: owns the DuckDB instance and one file per catalog, does what the server asks, and dies with it. Started by
-// process.ts; nothing here is imported by the server.
+// The engine process: owns the DuckDB instance and one file per catalog, executes the operations that the server sends, and exits
+// with the server. Started by engine_process.ts; the server imports nothing from here.
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { deserialize } from 'node:v8';
@@ -62,17 +62,17 @@ import {
 import { faultOf, locateErrors } from './wire_errors.ts';
 
 const knownSelectsMax = 5000;
-/** An interrupt reaches only what runs at that instant; what is between two steps is told again. */
-const interruptAgainMs = 50;
+/** An interrupt affects only what runs at that instant; it is repeated for work that is between two steps. */
+const interruptIntervalMs = 50;
 
-/** Changes after which a catalog is not to be found under its name, so that nobody may stand in it. */
-const leavesName: ReadonlySet<Change['kind']> = new Set(['renameCatalog', 'hideCatalog', 'dropCatalog']);
+/** Changes after which a catalog no longer exists under its name, so that no session may have it as its default. */
+const nameChangingKinds: ReadonlySet<Change['kind']> = new Set(['renameCatalog', 'hideCatalog', 'dropCatalog']);
 
 type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
 interface WorkerParts {
   readonly spec: WarehouseSpec;
-  readonly reach: FileAccess;
+  readonly fileAccess: FileAccess;
   readonly unreviewed: ReadonlySet<string>;
   readonly report: (message: AttachMessage) => void;
 }
@@ -80,38 +80,41 @@ interface WorkerParts {
 class Worker {
   readonly #instance: DuckDBInstance;
   readonly #spec: WarehouseSpec;
-  /** Where texts are parsed that name no table. Opened by the first: a process that has the catalogs' files never needs it. */
+  /**
+   * A scratch database for parsing texts that name no table. Opened on first use: a process that has the catalogs' files never
+   * needs it.
+   */
   #scratch: Promise<DuckDBConnection> | undefined;
   readonly #sessions: Sessions;
-  readonly #reach: FileAccess;
+  readonly #fileAccess: FileAccess;
   readonly #unreviewed: ReadonlySet<string>;
   readonly #definitions = new DefinitionVersions();
   readonly #views = new ViewUsage();
   readonly #objects = new NamedObjectReader(this.#definitions, this.#views);
   readonly #copies = new ObjectCopies();
   readonly #data = new DataVersions();
-  /** Of rows that were deleted or updated. */
+  /** Versions of the data that change only with deletions and updates. */
   readonly #removals = new DataVersions();
   readonly #epochs: WriteVersions = { data: this.#data, removals: this.#removals };
   readonly #numberings: RowNumberings;
-  readonly #known = new Map<string, KnownSelect>();
+  readonly #knownSelects = new Map<string, KnownSelect>();
   readonly #digests = new Digests();
   readonly #lateSteps = new LateSteps();
   readonly #snapshots: Snapshots;
   readonly #loading: Loads;
   readonly #report: (message: AttachMessage) => void;
 
-  constructor(instance: DuckDBInstance, { spec, reach, unreviewed, report }: WorkerParts) {
+  constructor(instance: DuckDBInstance, { spec, fileAccess, unreviewed, report }: WorkerParts) {
     this.#report = report;
     this.#instance = instance;
     this.#spec = spec;
     this.#sessions = new Sessions(instance);
-    this.#reach = reach;
+    this.#fileAccess = fileAccess;
     this.#unreviewed = unreviewed;
-    this.#numberings = new RowNumberings(reach.dataDirectory, this.#removals);
+    this.#numberings = new RowNumberings(fileAccess.dataDirectory, this.#removals);
     const epochs = this.#epochs;
-    this.#loading = new Loads(this.#sessions, epochs, { own: reach.own, unreviewed });
-    this.#snapshots = new Snapshots(instance, reach.own, { sessions: this.#sessions, epochs });
+    this.#loading = new Loads(this.#sessions, epochs, { own: fileAccess.own, unreviewed });
+    this.#snapshots = new Snapshots(instance, fileAccess.own, { sessions: this.#sessions, epochs });
   }
 
   static async prepare(
@@ -120,26 +123,26 @@ class Worker {
   ): Promise<Operations['prepare'][1] & { worker: Worker }> {
     const instance = await openData(spec);
     const connection = await instance.connect();
-    const reach = await openWorkDirectory(dataDirectory, spoolDirectory, readableDirectories);
-    await closeData(connection, spec, reach);
+    const fileAccess = await openWorkDirectory(dataDirectory, spoolDirectory, readableDirectories);
+    await closeData(connection, spec, fileAccess);
     const [row] = (await connection.runAndReadAll('SELECT library_version FROM pragma_version()')).getRows();
     const version = String(row?.[0]);
     const unreviewed = await unreviewedFunctions(connection, version);
     connection.closeSync();
-    const worker = new Worker(instance, { spec, reach, unreviewed, report });
+    const worker = new Worker(instance, { spec, fileAccess, unreviewed, report });
     await worker.#sessions.warm();
     return { worker, version };
   }
 
-  /** At the start, and of single catalogs later. */
+  /** Attaches catalogs: at the start, and single ones later. */
   async attach({ catalogs }: Operations['attach'][0]): Promise<Operations['attach'][1]> {
-    const { dataDirectory } = this.#reach;
-    await removeLeftovers(this.#reach);
+    const { dataDirectory } = this.#fileAccess;
+    await removeLeftovers(this.#fileAccess);
     const connection = await this.#instance.connect();
     try {
       const logged = new Set(catalogs.filter((catalog) => hasLog(dataDirectory, catalog)).map(({ id }) => id));
       const attached = await attachEach(connection, dataDirectory, catalogs, this.#report);
-      for (const catalog of attached) this.#changed({ kind: 'restoreCatalog', catalog });
+      for (const catalog of attached) this.#invalidate({ kind: 'restoreCatalog', catalog });
       const recovered = attached.filter(({ id }) => logged.has(id));
       return { written: await tablesOf(connection, recovered) };
     } finally {
@@ -147,7 +150,7 @@ class Worker {
     }
   }
 
-  spilledBytes = (): Promise<number> => spilledBytes(this.#reach);
+  spilledBytes = (): Promise<number> => spilledBytes(this.#fileAccess);
 
   get runningStatements(): number {
     return this.#sessions.busy;
@@ -159,7 +162,7 @@ class Worker {
     this.#instance.closeSync();
   }
 
-  /** One operation. `started` is told the connection that an interrupt should reach, and when none should. */
+  /** Runs one operation. `started` is called with the connection that an interrupt should reach, and with undefined when there is none. */
   async run(
     operation: OperationName,
     argument: unknown,
@@ -173,36 +176,36 @@ class Worker {
       ) => Promise<Operations[K][1]>;
     } = {
       namedObjects: (statement) =>
-        this.#within(statement, undefined, started, ({ connection }) =>
+        this.#inNamespace(statement, undefined, started, ({ connection }) =>
           locateErrors('', 0, () => this.#objects.read(connection, statement)),
         ),
-      bind: (of) => this.#bind(of, started),
-      execute: (of) => this.#execute(of, started, signal),
+      bind: (request) => this.#bind(request, started),
+      execute: (request) => this.#execute(request, started, signal),
       remember: async ({ resultPath, step }) => this.#lateSteps.remember(resultPath, step),
       explain: (statement) =>
-        this.#within(statement, undefined, started, (session) =>
+        this.#inNamespace(statement, undefined, started, (session) =>
           locateErrors(statement.sql, linesAboveExplained, () => explainStatement(session, statement)),
         ),
       readView: (statement) =>
-        this.#within(statement, undefined, started, (session) =>
+        this.#inNamespace(statement, undefined, started, (session) =>
           locateErrors(statement.sql, 0, () => readView(session, statement, this.#unreviewed)),
         ),
       describe: (statement) =>
-        this.#within(statement, undefined, started, (session) =>
+        this.#inNamespace(statement, undefined, started, (session) =>
           locateErrors(statement.sql, 0, () => describedColumns(session, statement)),
         ),
       cost: (change) => this.#sessions.with(undefined, started, (session) => costOf(session.connection, change)),
-      apply: (of) => this.#apply(of, started, signal, stage),
+      apply: (request) => this.#apply(request, started, signal, stage),
       forget: ({ catalog, steps }) =>
         this.#sessions.with(undefined, started, ({ connection }) => forgetSteps(connection, catalog, steps)),
-      insertRows: (of) => this.#insertRows(of, started, signal),
-      ...this.#checks(started, signal),
+      insertRows: (request) => this.#insertRows(request, started, signal),
+      ...this.#checkOperations(started, signal),
       ...this.#loading.operations(started, { signal, stage }),
       ...this.#snapshots.operations(started, signal),
-      parseCreateTable: (sql) => this.#parsing(sql, (scratch) => parseCreateTable(scratch, sql)),
-      writtenStatement: (write) => this.#parsing('', (scratch) => buildStatement(scratch, write)),
+      parseCreateTable: (sql) => this.#inScratch(sql, (scratch) => parseCreateTable(scratch, sql)),
+      writtenStatement: (write) => this.#inScratch('', (scratch) => buildStatement(scratch, write)),
       checkDefault: ({ expression, type }) =>
-        this.#parsing(expression, (scratch) => checkDefault(scratch, expression, type)) as Promise<undefined>,
+        this.#inScratch(expression, (scratch) => checkDefault(scratch, expression, type)) as Promise<undefined>,
       optimize: (table) =>
         this.#sessions.with(undefined, started, (session) =>
           locateErrors('', 0, () => optimizeTable(session.connection, table, signal)),
@@ -215,24 +218,24 @@ class Worker {
     return (operations[operation as 'bind'] as (argument: unknown) => Promise<unknown>)(argument);
   }
 
-  /** Of catalogs and their files. */
-  #checks(started: Interruptible, signal: AbortSignal) {
-    const { dataDirectory } = this.#reach;
-    const within = <T>(work: (connection: DuckDBConnection) => Promise<T>) =>
+  /** The operations that check catalogs and their files. */
+  #checkOperations(started: Interruptible, signal: AbortSignal) {
+    const { dataDirectory } = this.#fileAccess;
+    const onConnection = <T>(work: (connection: DuckDBConnection) => Promise<T>) =>
       this.#sessions.with(undefined, started, ({ connection }) => locateErrors('', 0, () => work(connection)));
     return {
       compareTables: ({ catalog, expected }: Operations['compareTables'][0]) =>
-        within((connection) => compareTables(connection, catalog.name, expected)),
-      readWholeTable: (table: TableRef) => within((connection) => readWholeTable(connection, table)),
-      isAttached: (catalog: CatalogRef) => within((connection) => isAttached(connection, dataDirectory, catalog)),
+        onConnection((connection) => compareTables(connection, catalog.name, expected)),
+      readWholeTable: (table: TableRef) => onConnection((connection) => readWholeTable(connection, table)),
+      isAttached: (catalog: CatalogRef) => onConnection((connection) => isAttached(connection, dataDirectory, catalog)),
       checkFile: ({ catalog, expected }: Operations['checkFile'][0]) =>
-        within((connection) =>
+        onConnection((connection) =>
           faultsWithin(connection, catalogFile(dataDirectory, catalog), catalog.identity, expected, signal),
         ),
     };
   }
 
-  /** In a process that has no files; one statement at a time. */
+  /** Runs in a process without files, one statement at a time. */
   #bind({ statement, objects }: Operations['bind'][0], started: Interruptible): Promise<StatementAnalysis> {
     return this.#sessions.with(undefined, started, (session) =>
       locateErrors(statement.sql, 0, async () => {
@@ -243,7 +246,7 @@ class Worker {
     );
   }
 
-  async #parsing<T>(sql: string, work: (scratch: DuckDBConnection) => Promise<T>): Promise<T> {
+  async #inScratch<T>(sql: string, work: (scratch: DuckDBConnection) => Promise<T>): Promise<T> {
     this.#scratch ??= openScratch(this.#spec).then((instance) => instance.connect());
     const scratch = await this.#scratch;
     return locateErrors(sql, 0, () => work(scratch));
@@ -256,48 +259,48 @@ class Worker {
   ): Promise<StatementResult> {
     const [written] = writes;
     const key = written ? undefined : preparedKey(statement);
-    const current = () => {
+    const requireCurrent = () => {
       if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
       if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
     };
-    current();
-    const run = async (session: Session, late: RunningWrite) => {
-      current();
+    requireCurrent();
+    const run = async (session: Session, runningWrite: RunningWrite) => {
+      requireCurrent();
       if (options.into) {
-        const { own } = this.#reach;
+        const { own } = this.#fileAccess;
         return locateErrors(statement.sql, linesAbove, () =>
-          exportQuery(session, statement, options, { own, digests: this.#digests, current }),
+          exportQuery(session, statement, options, { own, digests: this.#digests, current: requireCurrent }),
         );
       }
       if (!written) return this.#select(session, statement, options);
-      const once = { catalog: written.catalog, late, current };
+      const once = { catalog: written.catalog, runningWrite, requireCurrent };
       const attempt = () => write(session, statement, options, once);
-      const writing = () => this.#data.trackWrites(options.tables, attempt);
-      const removing = () =>
-        inserts ? this.#removals.trackFailedWrites(writes, writing) : this.#removals.trackWrites(writes, writing);
-      return locateErrors(statement.sql, 0, () => retryingConflicts(removing, signal));
+      const runWriting = () => this.#data.trackWrites(options.tables, attempt);
+      const runRemoving = () =>
+        inserts ? this.#removals.trackFailedWrites(writes, runWriting) : this.#removals.trackWrites(writes, runWriting);
+      return locateErrors(statement.sql, 0, () => retryingConflicts(runRemoving, signal));
     };
-    const inSession = (late: RunningWrite) =>
-      this.#within(statement, key, started, (session) =>
-        withPlan(session, statement, options.planAfterMs, () => run(session, late)),
+    const runInSession = (runningWrite: RunningWrite) =>
+      this.#inNamespace(statement, key, started, (session) =>
+        withPlan(session, statement, options.planAfterMs, () => run(session, runningWrite)),
       );
-    return this.#lateSteps.during(options.resultPath, inSession);
+    return this.#lateSteps.during(options.resultPath, runInSession);
   }
 
   async #select(session: Session, statement: WireStatement, options: WireOptions): Promise<StatementResult> {
-    if (this.#known.size > knownSelectsMax) this.#known.clear();
-    const file = join(this.#reach.own, basename(rowsFile(options.resultPath)));
+    if (this.#knownSelects.size > knownSelectsMax) this.#knownSelects.clear();
+    const file = join(this.#fileAccess.own, basename(rowsFile(options.resultPath)));
     const select = (epoch: number | undefined) =>
       locateErrors(statement.sql, linesAbove, () =>
-        runSelect(session, statement, options, file, this.#known, epoch, this.#definitions.watch()),
+        runSelect(session, statement, options, file, this.#knownSelects, epoch, this.#definitions.watch()),
       );
     const profile = () => locateErrors(statement.sql, linesAboveExplained, () => profileStatement(session, statement));
     const epoch = this.#data.latestOf(options.tables);
     let result = await (options.profile ? profile() : select(epoch));
-    // Rows were written between the plan and its run: what it gave may be wrong. A profile is planned and run at once.
+    // Rows were written between planning and execution: the result may be wrong. A profile is planned and executed at once.
     if (!options.profile && epoch !== undefined && this.#data.latestOf(options.tables) !== epoch)
       result = await select(undefined);
-    // A change that came in between may have given a name another meaning: the rows are not handed out then.
+    // A concurrent change may have given a name another meaning: the rows are not returned then.
     if (this.#definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
     return result;
   }
@@ -308,13 +311,13 @@ class Worker {
     signal: AbortSignal,
     stage: Stage | undefined,
   ): Promise<Applied | undefined> {
-    this.#changed(change);
+    this.#invalidate(change);
     const apply = () =>
       this.#sessions.with(undefined, started, async (session) => {
         if (session.catalog !== undefined) await session.leave();
         return locateErrors('', 0, () =>
           applyChange(session.connection, change, {
-            dataDirectory: this.#reach.dataDirectory,
+            dataDirectory: this.#fileAccess.dataDirectory,
             step,
             signal,
             stage,
@@ -323,7 +326,7 @@ class Worker {
         );
       });
     try {
-      if (leavesName.has(change.kind) && 'catalog' in change) {
+      if (nameChangingKinds.has(change.kind) && 'catalog' in change) {
         await this.#snapshots.endOf(change.catalog);
         return await this.#sessions.exclusive(change.catalog.name, apply);
       }
@@ -331,27 +334,27 @@ class Worker {
       const { catalog, database, table } = change.table;
       return await this.#removals.trackWrites([{ catalog: catalog.name, database, table }], apply);
     } finally {
-      this.#changed(change);
+      this.#invalidate(change);
     }
   }
 
-  #changed(change: Change): void {
+  #invalidate(change: Change): void {
     this.#definitions.note(change);
     this.#views.note(change);
     this.#objects.note(change);
     this.#data.markAllChanged();
-    if (change.kind.startsWith('create')) return; // nothing that was bound before means anything else now
+    if (change.kind.startsWith('create')) return; // what was bound before keeps its meaning
     this.#removals.markAllChanged();
-    this.#known.clear();
+    this.#knownSelects.clear();
     this.#sessions.forgetAll();
   }
 
   async #insertRows(
-    { table, batch: given, definition, steps }: Operations['insertRows'][0],
+    { table, batch: rows, definition, steps }: Operations['insertRows'][0],
     started: Interruptible,
     signal: AbortSignal,
   ): Promise<number> {
-    const batch = 'file' in given ? (deserialize(await readFile(given.file)) as RowsBatch) : given;
+    const batch = 'file' in rows ? (deserialize(await readFile(rows.file)) as RowsBatch) : rows;
     const written = { catalog: table.catalog.name, database: table.database, table: table.table };
     return this.#sessions.with(undefined, started, ({ connection }) => {
       const attempt = () => insertRows(connection, table, batch, definition, { signal, steps });
@@ -359,8 +362,8 @@ class Worker {
     });
   }
 
-  /** The work in a session that has the namespace as its default. */
-  async #within<T>(
+  /** Runs the work in a session whose default is the namespace. */
+  async #inNamespace<T>(
     namespace: Namespace,
     key: string | undefined,
     started: Interruptible,
@@ -370,7 +373,7 @@ class Worker {
     for (;;) {
       if (this.#sessions.isClosed(name)) await this.#sessions.opened(name);
       const done = await this.#sessions.with(key, started, async (session) => {
-        // It may have closed while this waited for a session.
+        // The catalog may have been closed while this waited for a session.
         if (this.#sessions.isClosed(name)) {
           if (session.catalog === name) await session.leave();
           return undefined;
@@ -383,40 +386,40 @@ class Worker {
   }
 }
 
-/** What makes a statement happen once: `catalog`, which it writes to, remembers its step. */
+/** How a statement is applied only once: its step is recorded in `catalog`, to which it writes. */
 interface Once {
   readonly catalog: string;
-  readonly late: RunningWrite;
-  /** Throws where the statement may not be run any more. */
-  readonly current: () => void;
+  readonly runningWrite: RunningWrite;
+  /** Throws if the statement must not run any more. */
+  readonly requireCurrent: () => void;
 }
 
-/** A statement that writes, in a transaction of its own. */
+/** Runs a statement that writes in a transaction of its own. */
 async function write(
   session: Session,
   statement: WireStatement,
   options: WireOptions,
-  { catalog, late, current }: Once,
+  { catalog, runningWrite, requireCurrent }: Once,
 ): Promise<StatementResult> {
   const { connection } = session;
-  late.attempt();
+  runningWrite.attempt();
   await connection.run('BEGIN TRANSACTION');
   try {
-    current();
+    requireCurrent();
     const result = await runWrite(session, statement, options, catalog);
-    current();
-    const step = late.committing();
+    requireCurrent();
+    const step = runningWrite.committing();
     if (step !== undefined) await rememberStep(connection, catalog, step, result.rowCount);
     await commit(connection);
     return result;
   } catch (error) {
-    // A ROLLBACK that is interrupted leaves the transaction open; sessions.ts then ends it.
+    // An interrupted ROLLBACK leaves the transaction open; `Sessions.with` then ends it.
     await connection.run('ROLLBACK').catch(() => undefined);
     throw error;
   }
 }
 
-/** The session in the statement's namespace; one that is not there (any more) is told as what SQL would meet. */
+/** Makes the statement's namespace the default of the session. Throws CHANGE_IN_PROGRESS if the namespace does not exist (any more). */
 async function enter(session: Session, namespace: Namespace): Promise<void> {
   try {
     await session.use(namespace);
@@ -433,38 +436,38 @@ type Call = Extract<ToEngine, { readonly kind: 'call' }>;
 interface Running {
   readonly abort: AbortController;
   connection: DuckDBConnection | undefined;
-  again: NodeJS.Timeout | undefined;
+  interruptTimer: NodeJS.Timeout | undefined;
 }
 
 function main(): void {
-  // Loaded for the compile cache alone (compiled_code.ts): it ends.
+  // Loaded only to fill the compile cache (see compile_cache.ts): exit.
   if (process.send === undefined) return;
   let worker: Worker | undefined;
   const running = new Map<number, Running>();
   const send = (message: FromEngine) => {
     if (process.connected) process.send?.(message);
   };
-  const call = async ({ id, operation, argument, ...asked }: Call): Promise<unknown> => {
+  const call = async ({ id, operation, argument, ...options }: Call): Promise<unknown> => {
     if (operation === 'prepare') {
-      const { worker: made, ...prepared } = await Worker.prepare(argument as Operations['prepare'][0], send);
-      worker = made;
+      const { worker: preparedWorker, ...prepared } = await Worker.prepare(argument as Operations['prepare'][0], send);
+      worker = preparedWorker;
       return prepared;
     }
     if (!worker) throw new Error('the engine is not prepared');
     if (operation === 'attach') return worker.attach(argument as Operations['attach'][0]);
     if (operation === 'close') return worker.close();
-    const entry: Running = { abort: new AbortController(), connection: undefined, again: undefined };
+    const entry: Running = { abort: new AbortController(), connection: undefined, interruptTimer: undefined };
     running.set(id, entry);
     const started: Interruptible = (connection) => {
       entry.connection = connection;
     };
-    const tell = (fraction: number) => send({ kind: 'progress', id, fraction });
-    const progress = asked.progress ? new CallProgress(() => entry.connection, tell) : undefined;
+    const reportProgress = (fraction: number) => send({ kind: 'progress', id, fraction });
+    const progress = options.progress ? new CallProgress(() => entry.connection, reportProgress) : undefined;
     try {
       return await worker.run(operation, argument, started, entry.abort.signal, progress?.stage);
     } finally {
       progress?.end();
-      clearInterval(entry.again);
+      clearInterval(entry.interruptTimer);
       running.delete(id);
     }
   };
@@ -474,7 +477,7 @@ function main(): void {
       if (!entry || entry.abort.signal.aborted) return;
       entry.abort.abort();
       entry.connection?.interrupt();
-      entry.again = setInterval(() => entry.connection?.interrupt(), interruptAgainMs);
+      entry.interruptTimer = setInterval(() => entry.connection?.interrupt(), interruptIntervalMs);
       return;
     }
     const { id } = message;
@@ -486,14 +489,14 @@ function main(): void {
       },
     );
   });
-  // Without its server the process has no reason to be, and holds files that the next one needs. It dies at once: the files are
-  // safe at any instant, and a statement that does not heed an interrupt would hold an orderly exit up.
+  // Without its server the process is useless, and holds files that the next one needs. It exits at once: the files are consistent
+  // at any instant, and a statement that ignores interrupts would delay an orderly exit.
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
-  // A Ctrl-C at the terminal reaches the whole process group; the server decides.
+  // Ctrl-C at a terminal signals the whole process group; the server decides when to stop.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
   let spilled = 0;
   setInterval(() => {
-    // Of the look before: a slow disk must not hold the sign of life up.
+    // Sends the previous measurement: a slow disk must not delay the heartbeat.
     worker?.spilledBytes().then((bytes) => {
       spilled = bytes;
     });

@@ -1,13 +1,14 @@
-// Landlock: the paths that a process and all that it becomes can open, whatever user it runs as; no TCP, no abstract sockets of others.
+// Landlock: restricts the paths that a process and its descendants can open, whatever user they run as; no TCP, no abstract sockets
+// of other processes.
 import { closeSync, existsSync, openSync, statSync } from 'node:fs';
 import { type SystemCalls, setNoNewPrivileges } from './system_calls.ts';
 
 export interface LandlockPaths {
-  /** Files, or directories with all below them. Those that do not exist, as in a root of its own, are passed over. */
+  /** Files, or directories with everything below them. Paths that do not exist, as in a separate root, are skipped. */
   readonly readable: readonly string[];
-  /** Directories; what is below them can be read, written, made and removed. */
+  /** Directories below which files can be read, written, created and removed. */
   readonly writable: readonly string[];
-  /** Files that can be written, and are not made or removed. */
+  /** Files that can be written, but not created or removed. */
   readonly devices: readonly string[];
   readonly executable: readonly string[];
 }
@@ -18,7 +19,7 @@ const restrictSelf = 446;
 const pathBeneath = 1;
 const askVersion = 1;
 
-/** Before it no file can be renamed into another directory. */
+/** Earlier versions do not allow renaming a file into another directory. */
 const oldestVersion = 2;
 const truncateVersion = 3;
 const networkVersion = 4;
@@ -56,10 +57,11 @@ const write =
 const pathOnly = 0o10000000;
 const closeOnExec = 0o2000000;
 
-/** Of the calling thread and all that it starts. Throws where the kernel does not have it. */
+/** Restricts the calling thread and everything that it starts. Throws if the kernel does not support Landlock. */
 export function applyLandlock({ call }: SystemCalls, paths: LandlockPaths): void {
   const version = versionOf(call);
-  if (version < oldestVersion) throw new Error(`the kernel has version ${version}, and ${oldestVersion} is needed`);
+  if (version < oldestVersion)
+    throw new Error(`the kernel supports Landlock version ${version}, but version ${oldestVersion} is required`);
   const handled =
     allSinceVersion2 |
     (version >= truncateVersion ? right.truncate : 0) |
@@ -97,6 +99,6 @@ function versionOf(call: SystemCalls['call']): number {
   try {
     return call(createRuleset, 0, 0, askVersion);
   } catch {
-    throw new Error('the kernel does not have it, or it is turned off');
+    throw new Error('the kernel does not support Landlock, or it is disabled');
   }
 }

@@ -1,9 +1,9 @@
-// What is done in the engine's new namespaces before the engine begins: a root that holds its program, read-only, and the
-// directories that it writes. Which those are, and how it is started, is confinement.ts's.
+// The script that runs in the engine's new namespaces before the engine starts: creates a root that contains its program,
+// read-only, and the directories that it writes. See sandbox.ts for the paths and the start.
 
 /**
- * Arguments: the data directory; paths to be read; `--`; directories to be written; `--`; the command. All programs are those of
- * util-linux and coreutils. The new root is made over /sys: every Linux has it, and no file of the engine is below it.
+ * Arguments: the data directory; paths to read; `--`; directories to write; `--`; the command. All programs are from util-linux and
+ * coreutils. The new root is mounted on /sys, which exists on every Linux and contains no file of the engine.
  */
 export const namespaceScript = `set -eu
 PATH=$PATH:/usr/sbin:/sbin
@@ -28,12 +28,12 @@ while [ "$1" != -- ]; do
   shift
 done
 shift
-# Of the processes only this one, which becomes the engine and keeps its id.
+# Of all processes, only this one is visible: it becomes the engine and keeps its id.
 mkdir -p "proc/$$"
 mount --rbind "/proc/$$" "proc/$$"
 ln -s "$$" proc/self
 ln -s self/net proc/net
-# Below a path that is read, the rest of what the server keeps would be seen.
+# Otherwise the rest of the data directory would be visible if it lies below a readable path.
 if [ -e ".$data" ]; then mount -t tmpfs -o size=1m,mode=755 engine ".$data"; fi
 for path do
   [ "$path" != -- ] || break
@@ -43,9 +43,9 @@ pivot_root . sys
 umount -l sys
 cd /
 
-# A namespace may not take away the flags that a mount came with: they are said again.
+# A namespace may not remove the flags of an inherited mount: they are repeated.
 while read -r _ _ _ _ point options _; do
-  # A blank is written \\040, which printf wants as \\0040: a digit may follow it.
+  # A space is written \\040, which printf wants as \\0040: a digit may follow it.
   case $point in *\\\\*) point=$(printf '%b' "$(printf '%s' "$point" | sed 's/\\\\\\([0-7]\\)/\\\\0\\1/g')") ;; esac
   for path do
     if [ "$path" = -- ]; then
@@ -56,11 +56,11 @@ while read -r _ _ _ _ point options _; do
   done
 done </proc/self/mountinfo
 
-# Without the rights of root, files of another user cannot be written.
+# Without the privileges of root, files of another user cannot be written.
 while [ "$1" != -- ]; do
   for file in "$1" "$1"/*; do
     if [ -e "$file" ] && [ ! -w "$file" ]; then
-      echo 'the data belongs to another user' >&2
+      echo 'the data directory belongs to another user' >&2
       exit 1
     fi
   done

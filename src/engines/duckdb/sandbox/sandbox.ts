@@ -1,5 +1,5 @@
-// How the engine process is started: with nothing of the server's environment that it does not need and, on Linux, restricted in what it
-// sees and may do. In the namespaces: confinement_script.ts. Landlock and the filter of system calls: sandbox_exec.ts.
+// How an engine process is started: with only the environment variables that it needs and, on Linux, restricted in what it can see
+// and do. See namespace_script.ts for the namespaces, sandbox_exec.ts for Landlock and the system call filter.
 import { execFile } from 'node:child_process';
 import { existsSync, realpathSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import { compileCache } from '../process/compile_cache.ts';
 import { namespaceScript } from './namespace_script.ts';
 import { channelVariable, type SandboxReport, type SandboxRequest, sandboxMeasures } from './sandbox_exec.ts';
 
-/** `auto`: what the platform allows; `required`: the engine does not start without namespaces; `off`: nothing. */
+/** `auto`: as far as the platform allows; `required`: the engine does not start without namespaces; `off`: no confinement. */
 export type ConfinementMode = 'auto' | 'required' | 'off';
 
 export interface Launch {
@@ -21,16 +21,16 @@ export interface Launch {
 }
 
 export interface EngineDirectories {
-  /** Holds the others, and things that are not the engine's. */
+  /** Contains the others, and files that the engine must not see. */
   readonly data: string;
-  /** Where the engine writes. */
+  /** Directories to which the engine writes. */
   readonly writable: readonly string[];
-  /** What it reads besides its program. */
+  /** Paths that it reads besides its program. */
   readonly readable?: readonly string[];
 }
 
 type Measure = ConfinementMeasure['measure'];
-/** Why a measure is not available; absent: it is. */
+/** Why a measure is not available; absent if it is. */
 type Obstacles = Readonly<Partial<Record<Measure, string>>>;
 
 interface Command {
@@ -39,49 +39,48 @@ interface Command {
 }
 
 const measures: readonly Measure[] = ['namespaces', ...sandboxMeasures];
-/** Threads of the engine's bindings: more than statements can run at a time, or one would wait for another. */
+/** Threads of the engine's bindings: more than the statements that can run at a time, so that none waits for another. */
 const threadPoolSize = 64;
-/** What the platform allows must not depend on how busy the machine is at the start. */
+/** Long, because the result must not depend on how busy the machine is at the start. */
 const trialTimeoutMsDefault = 120_000;
-const passedOn = /^(?:PATH|LANG|LANGUAGE|LC_\w+|TZ|LD_LIBRARY_PATH)$/;
-/** What a program on Linux needs to run, wherever a distribution keeps it. What is not there is passed over. */
+const passedVariables = /^(?:PATH|LANG|LANGUAGE|LC_\w+|TZ|LD_LIBRARY_PATH)$/;
+/** What a program on Linux needs to run, across distributions. Missing paths are skipped. */
 const system = '/usr /lib /lib64 /bin /nix/store /gnu/store /etc/ld.so.cache /etc/localtime /dev/null /dev/urandom';
-/** What it reads of all processes together: the C library, Node.js and the allocator of the engine adapt to it. */
+/** System-wide statistics that the C library, Node.js and the engine's allocator read. */
 const statistics = '/proc/cpuinfo /proc/meminfo /proc/stat /proc/version /proc/sys/vm/overcommit_memory';
 
-/** What it reads of the machine without namespaces; in them the rest of these paths does not exist. */
+/** What it may read of the machine without namespaces; in namespaces most of these paths do not exist. */
 const machine = '/proc /sys/fs/cgroup /sys/devices/system/cpu';
 
-const here = fileURLToPath(import.meta.url);
-const adapter = dirname(dirname(here));
-/** In a clone the sources run; in a package, what was compiled from them. */
-const program = (room: string, name: string) => join(adapter, room, `${name}${here.endsWith('.ts') ? '.ts' : '.js'}`);
-const worker = program('process', 'worker');
-const launcher = program('sandbox', 'sandbox_exec');
+const thisFile = fileURLToPath(import.meta.url);
+const adapterDirectory = dirname(dirname(thisFile));
+const program = (path: string) => join(adapterDirectory, `${path}${thisFile.endsWith('.ts') ? '.ts' : '.js'}`);
+const worker = program('process/worker');
+const launcher = program('sandbox/sandbox_exec');
 
-/** Secrets may be among the variables of the server: only what is known to be needed is passed on. */
+/** The environment of the server may contain secrets: only variables that are known to be needed are passed on. */
 export function engineEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return {
-    ...Object.fromEntries(Object.entries(env).filter(([name]) => passedOn.test(name))),
+    ...Object.fromEntries(Object.entries(env).filter(([name]) => passedVariables.test(name))),
     UV_THREADPOOL_SIZE: String(threadPoolSize),
-    // Node.js ends where the machine's configuration of OpenSSL exists and cannot be read.
+    // Node.js exits if the machine's OpenSSL configuration exists and cannot be read.
     OPENSSL_CONF: '/dev/null',
   };
 }
 
-/** The command in namespaces of its own. Its process stays the one that was started: same id, same signals. */
+/** Wraps the command in new namespaces. The process id does not change, so signals reach the command. */
 export function confinedCommand(directories: EngineDirectories, command: readonly string[]): Command {
   const { data, writable } = pathsOf(directories);
   const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--ipc', '--uts', '--propagation', 'private'];
   const read = topmost([...pathsOf(directories).readable, ...existing(statistics)]);
-  const places = [data, ...read, '--', ...writable, '--'];
+  const pathArguments = [data, ...read, '--', ...writable, '--'];
   return {
     command: 'unshare',
-    args: [...namespaces, 'sh', '-c', namespaceScript, 'engine', ...places, ...command],
+    args: [...namespaces, 'sh', '-c', namespaceScript, 'engine', ...pathArguments, ...command],
   };
 }
 
-/** The command under the measures: they are applied by a program that then becomes the command. */
+/** Wraps the command in a program that applies the measures and then becomes the command. */
 export function sandboxedCommand(
   directories: EngineDirectories,
   options: Pick<SandboxRequest, 'measures' | 'isTrial'>,
@@ -99,29 +98,29 @@ export function sandboxedCommand(
 export class Confinement {
   readonly #mode: ConfinementMode;
   readonly #trialTimeoutMs: number;
-  #isTold = false;
+  #isReported = false;
 
   constructor(mode: ConfinementMode, trialTimeoutMs = trialTimeoutMsDefault) {
     this.#mode = mode;
     this.#trialTimeoutMs = trialTimeoutMs;
   }
 
-  /** How to start an engine. Throws where it has to be in namespaces and cannot be. */
+  /** Returns how to start an engine. Throws if namespaces are required and unavailable. */
   async launch(directories: EngineDirectories): Promise<Launch> {
     for (const path of directories.writable) await mkdir(path, { recursive: true, mode: 0o700 });
     const obstacles = await this.#obstacles(directories);
     if (this.#mode === 'required' && obstacles.namespaces !== undefined)
-      throw new Error(`it cannot be confined: ${obstacles.namespaces}`);
-    const own = engineEnvironment(process.env);
-    const compiled = await compileCache([worker, launcher], own);
-    const readable = [...(directories.readable ?? []), ...(compiled === undefined ? [] : [compiled])];
-    const places = { ...directories, readable };
+      throw new Error(`the engine cannot be confined: ${obstacles.namespaces}`);
+    const environment = engineEnvironment(process.env);
+    const cacheDirectory = await compileCache([worker, launcher], environment);
+    const readable = [...(directories.readable ?? []), ...(cacheDirectory === undefined ? [] : [cacheDirectory])];
+    const paths = { ...directories, readable };
     const applied = sandboxMeasures.filter((measure) => obstacles[measure] === undefined);
-    const sandboxed = sandboxedCommand(places, { measures: applied }, [process.execPath, worker]);
+    const sandboxed = sandboxedCommand(paths, { measures: applied }, [process.execPath, worker]);
     const [command = '', ...args] = sandboxed;
     return {
-      ...(obstacles.namespaces === undefined ? confinedCommand(places, sandboxed) : { command, args }),
-      env: compiled === undefined ? own : { ...own, NODE_COMPILE_CACHE: compiled },
+      ...(obstacles.namespaces === undefined ? confinedCommand(paths, sandboxed) : { command, args }),
+      env: cacheDirectory === undefined ? environment : { ...environment, NODE_COMPILE_CACHE: cacheDirectory },
       confinement: measures.map((measure) => {
         const reason = obstacles[measure] ?? null;
         return { measure, active: reason === null, reason };
@@ -129,100 +128,100 @@ export class Confinement {
     };
   }
 
-  /** All engines of a server are in the same case. */
-  tellOnce(tell: () => void): void {
-    if (!this.#isTold) tell();
-    this.#isTold = true;
+  /** Calls `report` only once: the result is the same for all engines of a server. */
+  reportOnce(report: () => void): void {
+    if (!this.#isReported) report();
+    this.#isReported = true;
   }
 
   async #obstacles(directories: EngineDirectories): Promise<Obstacles> {
-    if (this.#mode === 'off') return onAll('engineConfinement is off');
-    platform ??= obstaclesTo(directories, this.#trialTimeoutMs);
-    const asked = platform;
-    const { obstacles, isCertain } = await asked;
-    // The machine was busy: the next start of an engine tries again.
-    if (!isCertain && platform === asked) platform = undefined;
+    if (this.#mode === 'off') return obstacleToAll('engineConfinement is off');
+    platform ??= findObstacles(directories, this.#trialTimeoutMs);
+    const trial = platform;
+    const { obstacles, isCertain } = await trial;
+    // A trial timed out on a busy machine: the next start of an engine tries again.
+    if (!isCertain && platform === trial) platform = undefined;
     return obstacles;
   }
 }
 
-/** Retained once it is certain: where a measure worked, no engine of this process starts without it. */
-let platform: Promise<Found> | undefined;
+/** Cached once it is certain: if a measure worked, no engine of this server starts without it. */
+let platform: Promise<PlatformSupport> | undefined;
 
-interface Found {
+interface PlatformSupport {
   readonly obstacles: Obstacles;
-  /** No trial was cut short. */
+  /** No trial timed out. */
   readonly isCertain: boolean;
 }
 
-const onAll = (reason: string, of: readonly Measure[] = measures): Obstacles =>
-  Object.fromEntries(of.map((measure) => [measure, reason]));
+const obstacleToAll = (reason: string, affected: readonly Measure[] = measures): Obstacles =>
+  Object.fromEntries(affected.map((measure) => [measure, reason]));
 
-async function obstaclesTo(directories: EngineDirectories, timeoutMs: number): Promise<Found> {
+async function findObstacles(directories: EngineDirectories, timeoutMs: number): Promise<PlatformSupport> {
   if (process.platform !== 'linux')
-    return { obstacles: onAll(`${process.platform} does not have it`), isCertain: true };
+    return { obstacles: obstacleToAll(`not available on ${process.platform}`), isCertain: true };
   const version = [process.execPath, '--version'];
   const trial = sandboxedCommand(directories, { measures: sandboxMeasures, isTrial: true }, version);
-  const all = await tried(confinedCommand(directories, trial), timeoutMs);
+  const all = await runTrial(confinedCommand(directories, trial), timeoutMs);
   if (all.report) return { obstacles: all.report, isCertain: true };
-  const namespaces = await tried(confinedCommand(directories, version), timeoutMs);
-  // Outside of them the machine has files that the engine finds and cannot read: only the engine itself shows whether it can do without.
+  const namespaces = await runTrial(confinedCommand(directories, version), timeoutMs);
+  // Outside of namespaces the engine finds files that it cannot read: only the engine itself shows whether it works without them.
   const [command = '', ...args] = sandboxedCommand(
     directories,
     { measures: sandboxMeasures, isTrial: true },
     openingEngine(),
   );
-  const sandbox = await tried({ command, args }, timeoutMs);
+  const sandbox = await runTrial({ command, args }, timeoutMs);
   return {
     obstacles: {
       ...(namespaces.reason === undefined ? {} : { namespaces: namespaces.reason }),
-      // What works alone and not in the namespaces is not used with them.
+      // A measure that works alone but not inside namespaces is not combined with them.
       ...(namespaces.reason !== undefined && sandbox.report
         ? sandbox.report
-        : onAll(sandbox.reason ?? all.reason ?? '', sandboxMeasures)),
+        : obstacleToAll(sandbox.reason ?? all.reason ?? '', sandboxMeasures)),
     },
     isCertain: ![all, namespaces, sandbox].some(({ isTimedOut }) => isTimedOut),
   };
 }
 
-/** A command that opens an engine without data, and then says the version. */
+/** A command that opens an engine without data and then prints the version of Node.js. */
 function openingEngine(): readonly string[] {
   const bindings = JSON.stringify(import.meta.resolve('@duckdb/node-api'));
   const text = `import { DuckDBInstance } from ${bindings}; await DuckDBInstance.create(':memory:'); console.log(process.version)`;
   return [process.execPath, '--input-type=module', '-e', text];
 }
 
-interface Tried {
-  /** Of a trial that came to its end. */
+interface TrialResult {
+  /** Present if the trial completed. */
   readonly report?: SandboxReport;
   /** Why the program did not print its version at the end. */
   readonly reason?: string;
-  /** The trial shows nothing of the platform. */
+  /** The trial was inconclusive. */
   readonly isTimedOut?: boolean;
 }
 
-function tried({ command, args }: Command, timeoutMs: number): Promise<Tried> {
+function runTrial({ command, args }: Command, timeoutMs: number): Promise<TrialResult> {
   return new Promise((done) => {
     const options = { timeout: timeoutMs, env: engineEnvironment(process.env) };
-    execFile(command, args, options, (error, output, complaint) => {
+    execFile(command, args, options, (error, stdout, stderr) => {
       if (error?.killed) return done({ reason: `its trial timed out after ${timeoutMs} ms`, isTimedOut: true });
-      const lines = output.trim().split('\n');
+      const lines = stdout.trim().split('\n');
       if (!error && lines.at(-1) === process.version)
         return done(lines.length > 1 ? { report: JSON.parse(lines[0] as string) as SandboxReport } : {});
-      const said = complaint.trim().split('\n', 1)[0];
-      const reason = said || (error ? error.message.split('\n', 1)[0] : undefined);
-      done({ reason: reason || 'the program does not run there' });
+      const complaint = stderr.trim().split('\n', 1)[0];
+      const reason = complaint || (error ? error.message.split('\n', 1)[0] : undefined);
+      done({ reason: reason || 'the program does not run in the sandbox' });
     });
   });
 }
 
-/** Names of the measures that are active, for a log. */
-export const activeOf = (of: readonly ConfinementMeasure[]): string =>
-  of.flatMap(({ measure, active }) => (active ? [measure] : [])).join(', ') || 'none';
+/** The names of the active measures, for logs. */
+export const activeOf = (confinement: readonly ConfinementMeasure[]): string =>
+  confinement.flatMap(({ measure, active }) => (active ? [measure] : [])).join(', ') || 'none';
 
-/** Those that are not, with their reasons; the empty text: all are. */
-export const inactiveOf = (of: readonly ConfinementMeasure[]): string =>
-  of.flatMap(({ measure, active, reason }) => (active ? [] : [`${measure}: ${reason}`])).join('; ');
+/** The inactive measures with their reasons; empty if all are active. */
+export const inactiveOf = (confinement: readonly ConfinementMeasure[]): string =>
+  confinement.flatMap(({ measure, active, reason }) => (active ? [] : [`${measure}: ${reason}`])).join('; ');
 
 interface Paths {
   readonly data: string;
@@ -233,30 +232,37 @@ interface Paths {
 function pathsOf({ data, writable, readable = [] }: EngineDirectories): Paths {
   return {
     data: resolve(data),
-    readable: [...ofProgram(), ...readable.filter((path) => existsSync(path))],
+    readable: [...programPaths(), ...readable.filter((path) => existsSync(path))],
     writable: writable.map((path) => resolve(path)),
   };
 }
 
 const existing = (paths: string) => paths.split(' ').filter((path) => existsSync(path));
 
-/** What the engine's program is made of, and the libraries it is told to use. */
-function ofProgram(): string[] {
-  const modules = dirname(dirname(adapter));
+/** The files of the engine's program and its libraries. */
+function programPaths(): string[] {
+  const modules = dirname(dirname(adapterDirectory));
   const libraries = (process.env.LD_LIBRARY_PATH ?? '').split(':').filter((path) => path.startsWith('/'));
-  const paths = [process.execPath, ...libraries, modules, join(dirname(modules), 'package.json'), ...packages()];
+  const paths = [
+    process.execPath,
+    ...libraries,
+    modules,
+    join(dirname(modules), 'package.json'),
+    ...packageDirectories(),
+  ];
   return [...existing(system), ...paths.filter((path) => existsSync(path))];
 }
 
-/** What lies below another is there already. */
-function topmost(all: readonly string[]): string[] {
-  return [...new Set(all)].filter((path) => !all.some((other) => path.startsWith(other + sep)));
+/** Removes paths that lie below another path of the list. */
+function topmost(paths: readonly string[]): string[] {
+  return [...new Set(paths)].filter((path) => !paths.some((other) => path.startsWith(other + sep)));
 }
 
-/** Each node_modules where Node looks for a package of ours, and those that links lead to. */
-function packages(): string[] {
+/** Each node_modules directory in which Node.js resolves packages, and the targets of links in them. */
+function packageDirectories(): string[] {
   const found: string[] = [];
-  for (let at = dirname(here); at !== dirname(at); at = dirname(at)) found.push(join(at, 'node_modules'));
+  for (let directory = dirname(thisFile); directory !== dirname(directory); directory = dirname(directory))
+    found.push(join(directory, 'node_modules'));
   const bindings = realpathSync(fileURLToPath(import.meta.resolve('@duckdb/node-api')));
   const top = bindings.indexOf(`${sep}node_modules${sep}`);
   if (top >= 0) found.push(bindings.slice(0, top + `${sep}node_modules`.length));

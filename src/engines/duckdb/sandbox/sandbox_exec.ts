@@ -1,5 +1,5 @@
-// The program that becomes the engine: restricts its own process with Landlock and a filter of system calls, then replaces itself with
-// the command that it was given, which has both from its first instruction on and in every thread.
+// The program that becomes the engine: applies Landlock and a system call filter to its own process, then replaces itself with the
+// given command, which is restricted from its first instruction on and in every thread.
 import { readFileSync } from 'node:fs';
 import { applyLandlock, type LandlockPaths } from './landlock.ts';
 import { applySeccomp } from './seccomp.ts';
@@ -9,22 +9,22 @@ import { passOn, systemCalls } from './system_calls.ts';
 export const sandboxMeasures = ['landlock', 'seccomp'] as const;
 export type SandboxMeasure = (typeof sandboxMeasures)[number];
 
-/** The first argument of the program, as JSON. The others are the command to become. */
+/** The first argument of the program, as JSON. The other arguments are the command. */
 export interface SandboxRequest extends Pick<LandlockPaths, 'readable' | 'writable'> {
-  /** Each has to succeed; in a trial none has to, and a `SandboxReport` is written to the standard output. */
+  /** Each must succeed, except in a trial, which writes a `SandboxReport` to standard output instead. */
   readonly measures: readonly SandboxMeasure[];
   readonly isTrial?: boolean;
 }
 
-/** Why a measure could not be applied; absent: it was. */
+/** Why a measure could not be applied; absent if it was. */
 export type SandboxReport = { [K in SandboxMeasure]?: string };
 
-/** Holds the value of NODE_CHANNEL_FD until the command runs: with that, this program would read the command's messages. */
+/** Holds the value of NODE_CHANNEL_FD until the command runs: if it were set, this program would read the command's messages. */
 export const channelVariable = 'ENGINE_CHANNEL_FD';
 
 const devices = ['/dev/null'];
 
-/** This program, which is also the command, and what the kernel loads it with. */
+/** The executable of Node.js, which also runs the command, and the dynamic loader. */
 function executables(): string[] {
   const loaders = readFileSync('/proc/self/maps', 'utf8').match(/\/.*\/ld[-.][^/\n]*$/gm) ?? [];
   return [process.execPath, ...new Set(loaders)];

@@ -1,32 +1,35 @@
-// The filter of system calls under which an engine process runs: a BPF program for seccomp(2) that refuses what neither Node.js nor
-// DuckDB needs and what reaches other processes, other file systems, the network or rarely used parts of the kernel.
+// The system call filter of an engine process: a BPF program for seccomp(2) that refuses calls that neither Node.js nor DuckDB
+// needs, and calls that reach other processes, other file systems, the network or rarely used parts of the kernel.
 
 import { type Processor, processor, type SystemCalls, setNoNewPrivileges } from './system_calls.ts';
 
-/** `audit`: the architecture as a filter sees it; `at`: where in a `Call` its numbers are; `seccomp`: the call that sets a filter. */
+/**
+ * `audit`: the architecture constant in the filter; `column`: the index of the processor's numbers in a `Call`; `seccomp`: the
+ * system call that installs a filter.
+ */
 const processors: Readonly<
-  Record<Processor, { readonly audit: number; readonly at: 0 | 1; readonly seccomp: number }>
+  Record<Processor, { readonly audit: number; readonly column: 0 | 1; readonly seccomp: number }>
 > = {
-  x64: { audit: 0xc000003e, at: 0, seccomp: 317 },
-  arm64: { audit: 0xc00000b7, at: 1, seccomp: 277 },
+  x64: { audit: 0xc000003e, column: 0, seccomp: 317 },
+  arm64: { audit: 0xc00000b7, column: 1, seccomp: 277 },
 };
 
-/** Its number on x64 and arm64; undefined: the processor does not have it. */
+/** The system call number on x64 and arm64; undefined if the processor does not have the call. */
 type Call = readonly [x64: number, arm64: number | undefined];
-const everywhere = (number: number): Call => [number, number];
+const sameNumber = (number: number): Call => [number, number];
 
-/** Answered with EPERM, whatever the arguments. */
+/** Fail with EPERM for all arguments. */
 const refused: Readonly<Record<string, Call>> = {
   // Other processes.
   ptrace: [101, 117],
   process_vm_readv: [310, 270],
   process_vm_writev: [311, 271],
   kcmp: [312, 272],
-  pidfd_open: everywhere(434),
-  pidfd_getfd: everywhere(438),
-  pidfd_send_signal: everywhere(424),
-  process_madvise: everywhere(440),
-  process_mrelease: everywhere(448),
+  pidfd_open: sameNumber(434),
+  pidfd_getfd: sameNumber(438),
+  pidfd_send_signal: sameNumber(424),
+  process_madvise: sameNumber(440),
+  process_mrelease: sameNumber(448),
   tkill: [200, 130],
   fork: [57, undefined],
   vfork: [58, undefined],
@@ -53,30 +56,30 @@ const refused: Readonly<Record<string, Call>> = {
   umount2: [166, 39],
   pivot_root: [155, 41],
   chroot: [161, 51],
-  open_tree: everywhere(428),
-  move_mount: everywhere(429),
-  fsopen: everywhere(430),
-  fsconfig: everywhere(431),
-  fsmount: everywhere(432),
-  fspick: everywhere(433),
-  mount_setattr: everywhere(442),
-  open_tree_attr: everywhere(467),
+  open_tree: sameNumber(428),
+  move_mount: sameNumber(429),
+  fsopen: sameNumber(430),
+  fsconfig: sameNumber(431),
+  fsmount: sameNumber(432),
+  fspick: sameNumber(433),
+  mount_setattr: sameNumber(442),
+  open_tree_attr: sameNumber(467),
   name_to_handle_at: [303, 264],
   open_by_handle_at: [304, 265],
   fanotify_init: [300, 262],
   quotactl: [179, 60],
-  quotactl_fd: everywhere(443),
+  quotactl_fd: sameNumber(443),
   swapon: [167, 224],
   swapoff: [168, 225],
   memfd_create: [319, 279],
-  memfd_secret: everywhere(447),
+  memfd_secret: sameNumber(447),
   // The kernel and the machine.
   bpf: [321, 280],
   perf_event_open: [298, 241],
   userfaultfd: [323, 282],
-  io_uring_setup: everywhere(425),
-  io_uring_enter: everywhere(426),
-  io_uring_register: everywhere(427),
+  io_uring_setup: sameNumber(425),
+  io_uring_enter: sameNumber(426),
+  io_uring_register: sameNumber(427),
   add_key: [248, 217],
   request_key: [249, 218],
   keyctl: [250, 219],
@@ -102,12 +105,12 @@ const refused: Readonly<Record<string, Call>> = {
   uselib: [134, undefined],
 };
 
-/** The C library then uses clone, whose flags can be read: those of clone3 are behind a pointer. */
-const clone3 = everywhere(435);
+/** Fails with ENOSYS, so that the C library uses clone, whose flags a filter can read: those of clone3 are behind a pointer. */
+const clone3 = sameNumber(435);
 const clone: Call = [56, 220];
 const ioctl: Call = [16, 29];
 const kill: Call = [62, 129];
-/** Their first argument is the process that is signalled. */
+/** Their first argument is the signalled process. */
 const signalling: readonly Call[] = [
   [234, 131], // tgkill
   [129, 138], // rt_sigqueueinfo
@@ -124,7 +127,7 @@ const fail = (errno: number) => 0x00050000 | errno;
 const threadFlag = 0x00010000;
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET. */
 const namespaceFlags = 0x7e020000;
-/** They write into the terminal of whoever started the server. */
+/** TIOCSTI and TIOCLINUX, which inject input into the terminal from which the server was started. */
 const terminalInput = [0x5412, 0x541c];
 /** System calls of the x32 interface of x64 have this bit. */
 const x32Bit = 0x40000000;
@@ -138,25 +141,25 @@ const give = 0x06;
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
 const numberOffset = 0;
 const architectureOffset = 4;
-/** The lower half of an argument; both processors are little-endian. */
+/** Loads the lower half of an argument; both processors are little-endian. */
 const argument = (index: number): Instruction => [load, 0, 0, 16 + index * 8];
 const returns = (value: number): Instruction => [give, 0, 0, value];
-/** The next instruction only where it holds. */
+/** Executes the next instruction only if the condition holds. */
 const whereEqual = (value: number): Instruction => [jumpEqual, 0, 1, value];
 const whereAnyBit = (value: number): Instruction => [jumpAnyBit, 0, 1, value];
 
-/** `then` decides: it ends with a return. */
-const onCall = (number: number, then: readonly Instruction[]): Instruction[] => [
-  [jumpEqual, 0, then.length, number],
-  ...then,
+/** `body` ends with a return. */
+const onNumber = (number: number, body: readonly Instruction[]): Instruction[] => [
+  [jumpEqual, 0, body.length, number],
+  ...body,
 ];
 
-/** The program as the kernel takes it, 8 bytes an instruction. `pid`: of the process that will be the engine. */
+/** The program in the kernel's format, 8 bytes per instruction. `pid`: the process that will become the engine. */
 export function seccompFilter(processor: Processor, pid: number): Buffer {
-  const { audit, at } = processors[processor];
-  const on = (call: Call, ...then: readonly Instruction[]) => {
-    const number = call[at];
-    return number === undefined ? [] : onCall(number, then);
+  const { audit, column } = processors[processor];
+  const onCall = (call: Call, ...body: readonly Instruction[]) => {
+    const number = call[column];
+    return number === undefined ? [] : onNumber(number, body);
   };
   const firstArgumentIs = (values: readonly number[]): Instruction[] => [
     argument(0),
@@ -168,9 +171,9 @@ export function seccompFilter(processor: Processor, pid: number): Buffer {
     returns(killProcess),
     [load, 0, 0, numberOffset],
     ...(processor === 'x64' ? [[jumpAtLeast, 0, 1, x32Bit] as const, returns(fail(enosys))] : []),
-    ...Object.values(refused).flatMap((call) => on(call, returns(fail(eperm)))),
-    ...on(clone3, returns(fail(enosys))),
-    ...on(
+    ...Object.values(refused).flatMap((call) => onCall(call, returns(fail(eperm)))),
+    ...onCall(clone3, returns(fail(enosys))),
+    ...onCall(
       clone,
       argument(0),
       whereAnyBit(namespaceFlags),
@@ -179,11 +182,11 @@ export function seccompFilter(processor: Processor, pid: number): Buffer {
       returns(allow),
       returns(fail(eperm)),
     ),
-    // Signal 0 only asks whether a process exists.
-    ...on(kill, ...firstArgumentIs([pid]), argument(1), whereEqual(0), returns(allow), returns(fail(eperm))),
-    ...signalling.flatMap((call) => on(call, ...firstArgumentIs([pid]), returns(fail(eperm)))),
-    ...on(prlimit, ...firstArgumentIs([0, pid]), returns(fail(eperm))),
-    ...on(
+    // Signal 0 only checks whether a process exists.
+    ...onCall(kill, ...firstArgumentIs([pid]), argument(1), whereEqual(0), returns(allow), returns(fail(eperm))),
+    ...signalling.flatMap((call) => onCall(call, ...firstArgumentIs([pid]), returns(fail(eperm)))),
+    ...onCall(prlimit, ...firstArgumentIs([0, pid]), returns(fail(eperm))),
+    ...onCall(
       ioctl,
       argument(1),
       ...terminalInput.flatMap((request) => [whereEqual(request), returns(fail(eperm))]),
@@ -202,10 +205,10 @@ export function seccompFilter(processor: Processor, pid: number): Buffer {
 }
 
 const setFilter = 1;
-/** Otherwise some kernels turn off the processor's speculation for the process, which slows all that it computes. */
+/** Without this flag some kernels disable the processor's speculation for the process, which slows down all computation. */
 const allowSpeculation = 4;
 
-/** Of the calling thread and all that it starts. `pid`: the process that may be signalled, its own. */
+/** Applies the filter to the calling thread and everything that it starts. `pid`: the own process, the only one that may be signalled. */
 export function applySeccomp({ call, addressOf }: SystemCalls, pid: number): void {
   const filter = seccompFilter(processor(), pid);
   const program = Buffer.alloc(16);

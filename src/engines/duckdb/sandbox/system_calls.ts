@@ -1,24 +1,24 @@
-// System calls for which Node.js has no function, made by its node:ffi on the thread that calls. Linux on x64 and arm64.
+// System calls for which Node.js has no function, made through node:ffi on the calling thread. Linux on x64 and arm64.
 
 /** Buffers are passed by their address. Throws with the error number of the kernel. */
 export type SystemCall = (number: number, ...values: readonly (number | bigint | Buffer)[]) => number;
 
 export interface SystemCalls {
   readonly call: SystemCall;
-  /** It must be referenced for as long as the kernel reads it. */
+  /** The buffer must stay referenced as long as the kernel reads it. */
   readonly addressOf: (buffer: Buffer) => bigint;
 }
 
 export type Processor = 'x64' | 'arm64';
 
-/** Throws where there are no numbers of system calls for it. */
+/** Throws if the system call numbers of the processor are not known. */
 export function processor(): Processor {
   const { arch } = process;
   if (arch !== 'x64' && arch !== 'arm64') throw new Error(`${arch} is not supported`);
   return arch;
 }
 
-/** Throws where this Node.js has no node:ffi. */
+/** Throws if this Node.js has no node:ffi. */
 export async function systemCalls(): Promise<SystemCalls> {
   const { dlopen, getInt32, getRawPointer } = await import('node:ffi').catch(() => {
     throw new Error('this Node.js has no node:ffi');
@@ -42,7 +42,7 @@ export async function systemCalls(): Promise<SystemCalls> {
 const fcntl: Readonly<Record<Processor, number>> = { x64: 72, arm64: 25 };
 const setDescriptorFlags = 2;
 
-/** The descriptor stays open in what the process becomes; Node.js closes all but the standard ones. */
+/** Keeps the descriptor open across execve; Node.js closes all but the standard ones. */
 export function passOn(call: SystemCall, descriptor: number): void {
   call(fcntl[processor()], descriptor, setDescriptorFlags, 0);
 }
@@ -50,7 +50,7 @@ export function passOn(call: SystemCall, descriptor: number): void {
 const prctl: Readonly<Record<Processor, number>> = { x64: 157, arm64: 167 };
 const setNoNewPrivs = 38;
 
-/** Without it a process without capabilities may apply neither Landlock nor a filter. */
+/** A process without capabilities may apply neither Landlock nor a filter without it. */
 export function setNoNewPrivileges(call: SystemCall): void {
   call(prctl[processor()], setNoNewPrivs, 1);
 }
