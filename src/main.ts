@@ -120,9 +120,9 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     auditRetentionDays: settings.auditRetentionDays,
     journal: ground.journal,
     identityProviderHosts: hostAllowlist('identityProviderHosts', settings.identityProviderHosts),
-    resolvePath: (path) => parts.services.catalog.steps(path),
-    ownsDescendant: (userId, objectId) => parts.services.catalog.ownsWithin(userId, objectId),
-    ownersOf: (ids) => parts.services.catalog.namesWithDropped(ids),
+    resolvePath: (path) => parts.services.catalog.findPrefix(path),
+    ownsDescendant: (userId, objectId) => parts.services.catalog.ownsDescendant(userId, objectId),
+    ownersOf: (ids) => parts.services.catalog.findByIdsWithDropped(ids),
     makeUser: (visitor) => userOfVisitor(visitor, parts.services),
   });
   const parts = assemble(ground, opened);
@@ -198,7 +198,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   const disk = new DiskSpace({
     directory: dataDirectory,
     lowBytesMax: settings.diskLowBytes,
-    changed: ({ isLow, freeBytes }) => observe({ kind: isLow ? 'diskLow' : 'diskRecovered', freeBytes }),
+    onChange: ({ isLow, freeBytes }) => observe({ kind: isLow ? 'diskLow' : 'diskRecovered', freeBytes }),
   });
   const notices = new Webhooks({ store, secrets, observe, rules: webhookRules, retryPauseMs: hooks.taskRetryPauseMs });
   return {
@@ -304,8 +304,8 @@ function assemble(ground: Ground, opened: AssembledAccess) {
     observe,
     engineOf: (name) => warehouses.use(name),
     onTask: () => tasks.notify(),
-    requireTaskRoom: (tx, principalId) => caps.requireTaskQuota(tx, principalId),
-    keepNotice: (tx, taskId, notify) => ground.notices.keep(tx, taskId, notify),
+    requireTaskQuota: (tx, principalId) => caps.requireTaskQuota(tx, principalId),
+    addWebhook: (tx, taskId, notify) => ground.notices.keep(tx, taskId, notify),
     trail,
   });
   tellAccess(catalog, opened);
@@ -387,7 +387,7 @@ function warehousesOf(
   return new Warehouses({
     engines: [hooks.wrapEngine?.(engine) ?? engine],
     load: (name) => describeWarehouse(catalog(), name),
-    recovered: (warehouse) => catalog().recovered(warehouse),
+    recovered: (warehouse) => catalog().waitForRecovery(warehouse),
     catalogsOf: (warehouse) => catalogsOf(catalog(), warehouse),
     disk: ground.disk,
     damageChanged: (catalogId) => records().forget(catalogId, null),

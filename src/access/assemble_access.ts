@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Observe } from '../observe/observations.ts';
 import type { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { guardedFetch } from '../outbound/http_client.ts';
-import { type Store, setting } from '../store/store.ts';
+import { getOrCreateSetting, type Store } from '../store/store.ts';
 import type { AuditJournal } from './audit/audit_journal.ts';
 import { AuditTrail } from './audit/audit_log.ts';
 import { findAudit, listAudit, serverIdSetting, verifyAudit } from './audit/audit_reader.ts';
@@ -37,7 +37,7 @@ export async function assembleAccess(options: AssembleAccessOptions) {
   const { auditRetentionDays: retentionDays } = options;
   const directory = new Directory();
   await directory.load(store);
-  const serverId = await setting(store, serverIdSetting, randomUUID);
+  const serverId = await getOrCreateSetting(store, serverIdSetting, randomUUID);
   const key = auditKeyOf(secrets);
   const audit = new AuditTrail({ store, observe, key, retentionDays, serverId, journal: options.journal });
   const parts = { store, directory, trail: audit, observe };

@@ -32,7 +32,7 @@ export const catalogRef = ({ id, name }: CatalogObject): CatalogRef => ({ id, na
 
 /** Throws OBJECT_NOT_FOUND where it is no more. */
 export async function definitionsOf(catalog: Catalog, objectId: string): Promise<Definitions> {
-  const chain = await catalog.chainOf(objectId);
+  const chain = await catalog.findChain(objectId);
   const [root, database] = chain as [CatalogObject<CatalogSpec>?, CatalogObject<DatabaseSpec>?];
   const of = chain.at(-1);
   if (!root || !of)

@@ -163,7 +163,7 @@ export class Restores {
   async #authoriseSource({ of }: Manifest, { from }: RestoreRequest, principal: Principal): Promise<void> {
     if (from.kind !== 'directory') return;
     const { authorizer, catalog } = this.#parts;
-    const chain = await catalog.chainOf(of.id);
+    const chain = await catalog.findChain(of.id);
     if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', chain))
       throw new Failure(
         'FORBIDDEN',

@@ -7,7 +7,7 @@ import { openObjectStore } from '../outbound/object_store.ts';
 import { Failure } from '../standard/failure.ts';
 import { schemaVersion } from '../store/migrations/migrate.ts';
 import type { Store } from '../store/store.ts';
-import { faultsOfCopy } from '../store/store_copy.ts';
+import { integrityFaultsOfCopy } from '../store/store_copy.ts';
 import { broken } from './manifest.ts';
 import { type ServerBackupSpec, serverBackupsCategory } from './server/server_backups.ts';
 import { type ServerManifest, storePath } from './server/server_manifest.ts';
@@ -80,7 +80,7 @@ export async function fetchCatalog(
     await fetchFile(place, manifest, file, path, signal);
   }
   const store = join(directory, storePath);
-  const [fault] = faultsOfCopy(store);
+  const [fault] = integrityFaultsOfCopy(store);
   if (fault !== undefined) throw broken(`its metadata store is damaged: ${fault}`);
   return store;
 }

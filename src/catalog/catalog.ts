@@ -14,21 +14,21 @@ import type { Store } from '../store/store.ts';
 import {
   type CatalogContext,
   type CatalogEngine,
+  findSibling,
   isVisible,
   notFound,
   retryMs,
-  siblingOf,
 } from './changes/change_context.ts';
 import { runCreation } from './changes/create_by_task.ts';
 import { createObject } from './changes/create_object.ts';
 import { dropObject } from './changes/drop_object.ts';
 import {
-  forgetSpent,
+  forgetSpentSteps,
   type OpenIntent,
   openIntents,
   recoverKeyed,
   recoverOne,
-  releaseSetAside,
+  releaseBlocked,
 } from './changes/intent_recovery.ts';
 import { notifyChanged } from './changes/intents.ts';
 import { NameLocks } from './changes/name_locks.ts';
@@ -51,9 +51,9 @@ import type {
   UpdateOutcome,
   UpdateRequest,
 } from './object.ts';
-import { objectColumns, SpecCache, timeText } from './object_rows.ts';
+import { objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
 import { RecoveryRounds } from './recovery_rounds.ts';
-import { catalogStatements, pathRow, pathStatement, stepsStatement } from './statements.ts';
+import { catalogStatements, pathRow, pathStatement, prefixStatement } from './statements.ts';
 
 /** Values in one `in (...)` of the store. */
 const idsPerQueryMax = 1000;
@@ -66,9 +66,9 @@ export interface CatalogOptions {
   /** A task row was committed with a change: wakes the runner (`() => tasks.notify()`). */
   readonly onTask?: (() => void) | undefined;
   /** Throws where the principal may have no further unfinished task. */
-  readonly requireTaskRoom?: CatalogContext['requireTaskRoom'] | undefined;
+  readonly requireTaskQuota?: CatalogContext['requireTaskQuota'] | undefined;
   /** Part of the submission of a task whose end is to be told. */
-  readonly keepNotice?: CatalogContext['keepNotice'] | undefined;
+  readonly addWebhook?: CatalogContext['addWebhook'] | undefined;
   readonly trail?: Trail | undefined;
 }
 
@@ -76,7 +76,7 @@ export class Catalog {
   readonly #context: CatalogContext;
   readonly #listeners: ((event: ChangeEvent) => void)[] = [];
   readonly #paths: ReturnType<typeof pathStatement>[] = [];
-  readonly #steps: ReturnType<typeof stepsStatement>[] = [];
+  readonly #steps: ReturnType<typeof prefixStatement>[] = [];
   readonly #recovery: RecoveryRounds;
   #purging: Promise<void> | undefined;
 
@@ -94,10 +94,10 @@ export class Catalog {
         for (const listener of this.#listeners) listener(event);
       },
       onTask: options.onTask ?? (() => {}),
-      leftOpen: () => this.#recovery.soon(),
-      ended: (intentId) => this.#recovery.ended(intentId),
-      requireTaskRoom: options.requireTaskRoom ?? (async () => {}),
-      keepNotice: options.keepNotice ?? (() => Promise.reject(new Error('nobody sends notices'))),
+      scheduleRecovery: () => this.#recovery.schedule(),
+      intentEnded: (intentId) => this.#recovery.forgetEnded(intentId),
+      requireTaskQuota: options.requireTaskQuota ?? (async () => {}),
+      addWebhook: options.addWebhook ?? (() => Promise.reject(new Error('no webhook sender is configured'))),
       trail: options.trail ?? noTrail,
       applying: new Set(),
     };
@@ -115,7 +115,7 @@ export class Catalog {
       values[`name${n}`] = name;
     }
     const row = await this.#paths[path.length]?.first(store.db, values);
-    return row && path.map((_, n) => specs.object(pathRow(row, n)));
+    return row && path.map((_, n) => specs.toObject(pathRow(row, n)));
   }
 
   /**
@@ -126,9 +126,9 @@ export class Catalog {
     const { store, specs } = this.#context;
     const chain: CatalogObject[] = [];
     for (const { category, name } of path) {
-      const row = await siblingOf(this.#context, store.db, chain.at(-1)?.id ?? null, category, name);
+      const row = await findSibling(this.#context, store.db, chain.at(-1)?.id ?? null, category, name);
       if (!row || !isVisible(row)) return undefined;
-      chain.push(specs.object(row));
+      chain.push(specs.toObject(row));
     }
     return chain;
   }
@@ -144,10 +144,10 @@ export class Catalog {
   }
 
   /** As much of a path as there is, root first: one query, whatever of it is missing. */
-  async steps(path: ObjectPath): Promise<PathObject[]> {
+  async findPrefix(path: ObjectPath): Promise<PathObject[]> {
     if (path.length === 0) return [];
     const { store } = this.#context;
-    this.#steps[path.length] ??= stepsStatement(store.db, path.length);
+    this.#steps[path.length] ??= prefixStatement(store.db, path.length);
     const values: Record<string, string> = {};
     for (const [n, { category, name }] of path.entries()) {
       values[`category${n}`] = category;
@@ -164,30 +164,30 @@ export class Catalog {
   }
 
   /** The objects of a path of ids, root first; those that are gone are left out. */
-  async names(ids: readonly string[]): Promise<CatalogObject[]> {
+  async findByIds(ids: readonly string[]): Promise<CatalogObject[]> {
     const found = await Promise.all(ids.map((id) => this.byId(id)));
     return found.filter((one) => one !== undefined);
   }
 
   /** The same with those that were dropped and can come back: grants hang on them still. */
-  async namesWithDropped(ids: readonly string[]): Promise<CatalogObject[]> {
+  async findByIdsWithDropped(ids: readonly string[]): Promise<CatalogObject[]> {
     const { store, statements, specs } = this.#context;
     const rows = await Promise.all(ids.map((id) => statements.byId.first(store.db, { id })));
-    return rows.filter((row) => row !== undefined).map((row) => specs.object(row));
+    return rows.filter((row) => row !== undefined).map((row) => specs.toObject(row));
   }
 
   /** An object with what it is in, root first; empty where it is gone. */
-  async chainOf(id: string): Promise<CatalogObject[]> {
+  async findChain(id: string): Promise<CatalogObject[]> {
     const { store, statements } = this.#context;
     const chain = await statements.ancestors.all(store.db, { id });
     if (chain.some((row) => !isVisible(row))) return [];
-    return this.names(chain.map((row) => row.id).reverse());
+    return this.findByIds(chain.map((row) => row.id).reverse());
   }
 
   /** Whether a user owns something in an object, two levels down at most: a catalog has no more. */
-  async ownsWithin(owner: string, objectId: string): Promise<boolean> {
+  async ownsDescendant(owner: string, objectId: string): Promise<boolean> {
     const { store, statements } = this.#context;
-    return (await statements.ownedWithin.first(store.db, { owner, objectId })) !== undefined;
+    return (await statements.ownedDescendant.first(store.db, { owner, objectId })) !== undefined;
   }
 
   /** What a view that is there names: ids, in no order. */
@@ -198,7 +198,7 @@ export class Catalog {
   async byId(id: string): Promise<CatalogObject | undefined> {
     const { store, statements, specs } = this.#context;
     const row = await statements.byId.first(store.db, { id });
-    return row && isVisible(row) ? specs.object(row) : undefined;
+    return row && isVisible(row) ? specs.toObject(row) : undefined;
   }
 
   /** Ordered by name, by code points. */
@@ -213,7 +213,7 @@ export class Catalog {
       .orderBy('name')
       .limit(options.limit);
     if (options.after !== undefined) query = query.where('name', '>', options.after);
-    const { namePattern, comment, only } = options;
+    const { namePattern, comment, restrictTo: only } = options;
     // Both sides are folded here: the dialects' own ideas of case differ.
     if (namePattern !== undefined) {
       query = query.where(sql<boolean>`folded_name like ${foldName(namePattern)} escape '\\'`);
@@ -222,7 +222,7 @@ export class Catalog {
       const pattern = `%${comment.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
       query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
     }
-    if (!only) return (await query.execute()).map((row) => specs.object(row));
+    if (!only) return (await query.execute()).map((row) => specs.toObject(row));
     const { owner, ids, filter = () => true } = only;
     // Asked for in parts, then put in order; where something is left out afterwards, each part is asked for whole.
     const part = only.filter ? query.clearLimit() : query;
@@ -236,7 +236,7 @@ export class Catalog {
     return rows
       .filter(filter)
       .slice(0, options.limit)
-      .map((row) => specs.object(row));
+      .map((row) => specs.toObject(row));
   }
 
   async count(parentId: string | null, category: Category): Promise<number> {
@@ -251,7 +251,7 @@ export class Catalog {
   async statistics(objectId: string): Promise<TableStatistics | undefined> {
     const { store, statements } = this.#context;
     const row = await statements.statistics.first(store.db, { id: objectId });
-    return row && { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: timeText(row.as_of) };
+    return row && { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: toRfc3339(row.as_of) };
   }
 
   /** The same for many objects at once, by id; objects without statistics are absent. */
@@ -264,7 +264,7 @@ export class Catalog {
         .where('object_id', 'in', objectIds.slice(at, at + idsPerQueryMax))
         .execute();
       for (const row of rows) {
-        found.set(row.object_id, { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: timeText(row.as_of) });
+        found.set(row.object_id, { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: toRfc3339(row.as_of) });
       }
     }
     return found;
@@ -319,9 +319,9 @@ export class Catalog {
   }
 
   /** The task that makes what nobody sees yet under a name; case does not count. */
-  async taskMaking(parentId: string, category: Category, name: string): Promise<string | undefined> {
+  async findCreationTask(parentId: string, category: Category, name: string): Promise<string | undefined> {
     const { store, statements } = this.#context;
-    const row = await siblingOf(this.#context, store.db, parentId, category, name);
+    const row = await findSibling(this.#context, store.db, parentId, category, name);
     if (row?.state !== 'creating') return undefined;
     return (await statements.intentOf.first(store.db, { objectId: row.id }))?.task_id ?? undefined;
   }
@@ -340,7 +340,11 @@ export class Catalog {
   }
 
   /** Objects that were dropped and can come back, ordered by name. */
-  async dropped(parentId: string | null, category: Category, options: DroppedListOptions): Promise<DroppedObject[]> {
+  async listDropped(
+    parentId: string | null,
+    category: Category,
+    options: DroppedListOptions,
+  ): Promise<DroppedObject[]> {
     return listDropped(this.#context, parentId, category, options);
   }
 
@@ -408,17 +412,17 @@ export class Catalog {
   /** At start and every minute: finishes or undoes open intents that no task owns; then lets the engines forget. */
   async recover(): Promise<void> {
     await this.#recovery.run();
-    await forgetSpent(this.#context);
+    await forgetSpentSteps(this.#context);
   }
 
   /** Before statements of a warehouse run; undefined where there is nothing to wait for. */
-  recovered(warehouse: string): Promise<void> | undefined {
-    return this.#recovery.settled(warehouse);
+  waitForRecovery(warehouse: string): Promise<void> | undefined {
+    return this.#recovery.waitForRecovery(warehouse);
   }
 
   /** Throws CHANGE_IN_PROGRESS where one of the names is of an object whose interrupted change is still open. */
-  requireSettled(...given: Parameters<RecoveryRounds['requireSettled']>): void {
-    this.#recovery.requireSettled(...given);
+  requireNoOpenChange(...given: Parameters<RecoveryRounds['requireNoOpenChange']>): void {
+    this.#recovery.requireNoOpenChange(...given);
   }
 
   /** Throws CHANGE_IN_PROGRESS where one of the names is of an object that is being renamed. */
@@ -433,7 +437,7 @@ export class Catalog {
 
   /** Changes of a warehouse that recovery has set aside are tried again. @returns how many they are. */
   releaseBlocked(warehouse: string): Promise<number> {
-    return releaseSetAside(this.#context, warehouse);
+    return releaseBlocked(this.#context, warehouse);
   }
 
   /** From here on, a change that is left open is recovered as soon as that can be. */

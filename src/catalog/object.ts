@@ -41,7 +41,7 @@ export interface ListOptions {
   /** A part of the comment; case does not count. */
   readonly comment?: string | undefined;
   /** Only these (access/authorization/authorizer.ts). */
-  readonly only?: VisibleChildren | undefined;
+  readonly restrictTo?: VisibleChildren | undefined;
 }
 
 /** What a view names, as it was when the view's text was read. */
@@ -75,11 +75,11 @@ export interface CreateRequest<S = unknown> {
     | (TaskOfChange &
         Pick<TaskRequest, 'principal'> & {
           /** What is written with the task. */
-          readonly also?: ((tx: Transaction<Schema>, taskId: string) => Promise<void>) | undefined;
+          readonly inTransaction?: ((tx: Transaction<Schema>, taskId: string) => Promise<void>) | undefined;
         })
     | undefined;
   /** What is written in the same transaction; for objects that no engine realises. */
-  readonly also?: ((tx: Transaction<Schema>, id: string) => Promise<void>) | undefined;
+  readonly inTransaction?: ((tx: Transaction<Schema>, id: string) => Promise<void>) | undefined;
 }
 
 export interface UpdateRequest<S = unknown> {
@@ -94,9 +94,9 @@ export interface UpdateRequest<S = unknown> {
   readonly sharesNames?: readonly Category[] | undefined;
   readonly sources?: readonly ViewSourceName[] | undefined;
   /** What is written in the same transaction; for objects that no engine realises. */
-  readonly also?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
+  readonly inTransaction?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   /** The children that `change` was made from: where they are others by now, the object counts as changed. */
-  readonly children?: { readonly category: Category; readonly seen: readonly CatalogObject[] } | undefined;
+  readonly children?: { readonly category: Category; readonly expected: readonly CatalogObject[] } | undefined;
   /** The task that does the change, should it have to rewrite data. `target` is the object's URI. */
   readonly task?: TaskOfChange | undefined;
 }
@@ -149,7 +149,7 @@ export interface DropRequest {
   /** Categories whose objects make the parent non-empty; children of other categories just go with it. */
   readonly childCategories: readonly Category[];
   /** What is written in the same transaction; for objects that no engine realises. */
-  readonly also?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
+  readonly inTransaction?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   readonly warehouse?: string | undefined;
   /** Whether its files are damaged: open changes of it and below it are then not finished first, because that needs the files. */
   readonly isDamaged?: (() => Promise<boolean>) | undefined;
@@ -180,7 +180,7 @@ export interface DroppedObject<S = unknown> {
   readonly droppedBy: string;
   readonly undropUntil: string;
   /** Of a table: what its database was called then, which is where the engine keeps it. */
-  readonly hiddenIn: string | undefined;
+  readonly originalDatabase: string | undefined;
 }
 
 export interface DroppedListOptions {
@@ -215,5 +215,5 @@ export interface ChangeEvent {
   /** As it is now; absent: it is gone. */
   readonly object?: CatalogObject;
   /** Gone for now: it can come back, with what was granted on it. */
-  readonly kept?: true;
+  readonly canUndrop?: true;
 }

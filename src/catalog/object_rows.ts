@@ -28,7 +28,7 @@ const specCharactersMax = 4_000_000;
 const specCharactersEachMax = 64_000;
 
 /** As RFC 3339 with milliseconds and `Z`. */
-export function timeText(ms: number): string {
+export function toRfc3339(ms: number): string {
   return new Date(ms).toISOString();
 }
 
@@ -40,7 +40,7 @@ export class SpecCache {
   #characters = 0;
 
   /** The spec is parsed when it is first asked for: who only follows a path, or serves what is kept serialised, does not. */
-  object(row: ObjectRow): CatalogObject {
+  toObject(row: ObjectRow): CatalogObject {
     let spec: { readonly value: unknown } | undefined;
     const parsed = (): unknown => {
       spec ??= { value: this.#spec(row) };
@@ -58,9 +58,9 @@ export class SpecCache {
       },
       owner: row.owner,
       version: row.version,
-      createdAt: timeText(row.created_at),
+      createdAt: toRfc3339(row.created_at),
       createdBy: row.created_by,
-      updatedAt: timeText(row.updated_at),
+      updatedAt: toRfc3339(row.updated_at),
       updatedBy: row.updated_by,
     };
   }

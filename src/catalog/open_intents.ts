@@ -10,7 +10,7 @@ export interface OpenChanges {
 }
 
 export async function openChanges(catalog: Pick<Catalog, 'openIntents'>, warehouse: string): Promise<OpenChanges> {
-  return openIn(await catalog.openIntents(), warehouse);
+  return openChangesOf(await catalog.openIntents(), warehouse);
 }
 
 /** Counted at each scrape. */
@@ -19,7 +19,7 @@ export function measureOpenIntents(metrics: Metrics, catalog: Pick<Catalog, 'ope
   metrics.gauge('tabularium_open_intents', help, async () => {
     const all = await catalog.openIntents();
     return [...new Set(all.map(({ warehouse }) => warehouse))].flatMap((warehouse) => {
-      const { open, blocked } = openIn(all, warehouse);
+      const { open, blocked } = openChangesOf(all, warehouse);
       return [
         { labels: { warehouse, state: 'open' }, value: open - blocked.length },
         { labels: { warehouse, state: 'blocked' }, value: blocked.length },
@@ -28,7 +28,7 @@ export function measureOpenIntents(metrics: Metrics, catalog: Pick<Catalog, 'ope
   });
 }
 
-function openIn(all: readonly OpenIntent[], warehouse: string): OpenChanges {
+function openChangesOf(all: readonly OpenIntent[], warehouse: string): OpenChanges {
   const own = all.filter((one) => one.warehouse === warehouse);
   return { open: own.length, blocked: own.filter(({ reason }) => reason !== null) };
 }

@@ -49,18 +49,18 @@ export class RecordCache {
   }
 
   /** What `make` makes, kept unless something changed meanwhile. */
-  async keep<T extends CacheEntry>(
+  async getOrLoad<T extends CacheEntry>(
     key: string,
     make: () => Promise<{ readonly value: T; readonly dependsOn: readonly string[] }>,
   ): Promise<T> {
-    const since = this.now;
+    const since = this.generation;
     const { value, dependsOn } = await make();
     this.add(key, value, dependsOn, since);
     return value;
   }
 
   /** A moment, for `add`. */
-  get now(): number {
+  get generation(): number {
     return this.#generation;
   }
 

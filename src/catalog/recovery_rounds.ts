@@ -21,9 +21,9 @@ export class RecoveryRounds {
   readonly #running = new Map<string, Promise<void>>();
   #open: readonly OpenIntent[] = [];
   /** Whether `#open` has all that was left open. */
-  #isKnown = false;
+  #isComplete = false;
   /** A change was left open since the last round began. */
-  #isWanted = false;
+  #isRoundRequested = false;
   #loop: Promise<void> | undefined;
   /** Ends the pause between two rounds. */
   #wake: (() => void) | undefined;
@@ -35,7 +35,7 @@ export class RecoveryRounds {
 
   start(): void {
     this.#isStarted = true;
-    this.soon();
+    this.schedule();
   }
 
   async stop(): Promise<void> {
@@ -45,14 +45,14 @@ export class RecoveryRounds {
   }
 
   /** A change was left open: it is recovered as soon as its engine is back. */
-  soon(): void {
-    this.#isKnown = false;
+  schedule(): void {
+    this.#isComplete = false;
     if (!this.#isStarted) return;
-    this.#isWanted = true;
+    this.#isRoundRequested = true;
     this.#wake?.();
     this.#loop ??= this.#rounds().finally(() => {
       this.#loop = undefined;
-      if (this.#isWanted) this.soon();
+      if (this.#isRoundRequested) this.schedule();
     });
   }
 
@@ -60,8 +60,8 @@ export class RecoveryRounds {
   async run(): Promise<void> {
     // What a round is at work on is held, and would look like the change of a request.
     await Promise.allSettled(this.#running.values());
-    this.#isKnown = true;
-    this.#isWanted = false;
+    this.#isComplete = true;
+    this.#isRoundRequested = false;
     this.#open = await openIntents(this.#context);
     if (this.#open.length === 0) return;
     const warehouses = new Set(this.#open.map(({ warehouse }) => warehouse));
@@ -69,19 +69,19 @@ export class RecoveryRounds {
     this.#open = await openIntents(this.#context);
   }
 
-  ended(intentId: string): void {
+  forgetEnded(intentId: string): void {
     this.#open = this.#open.filter(({ intent }) => intent.id !== intentId);
   }
 
   /** Waits for the recovery of a warehouse's changes, but not for long. Undefined where there is nothing to wait for. */
-  settled(warehouse: string): Promise<void> | undefined {
+  waitForRecovery(warehouse: string): Promise<void> | undefined {
     return this.#isUnsettled(warehouse) ? this.#wait(warehouse) : undefined;
   }
 
   /** Throws CHANGE_IN_PROGRESS for names of what a change left open, or may have renamed. `isPart`: the names may lack their beginning. */
-  requireSettled(names: readonly Names[], isPart = false): void {
+  requireNoOpenChange(names: readonly Names[], isPart = false): void {
     for (const { intent, reason } of this.#open) {
-      if (!isMet(intent, names, isPart)) continue;
+      if (!isAffected(intent, names, isPart)) continue;
       const why =
         reason === null ? 'a change of it was interrupted and is being recovered' : `it is blocked: ${reason}`;
       throw inProgress(intent, why);
@@ -95,13 +95,13 @@ export class RecoveryRounds {
       .selectAll()
       .where('verb', '=', 'update')
       .execute();
-    const renamed = updates.find((intent) => nextOf(intent).name !== undefined && isMet(intent, names, true));
+    const renamed = updates.find((intent) => nextOf(intent).name !== undefined && isAffected(intent, names, true));
     if (renamed) throw inProgress(renamed, 'it is being renamed');
   }
 
   #isUnsettled(warehouse: string): boolean {
     if (this.#loop === undefined) return false;
-    return !this.#isKnown || this.#open.some((one) => one.warehouse === warehouse && one.reason === null);
+    return !this.#isComplete || this.#open.some((one) => one.warehouse === warehouse && one.reason === null);
   }
 
   async #wait(warehouse: string): Promise<void> {
@@ -115,17 +115,17 @@ export class RecoveryRounds {
       try {
         await this.run();
       } catch (error) {
-        this.#isKnown = false;
+        this.#isComplete = false;
         this.#context.observe({ kind: 'backgroundError', what: 'recovery', error });
       }
-      if (this.#isKnown && this.#open.every(({ reason }) => reason !== null)) return;
+      if (this.#isComplete && this.#open.every(({ reason }) => reason !== null)) return;
       await this.#pause(roundPausesMs[n] as number);
-      if (this.#isWanted) n = -1;
+      if (this.#isRoundRequested) n = -1;
     }
   }
 
   async #pause(ms: number): Promise<void> {
-    if (this.#isWanted) return;
+    if (this.#isRoundRequested) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;
     const timer = setTimeout(resolve, ms);
@@ -144,7 +144,7 @@ export class RecoveryRounds {
   }
 }
 
-function isMet(intent: IntentRow, names: readonly Names[], isPart: boolean): boolean {
+function isAffected(intent: IntentRow, names: readonly Names[], isPart: boolean): boolean {
   const path = changePath(changeOf(intent)).map(foldName);
   const { name } = nextOf(intent);
   const paths = name === undefined ? [path] : [path, [...path.slice(0, -1), foldName(name)]];

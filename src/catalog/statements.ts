@@ -23,7 +23,7 @@ export function catalogStatements(db: Kysely<Schema>) {
     ...siblingStatements(db),
     ...intentStatements(db),
     ancestors: ancestors(db),
-    ownedWithin: prepareQuery<{ owner: string; objectId: string }>()(db, (q, slot) =>
+    ownedDescendant: prepareQuery<{ owner: string; objectId: string }>()(db, (q, slot) =>
       q
         .selectFrom('objects as child')
         .leftJoin('objects as grandchild', 'grandchild.parent_id', 'child.id')
@@ -201,7 +201,7 @@ export function pathStatement(db: Kysely<Schema>, levels: number) {
 }
 
 /** Ids and owners of as much of a path as there is. */
-export function stepsStatement(db: Kysely<Schema>, levels: number) {
+export function prefixStatement(db: Kysely<Schema>, levels: number) {
   const numbers = Array.from({ length: levels }, (_, n) => n);
   return prepareQuery<Record<string, string>>()(db, (q, slot) => {
     const columns = numbers.map(

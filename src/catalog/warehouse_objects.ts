@@ -35,6 +35,6 @@ export async function catalogsOf(catalog: Catalog, warehouse: string): Promise<{
 
 /** Those of them that were dropped and can come back, by name. */
 export async function droppedCatalogsOf(catalog: Catalog, warehouse: string): Promise<string[]> {
-  const dropped = await catalog.dropped(null, 'catalogs', { limit: pageSize, keep: () => true });
+  const dropped = await catalog.listDropped(null, 'catalogs', { limit: pageSize, keep: () => true });
   return dropped.filter((one) => one.warehouse === warehouse).map(({ object }) => object.name);
 }

@@ -17,7 +17,7 @@ import type { BackupTarget } from '../backups/targets/backup_target.ts';
 import { TargetSecrets } from '../backups/targets/target_secrets.ts';
 import { Failure } from '../standard/failure.ts';
 import { expectedTables } from '../store/expected_tables.ts';
-import { idsWithin, rewindCatalog, rewindFault } from '../store/rewound_catalog.ts';
+import { findRewindObstacle, rewindCatalog, subtreeIds } from '../store/rewound_catalog.ts';
 import { openStore, type Store } from '../store/store.ts';
 import { placeOf } from './backup_place.ts';
 import type { CatalogName, CatalogsToCheck } from './check/catalog_checks.ts';
@@ -158,7 +158,7 @@ async function usable(
         .executeTakeFirst();
       const expected = await expectedTables(older, catalog.id);
       const { faults } = await checks.checkCatalog(directory, catalog, recorded, expected);
-      const [first = await rewindFault(store.db, older.db, catalog.id)] = faults;
+      const [first = await findRewindObstacle(store.db, older.db, catalog.id)] = faults;
       if (first !== undefined) throw unusable(first);
       return { manifest, directory, older, identity: recorded?.identity };
     } catch (error) {
@@ -238,7 +238,7 @@ async function recordedRows({ db }: Store, { id }: CatalogName): Promise<Map<str
 
 /** What the audit trail has of the catalog after the instant, by its kind. */
 async function workLost({ db }: Store, { id, name }: CatalogName, takenAt: string): Promise<string[]> {
-  const within = new Set(await idsWithin(db, id));
+  const within = new Set(await subtreeIds(db, id));
   const named = `"${JSON.stringify(name).slice(1, -1)}.`;
   const { rows } = await sql<{ at: number; action: string; object_id: string | null; details: string | null }>`
     select at, action, object_id, details from audit_events

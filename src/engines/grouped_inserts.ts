@@ -2,7 +2,7 @@
 // with one flush of its log. Each insert has its own outcome: if the rows of one member are refused, the members are run again one
 // by one. An insert that is aborted while it waits leaves the queue.
 import { Failure, outcomeOf } from '../standard/failure.ts';
-import { Groups } from '../store/groups.ts';
+import { BatchQueue } from '../store/batch_queue.ts';
 import type { EngineWarehouse, RowsBatch, StoredRows, TableRef } from './engine.ts';
 
 type InsertOptions = Parameters<EngineWarehouse['insertRows']>[2];
@@ -25,11 +25,11 @@ const isSmall = (batch: RowsBatch | StoredRows): batch is RowsBatch =>
 
 /** Wraps an engine so that small inserts are grouped. */
 export function withGroupedInserts(engine: EngineWarehouse): EngineWarehouse {
-  const groups = new Map<string, Groups<Insert>>();
+  const groups = new Map<string, BatchQueue<Insert>>();
   const groupsOf = (key: string) => {
     let known = groups.get(key);
     if (!known) {
-      known = new Groups(
+      known = new BatchQueue(
         groupMax,
         (group) => insertGroup(engine, group),
         () => groups.delete(key),
@@ -53,7 +53,7 @@ export function withGroupedInserts(engine: EngineWarehouse): EngineWarehouse {
 }
 
 /** Settles when the insert has been run, or when it is aborted while it waits. */
-function enqueue(queue: Groups<Insert>, request: Pick<Insert, 'table' | 'batch' | 'options'>): Promise<number> {
+function enqueue(queue: BatchQueue<Insert>, request: Pick<Insert, 'table' | 'batch' | 'options'>): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   const insert = { ...request, resolve, reject };
   const { signal } = request.options;

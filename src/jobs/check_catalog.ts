@@ -60,7 +60,7 @@ export function checkCatalogKind(parts: Parts): TaskKind {
 }
 
 async function catalogOf({ catalog }: Parts, objectId: string) {
-  const [root] = await catalog().chainOf(objectId);
+  const [root] = await catalog().findChain(objectId);
   if (!root) throw new Failure('OBJECT_NOT_FOUND', 'the catalog is gone', { category: 'catalogs' });
   const { id, name, spec } = root as CatalogObject<CatalogSpec>;
   return { catalog: { id, name }, warehouse: spec.warehouse };

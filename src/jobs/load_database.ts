@@ -35,7 +35,7 @@ export function submitNewTable(parts: { readonly catalog: Catalog; readonly secr
         priority,
         after,
         notify,
-        also: (tx, made) => keepCredentials(secrets, made, credentials, tx),
+        inTransaction: (tx, made) => keepCredentials(secrets, made, credentials, tx),
       },
     });
     if (taskId === undefined) throw new Error('a table that must not be there was there');

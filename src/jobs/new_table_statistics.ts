@@ -11,7 +11,7 @@ export async function storeStatistics(
   { id }: CatalogObject,
 ): Promise<void> {
   try {
-    const [root, database, table] = await parts.catalog().chainOf(id);
+    const [root, database, table] = await parts.catalog().findChain(id);
     if (!root || !database || !table) return;
     const engine = await parts.warehouses.use((root as CatalogObject<CatalogSpec>).spec.warehouse);
     const statistics = await engine.tableStatistics({

@@ -23,7 +23,7 @@ export function optimizeTableKind(parts: {
     actsAsPrincipal: true,
     async run(task, { signal, progress }) {
       const { objectId } = task.request as OptimizeRequest;
-      const [root, database, table] = await parts.catalog().chainOf(objectId);
+      const [root, database, table] = await parts.catalog().findChain(objectId);
       if (!root || !database || !table)
         throw new Failure('OBJECT_NOT_FOUND', 'the table is gone', { category: 'tables' });
       const { warehouse } = (root as CatalogObject<CatalogSpec>).spec;

@@ -18,7 +18,7 @@ export async function recordOf(
   const task = await context.tasks.get(id);
   if (task) return accepted(task, context);
   const categoryOf = (name: string) => categories.find((one) => one.name === name);
-  const chain = await context.catalog.chainOf(id);
+  const chain = await context.catalog.findChain(id);
   if (chain.length === 0) return memberOf(categoryOf(wanted), id, context);
   const category = categoryOf(wanted);
   const at = chain.map((object) => segment(object.category, object.name));

@@ -19,7 +19,9 @@ export async function prepareDataDirectory(directory: string): Promise<void> {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await writeProbe(join(directory, `.probe-${process.pid}`));
   } catch (error) {
-    throw new DataDirectoryError(unwritable(directory, (error as NodeJS.ErrnoException).code), { cause: error });
+    throw new DataDirectoryError(describeUnwritable(directory, (error as NodeJS.ErrnoException).code), {
+      cause: error,
+    });
   }
   await requireStore(directory);
 }
@@ -52,7 +54,7 @@ async function writeProbe(path: string): Promise<void> {
   }
 }
 
-function unwritable(directory: string, code: string | undefined): string {
+function describeUnwritable(directory: string, code: string | undefined): string {
   const at = `the data directory ${directory}`;
   switch (code) {
     case 'EROFS':

@@ -5,19 +5,19 @@ import { join } from 'node:path';
 import { Failure } from '../standard/failure.ts';
 
 export const reserveFileName = 'disk.reserve';
-const lookEveryMs = 1_000;
+const checkEveryMs = 1_000;
 /** On a small disk the mark is this part of it. */
-const lowPart = 0.05;
+const lowFraction = 0.05;
 /** The reserve is this part of the mark, and is released at half of that. */
-const reservePart = 0.25;
+const reserveFraction = 0.25;
 /** Writes are taken again when so much more than the mark is free: else they would be refused and taken by turns. */
 const recoveredFactor = 1.25;
-const writeBytes = 1 << 20;
+const reserveWriteBytes = 1 << 20;
 
 export interface DiskSpaceOptions {
   readonly directory: string;
   readonly lowBytesMax: number;
-  readonly changed: (state: { readonly isLow: boolean; readonly freeBytes: number }) => void;
+  readonly onChange: (state: { readonly isLow: boolean; readonly freeBytes: number }) => void;
 }
 
 export class DiskSpace {
@@ -30,7 +30,7 @@ export class DiskSpace {
   constructor(options: DiskSpaceOptions) {
     this.#options = options;
     this.#reserve = join(options.directory, reserveFileName);
-    this.look();
+    this.check();
   }
 
   get isLow(): boolean {
@@ -45,7 +45,7 @@ export class DiskSpace {
   /** To be called before work that takes space. Throws STORAGE_FULL, `notApplied`. */
   requireRoom(): void {
     // Space that was freed meanwhile is noticed at once.
-    if (this.#isLow) this.look();
+    if (this.#isLow) this.check();
     if (!this.#isLow) return;
     throw new Failure(
       'STORAGE_FULL',
@@ -56,7 +56,7 @@ export class DiskSpace {
   }
 
   start(): void {
-    this.#timer ??= setInterval(() => this.look(), lookEveryMs).unref();
+    this.#timer ??= setInterval(() => this.check(), checkEveryMs).unref();
   }
 
   stop(): void {
@@ -65,11 +65,11 @@ export class DiskSpace {
   }
 
   /** One system call, and the reserve where that is due. */
-  look(): void {
-    const { directory, lowBytesMax, changed } = this.#options;
+  check(): void {
+    const { directory, lowBytesMax, onChange: changed } = this.#options;
     const { bavail, blocks, bsize } = statfsSync(directory);
-    const lowBytes = Math.min(lowBytesMax, Math.floor(blocks * bsize * lowPart));
-    const reserveBytes = Math.floor(lowBytes * reservePart);
+    const lowBytes = Math.min(lowBytesMax, Math.floor(blocks * bsize * lowFraction));
+    const reserveBytes = Math.floor(lowBytes * reserveFraction);
     this.#freeBytes = bavail * bsize;
     const isLow = this.#freeBytes < (this.#isLow ? lowBytes * recoveredFactor : lowBytes);
     if (isLow !== this.#isLow) {
@@ -77,16 +77,16 @@ export class DiskSpace {
       changed({ isLow, freeBytes: this.#freeBytes });
     }
     if (this.#freeBytes < reserveBytes / 2) rmSync(this.#reserve, { force: true });
-    else if (!isLow) this.#keepReserve(reserveBytes);
+    else if (!isLow) this.#ensureReserve(reserveBytes);
   }
 
-  #keepReserve(bytes: number): void {
+  #ensureReserve(bytes: number): void {
     if (bytes === 0 || statSync(this.#reserve, { throwIfNoEntry: false })?.size === bytes) return;
     try {
       const file = openSync(this.#reserve, 'w', 0o600);
       try {
         // Written, not only sized: a hole in a file reserves nothing.
-        const zeros = Buffer.alloc(Math.min(writeBytes, Math.max(1, bytes)));
+        const zeros = Buffer.alloc(Math.min(reserveWriteBytes, Math.max(1, bytes)));
         for (let left = bytes; left > 0; ) left -= writeSync(file, zeros, 0, Math.min(left, zeros.length));
         fsyncSync(file);
       } finally {

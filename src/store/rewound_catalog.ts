@@ -6,7 +6,7 @@ import type { ObjectState, ObjectsTable, Schema } from './schema.ts';
 import type { Store } from './store.ts';
 
 /** What belongs to the objects of a catalog, by the column that refers to them. Each is as the older store has it. */
-const belongings = [
+const dependentTables = [
   ['intents', 'object_id'],
   ['dropped_objects', 'object_id'],
   ['view_sources', 'view_id'],
@@ -16,15 +16,15 @@ const belongings = [
 ] as const satisfies readonly (readonly [keyof Schema, string])[];
 
 /** Ids and rows that one statement binds. */
-const boundMax = 200;
+const valuesPerStatementMax = 200;
 /** In these, no change of the catalog itself was under way. */
-const restStates: ReadonlySet<ObjectState> = new Set<ObjectState>(['ready', 'blocked']);
+const settledStates: ReadonlySet<ObjectState> = new Set<ObjectState>(['ready', 'blocked']);
 
 type Db = Store['db'];
 type Row = Readonly<Record<string, unknown>>;
 
 /** The catalog and all that is in it, in any state; what contains something comes before it. */
-export async function idsWithin(db: Db, catalogId: string): Promise<string[]> {
+export async function subtreeIds(db: Db, catalogId: string): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with recursive within (id, depth) as (
       select id, 0 from objects where id = ${catalogId}
@@ -34,10 +34,10 @@ export async function idsWithin(db: Db, catalogId: string): Promise<string[]> {
 }
 
 /** Why the catalog cannot be described as `older` does; undefined: it can. */
-export async function rewindFault(db: Db, older: Db, catalogId: string): Promise<string | undefined> {
+export async function findRewindObstacle(db: Db, older: Db, catalogId: string): Promise<string | undefined> {
   const then = await catalogRow(older, catalogId);
   if (!then) return 'its metadata store does not have the catalog';
-  if (!restStates.has(then.state)) return 'the catalog itself was being changed at its instant';
+  if (!settledStates.has(then.state)) return 'the catalog itself was being changed at its instant';
   const other = await db
     .selectFrom('objects')
     .select('name')
@@ -64,10 +64,10 @@ export async function rewindCatalog(
   catalogId: string,
   instant: number,
 ): Promise<void> {
-  const [now, then] = [await idsWithin(tx, catalogId), await idsWithin(older, catalogId)];
+  const [now, then] = [await subtreeIds(tx, catalogId), await subtreeIds(older, catalogId)];
   await forgetKeys(tx, now, catalogId, instant);
   await removeReservation(tx, catalogId);
-  for (const [table, column] of belongings) await deleteWhere(tx, table, column, now);
+  for (const [table, column] of dependentTables) await deleteWhere(tx, table, column, now);
   const wanted = new Set(then);
   await deleteWhere(
     tx,
@@ -80,17 +80,17 @@ export async function rewindCatalog(
   for (const id of current.keys())
     await tx.updateTable('objects').set({ folded_name: id }).where('id', '=', id).execute();
   const rows = new Map((await rowsWhere(older, 'objects', 'id', then)).map((row) => [String(row.id), row]));
-  const owners = await usersOf(tx);
-  for (const id of then) await putObject(tx, rows.get(id) as Row, current, catalogId, owners);
-  for (const [table, column] of belongings) {
+  const owners = await userIds(tx);
+  for (const id of then) await upsertObject(tx, rows.get(id) as Row, current, catalogId, owners);
+  for (const [table, column] of dependentTables) {
     const ids = table === 'spent_steps' ? [catalogId] : then;
     const copied = await rowsWhere(older, table, column, ids);
-    await insertRows(tx, table, table === 'view_sources' ? await withSource(tx, copied) : copied);
+    await insertRows(tx, table, table === 'view_sources' ? await withExistingSource(tx, copied) : copied);
   }
 }
 
 /** Newer than both versions: no ETag of either is valid for it. The catalog stays in its warehouse, and its owner's. */
-async function putObject(
+async function upsertObject(
   tx: Transaction<Schema>,
   row: Row,
   current: ReadonlyMap<string, Row>,
@@ -101,7 +101,7 @@ async function putObject(
   const [was, root] = [current.get(id), current.get(catalogId) as Row];
   const version = Math.max(Number(row.version), Number(was?.version ?? 0)) + 1;
   const owner = id === catalogId || !owners.has(String(row.owner)) ? root.owner : row.owner;
-  const put = { ...row, version, owner, ...(id === catalogId ? { spec: specIn(row, root) } : {}) };
+  const put = { ...row, version, owner, ...(id === catalogId ? { spec: specInCurrentWarehouse(row, root) } : {}) };
   if (was)
     await tx
       .updateTable('objects')
@@ -111,18 +111,18 @@ async function putObject(
   else await insertRows(tx, 'objects', [put]);
 }
 
-function specIn(then: Row, now: Row): string {
+function specInCurrentWarehouse(then: Row, now: Row): string {
   const { warehouse } = JSON.parse(String(now.spec)) as { warehouse: string };
   return JSON.stringify({ ...JSON.parse(String(then.spec)), warehouse });
 }
 
-async function usersOf(tx: Transaction<Schema>): Promise<ReadonlySet<string>> {
+async function userIds(tx: Transaction<Schema>): Promise<ReadonlySet<string>> {
   const users = await tx.selectFrom('objects').select('id').where('category', '=', 'users').execute();
   return new Set([rootPrincipal.id, ...users.map(({ id }) => id)]);
 }
 
 /** A view can read what is in other catalogs, which may be gone. */
-async function withSource(tx: Transaction<Schema>, sources: readonly Row[]): Promise<Row[]> {
+async function withExistingSource(tx: Transaction<Schema>, sources: readonly Row[]): Promise<Row[]> {
   const ids = sources.map(({ source_id }) => String(source_id));
   const existing = new Set((await rowsWhere(tx, 'objects', 'id', ids)).map(({ id }) => String(id)));
   return sources.filter(({ source_id }) => existing.has(String(source_id)));
@@ -167,6 +167,6 @@ async function insertRows(tx: Transaction<Schema>, table: keyof Schema, rows: re
 
 function chunks<T>(all: readonly T[]): T[][] {
   const some: T[][] = [];
-  for (let i = 0; i < all.length; i += boundMax) some.push(all.slice(i, i + boundMax));
+  for (let i = 0; i < all.length; i += valuesPerStatementMax) some.push(all.slice(i, i + valuesPerStatementMax));
   return some;
 }

@@ -19,10 +19,10 @@ import { PageChecksums } from './integrity/page_checksums.ts';
 import type { PagesToRead } from './integrity/page_thread.ts';
 
 /** Called before every statement; a fault test throws from it. */
-export type Inject = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
+export type FaultInjector = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
 
 /** Called when a transaction has ended, before the next begins. */
-export type TransactionEnd = (isCommitted: boolean) => void;
+export type TransactionEndListener = (isCommitted: boolean) => void;
 
 /** How long a server that starts waits for one that is just ending. The wait blocks the process. */
 const fileLockWaitMs = 250;
@@ -42,7 +42,7 @@ export class StoreInUse extends Error {
   override name = 'StoreInUse';
 }
 
-export const storeInUse = (file: string) =>
+export const storeInUseError = (file: string) =>
   new StoreInUse(`another server uses ${file}; stop it, or start this one with another data directory`);
 
 /** The file cannot be opened, or is not one that SQLite wrote. The message is for who starts the server. */
@@ -53,10 +53,10 @@ export class StoreUnusable extends Error {
 const sqliteErrors = { ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notADatabase: 26, readOnly: 8 } as const;
 
 /** What an error at the opening of the file means; undefined: not what is wrong with a file. */
-export function storeUnusable(file: string, error: unknown): StoreUnusable | undefined {
+export function toStoreUnusable(file: string, error: unknown): StoreUnusable | undefined {
   const code = (error as { errcode?: number }).errcode;
   const restore = 'put a sound copy of the data directory back, or restore its catalogs from backups';
-  const sentences: Readonly<Record<number, string>> = {
+  const messages: Readonly<Record<number, string>> = {
     [sqliteErrors.ioError]: `${file} cannot be read or written (input/output error): check the disk`,
     [sqliteErrors.corrupt]: `${file} is damaged: ${restore}`,
     [sqliteErrors.full]: `there is no space left for ${file}: free some, then start the server again`,
@@ -65,8 +65,8 @@ export function storeUnusable(file: string, error: unknown): StoreUnusable | und
     [sqliteErrors.readOnly]: `${file} cannot be written by this user: change its owner or its mode`,
   };
   // The lower byte is the kind of the error, the upper ones say where it came up.
-  const sentence = code === undefined ? undefined : sentences[code & 0xff];
-  return sentence === undefined ? undefined : new StoreUnusable(sentence, { cause: error });
+  const message = code === undefined ? undefined : messages[code & 0xff];
+  return message === undefined ? undefined : new StoreUnusable(message, { cause: error });
 }
 
 /** The disk is full. What a transaction did before is void: unlike after other Failures, nothing more may be done in it. */
@@ -76,7 +76,7 @@ export class StoreFull extends Failure {
   }
 }
 
-interface Prepared {
+interface CachedStatement {
   readonly statement: StatementSync;
   readonly returnsRows: boolean;
 }
@@ -85,20 +85,20 @@ class SqliteFile {
   readonly #database: DatabaseSync;
   readonly #checksums: PageChecksums;
   /** Reads how many frames the log has; a microsecond. */
-  readonly #logLength: StatementSync;
-  readonly #inject: Inject | undefined;
-  readonly #statements = new Map<string, Prepared>();
-  readonly #waiting: (() => void)[] = [];
-  #taken = false;
+  readonly #logFrameCount: StatementSync;
+  readonly #inject: FaultInjector | undefined;
+  readonly #statements = new Map<string, CachedStatement>();
+  readonly #waiters: (() => void)[] = [];
+  #isLocked = false;
   #isPinned = false;
 
   /** Opens the file, so that a failure to is known before the first query. Throws StoreInUse, StoreUnusable. */
-  constructor(file: string, inject: Inject | undefined) {
+  constructor(file: string, inject: FaultInjector | undefined) {
     this.#inject = inject;
     try {
       this.#database = new DatabaseSync(file, { timeout: fileLockWaitMs, enableForeignKeyConstraints: true });
     } catch (error) {
-      throw storeUnusable(file, error) ?? error;
+      throw toStoreUnusable(file, error) ?? error;
     }
     try {
       this.#database.exec(`
@@ -108,33 +108,33 @@ class SqliteFile {
         pragma wal_autocheckpoint = 0;
         pragma mmap_size = ${mmapBytesMax};
         begin exclusive; commit;`);
-      this.#logLength = this.#database.prepare('pragma wal_checkpoint(noop)');
-      this.#checksums = new PageChecksums(file, this.#frames());
+      this.#logFrameCount = this.#database.prepare('pragma wal_checkpoint(noop)');
+      this.#checksums = new PageChecksums(file, this.#countLogFrames());
     } catch (error) {
       this.#database.close();
-      if ((error as { errcode?: number }).errcode !== sqliteBusy) throw storeUnusable(file, error) ?? error;
-      throw storeInUse(file);
+      if ((error as { errcode?: number }).errcode !== sqliteBusy) throw toStoreUnusable(file, error) ?? error;
+      throw storeInUseError(file);
     }
   }
 
   /** Undefined where the connection was free; so the common case does not wait for a promise. */
-  take(): Promise<void> | undefined {
-    if (this.#taken) return new Promise((resolve) => this.#waiting.push(resolve));
-    this.#taken = true;
+  lock(): Promise<void> | undefined {
+    if (this.#isLocked) return new Promise((resolve) => this.#waiters.push(resolve));
+    this.#isLocked = true;
     return undefined;
   }
 
-  giveBack(): void {
-    const next = this.#waiting.shift();
+  unlock(): void {
+    const next = this.#waiters.shift();
     if (next) next();
-    else this.#taken = false;
+    else this.#isLocked = false;
   }
 
   run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
     this.#inject?.({ sql, parameters });
     try {
       const result = this.#run<R>(sql, parameters);
-      if (!this.#database.isTransaction && !sql.startsWith('select')) this.#committed();
+      if (!this.#database.isTransaction && !sql.startsWith('select')) this.#onCommit();
       return result;
     } catch (error) {
       throw (error as { errcode?: number }).errcode === sqliteFull ? new StoreFull(error) : error;
@@ -152,13 +152,13 @@ class SqliteFile {
     return { rows: [], numAffectedRows: BigInt(changes) };
   }
 
-  #frames(): number {
-    return (this.#logLength.get() as { log: number }).log;
+  #countLogFrames(): number {
+    return (this.#logFrameCount.get() as { log: number }).log;
   }
 
-  #committed(): void {
-    const frames = this.#frames();
-    this.#checksums.committed(frames);
+  #onCommit(): void {
+    const frames = this.#countLogFrames();
+    this.#checksums.onCommit(frames);
     if (frames < checkpointFrames || this.#isPinned) return;
     try {
       this.#checksums.makeDurable();
@@ -182,7 +182,7 @@ class SqliteFile {
     if (!this.#database.isOpen) return [];
     // A page that was written meanwhile is compared again, now that nothing is.
     const suspects = Array.from(sums.keys()).filter((page) => page > 0 && sums[page] !== this.#checksums.sumOf(page));
-    return this.#checksums.differing(suspects);
+    return this.#checksums.findDiffering(suspects);
   }
 
   get isInTransaction(): boolean {
@@ -214,10 +214,10 @@ class SqliteFile {
 
   close(): void {
     this.#statements.clear();
-    this.#checksums.finish();
+    this.#checksums.prepareClose();
     try {
       this.checkpoint();
-      this.#checksums.emptiedLog();
+      this.#checksums.onLogEmptied();
     } catch {
       // A full disk: the end of the connection tries again, and what the checksums say of the log stays as it is.
     }
@@ -225,7 +225,7 @@ class SqliteFile {
     this.#checksums.close();
   }
 
-  #prepare(sql: string): Prepared {
+  #prepare(sql: string): CachedStatement {
     const known = this.#statements.get(sql);
     if (known) return known;
     const statement = this.#database.prepare(sql);
@@ -243,24 +243,24 @@ class SqliteFile {
 
 class SqliteConnection implements DatabaseConnection {
   readonly file: SqliteFile;
-  holdsFile = false;
+  holdsLock = false;
 
   constructor(file: SqliteFile) {
     this.file = file;
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    if (this.holdsFile) {
+    if (this.holdsLock) {
       // Else each statement would now be for itself.
       if (!this.file.isInTransaction) throw new Error('the transaction was rolled back already');
       return this.file.run(sql, parameters);
     }
-    const wait = this.file.take();
+    const wait = this.file.lock();
     if (wait) await wait;
     try {
       return this.file.run(sql, parameters);
     } finally {
-      this.file.giveBack();
+      this.file.unlock();
     }
   }
 
@@ -272,11 +272,11 @@ class SqliteConnection implements DatabaseConnection {
 
 class SqliteDriver implements Driver {
   readonly #file: SqliteFile;
-  readonly #ended: TransactionEnd;
+  readonly #onTransactionEnd: TransactionEndListener;
 
-  constructor(file: SqliteFile, ended: TransactionEnd) {
+  constructor(file: SqliteFile, ended: TransactionEndListener) {
     this.#file = file;
-    this.#ended = ended;
+    this.#onTransactionEnd = ended;
   }
 
   async init(): Promise<void> {}
@@ -286,30 +286,30 @@ class SqliteDriver implements Driver {
   }
 
   async beginTransaction(connection: SqliteConnection): Promise<void> {
-    const wait = this.#file.take();
+    const wait = this.#file.lock();
     if (wait) await wait;
-    connection.holdsFile = true;
+    connection.holdsLock = true;
     this.#file.run('begin immediate', []);
   }
 
   async commitTransaction(): Promise<void> {
     this.#file.run('commit', []);
-    this.#ended(true);
+    this.#onTransactionEnd(true);
   }
 
   async rollbackTransaction(): Promise<void> {
     // Of some errors, such as a full disk, SQLite has rolled back itself.
-    this.#ended(false);
+    this.#onTransactionEnd(false);
     if (this.#file.isInTransaction) this.#file.run('rollback', []);
   }
 
   async releaseConnection(connection: SqliteConnection): Promise<void> {
-    if (!connection.holdsFile) return;
+    if (!connection.holdsLock) return;
     try {
       this.#file.endTransaction();
     } finally {
-      connection.holdsFile = false;
-      this.#file.giveBack();
+      connection.holdsLock = false;
+      this.#file.unlock();
     }
   }
 
@@ -319,7 +319,7 @@ class SqliteDriver implements Driver {
 }
 
 /** Kysely queues everything behind one connection unless told otherwise; here the driver does it, and does it cheaper. */
-class QueuedByDriver extends SqliteAdapter {
+class SerializingAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
   }
@@ -358,7 +358,11 @@ export interface OpenedSqlite {
 }
 
 /** Opens the file, so that a failure to is known before the first query. Throws StoreInUse. */
-export function openSqlite(file: string, inject: Inject | undefined, ended: TransactionEnd = () => {}): OpenedSqlite {
+export function openSqlite(
+  file: string,
+  inject: FaultInjector | undefined,
+  ended: TransactionEndListener = () => {},
+): OpenedSqlite {
   const opened = new SqliteFile(file, inject);
   let isPinned = false;
   const unpin = () => {
@@ -369,7 +373,7 @@ export function openSqlite(file: string, inject: Inject | undefined, ended: Tran
     dialect: {
       createDriver: () => new SqliteDriver(opened, ended),
       createQueryCompiler: () => new SqliteQueryCompiler(),
-      createAdapter: () => new QueuedByDriver(),
+      createAdapter: () => new SerializingAdapter(),
       createIntrospector: (db) => new SqliteIntrospector(db),
     },
     check: () => opened.check(),
@@ -378,8 +382,8 @@ export function openSqlite(file: string, inject: Inject | undefined, ended: Tran
       isPinned = true;
       try {
         // Most of the log, before anybody waits for it.
-        await alone(opened, async () => opened.checkpoint());
-        return await alone(opened, async () => {
+        await withLock(opened, async () => opened.checkpoint());
+        return await withLock(opened, async () => {
           const descriptor = opened.pin();
           const done = await work();
           return { done, file: { descriptor, bytes: fstatSync(descriptor).size, release: unpin } };
@@ -392,12 +396,12 @@ export function openSqlite(file: string, inject: Inject | undefined, ended: Tran
   };
 }
 
-async function alone<T>(file: SqliteFile, work: () => Promise<T>): Promise<T> {
-  const wait = file.take();
+async function withLock<T>(file: SqliteFile, work: () => Promise<T>): Promise<T> {
+  const wait = file.lock();
   if (wait) await wait;
   try {
     return await work();
   } finally {
-    file.giveBack();
+    file.unlock();
   }
 }

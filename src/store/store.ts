@@ -2,22 +2,22 @@
 import { existsSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Kysely, type Transaction } from 'kysely';
-import { sumsFileOf } from './integrity/checksum_file.ts';
-import { checkStoreFile, pagesText, type StoreFaults } from './integrity/store_check.ts';
+import { checksumFileOf } from './integrity/checksum_file.ts';
+import { checkStoreFile, describePages, type StoreFaults } from './integrity/store_check.ts';
 import { migrate, sqliteColumnTypes } from './migrations/migrate.ts';
 import type { Schema } from './schema.ts';
 import {
-  type Inject,
+  type FaultInjector,
   isStoreInUse,
   openSqlite,
   type PinnedFile,
   StoreUnusable,
-  storeInUse,
-  storeUnusable,
-  type TransactionEnd,
+  storeInUseError,
+  type TransactionEndListener,
+  toStoreUnusable,
 } from './sqlite.ts';
 
-export type { Inject, PinnedFile } from './sqlite.ts';
+export type { FaultInjector, PinnedFile } from './sqlite.ts';
 
 /** In the data directory. */
 export const storeFileName = 'metadata.sqlite';
@@ -25,7 +25,7 @@ export const storeFileName = 'metadata.sqlite';
 export interface StoreOptions {
   /** Path of the SQLite file; its directory exists. */
   readonly file: string;
-  readonly inject?: Inject | undefined;
+  readonly inject?: FaultInjector | undefined;
   /** How long its pages are compared with their checksums before it is opened; without it, all of them are. */
   readonly checkMs?: number | undefined;
 }
@@ -51,7 +51,7 @@ export interface Store {
    * has no other effects: a store that several servers share runs it again after a conflict.
    */
   transaction<T>(run: (tx: Transaction<Schema>) => Promise<T>): Promise<T>;
-  onTransactionEnd(listener: TransactionEnd): void;
+  onTransactionEnd(listener: TransactionEndListener): void;
   /**
    * Pins the file for a copy: everyone else waits while `work` runs, and what was committed by then, and nothing later, is in the file
    * until `release`. `work` does not use the store. One pin at a time.
@@ -72,13 +72,13 @@ const openFiles = new Set<string>();
 
 /** Throws StoreInUse where another server has it open, StoreDamaged and StoreUnusable where the file is damaged or cannot be written, StoreTooNew where a later release wrote it. */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const listeners: TransactionEnd[] = [];
-  const ended: TransactionEnd = (isCommitted) => {
+  const listeners: TransactionEndListener[] = [];
+  const ended: TransactionEndListener = (isCommitted) => {
     for (const listener of listeners) listener(isCommitted);
   };
   const path = resolve(options.file);
-  if (openFiles.has(path)) throw storeInUse(options.file);
-  const { faults, isComplete } = checked(options);
+  if (openFiles.has(path)) throw storeInUseError(options.file);
+  const { faults, isComplete } = verifyFile(options);
   if (faults.length > 0) throw new StoreDamaged(options.file, faults);
   const { dialect, pin, check } = openSqlite(options.file, options.inject, ended);
   openFiles.add(path);
@@ -91,7 +91,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await migrate(db, sqliteColumnTypes);
   } catch (error) {
     await close();
-    throw storeUnusable(options.file, error) ?? error;
+    throw toStoreUnusable(options.file, error) ?? error;
   }
   return {
     db,
@@ -99,7 +99,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     isChecked: isComplete,
     async check() {
       const pages = await check();
-      return pages.length === 0 ? [] : [pagesText(pages)];
+      return pages.length === 0 ? [] : [describePages(pages)];
     },
     onTransactionEnd: (listener) => void listeners.push(listener),
     pin,
@@ -108,17 +108,17 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 }
 
 /** Throws StoreInUse. */
-function checked({ file, checkMs = Number.POSITIVE_INFINITY }: StoreOptions): StoreFaults {
-  if (!existsSync(file)) rmSync(sumsFileOf(file), { force: true });
+function verifyFile({ file, checkMs = Number.POSITIVE_INFINITY }: StoreOptions): StoreFaults {
+  if (!existsSync(file)) rmSync(checksumFileOf(file), { force: true });
   const first = checkStoreFile(file, performance.now() + checkMs);
   if (first.faults.length === 0) return first;
-  if (isStoreInUse(file)) throw storeInUse(file);
+  if (isStoreInUse(file)) throw storeInUseError(file);
   // A server that was just ending may have written between two looks of the first comparison.
   return checkStoreFile(file);
 }
 
 /** A value that is made once and then kept, such as a signing key. */
-export async function setting(store: Store, key: string, initial: () => string): Promise<string> {
+export async function getOrCreateSetting(store: Store, key: string, initial: () => string): Promise<string> {
   return store.transaction(async (tx) => {
     const kept = await tx.selectFrom('settings').select('value').where('key', '=', key).executeTakeFirst();
     if (kept) return kept.value;

@@ -16,7 +16,7 @@ export function catalogsInCopy(file: string): CopiedCatalog[] {
       id in (select catalog_id from catalog_files)
         or exists (select 1 from objects as child where child.parent_id = objects.id) as has_file
     from objects where parent_id is null and category = 'catalogs' order by name`;
-  return opened(file, (database) =>
+  return withDatabase(file, (database) =>
     database
       .prepare(sql)
       .all()
@@ -30,8 +30,8 @@ export function catalogsInCopy(file: string): CopiedCatalog[] {
 }
 
 /** What SQLite's own check of the file finds; empty: it is sound. */
-export function faultsOfCopy(file: string): string[] {
-  return opened(file, (database) =>
+export function integrityFaultsOfCopy(file: string): string[] {
+  return withDatabase(file, (database) =>
     database
       .prepare('pragma quick_check(20)')
       .all()
@@ -41,12 +41,12 @@ export function faultsOfCopy(file: string): string[] {
 }
 
 /** Uploads, exports and rejected rows: their bytes are not in a backup. */
-export function forgetFilesInCopy(file: string): void {
-  opened(file, (database) => database.exec('delete from files'));
+export function deleteFilesInCopy(file: string): void {
+  withDatabase(file, (database) => database.exec('delete from files'));
 }
 
 /** Files are put beside it while it is open, and taken away when it is closed. */
-function opened<T>(file: string, work: (database: DatabaseSync) => T): T {
+function withDatabase<T>(file: string, work: (database: DatabaseSync) => T): T {
   const database = new DatabaseSync(file);
   try {
     return work(database);

@@ -1,7 +1,7 @@
 // Who runs a task: each runner holds what it runs by a lease in its own name, which its heartbeat renews. What a runner writes of a
 // task counts only while it holds it; what is held by a lease that is over has lost its runner, and another may take it over.
 import { newId } from '../model/ids.ts';
-import { underWay } from '../store/migrations/task_line.ts';
+import { isRunning } from '../store/migrations/task_line.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { HandedBack } from './task.ts';
@@ -46,7 +46,7 @@ export class Leases {
       tx
         .updateTable('tasks')
         .set({ lease_until })
-        .where(underWay)
+        .where(isRunning)
         .where('leased_by', '=', this.#holder)
         .returning(['task_id', 'state'])
         .execute(),
@@ -59,7 +59,7 @@ export class Leases {
     let query = this.#store.db
       .selectFrom('tasks')
       .selectAll()
-      .where(underWay)
+      .where(isRunning)
       .where((e) => e.or([e('leased_by', 'is', null), e('leased_by', '!=', this.#holder)]));
     if (!all) query = query.where((e) => e.or([e('lease_until', 'is', null), e('lease_until', '<', this.#clock())]));
     return query.execute();

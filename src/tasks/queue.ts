@@ -2,7 +2,7 @@
 // submission; and now and then who waits longest goes first, so that nobody waits for ever. All of it is in the store, found by
 // indexes, whatever the length of the line; nothing of it is in memory.
 import type { Kysely, Transaction } from 'kysely';
-import { inLine, paused } from '../store/migrations/task_line.ts';
+import { isPaused, isQueued } from '../store/migrations/task_line.ts';
 import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -38,17 +38,24 @@ function statements(db: Kysely<Schema>): Statements {
 function compile(db: Kysely<Schema>): Statements {
   return {
     first: prepareQuery<None>()(db, (on) =>
-      on.selectFrom('tasks').selectAll().where(inLine).orderBy('priority').orderBy('place').orderBy('task_id').limit(1),
+      on
+        .selectFrom('tasks')
+        .selectAll()
+        .where(isQueued)
+        .orderBy('priority')
+        .orderBy('place')
+        .orderBy('task_id')
+        .limit(1),
     ),
     oldest: prepareQuery<None>()(db, (on) =>
-      on.selectFrom('tasks').selectAll().where(inLine).orderBy('task_id').limit(1),
+      on.selectFrom('tasks').selectAll().where(isQueued).orderBy('task_id').limit(1),
     ),
     least: prepareQuery<Pick<Standing, 'priority'>>()(db, (on, slot) =>
       on
         .selectFrom('tasks')
         .select('place')
         .where('priority', '=', slot('priority'))
-        .where(inLine)
+        .where(isQueued)
         .orderBy('place')
         .limit(1),
     ),
@@ -58,7 +65,7 @@ function compile(db: Kysely<Schema>): Statements {
         .select('place')
         .where('owner', '=', slot('owner'))
         .where('priority', '=', slot('priority'))
-        .where(inLine)
+        .where(isQueued)
         .orderBy('place', 'desc')
         .limit(1),
     ),
@@ -110,7 +117,7 @@ export class TaskQueue {
     const row = await this.#store.db
       .selectFrom('tasks')
       .select('not_before')
-      .where(paused)
+      .where(isPaused)
       .orderBy('not_before')
       .limit(1)
       .executeTakeFirst();
@@ -127,7 +134,7 @@ export class TaskQueue {
         const due = await tx
           .selectFrom('tasks')
           .select(['task_id', 'owner', 'priority'])
-          .where(paused)
+          .where(isPaused)
           .where((e) => e.or([e('not_before', '<=', now), e('not_before', '>', now + pauseBelievedMsMax)]))
           .orderBy('not_before')
           .limit(batchMax)

@@ -4,7 +4,7 @@ import type { Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
-import { timed } from '../store/migrations/schedules.ts';
+import { hasNextRun } from '../store/migrations/schedules.ts';
 import type { Schema } from '../store/schema.ts';
 import { CronTimes } from './cron.ts';
 import { type ScheduleSecrets, type ScheduleSpec, scheduleSecretOf } from './schedule.ts';
@@ -118,7 +118,7 @@ export class Schedules {
     const next = await store.db
       .selectFrom('schedule_times')
       .select('next_at')
-      .where(timed)
+      .where(hasNextRun)
       .orderBy('next_at')
       .limit(1)
       .executeTakeFirst()
@@ -151,7 +151,7 @@ export class Schedules {
       const due = await db
         .selectFrom('schedule_times')
         .select('object_id')
-        .where(timed)
+        .where(hasNextRun)
         .where('next_at', '<=', now)
         .where('object_id', '>', after)
         .orderBy('object_id')

@@ -2,7 +2,7 @@
 // in one transaction, which costs one flush of the disk.
 import type { Kysely, Transaction } from 'kysely';
 import { Failure } from '../standard/failure.ts';
-import { Groups } from '../store/groups.ts';
+import { BatchQueue } from '../store/batch_queue.ts';
 import type { Schema } from '../store/schema.ts';
 import { StoreFull } from '../store/sqlite.ts';
 import type { Store } from '../store/store.ts';
@@ -52,7 +52,7 @@ interface Waiting<T> {
 /** Writes that share a transaction with those that come meanwhile. A write that throws a Failure has written nothing before. */
 export class GroupedWrites<T> {
   readonly #store: Store;
-  readonly #groups = new Groups<Waiting<T>>(groupMax, (group) => this.#writeGroup(group));
+  readonly #groups = new BatchQueue<Waiting<T>>(groupMax, (group) => this.#writeGroup(group));
 
   constructor(store: Store) {
     this.#store = store;

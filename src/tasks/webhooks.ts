@@ -8,7 +8,7 @@ import type { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { post, urlOf } from '../outbound/http_client.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
-import { noticeDue } from '../store/migrations/task_notices.ts';
+import { hasPendingNotification } from '../store/migrations/task_notices.ts';
 import type { Schema, TasksTable } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Notify, WebhookState } from './task.ts';
@@ -127,7 +127,7 @@ export class Webhooks {
     const rows = await this.#options.store.db
       .selectFrom('tasks')
       .selectAll()
-      .where(noticeDue)
+      .where(hasPendingNotification)
       .orderBy('notify_at')
       .limit(atOnceMax * 2)
       .execute();
@@ -218,7 +218,7 @@ export class Webhooks {
       .updateTable('tasks')
       .set({ notify_at: at })
       .where('task_id', '=', row.task_id)
-      .where(noticeDue)
+      .where(hasPendingNotification)
       .execute();
   }
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import { type RotationOptions, rotateSecrets } from '../../src/access/secrets/secret_rotation.ts';
 import { openSecrets, type Secrets } from '../../src/access/secrets/secrets.ts';
-import { type Inject, openStore, type Store, storeFileName } from '../../src/store/store.ts';
+import { type FaultInjector, openStore, type Store, storeFileName } from '../../src/store/store.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-secrets-'));
 after(() => rmSync(root, { recursive: true }));
@@ -17,7 +17,11 @@ export const newKey = () => randomBytes(32).toString('base64');
 export const keyPath = (directory: string) => join(directory, 'secret.key');
 export type Place = Omit<RotationOptions, 'store' | 'dataDirectory'>;
 
-export async function withStore<T>(directory: string, work: (store: Store) => Promise<T>, inject?: Inject): Promise<T> {
+export async function withStore<T>(
+  directory: string,
+  work: (store: Store) => Promise<T>,
+  inject?: FaultInjector,
+): Promise<T> {
   const store = await openStore({ file: join(directory, storeFileName), inject });
   try {
     return await work(store);
@@ -28,7 +32,7 @@ export async function withStore<T>(directory: string, work: (store: Store) => Pr
 /** As a server does it. */
 export const withSecrets = <T>(directory: string, place: Place, work: (secrets: Secrets, store: Store) => Promise<T>) =>
   withStore(directory, async (store) => work(await openSecrets({ store, dataDirectory: directory, ...place }), store));
-export const rotate = (directory: string, place: Place = {}, inject?: Inject) =>
+export const rotate = (directory: string, place: Place = {}, inject?: FaultInjector) =>
   withStore(directory, (store) => rotateSecrets({ store, dataDirectory: directory, ...place }), inject);
 export const rowsOf = (store: Store) => store.db.selectFrom('secrets').selectAll().orderBy('name').execute();
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { rotationSteps } from '../../src/access/secrets/secret_rotation.ts';
 import { SecretKeyError } from '../../src/access/secrets/secrets.ts';
-import { type Inject, storeFileName } from '../../src/store/store.ts';
+import { type FaultInjector, storeFileName } from '../../src/store/store.ts';
 import { keyPath, newDirectory, newKey, prepared, rotate, rowsOf, withSecrets, withStore } from './sealed_store.ts';
 
 const main = join(import.meta.dirname, '../../src/main.ts');
@@ -98,7 +98,7 @@ describe('a change of the key that is broken off', () => {
     let broken = 0;
     for (let failAt = 1; ; failAt++) {
       let count = 0;
-      const inject: Inject = ({ sql }) => {
+      const inject: FaultInjector = ({ sql }) => {
         // Migration comes before, and is no part of it.
         if (/"?secrets"?|vacuum|commit|begin/.test(sql) && ++count === failAt) throw new Error('broken off');
       };

@@ -10,12 +10,15 @@ import { sql } from 'kysely';
 import { newId } from '../../src/model/ids.ts';
 import { prepareQuery } from '../../src/store/prepared.ts';
 import type { ObjectsTable } from '../../src/store/schema.ts';
-import { type Inject, openStore, type Store, setting } from '../../src/store/store.ts';
+import { type FaultInjector, getOrCreateSetting, openStore, type Store } from '../../src/store/store.ts';
 
 interface Subject {
   readonly name: string;
   /** Opens an empty store, or what a killed server left in `place`. */
-  open(options?: { readonly place?: string; readonly inject?: Inject }): Promise<{ store: Store; place: string }>;
+  open(options?: {
+    readonly place?: string;
+    readonly inject?: FaultInjector;
+  }): Promise<{ store: Store; place: string }>;
   /** The state that a kill at this moment leaves, to be opened as another place. */
   afterKill(place: string): string;
 }
@@ -238,11 +241,11 @@ for (const subject of [sqlite]) {
 
     test('a setting is made once', async () => {
       const { store, place } = await subject.open();
-      assert.equal(await setting(store, 'key', () => 'first'), 'first');
-      assert.equal(await setting(store, 'key', () => 'second'), 'first');
+      assert.equal(await getOrCreateSetting(store, 'key', () => 'first'), 'first');
+      assert.equal(await getOrCreateSetting(store, 'key', () => 'second'), 'first');
       await store.close();
       const again = await subject.open({ place });
-      assert.equal(await setting(again.store, 'key', () => 'third'), 'first');
+      assert.equal(await getOrCreateSetting(again.store, 'key', () => 'third'), 'first');
       await again.store.close();
     });
 

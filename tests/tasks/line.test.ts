@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { Failure } from '../../src/standard/failure.ts';
-import { inLine, paused, underWay } from '../../src/store/migrations/task_line.ts';
+import { isPaused, isQueued, isRunning } from '../../src/store/migrations/task_line.ts';
 import { openStore } from '../../src/store/store.ts';
 import { outcomeOf } from '../../src/tasks/outcome.ts';
 import { longestWaitingEvery } from '../../src/tasks/queue.ts';
@@ -301,12 +301,12 @@ test('ten thousand wait: each look goes by an index, and memory keeps none of th
   // 2.5 MB of requests alone, if they were kept.
   if (globalThis.gc) assert(heap() - before < 1_500_000, `${heap() - before} bytes`);
   const plans = [
-    sql`select * from tasks where ${inLine} order by priority, place, task_id limit 1`,
-    sql`select * from tasks where ${inLine} order by task_id limit 1`,
-    sql`select place from tasks where priority = 1 and ${inLine} order by place limit 1`,
-    sql`select place from tasks where owner = 'a' and priority = 1 and ${inLine} order by place desc limit 1`,
-    sql`select not_before from tasks where ${paused} order by not_before limit 1`,
-    sql`select * from tasks where ${underWay}`,
+    sql`select * from tasks where ${isQueued} order by priority, place, task_id limit 1`,
+    sql`select * from tasks where ${isQueued} order by task_id limit 1`,
+    sql`select place from tasks where priority = 1 and ${isQueued} order by place limit 1`,
+    sql`select place from tasks where owner = 'a' and priority = 1 and ${isQueued} order by place desc limit 1`,
+    sql`select not_before from tasks where ${isPaused} order by not_before limit 1`,
+    sql`select * from tasks where ${isRunning}`,
   ];
   for (const plan of plans) {
     const { rows } = await sql<{ detail: string }>`explain query plan ${plan}`.execute(store.db);

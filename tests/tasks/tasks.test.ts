@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { engineLost } from '../../src/engines/engine_lost.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { type Inject, openStore, type Store } from '../../src/store/store.ts';
+import { type FaultInjector, openStore, type Store } from '../../src/store/store.ts';
 import { HandedBack, RetryableError, type TaskKind, type TaskRecord } from '../../src/tasks/task.ts';
 import { Tasks, type TasksOptions } from '../../src/tasks/tasks.ts';
 import { sampled } from '../budget.ts';
@@ -37,7 +37,12 @@ type Run = NonNullable<TaskKind['run']>;
 
 async function prepared(
   run: Run | undefined,
-  options: Partial<TasksOptions> & { file?: string; inject?: Inject; kind?: Partial<TaskKind>; started?: boolean } = {},
+  options: Partial<TasksOptions> & {
+    file?: string;
+    inject?: FaultInjector;
+    kind?: Partial<TaskKind>;
+    started?: boolean;
+  } = {},
 ) {
   const { file = newFile(), inject, kind, started = true, ...rest } = options;
   const store = await openStore({ file, inject });
@@ -233,7 +238,7 @@ test('removing cancels first, deletes the files, then the record', async () => {
 test('progress is shown at once and saved at most once a second', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   let writes = 0;
-  const inject: Inject = ({ sql }) => {
+  const inject: FaultInjector = ({ sql }) => {
     if (/^update "tasks" set "progress" = \?, "progress_text" = \?, "expected_end_at" = \? where/.test(sql)) writes++;
   };
   const run: Run = async (_, { progress }) => {
@@ -353,7 +358,7 @@ test('whichever statement of the store fails while tasks run, they end as they s
   const aboutAll = () => ['task_waits', 'task_ends'].every((table) => [...struck].some((sql) => isAbout(sql, table)));
   for (const n of sampled(t, 5, statements, aboutAll)) {
     const fault = { at: Number.POSITIVE_INFINITY, count: 0 };
-    const inject: Inject = ({ sql }) => {
+    const inject: FaultInjector = ({ sql }) => {
       if (++fault.count !== fault.at) return;
       struck.add(sql);
       throw new Error('the disk is gone');

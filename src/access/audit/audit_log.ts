@@ -7,7 +7,7 @@ import { newId } from '../../model/ids.ts';
 import type { Actor, Guard } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
 import type { Code } from '../../standard/codes.ts';
-import { Groups } from '../../store/groups.ts';
+import { BatchQueue } from '../../store/batch_queue.ts';
 import type { AuditChainsTable, AuditEventsTable, Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import { markKey, requireKeyHeld } from '../idempotency_keys.ts';
@@ -103,7 +103,7 @@ export class AuditTrail implements Trail {
   readonly #options: AuditOptions;
   readonly #clock: () => number;
   readonly #refusals = new RefusalSampler();
-  readonly #beginGroups = new Groups<PendingBegin>(beginGroupMax, (group) => this.#begin(group));
+  readonly #beginGroups = new BatchQueue<PendingBegin>(beginGroupMax, (group) => this.#begin(group));
   #pending: PendingEvent[] = [];
   #droppedCount = 0;
   #timer: NodeJS.Timeout | undefined;

@@ -107,7 +107,7 @@ export class ServerBackups {
       spec,
       principal: maker,
       ifExists,
-      also: async (tx, objectId) => {
+      inTransaction: async (tx, objectId) => {
         const request: ServerBackupRequest = { objectId, name: called, to };
         await notes.put(backupId, { credentials }, tx);
         await tasks.submit({ ...task(called), taskId: backupId, type: serverBackupTask, request }, tx);
@@ -262,7 +262,7 @@ export class ServerBackups {
       const now = await catalog.byId(object.id);
       if (!now) return false;
       const also = (tx: Parameters<TargetSecrets['remove']>[1]) => notes.remove(backupId, tx);
-      return catalog.drop(now, { principal: actor, cascade: true, childCategories: [], also });
+      return catalog.drop(now, { principal: actor, cascade: true, childCategories: [], inTransaction: also });
     });
   }
 

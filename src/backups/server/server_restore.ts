@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { rootTokenFileName } from '../../access/authentication/root_token.ts';
 import { secretKeyFileName } from '../../access/secrets/secrets.ts';
 import { schemaVersion } from '../../store/migrations/migrate.ts';
-import { faultsOfCopy, forgetFilesInCopy } from '../../store/store_copy.ts';
+import { deleteFilesInCopy, integrityFaultsOfCopy } from '../../store/store_copy.ts';
 import { broken } from '../manifest.ts';
 import { type BackupTarget, noBackup } from '../targets/backup_target.ts';
 import { downloadPart } from '../targets/download_part.ts';
@@ -60,9 +60,9 @@ export async function restoreServer(place: BackupTarget, restore: ServerRestore)
   }
   const store = join(dataDirectory, storePath);
   await fetchFile(place, manifest, fileOf(manifest, storePath), store + unfinished, signal);
-  const [fault] = faultsOfCopy(store + unfinished);
+  const [fault] = integrityFaultsOfCopy(store + unfinished);
   if (fault !== undefined) throw broken(`its metadata store is damaged: ${fault}`);
-  forgetFilesInCopy(store + unfinished);
+  deleteFilesInCopy(store + unfinished);
   await sync(store + unfinished);
   await rename(store + unfinished, store);
   await sync(dataDirectory);

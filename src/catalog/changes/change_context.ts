@@ -16,7 +16,7 @@ import type { AncestorRow, CatalogStatements } from '../statements.ts';
 import type { NameLocks } from './name_locks.ts';
 
 /** How long a change waits for its turn behind another change of the same name. */
-export const turnWaitMs = 30_000;
+export const lockWaitMs = 30_000;
 /** How long it waits for a change of its parent or its children that has begun. */
 export const blockedWaitMs = 5_000;
 /** How long a request tries again that meets an object changed since it was read. */
@@ -36,11 +36,11 @@ export interface CatalogContext {
   readonly emit: (event: ChangeEvent) => void;
   readonly onTask: () => void;
   /** A change was left open: it is to be recovered at once. */
-  readonly leftOpen: () => void;
+  readonly scheduleRecovery: () => void;
   /** An interrupted change has ended. */
-  readonly ended: (intentId: string) => void;
-  readonly requireTaskRoom: (tx: Tx, principalId: string) => Promise<void>;
-  readonly keepNotice: (tx: Tx, taskId: string, notify: Notify) => Promise<unknown>;
+  readonly intentEnded: (intentId: string) => void;
+  readonly requireTaskQuota: (tx: Tx, principalId: string) => Promise<void>;
+  readonly addWebhook: (tx: Tx, taskId: string, notify: Notify) => Promise<unknown>;
   readonly trail: Trail;
   /** Intents that a task of this process is applying just now. */
   readonly applying: Set<string>;
@@ -86,7 +86,7 @@ export function isVisible(row: { readonly state: string }): boolean {
 }
 
 /** The row that has the name or one that folds equal, in whatever state. */
-export function siblingOf(
+export function findSibling(
   context: CatalogContext,
   on: Store['db'],
   parentId: string | null,
@@ -108,7 +108,7 @@ export async function checkSharedNames(
   categories: readonly Category[] = [],
 ): Promise<void> {
   for (const category of categories) {
-    const sibling = await siblingOf(context, on, parentId, category, name);
+    const sibling = await findSibling(context, on, parentId, category, name);
     if (sibling && isVisible(sibling)) throw alreadyExists(category, name, sibling.name);
     if (sibling) throw new Blocked([sibling.id]);
   }
@@ -128,7 +128,11 @@ export function nameKeys(
  * The object and its parents as they are now, nearest first. Throws OBJECT_NOT_FOUND where one of them is not to be seen,
  * ObjectChanged where it was renamed since the caller looked, Blocked where one is being changed.
  */
-export async function checkedChain(context: CatalogContext, tx: Tx, object: CatalogObject): Promise<AncestorRow[]> {
+export async function requireReadyChain(
+  context: CatalogContext,
+  tx: Tx,
+  object: CatalogObject,
+): Promise<AncestorRow[]> {
   const chain = await context.statements.ancestors.all(tx, { id: object.id });
   if (chain.length === 0) throw notFound(object.category, object.name);
   for (const row of chain) if (!isVisible(row)) throw notFound(row.category, row.name);

@@ -9,8 +9,8 @@ import type { CatalogObject, CreationWork, NewChildren } from '../object.ts';
 import { foldedComment } from '../object_rows.ts';
 import type { CatalogContext, CatalogEngine } from './change_context.ts';
 import { applyStep } from './engine_step.ts';
-import { changeOf, commitCreate, type IntentRow, noteAttempt, notifyChanged, removeObject } from './intents.ts';
-import { changedBefore, intentOfTask } from './update_object.ts';
+import { changeOf, commitCreate, type IntentRow, notifyChanged, recordFailedAttempt, removeObject } from './intents.ts';
+import { committedObject, intentOfTask } from './update_object.ts';
 
 /** The work of the task. Throws its refusal (nothing is left of the object then), or a RetryableError. */
 export async function runCreation(
@@ -20,12 +20,12 @@ export async function runCreation(
   work: CreationWork,
 ): Promise<CatalogObject> {
   const intent = await intentOfTask(context, taskId);
-  if (!intent) return changedBefore(context, taskId);
+  if (!intent) return committedObject(context, taskId);
   if (context.applying.has(intent.id)) throw new RetryableError('the object is still being made');
   context.applying.add(intent.id);
   try {
     const engine = await context.engineOf(intent.warehouse);
-    return await made(context, engine, intent, signal, work);
+    return await createAndFill(context, engine, intent, signal, work);
   } catch (error) {
     if (error instanceof Failure) throw error;
     throw new RetryableError('the making was interrupted', { cause: error });
@@ -34,7 +34,7 @@ export async function runCreation(
   }
 }
 
-async function made(
+async function createAndFill(
   context: CatalogContext,
   engine: CatalogEngine,
   intent: IntentRow,
@@ -43,7 +43,7 @@ async function made(
 ): Promise<CatalogObject> {
   let within: NewChildren | undefined;
   try {
-    const change = (await defined(context, intent, work)) ?? changeOf(intent);
+    const change = (await applyDefinition(context, intent, work)) ?? changeOf(intent);
     const outcome = await applyStep(engine, change, intent.id, { signal });
     if (outcome.kind !== 'done') throw outcome.error;
     within = await work.fill(intent.object_id);
@@ -57,11 +57,11 @@ async function made(
   const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
   if (!row) throw new Error(`intent ${intent.id} has no object`);
   notifyChanged(context, row, within !== undefined);
-  return context.specs.object(row);
+  return context.specs.toObject(row);
 }
 
 /** Durable before the engine is asked: what it is asked for is the same in every attempt. */
-async function defined(
+async function applyDefinition(
   context: CatalogContext,
   intent: IntentRow,
   { define }: CreationWork,
@@ -90,5 +90,5 @@ async function undo(context: CatalogContext, engine: CatalogEngine, intent: Inte
   const outcome = await applyStep(engine, change, `${intent.id}/undo`);
   if (outcome.kind === 'done') return removeObject(context, intent, why.code);
   // Recovery goes on once the task has ended.
-  await noteAttempt(context, intent, outcome.error);
+  await recordFailedAttempt(context, intent, outcome.error);
 }

@@ -13,17 +13,24 @@ import {
   type CatalogContext,
   type CatalogEngine,
   checkChangePath,
-  checkedChain,
   checkName,
   checkSharedNames,
+  findSibling,
   isVisible,
   nameKeys,
   namesOf,
-  siblingOf,
+  requireReadyChain,
 } from './change_context.ts';
-import { firstAttempt } from './engine_step.ts';
+import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
-import { commitCreate, type IntentRow, insertIntent, noteAttempt, notifyChanged, removeObject } from './intents.ts';
+import {
+  commitCreate,
+  type IntentRow,
+  insertIntent,
+  notifyChanged,
+  recordFailedAttempt,
+  removeObject,
+} from './intents.ts';
 import { addTask } from './submit_change_task.ts';
 import { recordSources } from './view_dependencies.ts';
 
@@ -37,7 +44,7 @@ export interface Submitted {
   readonly taskId: string;
 }
 
-interface Planned {
+interface PlannedCreation {
   readonly row: ObjectsTable;
   readonly change: Change | undefined;
   readonly undo: Change | undefined;
@@ -48,7 +55,7 @@ export async function createObject(context: CatalogContext, request: CreateReque
   checkName(name);
   const parentId = parent?.id ?? null;
   // Looked at before anything else, so that asking for what exists needs no engine.
-  const existing = await siblingOf(context, context.store.db, parentId, category, name);
+  const existing = await findSibling(context, context.store.db, parentId, category, name);
   if (existing && isVisible(existing)) return answerExisting(context, request, existing);
   const planned = plan(context, request);
   const engine = planned.change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
@@ -59,9 +66,9 @@ export async function createObject(context: CatalogContext, request: CreateReque
       context.onTask();
       return { taskId: begun.intent.task_id };
     }
-    if (begun.intent && engine) await realise(context, engine, begun.intent, request.principal);
+    if (begun.intent && engine) await applyAndCommit(context, engine, begun.intent, request.principal);
     notifyChanged(context, planned.row, false);
-    return { object: context.specs.object({ ...planned.row, state: 'ready' }), created: true };
+    return { object: context.specs.toObject({ ...planned.row, state: 'ready' }), created: true };
   });
 }
 
@@ -70,10 +77,10 @@ function answerExisting(context: CatalogContext, request: CreateRequest, existin
   if (request.ifExists === 'fail' || existing.name !== request.name) {
     throw alreadyExists(request.category, request.name, existing.name);
   }
-  return { object: context.specs.object(existing), created: false };
+  return { object: context.specs.toObject(existing), created: false };
 }
 
-function plan(context: CatalogContext, request: CreateRequest): Planned {
+function plan(context: CatalogContext, request: CreateRequest): PlannedCreation {
   const now = context.clock();
   const id = newId(now);
   const made = (change: CreateRequest['change']): Change | undefined =>
@@ -109,14 +116,14 @@ function plan(context: CatalogContext, request: CreateRequest): Planned {
 function begin(
   context: CatalogContext,
   request: CreateRequest,
-  { row, change, undo }: Planned,
+  { row, change, undo }: PlannedCreation,
 ): Promise<{ intent: IntentRow | undefined } | { existing: ObjectRow }> {
   return context.store.transaction(async (tx) => {
-    const chain = request.parent ? await checkedChain(context, tx, request.parent) : [];
+    const chain = request.parent ? await requireReadyChain(context, tx, request.parent) : [];
     if (change) checkChangePath(change, [...namesOf(chain), row.name]);
     const inserted = await context.statements.insertObject.run(tx, { ...row });
     if (inserted === 0) {
-      const existing = await siblingOf(context, tx, row.parent_id, row.category, row.name);
+      const existing = await findSibling(context, tx, row.parent_id, row.category, row.name);
       assert(existing, 'an insert met a row that is not there');
       if (!isVisible(existing)) throw new Blocked([existing.id]);
       return { existing };
@@ -124,12 +131,12 @@ function begin(
     await checkSharedNames(context, tx, row.parent_id, row.name, request.sharesNames);
     if (request.sources) await recordSources(context, tx, row.id, request.sources);
     if (!change || request.warehouse === undefined) {
-      await request.also?.(tx, row.id);
+      await request.inTransaction?.(tx, row.id);
       await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
       return { intent: undefined };
     }
     const taskId = request.task && (await addTask(context, tx, request.task, request.principal));
-    if (taskId !== undefined) await request.task?.also?.(tx, taskId);
+    if (taskId !== undefined) await request.task?.inTransaction?.(tx, taskId);
     const intent = await insertIntent(context, tx, {
       id: newId(row.created_at),
       taskId,
@@ -145,17 +152,17 @@ function begin(
 }
 
 /** The engine's step and the commit. What is left when either fails is settled by who meets it next (recovery.ts). */
-async function realise(
+async function applyAndCommit(
   context: CatalogContext,
   engine: CatalogEngine,
   intent: IntentRow,
   principal: Actor,
 ): Promise<void> {
-  await firstAttempt(context, engine, intent, principal, (why) => removeObject(context, intent, why));
+  await applyFirstAttempt(context, engine, intent, principal, (why) => removeObject(context, intent, why));
   try {
     await commitCreate(context, intent);
   } catch (error) {
-    await noteAttempt(context, intent, error);
+    await recordFailedAttempt(context, intent, error);
     throw error;
   }
 }

@@ -17,9 +17,9 @@ import {
   namesOf,
   type Tx,
 } from './change_context.ts';
-import { firstAttempt } from './engine_step.ts';
+import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
-import { type IntentRow, insertIntent, notifyRemoved, revert, revertWithin } from './intents.ts';
+import { type IntentRow, insertIntent, notifyRemoved, revert, revertInTransaction } from './intents.ts';
 import { childrenOf, commitDrop } from './soft_delete.ts';
 import { requireUnused } from './view_dependencies.ts';
 
@@ -41,7 +41,7 @@ export async function dropObject(
       // Of a blocked one, the way here was to end the drop that had been set aside.
       if (begun === 'gone') return object.state === 'blocked';
       notifyRemoved(context, begun.row, begun.intent);
-      if (begun.intent) await realise(context, engine as CatalogEngine, begun.intent, request.principal);
+      if (begun.intent) await applyAndCommit(context, engine as CatalogEngine, begun.intent, request.principal);
       return true;
     });
   const isDamaged = (await request.isDamaged?.()) === true;
@@ -49,8 +49,8 @@ export async function dropObject(
     return await attempt(isDamaged);
   } catch (error) {
     // The attempt may have been the first to open the files.
-    const isFoundNow = !isDamaged && error instanceof Failure && (await request.isDamaged?.()) === true;
-    if (!isFoundNow) throw error;
+    const isDamagedNow = !isDamaged && error instanceof Failure && (await request.isDamaged?.()) === true;
+    if (!isDamagedNow) throw error;
     return attempt(true);
   }
 }
@@ -82,7 +82,7 @@ async function begin(
   const change = typeof given === 'function' ? given(await childrenOf(tx, row.id)) : given;
   if (!change || warehouse === undefined) {
     await context.statements.deleteObject.run(tx, { id: row.id });
-    await request.also?.(tx);
+    await request.inTransaction?.(tx);
     await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
     return { row, intent: undefined };
   }
@@ -106,7 +106,7 @@ async function begin(
  */
 async function abandonUpdate(context: CatalogContext, tx: Tx, row: ObjectRow): Promise<void> {
   const intent = await context.statements.intentOf.first(tx, { objectId: row.id });
-  if (intent?.verb === 'update') await revertWithin(context, tx, intent, 'CATALOG_DAMAGED');
+  if (intent?.verb === 'update') await revertInTransaction(context, tx, intent, 'CATALOG_DAMAGED');
 }
 
 async function checkEmpty(tx: Tx, row: ObjectRow, categories: readonly string[]): Promise<void> {
@@ -123,12 +123,12 @@ async function checkEmpty(tx: Tx, row: ObjectRow, categories: readonly string[])
   }
 }
 
-async function realise(
+async function applyAndCommit(
   context: CatalogContext,
   engine: CatalogEngine,
   intent: IntentRow,
   principal: Actor,
 ): Promise<void> {
-  await firstAttempt(context, engine, intent, principal, (why) => revert(context, intent, why));
+  await applyFirstAttempt(context, engine, intent, principal, (why) => revert(context, intent, why));
   await commitDrop(context, intent);
 }

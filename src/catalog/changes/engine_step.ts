@@ -6,7 +6,7 @@ import type { Actor } from '../../model/principal.ts';
 import type { Code } from '../../standard/codes.ts';
 import { Failure, outcomeOf } from '../../standard/failure.ts';
 import type { CatalogContext, CatalogEngine } from './change_context.ts';
-import { changeOf, type IntentRow, noteAttempt } from './intents.ts';
+import { changeOf, type IntentRow, recordFailedAttempt } from './intents.ts';
 import { UsedByViews } from './view_dependencies.ts';
 
 /** A step that is not done within this time is stopped and counts as one of unknown outcome. Tasks have no such limit. */
@@ -30,7 +30,7 @@ export async function applyStep(
     return { kind: 'done', applied: await engine.apply(change, { ...options, step }) };
   } catch (error) {
     if (!(error instanceof Failure)) return { kind: 'unknown', error };
-    if (error.code === 'IN_USE') return { kind: 'refused', error: usedBy(error) };
+    if (error.code === 'IN_USE') return { kind: 'refused', error: toUsedByViews(error) };
     const outcome = outcomeOf(error);
     return { kind: outcome === undefined ? 'refused' : outcome, error };
   }
@@ -40,7 +40,7 @@ export async function applyStep(
  * The first attempt of an intent, for the request that began it. Where nothing was changed, `undo` ends the intent; where that is
  * unknown the intent stays open, and recovery ends it. Throws what the engine threw.
  */
-export async function firstAttempt(
+export async function applyFirstAttempt(
   context: CatalogContext,
   engine: CatalogEngine,
   intent: IntentRow,
@@ -52,9 +52,9 @@ export async function firstAttempt(
     principal.changed = true;
     return outcome.applied;
   }
-  if (outcome.kind === 'unknown') await noteAttempt(context, intent, outcome.error);
+  if (outcome.kind === 'unknown') await recordFailedAttempt(context, intent, outcome.error);
   else await undo(outcome.error.code);
   throw outcome.error;
 }
 
-const usedBy = ({ result }: Failure) => new UsedByViews((result as Partial<BrokenViews>).broken ?? []);
+const toUsedByViews = ({ result }: Failure) => new UsedByViews((result as Partial<BrokenViews>).broken ?? []);

@@ -4,7 +4,7 @@ import { foldName } from '../../model/names.ts';
 import type { NewChild, NewChildren } from '../object.ts';
 import { foldedComment, type ObjectRow } from '../object_rows.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
-import { recordNamed } from './view_dependencies.ts';
+import { recordSourcesByName } from './view_dependencies.ts';
 
 /** All belongs to whom the object belongs to. */
 export async function insertChildren(
@@ -24,7 +24,7 @@ export async function insertChildren(
   const views: NewView[] = [];
   for (const child of children) await insertChild(context, tx, row, child, views);
   // Of what comes with them, perhaps: that is all there now.
-  for (const { id, sources } of views) await recordNamed(context, tx, id, sources);
+  for (const { id, sources } of views) await recordSourcesByName(context, tx, id, sources);
 }
 
 interface NewView {

@@ -13,25 +13,25 @@ import {
   type CatalogContext,
   changeInProgress,
   isVisible,
+  lockWaitMs,
   nameKey,
-  turnWaitMs,
 } from './change_context.ts';
 import { applyStep } from './engine_step.ts';
 import {
   changeOf,
   type IntentRow,
   nextOf,
-  noteAttempt,
   notifyChanged,
   notifyRemoved,
+  recordFailedAttempt,
   removeObject,
 } from './intents.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './soft_delete.ts';
 
 /** How often a change clears its way before it gives up. */
-const clearingsMax = 20;
+const unblockingsMax = 20;
 /** How many steps the engine is told to forget at once. */
-const forgetMax = 1000;
+const stepsPerForgetMax = 1000;
 
 /** Runs a change when its names are free. What is in its way from an interruption is settled first. */
 export async function serialized<T>(
@@ -40,42 +40,42 @@ export async function serialized<T>(
   change: () => Promise<T>,
 ): Promise<T> {
   try {
-    return await context.locks.hold(keys, turnWaitMs, () => cleared(context, keys, change));
+    return await context.locks.hold(keys, lockWaitMs, () => runUnblocked(context, keys, change));
   } catch (error) {
     // It may have been begun and not ended.
-    if (!(error instanceof Failure) || outcomeOf(error) === 'unknown') context.leftOpen();
+    if (!(error instanceof Failure) || outcomeOf(error) === 'unknown') context.scheduleRecovery();
     throw error;
   }
 }
 
-async function cleared<T>(context: CatalogContext, keys: readonly string[], change: () => Promise<T>): Promise<T> {
+async function runUnblocked<T>(context: CatalogContext, keys: readonly string[], change: () => Promise<T>): Promise<T> {
   for (let clearings = 0; ; clearings++) {
     try {
       return await change();
     } catch (error) {
       if (!(error instanceof Blocked)) throw error;
-      if (clearings === clearingsMax) throw changeInProgress();
-      for (const objectId of error.objectIds) await clear(context, objectId, keys);
+      if (clearings === unblockingsMax) throw changeInProgress();
+      for (const objectId of error.objectIds) await resolveBlocker(context, objectId, keys);
     }
   }
 }
 
 /** Throws CHANGE_IN_PROGRESS where the object is being changed for long, or by a task, or what the engine says where it cannot be settled. */
-async function clear(context: CatalogContext, objectId: string, heldKeys: readonly string[]): Promise<void> {
-  const intent = await intentInTheWay(context, objectId);
+async function resolveBlocker(context: CatalogContext, objectId: string, heldKeys: readonly string[]): Promise<void> {
+  const intent = await findBlockingIntent(context, objectId);
   if (!intent) return;
   const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
   if (!row) return;
-  if (await isOwned(context, intent)) throw changeInProgress();
+  if (await isOwnedByTask(context, intent)) throw changeInProgress();
   const key = nameKey(row.parent_id, row.category, row.name);
   // Only a request about the object itself tries again what has ended the engine before.
-  if (isSetAside(intent) && !heldKeys.includes(key)) throw blockedBy(row);
+  if (isBlocked(intent) && !heldKeys.includes(key)) throw blockedBy(row);
   const run = async (): Promise<void> => {
     // Whoever had the turn before may have ended it.
     if ((await context.statements.intentOf.first(context.store.db, { objectId: intent.object_id }))?.id !== intent.id)
       return;
     try {
-      await settle(context, intent);
+      await recoverIntent(context, intent);
     } catch (error) {
       if (error instanceof Failure && codes[error.code].status === 503) throw withOutcome(error, 'notApplied');
       throw changeInProgress();
@@ -95,14 +95,14 @@ async function requireSameName(
   intent: IntentRow,
   { id, category, name }: ObjectRow,
 ): Promise<void> {
-  const now = isSetAside(intent) ? await context.statements.byId.first(context.store.db, { id }) : undefined;
+  const now = isBlocked(intent) ? await context.statements.byId.first(context.store.db, { id }) : undefined;
   if (!now || now.name === name) return;
   const message = `"${name}" in ${category} was blocked in a rename, which is complete now: it is called "${now.name}".`;
   throw new Failure('CHANGE_IN_PROGRESS', message, { category, name, newName: now.name }, { outcome: 'notApplied' });
 }
 
 /** The object's own intent, or, for a row that only keeps a name free, that of the rename it is for. */
-async function intentInTheWay(context: CatalogContext, objectId: string): Promise<IntentRow | undefined> {
+async function findBlockingIntent(context: CatalogContext, objectId: string): Promise<IntentRow | undefined> {
   const own = await context.statements.intentOf.first(context.store.db, { objectId });
   if (own) return own;
   const renames = await context.store.db.selectFrom('intents').selectAll().where('verb', '=', 'update').execute();
@@ -110,7 +110,7 @@ async function intentInTheWay(context: CatalogContext, objectId: string): Promis
 }
 
 /** Whether a task has it in hand, or still will. */
-async function isOwned(context: CatalogContext, intent: IntentRow): Promise<boolean> {
+async function isOwnedByTask(context: CatalogContext, intent: IntentRow): Promise<boolean> {
   if (context.applying.has(intent.id)) return true;
   if (intent.task_id === null) return false;
   const task = await context.store.db
@@ -122,16 +122,16 @@ async function isOwned(context: CatalogContext, intent: IntentRow): Promise<bool
 }
 
 /** Ends an intent, with its object's name held. Throws where that cannot be done now. */
-async function settle(context: CatalogContext, intent: IntentRow): Promise<void> {
+async function recoverIntent(context: CatalogContext, intent: IntentRow): Promise<void> {
   const { verb } = intent;
   try {
-    const outcome = await endings[verb](context, intent);
-    context.ended(intent.id);
+    const outcome = await recoverByVerb[verb](context, intent);
+    context.intentEnded(intent.id);
     context.observe({ kind: 'intentRecovered', verb, outcome });
   } catch (error) {
-    await noteAttempt(context, intent, error);
+    await recordFailedAttempt(context, intent, error);
     context.observe({ kind: 'intentRecovered', verb, outcome: 'failed', error });
-    if (endedEngine(error)) await noteEngineDeath(context, intent);
+    if (isEngineDeath(error)) await noteEngineDeath(context, intent);
     throw error;
   }
 }
@@ -139,10 +139,10 @@ async function settle(context: CatalogContext, intent: IntentRow): Promise<void>
 /** So often may a step end the engine, or outlast its time, before it is set aside. */
 const engineDeathsMax = 2;
 
-export const isSetAside = ({ engine_deaths }: IntentRow): boolean => engine_deaths >= engineDeathsMax;
+export const isBlocked = ({ engine_deaths }: IntentRow): boolean => engine_deaths >= engineDeathsMax;
 
 /** The engine died while it ran the step, or ended the step because it took too long. */
-function endedEngine(error: unknown): boolean {
+function isEngineDeath(error: unknown): boolean {
   if (!(error instanceof Failure)) return false;
   return error.code === 'STATEMENT_CANCELLED' || (error.code === 'WAREHOUSE_FAILED' && outcomeOf(error) === 'unknown');
 }
@@ -170,7 +170,7 @@ function blockedBy({ category, name }: ObjectRow): Failure {
   return new Failure('CHANGE_IN_PROGRESS', message, { category, name }, { retryAfterSeconds: 60 });
 }
 
-const endings: Record<
+const recoverByVerb: Record<
   IntentRow['verb'],
   (context: CatalogContext, intent: IntentRow) => Promise<'finished' | 'undone'>
 > = {
@@ -182,8 +182,8 @@ const endings: Record<
     await removeObject(context, intent, 'TASK_INTERRUPTED');
     return 'undone';
   },
-  update: againOrBack,
-  undrop: againOrBack,
+  update: retryOrRevert,
+  undrop: retryOrRevert,
   async drop(context, intent) {
     const engine = await context.engineOf(intent.warehouse);
     const outcome = await applyStep(engine, changeOf(intent), intent.id);
@@ -200,7 +200,7 @@ const endings: Record<
   },
 };
 
-async function againOrBack(context: CatalogContext, intent: IntentRow): Promise<'finished' | 'undone'> {
+async function retryOrRevert(context: CatalogContext, intent: IntentRow): Promise<'finished' | 'undone'> {
   // A task that never began has asked nothing of the engine.
   if (intent.task_id !== null && intent.attempts === 0) {
     await revertChange(context, intent, 'TASK_INTERRUPTED');
@@ -235,11 +235,11 @@ export async function openIntents(context: CatalogContext): Promise<OpenIntent[]
   const open: OpenIntent[] = [];
   for (const intent of await context.store.db.selectFrom('intents').selectAll().orderBy('id').execute()) {
     const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
-    if (!row || (await isOwned(context, intent)) || (await waitsForUndrop(context, intent))) continue;
+    if (!row || (await isOwnedByTask(context, intent)) || (await waitsForUndrop(context, intent))) continue;
     const isHeld = context.locks.isHeld(nameKey(row.parent_id, row.category, row.name));
     // One that a request is at work on is interrupted only if an attempt has failed.
     if (isHeld && intent.attempts === 0) continue;
-    const reason = isSetAside(intent) ? (row.state_reason ?? 'the engine ended while it was recovered') : null;
+    const reason = isBlocked(intent) ? (row.state_reason ?? 'the engine ended while it was recovered') : null;
     const chain = await context.statements.ancestors.all(context.store.db, { id: row.id });
     const path = chain.map(({ id }) => id).reverse();
     open.push({ intent, warehouse: intent.warehouse, isFree: !isHeld, reason, path });
@@ -248,14 +248,14 @@ export async function openIntents(context: CatalogContext): Promise<OpenIntent[]
 }
 
 /** Has recovery try what it has set aside in a warehouse. @returns how many changes that are. */
-export async function releaseSetAside(context: CatalogContext, warehouse: string): Promise<number> {
+export async function releaseBlocked(context: CatalogContext, warehouse: string): Promise<number> {
   const { numUpdatedRows } = await context.store.db
     .updateTable('intents')
     .set({ engine_deaths: 0 })
     .where('warehouse', '=', warehouse)
     .where('engine_deaths', '>=', engineDeathsMax)
     .executeTakeFirst();
-  context.leftOpen();
+  context.scheduleRecovery();
   return Number(numUpdatedRows);
 }
 
@@ -265,7 +265,7 @@ export async function recoverWarehouse(context: CatalogContext, warehouse: strin
   const open = await db.selectFrom('intents').selectAll().where('warehouse', '=', warehouse).orderBy('id').execute();
   for (const intent of open) {
     const row = await context.statements.byId.first(db, { id: intent.object_id });
-    if (row && !isSetAside(intent)) await recoverOne(context, row);
+    if (row && !isBlocked(intent)) await recoverOne(context, row);
   }
 }
 
@@ -279,9 +279,9 @@ async function waitsForUndrop(context: CatalogContext, { object_id: id, verb }: 
 export async function recoverOne(context: CatalogContext, row: ObjectRow): Promise<void> {
   await context.locks.tryHold(nameKey(row.parent_id, row.category, row.name), async () => {
     const intent = await context.statements.intentOf.first(context.store.db, { objectId: row.id });
-    if (!intent || (await isOwned(context, intent)) || (await waitsForUndrop(context, intent))) return;
+    if (!intent || (await isOwnedByTask(context, intent)) || (await waitsForUndrop(context, intent))) return;
     // Told and noted by settle; the next round tries again.
-    await settle(context, intent).catch(() => {});
+    await recoverIntent(context, intent).catch(() => {});
   });
 }
 
@@ -299,17 +299,17 @@ export async function recoverKeyed(context: CatalogContext, keyId: string): Prom
   for (const { object_id } of open) {
     const row = await context.statements.byId.first(context.store.db, { id: object_id });
     if (!row) continue;
-    await context.locks.hold([nameKey(row.parent_id, row.category, row.name)], turnWaitMs, async () => {
+    await context.locks.hold([nameKey(row.parent_id, row.category, row.name)], lockWaitMs, async () => {
       const intent = await context.statements.intentOf.first(context.store.db, { objectId: object_id });
       // What a task has in hand was answered with the task.
-      if (!intent || (await isOwned(context, intent)) || (await waitsForUndrop(context, intent))) return;
-      await settle(context, intent);
+      if (!intent || (await isOwnedByTask(context, intent)) || (await waitsForUndrop(context, intent))) return;
+      await recoverIntent(context, intent);
     });
   }
 }
 
 /** A step of a task is kept until the task ended: run again after a crash, it must find that its work is done. */
-export async function forgetSpent(context: CatalogContext): Promise<void> {
+export async function forgetSpentSteps(context: CatalogContext): Promise<void> {
   const spent = await context.store.db
     .selectFrom('spent_steps')
     .leftJoin('tasks', 'tasks.task_id', 'spent_steps.task_id')
@@ -319,7 +319,7 @@ export async function forgetSpent(context: CatalogContext): Promise<void> {
     .where((e) => e.or([e('objects.state', 'is', null), e('objects.state', 'in', ['ready', 'altering'])]))
     .where((e) => e.or([e('spent_steps.not_before', 'is', null), e('spent_steps.not_before', '<', context.clock())]))
     .where((e) => e.or([e('tasks.state', 'is', null), e('tasks.state', 'in', ['succeeded', 'failed', 'cancelled'])]))
-    .limit(forgetMax)
+    .limit(stepsPerForgetMax)
     .execute();
   const groups = Map.groupBy(spent, ({ warehouse, catalog_id }) => JSON.stringify([warehouse, catalog_id]));
   for (const group of groups.values()) {

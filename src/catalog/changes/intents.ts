@@ -86,7 +86,7 @@ export function nextOf(intent: IntentRow): NextRow {
 }
 
 /** Writes the changed fields of a row; the version goes up. */
-export async function writeRow(
+export async function updateRow(
   context: CatalogContext,
   tx: Tx,
   objectId: string,
@@ -110,7 +110,7 @@ export async function writeRow(
 }
 
 /** @returns the views whose columns changed. */
-export async function noteColumns(
+export async function updateViewColumns(
   context: CatalogContext,
   tx: Tx,
   applied: Applied | undefined,
@@ -122,7 +122,7 @@ export async function noteColumns(
     if (!columns || row?.state !== 'ready') continue;
     const spec = JSON.parse(row.spec) as ViewSpec;
     if (!isDeepStrictEqual(spec.columns, columns))
-      changed.push(await writeRow(context, tx, id, { spec: { ...spec, columns } }, by));
+      changed.push(await updateRow(context, tx, id, { spec: { ...spec, columns } }, by));
   }
   return changed;
 }
@@ -134,7 +134,7 @@ export async function commitCreate(context: CatalogContext, intent: IntentRow, w
     if (within) await insertChildren(context, tx, intent.object_id, within);
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     // The step by which a task filled it; and the task's proof that it was done, should it run again.
-    if (intent.task_id !== null) await noteSpent(tx, intent, intent.task_id);
+    if (intent.task_id !== null) await recordSpentStep(tx, intent, intent.task_id);
     const { details } = within ?? {};
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
   });
@@ -152,22 +152,22 @@ export async function commitUpdate(
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
     if (sources) await replaceSources(tx, intent.object_id, sources.is);
-    views = await noteColumns(context, tx, applied, intent.principal);
-    await noteSpent(tx, intent, intent.id);
+    views = await updateViewColumns(context, tx, applied, intent.principal);
+    await recordSpentStep(tx, intent, intent.id);
     const details = changedFields(next);
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
-    if (Object.keys(next).length > 0) return writeRow(context, tx, intent.object_id, next, intent.principal);
+    if (Object.keys(next).length > 0) return updateRow(context, tx, intent.object_id, next, intent.principal);
     await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
     return context.statements.byId.first(tx, { id: intent.object_id });
   });
   if (!row) throw new Error(`intent ${intent.id} has no object`);
   notifyChanged(context, row, next.name !== undefined || next.owner !== undefined);
   for (const view of views) notifyChanged(context, view, false);
-  return context.specs.object(row);
+  return context.specs.toObject(row);
 }
 
 /** The engine need not remember a step any longer than its task is there. */
-async function noteSpent(tx: Tx, intent: IntentRow, step: string): Promise<void> {
+async function recordSpentStep(tx: Tx, intent: IntentRow, step: string): Promise<void> {
   await tx
     .insertInto('spent_steps')
     .values({
@@ -186,14 +186,19 @@ async function noteSpent(tx: Tx, intent: IntentRow, step: string): Promise<void>
 /** Ends an update or a drop that did not happen: the object is what it was. */
 export async function revert(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
   const row = await context.store.transaction(async (tx) => {
-    await revertWithin(context, tx, intent, why);
+    await revertInTransaction(context, tx, intent, why);
     return context.statements.byId.first(tx, { id: intent.object_id });
   });
   if (row) notifyChanged(context, row, intent.verb === 'drop');
 }
 
 /** The same as part of a transaction. */
-export async function revertWithin(context: CatalogContext, tx: Tx, intent: IntentRow, why: Code): Promise<void> {
+export async function revertInTransaction(
+  context: CatalogContext,
+  tx: Tx,
+  intent: IntentRow,
+  why: Code,
+): Promise<void> {
   const { reservationId, sources } = nextOf(intent);
   await context.statements.deleteIntent.run(tx, { id: intent.id });
   if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
@@ -219,7 +224,7 @@ export function changedFields({ spec, owner, name }: NextRow): Readonly<Record<s
 }
 
 /** Keeps why an attempt came to nothing. Best effort: an intent without it is settled all the same. */
-export async function noteAttempt(context: CatalogContext, intent: IntentRow, error: unknown): Promise<void> {
+export async function recordFailedAttempt(context: CatalogContext, intent: IntentRow, error: unknown): Promise<void> {
   const undoing = intent.verb === 'create' ? 1 : 0;
   try {
     await context.store.db
@@ -235,7 +240,7 @@ export async function noteAttempt(context: CatalogContext, intent: IntentRow, er
 /** `deep`: paths changed, or whose they are. */
 export function notifyChanged(context: CatalogContext, row: ObjectRow, deep: boolean): void {
   const { id: objectId, parent_id: parentId, category } = row;
-  context.emit({ objectId, parentId, category, deep, object: context.specs.object(row) });
+  context.emit({ objectId, parentId, category, deep, object: context.specs.toObject(row) });
 }
 
 export function notifyRemoved(

@@ -8,8 +8,8 @@ import type { Code } from '../../standard/codes.ts';
 import { visible } from '../../store/migrations/migrate.ts';
 import type { Store } from '../../store/store.ts';
 import type { CatalogObject, Category, DroppedChildren } from '../object.ts';
-import { type ObjectRow, objectColumns, timeText } from '../object_rows.ts';
-import { type CatalogContext, changeCatalog, siblingOf, type Tx } from './change_context.ts';
+import { type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
+import { type CatalogContext, changeCatalog, findSibling, type Tx } from './change_context.ts';
 import { droppedName } from './dropped_name.ts';
 import { applyStep } from './engine_step.ts';
 import {
@@ -22,9 +22,9 @@ import {
   notifyRemoved,
   removeObject,
   revert,
-  writeRow,
+  updateRow,
 } from './intents.ts';
-import { settleRestored } from './view_updates.ts';
+import { commitRestoredViews } from './view_updates.ts';
 
 /** What is visible in an object, and what the engine hides of what was dropped before. */
 export async function childrenOf(tx: Tx, id: string): Promise<DroppedChildren> {
@@ -34,20 +34,20 @@ export async function childrenOf(tx: Tx, id: string): Promise<DroppedChildren> {
     .where('parent_id', '=', id)
     .where(visible)
     .execute();
-  return { children, hidden: await hiddenWithin(tx, id) };
+  return { children, hidden: await hiddenTablesIn(tx, id) };
 }
 
-async function hiddenWithin(on: Store['db'], id: string): Promise<HiddenTable[]> {
+async function hiddenTablesIn(on: Store['db'], id: string): Promise<HiddenTable[]> {
   const rows = await on
     .selectFrom('dropped_objects')
     .innerJoin('objects', 'objects.id', 'dropped_objects.object_id')
     .select('purge')
     .where('parent_id', '=', id)
     .execute();
-  return rows.flatMap(({ purge }) => hiddenOf(JSON.parse(purge) as Change));
+  return rows.flatMap(({ purge }) => hiddenTablesOf(JSON.parse(purge) as Change));
 }
 
-const hiddenOf = (change: Change): readonly HiddenTable[] => (change.kind === 'purge' ? change.hidden : []);
+const hiddenTablesOf = (change: Change): readonly HiddenTable[] => (change.kind === 'purge' ? change.hidden : []);
 
 /** What was in a kept object when it was dropped, all levels down. */
 export async function retainedChildren(context: CatalogContext, id: string): Promise<CatalogObject[]> {
@@ -55,8 +55,8 @@ export async function retainedChildren(context: CatalogContext, id: string): Pro
   for (let parents = [id]; parents.length > 0; ) {
     const rows: ObjectRow[] = [];
     for (let at = 0; at < parents.length; at += idsPerQueryMax)
-      rows.push(...(await keptChildren(context, parents.slice(at, at + idsPerQueryMax))));
-    found.push(...rows.map((row) => context.specs.object(row)));
+      rows.push(...(await childrenDroppedWith(context, parents.slice(at, at + idsPerQueryMax))));
+    found.push(...rows.map((row) => context.specs.toObject(row)));
     parents = rows.map((row) => row.id);
   }
   return found;
@@ -65,7 +65,7 @@ export async function retainedChildren(context: CatalogContext, id: string): Pro
 /** Values in one `in (...)` of the store. */
 const idsPerQueryMax = 1000;
 
-function keptChildren(context: CatalogContext, parents: readonly string[]): Promise<ObjectRow[]> {
+function childrenDroppedWith(context: CatalogContext, parents: readonly string[]): Promise<ObjectRow[]> {
   return context.store.db
     .selectFrom('objects')
     .select(objectColumns)
@@ -95,7 +95,7 @@ export async function commitDrop(context: CatalogContext, intent: IntentRow): Pr
   if (!keep) return removeObject(context, intent, '0');
   const { object_id: id, warehouse, principal } = intent;
   await context.store.transaction(async (tx) => {
-    const purge = addHidden(keep.purge, changeOf(intent));
+    const purge = withHiddenTables(keep.purge, changeOf(intent));
     await tx
       .insertInto('dropped_objects')
       .values({
@@ -112,22 +112,22 @@ export async function commitDrop(context: CatalogContext, intent: IntentRow): Pr
       .set({ state: 'dropped', folded_name: droppedName(id) })
       .where('id', '=', id)
       .execute();
-    await setStateWithin(tx, id, 'ready', 'dropped');
+    await setStateBelow(tx, id, 'ready', 'dropped');
     await context.statements.deleteIntent.run(tx, { id: intent.id });
-    const details = { undropUntil: timeText(keep.purgeAt) };
+    const details = { undropUntil: toRfc3339(keep.purgeAt) };
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: id, details });
   });
 }
 
 /** Of a database, all that was hidden with it goes with it. */
-function addHidden(purge: Change, hidden: Change): Change {
+function withHiddenTables(purge: Change, hidden: Change): Change {
   if (purge.kind !== 'purge' || hidden.kind !== 'hideDatabase') return purge;
   const { database, tables } = hidden;
   return { ...purge, hidden: tables.map(({ id }) => ({ database: database.database, id })) };
 }
 
 /** Below an object, as far down as nothing else is in between that was dropped by itself. */
-async function setStateWithin(tx: Tx, id: string, from: ObjectRow['state'], to: ObjectRow['state']): Promise<void> {
+async function setStateBelow(tx: Tx, id: string, from: ObjectRow['state'], to: ObjectRow['state']): Promise<void> {
   await sql`
     with recursive below(id) as (
       select id from objects where parent_id = ${id} and state = ${from}
@@ -167,7 +167,7 @@ async function commitUndrop(
       .where('object_id', '=', id)
       .executeTakeFirstOrThrow();
     await tx.deleteFrom('dropped_objects').where('object_id', '=', id).execute();
-    await setStateWithin(tx, id, 'dropped', 'ready');
+    await setStateBelow(tx, id, 'dropped', 'ready');
     if (task_id !== null) {
       // A task that is run again after a crash finds here that its work is done.
       const catalog_id = changeCatalog(changeOf(intent)).id;
@@ -177,14 +177,14 @@ async function commitUndrop(
         .execute();
     }
     const { spec } = nextOf(intent);
-    const made = await writeRow(context, tx, id, spec === undefined ? {} : { spec }, intent.principal);
-    const viewsLeft = await settleRestored(context, tx, intent, applied, was);
+    const made = await updateRow(context, tx, id, spec === undefined ? {} : { spec }, intent.principal);
+    const viewsLeft = await commitRestoredViews(context, tx, intent, applied, was);
     const details = { name: made.name, ...(viewsLeft.length === 0 ? {} : { viewsLeft }) };
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: id, details });
     return made;
   });
   notifyChanged(context, row, true);
-  return context.specs.object(row);
+  return context.specs.toObject(row);
 }
 
 async function revertUndrop(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
@@ -206,7 +206,7 @@ export async function purgeNow(context: CatalogContext, intent: IntentRow): Prom
   const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
   if (!row) return;
   const engine = await context.engineOf(intent.warehouse);
-  const change = await sparing(context, row, changeOf(intent));
+  const change = await withoutReusedNames(context, row, changeOf(intent));
   const outcome = await applyStep(engine, change, intent.id);
   if (outcome.kind !== 'done') throw outcome.error;
   await removeObject(context, intent, '0');
@@ -214,13 +214,14 @@ export async function purgeNow(context: CatalogContext, intent: IntentRow): Prom
 }
 
 /** What it was called may be the name of another by now, and what is in the engine under that name is the other's. */
-async function sparing(context: CatalogContext, row: ObjectRow, change: Change): Promise<Change> {
+async function withoutReusedNames(context: CatalogContext, row: ObjectRow, change: Change): Promise<Change> {
   if (change.kind !== 'purge') return change;
   const databases: string[] = [];
   for (const name of change.databases) {
     const isRow = foldName(name) === foldName(row.name);
-    if (isRow && !(await siblingOf(context, context.store.db, row.parent_id, row.category, name))) databases.push(name);
+    if (isRow && !(await findSibling(context, context.store.db, row.parent_id, row.category, name)))
+      databases.push(name);
   }
-  const hidden = await hiddenWithin(context.store.db, row.id);
+  const hidden = await hiddenTablesIn(context.store.db, row.id);
   return { ...change, databases, hidden: [...change.hidden, ...hidden] };
 }

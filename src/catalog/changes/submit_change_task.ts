@@ -6,7 +6,7 @@ import type { TaskOfChange } from '../object.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
 
 /** What comes after other tasks cannot be done at once, however little work it is. */
-export function waitsForOthers(task: TaskOfChange | undefined): boolean {
+export function hasPrerequisites(task: TaskOfChange | undefined): boolean {
   return task?.after !== undefined && task.after.length > 0;
 }
 
@@ -17,9 +17,9 @@ export async function addTask(
   task: TaskOfChange & { readonly principal: Principal },
   actor: Actor,
 ): Promise<string> {
-  await context.requireTaskRoom(tx, task.principal.id);
+  await context.requireTaskQuota(tx, task.principal.id);
   const { task_id } = await insertTask(tx, task, context.clock());
-  if (task.notify) await context.keepNotice(tx, task_id, task.notify);
+  if (task.notify) await context.addWebhook(tx, task_id, task.notify);
   actor.changed = true;
   await context.trail.markKeyDone(tx, actor.guard, task_id);
   return task_id;

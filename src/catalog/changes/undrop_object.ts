@@ -14,31 +14,31 @@ import type {
   UndropRequest,
   UpdateOutcome,
 } from '../object.ts';
-import { type ObjectRow, objectColumns, timeText } from '../object_rows.ts';
+import { type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
 import {
   alreadyExists,
   Blocked,
   type CatalogContext,
   checkName,
   checkSharedNames,
+  findSibling,
   isVisible,
   nameKey,
   nameKeys,
   notFound,
-  siblingOf,
   type Tx,
 } from './change_context.ts';
-import { firstAttempt } from './engine_step.ts';
+import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
-import { type IntentRow, insertIntent, noteAttempt } from './intents.ts';
+import { type IntentRow, insertIntent, recordFailedAttempt } from './intents.ts';
 import { commitChange, purgeNow, retainedChildren, revertChange } from './soft_delete.ts';
-import { addTask, waitsForOthers } from './submit_change_task.ts';
+import { addTask, hasPrerequisites } from './submit_change_task.ts';
 import { recordSources } from './view_dependencies.ts';
 
 /** Rows read at once where some of them may not be shown. */
 const rowsPerQuery = 500;
 /** Objects that are purged in one round. */
-const purgesMax = 1000;
+const purgesPerRoundMax = 1000;
 
 const columns = [
   ...objectColumns.map((column) => `objects.${column}` as const),
@@ -49,7 +49,7 @@ const columns = [
   'dropped_objects.purge',
 ] as const;
 
-function droppedOf(context: CatalogContext) {
+function selectDropped(context: CatalogContext) {
   return context.store.db
     .selectFrom('dropped_objects')
     .innerJoin('objects', 'objects.id', 'dropped_objects.object_id')
@@ -57,18 +57,18 @@ function droppedOf(context: CatalogContext) {
     .where('objects.state', '=', 'dropped');
 }
 
-type DroppedRow = ReturnType<typeof droppedOf> extends SelectQueryBuilder<infer _D, infer _T, infer R> ? R : never;
+type DroppedRow = ReturnType<typeof selectDropped> extends SelectQueryBuilder<infer _D, infer _T, infer R> ? R : never;
 
-function toObject(context: CatalogContext, row: DroppedRow): DroppedObject {
+function toDroppedObject(context: CatalogContext, row: DroppedRow): DroppedObject {
   const { warehouse, dropped_at, dropped_by, purge_at, purge, ...object } = row;
   const change = JSON.parse(purge) as Change;
   return {
-    object: context.specs.object(object),
+    object: context.specs.toObject(object),
     warehouse,
-    droppedAt: timeText(dropped_at),
+    droppedAt: toRfc3339(dropped_at),
     droppedBy: dropped_by,
-    undropUntil: timeText(purge_at),
-    hiddenIn: change.kind === 'purge' ? change.hidden[0]?.database : undefined,
+    undropUntil: toRfc3339(purge_at),
+    originalDatabase: change.kind === 'purge' ? change.hidden[0]?.database : undefined,
   };
 }
 
@@ -79,7 +79,7 @@ export async function listDropped(
   category: Category,
   { after, limit, namePattern, comment, keep }: DroppedListOptions,
 ): Promise<DroppedObject[]> {
-  let query = droppedOf(context)
+  let query = selectDropped(context)
     .where('parent_id', parentId === null ? 'is' : '=', parentId)
     .where('category', '=', category)
     .where('purge_at', '>', context.clock())
@@ -90,7 +90,7 @@ export async function listDropped(
     const pattern = `%${comment.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
     query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
   }
-  const fits = namePattern === undefined ? () => true : likeness(namePattern);
+  const fits = namePattern === undefined ? () => true : likeMatcher(namePattern);
   const found: DroppedObject[] = [];
   for (let last = after; ; ) {
     const from = last;
@@ -101,7 +101,7 @@ export async function listDropped(
         )
     ).execute();
     for (const row of rows) {
-      if (fits(row.name) && keep(row)) found.push(toObject(context, row));
+      if (fits(row.name) && keep(row)) found.push(toDroppedObject(context, row));
       if (found.length === limit) return found;
     }
     last = rows.at(-1);
@@ -110,7 +110,7 @@ export async function listDropped(
 }
 
 /** SQL LIKE with `\` as its escape; the row's folded name is another while it is dropped. */
-function likeness(pattern: string): (name: string) => boolean {
+function likeMatcher(pattern: string): (name: string) => boolean {
   const source = foldName(pattern).replace(/\\(.)|[\s\S]/gsu, (match, escaped?: string) => {
     if (escaped === undefined && match === '%') return '.*';
     if (escaped === undefined && match === '_') return '.';
@@ -127,7 +127,7 @@ export async function findDropped(
   category: Category,
   by: { readonly id: string } | { readonly name: string },
 ): Promise<DroppedObject[]> {
-  const rows = await droppedOf(context)
+  const rows = await selectDropped(context)
     .where('parent_id', parentId === null ? 'is' : '=', parentId)
     .where('category', '=', category)
     .where('purge_at', '>', context.clock())
@@ -135,7 +135,7 @@ export async function findDropped(
     .orderBy('dropped_at', 'desc')
     .orderBy('objects.id', 'desc')
     .execute();
-  return rows.map((row) => toObject(context, row));
+  return rows.map((row) => toDroppedObject(context, row));
 }
 
 /** Throws as `Catalog.create` does, and OBJECT_NOT_FOUND where it came back, or went, meanwhile. */
@@ -153,7 +153,7 @@ export async function undropObject(
     if (row?.state !== 'dropped') throw notFound(object.category, object.name);
     const change = request.change(await retainedChildren(context, object.id));
     const { task } = request;
-    const byTask = task !== undefined && (waitsForOthers(task) || (await engine.cost(change)) === 'rewrite');
+    const byTask = task !== undefined && (hasPrerequisites(task) || (await engine.cost(change)) === 'rewrite');
     const begun = await context.store.transaction((tx) =>
       begin(context, tx, { object, warehouse, name, change, byTask }, request),
     );
@@ -163,12 +163,12 @@ export async function undropObject(
     }
     const { intent } = begun;
     const undo = (why: Code) => revertChange(context, intent, why);
-    const applied = await firstAttempt(context, engine, intent, request.principal, undo);
+    const applied = await applyFirstAttempt(context, engine, intent, request.principal, undo);
     return { object: await commitChange(context, intent, applied) };
   });
 }
 
-interface Planned {
+interface PlannedUndrop {
   readonly object: CatalogObject;
   readonly warehouse: string;
   readonly name: string;
@@ -179,13 +179,13 @@ interface Planned {
 async function begin(
   context: CatalogContext,
   tx: Tx,
-  { object, warehouse, name, change, byTask }: Planned,
+  { object, warehouse, name, change, byTask }: PlannedUndrop,
   { principal, task, sharesNames, sources, spec }: UndropRequest,
 ): Promise<{ readonly intent: IntentRow; readonly taskId: string | undefined }> {
   const row = await context.statements.byId.first(tx, { id: object.id });
   if (row?.state !== 'dropped') throw notFound(object.category, object.name);
   await checkParents(context, tx, row);
-  const sibling = await siblingOf(context, tx, row.parent_id, row.category, name);
+  const sibling = await findSibling(context, tx, row.parent_id, row.category, name);
   if (sibling && isVisible(sibling)) throw alreadyExists(row.category, name, sibling.name);
   if (sibling) throw new Blocked([sibling.id]);
   await checkSharedNames(context, tx, row.parent_id, name, sharesNames);
@@ -227,7 +227,7 @@ export async function purgeDue(context: CatalogContext): Promise<void> {
     .where('state', '=', 'dropped')
     .where('purge_at', '<=', context.clock())
     .orderBy('purge_at')
-    .limit(purgesMax)
+    .limit(purgesPerRoundMax)
     .execute();
   for (const { id, parent_id, category, name } of due) {
     try {
@@ -256,7 +256,7 @@ async function purge(context: CatalogContext, id: string): Promise<void> {
       objectId: id,
       verb: 'purge',
       warehouse: dropped.warehouse,
-      change: namedNow(JSON.parse(dropped.purge) as Change, parents.at(-1)),
+      change: withCurrentCatalogName(JSON.parse(dropped.purge) as Change, parents.at(-1)),
       principal: { ...systemActor, action: 'undrop.expire' },
     });
   });
@@ -264,14 +264,14 @@ async function purge(context: CatalogContext, id: string): Promise<void> {
   try {
     await purgeNow(context, intent);
   } catch (error) {
-    await noteAttempt(context, intent, error);
-    context.leftOpen();
+    await recordFailedAttempt(context, intent, error);
+    context.scheduleRecovery();
     throw error;
   }
 }
 
 /** The catalog may have another name than when the object was dropped. */
-function namedNow(change: Change, root: { readonly name: string } | undefined): Change {
+function withCurrentCatalogName(change: Change, root: { readonly name: string } | undefined): Change {
   if (change.kind !== 'purge' || root === undefined) return change;
   return { ...change, catalog: { ...change.catalog, name: root.name } };
 }

@@ -18,17 +18,17 @@ import {
   type CatalogContext,
   type CatalogEngine,
   checkChangePath,
-  checkedChain,
   checkName,
   checkSharedNames,
+  findSibling,
   isVisible,
   nameKeys,
   namesOf,
   notFound,
-  siblingOf,
+  requireReadyChain,
   type Tx,
 } from './change_context.ts';
-import { applyStep, firstAttempt } from './engine_step.ts';
+import { applyFirstAttempt, applyStep } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
 import {
   changedFields,
@@ -39,18 +39,18 @@ import {
   type NextRow,
   notifyChanged,
   revert,
-  writeRow,
+  updateRow,
 } from './intents.ts';
 import { commitChange, revertChange } from './soft_delete.ts';
-import { addTask, waitsForOthers } from './submit_change_task.ts';
+import { addTask, hasPrerequisites } from './submit_change_task.ts';
 import {
   recordSources,
   replaceSources,
   requireNameFree,
-  requireSourcesSettled,
+  requireSourcesUnchanging,
   sourcesOf,
 } from './view_dependencies.ts';
-import { withReachedViews } from './view_updates.ts';
+import { withDependentViews } from './view_updates.ts';
 
 type Begun =
   | { readonly kind: 'done'; readonly row: ObjectRow; readonly changed: boolean }
@@ -73,24 +73,24 @@ export async function updateObject(
       change !== undefined &&
       engine !== undefined &&
       request.task !== undefined &&
-      (waitsForOthers(request.task) || (await costOf(context, engine, change, object)) === 'rewrite');
+      (hasPrerequisites(request.task) || (await estimateCost(context, engine, change, object)) === 'rewrite');
     const begun = await context.store.transaction((tx) => begin(context, tx, object, request, byTask));
     if (begun.kind === 'done') {
       const moved = begun.row.name !== object.name || begun.row.owner !== object.owner;
       if (begun.changed) notifyChanged(context, begun.row, moved);
-      return { object: context.specs.object(begun.row) };
+      return { object: context.specs.toObject(begun.row) };
     }
     notifyChanged(context, begun.row, false);
     if (begun.kind === 'task') {
       context.onTask();
       return { taskId: begun.taskId };
     }
-    return { object: await realise(context, engine as CatalogEngine, begun.intent, request.principal) };
+    return { object: await applyAndCommit(context, engine as CatalogEngine, begun.intent, request.principal) };
   });
 }
 
 /** Asked before anything is written down, so what the engine is asked about may be called otherwise by now. */
-async function costOf(
+async function estimateCost(
   context: CatalogContext,
   engine: CatalogEngine,
   change: Change,
@@ -100,8 +100,8 @@ async function costOf(
     return await engine.cost(change);
   } catch (error) {
     await context.store.transaction(async (tx) => {
-      const row = await freshRow(context, tx, object, undefined);
-      checkChangePath(change, namesOf(await checkedChain(context, tx, { ...object, name: row.name })));
+      const row = await requireCurrentRow(context, tx, object, undefined);
+      checkChangePath(change, namesOf(await requireReadyChain(context, tx, { ...object, name: row.name })));
     });
     throw error;
   }
@@ -114,23 +114,23 @@ async function begin(
   request: UpdateRequest,
   byTask: boolean,
 ): Promise<Begun> {
-  const row = await freshRow(context, tx, object, request.expectedVersion);
+  const row = await requireCurrentRow(context, tx, object, request.expectedVersion);
   requireBasis(basisOfRow(row), request.principal);
-  const chain = await checkedChain(context, tx, { ...object, name: row.name });
-  const next = difference(row, request);
+  const chain = await requireReadyChain(context, tx, { ...object, name: row.name });
+  const next = nextRow(row, request);
   const { change, warehouse } = request;
   if (!change || warehouse === undefined) {
-    if (Object.keys(next).length === 0 && !request.also) return { kind: 'done', row, changed: false };
+    if (Object.keys(next).length === 0 && !request.inTransaction) return { kind: 'done', row, changed: false };
     if (next.name !== undefined) await checkNewName(context, tx, row, next.name, request);
-    await request.also?.(tx);
+    await request.inTransaction?.(tx);
     const details = changedFields(next);
     await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id, details });
-    return { kind: 'done', changed: true, row: await writeRow(context, tx, row.id, next, request.principal.name) };
+    return { kind: 'done', changed: true, row: await updateRow(context, tx, row.id, next, request.principal.name) };
   }
   checkChangePath(change, namesOf(chain));
   if (request.children) await checkChildren(tx, row, request.children);
   if (next.name !== undefined) await checkNewName(context, tx, row, next.name, request);
-  const sources = 'view' in change ? await newSources(context, tx, row.id, request.sources) : undefined;
+  const sources = 'view' in change ? await stageSources(context, tx, row.id, request.sources) : undefined;
   const reservationId = next.name === undefined ? undefined : await reserveName(context, tx, row, next.name);
   const { principal } = request;
   const task = byTask && request.task ? { ...request.task, principal } : undefined;
@@ -140,7 +140,7 @@ async function begin(
     objectId: row.id,
     verb: 'update',
     warehouse,
-    change: await withReachedViews(context, tx, row.id, change),
+    change: await withDependentViews(context, tx, row.id, change),
     next: { ...next, ...(reservationId === undefined ? {} : { reservationId }), ...(sources && { sources }) },
     taskId,
     principal,
@@ -150,7 +150,7 @@ async function begin(
 }
 
 /** The row as it is now, if it is still the one that the caller decided upon. */
-async function freshRow(
+async function requireCurrentRow(
   context: CatalogContext,
   tx: Tx,
   object: CatalogObject,
@@ -169,7 +169,7 @@ async function freshRow(
   return row;
 }
 
-function difference(row: ObjectRow, request: UpdateRequest): NextRow {
+function nextRow(row: ObjectRow, request: UpdateRequest): NextRow {
   const { spec, owner, name } = request;
   // Compared as it would be stored: absent and undefined are one.
   const sameSpec = spec === undefined || isDeepStrictEqual(JSON.parse(JSON.stringify(spec)), JSON.parse(row.spec));
@@ -183,7 +183,7 @@ function difference(row: ObjectRow, request: UpdateRequest): NextRow {
 async function checkChildren(
   tx: Tx,
   row: ObjectRow,
-  { category, seen }: NonNullable<UpdateRequest['children']>,
+  { category, expected }: NonNullable<UpdateRequest['children']>,
 ): Promise<void> {
   const children = await tx
     .selectFrom('objects')
@@ -193,7 +193,7 @@ async function checkChildren(
     .where(visible)
     .execute();
   const versions = new Map(children.map(({ id, version }) => [id, version]));
-  if (versions.size !== seen.length || seen.some(({ id, version }) => versions.get(id) !== version)) {
+  if (versions.size !== expected.length || expected.some(({ id, version }) => versions.get(id) !== version)) {
     throw new ObjectChanged(row.id);
   }
 }
@@ -209,20 +209,20 @@ async function checkNewName(
   await checkSharedNames(context, tx, row.parent_id, name, sharesNames);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
-  const sibling = await siblingOf(context, tx, row.parent_id, row.category, name);
+  const sibling = await findSibling(context, tx, row.parent_id, row.category, name);
   if (!sibling || sibling.id === row.id) return;
   if (isVisible(sibling)) throw alreadyExists(row.category, name, sibling.name);
   throw new Blocked([sibling.id]);
 }
 
 /** Until it is known which of the two texts a view has, it is made of what both name. */
-async function newSources(
+async function stageSources(
   context: CatalogContext,
   tx: Tx,
   viewId: string,
   sources: UpdateRequest['sources'],
 ): Promise<NextRow['sources']> {
-  await requireSourcesSettled(context, tx, viewId);
+  await requireSourcesUnchanging(context, tx, viewId);
   if (!sources) return undefined;
   const was = await sourcesOf(tx, viewId);
   await recordSources(context, tx, viewId, sources);
@@ -248,14 +248,14 @@ async function reserveName(context: CatalogContext, tx: Tx, row: ObjectRow, name
   return id;
 }
 
-async function realise(
+async function applyAndCommit(
   context: CatalogContext,
   engine: CatalogEngine,
   intent: IntentRow,
   principal: Actor,
 ): Promise<CatalogObject> {
   const undo = (why: Code) => revert(context, intent, why);
-  return commitUpdate(context, intent, await firstAttempt(context, engine, intent, principal, undo));
+  return commitUpdate(context, intent, await applyFirstAttempt(context, engine, intent, principal, undo));
 }
 
 /**
@@ -265,7 +265,7 @@ async function realise(
 export async function runIntent(context: CatalogContext, taskId: string, options: WorkOptions): Promise<CatalogObject> {
   const { signal } = options;
   const intent = await intentOfTask(context, taskId);
-  if (!intent) return changedBefore(context, taskId);
+  if (!intent) return committedObject(context, taskId);
   if (context.applying.has(intent.id)) throw new RetryableError('the change is still being applied');
   context.applying.add(intent.id);
   try {
@@ -294,13 +294,13 @@ export function intentOfTask(context: CatalogContext, taskId: string): Promise<I
 }
 
 /** The change was committed, and the process died before the task could say so. */
-export async function changedBefore(context: CatalogContext, taskId: string): Promise<CatalogObject> {
+export async function committedObject(context: CatalogContext, taskId: string): Promise<CatalogObject> {
   const row = await context.store.db
     .selectFrom('spent_steps')
     .innerJoin('objects', 'objects.id', 'spent_steps.object_id')
     .select(objectColumns.map((column) => `objects.${column}` as const))
     .where('spent_steps.task_id', '=', taskId)
     .executeTakeFirst();
-  if (row) return context.specs.object(row);
+  if (row) return context.specs.toObject(row);
   throw new Failure('TASK_INTERRUPTED', 'The change was undone after an interruption.');
 }

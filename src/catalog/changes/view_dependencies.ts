@@ -8,7 +8,7 @@ import type { Store } from '../../store/store.ts';
 import type { ViewSourceName } from '../object.ts';
 import type { ObjectRow } from '../object_rows.ts';
 import type { AncestorRow } from '../statements.ts';
-import { Blocked, type CatalogContext, isVisible, siblingOf, type Tx } from './change_context.ts';
+import { Blocked, type CatalogContext, findSibling, isVisible, type Tx } from './change_context.ts';
 
 /** Views on views. */
 export const viewLevelsMax = 16;
@@ -44,11 +44,11 @@ export async function recordSources(
   for (const source of sources) await checkSource(context, tx, source);
   const rows = sources.map(({ id, uses }) => ({ source_id: id, uses }));
   const above: string[] = [];
-  for (const id of await dependentsOf(tx, [viewId])) if (await chainIfThere(context, tx, id)) above.push(id);
-  const edges = await edgesBelow(tx, [...above, ...rows.map((row) => row.source_id)]);
+  for (const id of await allDependents(tx, [viewId])) if (await chainUnlessDropped(context, tx, id)) above.push(id);
+  const edges = await loadSourceGraph(tx, [...above, ...rows.map((row) => row.source_id)]);
   edges.set(viewId, rows);
   for (const id of [viewId, ...above]) checkSize(id, edges);
-  await requireSettled(context, tx, [...below(viewId, edges)]);
+  await requireNoneChanging(context, tx, [...transitiveSources(viewId, edges)]);
   await replaceSources(tx, viewId, rows);
 }
 
@@ -70,7 +70,7 @@ export async function replaceSources(tx: Tx, viewId: string, rows: readonly Sour
 }
 
 /** The same by names, of a view that the engine has made: throws where one of them went since, and nothing may stay then. */
-export async function recordNamed(
+export async function recordSourcesByName(
   context: CatalogContext,
   tx: Tx,
   viewId: string,
@@ -94,7 +94,7 @@ async function idOfSource(context: CatalogContext, tx: Tx, { name, isView }: Vie
   ] as const;
   let id: string | null = null;
   for (const [category, one] of path) {
-    const row: ObjectRow | undefined = await siblingOf(context, tx, id, category, one);
+    const row: ObjectRow | undefined = await findSibling(context, tx, id, category, one);
     if (!row || !isVisible(row)) return undefined;
     id = row.id;
   }
@@ -112,12 +112,12 @@ async function checkSource(context: CatalogContext, tx: Tx, { id, version, path 
 }
 
 /** While something under a view is changed, which other views that reaches is settled. Throws Blocked. */
-export async function requireSourcesSettled(context: CatalogContext, tx: Tx, viewId: string): Promise<void> {
-  const edges = await edgesBelow(tx, [viewId]);
-  await requireSettled(context, tx, [...below(viewId, edges)]);
+export async function requireSourcesUnchanging(context: CatalogContext, tx: Tx, viewId: string): Promise<void> {
+  const edges = await loadSourceGraph(tx, [viewId]);
+  await requireNoneChanging(context, tx, [...transitiveSources(viewId, edges)]);
 }
 
-async function requireSettled(context: CatalogContext, tx: Tx, ids: readonly string[]): Promise<void> {
+async function requireNoneChanging(context: CatalogContext, tx: Tx, ids: readonly string[]): Promise<void> {
   const altering: string[] = [];
   for (const id of ids) {
     const row = await context.statements.byId.first(tx, { id });
@@ -127,10 +127,10 @@ async function requireSettled(context: CatalogContext, tx: Tx, ids: readonly str
 }
 
 /** Views that an alteration of the object reaches, those that it is made of itself first. Throws Blocked where one is unsettled. */
-export async function reachedViews(context: CatalogContext, tx: Tx, id: string): Promise<AncestorRow[][]> {
+export async function dependentViewChains(context: CatalogContext, tx: Tx, id: string): Promise<AncestorRow[][]> {
   const reached: AncestorRow[][] = [];
-  for (const viewId of await dependentsOf(tx, [id])) {
-    const chain = await chainIfThere(context, tx, viewId);
+  for (const viewId of await allDependents(tx, [id])) {
+    const chain = await chainUnlessDropped(context, tx, viewId);
     if (chain?.some(({ state }) => state === 'altering' || state === 'blocked')) throw new Blocked([viewId]);
     if (chain) reached.push(chain);
   }
@@ -139,18 +139,18 @@ export async function reachedViews(context: CatalogContext, tx: Tx, id: string):
 
 /** Throws UsedByViews where views outside an object are made of it or of something in it; Blocked where one of them is unsettled. */
 export async function requireUnused(context: CatalogContext, tx: Tx, id: string): Promise<void> {
-  const used = await viewsOver(context, tx, id);
+  const used = await findAffectedViews(context, tx, id);
   if (used.outside.length > 0) throw new UsedByViews(used.outside);
 }
 
 /** The same, and where views are in it: their texts name what they are made of, and stay what their authors wrote. */
 export async function requireNameFree(context: CatalogContext, tx: Tx, id: string): Promise<void> {
-  const used = await viewsOver(context, tx, id);
+  const used = await findAffectedViews(context, tx, id);
   const all = [...new Set([...used.outside, ...used.within])];
   if (all.length > 0) throw new UsedByViews(all);
 }
 
-async function viewsOver(context: CatalogContext, tx: Tx, id: string) {
+async function findAffectedViews(context: CatalogContext, tx: Tx, id: string) {
   if (!(await tx.selectFrom('objects').select('id').where('category', '=', 'views').limit(1).executeTakeFirst()))
     return { outside: [], within: [] };
   const objects = await tx
@@ -172,15 +172,16 @@ async function viewsOver(context: CatalogContext, tx: Tx, id: string) {
   const inside = new Set(objects.map((one) => one.id));
   const outside: string[] = [];
   for (const viewId of await directDependents(tx, [...inside]))
-    if (!inside.has(viewId) && (await chainIfThere(context, tx, viewId))) outside.push(viewId);
+    if (!inside.has(viewId) && (await chainUnlessDropped(context, tx, viewId))) outside.push(viewId);
   const within: string[] = [];
   for (const one of objects)
-    if (one.category === 'views' && one.id !== id && (await chainIfThere(context, tx, one.id))) within.push(one.id);
+    if (one.category === 'views' && one.id !== id && (await chainUnlessDropped(context, tx, one.id)))
+      within.push(one.id);
   return { outside, within };
 }
 
 /** Undefined for a view that was dropped, by itself or with what holds it. Throws Blocked where that is not settled. */
-async function chainIfThere(context: CatalogContext, tx: Tx, viewId: string): Promise<AncestorRow[] | undefined> {
+async function chainUnlessDropped(context: CatalogContext, tx: Tx, viewId: string): Promise<AncestorRow[] | undefined> {
   const chain = await context.statements.ancestors.all(tx, { id: viewId });
   if (chain.length === 0 || chain.some(({ state }) => state === 'dropped' || state === 'purging')) return undefined;
   const open = chain.filter((row) => !isVisible(row)).map(({ id }) => id);
@@ -199,7 +200,7 @@ async function directDependents(tx: Tx, ids: readonly string[]): Promise<string[
 }
 
 /** All views that are made of some objects, directly or not. */
-async function dependentsOf(tx: Tx, ids: readonly string[]): Promise<string[]> {
+async function allDependents(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const found = new Set<string>();
   for (let next = [...ids]; next.length > 0; ) {
     next = (await directDependents(tx, next)).filter((id) => !found.has(id));
@@ -208,7 +209,7 @@ async function dependentsOf(tx: Tx, ids: readonly string[]): Promise<string[]> {
   return [...found];
 }
 
-async function edgesBelow(tx: Tx, ids: readonly string[]): Promise<Edges> {
+async function loadSourceGraph(tx: Tx, ids: readonly string[]): Promise<Edges> {
   const edges: Edges = new Map();
   for (const open = [...ids]; open.length > 0; ) {
     const id = open.pop() as string;
@@ -220,7 +221,7 @@ async function edgesBelow(tx: Tx, ids: readonly string[]): Promise<Edges> {
   return edges;
 }
 
-function below(id: string, edges: Edges): Set<string> {
+function transitiveSources(id: string, edges: Edges): Set<string> {
   const found = new Set<string>();
   for (const open = [id]; open.length > 0; ) {
     for (const { source_id } of edges.get(open.pop() as string) ?? []) {
@@ -233,7 +234,7 @@ function below(id: string, edges: Edges): Set<string> {
 
 /** Throws SQL_INVALID for a circle, SQL_NOT_SUPPORTED past the limits. A table is what has no sources. */
 function checkSize(id: string, edges: Edges): void {
-  if (below(id, edges).has(id)) throw new Failure('SQL_INVALID', 'The view would be made of itself.');
+  if (transitiveSources(id, edges).has(id)) throw new Failure('SQL_INVALID', 'The view would be made of itself.');
   const sizes = new Map<string, { readonly levels: number; readonly tables: number }>();
   const sizeOf = (one: string): { readonly levels: number; readonly tables: number } => {
     const known = sizes.get(one);

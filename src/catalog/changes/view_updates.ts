@@ -4,11 +4,11 @@ import type { Change } from '../../engines/engine.ts';
 import type { Applied, DependentView } from '../../engines/views.ts';
 import { type CatalogContext, changeCatalog, type Tx } from './change_context.ts';
 import { droppedName } from './dropped_name.ts';
-import { changeOf, type IntentRow, noteColumns } from './intents.ts';
-import { reachedViews, recordNamed } from './view_dependencies.ts';
+import { changeOf, type IntentRow, updateViewColumns } from './intents.ts';
+import { dependentViewChains, recordSourcesByName } from './view_dependencies.ts';
 
 /** A change that views may not survive, with those that it reaches. */
-export async function withReachedViews(
+export async function withDependentViews(
   context: CatalogContext,
   tx: Tx,
   objectId: string,
@@ -16,7 +16,7 @@ export async function withReachedViews(
 ): Promise<Change> {
   if (change.kind !== 'alterTable' && change.kind !== 'replaceView') return change;
   const views: DependentView[] = [];
-  for (const [view, database, catalog] of await reachedViews(context, tx, objectId)) {
+  for (const [view, database, catalog] of await dependentViewChains(context, tx, objectId)) {
     if (!view || !database || !catalog) continue;
     const ref = { catalog: { id: catalog.id, name: catalog.name }, database: database.name, view: view.name };
     views.push({ id: view.id, view: ref });
@@ -24,7 +24,7 @@ export async function withReachedViews(
   return views.length === 0 ? change : { ...change, views };
 }
 
-export interface RestoredViews {
+export interface DropRecord {
   readonly warehouse: string;
   readonly dropped_at: number;
   readonly dropped_by: string;
@@ -35,29 +35,29 @@ export interface RestoredViews {
  * Views that came back with what holds them. One whose sources have gone meanwhile stays dropped, now by itself, for as long again as
  * what held it was kept. @returns the names of these.
  */
-export async function settleRestored(
+export async function commitRestoredViews(
   context: CatalogContext,
   tx: Tx,
   intent: IntentRow,
   applied: Applied | undefined,
-  was: RestoredViews,
+  was: DropRecord,
 ): Promise<string[]> {
   const views = applied?.views ?? [];
   const left: string[] = [];
   for (const view of views) {
-    if (view.columns) await recordNamed(context, tx, view.id, view.sources);
-    else left.push(await leaveDropped(context, tx, view.id, changeOf(intent), was));
+    if (view.columns) await recordSourcesByName(context, tx, view.id, view.sources);
+    else left.push(await keepDropped(context, tx, view.id, changeOf(intent), was));
   }
-  await noteColumns(context, tx, applied, intent.principal);
+  await updateViewColumns(context, tx, applied, intent.principal);
   return left;
 }
 
-async function leaveDropped(
+async function keepDropped(
   context: CatalogContext,
   tx: Tx,
   id: string,
   change: Change,
-  { warehouse, dropped_at, dropped_by, purge_at }: RestoredViews,
+  { warehouse, dropped_at, dropped_by, purge_at }: DropRecord,
 ): Promise<string> {
   const purge: Change = { kind: 'purge', catalog: changeCatalog(change), hidden: [], databases: [] };
   const { name } = await tx

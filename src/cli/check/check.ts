@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { changeText, forgetLostLines, lostLines } from '../../access/audit/audit_journal.ts';
 import type { Settings } from '../../settings/read_settings.ts';
 import { checkStoreFile } from '../../store/integrity/store_check.ts';
-import { isStoreInUse, storeInUse } from '../../store/sqlite.ts';
+import { isStoreInUse, storeInUseError } from '../../store/sqlite.ts';
 import { openStore, type Store, StoreDamaged, storeFileName } from '../../store/store.ts';
 import type { Command } from '../command.ts';
 import { withStore } from '../data_directory.ts';
@@ -77,7 +77,7 @@ async function withCheckedStore(
   const withOriginal = (accepted: string[]) =>
     withStore(settings, (store) => work({ store, dataDirectory, isCopy: false, accepted }));
   if (faults.length === 0) return withOriginal([]);
-  if (isStoreInUse(file)) throw storeInUse(file);
+  if (isStoreInUse(file)) throw storeInUseError(file);
   if (settings.repair === 'accept') {
     for (const fault of faults) say(`accepted as lost: metadata store: ${fault}`);
     for (const end of storeFileEnds) await copyFile(file + end, file + end + suffix).catch(ignoreMissing);

@@ -8,7 +8,7 @@ import { serverIdSetting } from '../../access/audit/audit_reader.ts';
 import { systemActor } from '../../model/principal.ts';
 import type { Settings } from '../../settings/read_settings.ts';
 import type { Schema } from '../../store/schema.ts';
-import { type Store, setting } from '../../store/store.ts';
+import { getOrCreateSetting, type Store } from '../../store/store.ts';
 import { secretsOf } from '../data_directory.ts';
 
 export interface RepairLine {
@@ -62,7 +62,7 @@ export class RepairAudit {
   async #make() {
     const store = this.#store;
     const secrets = await secretsOf(this.#settings, store, this.#dataDirectory);
-    const serverId = await setting(store, serverIdSetting, randomUUID);
+    const serverId = await getOrCreateSetting(store, serverIdSetting, randomUUID);
     const journal = await AuditJournal.open(this.#dataDirectory, store);
     const { auditRetentionDays: retentionDays } = this.#settings;
     const key = auditKeyOf(secrets);

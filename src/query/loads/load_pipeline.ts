@@ -93,7 +93,7 @@ export interface LoadExecution {
 }
 
 export interface LoadParts {
-  readonly catalog: Pick<Catalog, 'requireSettled'>;
+  readonly catalog: Pick<Catalog, 'requireNoOpenChange'>;
   readonly warehouses: Warehouses;
   readonly authorizer: Authorizer;
   readonly trail: Trail;
@@ -218,7 +218,7 @@ export class LoadPipeline {
     const { progress } = file;
     const path = [catalog.name, database, table.name];
     return this.#admitted(warehouse, path.join('.'), run, async (engine) => {
-      this.#parts.catalog.requireSettled([path]);
+      this.#parts.catalog.requireNoOpenChange([path]);
       const started = performance.now();
       if (label === undefined && !dryRun) await keys.retainStep(step, { warehouse, catalogId: catalog.id, taskId });
       const facts = { objectId: table.id, details: { taskId, kind: 'load', mode } };

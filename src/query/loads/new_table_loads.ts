@@ -199,7 +199,7 @@ export class NewTableLoads {
     const { catalog, steps } = this.#parts;
     const table = (await catalog.find([...path, { category: 'tables', name }]))?.at(-1);
     if (!table) {
-      const taskId = await catalog.taskMaking(databaseId, 'tables', name);
+      const taskId = await catalog.findCreationTask(databaseId, 'tables', name);
       return taskId === undefined ? undefined : { taskId, tableId: undefined };
     }
     const taskId = await steps.taskOf(table.id, label);

@@ -16,12 +16,12 @@ interface ResultOwner {
 
 export class ResultAccess {
   readonly #store: Store;
-  readonly #catalog: Pick<Catalog, 'chainOf'>;
+  readonly #catalog: Pick<Catalog, 'findChain'>;
   readonly #authorizer: Pick<Authorizer, 'isAllowedOn'>;
 
   constructor(parts: {
     readonly store: Store;
-    readonly catalog: Pick<Catalog, 'chainOf'>;
+    readonly catalog: Pick<Catalog, 'findChain'>;
     readonly authorizer: Pick<Authorizer, 'isAllowedOn'>;
   }) {
     this.#store = parts.store;
@@ -74,7 +74,7 @@ export class ResultAccess {
   /** Of a source that was dropped, what is left of its path: rights on the table itself went with it. */
   async #steps(ids: readonly string[]): Promise<readonly PathObject[]> {
     for (const id of ids.toReversed()) {
-      const chain = await this.#catalog.chainOf(id);
+      const chain = await this.#catalog.findChain(id);
       if (chain.length > 0) return chain;
     }
     return [];

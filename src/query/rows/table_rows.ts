@@ -59,7 +59,7 @@ export class Rows {
     await this.#requireReplica(warehouse, [root.name, database.name, table.name].join('.'));
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
     return this.#warehouses.admit(warehouse, caller, async (engine) => {
-      this.#catalog.requireSettled([path.map(({ name }) => name)]);
+      this.#catalog.requireNoOpenChange([path.map(({ name }) => name)]);
       const started = performance.now();
       const { guard } = actor;
       const step = guard && keyedStep(guard);

@@ -378,7 +378,7 @@ export class Queries {
         }
         requireExpected(only, known.analysis);
         const { reads, writes, views } = known.analysis;
-        this.#options.catalog.requireSettled([...reads, ...writes, ...views].map(partsOf));
+        this.#options.catalog.requireNoOpenChange([...reads, ...writes, ...views].map(partsOf));
         if (!known.authorised.has(principal)) {
           const { authorised } = known;
           const names = () => engine.tableNamesIn(statement.sql);
@@ -420,7 +420,7 @@ export class Queries {
       if (!(error instanceof Failure) || !ofBinding.has(error.code) || aboutSyntax.test(error.message)) throw error;
       const names = () => engine.tableNamesIn(statement.sql);
       // What it names may only be missing because a change of it was interrupted.
-      this.#options.catalog.requireSettled(names(), true);
+      this.#options.catalog.requireNoOpenChange(names(), true);
       if (!(await this.#options.names.areKnownTo(turn.principal, statement, names))) throw hiddenObject();
       await this.#requireUnmoved(statement, names());
       throw error;

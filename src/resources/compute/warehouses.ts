@@ -171,7 +171,7 @@ const as: Render = async (chain, uri, context) => {
 };
 
 async function blockedChange({ intent, reason, path }: OpenIntent, context: Context) {
-  const chain = await context.catalog.namesWithDropped(path);
+  const chain = await context.catalog.findByIdsWithDropped(path);
   const { category = '' } = chain.at(-1) ?? {};
   const mayRead = context.access.authorizer.isVisible(context.call.principal, 'read', category, chain);
   return {
@@ -273,7 +273,7 @@ export const warehouses: Category<Context> = {
       handle: async ({ page }, context) => {
         const objects = await context.catalog.list(null, 'warehouses', {
           limit: page.limit + 1,
-          only: listing('warehouses', [], context),
+          restrictTo: listing('warehouses', [], context),
           ...defined({ after: page.after }),
         });
         const records = [];

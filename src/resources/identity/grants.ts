@@ -94,7 +94,7 @@ export const grantFields = ({ grantId, privilege }: Grant, on: string) => ({ gra
 
 /** The URI of what a path of ids leads to. */
 export async function uriOfIds(path: readonly string[], context: Context): Promise<string> {
-  return uriOfObjects(path, await context.catalog.namesWithDropped(objectIdsOf(path)), context);
+  return uriOfObjects(path, await context.catalog.findByIdsWithDropped(objectIdsOf(path)), context);
 }
 
 function uriOfObjects(path: readonly string[], objects: readonly CatalogObject[], context: Context): string {
@@ -144,7 +144,7 @@ function readSegments(on: string, fault: (message: string) => Failure): Segment[
 /** Ids from the root to what a URI names; undefined where it is not there. */
 async function idsOf({ category, path }: Target, context: Context): Promise<string[] | undefined> {
   if (path.length === 0) return category === globalScope ? [globalScope] : [globalScope, categoryScope(category)];
-  const steps = await context.catalog.steps(path);
+  const steps = await context.catalog.findPrefix(path);
   return steps.length < path.length
     ? undefined
     : grantPath(
@@ -165,7 +165,7 @@ async function mayGrant(privilege: Privilege, target: Target, context: Context):
 
 /** The same, by ids: what it is on may have been dropped. */
 async function requireMayRevoke({ path, privilege }: Grant, context: Context): Promise<void> {
-  const objects = await context.catalog.namesWithDropped(objectIdsOf(path));
+  const objects = await context.catalog.findByIdsWithDropped(objectIdsOf(path));
   const target = targetOf(uriOfObjects(path, objects, context), '/on');
   const { principal } = context.call;
   const { authorizer } = context.access;
@@ -197,7 +197,7 @@ async function record(grant: Grant, grantee: readonly Segment[], context: Contex
   const uri = uriOf(context.call.version, [...grantee, segment('grants', grant.grantId)]);
   const createdAt = new Date(grant.createdAt).toISOString();
   const { createdBy } = grant;
-  const objects = await context.catalog.namesWithDropped(objectIdsOf(grant.path));
+  const objects = await context.catalog.findByIdsWithDropped(objectIdsOf(grant.path));
   const isDropped = objects.some(({ state }) => state === 'dropped');
   return {
     ...grantFields(grant, uriOfObjects(grant.path, objects, context)),
@@ -224,7 +224,7 @@ function missing(grantId: string): Failure {
 async function reasonOf(granteeId: string, privilege: Privilege, target: Target, context: Context) {
   const { directory } = context;
   const user = directory.users.get(granteeId);
-  const steps = await context.catalog.steps(target.path);
+  const steps = await context.catalog.findPrefix(target.path);
   const ids = new Set([globalScope, categoryScope(target.category), ...steps.map(({ id }) => id)]);
   if (user?.spec.disabled && user.id !== 'root') return null;
   if (user?.id === 'root') return { kind: 'root', grant: null };

@@ -248,7 +248,7 @@ export const identityProviders: Category<Context> = {
           owner: ownerId(owner, context),
           principal: context.call.actor,
           ifExists,
-          also: (tx, id) => context.identityProviders.storeSecret(tx, id, clientSecret),
+          inTransaction: (tx, id) => context.identityProviders.storeSecret(tx, id, clientSecret),
         });
         if (made) await context.identityProviders.reload();
         return standing.createdAs(object, made, context);
@@ -271,7 +271,7 @@ export const identityProviders: Category<Context> = {
           spec,
           owner: await newOwner(owner, pathOf(path), context),
           principal: context.call.actor,
-          also: (tx) => context.identityProviders.storeSecret(tx, object.id, change.clientSecret),
+          inTransaction: (tx) => context.identityProviders.storeSecret(tx, object.id, change.clientSecret),
         });
         await context.identityProviders.reload();
         return updated(await render(pathOf(path), [changed.object ?? object], context, as));
@@ -288,7 +288,7 @@ export const identityProviders: Category<Context> = {
           principal: context.call.actor,
           cascade: true,
           childCategories: [],
-          also: (tx) => context.identityProviders.storeSecret(tx, object.id, null),
+          inTransaction: (tx) => context.identityProviders.storeSecret(tx, object.id, null),
         });
         await context.identityProviders.reload();
         return deleted(was);

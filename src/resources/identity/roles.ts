@@ -85,7 +85,7 @@ function idsOfMembers(names: readonly string[], pointer: string, context: Contex
   return new Set(names.map((name, i) => userNamed(name, `${pointer}/${i}`, context)));
 }
 
-type Tx = Parameters<NonNullable<Parameters<Context['catalog']['update']>[1]['also']>>[0];
+type Tx = Parameters<NonNullable<Parameters<Context['catalog']['update']>[1]['inTransaction']>>[0];
 
 async function writeMembers(tx: Tx, roleId: string, userIds: ReadonlySet<string>): Promise<void> {
   await tx.deleteFrom('role_members').where('role_id', '=', roleId).execute();
@@ -108,7 +108,7 @@ async function setMembers(
   if (members.size > membersMax) throw invalid('/members', 'maxItems', `would be more than ${membersMax}`);
   const changed = await context.catalog.update(object, {
     principal: context.call.actor,
-    also: (tx) => writeMembers(tx, object.id, members),
+    inTransaction: (tx) => writeMembers(tx, object.id, members),
   });
   context.directory.setMembers(object.id, members);
   return render(pathOf(path), [changed.object ?? object], context, as);
@@ -156,7 +156,7 @@ export const roles: Category<Context> = {
           owner: ownerId(owner, context),
           principal: context.call.actor,
           ifExists,
-          also: (tx, id) => writeMembers(tx, id, ids),
+          inTransaction: (tx, id) => writeMembers(tx, id, ids),
         });
         if (made) context.directory.setMembers(object.id, ids);
         return standing.createdAs(object, made, context);
@@ -178,7 +178,7 @@ export const roles: Category<Context> = {
           spec: describe<RoleSpec>(object.spec, body),
           owner: await newOwner(body.owner, pathOf(path), context),
           principal: context.call.actor,
-          ...(ids ? { also: (tx: Tx) => writeMembers(tx, object.id, ids) } : {}),
+          ...(ids ? { inTransaction: (tx: Tx) => writeMembers(tx, object.id, ids) } : {}),
         });
         if (ids) context.directory.setMembers(object.id, ids);
         return updated(await render(pathOf(path), [changed.object ?? object], context, as));

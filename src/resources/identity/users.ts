@@ -144,7 +144,7 @@ export const users: Category<Context> = {
           principal: context.call.actor,
           cascade: true,
           childCategories: [],
-          also: async (tx) => {
+          inTransaction: async (tx) => {
             await tx.updateTable('objects').set({ owner: rootUserId }).where('owner', '=', object.id).execute();
           },
         });

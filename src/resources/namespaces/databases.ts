@@ -243,7 +243,7 @@ export const databases: Category<Context> = {
               newName: body.newName,
               tables: tables.map(({ name, spec }) => ({ name, definition: definitionOf(spec) })),
             },
-            children: { category: 'tables', seen: tables },
+            children: { category: 'tables', expected: tables },
             task: {
               type: 'rename_database',
               target: ((await render(pathOf(path), chain, context, as)) as { uri: string }).uri,

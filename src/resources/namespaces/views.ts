@@ -111,7 +111,7 @@ async function sourceUris({ id, state }: CatalogObject, context: Context): Promi
   if (state === 'dropped') return uris;
   const { principal, version } = context.call;
   for (const source of await context.catalog.sourcesOf(id)) {
-    const chain = await context.catalog.chainOf(source);
+    const chain = await context.catalog.findChain(source);
     if (chain.length > 0 && context.access.authorizer.isVisible(principal, 'read', 'catalogs', chain))
       uris.push(uriOf(version, chain));
   }

@@ -184,7 +184,7 @@ export async function show(path: ObjectPath, context: Context, render: Render): 
   const uri = uriOf(context.call.version, path);
   const cached = context.records.get(uri);
   if (cached instanceof ReadyRecord) return cached;
-  return context.records.keep(uri, async () => {
+  return context.records.getOrLoad(uri, async () => {
     const chain = await context.catalog.require(path);
     const object = chain.at(-1) as CatalogObject;
     const value = new ReadyRecord(await render(chain, uri, context), object.id);
@@ -229,7 +229,7 @@ export async function page(
   const key = `${base}/${category}?${at.limit}&${at.after ?? ''}`;
   const cached = context.records.get(key);
   if (cached instanceof ReadyPage) return listed(cached.items, cached.next);
-  const made = await context.records.keep(key, async () => {
+  const made = await context.records.getOrLoad(key, async () => {
     const chain = parents.length === 0 ? [] : await context.catalog.require(parents);
     const parentId = chain.at(-1)?.id ?? null;
     const objects = await context.catalog.list(parentId, category, { ...at, limit: at.limit + 1 });
@@ -256,7 +256,7 @@ async function partOfPage(
 ): Promise<Listed> {
   const base = uriOf(context.call.version, parents);
   const { records } = context;
-  const since = records.now;
+  const since = records.generation;
   const { chain, objects, next } = await listShown(parents, category, at, context);
   const texts: string[] = [];
   for (const object of objects) {
@@ -282,7 +282,11 @@ async function listShown(
 ) {
   const chain = await context.catalog.require(parents);
   const only = listing(category, chain, context);
-  const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, { ...at, limit: at.limit + 1, only });
+  const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, {
+    ...at,
+    limit: at.limit + 1,
+    restrictTo: only,
+  });
   const next = objects.length > at.limit ? objects[at.limit - 1]?.name : undefined;
   return { chain, objects: objects.slice(0, at.limit), next };
 }

@@ -28,7 +28,7 @@ async function inUse(viewIds: readonly string[], { catalog, access, call }: Aske
   const names: string[] = [];
   for (const id of viewIds) {
     if (views.length === namedMax) break;
-    const chain = await catalog.chainOf(id);
+    const chain = await catalog.findChain(id);
     if (chain.length === 0 || !access.authorizer.isVisible(call.principal, 'read', 'catalogs', chain)) continue;
     views.push(uriOf(call.version, chain));
     names.push(chain.map(({ name }) => JSON.stringify(name)).join('.'));

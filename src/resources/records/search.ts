@@ -85,7 +85,7 @@ export function searchOf({ category, record, as, parentOf, retained = false, exa
       const { dropped, ...by } = sought as typeof sought & { dropped?: boolean };
       if (dropped) return searchDropped(category, holder, chain, by, page, context, as);
       const only = listing(category, chain, context);
-      const options: ListOptions = { ...by, after: page.after, limit: page.limit + 1, only };
+      const options: ListOptions = { ...by, after: page.after, limit: page.limit + 1, restrictTo: only };
       const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, options);
       const show = (object: CatalogObject) =>
         render([...holder, segment(category, object.name)], [...chain, object], context, as);

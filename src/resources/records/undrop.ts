@@ -79,7 +79,7 @@ export async function searchDropped(
   const { namePattern, comment } = body;
   const { after, limit } = at;
   const [name, id = ''] = after?.split(tokenSeparator) ?? [];
-  const found = await context.catalog.dropped(parents.at(-1)?.id ?? null, category, {
+  const found = await context.catalog.listDropped(parents.at(-1)?.id ?? null, category, {
     after: name === undefined ? undefined : { name, id },
     limit: limit + 1,
     namePattern,
@@ -104,7 +104,7 @@ export interface Restored<O extends CatalogObject> {
   /** What was in it, all levels down. */
   readonly within: readonly CatalogObject[];
   /** What its parent was called when it was dropped, where the engine keeps it there. */
-  readonly hiddenIn: string | undefined;
+  readonly originalDatabase: string | undefined;
 }
 
 interface UndropOptions<O extends CatalogObject> {
@@ -177,7 +177,7 @@ export function undropAction<O extends CatalogObject>({
       const name = body.newName ?? object.name;
       await of.check(name, parents, context, dropped);
       const target = [...at, segment(category, name)];
-      const restored = { object, name, parents, hiddenIn: dropped.hiddenIn };
+      const restored = { object, name, parents, originalDatabase: dropped.originalDatabase };
       const { change } = of;
       const prepared = 'prepare' in change ? await change.prepare(restored, context) : undefined;
       const outcome = await context.catalog.undrop(dropped, {

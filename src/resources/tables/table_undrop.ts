@@ -27,9 +27,9 @@ export async function requireUsableTableName(
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
 }
 
-export function restoreTable({ object, name, parents, hiddenIn }: Restored<CatalogObject<TableSpec>>): Change {
+export function restoreTable({ object, name, parents, originalDatabase }: Restored<CatalogObject<TableSpec>>): Change {
   const [root, database] = parents as unknown as TableChain;
   const { id, spec } = object;
   const table = tableRef([root, database, { ...object, name, spec }]);
-  return { kind: 'restoreTable', table, from: hiddenIn ?? database.name, id, definition: definitionOf(spec) };
+  return { kind: 'restoreTable', table, from: originalDatabase ?? database.name, id, definition: definitionOf(spec) };
 }

@@ -66,7 +66,7 @@ export const schedules: Category<Context> = {
           owner: ownerId(owner, context),
           principal: context.call.actor,
           ifExists,
-          also: async (tx, id) => {
+          inTransaction: async (tx, id) => {
             await context.schedules.setTimes(tx, id, spec);
             if (secrets) await context.schedules.setSecrets(tx, id, secrets);
           },
@@ -98,7 +98,7 @@ export const schedules: Category<Context> = {
           spec,
           owner: await newOwner(owner, pathOf(path), context),
           principal: context.call.actor,
-          ...(secrets || isAnew ? { also: (tx) => keep(tx, object.id) } : {}),
+          ...(secrets || isAnew ? { inTransaction: (tx) => keep(tx, object.id) } : {}),
         });
         context.schedules.changed();
         return updated(await render(pathOf(path), [outcome.object ?? object], context, as));
@@ -115,7 +115,7 @@ export const schedules: Category<Context> = {
           principal: context.call.actor,
           cascade: true,
           childCategories: [],
-          also: (tx) => context.schedules.setSecrets(tx, object.id, {}),
+          inTransaction: (tx) => context.schedules.setSecrets(tx, object.id, {}),
         });
         return deleted(was);
       },

@@ -221,7 +221,7 @@ async function submitted(body: Common, context: Context, make: ToMake) {
       request,
       principal,
       ...options,
-      also: (tx, taskId) => notes.put(taskId, { credentials }, tx),
+      inTransaction: (tx, taskId) => notes.put(taskId, { credentials }, tx),
     },
   });
   return accepted(await requireTask(outcome.taskId as string, context), context);

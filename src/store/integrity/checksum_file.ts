@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import type { Salts } from './wal_file.ts';
 
-export const sumsFileOf = (storeFile: string): string => `${storeFile}-sums`;
+export const checksumFileOf = (storeFile: string): string => `${storeFile}-sums`;
 
 const magic = Buffer.from('TABSUMS1');
 /** Magic, salts, frame, number of pages. */
@@ -24,7 +24,7 @@ export interface Commit extends LogPosition {
   readonly pages: ReadonlyMap<number, number>;
 }
 
-export interface PageSums {
+export interface ChecksumFile {
   /** By page, from 1; 0: not known. */
   readonly sums: readonly number[];
   readonly position: LogPosition;
@@ -36,10 +36,10 @@ export interface PageSums {
 }
 
 /** Never 0, which stands for an unknown one. */
-export const sumOf = (content: Buffer): number => crc32(content) || 1;
+export const checksumOf = (content: Buffer): number => crc32(content) || 1;
 
 /** Undefined: there is none. 'damaged': it is not as it was written. */
-export function readSums(path: string): PageSums | undefined | 'damaged' {
+export function readChecksumFile(path: string): ChecksumFile | undefined | 'damaged' {
   let bytes: Buffer;
   try {
     bytes = readFileSync(path);
@@ -53,7 +53,7 @@ export function readSums(path: string): PageSums | undefined | 'damaged' {
   if (bytes.length < at + sumBytes || bytes.readUInt32LE(at) !== crc32(bytes.subarray(0, at))) return 'damaged';
   const sums: number[] = [0];
   for (let page = 1; page <= pages; page++) sums[page] = bytes.readUInt32LE(snapshotHeadBytes + (page - 1) * 4);
-  let position = positionAt(bytes, magic.length);
+  let position = readPosition(bytes, magic.length);
   at += sumBytes;
   const commits: Commit[] = [];
   while (at < bytes.length) {
@@ -61,7 +61,7 @@ export function readSums(path: string): PageSums | undefined | 'damaged' {
     const isWhole = end + sumBytes <= bytes.length && bytes.readUInt32LE(end) === crc32(bytes.subarray(at, end));
     // What follows a record that is not whole was not durable, or is unreadable: its pages are in the log of the store, unless they differ.
     if (!isWhole) return { sums, position, commits, isBroken: end + sumBytes < bytes.length, bytes: at };
-    position = positionAt(bytes, at + 4);
+    position = readPosition(bytes, at + 4);
     const changed = new Map<number, number>();
     for (let entry = at + recordHeadBytes; entry < end; entry += entryBytes)
       changed.set(bytes.readUInt32LE(entry), bytes.readUInt32LE(entry + 4));
@@ -77,7 +77,7 @@ export function setSum(sums: number[], page: number, sum: number): void {
   sums[page] = sum;
 }
 
-export function snapshotText(sums: readonly number[], position: LogPosition): Buffer {
+export function encodeSnapshot(sums: readonly number[], position: LogPosition): Buffer {
   const pages = Math.max(0, sums.length - 1);
   const bytes = Buffer.alloc(snapshotHeadBytes + pages * 4 + sumBytes);
   magic.copy(bytes);
@@ -89,7 +89,7 @@ export function snapshotText(sums: readonly number[], position: LogPosition): Bu
   return bytes;
 }
 
-export function recordText({ pages, ...position }: Commit): Buffer {
+export function encodeRecord({ pages, ...position }: Commit): Buffer {
   const bytes = Buffer.alloc(recordHeadBytes + pages.size * entryBytes + sumBytes);
   bytes.writeUInt32LE(pages.size, 0);
   writePosition(bytes, 4, position);
@@ -103,7 +103,7 @@ export function recordText({ pages, ...position }: Commit): Buffer {
   return bytes;
 }
 
-const positionAt = (bytes: Buffer, at: number): LogPosition => ({
+const readPosition = (bytes: Buffer, at: number): LogPosition => ({
   salt1: bytes.readUInt32LE(at),
   salt2: bytes.readUInt32LE(at + 4),
   frame: bytes.readUInt32LE(at + 8),

@@ -1,7 +1,7 @@
 // A thread that reads all pages of the store by a descriptor of the main thread: to open and close the file would release SQLite's lock.
 import { readSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
-import { sumOf } from './checksum_file.ts';
+import { checksumOf } from './checksum_file.ts';
 
 export interface PagesToRead {
   readonly descriptor: number;
@@ -13,6 +13,6 @@ const { descriptor, pageBytes, pageCount } = workerData as PagesToRead;
 const sums = new Uint32Array(pageCount + 1);
 const page = Buffer.allocUnsafe(pageBytes);
 for (let number = 1; number <= pageCount; number++) {
-  if (readSync(descriptor, page, 0, pageBytes, (number - 1) * pageBytes) === pageBytes) sums[number] = sumOf(page);
+  if (readSync(descriptor, page, 0, pageBytes, (number - 1) * pageBytes) === pageBytes) sums[number] = checksumOf(page);
 }
 parentPort?.postMessage(sums);

@@ -1,7 +1,7 @@
 // Compares the file of the store and its log with the checksums beside them, before SQLite opens them: SQLite itself accepts changed
 // bytes, and drops what follows a damaged place in its log in silence.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { type PageSums, readSums, sumOf, sumsFileOf } from './checksum_file.ts';
+import { type ChecksumFile, checksumFileOf, checksumOf, readChecksumFile } from './checksum_file.ts';
 import { framesAfter, isSameLog, lastCommittedFrame, readLogHeader } from './wal_file.ts';
 
 export interface StoreFaults {
@@ -12,27 +12,27 @@ export interface StoreFaults {
 }
 
 const pagesShownMax = 10;
-const pageBytesAt = 16;
-const pageCountAt = 28;
-const headBytes = 32;
+const pageSizeOffset = 16;
+const pageCountOffset = 28;
+const headerBytes = 32;
 /** How often the clock is read. */
-const pagesPerLook = 64;
+const pagesPerClockRead = 64;
 
 /** `untilMs`: of performance.now(), when it stops. Changes nothing. */
 export function checkStoreFile(storeFile: string, untilMs = Number.POSITIVE_INFINITY): StoreFaults {
-  const known = readSums(sumsFileOf(storeFile));
+  const known = readChecksumFile(checksumFileOf(storeFile));
   if (known === undefined) return { faults: [], isComplete: true };
   if (known === 'damaged')
     return { faults: ['the file of its checksums is damaged: its pages cannot be compared'], isComplete: true };
   const log = checkLog(storeFile, known);
-  const pages = checkPages(storeFile, known, log.elsewhere, untilMs);
+  const pages = checkPages(storeFile, known, log.pagesInLog, untilMs);
   const faults = [...log.faults];
   const orChecksums = known.isBroken ? ', or the file of its checksums is damaged' : '';
-  if (pages.differing.length > 0) faults.push(pagesText(pages.differing, log.isReplaced) + orChecksums);
+  if (pages.differing.length > 0) faults.push(describePages(pages.differing, log.isReplaced) + orChecksums);
   return { faults, isComplete: pages.isComplete };
 }
 
-export function pagesText(pages: readonly number[], isLogReplaced = false): string {
+export function describePages(pages: readonly number[], isLogReplaced = false): string {
   const shown = pages.slice(0, pagesShownMax).join(', ');
   const more = pages.length > pagesShownMax ? ` and ${pages.length - pagesShownMax} more` : '';
   const which = pages.length === 1 ? `page ${shown} differs` : `${pages.length} pages differ (${shown}${more})`;
@@ -42,62 +42,62 @@ export function pagesText(pages: readonly number[], isLogReplaced = false): stri
 interface CheckedLog {
   readonly faults: readonly string[];
   /** Pages whose newest content is in the log, or was in a part of it that is lost. */
-  readonly elsewhere: ReadonlySet<number>;
+  readonly pagesInLog: ReadonlySet<number>;
   /** There is no log, or another one than the checksums know. */
   readonly isReplaced: boolean;
 }
 
-function checkLog(storeFile: string, { sums, position, commits }: PageSums): CheckedLog {
+function checkLog(storeFile: string, { sums, position, commits }: ChecksumFile): CheckedLog {
   const elsewhere = new Set<number>();
-  const file = opened(`${storeFile}-wal`);
+  const file = openIfExists(`${storeFile}-wal`);
   try {
     const header = file === undefined ? undefined : readLogHeader(file);
-    if (file === undefined || !header) return { faults: [], elsewhere, isReplaced: position.frame > 0 };
+    if (file === undefined || !header) return { faults: [], pagesInLog: elsewhere, isReplaced: position.frame > 0 };
     const last = lastCommittedFrame(file, header);
     const isKnown = isSameLog(header, position);
     const newest = new Map<number, { readonly frame: number; readonly sum: number }>();
     for (const { number, page, content } of framesAfter(file, header, 0, last))
-      newest.set(page, { frame: number, sum: sumOf(content) });
+      newest.set(page, { frame: number, sum: checksumOf(content) });
     for (const page of newest.keys()) elsewhere.add(page);
     const faults: string[] = [];
     const lost = isKnown ? commits.filter((commit) => isSameLog(commit, header) && commit.frame > last) : [];
     for (const { pages } of lost) for (const page of pages.keys()) elsewhere.add(page);
     if (isKnown && position.frame > last)
       faults.push(
-        `its write-ahead log is damaged or cut after frame ${last} of ${position.frame}: ${transactions(lost.length)} lost`,
+        `its write-ahead log is damaged or cut after frame ${last} of ${position.frame}: ${describeLost(lost.length)} lost`,
       );
     const differing = [...newest].filter(
       ([page, { frame, sum }]) =>
         isKnown && lost.length === 0 && frame <= position.frame && sums[page] !== sum && last === position.frame,
     );
-    if (differing.length > 0) faults.push(`in its write-ahead log, ${pagesText(differing.map(([page]) => page))}`);
-    return { faults, elsewhere, isReplaced: !isKnown && position.frame > 0 && last === 0 };
+    if (differing.length > 0) faults.push(`in its write-ahead log, ${describePages(differing.map(([page]) => page))}`);
+    return { faults, pagesInLog: elsewhere, isReplaced: !isKnown && position.frame > 0 && last === 0 };
   } finally {
     if (file !== undefined) closeSync(file);
   }
 }
 
-const transactions = (count: number) =>
+const describeLost = (count: number) =>
   count === 1 ? 'the last acknowledged transaction is' : `the last ${count || 'few'} acknowledged transactions are`;
 
-function checkPages(storeFile: string, { sums }: PageSums, elsewhere: ReadonlySet<number>, untilMs: number) {
+function checkPages(storeFile: string, { sums }: ChecksumFile, elsewhere: ReadonlySet<number>, untilMs: number) {
   const differing: number[] = [];
-  const file = opened(storeFile);
+  const file = openIfExists(storeFile);
   if (file === undefined) return { differing, isComplete: true };
   try {
-    const head = Buffer.alloc(headBytes);
-    readSync(file, head, 0, headBytes, 0);
-    const bytes = head.readUInt16BE(pageBytesAt) === 1 ? 65_536 : head.readUInt16BE(pageBytesAt);
+    const head = Buffer.alloc(headerBytes);
+    readSync(file, head, 0, headerBytes, 0);
+    const bytes = head.readUInt16BE(pageSizeOffset) === 1 ? 65_536 : head.readUInt16BE(pageSizeOffset);
     // A store that shrank has fewer pages than the checksums know. That the number itself is changed shows in the first page.
-    const pages = Math.min(sums.length - 1, head.readUInt32BE(pageCountAt) || sums.length - 1);
+    const pages = Math.min(sums.length - 1, head.readUInt32BE(pageCountOffset) || sums.length - 1);
     const page = Buffer.allocUnsafe(Math.max(512, bytes));
     const { size } = fstatSync(file);
     for (let number = 1; number <= pages; number++) {
-      if (number % pagesPerLook === 0 && performance.now() > untilMs) return { differing, isComplete: false };
+      if (number % pagesPerClockRead === 0 && performance.now() > untilMs) return { differing, isComplete: false };
       const sum = sums[number] ?? 0;
       if (sum === 0 || elsewhere.has(number)) continue;
       const read = number * bytes > size ? 0 : readSync(file, page, 0, bytes, (number - 1) * bytes);
-      if (read < bytes || sumOf(page.subarray(0, bytes)) !== sum) differing.push(number);
+      if (read < bytes || checksumOf(page.subarray(0, bytes)) !== sum) differing.push(number);
     }
     return { differing, isComplete: true };
   } finally {
@@ -105,7 +105,7 @@ function checkPages(storeFile: string, { sums }: PageSums, elsewhere: ReadonlySe
   }
 }
 
-function opened(path: string): number | undefined {
+function openIfExists(path: string): number | undefined {
   try {
     return openSync(path, 'r');
   } catch (error) {

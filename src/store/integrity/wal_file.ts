@@ -44,7 +44,7 @@ export function readLogHeader(file: number): LogHeader | undefined {
   if (magic !== littleEndianMagic && magic !== bigEndianMagic) return undefined;
   const isBigEndian = magic === bigEndianMagic;
   const sums: Sums = [head.readUInt32BE(24), head.readUInt32BE(28)];
-  const [first, second] = summed([0, 0], head.subarray(0, 24), isBigEndian);
+  const [first, second] = updateChecksum([0, 0], head.subarray(0, 24), isBigEndian);
   if (first !== sums[0] || second !== sums[1]) return undefined;
   const pageBytes = head.readUInt32BE(8);
   return { pageBytes, isBigEndian, sums, salt1: head.readUInt32BE(16), salt2: head.readUInt32BE(20) };
@@ -75,7 +75,7 @@ export function* framesAfter(file: number, { pageBytes }: LogHeader, after: numb
   }
 }
 
-export function framesIn(file: number, { pageBytes }: LogHeader): number {
+export function frameCount(file: number, { pageBytes }: LogHeader): number {
   return Math.floor((fstatSync(file).size - headerBytes) / (frameHeadBytes + pageBytes));
 }
 
@@ -85,16 +85,20 @@ export const isSameLog = (one: Salts, other: Salts): boolean => one.salt1 === ot
 export function lastCommittedFrame(file: number, header: LogHeader): number {
   let sums = header.sums;
   let committed = 0;
-  for (const frame of framesAfter(file, header, 0, framesIn(file, header))) {
+  for (const frame of framesAfter(file, header, 0, frameCount(file, header))) {
     if (!isSameLog(frame.salts, header)) break;
-    sums = summed(summed(sums, frame.head.subarray(0, 8), header.isBigEndian), frame.content, header.isBigEndian);
+    sums = updateChecksum(
+      updateChecksum(sums, frame.head.subarray(0, 8), header.isBigEndian),
+      frame.content,
+      header.isBigEndian,
+    );
     if (sums[0] !== frame.sums[0] || sums[1] !== frame.sums[1]) break;
     if (frame.pagesAfter > 0) committed = frame.number;
   }
   return committed;
 }
 
-function summed([before1, before2]: Sums, bytes: Buffer, isBigEndian: boolean): Sums {
+function updateChecksum([before1, before2]: Sums, bytes: Buffer, isBigEndian: boolean): Sums {
   let first = before1;
   let second = before2;
   for (let at = 0; at < bytes.length; at += 8) {

@@ -26,7 +26,7 @@ export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer'
 /** What readers see. Written out, not bound, in index and queries alike: only so is the partial index used. */
 export const visible = sql<boolean>`state in ('ready', 'altering', 'blocked')`;
 
-const first: Migration = {
+const initialMigration: Migration = {
   name: 'objects, intents, tasks, queries',
   async up(db, types) {
     await createObjects(db, types);
@@ -154,7 +154,7 @@ async function createQueries(db: Kysely<Schema>, types: ColumnTypes): Promise<vo
 
 /** The position in this list is the version. */
 const migrations: readonly Migration[] = [
-  first,
+  initialMigration,
   accessMigration,
   unfinishedTasksMigration,
   idempotencyMigration,

@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import type { Migration } from './migration.ts';
 
 /** Written out in the index and in queries alike: only so is the partial index used. */
-export const timed = sql<boolean>`next_at is not null`;
+export const hasNextRun = sql<boolean>`next_at is not null`;
 
 export const schedulesMigration: Migration = {
   name: 'times of schedules',
@@ -17,7 +17,12 @@ export const schedulesMigration: Migration = {
       .addColumn('last_task_id', types.name)
       .addColumn('error', 'text')
       .execute();
-    await db.schema.createIndex('schedule_times_next').on('schedule_times').column('next_at').where(timed).execute();
+    await db.schema
+      .createIndex('schedule_times_next')
+      .on('schedule_times')
+      .column('next_at')
+      .where(hasNextRun)
+      .execute();
     await db.schema.createIndex('schedule_times_computed').on('schedule_times').column('computed_at').execute();
   },
 };

@@ -3,9 +3,9 @@ import { sql } from 'kysely';
 import type { Migration } from './migration.ts';
 
 /** Written out in indexes and queries alike: only so are the partial indexes used. */
-export const inLine = sql<boolean>`place is not null`;
-export const paused = sql<boolean>`place is null and state = 'pending' and waits_for = 0`;
-export const underWay = sql<boolean>`state in ('running', 'cancelling')`;
+export const isQueued = sql<boolean>`place is not null`;
+export const isPaused = sql<boolean>`place is null and state = 'pending' and waits_for = 0`;
+export const isRunning = sql<boolean>`state in ('running', 'cancelling')`;
 
 export const taskLineMigration: Migration = {
   name: 'priorities, dependencies and the line of tasks',
@@ -25,11 +25,11 @@ export const taskLineMigration: Migration = {
     // It would be taken in the place of the partial ones, which hold a few rows where it holds them all.
     await db.schema.dropIndex('tasks_state').execute();
     const index = (name: string) => db.schema.createIndex(name).on('tasks');
-    await index('tasks_line').columns(['priority', 'place', 'task_id']).where(inLine).execute();
-    await index('tasks_line_owner').columns(['owner', 'priority', 'place']).where(inLine).execute();
-    await index('tasks_line_age').columns(['task_id']).where(inLine).execute();
-    await index('tasks_under_way').columns(['task_id']).where(underWay).execute();
-    await index('tasks_paused').columns(['not_before']).where(paused).execute();
+    await index('tasks_line').columns(['priority', 'place', 'task_id']).where(isQueued).execute();
+    await index('tasks_line_owner').columns(['owner', 'priority', 'place']).where(isQueued).execute();
+    await index('tasks_line_age').columns(['task_id']).where(isQueued).execute();
+    await index('tasks_under_way').columns(['task_id']).where(isRunning).execute();
+    await index('tasks_paused').columns(['not_before']).where(isPaused).execute();
     await db.schema
       .createTable('task_waits')
       .addColumn('after_id', types.name, (c) => c.notNull())
