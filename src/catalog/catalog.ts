@@ -1,5 +1,5 @@
-// The catalog: objects in the store, how they are found, and the entrance to every change of them (creation.ts,
-// alteration.ts, removal.ts, recovery.ts). Knows no category, and no permission: callers were authorised before.
+// The catalog: finds objects in the store and is the entry point to every change of them (see changes/). It knows no category and
+// checks no permission: callers have been authorized before.
 import assert from 'node:assert/strict';
 import { sql } from 'kysely';
 import { noTrail, type Trail } from '../access/audit/audit_log.ts';
@@ -55,7 +55,7 @@ import { objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
 import { RecoveryRounds } from './recovery_rounds.ts';
 import { catalogStatements, pathRow, pathStatement, prefixStatement } from './statements.ts';
 
-/** Values in one `in (...)` of the store. */
+/** Maximum number of values in one `in (...)` of a store query. */
 const idsPerQueryMax = 1000;
 
 export interface CatalogOptions {
@@ -63,11 +63,11 @@ export interface CatalogOptions {
   readonly engineOf: (warehouse: string) => Promise<CatalogEngine>;
   readonly clock?: (() => number) | undefined;
   readonly observe?: Observe | undefined;
-  /** A task row was committed with a change: wakes the runner (`() => tasks.notify()`). */
+  /** Called when a task row was committed with a change; wakes the runner (`() => tasks.notify()`). */
   readonly onTask?: (() => void) | undefined;
-  /** Throws where the principal may have no further unfinished task. */
+  /** Throws if the principal has reached its limit of unfinished tasks. */
   readonly requireTaskQuota?: CatalogContext['requireTaskQuota'] | undefined;
-  /** Part of the submission of a task whose end is to be told. */
+  /** Stores the webhook of a submitted task, in the transaction of the submission. */
   readonly addWebhook?: CatalogContext['addWebhook'] | undefined;
   readonly trail?: Trail | undefined;
 }
@@ -104,7 +104,7 @@ export class Catalog {
     this.#recovery = new RecoveryRounds(this.#context);
   }
 
-  /** The whole chain, root first; undefined where any of it is missing. */
+  /** The objects of the path, root first; undefined if any of them does not exist. */
   async find(path: ObjectPath): Promise<CatalogObject[] | undefined> {
     if (path.length === 0) return [];
     const { store, specs } = this.#context;
@@ -119,8 +119,8 @@ export class Catalog {
   }
 
   /**
-   * As `find`, but case does not count: how SQL names things, and how an engine may hold the name of a database that was
-   * renamed in case only. Siblings never differ in case alone, so there is one at most.
+   * Like `find`, but case-insensitive: SQL names are, and an engine may hold the previous name of a database that was renamed in case
+   * only. Siblings never differ in case alone, so at most one matches.
    */
   async findFolded(path: ObjectPath): Promise<CatalogObject[] | undefined> {
     const { store, specs } = this.#context;
@@ -133,7 +133,7 @@ export class Catalog {
     return chain;
   }
 
-  /** As `find`; throws OBJECT_NOT_FOUND {category, name} of the first missing one. */
+  /** Like `find`, but throws OBJECT_NOT_FOUND {category, name} for the first missing object. */
   async require(path: ObjectPath): Promise<CatalogObject[]> {
     const found = await this.find(path);
     if (found) return found;
@@ -143,7 +143,7 @@ export class Catalog {
     throw new ObjectChanged();
   }
 
-  /** As much of a path as there is, root first: one query, whatever of it is missing. */
+  /** The longest existing prefix of a path, root first, in one query. */
   async findPrefix(path: ObjectPath): Promise<PathObject[]> {
     if (path.length === 0) return [];
     const { store } = this.#context;
@@ -163,20 +163,20 @@ export class Catalog {
     return steps;
   }
 
-  /** The objects of a path of ids, root first; those that are gone are left out. */
+  /** The visible objects with these ids, in the order of the ids; ids that no longer exist are omitted. */
   async findByIds(ids: readonly string[]): Promise<CatalogObject[]> {
     const found = await Promise.all(ids.map((id) => this.byId(id)));
     return found.filter((one) => one !== undefined);
   }
 
-  /** The same with those that were dropped and can come back: grants hang on them still. */
+  /** Like `findByIds`, including dropped objects that can be restored: grants still refer to them. */
   async findByIdsWithDropped(ids: readonly string[]): Promise<CatalogObject[]> {
     const { store, statements, specs } = this.#context;
     const rows = await Promise.all(ids.map((id) => statements.byId.first(store.db, { id })));
     return rows.filter((row) => row !== undefined).map((row) => specs.toObject(row));
   }
 
-  /** An object with what it is in, root first; empty where it is gone. */
+  /** An object and its ancestors, root first; empty if the object no longer exists. */
   async findChain(id: string): Promise<CatalogObject[]> {
     const { store, statements } = this.#context;
     const chain = await statements.ancestors.all(store.db, { id });
@@ -184,13 +184,13 @@ export class Catalog {
     return this.findByIds(chain.map((row) => row.id).reverse());
   }
 
-  /** Whether a user owns something in an object, two levels down at most: a catalog has no more. */
+  /** Whether a user owns a descendant of an object, at most two levels down (the depth of a catalog). */
   async ownsDescendant(owner: string, objectId: string): Promise<boolean> {
     const { store, statements } = this.#context;
     return (await statements.ownedDescendant.first(store.db, { owner, objectId })) !== undefined;
   }
 
-  /** What a view that is there names: ids, in no order. */
+  /** The ids of the tables and views that a visible view names, in no particular order. */
   async sourcesOf(viewId: string): Promise<string[]> {
     return (await sourcesOf(this.#context.store.db, viewId)).map((row) => row.source_id);
   }
@@ -201,7 +201,7 @@ export class Catalog {
     return row && isVisible(row) ? specs.toObject(row) : undefined;
   }
 
-  /** Ordered by name, by code points. */
+  /** Ordered by the code points of the name. */
   async list(parentId: string | null, category: Category, options: ListOptions): Promise<CatalogObject[]> {
     const { store, specs } = this.#context;
     let query = store.db
@@ -213,8 +213,8 @@ export class Catalog {
       .orderBy('name')
       .limit(options.limit);
     if (options.after !== undefined) query = query.where('name', '>', options.after);
-    const { namePattern, comment, restrictTo: only } = options;
-    // Both sides are folded here: the dialects' own ideas of case differ.
+    const { namePattern, comment, restrictTo } = options;
+    // Both sides are folded here because case folding differs between SQL dialects.
     if (namePattern !== undefined) {
       query = query.where(sql<boolean>`folded_name like ${foldName(namePattern)} escape '\\'`);
     }
@@ -222,14 +222,14 @@ export class Catalog {
       const pattern = `%${comment.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
       query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
     }
-    if (!only) return (await query.execute()).map((row) => specs.toObject(row));
-    const { owner, ids, filter = () => true } = only;
-    // Asked for in parts, then put in order; where something is left out afterwards, each part is asked for whole.
-    const part = only.filter ? query.clearLimit() : query;
-    const rows = owner === undefined ? [] : await part.where('owner', '=', owner).execute();
+    if (!restrictTo) return (await query.execute()).map((row) => specs.toObject(row));
+    const { owner, ids, filter = () => true } = restrictTo;
+    // Read in several queries, then sorted. With a filter, which may remove rows afterwards, each query reads without a limit.
+    const partQuery = restrictTo.filter ? query.clearLimit() : query;
+    const rows = owner === undefined ? [] : await partQuery.where('owner', '=', owner).execute();
     const known = new Set(rows.map((row) => row.id));
-    for (let at = 0; at < ids.length; at += idsPerQueryMax) {
-      for (const row of await part.where('id', 'in', ids.slice(at, at + idsPerQueryMax)).execute())
+    for (let start = 0; start < ids.length; start += idsPerQueryMax) {
+      for (const row of await partQuery.where('id', 'in', ids.slice(start, start + idsPerQueryMax)).execute())
         if (!known.has(row.id)) rows.push(row);
     }
     rows.sort((a, b) => compareNames(a.name, b.name));
@@ -254,23 +254,7 @@ export class Catalog {
     return row && { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: toRfc3339(row.as_of) };
   }
 
-  /** The same for many objects at once, by id; objects without statistics are absent. */
-  async statisticsOf(objectIds: readonly string[]): Promise<Map<string, TableStatistics>> {
-    const found = new Map<string, TableStatistics>();
-    for (let at = 0; at < objectIds.length; at += idsPerQueryMax) {
-      const rows = await this.#context.store.db
-        .selectFrom('table_statistics')
-        .selectAll()
-        .where('object_id', 'in', objectIds.slice(at, at + idsPerQueryMax))
-        .execute();
-      for (const row of rows) {
-        found.set(row.object_id, { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: toRfc3339(row.as_of) });
-      }
-    }
-    return found;
-  }
-
-  /** Does nothing for an object that is gone. */
+  /** Does nothing if the object no longer exists. */
   async saveStatistics(objectId: string, statistics: TableStatistics): Promise<void> {
     const { store, statements } = this.#context;
     const values = {
@@ -294,7 +278,7 @@ export class Catalog {
 
   /**
    * Throws INVALID_NAME, OBJECT_ALREADY_EXISTS, OBJECT_NOT_FOUND (the parent), CHANGE_IN_PROGRESS, and what the engine throws.
-   * Where the engine's outcome stays unknown, the object is undone.
+   * If the outcome in the engine is unknown, recovery undoes the creation.
    */
   async create<S>(
     request: CreateRequest<S> & { readonly task?: undefined },
@@ -302,11 +286,11 @@ export class Catalog {
     return (await createObject(this.#context, request)) as { object: CatalogObject<S>; created: boolean };
   }
 
-  /** As `create`, by `request.task`: nobody sees the object before that has run `runCreation` to its end. */
+  /** Like `create`, but `request.task` does the work: the object is invisible until that task has completed `runCreation`. */
   async createLater<S>(
     request: CreateRequest<S>,
   ): Promise<{ object: CatalogObject<S>; taskId?: undefined } | { taskId: string; object?: undefined }> {
-    assert(request.task && request.change, 'what is made later is made by a task, in an engine');
+    assert(request.task && request.change, 'a deferred creation needs a task and a change in an engine');
     return (await createObject(this.#context, request)) as { object: CatalogObject<S> } | { taskId: string };
   }
 
@@ -318,7 +302,7 @@ export class Catalog {
     return runCreation(this.#context, taskId, signal, work);
   }
 
-  /** The task that makes what nobody sees yet under a name; case does not count. */
+  /** The id of the task that is creating a still invisible object with this name (case-insensitive). */
   async findCreationTask(parentId: string, category: Category, name: string): Promise<string | undefined> {
     const { store, statements } = this.#context;
     const row = await findSibling(this.#context, store.db, parentId, category, name);
@@ -327,19 +311,19 @@ export class Catalog {
   }
 
   /**
-   * Changes what differs; where nothing does, and there is no `change`, the object stays as it is. Throws as `create` does,
-   * and VERSION_CONFLICT {version}. Where the engine's outcome stays unknown, the change is tried again later.
+   * Writes the fields that differ; without a difference and without a `change` the object is not touched. Throws like `create`, and
+   * VERSION_CONFLICT {version}. If the outcome in the engine is unknown, recovery retries the change.
    */
   async update<S>(object: CatalogObject, request: UpdateRequest<S>): Promise<UpdateOutcome<S>> {
     return (await updateObject(this.#context, object, request)) as UpdateOutcome<S>;
   }
 
-  /** False where it was gone already. Throws NOT_EMPTY, CHANGE_IN_PROGRESS, and what the engine throws. */
+  /** @returns false if the object no longer existed. Throws NOT_EMPTY, CHANGE_IN_PROGRESS, and what the engine throws. */
   async drop(object: CatalogObject, request: DropRequest): Promise<boolean> {
     return dropObject(this.#context, object, request);
   }
 
-  /** Objects that were dropped and can come back, ordered by name. */
+  /** Dropped objects that can be restored, ordered by name. */
   async listDropped(
     parentId: string | null,
     category: Category,
@@ -348,7 +332,7 @@ export class Catalog {
     return listDropped(this.#context, parentId, category, options);
   }
 
-  /** Those that an id or a name can mean; the one that was dropped last comes first. */
+  /** The dropped objects with this id or name, most recently dropped first. */
   async findDropped(
     parentId: string | null,
     category: Category,
@@ -357,17 +341,17 @@ export class Catalog {
     return findDropped(this.#context, parentId, category, by);
   }
 
-  /** How many objects of a category were in one that was dropped. */
+  /** The number of objects of a category that a dropped object contained. */
   async countDropped(parentId: string, category: Category): Promise<number> {
     return countRetained(this.#context, parentId, category);
   }
 
-  /** Throws as `create` does, and OBJECT_NOT_FOUND where it came back, or went for good, meanwhile. */
+  /** Throws like `create`, and OBJECT_NOT_FOUND if the object has been restored or purged meanwhile. */
   async undrop(dropped: DroppedObject, request: UndropRequest): Promise<UpdateOutcome> {
     return undropObject(this.#context, dropped, request);
   }
 
-  /** Every minute: what was dropped and whose time is over goes for good. */
+  /** Purges dropped objects whose retention has expired. Runs every minute. */
   async purge(): Promise<void> {
     this.#purging ??= purgeDue(this.#context).finally(() => {
       this.#purging = undefined;
@@ -376,58 +360,58 @@ export class Catalog {
   }
 
   /**
-   * Runs `attempt` again when it failed because the object changed between its look-up and its change. A handler that reads
-   * an object, computes a new spec from it and calls `update` wraps all three. Further attempts at one object take turns, so that each
-   * of many requests succeeds. Throws CHANGE_IN_PROGRESS where that takes long.
+   * Retries `attempt` when it fails because the object changed between its look-up and its change. A handler that reads an object,
+   * computes a new spec from it and calls `update` wraps all three. Retries on the same object are serialized, so that each of many
+   * concurrent requests succeeds. Throws CHANGE_IN_PROGRESS if the turn does not come before the deadline.
    */
   async retrying<T>(attempt: () => Promise<T>): Promise<T> {
     const deadline = performance.now() + retryMs;
-    const again = async (key: string | undefined): Promise<T> => {
+    const run = async (lockKey: string | undefined): Promise<T> => {
       for (;;) {
         try {
           return await attempt();
         } catch (error) {
           if (!(error instanceof ObjectChanged) || performance.now() >= deadline) throw error;
-          const changed = `changed ${error.objectId ?? ''}`;
-          if (key === undefined)
-            return this.#context.locks.hold([changed], deadline - performance.now(), () => again(changed));
+          const retryKey = `changed ${error.objectId ?? ''}`;
+          if (lockKey === undefined)
+            return this.#context.locks.hold([retryKey], deadline - performance.now(), () => run(retryKey));
         }
       }
     };
-    return again(undefined);
+    return run(undefined);
   }
 
-  /** The body of a rewriting change's task. */
+  /** The body of the task of a change that rewrites data. */
   async runIntent(taskId: string, options: WorkOptions): Promise<CatalogObject> {
     return runIntent(this.#context, taskId, options);
   }
 
-  /** For a task that ended without running (cancelled while pending): ends its intent now, not at the next `recover`. */
+  /** Ends the intent of a task that ended without running (cancelled while pending) now, not at the next `recover`. */
   async settleTask(taskId: string): Promise<void> {
     const intent = await intentOfTask(this.#context, taskId);
     const row = intent && (await this.#context.statements.byId.first(this.#context.store.db, { id: intent.object_id }));
     if (row) await recoverOne(this.#context, row);
   }
 
-  /** At start and every minute: finishes or undoes open intents that no task owns; then lets the engines forget. */
+  /** Finishes or undoes open intents that no task owns, then lets the engines forget spent steps. Runs at start and every minute. */
   async recover(): Promise<void> {
     await this.#recovery.run();
     await forgetSpentSteps(this.#context);
   }
 
-  /** Before statements of a warehouse run; undefined where there is nothing to wait for. */
+  /** Called before a statement of the warehouse runs; undefined if there is nothing to wait for. */
   waitForRecovery(warehouse: string): Promise<void> | undefined {
     return this.#recovery.waitForRecovery(warehouse);
   }
 
-  /** Throws CHANGE_IN_PROGRESS where one of the names is of an object whose interrupted change is still open. */
-  requireNoOpenChange(...given: Parameters<RecoveryRounds['requireNoOpenChange']>): void {
-    this.#recovery.requireNoOpenChange(...given);
+  /** Throws CHANGE_IN_PROGRESS if one of the names refers to an object whose interrupted change is still open. */
+  requireNoOpenChange(...parameters: Parameters<RecoveryRounds['requireNoOpenChange']>): void {
+    this.#recovery.requireNoOpenChange(...parameters);
   }
 
-  /** Throws CHANGE_IN_PROGRESS where one of the names is of an object that is being renamed. */
-  async requireNotBeingRenamed(...given: Parameters<RecoveryRounds['requireNotBeingRenamed']>): Promise<void> {
-    await this.#recovery.requireNotBeingRenamed(...given);
+  /** Throws CHANGE_IN_PROGRESS if one of the names refers to an object that is being renamed. */
+  async requireNotBeingRenamed(...parameters: Parameters<RecoveryRounds['requireNotBeingRenamed']>): Promise<void> {
+    await this.#recovery.requireNotBeingRenamed(...parameters);
   }
 
   /** Changes that were interrupted and have not been recovered. */
@@ -435,12 +419,12 @@ export class Catalog {
     return openIntents(this.#context);
   }
 
-  /** Changes of a warehouse that recovery has set aside are tried again. @returns how many they are. */
+  /** Lets recovery retry the blocked changes of a warehouse. @returns their number. */
   releaseBlocked(warehouse: string): Promise<number> {
     return releaseBlocked(this.#context, warehouse);
   }
 
-  /** From here on, a change that is left open is recovered as soon as that can be. */
+  /** From now on a change that is left open is recovered as soon as possible. */
   start(): void {
     this.#recovery.start();
   }
@@ -449,14 +433,14 @@ export class Catalog {
     await this.#recovery.stop();
   }
 
-  /** As `recover`, for what earlier attempts of a keyed request left open; throws where that cannot be done now. */
+  /** Like `recover`, for the changes that earlier attempts of a keyed request left open; throws if that is not possible now. */
   async recoverKeyed(keyId: string): Promise<void> {
     await recoverKeyed(this.#context, keyId);
   }
 
-  /** Listeners are called in the same turn as the commit is known, and do not throw. */
+  /** Listeners are called in the same event loop turn in which the commit returns, and must not throw. */
   onChange(listener: (event: ChangeEvent) => void): void {
-    assert(!this.#listeners.includes(listener), 'a listener is told once');
+    assert(!this.#listeners.includes(listener), 'the listener is already registered');
     this.#listeners.push(listener);
   }
 }

@@ -1,4 +1,4 @@
-// What the catalog hands out and takes in. How it changes is catalog.ts.
+// The types of the catalog's interface: objects, requests, outcomes and events. See catalog.ts for the operations.
 import type { Transaction } from 'kysely';
 import type { VisibleChildren } from '../access/authorization/authorizer.ts';
 import type { Change, HiddenTable } from '../engines/engine.ts';
@@ -7,20 +7,20 @@ import type { Actor } from '../model/principal.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
 import type { TaskRequest } from '../tasks/task.ts';
 
-/** 'catalogs', 'databases', ...: code shared by all categories never names one. */
+/** 'catalogs', 'databases', ...: code shared by all categories never names a particular one. */
 export type Category = string;
 
-/** Specs are shared between callers and frozen. Times are RFC 3339 with milliseconds and `Z`. */
+/** Specs are frozen, because callers share them. Times are RFC 3339 with milliseconds and `Z`. */
 export interface CatalogObject<S = unknown> {
   readonly id: string;
   readonly category: Category;
   readonly parentId: string | null;
   readonly name: string;
   readonly state: ObjectState;
-  /** Why it is `blocked`. */
+  /** Why the object is `blocked`; null in other states. */
   readonly stateReason: string | null;
   readonly spec: S;
-  /** Id of a user. */
+  /** The id of a user. */
   readonly owner: string;
   readonly version: number;
   readonly createdAt: string;
@@ -29,28 +29,28 @@ export interface CatalogObject<S = unknown> {
   readonly updatedBy: string;
 }
 
-/** From the root. */
+/** Root first. */
 export type ObjectPath = readonly { readonly category: Category; readonly name: string }[];
 
 export interface ListOptions {
-  /** The name after which the list goes on. */
+  /** The list continues after this name. */
   readonly after?: string | undefined;
   readonly limit: number;
-  /** A SQL LIKE pattern with `\` as its escape; case does not count. */
+  /** A SQL LIKE pattern with `\` as its escape character; case-insensitive. */
   readonly namePattern?: string | undefined;
-  /** A part of the comment; case does not count. */
+  /** A substring of the comment; case-insensitive. */
   readonly comment?: string | undefined;
-  /** Only these (access/authorization/authorizer.ts). */
+  /** The objects that the caller may see. See access/authorization/authorizer.ts. */
   readonly restrictTo?: VisibleChildren | undefined;
 }
 
-/** What a view names, as it was when the view's text was read. */
+/** A table or view that a view names, in the version that was current when the text of the view was bound. */
 export interface ViewSourceName {
   readonly id: string;
   readonly version: number;
-  /** Names, from the root. */
+  /** Names, root first. */
   readonly path: readonly string[];
-  /** How often it is named. */
+  /** The number of references to it in the view. */
   readonly uses: number;
 }
 
@@ -61,24 +61,24 @@ export interface CreateRequest<S = unknown> {
   readonly spec: S;
   readonly principal: Actor;
   readonly owner?: string | undefined;
-  /** The warehouse whose engine realises `change`; they come together, with `undo`. */
+  /** The warehouse whose engine applies `change`. Set together with `change` and `undo`. */
   readonly warehouse?: string | undefined;
   readonly change?: Change | ((id: string) => Change) | undefined;
   readonly undo?: Change | ((id: string) => Change) | undefined;
   readonly ifExists: 'fail' | 'return';
-  /** Categories beside it in which nothing may have the name. */
+  /** Other categories of the same parent that share one namespace with this category. */
   readonly sharesNames?: readonly Category[] | undefined;
-  /** Of a view: what it is made of. */
+  /** For a view: the tables and views it names. */
   readonly sources?: readonly ViewSourceName[] | undefined;
-  /** The task that makes it (Catalog.createLater), with the rights of `principal`. `target`: the URI that it will have. */
+  /** The task that creates the object (Catalog.createLater), with the rights of `principal`. `target`: the future URI of the object. */
   readonly task?:
     | (TaskOfChange &
         Pick<TaskRequest, 'principal'> & {
-          /** What is written with the task. */
+          /** Further writes in the transaction that submits the task. */
           readonly inTransaction?: ((tx: Transaction<Schema>, taskId: string) => Promise<void>) | undefined;
         })
     | undefined;
-  /** What is written in the same transaction; for objects that no engine realises. */
+  /** Further writes in the transaction of the change; only for objects without a part in an engine. */
   readonly inTransaction?: ((tx: Transaction<Schema>, id: string) => Promise<void>) | undefined;
 }
 
@@ -90,26 +90,26 @@ export interface UpdateRequest<S = unknown> {
   readonly principal: Actor;
   readonly warehouse?: string | undefined;
   readonly change?: Change | undefined;
-  /** As of a creation. */
+  /** As in `CreateRequest`. */
   readonly sharesNames?: readonly Category[] | undefined;
   readonly sources?: readonly ViewSourceName[] | undefined;
-  /** What is written in the same transaction; for objects that no engine realises. */
+  /** Further writes in the transaction of the change; only for objects without a part in an engine. */
   readonly inTransaction?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
-  /** The children that `change` was made from: where they are others by now, the object counts as changed. */
+  /** The children from which `change` was derived: if they differ by now, the update fails with ObjectChanged. */
   readonly children?: { readonly category: Category; readonly expected: readonly CatalogObject[] } | undefined;
-  /** The task that does the change, should it have to rewrite data. `target` is the object's URI. */
+  /** The task that applies the change if it has to rewrite data. `target` is the URI of the object. */
   readonly task?: TaskOfChange | undefined;
 }
 
-/** One that comes after others does the change in any case. */
+/** A task with prerequisites (`after`) always applies the change itself. */
 export type TaskOfChange = Pick<TaskRequest, 'type' | 'target' | 'request' | 'priority' | 'after' | 'notify'>;
 
-/** What the task that makes an object found it to be, and all that is in it: seen with it, all at once. */
+/** The result of a creation by task: the spec of the object and all its children, which become visible in the same transaction. */
 export interface NewChildren {
-  /** Instead of the one that it was asked for with. */
+  /** Replaces the spec of the request. */
   readonly spec?: unknown;
   readonly children: readonly NewChild[];
-  /** For the line in the audit trail. */
+  /** Details for the audit event. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -119,18 +119,18 @@ export interface NewChild {
   readonly spec: unknown;
   readonly children?: readonly NewChild[];
   readonly statistics?: { readonly rowCount: number; readonly dataBytes: number } | undefined;
-  /** Of a view: what it names. */
+  /** For a view: the tables and views it names. */
   readonly sources?: readonly ViewSource[] | undefined;
 }
 
-/** What the task of a creation does, each of it again after a crash. */
+/** The work of a creation by task. Both functions run again after a crash. */
 export interface CreationWork {
   /**
-   * Where the request could not say what is to be made. Given what is known of the object; undefined where that is all, as it is once
-   * the answer of a former attempt was kept. Throws a refusal.
+   * Completes the definition if the request could not contain it. Returns undefined if the definition is already complete, as it is
+   * once an earlier attempt has stored it. Throws a Failure if the object cannot be created.
    */
   readonly define?: (object: { readonly id: string; readonly spec: unknown }) => Promise<Definition | undefined>;
-  /** Has to find that it was done before. Told the id that the object has. */
+  /** Must detect that an earlier attempt has already done the work. */
   readonly fill: (objectId: string) => Promise<NewChildren | undefined>;
 }
 
@@ -146,45 +146,45 @@ export type UpdateOutcome<S = unknown> =
 export interface DropRequest {
   readonly principal: Actor;
   readonly cascade: boolean;
-  /** Categories whose objects make the parent non-empty; children of other categories just go with it. */
+  /** Categories whose objects make the parent non-empty; children of other categories are dropped with it. */
   readonly childCategories: readonly Category[];
-  /** What is written in the same transaction; for objects that no engine realises. */
+  /** Further writes in the transaction of the change; only for objects without a part in an engine. */
   readonly inTransaction?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   readonly warehouse?: string | undefined;
-  /** Whether its files are damaged: open changes of it and below it are then not finished first, because that needs the files. */
+  /** Whether the files of the object are damaged: open changes of it and its descendants are then not finished first, because that needs the files. */
   readonly isDamaged?: (() => Promise<boolean>) | undefined;
-  readonly change?: Change | ((within: DroppedChildren) => Change) | undefined;
-  /** Instead of `change`, where it can come back for a while. */
+  readonly change?: Change | ((children: DroppedChildren) => Change) | undefined;
+  /** Used instead of `change` if the object can be restored for a while. */
   readonly keep?: SoftDelete | undefined;
 }
 
-/** What is in an object that is dropped. */
+/** The contents of an object that is being dropped. */
 export interface DroppedChildren {
   readonly children: readonly { readonly id: string; readonly category: Category; readonly name: string }[];
-  /** Of what was dropped before it. */
+  /** Tables that were dropped before it and that the engine still stores. */
   readonly hidden: readonly HiddenTable[];
 }
 
 export interface SoftDelete {
   readonly seconds: number;
-  readonly change: (within: DroppedChildren) => Change;
-  /** What ends it. */
+  readonly change: (children: DroppedChildren) => Change;
+  /** The change that deletes the data when the retention expires. */
   readonly purge: Change;
 }
 
-/** An object that was dropped and can come back. */
+/** A dropped object that can be restored. */
 export interface DroppedObject<S = unknown> {
   readonly object: CatalogObject<S>;
   readonly warehouse: string;
   readonly droppedAt: string;
   readonly droppedBy: string;
   readonly undropUntil: string;
-  /** Of a table: what its database was called then, which is where the engine keeps it. */
+  /** For a table: the name of its database at the time of the drop, under which the engine stores it. */
   readonly originalDatabase: string | undefined;
 }
 
 export interface DroppedListOptions {
-  /** The one after which the list goes on. */
+  /** The list continues after this object. */
   readonly after?: { readonly name: string; readonly id: string } | undefined;
   readonly limit: number;
   readonly namePattern?: string | undefined;
@@ -195,25 +195,25 @@ export interface DroppedListOptions {
 export interface UndropRequest {
   readonly newName?: string | undefined;
   readonly principal: Actor;
-  /** `within`: what was in it when it was dropped, all levels down. */
-  readonly change: (within: readonly CatalogObject[]) => Change;
-  /** As of a creation. */
+  /** `descendants`: the contents of the object when it was dropped, on all levels. */
+  readonly change: (descendants: readonly CatalogObject[]) => Change;
+  /** As in `CreateRequest`. */
   readonly sharesNames?: readonly Category[] | undefined;
   readonly sources?: readonly ViewSourceName[] | undefined;
-  /** What becomes of its spec. */
+  /** The spec after the restore; absent: unchanged. */
   readonly spec?: unknown;
-  /** The task that does it, should it have to write data again. */
+  /** The task that restores the object if data has to be rewritten. */
   readonly task?: TaskOfChange | undefined;
 }
 
-/** Told after every commit that changes what readers see. `deep`: the paths of descendants changed or went too. */
+/** Emitted after every commit that changes what readers see. `deep`: the paths of descendants changed or were removed too. */
 export interface ChangeEvent {
   readonly objectId: string;
   readonly parentId: string | null;
   readonly category: Category;
   readonly deep: boolean;
-  /** As it is now; absent: it is gone. */
+  /** The new state; absent: the object was removed. */
   readonly object?: CatalogObject;
-  /** Gone for now: it can come back, with what was granted on it. */
+  /** Set when the object was dropped but can be restored, with its grants. */
   readonly canUndrop?: true;
 }

@@ -280,7 +280,6 @@ test('statistics belong to the object and go with it', async () => {
   await w.catalog.saveStatistics(object.id, { ...statistics, rowCount: 1 });
   await w.catalog.saveStatistics(object.id, statistics);
   assert.deepEqual(await w.catalog.statistics(object.id), statistics);
-  assert.deepEqual(await w.catalog.statisticsOf([object.id, 'other']), new Map([[object.id, statistics]]));
   await w.drop(['c', 'd', 't']);
   await w.catalog.saveStatistics(object.id, statistics);
   assert.equal(await w.catalog.statistics(object.id), undefined);

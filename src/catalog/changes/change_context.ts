@@ -1,5 +1,5 @@
-// What every change of the catalog works with, and the checks that they share: names, ancestors, turns. The changes
-// themselves are creation.ts, alteration.ts and removal.ts; how an interrupted one ends is recovery.ts.
+// The context that every change of the catalog works with, and the checks that they share: names, ancestors, visibility. The changes are
+// the other files of this directory; see intent_recovery.ts for interrupted ones.
 import type { Transaction } from 'kysely';
 import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Change, EngineWarehouse } from '../../engines/engine.ts';
@@ -15,11 +15,11 @@ import type { ObjectRow, SpecCache } from '../object_rows.ts';
 import type { AncestorRow, CatalogStatements } from '../statements.ts';
 import type { NameLocks } from './name_locks.ts';
 
-/** How long a change waits for its turn behind another change of the same name. */
+/** How long a change waits for the lock that another change of the same name holds. */
 export const lockWaitMs = 30_000;
-/** How long it waits for a change of its parent or its children that has begun. */
+/** How long a change waits for one of its parent or children that has begun. */
 export const blockedWaitMs = 5_000;
-/** How long a request tries again that meets an object changed since it was read. */
+/** How long a request is retried when its object changes between read and write. */
 export const retryMs = 15_000;
 
 export type CatalogEngine = Pick<EngineWarehouse, 'apply' | 'cost' | 'forget'>;
@@ -35,18 +35,18 @@ export interface CatalogContext {
   readonly observe: Observe;
   readonly emit: (event: ChangeEvent) => void;
   readonly onTask: () => void;
-  /** A change was left open: it is to be recovered at once. */
+  /** Called when a change was left open: recovery starts at once. */
   readonly scheduleRecovery: () => void;
-  /** An interrupted change has ended. */
+  /** Called when an interrupted change has ended. */
   readonly intentEnded: (intentId: string) => void;
   readonly requireTaskQuota: (tx: Tx, principalId: string) => Promise<void>;
   readonly addWebhook: (tx: Tx, taskId: string, notify: Notify) => Promise<unknown>;
   readonly trail: Trail;
-  /** Intents that a task of this process is applying just now. */
+  /** Intents that a task of this process is applying at the moment. */
   readonly applying: Set<string>;
 }
 
-/** Objects whose open intents are in the way. Never leaves the catalog: recovery.ts clears the way or fails. */
+/** Names the objects whose open intents prevent a change. Internal to the catalog: intent_recovery.ts ends these intents, or fails. */
 export class Blocked extends Error {
   override name = 'Blocked';
   readonly objectIds: readonly string[];
@@ -64,17 +64,17 @@ export function notFound(category: Category, name: string): Failure {
   return new Failure('OBJECT_NOT_FOUND', `There is no "${name}" in ${category}.`, { category, name });
 }
 
-export function alreadyExists(category: Category, asked: string, existing: string): Failure {
+export function alreadyExists(category: Category, requested: string, existing: string): Failure {
   const message =
-    asked === existing
-      ? `"${asked}" exists already in ${category}.`
-      : `"${asked}" differs from the existing "${existing}" in ${category} by case only; SQL would not tell them apart.`;
+    requested === existing
+      ? `"${requested}" already exists in ${category}.`
+      : `"${requested}" differs from the existing "${existing}" in ${category} by case only; SQL would not tell them apart.`;
   return new Failure('OBJECT_ALREADY_EXISTS', message, { category, name: existing });
 }
 
 export function checkName(name: string): void {
   const fault = nameFault(name);
-  if (fault !== undefined) throw new Failure('INVALID_NAME', `The name is not acceptable: ${fault}.`, { name });
+  if (fault !== undefined) throw new Failure('INVALID_NAME', `The name is invalid: ${fault}.`, { name });
 }
 
 export function nameKey(parentId: string | null, category: Category, name: string): string {
@@ -85,48 +85,48 @@ export function isVisible(row: { readonly state: string }): boolean {
   return row.state === 'ready' || row.state === 'altering' || row.state === 'blocked';
 }
 
-/** The row that has the name or one that folds equal, in whatever state. */
+/** The row with this name (case-insensitive), in any state. */
 export function findSibling(
   context: CatalogContext,
-  on: Store['db'],
+  db: Store['db'],
   parentId: string | null,
   category: Category,
   name: string,
 ): Promise<ObjectRow | undefined> {
   const folded = foldName(name);
   return parentId === null
-    ? context.statements.siblingRoot.first(on, { category, folded })
-    : context.statements.siblingChild.first(on, { parentId, category, folded });
+    ? context.statements.siblingRoot.first(db, { category, folded })
+    : context.statements.siblingChild.first(db, { parentId, category, folded });
 }
 
-/** Throws OBJECT_ALREADY_EXISTS where a sibling in one of the categories has the name, Blocked where one is about to, or to lose it. */
+/** Throws OBJECT_ALREADY_EXISTS if a sibling in one of the categories has the name, Blocked if one is gaining or losing it. */
 export async function checkSharedNames(
   context: CatalogContext,
-  on: Store['db'],
+  db: Store['db'],
   parentId: string | null,
   name: string,
   categories: readonly Category[] = [],
 ): Promise<void> {
   for (const category of categories) {
-    const sibling = await findSibling(context, on, parentId, category, name);
+    const sibling = await findSibling(context, db, parentId, category, name);
     if (sibling && isVisible(sibling)) throw alreadyExists(category, name, sibling.name);
     if (sibling) throw new Blocked([sibling.id]);
   }
 }
 
-/** What to hold while an object gets or loses a name. */
+/** The lock keys to hold while an object gains or loses a name. */
 export function nameKeys(
   parentId: string | null,
   category: Category,
   names: readonly string[],
   sharesNames: readonly Category[] = [],
 ): string[] {
-  return names.flatMap((name) => [category, ...sharesNames].map((one) => nameKey(parentId, one, name)));
+  return names.flatMap((name) => [category, ...sharesNames].map((shared) => nameKey(parentId, shared, name)));
 }
 
 /**
- * The object and its parents as they are now, nearest first. Throws OBJECT_NOT_FOUND where one of them is not to be seen,
- * ObjectChanged where it was renamed since the caller looked, Blocked where one is being changed.
+ * The current rows of the object and its ancestors, nearest first. Throws OBJECT_NOT_FOUND if one of them is not visible, ObjectChanged
+ * if the object was renamed since the caller read it, Blocked if one of them is being changed.
  */
 export async function requireReadyChain(
   context: CatalogContext,
@@ -142,7 +142,7 @@ export async function requireReadyChain(
   return chain;
 }
 
-/** The change must speak of the object by the names that it and its parents have now. `names`: from the root. */
+/** Throws ObjectChanged unless the change uses the current names of the object and its ancestors. `names`: root first. */
 export function checkChangePath(change: Change, names: readonly string[]): void {
   if (changePath(change).some((name, n) => n < names.length && name !== names[n])) throw new ObjectChanged();
 }
@@ -151,7 +151,7 @@ export function namesOf(chain: readonly AncestorRow[]): string[] {
   return chain.map((row) => row.name).reverse();
 }
 
-/** Names from the root. */
+/** Names, root first. */
 export function changePath(change: Change): readonly string[] {
   if ('catalog' in change) return [change.catalog.name];
   if ('database' in change) return [change.database.catalog.name, change.database.database];
@@ -159,7 +159,7 @@ export function changePath(change: Change): readonly string[] {
   return [change.table.catalog.name, change.table.database, change.table.table];
 }
 
-/** The catalog whose engine remembers the change's step. */
+/** The catalog in whose file the engine records the step of the change. */
 export function changeCatalog(change: Change): { readonly id: string; readonly name: string } {
   if ('catalog' in change) return change.catalog;
   if ('database' in change) return change.database.catalog;

@@ -1,6 +1,6 @@
-// An object that a task makes and fills before anybody sees it: its row is `creating` until all is there. What it is, where only
-// the task can tell, and what fills it, is the caller's; how an interrupted one ends is the same as for any creation (recovery.ts),
-// once no task has it in hand.
+// Creates and fills an object in a task before it becomes visible: its row stays `creating` until it is complete. The caller supplies
+// the definition, if only the task can determine it, and the content. An interrupted creation is recovered like any other once its task
+// has ended. See intent_recovery.ts.
 import type { Change } from '../../engines/engine.ts';
 import { codes } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -12,7 +12,7 @@ import { applyStep } from './engine_step.ts';
 import { changeOf, commitCreate, type IntentRow, notifyChanged, recordFailedAttempt, removeObject } from './intents.ts';
 import { committedObject, intentOfTask } from './update_object.ts';
 
-/** The work of the task. Throws its refusal (nothing is left of the object then), or a RetryableError. */
+/** The work of the task. Throws a Failure if the creation is refused (the object is removed then), or a RetryableError. */
 export async function runCreation(
   context: CatalogContext,
   taskId: string,
@@ -21,14 +21,14 @@ export async function runCreation(
 ): Promise<CatalogObject> {
   const intent = await intentOfTask(context, taskId);
   if (!intent) return committedObject(context, taskId);
-  if (context.applying.has(intent.id)) throw new RetryableError('the object is still being made');
+  if (context.applying.has(intent.id)) throw new RetryableError('the object is still being created');
   context.applying.add(intent.id);
   try {
     const engine = await context.engineOf(intent.warehouse);
     return await createAndFill(context, engine, intent, signal, work);
   } catch (error) {
     if (error instanceof Failure) throw error;
-    throw new RetryableError('the making was interrupted', { cause: error });
+    throw new RetryableError('the creation was interrupted', { cause: error });
   } finally {
     context.applying.delete(intent.id);
   }
@@ -41,26 +41,26 @@ async function createAndFill(
   signal: AbortSignal,
   work: CreationWork,
 ): Promise<CatalogObject> {
-  let within: NewChildren | undefined;
+  let content: NewChildren | undefined;
   try {
     const change = (await applyDefinition(context, intent, work)) ?? changeOf(intent);
     const outcome = await applyStep(engine, change, intent.id, { signal });
     if (outcome.kind !== 'done') throw outcome.error;
-    within = await work.fill(intent.object_id);
+    content = await work.fill(intent.object_id);
   } catch (error) {
     const handedBack = signal.aborted && signal.reason instanceof HandedBack;
     const isFinal = error instanceof Failure && codes[error.code].status < 500;
     if (isFinal && !handedBack) await undo(context, engine, intent, error);
     throw error;
   }
-  await commitCreate(context, intent, within);
+  await commitCreate(context, intent, content);
   const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
   if (!row) throw new Error(`intent ${intent.id} has no object`);
-  notifyChanged(context, row, within !== undefined);
+  notifyChanged(context, row, content !== undefined);
   return context.specs.toObject(row);
 }
 
-/** Durable before the engine is asked: what it is asked for is the same in every attempt. */
+/** Stores the definition before the engine is called, so that every attempt applies the same change. */
 async function applyDefinition(
   context: CatalogContext,
   intent: IntentRow,
@@ -89,6 +89,6 @@ async function undo(context: CatalogContext, engine: CatalogEngine, intent: Inte
   const change = JSON.parse(intent.undo ?? 'null') as Change;
   const outcome = await applyStep(engine, change, `${intent.id}/undo`);
   if (outcome.kind === 'done') return removeObject(context, intent, why.code);
-  // Recovery goes on once the task has ended.
+  // Recovery continues once the task has ended.
   await recordFailedAttempt(context, intent, outcome.error);
 }

@@ -1,5 +1,5 @@
-// How an object goes. From the first transaction on nobody sees it or what is under it; the engine's step follows; then
-// the rows go.
+// Drops an object. The first transaction makes it and its descendants invisible, then the engine applies its step, and the last
+// transaction deletes the rows or retains them for an undrop.
 import { newId } from '../../model/ids.ts';
 import type { Actor } from '../../model/principal.ts';
 import { ObjectChanged, requireBasis } from '../../standard/basis.ts';
@@ -23,10 +23,10 @@ import { type IntentRow, insertIntent, notifyRemoved, revert, revertInTransactio
 import { childrenOf, commitDrop } from './soft_delete.ts';
 import { requireUnused } from './view_dependencies.ts';
 
-/** How many objects in the way are settled in one go. */
+/** Maximum number of descendants with open changes that are recovered at once. */
 const blockersMax = 10;
 
-/** False where it was gone already. */
+/** @returns false if the object no longer existed. */
 export async function dropObject(
   context: CatalogContext,
   object: CatalogObject,
@@ -34,11 +34,11 @@ export async function dropObject(
 ): Promise<boolean> {
   const { change, warehouse } = request;
   const engine = change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
-  if (change && !engine) throw new Error('a change needs a warehouse to be made in');
+  if (change && !engine) throw new Error('a change requires a warehouse');
   const attempt = (isDamaged: boolean) =>
     serialized(context, [nameKey(object.parentId, object.category, object.name)], async () => {
       const begun = await context.store.transaction((tx) => begin(context, tx, object, request, isDamaged));
-      // Of a blocked one, the way here was to end the drop that had been set aside.
+      // For a blocked object, the lock was obtained by completing the drop that recovery had set aside.
       if (begun === 'gone') return object.state === 'blocked';
       notifyRemoved(context, begun.row, begun.intent);
       if (begun.intent) await applyAndCommit(context, engine as CatalogEngine, begun.intent, request.principal);
@@ -48,7 +48,7 @@ export async function dropObject(
   try {
     return await attempt(isDamaged);
   } catch (error) {
-    // The attempt may have been the first to open the files.
+    // The attempt may have been the first access to the files.
     const isDamagedNow = !isDamaged && error instanceof Failure && (await request.isDamaged?.()) === true;
     if (!isDamagedNow) throw error;
     return attempt(true);
@@ -78,8 +78,8 @@ async function begin(
   if (request.warehouse !== undefined) await requireUnused(context, tx, row.id);
   const { warehouse } = request;
   const keep = request.keep && request.keep.seconds > 0 ? request.keep : undefined;
-  const given = keep?.change ?? request.change;
-  const change = typeof given === 'function' ? given(await childrenOf(tx, row.id)) : given;
+  const requested = keep?.change ?? request.change;
+  const change = typeof requested === 'function' ? requested(await childrenOf(tx, row.id)) : requested;
   if (!change || warehouse === undefined) {
     await context.statements.deleteObject.run(tx, { id: row.id });
     await request.inTransaction?.(tx);
@@ -101,8 +101,8 @@ async function begin(
 }
 
 /**
- * Takes back an open change of a catalog whose files are damaged. Its rename is safe to take back, whether the engine did it or not:
- * a file bears no name, and is attached under the one in the store.
+ * Reverts an open change of a catalog whose files are damaged. A rename is safe to revert whether or not the engine applied it: the
+ * file does not contain the name, and is attached under the name in the store.
  */
 async function abandonUpdate(context: CatalogContext, tx: Tx, row: ObjectRow): Promise<void> {
   const intent = await context.statements.intentOf.first(tx, { objectId: row.id });

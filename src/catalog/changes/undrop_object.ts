@@ -1,4 +1,4 @@
-// How an object that was dropped is found, comes back, or goes for good when its time is over.
+// Finds, restores and purges dropped objects.
 import { type SelectQueryBuilder, sql } from 'kysely';
 import type { Change } from '../../engines/engine.ts';
 import { newId } from '../../model/ids.ts';
@@ -35,9 +35,9 @@ import { commitChange, purgeNow, retainedChildren, revertChange } from './soft_d
 import { addTask, hasPrerequisites } from './submit_change_task.ts';
 import { recordSources } from './view_dependencies.ts';
 
-/** Rows read at once where some of them may not be shown. */
+/** Rows per query where the caller filters the result. */
 const rowsPerQuery = 500;
-/** Objects that are purged in one round. */
+/** Maximum number of objects purged in one round. */
 const purgesPerRoundMax = 1000;
 
 const columns = [
@@ -72,7 +72,7 @@ function toDroppedObject(context: CatalogContext, row: DroppedRow): DroppedObjec
   };
 }
 
-/** Ordered by name, then by when they were made. */
+/** Ordered by name, then by id, which is the order of creation. */
 export async function listDropped(
   context: CatalogContext,
   parentId: string | null,
@@ -90,18 +90,21 @@ export async function listDropped(
     const pattern = `%${comment.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
     query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
   }
-  const fits = namePattern === undefined ? () => true : likeMatcher(namePattern);
+  const isMatch = namePattern === undefined ? () => true : likeMatcher(namePattern);
   const found: DroppedObject[] = [];
   for (let last = after; ; ) {
-    const from = last;
-    const rows = await (from === undefined
+    const previous = last;
+    const rows = await (previous === undefined
       ? query
       : query.where((e) =>
-          e.or([e('name', '>', from.name), e.and([e('name', '=', from.name), e('objects.id', '>', from.id)])]),
+          e.or([
+            e('name', '>', previous.name),
+            e.and([e('name', '=', previous.name), e('objects.id', '>', previous.id)]),
+          ]),
         )
     ).execute();
     for (const row of rows) {
-      if (fits(row.name) && keep(row)) found.push(toDroppedObject(context, row));
+      if (isMatch(row.name) && keep(row)) found.push(toDroppedObject(context, row));
       if (found.length === limit) return found;
     }
     last = rows.at(-1);
@@ -109,7 +112,7 @@ export async function listDropped(
   }
 }
 
-/** SQL LIKE with `\` as its escape; the row's folded name is another while it is dropped. */
+/** SQL LIKE with `\` as its escape character, evaluated here because `folded_name` holds a placeholder while the row is dropped. */
 function likeMatcher(pattern: string): (name: string) => boolean {
   const source = foldName(pattern).replace(/\\(.)|[\s\S]/gsu, (match, escaped?: string) => {
     if (escaped === undefined && match === '%') return '.*';
@@ -120,7 +123,7 @@ function likeMatcher(pattern: string): (name: string) => boolean {
   return (name) => expression.test(foldName(name));
 }
 
-/** Those that an id or a name can mean; the one that was dropped last comes first. */
+/** The dropped objects with this id or name, most recently dropped first. */
 export async function findDropped(
   context: CatalogContext,
   parentId: string | null,
@@ -138,7 +141,7 @@ export async function findDropped(
   return rows.map((row) => toDroppedObject(context, row));
 }
 
-/** Throws as `Catalog.create` does, and OBJECT_NOT_FOUND where it came back, or went, meanwhile. */
+/** Throws like `Catalog.create`, and OBJECT_NOT_FOUND if the object has been restored or purged meanwhile. */
 export async function undropObject(
   context: CatalogContext,
   { object, warehouse }: DroppedObject,
@@ -218,7 +221,7 @@ async function checkParents(context: CatalogContext, tx: Tx, row: ObjectRow): Pr
   if (altering.length > 0) throw new Blocked(altering);
 }
 
-/** Objects whose time is over go for good. One failure does not stop the rest; the next round tries again. */
+/** Purges objects whose retention has expired. A failure does not stop the others; the next round retries. */
 export async function purgeDue(context: CatalogContext): Promise<void> {
   const due = await context.store.db
     .selectFrom('dropped_objects')
@@ -233,7 +236,7 @@ export async function purgeDue(context: CatalogContext): Promise<void> {
     try {
       await context.locks.tryHold(nameKey(parent_id, category, name), () => purge(context, id));
     } catch (error) {
-      // A warehouse that is suspended, or starting, is a matter of time.
+      // The warehouse is suspended or starting; a later round succeeds.
       if (error instanceof Failure && codes[error.code].status === 503) continue;
       context.observe({ kind: 'backgroundError', what: 'purge of a dropped object', error });
     }
@@ -246,7 +249,7 @@ async function purge(context: CatalogContext, id: string): Promise<void> {
     const dropped = await tx.selectFrom('dropped_objects').selectAll().where('object_id', '=', id).executeTakeFirst();
     if (row?.state !== 'dropped' || !dropped || dropped.purge_at > context.clock()) return undefined;
     const parents = (await context.statements.ancestors.all(tx, { id })).slice(1);
-    // Out of the engine's reach while its catalog is dropped too; with that it goes, or comes back.
+    // While its catalog is dropped too, the engine cannot reach the object; it is purged or restored with the catalog.
     if (parents.at(-1)?.state === 'dropped') return undefined;
     if (parents.some(({ state }) => state !== 'ready' && state !== 'dropped')) return undefined;
     if ((await context.statements.openBelow.first(tx, { id, limit: 1 })) !== undefined) return undefined;
@@ -270,7 +273,7 @@ async function purge(context: CatalogContext, id: string): Promise<void> {
   }
 }
 
-/** The catalog may have another name than when the object was dropped. */
+/** The catalog may have been renamed since the object was dropped. */
 function withCurrentCatalogName(change: Change, root: { readonly name: string } | undefined): Change {
   if (change.kind !== 'purge' || root === undefined) return change;
   return { ...change, catalog: { ...change.catalog, name: root.name } };

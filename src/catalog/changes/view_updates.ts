@@ -1,5 +1,5 @@
-// What a change made of views besides what it was about, written down in the transaction that ends it: columns that are others now,
-// and views that came back with what holds them, or could not.
+// The effects of a change on dependent views, recorded in the transaction that ends the change: changed columns, and views that were or
+// could not be restored together with their database or catalog.
 import type { Change } from '../../engines/engine.ts';
 import type { Applied, DependentView } from '../../engines/views.ts';
 import { type CatalogContext, changeCatalog, type Tx } from './change_context.ts';
@@ -7,7 +7,7 @@ import { droppedName } from './dropped_name.ts';
 import { changeOf, type IntentRow, updateViewColumns } from './intents.ts';
 import { dependentViewChains, recordSourcesByName } from './view_dependencies.ts';
 
-/** A change that views may not survive, with those that it reaches. */
+/** Adds the dependent views to a change that may invalidate them. */
 export async function withDependentViews(
   context: CatalogContext,
   tx: Tx,
@@ -32,24 +32,24 @@ export interface DropRecord {
 }
 
 /**
- * Views that came back with what holds them. One whose sources have gone meanwhile stays dropped, now by itself, for as long again as
- * what held it was kept. @returns the names of these.
+ * Commits the views that were restored with their container. A view whose sources no longer exist stays dropped, now as an object of its
+ * own, for the same retention as its container had. @returns the names of these views.
  */
 export async function commitRestoredViews(
   context: CatalogContext,
   tx: Tx,
   intent: IntentRow,
   applied: Applied | undefined,
-  was: DropRecord,
+  record: DropRecord,
 ): Promise<string[]> {
   const views = applied?.views ?? [];
-  const left: string[] = [];
+  const stillDropped: string[] = [];
   for (const view of views) {
     if (view.columns) await recordSourcesByName(context, tx, view.id, view.sources);
-    else left.push(await keepDropped(context, tx, view.id, changeOf(intent), was));
+    else stillDropped.push(await keepDropped(context, tx, view.id, changeOf(intent), record));
   }
   await updateViewColumns(context, tx, applied, intent.principal);
-  return left;
+  return stillDropped;
 }
 
 async function keepDropped(
