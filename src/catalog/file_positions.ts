@@ -1,4 +1,4 @@
-// The recorded positions of the files of catalogs, in the store.
+// Stores the recorded positions of catalog files in the metadata store.
 import type { PositionRecords, RecordedPosition } from '../engines/catalog_storage.ts';
 import type { Store } from '../store/store.ts';
 
@@ -20,7 +20,7 @@ export function filePositions(store: Store): PositionRecords {
     async save(positions) {
       await store.transaction(async (tx) => {
         for (const [id, { identity, checkpoint, logBytes }] of positions) {
-          // A catalog that was purged meanwhile has no row to refer to.
+          // The row would refer to a catalog that has been purged meanwhile.
           const object = await tx.selectFrom('objects').select('id').where('id', '=', id).executeTakeFirst();
           if (!object) continue;
           const position = { identity, checkpoint, log_bytes: logBytes };

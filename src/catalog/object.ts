@@ -151,7 +151,7 @@ export interface DropRequest {
   /** Further writes in the transaction of the change; only for objects without a part in an engine. */
   readonly inTransaction?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   readonly warehouse?: string | undefined;
-  /** Whether the files of the object are damaged: open changes of it and its descendants are then not finished first, because that needs the files. */
+  /** Whether the files of the object are damaged. Open changes in it are then not finished first, because that needs the files. */
   readonly isDamaged?: (() => Promise<boolean>) | undefined;
   readonly change?: Change | ((children: DroppedChildren) => Change) | undefined;
   /** Used instead of `change` if the object can be restored for a while. */

@@ -1,5 +1,5 @@
-// Between rows of the store and the objects that the catalog hands out. Parsed specs are kept: parsing one costs more than
-// reading it. They are looked up by id and version, so what is kept can be spare but never stale.
+// Converts rows of the store to objects of the catalog. Parsed specs are cached, because parsing costs more than reading. The cache is
+// keyed by id and version, so an entry can be unused but never stale.
 import type { Selectable } from 'kysely';
 import type { Basis } from '../model/principal.ts';
 import type { ObjectsTable } from '../store/schema.ts';
@@ -23,7 +23,7 @@ export const objectColumns = [
   'spec',
 ] as const satisfies readonly (keyof ObjectRow)[];
 
-/** Characters of JSON text whose parsed form is kept; in memory it is several times that. */
+/** Maximum characters of JSON text whose parsed form is cached; it takes several times as much memory. */
 const specCharactersMax = 4_000_000;
 const specCharactersEachMax = 64_000;
 
@@ -39,7 +39,7 @@ export class SpecCache {
   >();
   #characters = 0;
 
-  /** The spec is parsed when it is first asked for: who only follows a path, or serves what is kept serialised, does not. */
+  /** Parses the spec on first access: callers that only resolve a path, or serve a cached record, never need it. */
   toObject(row: ObjectRow): CatalogObject {
     let spec: { readonly value: unknown } | undefined;
     const parsed = (): unknown => {
@@ -66,12 +66,12 @@ export class SpecCache {
   }
 
   #spec(row: ObjectRow): unknown {
-    const kept = this.#specs.get(row.id);
-    if (kept?.version === row.version) return kept.spec;
+    const cached = this.#specs.get(row.id);
+    if (cached?.version === row.version) return cached.spec;
     const spec = freezeDeep(JSON.parse(row.spec));
-    if (kept) {
+    if (cached) {
       this.#specs.delete(row.id);
-      this.#characters -= kept.characters;
+      this.#characters -= cached.characters;
     }
     const characters = row.spec.length;
     if (characters > specCharactersEachMax) return spec;
@@ -92,7 +92,7 @@ function freezeDeep(value: unknown): unknown {
   return Object.freeze(value);
 }
 
-/** What is kept beside the spec so that comments can be searched. */
+/** The comment in lower case, stored in a column of its own so that comments can be searched. */
 export function foldedComment(spec: unknown): string | null {
   const comment = (spec as { readonly comment?: unknown } | null)?.comment;
   return typeof comment === 'string' && comment !== '' ? comment.toLowerCase() : null;

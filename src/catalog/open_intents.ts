@@ -1,10 +1,10 @@
-// Which interrupted changes wait for recovery, or for an operator, in each warehouse: for the metrics and the warehouse's record.
+// Counts the interrupted changes of each warehouse that wait for recovery or for an operator, for the metrics and the warehouse record.
 import type { Metrics } from '../observe/metrics.ts';
 import type { Catalog } from './catalog.ts';
 import type { OpenIntent } from './changes/intent_recovery.ts';
 
 export interface OpenChanges {
-  /** All that are open, those that are blocked included. */
+  /** All open changes, including blocked ones. */
   readonly open: number;
   readonly blocked: readonly OpenIntent[];
 }
@@ -29,6 +29,6 @@ export function measureOpenIntents(metrics: Metrics, catalog: Pick<Catalog, 'ope
 }
 
 function openChangesOf(all: readonly OpenIntent[], warehouse: string): OpenChanges {
-  const own = all.filter((one) => one.warehouse === warehouse);
+  const own = all.filter((change) => change.warehouse === warehouse);
   return { open: own.length, blocked: own.filter(({ reason }) => reason !== null) };
 }

@@ -1,8 +1,8 @@
-// Records ready-serialised, so that reading a hot object costs a look-up. An entry says which objects it was made from and
-// goes when one of them, or a child of one of them, changes. For one server only: several servers on one store do without.
+// A cache of serialized records, so that reading a hot object costs one look-up. An entry lists the objects it depends on and is removed
+// when one of them, or a child of one of them, changes. It works for a single server on a store; several servers have to run without it.
 import type { Catalog } from './catalog.ts';
 
-/** What is kept says how large it is. */
+/** A cached value with its size. */
 export interface CacheEntry {
   readonly bodyBytes: number;
 }
@@ -11,11 +11,11 @@ interface Entry {
   readonly value: CacheEntry;
   readonly dependsOn: readonly string[];
   readonly bytes: number;
-  /** Since it was put at the end of the queue to go. */
+  /** Whether it was read since it was last moved to the end of the eviction queue. */
   used: boolean;
 }
 
-/** What stands for the parent of top-level collections. */
+/** Represents the parent of top-level collections. */
 export const rootId = 'root';
 
 export class RecordCache {
@@ -23,7 +23,7 @@ export class RecordCache {
   readonly #entries = new Map<string, Entry>();
   readonly #keysByObject = new Map<string, Set<string>>();
   #bytes = 0;
-  /** Moves with every change: what was read before a change is not kept after it. */
+  /** Incremented by every change: a value that was read before a change is not cached after it. */
   #generation = 0;
 
   constructor(catalog: Catalog, bytesMax: number) {
@@ -34,7 +34,7 @@ export class RecordCache {
     });
   }
 
-  /** The record of an object shows something that has changed. */
+  /** Removes the entries that depend on an object or its parent. */
   forget(objectId: string, parentId: string | null): void {
     this.#generation++;
     this.#drop(objectId);
@@ -48,23 +48,23 @@ export class RecordCache {
     return entry.value;
   }
 
-  /** What `make` makes, kept unless something changed meanwhile. */
+  /** Calls `load` and caches the result unless something changed meanwhile. Does not read the cache: see `get`. */
   async getOrLoad<T extends CacheEntry>(
     key: string,
-    make: () => Promise<{ readonly value: T; readonly dependsOn: readonly string[] }>,
+    load: () => Promise<{ readonly value: T; readonly dependsOn: readonly string[] }>,
   ): Promise<T> {
     const since = this.generation;
-    const { value, dependsOn } = await make();
+    const { value, dependsOn } = await load();
     this.add(key, value, dependsOn, since);
     return value;
   }
 
-  /** A moment, for `add`. */
+  /** The current generation, for `add`. */
   get generation(): number {
     return this.#generation;
   }
 
-  /** Keeps what was read after the moment `since`, unless something changed from then on. */
+  /** Caches a value that was read after generation `since`, unless something has changed since then. */
   add(key: string, value: CacheEntry, dependsOn: readonly string[], since: number): void {
     if (since === this.#generation) this.#set(key, value, dependsOn);
   }
@@ -84,8 +84,8 @@ export class RecordCache {
   }
 
   /**
-   * The first goes, unless it was used: then it goes to the end, once. To move an entry at each use instead would make the
-   * map a new table every few uses, and the chain of these survives until the next full collection of garbage.
+   * CLOCK eviction: the first entry is removed, unless it was used since it was queued; then it moves to the end. Moving an entry at
+   * each use (LRU) would rebuild the table of the map every few uses, and these tables survive until the next full garbage collection.
    */
   #shrink(): void {
     for (const [key, entry] of this.#entries) {

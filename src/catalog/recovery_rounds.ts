@@ -1,5 +1,6 @@
-// When interrupted changes are recovered: at the start, at once when a change was left open, and again until none is. Statements of a
-// warehouse wait for the round that runs; those of an object whose change is still open after it are refused. How one is ended is recovery.ts.
+// Schedules the recovery of interrupted changes: at start, immediately after a change was left open, and repeatedly until none is open.
+// Statements of a warehouse wait for the running round; if an object's change is still open after it, statements on that object are
+// refused. See changes/intent_recovery.ts for the recovery of one change.
 import { setTimeout as pause } from 'node:timers/promises';
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
@@ -9,10 +10,10 @@ import { changeOf, type IntentRow, nextOf } from './changes/intents.ts';
 
 /** How long a statement waits for the changes of its warehouse to be recovered. */
 const statementWaitMs = 5_000;
-const lookMs = 20;
+const pollMs = 20;
 const roundPausesMs = [100, 300, 1_000, 3_000, 10_000];
 
-/** Names of a table, a database or a catalog, from the root; folded. */
+/** Folded names of a table, a database or a catalog, root first. */
 type Names = readonly string[];
 
 export class RecoveryRounds {
@@ -20,7 +21,7 @@ export class RecoveryRounds {
   /** By warehouse. */
   readonly #running = new Map<string, Promise<void>>();
   #open: readonly OpenIntent[] = [];
-  /** Whether `#open` has all that was left open. */
+  /** Whether `#open` contains every open change. */
   #isComplete = false;
   /** A change was left open since the last round began. */
   #isRoundRequested = false;
@@ -44,7 +45,7 @@ export class RecoveryRounds {
     await this.#loop;
   }
 
-  /** A change was left open: it is recovered as soon as its engine is back. */
+  /** Called when a change was left open: it is recovered as soon as its engine is available. */
   schedule(): void {
     this.#isComplete = false;
     if (!this.#isStarted) return;
@@ -56,9 +57,9 @@ export class RecoveryRounds {
     });
   }
 
-  /** One round over all that is open. */
+  /** One round over all open changes. */
   async run(): Promise<void> {
-    // What a round is at work on is held, and would look like the change of a request.
+    // A running round holds locks, so its changes would look like those of requests.
     await Promise.allSettled(this.#running.values());
     this.#isComplete = true;
     this.#isRoundRequested = false;
@@ -73,22 +74,22 @@ export class RecoveryRounds {
     this.#open = this.#open.filter(({ intent }) => intent.id !== intentId);
   }
 
-  /** Waits for the recovery of a warehouse's changes, but not for long. Undefined where there is nothing to wait for. */
+  /** Waits up to 5 s for the recovery of the changes of a warehouse. Undefined if there is nothing to wait for. */
   waitForRecovery(warehouse: string): Promise<void> | undefined {
     return this.#isUnsettled(warehouse) ? this.#wait(warehouse) : undefined;
   }
 
-  /** Throws CHANGE_IN_PROGRESS for names of what a change left open, or may have renamed. `isPart`: the names may lack their beginning. */
+  /** Throws CHANGE_IN_PROGRESS if a name refers to an object with an open change. `isPart`: names may lack leading parts. */
   requireNoOpenChange(names: readonly Names[], isPart = false): void {
     for (const { intent, reason } of this.#open) {
       if (!isAffected(intent, names, isPart)) continue;
       const why =
-        reason === null ? 'a change of it was interrupted and is being recovered' : `it is blocked: ${reason}`;
+        reason === null ? 'a change of this object was interrupted and is being recovered' : `it is blocked: ${reason}`;
       throw inProgress(intent, why);
     }
   }
 
-  /** Throws CHANGE_IN_PROGRESS where one of the names is of what a request or a task is renaming. The names may lack their beginning. */
+  /** Throws CHANGE_IN_PROGRESS if a request or a task is renaming an object of one of the names. The names may lack leading parts. */
   async requireNotBeingRenamed(names: readonly Names[]): Promise<void> {
     const updates = await this.#context.store.db
       .selectFrom('intents')
@@ -106,10 +107,10 @@ export class RecoveryRounds {
 
   async #wait(warehouse: string): Promise<void> {
     const deadline = performance.now() + statementWaitMs;
-    while (this.#isUnsettled(warehouse) && performance.now() < deadline) await pause(lookMs);
+    while (this.#isUnsettled(warehouse) && performance.now() < deadline) await pause(pollMs);
   }
 
-  /** Longer outages are left to the round of every minute, and what is set aside to an operator. */
+  /** Longer outages are left to the round that runs every minute, and blocked changes to an operator. */
   async #rounds(): Promise<void> {
     for (let n = 0; n < roundPausesMs.length && this.#isStarted; n++) {
       try {
@@ -159,7 +160,7 @@ function inProgress(intent: IntentRow, why: string): Failure {
 
 const beginsWith = (names: Names, start: Names) => start.every((name, n) => names[n] === name);
 
-/** `t` and `d.t` may be `c.d.t`. */
+/** `t` and `d.t` may refer to `c.d.t`. */
 const overlaps = (path: Names, part: Names) => {
   const missing = path.length - part.length;
   return missing >= 0 ? part.every((name, n) => path[missing + n] === name) : beginsWith(part.slice(-missing), path);

@@ -1,4 +1,4 @@
-// The catalog's queries, compiled once per store. What they are for is told where they are used.
+// The catalog's queries, compiled once per store.
 import { type Kysely, sql } from 'kysely';
 import { visible } from '../store/migrations/migrate.ts';
 import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
@@ -68,7 +68,7 @@ export function catalogStatements(db: Kysely<Schema>) {
   };
 }
 
-/** Roots have no parent to compare with, so each query by parent comes in two forms. */
+/** Roots have no parent to compare with, so each query by parent exists in two forms. */
 function siblingStatements(db: Kysely<Schema>) {
   const sibling = (q: Kysely<Schema>) => q.selectFrom('objects').select(objectColumns);
   const counted = (q: Kysely<Schema>) =>
@@ -126,7 +126,7 @@ function intentStatements(db: Kysely<Schema>) {
   };
 }
 
-/** The object itself and those it is in, nearest first. */
+/** The object and its ancestors, nearest first. */
 function ancestors(db: Kysely<Schema>): PreparedQuery<{ id: string }, AncestorRow> {
   return prepareQuery<{ id: string }>()(db, (q, slot) =>
     q
@@ -155,7 +155,7 @@ function ancestors(db: Kysely<Schema>): PreparedQuery<{ id: string }, AncestorRo
   );
 }
 
-/** Objects under one that have an open intent. Goes upwards from the intents, which are few, not down through the objects. */
+/** Descendants with an open intent. Searches upwards from the intents, which are few, instead of downwards through the objects. */
 function openBelow(db: Kysely<Schema>): PreparedQuery<{ id: string; limit: number }, { object_id: string }> {
   return prepareQuery<{ id: string; limit: number }>()(db, (q, slot) =>
     q
@@ -200,24 +200,24 @@ export function pathStatement(db: Kysely<Schema>, levels: number) {
   });
 }
 
-/** Ids and owners of as much of a path as there is. */
+/** Ids and owners of the longest existing prefix of a path. */
 export function prefixStatement(db: Kysely<Schema>, levels: number) {
   const numbers = Array.from({ length: levels }, (_, n) => n);
   return prepareQuery<Record<string, string>>()(db, (q, slot) => {
     const columns = numbers.map(
       (n) => sql`${sql.ref(`o${n}.id`)} as ${sql.ref(`id${n}`)}, ${sql.ref(`o${n}.owner`)} as ${sql.ref(`owner${n}`)}`,
     );
-    const is = (n: number) =>
+    const matchesStep = (n: number) =>
       sql`${sql.ref(`o${n}.category`)} = ${slot(`category${n}`)} and ${sql.ref(`o${n}.name`)} = ${slot(`name${n}`)} and ${sql.ref(`o${n}.state`)} in ('ready', 'altering', 'blocked')`;
     const joins = numbers
       .slice(1)
       .map(
         (n) =>
-          sql`left join objects as ${sql.table(`o${n}`)} on ${sql.ref(`o${n}.parent_id`)} = ${sql.ref(`o${n - 1}.id`)} and ${is(n)}`,
+          sql`left join objects as ${sql.table(`o${n}`)} on ${sql.ref(`o${n}.parent_id`)} = ${sql.ref(`o${n - 1}.id`)} and ${matchesStep(n)}`,
       );
     const query = sql<
       Record<string, string | null>
-    >`select ${sql.join(columns)} from objects as o0 ${sql.join(joins, sql` `)} where o0.parent_id is null and ${is(0)}`;
+    >`select ${sql.join(columns)} from objects as o0 ${sql.join(joins, sql` `)} where o0.parent_id is null and ${matchesStep(0)}`;
     return { compile: () => query.compile(q) };
   });
 }
@@ -229,7 +229,7 @@ const aliases: Aliases[] = [];
 export function pathRow(row: Record<string, unknown>, n: number): ObjectRow {
   aliases[n] ??= Object.fromEntries(objectColumns.map((column) => [column, `o${n}_${column}`])) as Aliases;
   const alias = aliases[n];
-  // Column by column: this is the hottest path there is, and a loop over names takes three times as long.
+  // Column by column: this is the hottest path, and a loop over names takes three times as long.
   return {
     id: row[alias.id] as string,
     category: row[alias.category] as string,

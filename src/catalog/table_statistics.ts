@@ -1,5 +1,4 @@
-// Keeps the statistics of tables near the truth: asks the engines about tables that were written, a moment after, never on
-// the path of a request.
+// Refreshes the statistics of tables after writes: reads them from the engines once a second, never on the path of a request.
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Catalog } from './catalog.ts';
@@ -48,15 +47,15 @@ export class StatisticsRefresher {
           { category: 'tables', name },
         ];
         try {
-          const [holder, , table] = (await catalog.findFolded(path)) ?? [];
-          if (!holder || !table) continue;
-          const ref = { catalog: { id: holder.id, name: root }, database, table: name };
+          const [catalogObject, , table] = (await catalog.findFolded(path)) ?? [];
+          if (!catalogObject || !table) continue;
+          const ref = { catalog: { id: catalogObject.id, name: root }, database, table: name };
           const { rowCount, dataBytes } = await engine.tableStatistics(ref);
           await catalog.saveStatistics(table.id, { rowCount, dataBytes, asOf: new Date().toISOString() });
         } catch (error) {
-          // Dropped or renamed meanwhile, or the engine goes down: the next write asks again.
-          const there = engine.running ? await catalog.findFolded(path).catch(() => undefined) : undefined;
-          if (there?.every(({ state }) => state === 'ready'))
+          // The table was dropped or renamed meanwhile, or the engine is stopping: the next write triggers another refresh.
+          const chain = engine.running ? await catalog.findFolded(path).catch(() => undefined) : undefined;
+          if (chain?.every(({ state }) => state === 'ready'))
             observe({ kind: 'backgroundError', what: 'table statistics', error });
         }
       }

@@ -1,4 +1,4 @@
-// What the catalog knows of a warehouse, for who starts its processes.
+// Describes warehouses, and the catalogs in them, for the component that starts their processes.
 import type { WarehouseDescription } from '../engines/warehouses.ts';
 import type { BackendSpec, CatalogSpec, WarehouseSpec } from '../model/records.ts';
 import type { Catalog } from './catalog.ts';
@@ -26,14 +26,14 @@ export async function warehouseNames(catalog: Catalog): Promise<string[]> {
 export async function catalogsOf(catalog: Catalog, warehouse: string): Promise<{ id: string; name: string }[]> {
   const found: { id: string; name: string }[] = [];
   for (let after: string | undefined; ; ) {
-    const some = await catalog.list(null, 'catalogs', { after, limit: pageSize });
-    for (const { id, name, spec } of some) if ((spec as CatalogSpec).warehouse === warehouse) found.push({ id, name });
-    if (some.length < pageSize) return found;
-    after = some.at(-1)?.name;
+    const page = await catalog.list(null, 'catalogs', { after, limit: pageSize });
+    for (const { id, name, spec } of page) if ((spec as CatalogSpec).warehouse === warehouse) found.push({ id, name });
+    if (page.length < pageSize) return found;
+    after = page.at(-1)?.name;
   }
 }
 
-/** Those of them that were dropped and can come back, by name. */
+/** The names of the dropped catalogs of a warehouse that can be restored. */
 export async function droppedCatalogsOf(catalog: Catalog, warehouse: string): Promise<string[]> {
   const dropped = await catalog.listDropped(null, 'catalogs', { limit: pageSize, keep: () => true });
   return dropped.filter((one) => one.warehouse === warehouse).map(({ object }) => object.name);

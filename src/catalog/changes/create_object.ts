@@ -1,4 +1,4 @@
-// How an object comes to be. With an engine: a row that nobody sees and an intent, the engine's step, the row is seen.
+// Creates an object. With an engine: inserts an invisible row and an intent, applies the engine's step, then makes the row visible.
 import assert from 'node:assert/strict';
 import type { Change } from '../../engines/engine.ts';
 import { newId } from '../../model/ids.ts';
@@ -54,7 +54,7 @@ export async function createObject(context: CatalogContext, request: CreateReque
   const { parent, category, name, warehouse } = request;
   checkName(name);
   const parentId = parent?.id ?? null;
-  // Looked at before anything else, so that asking for what exists needs no engine.
+  // Checked first, so that a request for an existing object needs no engine.
   const existing = await findSibling(context, context.store.db, parentId, category, name);
   if (existing && isVisible(existing)) return answerExisting(context, request, existing);
   const planned = plan(context, request);
@@ -73,7 +73,7 @@ export async function createObject(context: CatalogContext, request: CreateReque
 }
 
 function answerExisting(context: CatalogContext, request: CreateRequest, existing: ObjectRow): Created {
-  // A name that folds equal is another name: to return its object would be a lie.
+  // A name that differs in case is another name: its object is not the requested one.
   if (request.ifExists === 'fail' || existing.name !== request.name) {
     throw alreadyExists(request.category, request.name, existing.name);
   }
@@ -83,12 +83,12 @@ function answerExisting(context: CatalogContext, request: CreateRequest, existin
 function plan(context: CatalogContext, request: CreateRequest): PlannedCreation {
   const now = context.clock();
   const id = newId(now);
-  const made = (change: CreateRequest['change']): Change | undefined =>
+  const resolve = (change: CreateRequest['change']): Change | undefined =>
     typeof change === 'function' ? change(id) : change;
-  const change = made(request.change);
-  const undo = made(request.undo);
-  assert.equal(change === undefined, request.warehouse === undefined, 'a change needs a warehouse to be made in');
-  assert.equal(change === undefined, undo === undefined, 'a creation that an engine realises needs its undo');
+  const change = resolve(request.change);
+  const undo = resolve(request.undo);
+  assert.equal(change === undefined, request.warehouse === undefined, 'a change requires a warehouse');
+  assert.equal(change === undefined, undo === undefined, 'a creation in an engine requires an undo');
   const { id: userId, name: by } = request.principal;
   return {
     change,
@@ -124,7 +124,7 @@ function begin(
     const inserted = await context.statements.insertObject.run(tx, { ...row });
     if (inserted === 0) {
       const existing = await findSibling(context, tx, row.parent_id, row.category, row.name);
-      assert(existing, 'an insert met a row that is not there');
+      assert(existing, 'an insert conflicted with a row that does not exist');
       if (!isVisible(existing)) throw new Blocked([existing.id]);
       return { existing };
     }
@@ -151,7 +151,7 @@ function begin(
   });
 }
 
-/** The engine's step and the commit. What is left when either fails is settled by who meets it next (recovery.ts). */
+/** The engine's step and the commit. If either fails, intent_recovery.ts ends the intent. */
 async function applyAndCommit(
   context: CatalogContext,
   engine: CatalogEngine,

@@ -1,4 +1,4 @@
-// What a kept object is called among its siblings, so that its name is free.
+// The placeholder for the folded name of a dropped object, which frees its name for other objects.
 
-/** No name can be so, because of the control character. */
+/** Distinct from every valid name, because of the control character. */
 export const droppedName = (id: string) => `\u007f${id}`;

@@ -1,5 +1,5 @@
-// One call of the engine on behalf of an intent, and what its end means. After a refusal nothing was changed; after anything else
-// nobody knows what the engine did, and only trying again can tell.
+// One call of the engine on behalf of an intent, and the meaning of its result. A refused step changed nothing. After any other failure
+// the outcome is unknown, and only a retry can determine it.
 import type { Change, WorkOptions } from '../../engines/engine.ts';
 import type { Applied, BrokenViews } from '../../engines/views.ts';
 import type { Actor } from '../../model/principal.ts';
@@ -9,14 +9,14 @@ import type { CatalogContext, CatalogEngine } from './change_context.ts';
 import { changeOf, type IntentRow, recordFailedAttempt } from './intents.ts';
 import { UsedByViews } from './view_dependencies.ts';
 
-/** A step that is not done within this time is stopped and counts as one of unknown outcome. Tasks have no such limit. */
+/** A step that takes longer is cancelled, and its outcome is unknown. Steps of tasks have no limit. */
 export const engineStepMsMax = 120_000;
 
 export type StepOutcome =
   | { readonly kind: 'done'; readonly applied: Applied | undefined }
-  /** The change is not possible: another attempt would be refused too. */
+  /** The change is not possible: a retry would be refused too. */
   | { readonly kind: 'refused'; readonly error: Failure }
-  /** This attempt changed nothing (the engine is starting, the object is busy); another may. */
+  /** This attempt changed nothing (the engine is starting, the object is busy); a retry may succeed. */
   | { readonly kind: 'notApplied'; readonly error: Failure }
   | { readonly kind: 'unknown'; readonly error: unknown };
 
@@ -37,8 +37,8 @@ export async function applyStep(
 }
 
 /**
- * The first attempt of an intent, for the request that began it. Where nothing was changed, `undo` ends the intent; where that is
- * unknown the intent stays open, and recovery ends it. Throws what the engine threw.
+ * The first attempt of an intent, for the request that began it. If nothing was changed, `undo` ends the intent. If the outcome is
+ * unknown, the intent stays open for recovery. Throws what the engine threw.
  */
 export async function applyFirstAttempt(
   context: CatalogContext,

@@ -1,4 +1,4 @@
-// The rows of what is in an object that a task has made, with those of the object: all in the transaction that shows it.
+// Inserts the rows of the contents of an object that a task has created, in the transaction that makes the object visible.
 import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
 import type { NewChild, NewChildren } from '../object.ts';
@@ -6,7 +6,7 @@ import { foldedComment, type ObjectRow } from '../object_rows.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
 import { recordSourcesByName } from './view_dependencies.ts';
 
-/** All belongs to whom the object belongs to. */
+/** The owner of the object owns all its contents. */
 export async function insertChildren(
   context: CatalogContext,
   tx: Tx,
@@ -20,10 +20,10 @@ export async function insertChildren(
       .where('id', '=', objectId)
       .execute();
   const row = await context.statements.byId.first(tx, { id: objectId });
-  if (!row) throw new Error('what is in an object came without it');
+  if (!row) throw new Error('children were inserted without their parent');
   const views: NewView[] = [];
   for (const child of children) await insertChild(context, tx, row, child, views);
-  // Of what comes with them, perhaps: that is all there now.
+  // Inserted last, because the sources may be among the new objects.
   for (const { id, sources } of views) await recordSourcesByName(context, tx, id, sources);
 }
 
@@ -59,11 +59,11 @@ async function insertChild(
   };
   const folded = { folded_name: foldName(name), folded_comment: foldedComment(spec) };
   const inserted = await context.statements.insertObject.run(tx, { ...row, ...folded });
-  if (inserted === 0) throw new Error('two that are in an object have one name');
+  if (inserted === 0) throw new Error('two children of an object have the same name');
   if (statistics) {
     const { rowCount: row_count, dataBytes: data_bytes } = statistics;
     await tx.insertInto('table_statistics').values({ object_id: row.id, row_count, data_bytes, as_of: now }).execute();
   }
   if (child.sources) views.push({ id: row.id, sources: child.sources });
-  for (const within of children) await insertChild(context, tx, row, within, views);
+  for (const grandchild of children) await insertChild(context, tx, row, grandchild, views);
 }

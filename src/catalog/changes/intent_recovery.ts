@@ -1,7 +1,5 @@
-// How an interrupted change ends: a create is undone, an update is tried again or reverted, a drop is repeated until it is done.
-// Done by whoever meets the object next, and for all open intents at start and every minute. Intents that a live task owns
-// are the task's.
-
+// Recovery of interrupted changes: a create is undone, an update is retried or reverted, a drop is repeated until it succeeds. The next
+// request on the object does this, and recovery_rounds.ts does it for all open intents. Intents that a live task owns are left to the task.
 import type { Change } from '../../engines/engine.ts';
 import { codes } from '../../standard/codes.ts';
 import { Failure, outcomeOf, withOutcome } from '../../standard/failure.ts';
@@ -28,12 +26,12 @@ import {
 } from './intents.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './soft_delete.ts';
 
-/** How often a change clears its way before it gives up. */
+/** How many times a change recovers blocking intents before it fails. */
 const unblockingsMax = 20;
-/** How many steps the engine is told to forget at once. */
+/** Maximum number of steps that the engine forgets in one round. */
 const stepsPerForgetMax = 1000;
 
-/** Runs a change when its names are free. What is in its way from an interruption is settled first. */
+/** Runs a change while holding the locks of its names. Interrupted changes that block it are recovered first. */
 export async function serialized<T>(
   context: CatalogContext,
   keys: readonly string[],
@@ -42,7 +40,7 @@ export async function serialized<T>(
   try {
     return await context.locks.hold(keys, lockWaitMs, () => runUnblocked(context, keys, change));
   } catch (error) {
-    // It may have been begun and not ended.
+    // The change may have begun and not ended.
     if (!(error instanceof Failure) || outcomeOf(error) === 'unknown') context.scheduleRecovery();
     throw error;
   }
@@ -60,7 +58,7 @@ async function runUnblocked<T>(context: CatalogContext, keys: readonly string[],
   }
 }
 
-/** Throws CHANGE_IN_PROGRESS where the object is being changed for long, or by a task, or what the engine says where it cannot be settled. */
+/** Throws CHANGE_IN_PROGRESS if the other change takes long or belongs to a task, and the engine's Failure if it cannot be recovered. */
 async function resolveBlocker(context: CatalogContext, objectId: string, heldKeys: readonly string[]): Promise<void> {
   const intent = await findBlockingIntent(context, objectId);
   if (!intent) return;
@@ -68,10 +66,10 @@ async function resolveBlocker(context: CatalogContext, objectId: string, heldKey
   if (!row) return;
   if (await isOwnedByTask(context, intent)) throw changeInProgress();
   const key = nameKey(row.parent_id, row.category, row.name);
-  // Only a request about the object itself tries again what has ended the engine before.
+  // Only a request on the object itself retries a change that has crashed the engine before.
   if (isBlocked(intent) && !heldKeys.includes(key)) throw blockedBy(row);
   const run = async (): Promise<void> => {
-    // Whoever had the turn before may have ended it.
+    // The previous holder of the lock may have ended it.
     if ((await context.statements.intentOf.first(context.store.db, { objectId: intent.object_id }))?.id !== intent.id)
       return;
     try {
@@ -85,11 +83,11 @@ async function resolveBlocker(context: CatalogContext, objectId: string, heldKey
     await run();
     return requireSameName(context, intent, row);
   }
-  // A change that has begun waits for nobody, so that two cannot wait for each other.
+  // A change that has begun waits for no other, which prevents deadlocks.
   await context.locks.hold([key], blockedWaitMs, run);
 }
 
-/** A blocked rename that the request has completed: the object is not found under the name of the request any more, and was not changed. */
+/** Throws if the request has just completed a blocked rename: the object no longer has the requested name, and nothing else was changed. */
 async function requireSameName(
   context: CatalogContext,
   intent: IntentRow,
@@ -97,11 +95,11 @@ async function requireSameName(
 ): Promise<void> {
   const now = isBlocked(intent) ? await context.statements.byId.first(context.store.db, { id }) : undefined;
   if (!now || now.name === name) return;
-  const message = `"${name}" in ${category} was blocked in a rename, which is complete now: it is called "${now.name}".`;
+  const message = `The blocked rename of "${name}" in ${category} is now complete; repeat the request with the name "${now.name}".`;
   throw new Failure('CHANGE_IN_PROGRESS', message, { category, name, newName: now.name }, { outcome: 'notApplied' });
 }
 
-/** The object's own intent, or, for a row that only keeps a name free, that of the rename it is for. */
+/** The intent of the object, or, for a row that only reserves a name, the intent of the rename. */
 async function findBlockingIntent(context: CatalogContext, objectId: string): Promise<IntentRow | undefined> {
   const own = await context.statements.intentOf.first(context.store.db, { objectId });
   if (own) return own;
@@ -109,7 +107,7 @@ async function findBlockingIntent(context: CatalogContext, objectId: string): Pr
   return renames.find((intent) => nextOf(intent).reservationId === objectId);
 }
 
-/** Whether a task has it in hand, or still will. */
+/** Whether a task is applying the intent or will apply it. */
 async function isOwnedByTask(context: CatalogContext, intent: IntentRow): Promise<boolean> {
   if (context.applying.has(intent.id)) return true;
   if (intent.task_id === null) return false;
@@ -121,7 +119,7 @@ async function isOwnedByTask(context: CatalogContext, intent: IntentRow): Promis
   return task !== undefined && !isTerminal(task.state);
 }
 
-/** Ends an intent, with its object's name held. Throws where that cannot be done now. */
+/** Ends an intent. The caller holds the lock of the object's name. Throws if it is not possible now. */
 async function recoverIntent(context: CatalogContext, intent: IntentRow): Promise<void> {
   const { verb } = intent;
   try {
@@ -136,18 +134,18 @@ async function recoverIntent(context: CatalogContext, intent: IntentRow): Promis
   }
 }
 
-/** So often may a step end the engine, or outlast its time, before it is set aside. */
+/** How many times a step may crash the engine, or time out, before its object is blocked. */
 const engineDeathsMax = 2;
 
 export const isBlocked = ({ engine_deaths }: IntentRow): boolean => engine_deaths >= engineDeathsMax;
 
-/** The engine died while it ran the step, or ended the step because it took too long. */
+/** Whether the engine died while it ran the step, or cancelled the step because it took too long. */
 function isEngineDeath(error: unknown): boolean {
   if (!(error instanceof Failure)) return false;
   return error.code === 'STATEMENT_CANCELLED' || (error.code === 'WAREHOUSE_FAILED' && outcomeOf(error) === 'unknown');
 }
 
-/** After too many of them the object is blocked, and recovery leaves it alone until a request changes or deletes it. */
+/** Counts a crash of the engine. At the limit the object is blocked, and recovery ignores it until a request changes or deletes it. */
 async function noteEngineDeath(context: CatalogContext, intent: IntentRow): Promise<void> {
   const deaths = intent.engine_deaths + 1;
   const times = deaths === 1 ? 'once' : `${deaths} times`;
@@ -187,7 +185,7 @@ const recoverByVerb: Record<
   async drop(context, intent) {
     const engine = await context.engineOf(intent.warehouse);
     const outcome = await applyStep(engine, changeOf(intent), intent.id);
-    // Readers were told that it is gone: there is no way back.
+    // Readers have seen that the object is gone, so a drop is never reverted.
     if (outcome.kind !== 'done') throw outcome.error;
     const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
     await commitDrop(context, intent);
@@ -201,7 +199,7 @@ const recoverByVerb: Record<
 };
 
 async function retryOrRevert(context: CatalogContext, intent: IntentRow): Promise<'finished' | 'undone'> {
-  // A task that never began has asked nothing of the engine.
+  // A task that never began has not called the engine.
   if (intent.task_id !== null && intent.attempts === 0) {
     await revertChange(context, intent, 'TASK_INTERRUPTED');
     return 'undone';
@@ -212,32 +210,32 @@ async function retryOrRevert(context: CatalogContext, intent: IntentRow): Promis
     await revertChange(context, intent, outcome.error.code);
     return 'undone';
   }
-  // Of an attempt that changed nothing too: an earlier one may have.
+  // Also if this attempt changed nothing, because an earlier one may have.
   if (outcome.kind !== 'done') throw outcome.error;
   await commitChange(context, intent, outcome.applied);
   return 'finished';
 }
 
-/** A change that was begun and has not ended. */
+/** A change that has begun and not ended. */
 export interface OpenIntent {
   readonly intent: IntentRow;
   readonly warehouse: string;
-  /** Nobody has it in hand. */
+  /** No request is working on it. */
   readonly isFree: boolean;
-  /** Why it is set aside; null while recovery still tries. */
+  /** Why it is blocked; null while recovery still retries. */
   readonly reason: string | null;
-  /** Ids of the object that is changed and of what it is in, root first. */
+  /** Ids of the changed object and its ancestors, root first. */
   readonly path: readonly string[];
 }
 
-/** Changes that were interrupted: neither a request nor a task is at work on them. */
+/** Interrupted changes, which neither a request nor a task is working on. */
 export async function openIntents(context: CatalogContext): Promise<OpenIntent[]> {
   const open: OpenIntent[] = [];
   for (const intent of await context.store.db.selectFrom('intents').selectAll().orderBy('id').execute()) {
     const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
     if (!row || (await isOwnedByTask(context, intent)) || (await waitsForUndrop(context, intent))) continue;
     const isHeld = context.locks.isHeld(nameKey(row.parent_id, row.category, row.name));
-    // One that a request is at work on is interrupted only if an attempt has failed.
+    // A change that a request is working on counts as interrupted only if an attempt has failed.
     if (isHeld && intent.attempts === 0) continue;
     const reason = isBlocked(intent) ? (row.state_reason ?? 'the engine ended while it was recovered') : null;
     const chain = await context.statements.ancestors.all(context.store.db, { id: row.id });
@@ -247,7 +245,7 @@ export async function openIntents(context: CatalogContext): Promise<OpenIntent[]
   return open;
 }
 
-/** Has recovery try what it has set aside in a warehouse. @returns how many changes that are. */
+/** Lets recovery retry the blocked changes of a warehouse. @returns their number. */
 export async function releaseBlocked(context: CatalogContext, warehouse: string): Promise<number> {
   const { numUpdatedRows } = await context.store.db
     .updateTable('intents')
@@ -259,7 +257,7 @@ export async function releaseBlocked(context: CatalogContext, warehouse: string)
   return Number(numUpdatedRows);
 }
 
-/** Settles what is open and free in a warehouse. One failure does not stop the rest. */
+/** Recovers the open changes of a warehouse that nobody is working on. A failure does not stop the others. */
 export async function recoverWarehouse(context: CatalogContext, warehouse: string): Promise<void> {
   const { db } = context.store;
   const open = await db.selectFrom('intents').selectAll().where('warehouse', '=', warehouse).orderBy('id').execute();
@@ -269,7 +267,7 @@ export async function recoverWarehouse(context: CatalogContext, warehouse: strin
   }
 }
 
-/** In a damaged catalog that was deleted: its open changes wait until it comes back, or go with it. */
+/** Open changes in a damaged catalog that was dropped wait until it is restored, or are purged with it. */
 async function waitsForUndrop(context: CatalogContext, { object_id: id, verb }: IntentRow): Promise<boolean> {
   if (verb === 'purge') return false;
   const [, ...above] = await context.statements.ancestors.all(context.store.db, { id });
@@ -280,14 +278,14 @@ export async function recoverOne(context: CatalogContext, row: ObjectRow): Promi
   await context.locks.tryHold(nameKey(row.parent_id, row.category, row.name), async () => {
     const intent = await context.statements.intentOf.first(context.store.db, { objectId: row.id });
     if (!intent || (await isOwnedByTask(context, intent)) || (await waitsForUndrop(context, intent))) return;
-    // Told and noted by settle; the next round tries again.
+    // recoverIntent has recorded the failure; the next round retries.
     await recoverIntent(context, intent).catch(() => {});
   });
 }
 
 /**
- * Ends what earlier attempts of a keyed request left open, so that the request can be confirmed or made again. Throws what the engine
- * throws where that cannot be done now, CHANGE_IN_PROGRESS where it is still under way.
+ * Ends the changes that earlier attempts of a keyed request left open, so that the request can be confirmed or repeated. Throws what the
+ * engine throws if that is not possible now, CHANGE_IN_PROGRESS while a change is still in progress.
  */
 export async function recoverKeyed(context: CatalogContext, keyId: string): Promise<void> {
   const open = await context.store.db
@@ -301,21 +299,21 @@ export async function recoverKeyed(context: CatalogContext, keyId: string): Prom
     if (!row) continue;
     await context.locks.hold([nameKey(row.parent_id, row.category, row.name)], lockWaitMs, async () => {
       const intent = await context.statements.intentOf.first(context.store.db, { objectId: object_id });
-      // What a task has in hand was answered with the task.
+      // A change that a task owns was answered with the task.
       if (!intent || (await isOwnedByTask(context, intent)) || (await waitsForUndrop(context, intent))) return;
       await recoverIntent(context, intent);
     });
   }
 }
 
-/** A step of a task is kept until the task ended: run again after a crash, it must find that its work is done. */
+/** Lets the engines forget spent steps. The step of a task is retained until the task has ended: a rerun after a crash must find it. */
 export async function forgetSpentSteps(context: CatalogContext): Promise<void> {
   const spent = await context.store.db
     .selectFrom('spent_steps')
     .leftJoin('tasks', 'tasks.task_id', 'spent_steps.task_id')
     .leftJoin('objects', 'objects.id', 'spent_steps.catalog_id')
     .select(['step', 'warehouse', 'catalog_id'])
-    // The file of a dropped catalog is detached: its steps wait until it comes back, or is purged.
+    // The file of a dropped catalog is detached: its steps wait until the catalog is restored or purged.
     .where((e) => e.or([e('objects.state', 'is', null), e('objects.state', 'in', ['ready', 'altering'])]))
     .where((e) => e.or([e('spent_steps.not_before', 'is', null), e('spent_steps.not_before', '<', context.clock())]))
     .where((e) => e.or([e('tasks.state', 'is', null), e('tasks.state', 'in', ['succeeded', 'failed', 'cancelled'])]))
@@ -327,7 +325,7 @@ export async function forgetSpentSteps(context: CatalogContext): Promise<void> {
     const steps = group.map(({ step }) => step);
     try {
       const catalog = await context.statements.byId.first(context.store.db, { id: catalog_id });
-      // Where the catalog is gone, its memory of steps went with it.
+      // The steps of a catalog that no longer exists were deleted with its file.
       if (catalog) await (await context.engineOf(warehouse)).forget({ id: catalog.id, name: catalog.name }, steps);
       await context.store.db.deleteFrom('spent_steps').where('step', 'in', steps).execute();
     } catch (error) {

@@ -1,5 +1,5 @@
-// The intent: a change that was begun, in the store. Begins one, ends one (in the transaction that shows its outcome).
-// Whether and when to end it which way is for the callers: the changes themselves, tasks, and recovery.ts.
+// Intents: the records of changes that have begun. Inserts an intent, and ends it in the transaction that makes the outcome visible. The
+// callers decide when and how one ends: the changes themselves, tasks, and intent_recovery.ts.
 import { isDeepStrictEqual } from 'node:util';
 import type { Selectable } from 'kysely';
 import type { Change } from '../../engines/engine.ts';
@@ -17,18 +17,18 @@ import { replaceSources, type SourceRow } from './view_dependencies.ts';
 
 export type IntentRow = Selectable<IntentsTable>;
 
-/** What the row becomes when an update commits. Empty: the record stays as it is (a truncate, say). */
+/** The new values of the row when an update commits. Empty: the record does not change (a truncate, for example). */
 export interface NextRow {
   readonly spec?: unknown;
   readonly owner?: string;
   readonly name?: string;
-  /** A row that keeps the new name free until then. */
+  /** The row that reserves the new name until the commit. */
   readonly reservationId?: string;
-  /** Of a drop: it can come back until `purgeAt`; `purge` ends it. */
+  /** For a drop: the object can be restored until `purgeAt`; `purge` deletes its data. */
   readonly keep?: { readonly purgeAt: number; readonly purge: Change };
-  /** Of a view: what it is made of, before and after. */
+  /** For a view: its sources before and after the change. */
   readonly sources?: { readonly was: readonly SourceRow[]; readonly is: readonly SourceRow[] };
-  /** Of an undrop: what it was called when it was dropped. */
+  /** For an undrop: the name of the object when it was dropped. */
   readonly was?: string;
 }
 
@@ -59,7 +59,7 @@ export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewI
     next: intent.next === undefined ? null : JSON.stringify(intent.next),
     task_id: intent.taskId ?? null,
     principal: intent.principal.name,
-    // Whoever ends it ends it for the request, whichever attempt that is at by then.
+    // The intent is ended on behalf of the request, whichever attempt that has reached by then.
     actor: JSON.stringify({
       ...intent.principal,
       audited: undefined,
@@ -72,7 +72,7 @@ export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewI
     engine_deaths: 0,
   };
   await context.statements.insertIntent.run(tx, { ...row });
-  // Whoever ends it writes the line.
+  // The audit event is written when the intent ends.
   intent.principal.audited = true;
   return row;
 }
@@ -85,7 +85,7 @@ export function nextOf(intent: IntentRow): NextRow {
   return intent.next === null ? {} : (JSON.parse(intent.next) as NextRow);
 }
 
-/** Writes the changed fields of a row; the version goes up. */
+/** Writes the changed fields of a row and increments its version. */
 export async function updateRow(
   context: CatalogContext,
   tx: Tx,
@@ -109,7 +109,7 @@ export async function updateRow(
     .executeTakeFirstOrThrow();
 }
 
-/** @returns the views whose columns changed. */
+/** Stores the new columns of dependent views. @returns the views whose columns changed. */
 export async function updateViewColumns(
   context: CatalogContext,
   tx: Tx,
@@ -127,20 +127,20 @@ export async function updateViewColumns(
   return changed;
 }
 
-/** Ends a create: the object is there. */
+/** Ends a create: the object becomes visible. */
 export async function commitCreate(context: CatalogContext, intent: IntentRow, within?: NewChildren) {
   await context.store.transaction(async (tx) => {
     await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
     if (within) await insertChildren(context, tx, intent.object_id, within);
     await context.statements.deleteIntent.run(tx, { id: intent.id });
-    // The step by which a task filled it; and the task's proof that it was done, should it run again.
+    // The step with which a task filled the object. If the task runs again, it finds here that its work is done.
     if (intent.task_id !== null) await recordSpentStep(tx, intent, intent.task_id);
     const { details } = within ?? {};
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
   });
 }
 
-/** Ends an update: the row becomes what was meant; the engine may soon forget the step. */
+/** Ends an update: the row gets its new values, and the engine may forget the step. */
 export async function commitUpdate(
   context: CatalogContext,
   intent: IntentRow,
@@ -166,7 +166,7 @@ export async function commitUpdate(
   return context.specs.toObject(row);
 }
 
-/** The engine need not remember a step any longer than its task is there. */
+/** Records that the engine may forget a step once its task no longer exists. */
 async function recordSpentStep(tx: Tx, intent: IntentRow, step: string): Promise<void> {
   await tx
     .insertInto('spent_steps')
@@ -178,12 +178,12 @@ async function recordSpentStep(tx: Tx, intent: IntentRow, step: string): Promise
       task_id: intent.task_id,
       not_before: null,
     })
-    // The statement that filled the object was retained before it ran: from now on the step tells which object its task made.
+    // The step may have been recorded before the statement that filled the object ran; from now on it identifies the object.
     .onConflict((c) => c.column('step').doUpdateSet({ object_id: intent.object_id }))
     .execute();
 }
 
-/** Ends an update or a drop that did not happen: the object is what it was. */
+/** Ends an update or a drop that did not happen: the object is unchanged. */
 export async function revert(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
   const row = await context.store.transaction(async (tx) => {
     await revertInTransaction(context, tx, intent, why);
@@ -192,7 +192,7 @@ export async function revert(context: CatalogContext, intent: IntentRow, why: Co
   if (row) notifyChanged(context, row, intent.verb === 'drop');
 }
 
-/** The same as part of a transaction. */
+/** Like `revert`, as part of a transaction. */
 export async function revertInTransaction(
   context: CatalogContext,
   tx: Tx,
@@ -207,7 +207,7 @@ export async function revertInTransaction(
   await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: intent.object_id });
 }
 
-/** Ends a create that did not happen, or a drop: the row goes, and with it its intent and all that is under it. */
+/** Ends a create that did not happen, or a drop: deletes the row, and with it the intent and all descendants. */
 export async function removeObject(context: CatalogContext, intent: IntentRow, outcome: Code | '0'): Promise<void> {
   await context.store.transaction(async (tx) => {
     await context.statements.deleteObject.run(tx, { id: intent.object_id });
@@ -215,7 +215,7 @@ export async function removeObject(context: CatalogContext, intent: IntentRow, o
   });
 }
 
-/** Which fields a change wrote, for the audit trail: names, no values but the owner and the name. */
+/** The fields that a change wrote, for the audit trail. It contains no values except the owner and the name. */
 export function changedFields({ spec, owner, name }: NextRow): Readonly<Record<string, unknown>> | undefined {
   const fields = { ...(spec === undefined ? {} : { changed: true }), ...(owner === undefined ? {} : { owner }) };
   return Object.keys(fields).length === 0 && name === undefined
@@ -223,7 +223,7 @@ export function changedFields({ spec, owner, name }: NextRow): Readonly<Record<s
     : { ...fields, ...(name === undefined ? {} : { newName: name }) };
 }
 
-/** Keeps why an attempt came to nothing. Best effort: an intent without it is settled all the same. */
+/** Stores why an attempt failed. Best effort: the intent is recovered without this record too. */
 export async function recordFailedAttempt(context: CatalogContext, intent: IntentRow, error: unknown): Promise<void> {
   const undoing = intent.verb === 'create' ? 1 : 0;
   try {
@@ -237,7 +237,7 @@ export async function recordFailedAttempt(context: CatalogContext, intent: Inten
   }
 }
 
-/** `deep`: paths changed, or whose they are. */
+/** `deep`: the paths or the owners of descendants changed. */
 export function notifyChanged(context: CatalogContext, row: ObjectRow, deep: boolean): void {
   const { id: objectId, parent_id: parentId, category } = row;
   context.emit({ objectId, parentId, category, deep, object: context.specs.toObject(row) });
@@ -253,7 +253,7 @@ export function notifyRemoved(
   context.emit({ objectId, parentId, category, deep: true, ...kept });
 }
 
-/** Who began an intent; of one that an earlier release wrote only the name is known. */
+/** The principal that began an intent. An intent written by an earlier release has only a name. */
 export function actorOf(intent: IntentRow): Actor {
   return intent.actor === null ? { id: intent.principal, name: intent.principal } : (JSON.parse(intent.actor) as Actor);
 }

@@ -1,29 +1,29 @@
-// Turns within this process: changes of the same name run one after another, in the order they came. Between servers the
-// store's transactions decide; this only saves those of one server from failing on each other.
+// Locks within this process: changes of the same name run one after another, in the order of their arrival. Transactions of the store
+// guarantee correctness; the locks only prevent changes of one server from failing because of each other.
 import { Failure } from '../../standard/failure.ts';
 
-interface Waiting {
+interface Waiter {
   readonly begin: () => void;
 }
 
 export class NameLocks {
-  /** A key that is here is held; its list is who waits. */
-  readonly #held = new Map<string, Waiting[]>();
+  /** The held keys, each with the queue of its waiters. */
+  readonly #held = new Map<string, Waiter[]>();
 
-  /** Throws CHANGE_IN_PROGRESS where the turn does not come within `waitMs`. */
+  /** Throws CHANGE_IN_PROGRESS if the locks are not available within `waitMs`. */
   async hold<T>(keys: readonly string[], waitMs: number, run: () => Promise<T>): Promise<T> {
-    const taken: string[] = [];
+    const acquired: string[] = [];
     const deadline = performance.now() + waitMs;
     try {
-      // Always in the same order, so that two who want the same keys do not wait for each other.
+      // Always acquired in the same order, which prevents deadlocks.
       for (const key of [...new Set(keys)].sort()) {
         if (this.#held.has(key)) await this.#wait(key, deadline - performance.now());
         else this.#held.set(key, []);
-        taken.push(key);
+        acquired.push(key);
       }
       return await run();
     } finally {
-      for (const key of taken) this.#release(key);
+      for (const key of acquired) this.#release(key);
     }
   }
 
@@ -31,7 +31,7 @@ export class NameLocks {
     return this.#held.has(key);
   }
 
-  /** Runs at once or says false. */
+  /** @returns false without running if the lock is held. */
   async tryHold(key: string, run: () => Promise<void>): Promise<boolean> {
     if (this.#held.has(key)) return false;
     await this.hold([key], 0, run);
@@ -40,7 +40,7 @@ export class NameLocks {
 
   #wait(key: string, ms: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = {
+      const waiter: Waiter = {
         begin: () => {
           clearTimeout(timer);
           resolve();
@@ -49,12 +49,14 @@ export class NameLocks {
       const timer = setTimeout(
         () => {
           const queue = this.#held.get(key);
-          queue?.splice(queue.indexOf(waiting), 1);
-          reject(new Failure('CHANGE_IN_PROGRESS', 'Another change of this object is under way and takes long.'));
+          queue?.splice(queue.indexOf(waiter), 1);
+          reject(
+            new Failure('CHANGE_IN_PROGRESS', 'Another change of this object is still in progress; try again later.'),
+          );
         },
         Math.max(0, ms),
       );
-      this.#held.get(key)?.push(waiting);
+      this.#held.get(key)?.push(waiter);
     });
   }
 

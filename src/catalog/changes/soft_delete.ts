@@ -1,5 +1,5 @@
-// Objects that were dropped and are kept for a while: how a drop, an undrop and a purge end. While one is kept, its row and those of
-// what was in it are `dropped`, its name is free, and what was granted on it stays with its id.
+// Soft delete: how a drop, an undrop and a purge end. While a dropped object is retained, its row and those of its contents are in state
+// `dropped`, its name is free, and its grants remain, because they refer to its id.
 import { sql } from 'kysely';
 import type { Change, HiddenTable } from '../../engines/engine.ts';
 import type { Applied } from '../../engines/views.ts';
@@ -26,7 +26,7 @@ import {
 } from './intents.ts';
 import { commitRestoredViews } from './view_updates.ts';
 
-/** What is visible in an object, and what the engine hides of what was dropped before. */
+/** The visible children of an object, and the tables dropped earlier that the engine still stores. */
 export async function childrenOf(tx: Tx, id: string): Promise<DroppedChildren> {
   const children = await tx
     .selectFrom('objects')
@@ -37,8 +37,8 @@ export async function childrenOf(tx: Tx, id: string): Promise<DroppedChildren> {
   return { children, hidden: await hiddenTablesIn(tx, id) };
 }
 
-async function hiddenTablesIn(on: Store['db'], id: string): Promise<HiddenTable[]> {
-  const rows = await on
+async function hiddenTablesIn(db: Store['db'], id: string): Promise<HiddenTable[]> {
+  const rows = await db
     .selectFrom('dropped_objects')
     .innerJoin('objects', 'objects.id', 'dropped_objects.object_id')
     .select('purge')
@@ -49,20 +49,20 @@ async function hiddenTablesIn(on: Store['db'], id: string): Promise<HiddenTable[
 
 const hiddenTablesOf = (change: Change): readonly HiddenTable[] => (change.kind === 'purge' ? change.hidden : []);
 
-/** What was in a kept object when it was dropped, all levels down. */
+/** The contents of a dropped object when it was dropped, on all levels. */
 export async function retainedChildren(context: CatalogContext, id: string): Promise<CatalogObject[]> {
   const found: CatalogObject[] = [];
   for (let parents = [id]; parents.length > 0; ) {
     const rows: ObjectRow[] = [];
-    for (let at = 0; at < parents.length; at += idsPerQueryMax)
-      rows.push(...(await childrenDroppedWith(context, parents.slice(at, at + idsPerQueryMax))));
+    for (let start = 0; start < parents.length; start += idsPerQueryMax)
+      rows.push(...(await childrenDroppedWith(context, parents.slice(start, start + idsPerQueryMax))));
     found.push(...rows.map((row) => context.specs.toObject(row)));
     parents = rows.map((row) => row.id);
   }
   return found;
 }
 
-/** Values in one `in (...)` of the store. */
+/** Maximum number of values in one `in (...)` of a store query. */
 const idsPerQueryMax = 1000;
 
 function childrenDroppedWith(context: CatalogContext, parents: readonly string[]): Promise<ObjectRow[]> {
@@ -76,7 +76,7 @@ function childrenDroppedWith(context: CatalogContext, parents: readonly string[]
     .execute();
 }
 
-/** How many objects of a category were in one that is kept. */
+/** The number of objects of a category that a dropped object contained. */
 export async function countRetained(context: CatalogContext, parentId: string, category: Category): Promise<number> {
   const row = await context.store.db
     .selectFrom('objects')
@@ -89,7 +89,7 @@ export async function countRetained(context: CatalogContext, parentId: string, c
   return Number(row?.count ?? 0);
 }
 
-/** Ends a drop: the object is kept, or gone for good. */
+/** Ends a drop: the object is retained for an undrop, or deleted. */
 export async function commitDrop(context: CatalogContext, intent: IntentRow): Promise<void> {
   const { keep } = nextOf(intent);
   if (!keep) return removeObject(context, intent, '0');
@@ -119,14 +119,14 @@ export async function commitDrop(context: CatalogContext, intent: IntentRow): Pr
   });
 }
 
-/** Of a database, all that was hidden with it goes with it. */
+/** The purge of a database also deletes the tables that were hidden with it. */
 function withHiddenTables(purge: Change, hidden: Change): Change {
   if (purge.kind !== 'purge' || hidden.kind !== 'hideDatabase') return purge;
   const { database, tables } = hidden;
   return { ...purge, hidden: tables.map(({ id }) => ({ database: database.database, id })) };
 }
 
-/** Below an object, as far down as nothing else is in between that was dropped by itself. */
+/** Changes the state of all descendants, except those that were dropped on their own and everything below them. */
 async function setStateBelow(tx: Tx, id: string, from: ObjectRow['state'], to: ObjectRow['state']): Promise<void> {
   await sql`
     with recursive below(id) as (
@@ -161,7 +161,7 @@ async function commitUndrop(
   const { object_id: id, task_id, warehouse } = intent;
   const row = await context.store.transaction(async (tx) => {
     await context.statements.deleteIntent.run(tx, { id: intent.id });
-    const was = await tx
+    const dropRecord = await tx
       .selectFrom('dropped_objects')
       .selectAll()
       .where('object_id', '=', id)
@@ -169,7 +169,7 @@ async function commitUndrop(
     await tx.deleteFrom('dropped_objects').where('object_id', '=', id).execute();
     await setStateBelow(tx, id, 'dropped', 'ready');
     if (task_id !== null) {
-      // A task that is run again after a crash finds here that its work is done.
+      // If the task runs again after a crash, it finds here that its work is done.
       const catalog_id = changeCatalog(changeOf(intent)).id;
       await tx
         .insertInto('spent_steps')
@@ -177,11 +177,11 @@ async function commitUndrop(
         .execute();
     }
     const { spec } = nextOf(intent);
-    const made = await updateRow(context, tx, id, spec === undefined ? {} : { spec }, intent.principal);
-    const viewsLeft = await commitRestoredViews(context, tx, intent, applied, was);
-    const details = { name: made.name, ...(viewsLeft.length === 0 ? {} : { viewsLeft }) };
+    const restored = await updateRow(context, tx, id, spec === undefined ? {} : { spec }, intent.principal);
+    const viewsLeft = await commitRestoredViews(context, tx, intent, applied, dropRecord);
+    const details = { name: restored.name, ...(viewsLeft.length === 0 ? {} : { viewsLeft }) };
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: id, details });
-    return made;
+    return restored;
   });
   notifyChanged(context, row, true);
   return context.specs.toObject(row);
@@ -189,19 +189,19 @@ async function commitUndrop(
 
 async function revertUndrop(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
   const { object_id: id } = intent;
-  const { was = '' } = nextOf(intent);
+  const { was: nameWhenDropped = '' } = nextOf(intent);
   await context.store.transaction(async (tx) => {
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     await tx
       .updateTable('objects')
-      .set({ state: 'dropped', name: was, folded_name: droppedName(id) })
+      .set({ state: 'dropped', name: nameWhenDropped, folded_name: droppedName(id) })
       .where('id', '=', id)
       .execute();
     await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: id });
   });
 }
 
-/** The step of a purge, and its end. The name that the object had is held meanwhile. Throws where it cannot be done now. */
+/** Applies and commits a purge. The caller holds the lock of the object's former name. Throws if it is not possible now. */
 export async function purgeNow(context: CatalogContext, intent: IntentRow): Promise<void> {
   const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
   if (!row) return;
@@ -213,7 +213,7 @@ export async function purgeNow(context: CatalogContext, intent: IntentRow): Prom
   notifyRemoved(context, row);
 }
 
-/** What it was called may be the name of another by now, and what is in the engine under that name is the other's. */
+/** Another object may have the former name by now; the schema of that name in the engine belongs to it and is not deleted. */
 async function withoutReusedNames(context: CatalogContext, row: ObjectRow, change: Change): Promise<Change> {
   if (change.kind !== 'purge') return change;
   const databases: string[] = [];

@@ -1,16 +1,16 @@
-// The task that does a change: put into the line in the transaction that writes the change down. Whether one is needed is for who
-// changes to say; what it runs is jobs/.
+// Submits the task of a change in the transaction that writes the intent. The caller decides whether a task is needed; jobs/ contains
+// what it runs.
 import type { Actor, Principal } from '../../model/principal.ts';
 import { insertTask } from '../../tasks/submission.ts';
 import type { TaskOfChange } from '../object.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
 
-/** What comes after other tasks cannot be done at once, however little work it is. */
+/** A change that has to wait for other tasks needs a task itself, however little work it is. */
 export function hasPrerequisites(task: TaskOfChange | undefined): boolean {
   return task?.after !== undefined && task.after.length > 0;
 }
 
-/** Throws where its submitter may have no more of them. Asked again before it is done, the request is answered with it. */
+/** Throws if the submitter has reached its limit of tasks. A repeated keyed request is answered with this task until it has ended. */
 export async function addTask(
   context: CatalogContext,
   tx: Tx,

@@ -1,5 +1,5 @@
-// How an object changes: its spec, its owner, its name. Without an engine: one transaction. With one: an intent, the
-// engine's step, the commit; or, where data has to be rewritten, an intent and a task that does the rest.
+// Updates the spec, the owner or the name of an object. Without an engine this is one transaction. With one it is an intent, the engine's
+// step and the commit; if data has to be rewritten, it is an intent and a task that does the rest.
 import { isDeepStrictEqual } from 'node:util';
 import type { Change, ChangeCost, WorkOptions } from '../../engines/engine.ts';
 import { newId } from '../../model/ids.ts';
@@ -65,7 +65,7 @@ export async function updateObject(
   if (request.name !== undefined) checkName(request.name);
   const { change, warehouse } = request;
   const engine = change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
-  if (change && !engine) throw new Error('a change needs a warehouse to be made in');
+  if (change && !engine) throw new Error('a change requires a warehouse');
   const names = [object.name, request.name ?? object.name];
   const keys = nameKeys(object.parentId, object.category, names, request.sharesNames);
   return serialized(context, keys, async () => {
@@ -89,7 +89,7 @@ export async function updateObject(
   });
 }
 
-/** Asked before anything is written down, so what the engine is asked about may be called otherwise by now. */
+/** Runs before the intent is written, so the object may have been renamed meanwhile; such an error becomes ObjectChanged. */
 async function estimateCost(
   context: CatalogContext,
   engine: CatalogEngine,
@@ -149,7 +149,7 @@ async function begin(
   return taskId !== undefined ? { kind: 'task', taskId, row } : { kind: 'intent', intent, row };
 }
 
-/** The row as it is now, if it is still the one that the caller decided upon. */
+/** The current row. Throws unless it is still the version that the caller has read. */
 async function requireCurrentRow(
   context: CatalogContext,
   tx: Tx,
@@ -159,7 +159,7 @@ async function requireCurrentRow(
   const row = await context.statements.byId.first(tx, { id: object.id });
   if (!row || !isVisible(row)) throw notFound(object.category, object.name);
   if (row.state !== 'ready') throw new Blocked([row.id]);
-  // Before its version: under this name there was never another.
+  // Checked before the version: `expectedVersion` refers to the object that has this name now.
   if (row.name !== object.name) throw new ObjectChanged(row.id);
   if (expectedVersion !== undefined && expectedVersion !== row.version) {
     const message = `The version is ${row.version}, not ${expectedVersion}.`;
@@ -171,7 +171,7 @@ async function requireCurrentRow(
 
 function nextRow(row: ObjectRow, request: UpdateRequest): NextRow {
   const { spec, owner, name } = request;
-  // Compared as it would be stored: absent and undefined are one.
+  // Compared in stored form, in which absent and undefined are equal.
   const sameSpec = spec === undefined || isDeepStrictEqual(JSON.parse(JSON.stringify(spec)), JSON.parse(row.spec));
   return {
     ...(sameSpec ? {} : { spec }),
@@ -215,7 +215,7 @@ async function checkNewName(
   throw new Blocked([sibling.id]);
 }
 
-/** Until it is known which of the two texts a view has, it is made of what both name. */
+/** Until the outcome of the change is known, the view depends on the sources of both its old and its new text. */
 async function stageSources(
   context: CatalogContext,
   tx: Tx,
@@ -232,7 +232,7 @@ async function stageSources(
   return { was, is };
 }
 
-/** Between the intent and the commit both names are taken: the old one by the object, the new one by a row without a meaning. */
+/** Between the intent and the commit both names are taken: the old one by the object, the new one by a placeholder row. */
 async function reserveName(context: CatalogContext, tx: Tx, row: ObjectRow, name: string): Promise<string | undefined> {
   if (foldName(name) === foldName(row.name)) return undefined;
   const id = newId();
@@ -259,8 +259,8 @@ async function applyAndCommit(
 }
 
 /**
- * The work of a task that rewrites data. Throws the engine's refusal (the change is undone then), a RetryableError where the
- * outcome is unknown, and whatever the engine says when the task is handed back: then the change stays open.
+ * The work of a task that rewrites data. Throws the engine's Failure if the change is refused (it is reverted then), a RetryableError if
+ * the outcome is unknown, and what the engine throws if the task is handed back: the change stays open then.
  */
 export async function runIntent(context: CatalogContext, taskId: string, options: WorkOptions): Promise<CatalogObject> {
   const { signal } = options;
@@ -270,7 +270,7 @@ export async function runIntent(context: CatalogContext, taskId: string, options
   context.applying.add(intent.id);
   try {
     const engine = await context.engineOf(intent.warehouse);
-    // Durable before the engine is asked: from here on the change may have happened.
+    // Durable before the engine is called: from here on the change may have been applied.
     await context.store.db
       .updateTable('intents')
       .set((e) => ({ attempts: e('attempts', '+', 1) }))
@@ -293,7 +293,7 @@ export function intentOfTask(context: CatalogContext, taskId: string): Promise<I
   return context.store.db.selectFrom('intents').selectAll().where('task_id', '=', taskId).executeTakeFirst();
 }
 
-/** The change was committed, and the process died before the task could say so. */
+/** The object of a task whose change was committed before the process ended and could record the end of the task. */
 export async function committedObject(context: CatalogContext, taskId: string): Promise<CatalogObject> {
   const row = await context.store.db
     .selectFrom('spent_steps')

@@ -1,5 +1,5 @@
-// What views are made of, and what that forbids: an object under a view keeps its name and stays, and so do the names of all that hold
-// a view. Kept by ids for views that are there; for one that was dropped they are what they were, and count for nothing.
+// Dependencies of views. An object that a view depends on cannot be dropped or renamed, and neither can the containers of a view be
+// renamed. Dependencies are stored by id. Those of a dropped view remain as they were and have no effect.
 import type { ViewSource } from '../../engines/views.ts';
 import { ObjectChanged } from '../../standard/basis.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -10,18 +10,18 @@ import type { ObjectRow } from '../object_rows.ts';
 import type { AncestorRow } from '../statements.ts';
 import { Blocked, type CatalogContext, findSibling, isVisible, type Tx } from './change_context.ts';
 
-/** Views on views. */
+/** Maximum depth of views on views. */
 export const viewLevelsMax = 16;
-/** How often a view, with the views under it written out, may name tables. */
+/** Maximum number of table references of a view after its underlying views are expanded. */
 export const viewTablesMax = 1000;
-/** Ids in one `in (...)` of the store. */
+/** Maximum number of ids in one `in (...)` of a store query. */
 const idsPerQueryMax = 1000;
 
-/** IN_USE, before the callers' eyes: which of the views they may know of is for who knows them to say. */
+/** IN_USE. The caller that knows the permissions replaces the ids by the names of the views that the principal may see. */
 export class UsedByViews extends Failure {
   readonly viewIds: readonly string[];
   constructor(viewIds: readonly string[]) {
-    super('IN_USE', 'Views are made of it, or are in it, that would not be valid any more.', {
+    super('IN_USE', 'Dependent views, or views in this object, would become invalid.', {
       views: [],
       otherViews: viewIds.length,
     });
@@ -32,8 +32,8 @@ export class UsedByViews extends Failure {
 type Edges = Map<string, readonly SourceRow[]>;
 
 /**
- * Writes down what a view is made of. Throws ObjectChanged where a source is not what it was when the view's text was read, Blocked
- * where it, or something under it, is being changed, SQL_INVALID for a view of itself, SQL_NOT_SUPPORTED past the limits.
+ * Stores the sources of a view. Throws ObjectChanged if a source has changed since the text of the view was bound, Blocked if a source
+ * or one of its own sources is being changed, SQL_INVALID for a circular view, SQL_NOT_SUPPORTED beyond the limits.
  */
 export async function recordSources(
   context: CatalogContext,
@@ -54,8 +54,8 @@ export async function recordSources(
 
 export type SourceRow = Pick<ViewSourcesTable, 'source_id' | 'uses'>;
 
-export function sourcesOf(on: Store['db'], viewId: string): Promise<SourceRow[]> {
-  return on
+export function sourcesOf(db: Store['db'], viewId: string): Promise<SourceRow[]> {
+  return db
     .selectFrom('view_sources')
     .select(['source_id', 'uses'])
     .where('view_id', '=', viewId)
@@ -69,7 +69,7 @@ export async function replaceSources(tx: Tx, viewId: string, rows: readonly Sour
   if (values.length > 0) await tx.insertInto('view_sources').values(values).execute();
 }
 
-/** The same by names, of a view that the engine has made: throws where one of them went since, and nothing may stay then. */
+/** Stores the sources, given by name, of a view that the engine has created. Throws if one no longer exists. */
 export async function recordSourcesByName(
   context: CatalogContext,
   tx: Tx,
@@ -79,8 +79,8 @@ export async function recordSourcesByName(
   const rows = new Map<string, SourceRow>();
   for (const source of sources) {
     const source_id = await idOfSource(context, tx, source);
-    // It went between the engine's step and now: the step is done again, and leaves the view out.
-    if (source_id === undefined) throw new Error(`the view ${viewId} was made, and what it is made of went`);
+    // The source was dropped after the engine's step. The step is repeated and omits the view.
+    if (source_id === undefined) throw new Error(`a source of view ${viewId} was dropped while the view was created`);
     rows.set(source_id, { source_id, uses: (rows.get(source_id)?.uses ?? 0) + source.uses });
   }
   await replaceSources(tx, viewId, [...rows.values()]);
@@ -93,8 +93,8 @@ async function idOfSource(context: CatalogContext, tx: Tx, { name, isView }: Vie
     [isView ? 'views' : 'tables', name.table],
   ] as const;
   let id: string | null = null;
-  for (const [category, one] of path) {
-    const row: ObjectRow | undefined = await findSibling(context, tx, id, category, one);
+  for (const [category, objectName] of path) {
+    const row: ObjectRow | undefined = await findSibling(context, tx, id, category, objectName);
     if (!row || !isVisible(row)) return undefined;
     id = row.id;
   }
@@ -111,7 +111,7 @@ async function checkSource(context: CatalogContext, tx: Tx, { id, version, path 
   if (altering.length > 0) throw new Blocked(altering);
 }
 
-/** While something under a view is changed, which other views that reaches is settled. Throws Blocked. */
+/** Throws Blocked while a direct or indirect source of a view is being changed, because its dependent views are being updated. */
 export async function requireSourcesUnchanging(context: CatalogContext, tx: Tx, viewId: string): Promise<void> {
   const edges = await loadSourceGraph(tx, [viewId]);
   await requireNoneChanging(context, tx, [...transitiveSources(viewId, edges)]);
@@ -126,7 +126,7 @@ async function requireNoneChanging(context: CatalogContext, tx: Tx, ids: readonl
   if (altering.length > 0) throw new Blocked(altering);
 }
 
-/** Views that an alteration of the object reaches, those that it is made of itself first. Throws Blocked where one is unsettled. */
+/** The dependent views of an object with their ancestors, direct dependents first. Throws Blocked if one of them is being changed. */
 export async function dependentViewChains(context: CatalogContext, tx: Tx, id: string): Promise<AncestorRow[][]> {
   const reached: AncestorRow[][] = [];
   for (const viewId of await allDependents(tx, [id])) {
@@ -137,13 +137,13 @@ export async function dependentViewChains(context: CatalogContext, tx: Tx, id: s
   return reached;
 }
 
-/** Throws UsedByViews where views outside an object are made of it or of something in it; Blocked where one of them is unsettled. */
+/** Throws UsedByViews if views outside an object depend on it or on its contents; Blocked if one of them is being changed. */
 export async function requireUnused(context: CatalogContext, tx: Tx, id: string): Promise<void> {
   const used = await findAffectedViews(context, tx, id);
   if (used.outside.length > 0) throw new UsedByViews(used.outside);
 }
 
-/** The same, and where views are in it: their texts name what they are made of, and stay what their authors wrote. */
+/** Like `requireUnused`, and also throws for views inside the object: their texts contain full names and are never rewritten. */
 export async function requireNameFree(context: CatalogContext, tx: Tx, id: string): Promise<void> {
   const used = await findAffectedViews(context, tx, id);
   const all = [...new Set([...used.outside, ...used.within])];
@@ -180,7 +180,7 @@ async function findAffectedViews(context: CatalogContext, tx: Tx, id: string) {
   return { outside, within };
 }
 
-/** Undefined for a view that was dropped, by itself or with what holds it. Throws Blocked where that is not settled. */
+/** The view and its ancestors; undefined if it was dropped, by itself or with a container. Throws Blocked while that is in progress. */
 async function chainUnlessDropped(context: CatalogContext, tx: Tx, viewId: string): Promise<AncestorRow[] | undefined> {
   const chain = await context.statements.ancestors.all(tx, { id: viewId });
   if (chain.length === 0 || chain.some(({ state }) => state === 'dropped' || state === 'purging')) return undefined;
@@ -191,15 +191,15 @@ async function chainUnlessDropped(context: CatalogContext, tx: Tx, viewId: strin
 
 async function directDependents(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const found = new Set<string>();
-  for (let at = 0; at < ids.length; at += idsPerQueryMax) {
-    const some = ids.slice(at, at + idsPerQueryMax);
-    const rows = await tx.selectFrom('view_sources').select('view_id').where('source_id', 'in', some).execute();
+  for (let start = 0; start < ids.length; start += idsPerQueryMax) {
+    const chunk = ids.slice(start, start + idsPerQueryMax);
+    const rows = await tx.selectFrom('view_sources').select('view_id').where('source_id', 'in', chunk).execute();
     for (const { view_id } of rows) found.add(view_id);
   }
   return [...found];
 }
 
-/** All views that are made of some objects, directly or not. */
+/** All views that depend on the objects, directly or indirectly. */
 async function allDependents(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const found = new Set<string>();
   for (let next = [...ids]; next.length > 0; ) {
@@ -232,14 +232,14 @@ function transitiveSources(id: string, edges: Edges): Set<string> {
   return found;
 }
 
-/** Throws SQL_INVALID for a circle, SQL_NOT_SUPPORTED past the limits. A table is what has no sources. */
+/** Throws SQL_INVALID for a cycle, SQL_NOT_SUPPORTED beyond the limits. An object without sources counts as a table. */
 function checkSize(id: string, edges: Edges): void {
-  if (transitiveSources(id, edges).has(id)) throw new Failure('SQL_INVALID', 'The view would be made of itself.');
+  if (transitiveSources(id, edges).has(id)) throw new Failure('SQL_INVALID', 'The view would depend on itself.');
   const sizes = new Map<string, { readonly levels: number; readonly tables: number }>();
-  const sizeOf = (one: string): { readonly levels: number; readonly tables: number } => {
-    const known = sizes.get(one);
+  const sizeOf = (objectId: string): { readonly levels: number; readonly tables: number } => {
+    const known = sizes.get(objectId);
     if (known) return known;
-    const sources = edges.get(one) ?? [];
+    const sources = edges.get(objectId) ?? [];
     const under = sources.map(({ source_id, uses }) => ({ ...sizeOf(source_id), uses }));
     const size =
       sources.length === 0
@@ -248,7 +248,7 @@ function checkSize(id: string, edges: Edges): void {
             levels: 1 + Math.max(...under.map(({ levels }) => levels)),
             tables: under.reduce((sum, { tables, uses }) => sum + tables * uses, 0),
           };
-    sizes.set(one, size);
+    sizes.set(objectId, size);
     return size;
   };
   const { levels, tables } = sizeOf(id);
