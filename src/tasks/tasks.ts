@@ -323,6 +323,7 @@ export class Tasks {
   /** Files first: should it stop in between, the record is still there to find them by. */
   async #delete(record: TaskRecord, actor: Actor): Promise<void> {
     const { taskId } = record;
+    actor.writing = true;
     await this.#kinds.get(record.type)?.removed?.(record);
     await this.#store.transaction(async (tx) => {
       const gone = await tx

@@ -129,7 +129,9 @@ async function ownershipIsEnough(operation: Operation, params: Params): Promise<
   }
   const object = isReading(operation) ? params : await fresh(server, operation);
   const { top, path } = placeOf(operation, object);
-  const owned = path.findLastIndex(({ category }) => 'owner' in category.record.properties);
+  const owned = path.findLastIndex(
+    ({ category }) => 'owner' in category.record.properties && category.endpoints.some(({ verb }) => verb === 'update'),
+  );
   if (owned < 0) return;
   const on = `/api/v2${onPlace({ top, path: path.slice(0, owned + 1) })}`;
   (await server.patch(on, { owner: owner.name })).is(200);

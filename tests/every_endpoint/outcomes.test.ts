@@ -23,9 +23,9 @@ import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './f
 import { categories, nameOf, operations, type Params, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-outcomes-'));
-/** Whether something was written or the engine was called since the fault was armed. */
+/** Whether a transaction was begun, something written or the engine called since the fault was armed. */
 let hasWritten = false;
-const writes = /^\s*(?:insert|update|delete|replace|with\b[^;]*\b(?:insert|update|delete)\b)/i;
+const writes = /^\s*(?:begin|insert|update|delete|replace|with\b[^;]*\b(?:insert|update|delete)\b)/i;
 const plan = new FaultPlan((fault) => {
   if (fault.point === 'store') throw new Error('the store failed');
   if (fault.point === 'before') throw new Failure('WAREHOUSE_STARTING', 'the engine is starting');
@@ -151,7 +151,7 @@ async function requireTrueOutcome(operation: Operation, fault: Fault): Promise<v
   const what = `${titleOf(operation)} with ${fault.point} ${fault.n} failing: ${status} ${text.slice(0, 300)}`;
   assert.ok(outcome === 'notApplied' || outcome === 'unknown', what);
   counts[outcome]++;
-  if (struck !== undefined && !hasWritten) assert.equal(outcome, 'notApplied', `${what}: nothing was written`);
+  if (struck !== undefined && !hasWritten) assert.equal(outcome, 'notApplied', `${what}: nothing was begun`);
   if (readsOnly(operation.endpoint)) assert.equal(outcome, 'notApplied', what);
   if (outcome === 'unknown') return;
   const later = await settled();

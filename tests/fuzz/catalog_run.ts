@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Reply, TestServer } from '../server.ts';
+import { assertFor } from './assert_for.ts';
 import { type Command, categories, isSendable, pathText, sessions } from './catalog_commands.ts';
 import { CatalogModel, type Expected } from './catalog_model.ts';
 import type { ViewCommand } from './views_model.ts';
@@ -31,12 +32,8 @@ export async function runCatalogModel(server: TestServer, options: CatalogRunOpt
       await run.check(command, model);
     }
   });
-  await fc.assert(property, {
-    seed,
-    numRuns: runs,
-    ...(path ? { path } : {}),
-    ...(forMs === undefined ? {} : { interruptAfterTimeLimit: forMs }),
-  });
+  await assertFor(property, { seed, numRuns: runs, ...(path ? { path } : {}) }, forMs);
+  assert.ok(commands > 0, 'no command was sent');
   return commands;
 }
 

@@ -1,0 +1,19 @@
+// A property that is checked for a time. fast-check fails one that is interrupted within its first run, and on a slow machine one run
+// can take all the time: the first is always completed.
+import fc from 'fast-check';
+
+/** As `fc.assert`, but interrupts the runs after the first when `forMs` are over. */
+export async function assertFor<Ts extends [unknown, ...unknown[]]>(
+  property: fc.IAsyncPropertyWithHooks<Ts>,
+  parameters: fc.Parameters<Ts>,
+  forMs: number | undefined,
+): Promise<void> {
+  if (forMs === undefined) return await fc.assert(property, parameters);
+  const deadline = performance.now() + forMs;
+  await fc.assert(property, { ...parameters, numRuns: 1 });
+  const leftMs = deadline - performance.now();
+  if (leftMs <= 0) return;
+  const details = await fc.check(property, { ...parameters, interruptAfterTimeLimit: leftMs });
+  if (details.failed && !(details.interrupted && details.counterexample === null))
+    throw new Error(await fc.asyncDefaultReportMessage(details), { cause: details.errorInstance });
+}
