@@ -91,7 +91,7 @@ test('an attempt to restore a part that was reverted is noted, though the next o
     throw new Error('TransactionContext Error: Failed to commit: write-write conflict');
   });
   sessions.with = (_key, _started, work) => work({ connection: reverting } as Parameters<typeof work>[0]);
-  const snapshots = new Snapshots(instance, directory, { sessions, epochs });
+  const snapshots = new Snapshots(instance, directory, { sessions, versions: epochs });
   const { restorePart } = snapshots.operations(() => undefined, new AbortController().signal);
   const before = epochs.removals.latestOf([name]);
   const part = { table: { catalog, database: 'd', table: 't' }, path, rowsBefore, rows: 0 };

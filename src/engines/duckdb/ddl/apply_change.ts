@@ -1,5 +1,5 @@
-// Realises each kind of Change (engine.ts) on one connection: atomic, idempotent, remembered where the state cannot show it.
-// What the SQL is, is table_text.ts' and alter_table.ts'; files are catalog_files.ts'.
+// Applies each kind of Change (see engine.ts) on one connection: atomically and idempotently, and with a recorded step if the state of the
+// catalog does not show that the change was applied. The SQL comes from table_ddl.ts and alter_table_sql.ts; catalog_files.ts handles files.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef, Change, ChangeCost, DatabaseRef, HiddenDefinition, TableRef } from '../../engine.ts';
@@ -40,28 +40,28 @@ export interface ApplyOptions {
   readonly report?: ((message: AttachMessage) => void) | undefined;
 }
 
-interface Applying extends ApplyOptions {
-  /** Told what became of views. */
-  readonly made: (views: readonly AppliedView[]) => void;
+interface HandlerOptions extends ApplyOptions {
+  /** Reports the views that the change affected. */
+  readonly reportViews: (views: readonly AppliedView[]) => void;
 }
 
 type ChangeOf<K extends Change['kind']> = Extract<Change, { readonly kind: K }>;
-interface Realisation<C> {
+interface ChangeHandler<C> {
   readonly cost: (connection: DuckDBConnection, change: C) => ChangeCost | Promise<ChangeCost>;
-  readonly apply: (connection: DuckDBConnection, change: C, options: Applying) => Promise<void>;
+  readonly apply: (connection: DuckDBConnection, change: C, options: HandlerOptions) => Promise<void>;
 }
 
-/** Fewer rows than this are written again faster than a task is made for it. */
+/** Rewriting fewer rows than this takes less time than creating a task for it. */
 const rewriteRowsMin = 100_000;
-/** Fewer rows than this are read (or given a column of nulls) in well under a second. */
+/** Reading fewer rows than this, or adding a column of nulls to them, takes well under a second. */
 const readRowsMin = 20_000_000;
 const rowsMin: Record<Work, number> = { none: Number.POSITIVE_INFINITY, reads: readRowsMin, writes: rewriteRowsMin };
-/** Moving this many tables between schemas is still done at once, if they are small. */
+/** Fewer small tables than this are moved between schemas at once, without a task. */
 const movedTablesMin = 100;
 
 const instant = (): ChangeCost => 'instant';
 
-const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> } = {
+const changeHandlers: { readonly [K in Change['kind']]: ChangeHandler<ChangeOf<K>> } = {
   createCatalog: {
     cost: instant,
     apply: async (connection, { catalog }, { dataDirectory, report }) => {
@@ -78,7 +78,7 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
     apply: async (connection, { catalog, newName }, { dataDirectory, signal, report }) => {
       const renamed: CatalogRef = { id: catalog.id, name: newName };
       await detachCatalog(connection, dataDirectory, catalog);
-      // A query that still runs on the old name keeps the file open until it ends; attaching waits for that.
+      // A query that still uses the old name keeps the file open until it ends; attaching waits for that.
       const attach = () => attachCatalog(connection, dataDirectory, renamed);
       const identity = await retryingBusyFile(attach, signal);
       report?.({ kind: 'attached', catalog: renamed, identity });
@@ -90,11 +90,11 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   },
   restoreCatalog: {
     cost: instant,
-    apply: async (connection, { catalog, views = [] }, { dataDirectory, made, report }) => {
+    apply: async (connection, { catalog, views = [] }, { dataDirectory, reportViews, report }) => {
       const identity = await attachCatalog(connection, dataDirectory, catalog);
       report?.({ kind: 'attached', catalog, identity });
       await dropViewsOf(connection, { catalog });
-      made(await restoreViews(connection, catalog, views));
+      reportViews(await restoreViews(connection, catalog, views));
     },
   },
   createDatabase: {
@@ -106,7 +106,7 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   dropDatabase: {
     cost: instant,
     apply: (connection, { database, hidden = [] }) =>
-      unlessMissing(async () => {
+      ignoringMissing(async () => {
         await inTransaction(connection, async () => {
           await dropHidden(connection, database.catalog, hidden);
           await dropDatabase(connection, database);
@@ -123,10 +123,10 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   },
   restoreDatabase: {
     cost: async (connection, { database, from, tables }) =>
-      rowsAreMany(connection, { ...database, database: from }, tables, !sameName(database.database, from)),
-    apply: async (connection, change, { stage, made }) => {
+      costOfRestore(connection, { ...database, database: from }, tables, !sameName(database.database, from)),
+    apply: async (connection, change, { stage, reportViews }) => {
       await inTransaction(connection, () => restoreDatabase(connection, change, stage));
-      made(await restoreViews(connection, change.database.catalog, change.views ?? []));
+      reportViews(await restoreViews(connection, change.database.catalog, change.views ?? []));
     },
   },
   renameDatabase: { cost: costOfRenamedDatabase, apply: renameDatabase },
@@ -134,7 +134,7 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   dropTable: {
     cost: instant,
     apply: (connection, { table }) =>
-      unlessMissing(() => connection.run(`DROP TABLE IF EXISTS ${qualifiedTable(table)}`)),
+      ignoringMissing(() => connection.run(`DROP TABLE IF EXISTS ${qualifiedTable(table)}`)),
   },
   hideTable: {
     cost: instant,
@@ -143,7 +143,7 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   },
   restoreTable: {
     cost: async (connection, { table, from, id, definition }) =>
-      rowsAreMany(
+      costOfRestore(
         connection,
         { ...table, database: from },
         [{ id, name: table.table, definition }],
@@ -163,7 +163,7 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
       }),
   },
   renameTable: {
-    // A unique key is an index, which has to be made again around the renaming.
+    // A table with an index cannot be renamed: a unique key is dropped before renaming and created again after it.
     cost: (connection, { table, definition }) =>
       costOfRows(connection, table, definition.uniqueKey.length > 0 ? 'writes' : 'none'),
     apply: renameTable,
@@ -171,7 +171,7 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   truncateTable: {
     cost: instant,
     apply: (connection, { table }, { step }) =>
-      onceIn(connection, table.catalog, step, async () => {
+      runStepOnce(connection, table.catalog, step, async () => {
         await connection.run(`TRUNCATE ${qualifiedTable(table)}`);
       }),
   },
@@ -182,17 +182,17 @@ const realisations: { readonly [K in Change['kind']]: Realisation<ChangeOf<K>> }
   createView: { cost: instant, apply: createView },
   replaceView: {
     cost: instant,
-    apply: async (connection, change, { made }) => made(await replaceView(connection, change)),
+    apply: async (connection, change, { reportViews }) => reportViews(await replaceView(connection, change)),
   },
   renameView: { cost: instant, apply: renameView },
-  dropView: { cost: instant, apply: (connection, { view }) => unlessMissing(() => dropView(connection, view)) },
+  dropView: { cost: instant, apply: (connection, { view }) => ignoringMissing(() => dropView(connection, view)) },
 };
 
 export async function costOf(connection: DuckDBConnection, change: Change): Promise<ChangeCost> {
-  return realisationOf(change).cost(connection, change);
+  return handlerOf(change).cost(connection, change);
 }
 
-/** Idempotent. Throws Failure CONSTRAINT_VIOLATED, WAREHOUSE_BUSY, STATEMENT_CANCELLED, or what DuckDB threw. */
+/** Idempotent. Throws Failure CONSTRAINT_VIOLATED, WAREHOUSE_BUSY, STATEMENT_CANCELLED, or DuckDB's own error. */
 export async function applyChange(
   connection: DuckDBConnection,
   change: Change,
@@ -204,10 +204,10 @@ export async function applyChange(
   signal?.addEventListener('abort', interrupt);
   try {
     let views: readonly AppliedView[] = [];
-    const made = (all: readonly AppliedView[]) => {
-      views = all;
+    const reportViews = (applied: readonly AppliedView[]) => {
+      views = applied;
     };
-    await retryingConflicts(() => realisationOf(change).apply(connection, change, { ...options, made }), signal);
+    await retryingConflicts(() => handlerOf(change).apply(connection, change, { ...options, reportViews }), signal);
     return views.length === 0 ? undefined : { views };
   } catch (error) {
     if (signal?.aborted && !(error instanceof Failure)) throw cancelled();
@@ -222,16 +222,16 @@ export async function applyChange(
 
 const cancelled = (): Failure => new Failure('STATEMENT_CANCELLED', 'the change was cancelled; nothing was changed');
 
-/** The table above pairs kind and realisation; the type checker cannot carry that through a look-up by a union. */
-function realisationOf(change: Change): Realisation<Change> {
-  return realisations[change.kind] as Realisation<Change>;
+/** `changeHandlers` pairs kinds and handlers, but the type checker loses the pairing in a lookup by a union type. */
+function handlerOf(change: Change): ChangeHandler<Change> {
+  return changeHandlers[change.kind] as ChangeHandler<Change>;
 }
 
 async function createTable(connection: DuckDBConnection, change: ChangeOf<'createTable'>): Promise<void> {
   const { table, definition } = change;
   const createKey = createUniqueKeyTexts(table, definition);
   if (createKey.length === 0) {
-    // One statement is one commit: how many tables can be made in a second hangs on it.
+    // A single statement is a single commit, which determines how many tables can be created per second.
     await connection.run(createTableText(table, definition, { ifNotExists: true }));
     return;
   }
@@ -250,12 +250,12 @@ async function renameTable(
   const renamed: TableRef = { ...table, table: newName };
   const rename = (from: TableRef, to: string): string =>
     `ALTER TABLE ${qualifiedTable(from)} RENAME TO ${quoteIdentifier(to)}`;
-  await onceIn(connection, table.catalog, step, async () => {
+  await runStepOnce(connection, table.catalog, step, async () => {
     for (const index of await indexesOf(connection, table)) await connection.run(dropIndexText(table, index));
     if (sameName(newName, table.table)) {
-      const between: TableRef = { ...table, table: `__tabularium_${step}` };
-      await connection.run(rename(table, between.table));
-      await connection.run(rename(between, newName));
+      const temporary: TableRef = { ...table, table: `__tabularium_${step}` };
+      await connection.run(rename(table, temporary.table));
+      await connection.run(rename(temporary, newName));
     } else {
       await connection.run(rename(table, newName));
     }
@@ -266,17 +266,17 @@ async function renameTable(
 async function alterTable(
   connection: DuckDBConnection,
   change: ChangeOf<'alterTable'>,
-  { step, signal, stage, made }: Applying,
+  { step, signal, stage, reportViews }: HandlerOptions,
 ): Promise<void> {
   const plan = planAlteration(change);
   let views: readonly AppliedView[] | undefined;
   try {
-    await onceIn(connection, change.table.catalog, step, async () => {
+    await runStepOnce(connection, change.table.catalog, step, async () => {
       const indexes = plan.touchesIndex ? await indexesOf(connection, change.table) : [];
       const texts = plan.statements(indexes);
       const next = stagesOf(
         stage,
-        texts.map((text) => Number(goesOverRows(text, plan.rewrite))),
+        texts.map((text) => Number(scansRows(text, plan.rewrite))),
       );
       for (const text of texts) {
         if (signal?.aborted) throw cancelled();
@@ -285,17 +285,17 @@ async function alterTable(
       }
       views = await boundViews(connection, change.views ?? []);
     });
-    // Done before, it changed them then.
-    made(views ?? (await boundViews(connection, change.views ?? [])));
+    // If the step was applied before, the views changed then.
+    reportViews(views ?? (await boundViews(connection, change.views ?? [])));
   } catch (error) {
     if (!isConstraintError(error)) throw error;
-    const broken = await violatedByAlteration(connection, change);
-    throw broken ?? new Failure('CONSTRAINT_VIOLATED', 'the data does not fit the change', {}, { cause: error });
+    const violation = await violatedByAlteration(connection, change);
+    throw violation ?? new Failure('CONSTRAINT_VIOLATED', 'the data does not fit the change', {}, { cause: error });
   }
 }
 
-/** Of the statements of an alteration, those that take long. A table that is written again is only renamed by an ALTER. */
-const goesOverRows = (text: string, isRewrite: boolean): boolean =>
+/** Whether a statement of an alteration reads or writes rows, and so takes long. In a rewrite, ALTER only renames the table. */
+const scansRows = (text: string, isRewrite: boolean): boolean =>
   /^(?:INSERT|CREATE UNIQUE INDEX)/.test(text) || (!isRewrite && text.startsWith('ALTER'));
 
 async function costOfRenamedDatabase(
@@ -309,17 +309,17 @@ async function costOfRenamedDatabase(
   return rows >= rewriteRowsMin ? 'rewrite' : 'instant';
 }
 
-/** DuckDB renames no schema and moves no table between schemas, so a new schema is filled and the old one dropped. */
+/** DuckDB can neither rename a schema nor move a table between schemas, so a new schema is filled and the old one dropped. */
 async function renameDatabase(
   connection: DuckDBConnection,
   { database, newName, tables }: ChangeOf<'renameDatabase'>,
   { step, signal, stage }: ApplyOptions,
 ): Promise<void> {
-  // What is one name to DuckDB needs no change of it; the catalog alone tells callers how the name is written.
+  // DuckDB ignores the case of names, so only the metadata store's spelling changes.
   if (sameName(database.database, newName)) return;
   const renamed: DatabaseRef = { ...database, database: newName };
-  await onceIn(connection, database.catalog, step, async () => {
-    // Where it is there, it is DuckDB's own `main`: the catalog has seen to it that no other is.
+  await runStepOnce(connection, database.catalog, step, async () => {
+    // The schema exists already only if it is DuckDB's own `main`: the catalog has excluded all others.
     await connection.run(`CREATE SCHEMA IF NOT EXISTS ${qualifiedSchema(renamed)}`);
     const copied = tables.map(({ name, definition }) => ({ table: { ...database, table: name }, definition }));
     const next = stagesOf(stage, await copyWeights(connection, copied));
@@ -339,8 +339,8 @@ async function renameDatabase(
   });
 }
 
-/** Work and the memory that it was done, in one transaction; nothing, where it was done before. */
-async function onceIn(
+/** Runs `work` and records the step in one transaction; does nothing if the step is recorded already. */
+async function runStepOnce(
   connection: DuckDBConnection,
   catalog: CatalogRef,
   step: string,
@@ -357,8 +357,8 @@ async function runAll(connection: DuckDBConnection, statements: readonly string[
   });
 }
 
-/** What is brought back is written again where it comes back into another database, or under a key that has to be made anew. */
-async function rowsAreMany(
+/** A restored table is rewritten if it is restored into another database, or if its unique key has to be created again. */
+async function costOfRestore(
   connection: DuckDBConnection,
   from: DatabaseRef,
   tables: readonly HiddenDefinition[],
@@ -386,8 +386,8 @@ async function indexesOf(connection: DuckDBConnection, table: TableRef): Promise
   return rows.map(([name]) => String(name));
 }
 
-/** What is to be dropped may be gone with its parent. */
-async function unlessMissing(work: () => Promise<unknown>): Promise<void> {
+/** Ignores that an object to drop, or its parent, does not exist any more. */
+async function ignoringMissing(work: () => Promise<unknown>): Promise<void> {
   try {
     await work();
   } catch (error) {

@@ -1,35 +1,35 @@
-// Tables that were dropped and can come back: they stay in their schema under a name of ours that no statement may use, made of
-// the object's id. Whether such a table is there says whether it is hidden, so that none of this needs a step remembered.
+// Dropped tables that can be restored: they stay in their schema under an internal name that no statement may use, derived from the
+// object's id. Whether a table with that name exists shows whether the object is dropped, so no step has to be recorded.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { CatalogRef, Change, DatabaseRef, HiddenDefinition, HiddenTable, TableRef } from '../../engine.ts';
 import { ownPrefix, rowsOf } from '../instance/applied_steps.ts';
 import { type Stage, stagesOf } from '../instance/progress.ts';
-import { qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from '../sql/identifiers.ts';
+import { foldedName, qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from '../sql/identifiers.ts';
 import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from '../sql/table_ddl.ts';
 import { copyWeights } from './table_statistics.ts';
 import { dropViewsOf } from './views.ts';
 
 const hiddenPrefix = `${ownPrefix}dropped_`;
 
-/** The table of an object that is hidden in a database. */
+/** The internal name of a dropped table. */
 export function droppedTableName(database: DatabaseRef, id: string): TableRef {
   return { catalog: database.catalog, database: database.database, table: `${hiddenPrefix}${id}` };
 }
 
-/** All in the caller's transaction, as everything here. Done before, it does nothing. */
+/** Runs in the caller's transaction, like every function in this file. Idempotent. */
 export async function hideTables(
   connection: DuckDBConnection,
   database: DatabaseRef,
   tables: readonly { readonly id: string; readonly name: string }[],
 ): Promise<void> {
-  const there = await tablesOf(connection, database);
-  const indexes = Map.groupBy(await indexesOf(connection, database), ({ table }) => folded(table));
+  const existing = await tablesOf(connection, database);
+  const indexes = Map.groupBy(await indexesOf(connection, database), ({ table }) => foldedName(table));
   for (const { id, name } of tables) {
     const hidden = droppedTableName(database, id);
-    if (there.has(hidden.table) || !there.has(folded(name))) continue;
+    if (existing.has(hidden.table) || !existing.has(foldedName(name))) continue;
     const table: TableRef = { ...hidden, table: name };
-    // A table with an index cannot be renamed; its definition, which the catalog keeps, makes the index again.
-    for (const { index } of indexes.get(folded(name)) ?? []) await connection.run(dropIndexText(table, index));
+    // A table with an index cannot be renamed; the index is created again from the definition in the metadata store.
+    for (const { index } of indexes.get(foldedName(name)) ?? []) await connection.run(dropIndexText(table, index));
     await connection.run(`ALTER TABLE ${qualifiedTable(table)} RENAME TO ${quoteIdentifier(hidden.table)}`);
   }
 }
@@ -42,7 +42,7 @@ export async function hideDatabase(
   await dropIfEmpty(connection, database);
 }
 
-/** What was hidden in the schema `from` comes back in `database`. What is not there any more came back before. */
+/** Restores tables that were dropped in the schema `from` into `database`. A missing table was restored before. */
 export async function restoreTables(
   connection: DuckDBConnection,
   database: DatabaseRef,
@@ -51,17 +51,17 @@ export async function restoreTables(
   stage?: Stage,
 ): Promise<void> {
   const source: DatabaseRef = { catalog: database.catalog, database: from };
-  const there = await tablesOf(connection, source);
-  const found = tables.map((one) => ({ ...one, table: droppedTableName(source, one.id) }));
-  const left = found.filter(({ table }) => there.has(table.table));
-  const next = stagesOf(stage, await copyWeights(connection, left));
-  for (const { name, definition, table: hidden } of left) {
+  const existing = await tablesOf(connection, source);
+  const dropped = tables.map((one) => ({ ...one, table: droppedTableName(source, one.id) }));
+  const remaining = dropped.filter(({ table }) => existing.has(table.table));
+  const next = stagesOf(stage, await copyWeights(connection, remaining));
+  for (const { name, definition, table: hidden } of remaining) {
     const table: TableRef = { catalog: database.catalog, database: database.database, table: name };
     next();
     if (sameName(from, database.database)) {
       await connection.run(`ALTER TABLE ${qualifiedTable(hidden)} RENAME TO ${quoteIdentifier(name)}`);
     } else {
-      // DuckDB moves no table between schemas.
+      // DuckDB cannot move a table between schemas.
       const columns = nameList(definition.columns.map((column) => column.name));
       await connection.run(createTableText(table, definition, { ifNotExists: false }));
       await connection.run(
@@ -83,31 +83,31 @@ export async function restoreDatabase(
   await restoreTables(connection, database, from, tables, stage);
 }
 
-/** For good. */
+/** Drops hidden tables permanently. */
 export async function dropHidden(
   connection: DuckDBConnection,
   catalog: CatalogRef,
   hidden: readonly HiddenTable[],
 ): Promise<void> {
   for (const [database, tables] of Map.groupBy(hidden, (table) => table.database)) {
-    const there = await tablesOf(connection, { catalog, database });
+    const existing = await tablesOf(connection, { catalog, database });
     for (const { id } of tables) {
       const table = droppedTableName({ catalog, database }, id);
-      if (there.has(table.table)) await connection.run(`DROP TABLE ${qualifiedTable(table)}`);
+      if (existing.has(table.table)) await connection.run(`DROP TABLE ${qualifiedTable(table)}`);
     }
   }
 }
 
-/** A database with its tables; those that are hidden in it, of whatever database they were, stay, and the schema with them. */
+/** Drops a database with its tables. If its schema contains dropped tables that can be restored, these and the schema remain. */
 export async function dropDatabase(connection: DuckDBConnection, database: DatabaseRef): Promise<void> {
-  const there = [...(await tablesOf(connection, database)).values()];
-  const kept = there.filter((name) => name.startsWith(hiddenPrefix));
-  if (kept.length === 0 && !isMain(database)) {
+  const existing = [...(await tablesOf(connection, database)).values()];
+  const hasHidden = existing.some((name) => name.startsWith(hiddenPrefix));
+  if (!hasHidden && !isMain(database)) {
     await connection.run(`DROP SCHEMA IF EXISTS ${qualifiedSchema(database)} CASCADE`);
     return;
   }
   await dropViewsOf(connection, database);
-  for (const table of there)
+  for (const table of existing)
     if (!table.startsWith(hiddenPrefix)) await connection.run(`DROP TABLE ${qualifiedTable({ ...database, table })}`);
 }
 
@@ -116,21 +116,18 @@ export async function dropIfEmpty(connection: DuckDBConnection, database: Databa
   await connection.run(`DROP SCHEMA IF EXISTS ${qualifiedSchema(database)}`);
 }
 
-/** Every file has a schema of this name that DuckDB does not let go of. */
-const isMain = ({ database }: DatabaseRef) => folded(database) === 'main';
+/** Every DuckDB file has a schema of this name, which cannot be dropped. */
+const isMain = ({ database }: DatabaseRef) => foldedName(database) === 'main';
 
-/** As DuckDB does: ASCII letters alone. */
-const folded = (name: string) => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
-
-/** Names of a database's tables by their folded form, hidden ones among them. */
+/** The names of a database's tables by their folded form, including hidden tables. */
 async function tablesOf(connection: DuckDBConnection, database: DatabaseRef): Promise<Map<string, string>> {
   const rows = await rowsOf(
     connection,
     'SELECT schema_name, table_name FROM duckdb_tables() WHERE lower(database_name) = lower($1) AND lower(schema_name) = lower($2)',
     [database.catalog.name, database.database],
   );
-  const own = rows.filter(([schema]) => sameName(String(schema), database.database));
-  return new Map(own.map(([, table]) => [folded(String(table)), String(table)]));
+  const matching = rows.filter(([schema]) => sameName(String(schema), database.database));
+  return new Map(matching.map(([, table]) => [foldedName(String(table)), String(table)]));
 }
 
 async function indexesOf(connection: DuckDBConnection, database: DatabaseRef) {

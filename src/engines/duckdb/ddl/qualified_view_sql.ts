@@ -1,5 +1,5 @@
-// The text that DuckDB is given for a view: the query as it was given, with every name of a table made whole. DuckDB keeps the text and
-// reads it again at each use, where a name that is not whole could come to mean something else.
+// The SQL that DuckDB stores for a view: the caller's query with every table name fully qualified. DuckDB parses the text again at each
+// use, when a partial name could refer to another table.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { ViewSource } from '../../views.ts';
@@ -19,7 +19,7 @@ export interface QualifiedView {
   readonly sources: readonly ViewSource[];
 }
 
-/** Throws SQL_INVALID or SQL_NOT_SUPPORTED. The query need not be bound, but what it names must be there. */
+/** Throws SQL_INVALID or SQL_NOT_SUPPORTED. The query need not be bound, but the objects that it names must exist. */
 export async function qualifyViewSql(
   connection: DuckDBConnection,
   sql: string,
@@ -31,30 +31,30 @@ export async function qualifyViewSql(
   });
   const tables = await tablesInQuery(connection, sql);
   const query = withoutEnd(sql);
-  const known = await knownAs(connection, tables);
-  const found = new Map<string, ViewSource>();
+  const candidates = await objectsNamed(connection, tables);
+  const sources = new Map<string, ViewSource>();
   let text = '';
-  let at = 0;
+  let offset = 0;
   for (const table of tables) {
-    const source = await sourceOf(connection, table, known, sql, namespace);
+    const source = await resolveTable(connection, table, candidates, sql, namespace);
     const key = JSON.stringify(source.name);
-    found.set(key, { ...source, uses: (found.get(key)?.uses ?? 0) + 1 });
+    sources.set(key, { ...source, uses: (sources.get(key)?.uses ?? 0) + 1 });
     const { catalog, database, table: name } = source.name;
-    text += query.slice(at, table.at) + [catalog, database, name].map(quoteIdentifier).join('.');
-    at = endOf(query, table);
+    text += query.slice(offset, table.at) + [catalog, database, name].map(quoteIdentifier).join('.');
+    offset = endOf(query, table);
   }
-  return { text: text + query.slice(at), sources: [...found.values()] };
+  return { text: text + query.slice(offset), sources: [...sources.values()] };
 }
 
-/** Where the name ends: its parts and the points between them, with whatever blanks there are. */
+/** The offset after the name: after its parts and the dots between them, which blanks may surround. */
 function endOf(query: string, { at, parts }: TableInText): number {
-  let left = parts.length * 2 - 1;
-  for (const token of tokensOf(query.slice(at))) if (--left === 0) return at + token.end;
+  let tokensLeft = parts.length * 2 - 1;
+  for (const token of tokensOf(query.slice(at))) if (--tokensLeft === 0) return at + token.end;
   return query.length;
 }
 
-/** Tables and views, wherever they are, that have one of the names. */
-async function knownAs(connection: DuckDBConnection, tables: readonly TableInText[]): Promise<ViewSource[]> {
+/** The tables and views of all databases that have one of the names. */
+async function objectsNamed(connection: DuckDBConnection, tables: readonly TableInText[]): Promise<ViewSource[]> {
   if (tables.length === 0) return [];
   const rows = await rowsOf(
     connection,
@@ -70,24 +70,27 @@ async function knownAs(connection: DuckDBConnection, tables: readonly TableInTex
   });
 }
 
-async function sourceOf(
+async function resolveTable(
   connection: DuckDBConnection,
   { parts, at }: TableInText,
-  known: readonly ViewSource[],
+  candidates: readonly ViewSource[],
   sql: string,
   { catalog, database }: Namespace,
 ): Promise<ViewSource> {
-  for (const [root, schema, name] of await meanings(connection, parts, catalog, database)) {
-    const source = known.find(
-      ({ name: one }) => sameName(one.catalog, root) && sameName(one.database, schema) && sameName(one.table, name),
+  for (const [root, schema, name] of await resolutions(connection, parts, catalog, database)) {
+    const source = candidates.find(
+      (candidate) =>
+        sameName(candidate.name.catalog, root) &&
+        sameName(candidate.name.database, schema) &&
+        sameName(candidate.name.table, name),
     );
     if (source) return source;
   }
   throw sqlInvalid(`the table ${JSON.stringify(parts.at(-1))} does not exist`, sql, at);
 }
 
-/** What DuckDB takes a name for. In `a.b` the first is a schema, or else a catalog. */
-async function meanings(
+/** The objects that DuckDB resolves a name to. In `a.b` the first part is a schema if one has the name, else a catalog. */
+async function resolutions(
   connection: DuckDBConnection,
   parts: readonly string[],
   catalog: string,

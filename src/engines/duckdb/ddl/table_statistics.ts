@@ -1,4 +1,4 @@
-// How many rows a table has, exactly, and how many bytes they take, nearly.
+// Table sizes: the exact number of rows, and an estimate of their bytes.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { TableDefinition } from '../../../model/records.ts';
 import type { TableRef } from '../../engine.ts';
@@ -11,23 +11,23 @@ export interface TableSize {
   readonly dataBytes: number;
 }
 
-/** DuckDB lists about 3,000 segments for a hundred million values, at 5 µs each: up to this many values they are looked at. */
+/** Segments are inspected up to this many values: DuckDB lists about 3,000 segments for 100 million values, at 5 µs each. */
 const inspectedValuesMax = 500_000_000;
-/** A stored value of a table that is not looked at; 5 is what the Star Schema Benchmark's take. */
+/** Bytes of a stored value, for tables that are not inspected; values of the Star Schema Benchmark take 5. */
 const bytesPerValue = 5;
-/** A value that no checkpoint has compressed yet. */
+/** Bytes of a value that no checkpoint has compressed yet. */
 const bytesPerFreshValue = 16;
 
-/** Blocks of 16 KiB that hold the table's columns, and an estimate of what is only in the write-ahead log as yet. */
+/** Counts the 16 KiB blocks of the table's columns, and estimates the values that are only in the write-ahead log. */
 export async function tableStatistics(connection: DuckDBConnection, table: TableRef): Promise<TableSize> {
   const rowCount = await countRows(connection, table);
   if (rowCount === 0) return { rowCount, dataBytes: 0 };
   const name = qualifiedTable(table);
   const described = await connection.run(`SELECT * FROM ${name} LIMIT 0`);
   const values = rowCount * described.columnCount;
-  // DuckDB reads this function's argument without the rule that "" inside quotes is a quote: such a name cannot be said.
-  const sayable = ![table.catalog.name, table.database, table.table].some((part) => part.includes('"'));
-  if (values > inspectedValuesMax || !sayable) return { rowCount, dataBytes: values * bytesPerValue };
+  // DuckDB does not support "" as an escaped quote in this function's argument, so such names cannot be passed.
+  const isPassable = ![table.catalog.name, table.database, table.table].some((part) => part.includes('"'));
+  if (values > inspectedValuesMax || !isPassable) return { rowCount, dataBytes: values * bytesPerValue };
   const [sizes] = await rowsOf(
     connection,
     'SELECT count(DISTINCT block_id) FILTER (persistent AND block_id >= 0), coalesce(sum(len(additional_block_ids)), 0), ' +
@@ -39,12 +39,12 @@ export async function tableStatistics(connection: DuckDBConnection, table: Table
   return { rowCount, dataBytes };
 }
 
-/** Exact, and read off the row groups: a few milliseconds for a hundred million rows. */
+/** Exact. DuckDB sums the counts of row groups: a few milliseconds for 100 million rows. */
 export async function countRows(connection: DuckDBConnection, table: TableRef): Promise<number> {
   return Number((await rowsOf(connection, `SELECT count(*) FROM ${qualifiedTable(table)}`))[0]?.[0] ?? 0);
 }
 
-/** How much work it is, one with another, to copy each table and then to make its unique key: two weights for each. */
+/** Relative durations of copying each table and of creating its unique key: two weights for each table. */
 export async function copyWeights(
   connection: DuckDBConnection,
   tables: readonly { readonly table: TableRef; readonly definition: TableDefinition }[],

@@ -1,5 +1,5 @@
-// Views in DuckDB: made, made anew, brought back, and looked at after something under them changed. DuckDB lets a view stand when what
-// it is made of goes or changes; whether it still means something shows only when it is bound.
+// Creates, replaces and restores views in DuckDB, and checks them after the objects that they read changed. DuckDB keeps a view when
+// those objects are dropped or changed; only binding the view shows whether it is still valid.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ViewColumn } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
@@ -18,18 +18,18 @@ const qualifiedView = (view: ViewRef) => `${qualifiedSchema(view)}.${quoteIdenti
 
 export async function createView(connection: DuckDBConnection, { view, sql }: ChangeOf<'createView'>): Promise<void> {
   await inTransaction(connection, async () => {
-    await makeView(connection, view, sql);
+    await createOrReplaceView(connection, view, sql);
     await requireBound(connection, view);
   });
 }
 
-/** Done before, it is done again: the same comes of it. */
+/** Idempotent. */
 export function replaceView(
   connection: DuckDBConnection,
   { view, sql, views = [] }: ChangeOf<'replaceView'>,
 ): Promise<AppliedView[]> {
   return inTransaction(connection, async () => {
-    await makeView(connection, view, sql);
+    await createOrReplaceView(connection, view, sql);
     await requireBound(connection, view);
     return boundViews(connection, views);
   });
@@ -41,7 +41,7 @@ export async function renameView(
 ): Promise<void> {
   await inTransaction(connection, async () => {
     await dropView(connection, view);
-    await makeView(connection, { ...view, view: newName }, sql);
+    await createOrReplaceView(connection, { ...view, view: newName }, sql);
   });
 }
 
@@ -49,7 +49,7 @@ export async function dropView(connection: DuckDBConnection, view: ViewRef): Pro
   await connection.run(`DROP VIEW IF EXISTS ${qualifiedView(view)}`);
 }
 
-/** Of one database, or of a whole catalog. */
+/** Drops the views of one database, or of all databases of a catalog. */
 export async function dropViewsOf(
   connection: DuckDBConnection,
   { catalog, database }: Omit<DatabaseRef, 'database'> & { readonly database?: string },
@@ -65,7 +65,7 @@ export async function dropViewsOf(
   }
 }
 
-/** Views are made in whatever order they can be; those that cannot be made are told of as such, and are not there. */
+/** Creates views in an order that satisfies their dependencies. Views that cannot be created are returned without columns. */
 export async function restoreViews(
   connection: DuckDBConnection,
   catalog: ViewRef['catalog'],
@@ -73,59 +73,60 @@ export async function restoreViews(
 ): Promise<AppliedView[]> {
   const refOf = ({ database, name }: KeptView): ViewRef => ({ catalog, database, view: name });
   for (const view of views) await dropView(connection, refOf(view));
-  const made: AppliedView[] = [];
-  for (let left = [...views]; left.length > 0; ) {
+  const restored: AppliedView[] = [];
+  for (let pending = [...views]; pending.length > 0; ) {
     const failed: KeptView[] = [];
-    for (const view of left) {
-      const done = await restoredView(connection, view, refOf(view));
-      if (done) made.push(done);
+    for (const view of pending) {
+      const applied = await restoreView(connection, view, refOf(view));
+      if (applied) restored.push(applied);
       else failed.push(view);
     }
-    if (failed.length === left.length) return [...made, ...failed.map(({ id }) => ({ id }))];
-    left = failed;
+    if (failed.length === pending.length) return [...restored, ...failed.map(({ id }) => ({ id }))];
+    pending = failed;
   }
-  return made;
+  return restored;
 }
 
-async function restoredView(
+async function restoreView(
   connection: DuckDBConnection,
   { id, sql }: KeptView,
   view: ViewRef,
 ): Promise<AppliedView | undefined> {
   try {
     return await inTransaction(connection, async () => {
-      const sources = await makeView(connection, view, sql);
+      const sources = await createOrReplaceView(connection, view, sql);
       return { id, columns: await columnsOf(connection, view), sources };
     });
   } catch (error) {
-    // What is wrong with the text, or missing; anything else is not the view's fault.
-    const isOurs = error instanceof Failure && (error.code === 'SQL_INVALID' || error.code === 'SQL_NOT_SUPPORTED');
-    if (isOurs || (error instanceof Error && /^(?:Binder|Catalog|Parser) Error/.test(error.message))) return undefined;
+    // An invalid query or a missing object; any other error is not about the view.
+    const isRefusal = error instanceof Failure && (error.code === 'SQL_INVALID' || error.code === 'SQL_NOT_SUPPORTED');
+    if (isRefusal || (error instanceof Error && /^(?:Binder|Catalog|Parser) Error/.test(error.message)))
+      return undefined;
     throw error;
   }
 }
 
 /**
- * Each view's columns as they are now. Throws IN_USE (BrokenViews) where one has become nothing; then nothing of the transaction may
- * stay. A view that is not there any more was dropped meanwhile.
+ * Binds the views and returns their current columns. Throws IN_USE (BrokenViews) if one cannot be bound any more; the caller must then
+ * roll back the transaction. Views that were dropped meanwhile are left out.
  */
 export async function boundViews(
   connection: DuckDBConnection,
   views: readonly DependentView[],
 ): Promise<AppliedView[]> {
   const broken: string[] = [];
-  const bound: AppliedView[] = [];
+  const applied: AppliedView[] = [];
   for (const { id, view } of views) {
     const fault = await faultOf(connection, view);
-    if (fault === undefined) bound.push({ id, columns: await columnsOf(connection, view) });
-    else if (await isThere(connection, view)) broken.push(id);
+    if (fault === undefined) applied.push({ id, columns: await columnsOf(connection, view) });
+    else if (await viewExists(connection, view)) broken.push(id);
   }
-  if (broken.length === 0) return bound;
+  if (broken.length === 0) return applied;
   const result: BrokenViews = { broken };
-  throw new Failure('IN_USE', 'views are made of it that would not be valid any more', { ...result });
+  throw new Failure('IN_USE', 'views that read it would become invalid', { ...result });
 }
 
-async function makeView(connection: DuckDBConnection, view: ViewRef, sql: string) {
+async function createOrReplaceView(connection: DuckDBConnection, view: ViewRef, sql: string) {
   const { catalog, database } = view;
   const { text, sources } = await qualifyViewSql(connection, sql, { catalog: catalog.name, database });
   await connection.run(`CREATE OR REPLACE VIEW ${qualifiedView(view)} AS\n${text}`);
@@ -137,14 +138,14 @@ async function requireBound(connection: DuckDBConnection, view: ViewRef): Promis
   if (fault !== undefined) throw sqlInvalid(fault, '', undefined);
 }
 
-/** Why it cannot be bound. By a plan: a statement that does not bind would end the transaction. */
+/** Why the view cannot be bound. Checked by planning: a statement that fails to bind would abort the transaction. */
 async function faultOf(connection: DuckDBConnection, view: ViewRef): Promise<string | undefined> {
   const [[text] = []] = await rowsOf(
     connection,
     'SELECT json_serialize_plan($1::VARCHAR, skip_null := true, skip_empty := true)',
     [`SELECT * FROM ${qualifiedView(view)}`],
   );
-  // What the plan is does not matter, and it may be long; an error stands at its beginning.
+  // The plan itself is not needed and may be long; an error is at its beginning.
   const start = String(text).slice(0, errorCharactersMax);
   if (!/^\{"error":true/.test(start)) return undefined;
   const { error_message = '' } = JSON.parse(String(text)) as { error_message?: string };
@@ -153,7 +154,7 @@ async function faultOf(connection: DuckDBConnection, view: ViewRef): Promise<str
 
 const errorCharactersMax = 100;
 
-async function isThere(connection: DuckDBConnection, { catalog, database, view }: ViewRef): Promise<boolean> {
+async function viewExists(connection: DuckDBConnection, { catalog, database, view }: ViewRef): Promise<boolean> {
   const rows = await rowsOf(
     connection,
     'SELECT schema_name, view_name FROM duckdb_views() WHERE lower(database_name) = lower($1) AND NOT internal',
@@ -166,7 +167,7 @@ function columnsOf(connection: DuckDBConnection, view: ViewRef): Promise<ViewCol
   return columnsOfRows(connection, `FROM ${qualifiedView(view)}`);
 }
 
-/** Those that a view of the query would have; their names are made different. */
+/** The columns that a view of the query would have; DuckDB makes their names unique. */
 export function columnsOfQuery(connection: DuckDBConnection, query: string): Promise<ViewColumn[]> {
   return columnsOfRows(connection, `FROM (\n${query}\n) AS q`);
 }

@@ -1,4 +1,4 @@
-// The rows of a prepared query as files of Arrow IPC, a batch at a time: what is in memory is one batch, however many rows there are.
+// Writes the rows of a prepared query to Arrow IPC files, one batch at a time, so that memory use does not depend on the number of rows.
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBDataChunk, DuckDBPreparedStatement, DuckDBType } from '@duckdb/node-api';
@@ -7,21 +7,21 @@ import * as arrow from 'apache-arrow';
 import { arrowType } from './arrow_types.ts';
 import { arrowData } from './arrow_vectors.ts';
 
-/** Of a batch, about: what is in memory at once. */
+/** Approximate size of a batch, which is held in memory. */
 const batchBytes = 8 * 1024 * 1024;
-/** Of the first batch: one chunk of the engine. Nobody knows yet how large they are. */
-const rowsFirst = 2048;
-const rowsMax = 122_880;
+/** Rows of the first batch, one chunk of the engine: the size of rows is not known yet. */
+const firstBatchRows = 2048;
+const batchRowsMax = 122_880;
 
 export interface ArrowTarget {
   readonly directory: string;
   readonly layout: 'file' | 'stream';
   readonly fileBytesMax: number | undefined;
-  /** Throws where it is not to go on. */
-  readonly current: () => void;
+  /** Throws if the export must not continue. */
+  readonly requireCurrent: () => void;
 }
 
-/** Who calls must see to it that the stream was not ended by an error: it does not tell. Throws what `current` throws. */
+/** The caller must check whether an error ended the stream, which does not report it. Throws what `requireCurrent` throws. */
 export async function writeArrow(
   prepared: DuckDBPreparedStatement,
   names: readonly string[],
@@ -34,39 +34,39 @@ export async function writeArrow(
   );
   const written: { path: string; rows: number }[] = [];
   let file: ArrowFile | undefined;
-  // The next rows come from the engine while these are turned and written.
-  let coming = nextChunks(result, rowsFirst);
+  // The engine produces the next rows while the current ones are converted and written.
+  let pending = nextChunks(result, firstBatchRows);
   try {
     file = await ArrowFile.create(target, 0, schema);
-    let rows = rowsFirst;
+    let rows = firstBatchRows;
     for (;;) {
-      const chunks = await coming;
-      target.current();
+      const chunks = await pending;
+      target.requireCurrent();
       if (chunks.length === 0) break;
-      coming = nextChunks(result, rows);
-      coming.catch(ignored);
+      pending = nextChunks(result, rows);
+      pending.catch(ignored);
       if (target.fileBytesMax !== undefined && file.bytes >= target.fileBytesMax) {
         written.push(await file.finish());
         file = await ArrowFile.create(target, written.length, schema);
       }
       const batch = batchOf(chunks, schema, types);
-      rows = rowsOfNext(batch.numRows, await file.write(batch));
+      rows = nextBatchRows(batch.numRows, await file.write(batch));
     }
     written.push(await file.finish());
     return written;
   } finally {
-    await coming.catch(ignored);
+    await pending.catch(ignored);
     await file?.close();
   }
 }
 
 const ignored = () => undefined;
 
-/** By what the last batch was. */
-const rowsOfNext = (rows: number, bytes: number): number =>
-  Math.max(rowsFirst, Math.min(rowsMax, rows * 8, Math.floor((rows * batchBytes) / bytes)));
+/** Computed from the size of the last batch. */
+const nextBatchRows = (rows: number, bytes: number): number =>
+  Math.max(firstBatchRows, Math.min(batchRowsMax, rows * 8, Math.floor((rows * batchBytes) / bytes)));
 
-/** None at the end. */
+/** Empty at the end of the result. */
 async function nextChunks(
   result: { fetchChunk(): Promise<DuckDBDataChunk | null> },
   rowsMin: number,
@@ -88,30 +88,30 @@ function batchOf(
 ): arrow.RecordBatch {
   const length = chunks.reduce((sum, { rowCount }) => sum + rowCount, 0);
   const children = types.map((type, i) => {
-    const pieces = chunks.map(({ chunk, rowCount }) => ({
+    const slices = chunks.map(({ chunk, rowCount }) => ({
       vector: duckdb.data_chunk_get_vector(chunk, i),
       size: rowCount,
       from: 0,
       count: rowCount,
     }));
-    return arrowData(type, pieces);
+    return arrowData(type, slices);
   });
   const data = arrow.makeData({ type: new arrow.Struct(schema.fields), length, nullCount: 0, children });
   return new arrow.RecordBatch(schema, data);
 }
 
-/** Where the writer leaves what it has made. */
-class Parts extends arrow.AsyncByteQueue {
-  #made: Uint8Array[] = [];
+/** Collects the bytes that the Arrow writer produces. */
+class OutputBuffer extends arrow.AsyncByteQueue {
+  #parts: Uint8Array[] = [];
 
   override write(part: ArrayBufferView): void {
-    this.#made.push(new Uint8Array(part.buffer, part.byteOffset, part.byteLength));
+    this.#parts.push(new Uint8Array(part.buffer, part.byteOffset, part.byteLength));
   }
 
-  taken(): Uint8Array[] {
-    const made = this.#made;
-    this.#made = [];
-    return made;
+  takeAll(): Uint8Array[] {
+    const parts = this.#parts;
+    this.#parts = [];
+    return parts;
   }
 }
 
@@ -119,28 +119,28 @@ class ArrowFile {
   readonly #handle: FileHandle;
   readonly #path: string;
   readonly #writer: arrow.RecordBatchWriter;
-  readonly #parts: Parts;
+  readonly #output: OutputBuffer;
   #rows = 0;
   #isClosed = false;
   #writing: Promise<void> = Promise.resolve();
   bytes = 0;
 
-  private constructor(handle: FileHandle, path: string, writer: arrow.RecordBatchWriter, parts: Parts) {
+  private constructor(handle: FileHandle, path: string, writer: arrow.RecordBatchWriter, output: OutputBuffer) {
     this.#handle = handle;
     this.#path = path;
     this.#writer = writer;
-    this.#parts = parts;
+    this.#output = output;
   }
 
   static async create({ directory, layout }: ArrowTarget, number: number, schema: arrow.Schema): Promise<ArrowFile> {
     const path = join(directory, `batches_${number}`);
     const writer = layout === 'file' ? new arrow.RecordBatchFileWriter() : new arrow.RecordBatchStreamWriter();
-    const parts = new Parts();
-    writer.reset(parts, schema);
-    return new ArrowFile(await open(path, 'wx'), path, writer, parts);
+    const output = new OutputBuffer();
+    writer.reset(output, schema);
+    return new ArrowFile(await open(path, 'wx'), path, writer, output);
   }
 
-  /** One batch is written while the next one is made. Returns the bytes of this one. */
+  /** Returns the bytes of the batch, which are written to the disk while the next batch is converted. */
   async write(batch: arrow.RecordBatch): Promise<number> {
     this.#writer.write(batch);
     this.#rows += batch.numRows;
@@ -163,19 +163,19 @@ class ArrowFile {
   }
 
   async #drain(): Promise<number> {
-    const parts = this.#parts.taken();
+    const parts = this.#output.takeAll();
     const bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
     await this.#writing;
-    this.#writing = this.#put(parts, bytes);
+    this.#writing = this.#append(parts, bytes);
     this.#writing.catch(ignored);
     this.bytes += bytes;
     return bytes;
   }
 
-  async #put(parts: readonly Uint8Array[], bytes: number): Promise<void> {
+  async #append(parts: readonly Uint8Array[], bytes: number): Promise<void> {
     if (bytes === 0) return;
     const { bytesWritten } = await this.#handle.writev(parts);
-    // A disk that is nearly full takes a part; the rest fails, and says why.
+    // A nearly full disk accepts only a part of the bytes; writing the rest throws the reason.
     if (bytesWritten < bytes) await this.#handle.appendFile(Buffer.concat(parts).subarray(bytesWritten));
   }
 }

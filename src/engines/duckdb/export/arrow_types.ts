@@ -1,6 +1,5 @@
-// Which type of Arrow a column becomes. What Arrow has no type for (times of day, intervals, enumerations, integers of 128 bits) is
-// cast to one that it has, in SQL, before it is read; its values are arrow_vectors.ts'.
-
+// Maps DuckDB types to Arrow types. Columns of types that Arrow lacks (times of day, intervals, enumerations, 128-bit integers) are cast
+// in SQL first. See arrow_vectors.ts for the values.
 import type { DuckDBType } from '@duckdb/node-api';
 import { DuckDBArrayType, DuckDBDecimalType, DuckDBListType, DuckDBMapType, DuckDBStructType } from '@duckdb/node-api';
 import * as arrow from 'apache-arrow';
@@ -11,11 +10,11 @@ const decimalBits = 128;
 
 interface Scalar {
   readonly type: () => arrow.DataType;
-  /** Bytes of a value in a vector of the engine; undefined: a text. */
+  /** Bytes of a value in a vector of the engine; undefined for strings and blobs. */
   readonly width: number | undefined;
 }
 
-/** By what DuckDB calls them. */
+/** By DuckDB's name of the type. */
 const scalars: Readonly<Record<string, Scalar>> = {
   BOOLEAN: { type: () => new arrow.Bool(), width: 1 },
   TINYINT: { type: () => new arrow.Int8(), width: 1 },
@@ -35,7 +34,7 @@ const scalars: Readonly<Record<string, Scalar>> = {
   BLOB: { type: () => new arrow.Binary(), width: undefined },
 };
 
-/** The type that a column is cast to first: the same where Arrow knows all of it. */
+/** The type to cast a column to before reading it: the same type if Arrow supports it entirely. */
 export function arrowable(type: string): string {
   const parsed = parseEngineType(type);
   return isArrow(parsed) ? type : castOf(parsed);
@@ -71,9 +70,9 @@ function castOf(type: EngineType): string {
       return `MAP(${castOf(type.key)}, ${castOf(type.value)})`;
     case 'struct': {
       const fields = type.fields.map((field) => field.name !== undefined && [quoteIdentifier(field.name), field.type]);
-      // No cast can name the type of a row(...).
+      // The type of a row(...) cannot be named in a cast.
       if (fields.includes(false)) return 'VARCHAR';
-      return `STRUCT(${(fields as [string, EngineType][]).map(([name, one]) => `${name} ${castOf(one)}`).join(', ')})`;
+      return `STRUCT(${(fields as [string, EngineType][]).map(([name, fieldType]) => `${name} ${castOf(fieldType)}`).join(', ')})`;
     }
     case 'union':
       return 'VARCHAR';
@@ -86,20 +85,20 @@ export function arrowType(type: DuckDBType): arrow.DataType {
     return new arrow.List(new arrow.Field('item', arrowType(type.valueType), true));
   if (type instanceof DuckDBStructType)
     return new arrow.Struct(
-      type.entryTypes.map((one, i) => new arrow.Field(type.entryNames[i] as string, arrowType(one), true)),
+      type.entryTypes.map((entry, i) => new arrow.Field(type.entryNames[i] as string, arrowType(entry), true)),
     );
   if (type instanceof DuckDBMapType) return new arrow.Map_(new arrow.Field('entries', entriesOf(type), false), false);
   return scalarOf(type).type();
 }
 
-/** What a map is a list of. */
+/** The entries of a map, which Arrow represents as a list of structs. */
 export function entriesOf({ keyType, valueType }: DuckDBMapType): arrow.Struct {
   const key = new arrow.Field('key', arrowType(keyType), false);
   const value = new arrow.Field('value', arrowType(valueType), true);
   return new arrow.Struct([key, value]);
 }
 
-/** Bytes of a value in a vector of the engine; undefined: a text. For types that hold no others. */
+/** Bytes of a value in a vector of the engine; undefined for strings and blobs. Only for types that are not nested. */
 export function widthOf(type: DuckDBType): number | undefined {
   if (!(type instanceof DuckDBDecimalType)) return scalarOf(type).width;
   if (type.width <= 4) return 2;
@@ -109,6 +108,6 @@ export function widthOf(type: DuckDBType): number | undefined {
 
 function scalarOf(type: DuckDBType): Scalar {
   const scalar = scalars[String(type)];
-  if (!scalar) throw new Error(`a column of type ${String(type)} was not cast to one of Arrow`);
+  if (!scalar) throw new Error(`a column of type ${String(type)} was not cast to a type that Arrow supports`);
   return scalar;
 }

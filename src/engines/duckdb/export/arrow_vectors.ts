@@ -1,5 +1,5 @@
-// What lies in the engine's vectors, in Arrow's layout: taken over whole where both have the same, and nowhere a value of JavaScript
-// for each. What the engine has under a null is left from something else, so it is wiped.
+// Converts the engine's vectors to Arrow's layout. Buffers that have the same layout are copied as a whole, and no JavaScript value is
+// created per item. The engine leaves old bytes under nulls; they are overwritten with zeros.
 import {
   DuckDBArrayType,
   DuckDBDecimalType,
@@ -12,72 +12,73 @@ import duckdb from '@duckdb/node-bindings';
 import * as arrow from 'apache-arrow';
 import { arrowType, entriesOf, widthOf } from './arrow_types.ts';
 
-/** A stretch of a vector of `size` items. */
-export interface Piece {
+/** `count` items from the index `from` of a vector of `size` items. */
+export interface VectorSlice {
   readonly vector: duckdb.Vector;
   readonly size: number;
   readonly from: number;
   readonly count: number;
 }
 
-/** A bit for each item, from the lowest of each byte: whether there is one. Undefined: all are there. */
+/** One bit per item, from the lowest bit of each byte: 1 if the item is not null. Undefined if no item is null. */
 type Validity = Uint8Array | undefined;
 
 const int32Max = 2 ** 31 - 1;
-/** A text of the engine: its length in 4 bytes, then the text itself where 12 are enough for it, else its address in the last 8. */
-const textBytes = 16;
-const addressAt = 8;
+/** A string in the engine: its length in 4 bytes, then the string itself if it has at most 12 bytes, else its address in the last 8 bytes. */
+const stringBytes = 16;
+const addressOffset = 8;
 const inlineBytesMax = 12;
-/** A list: where its items begin and how many they are, 8 bytes each. */
+/** A list in the engine: the index of its first item and the number of items, 8 bytes each. */
 const listBytes = 16;
 
-/** The items of all pieces as one column. `within`: where what holds them is null, they are. */
-export function arrowData(type: DuckDBType, pieces: readonly Piece[], within?: Validity): arrow.Data {
-  const length = pieces.reduce((sum, { count }) => sum + count, 0);
-  const validity = validityOf(pieces, length, within);
-  const nullCount = validity === undefined ? 0 : length - ones(validity);
-  const made = { type: arrowType(type) as never, length, nullCount, nullBitmap: validity ?? new Uint8Array(0) };
+/** The items of all slices as one column. `parentValidity`: items of null parents are null, too. */
+export function arrowData(type: DuckDBType, slices: readonly VectorSlice[], parentValidity?: Validity): arrow.Data {
+  const length = slices.reduce((sum, { count }) => sum + count, 0);
+  const validity = validityOf(slices, length, parentValidity);
+  const nullCount = validity === undefined ? 0 : length - countOnes(validity);
+  const base = { type: arrowType(type) as never, length, nullCount, nullBitmap: validity ?? new Uint8Array(0) };
   if (type instanceof DuckDBListType || type instanceof DuckDBMapType) {
-    const { valueOffsets, items } = listed(pieces, validity);
-    const child = type instanceof DuckDBMapType ? entries(type, items) : arrowData(type.valueType, items);
-    return arrow.makeData({ ...made, valueOffsets, child: child as never });
+    const { valueOffsets, items } = listItems(slices, validity);
+    const child = type instanceof DuckDBMapType ? mapEntries(type, items) : arrowData(type.valueType, items);
+    return arrow.makeData({ ...base, valueOffsets, child: child as never });
   }
   if (type instanceof DuckDBArrayType) {
-    const { valueOffsets, items } = arrayed(pieces, validity, type.length);
-    return arrow.makeData({ ...made, valueOffsets, child: arrowData(type.valueType, items) as never });
+    const { valueOffsets, items } = arrayItems(slices, validity, type.length);
+    return arrow.makeData({ ...base, valueOffsets, child: arrowData(type.valueType, items) as never });
   }
   if (type instanceof DuckDBStructType) {
-    const children = type.entryTypes.map((one, i) => arrowData(one, fieldOf(pieces, i), validity));
-    return arrow.makeData({ ...made, children });
+    const children = type.entryTypes.map((entry, i) => arrowData(entry, fieldOf(slices, i), validity));
+    return arrow.makeData({ ...base, children });
   }
   const width = widthOf(type);
-  if (width === undefined) return arrow.makeData({ ...made, ...texts(pieces, length, validity) });
-  const data = fixed(pieces, length, width);
-  if (validity) wipe(data, width, validity, length);
+  if (width === undefined) return arrow.makeData({ ...base, ...strings(slices, length, validity) });
+  const data = fixedWidthValues(slices, length, width);
+  if (validity) clearNulls(data, width, validity, length);
   if (type instanceof DuckDBDecimalType)
-    return arrow.makeData({ ...made, data: widened(data, width, length) as never });
-  return arrow.makeData({ ...made, data: (arrow.DataType.isBool(made.type) ? packed(data) : data) as never });
+    return arrow.makeData({ ...base, data: widenDecimals(data, width, length) as never });
+  return arrow.makeData({ ...base, data: (arrow.DataType.isBool(base.type) ? packBits(data) : data) as never });
 }
 
-const dataOf = ({ vector, size }: Piece, width: number): Uint8Array => duckdb.vector_get_data(vector, size * width);
+const dataOf = ({ vector, size }: VectorSlice, width: number): Uint8Array =>
+  duckdb.vector_get_data(vector, size * width);
 
-function fixed(pieces: readonly Piece[], length: number, width: number): Uint8Array {
-  const all = new Uint8Array(length * width);
-  let at = 0;
-  for (const piece of pieces) {
-    const { from, count } = piece;
-    all.set(dataOf(piece, width).subarray(from * width, (from + count) * width), at);
-    at += count * width;
+function fixedWidthValues(slices: readonly VectorSlice[], length: number, width: number): Uint8Array {
+  const values = new Uint8Array(length * width);
+  let offset = 0;
+  for (const slice of slices) {
+    const { from, count } = slice;
+    values.set(dataOf(slice, width).subarray(from * width, (from + count) * width), offset);
+    offset += count * width;
   }
-  return all;
+  return values;
 }
 
-function wipe(data: Uint8Array, width: number, validity: Uint8Array, length: number): void {
-  for (let i = 0; i < length; i++) if (!isThere(validity, i)) data.fill(0, i * width, (i + 1) * width);
+function clearNulls(data: Uint8Array, width: number, validity: Uint8Array, length: number): void {
+  for (let i = 0; i < length; i++) if (!isValid(validity, i)) data.fill(0, i * width, (i + 1) * width);
 }
 
-/** Arrow's decimals have 16 bytes each, those of the engine as many as they need. */
-function widened(data: Uint8Array, width: number, length: number): Uint8Array {
+/** Arrow's decimals have 16 bytes; the engine's decimals have 2, 4, 8 or 16, depending on their precision. */
+function widenDecimals(data: Uint8Array, width: number, length: number): Uint8Array {
   if (width === 16) return data;
   const words = new Int32Array(length * 4);
   const narrow = width === 2 ? new Int16Array(data.buffer) : new Int32Array(data.buffer);
@@ -92,142 +93,143 @@ function widened(data: Uint8Array, width: number, length: number): Uint8Array {
   return new Uint8Array(words.buffer);
 }
 
-/** A bit for what is a byte. */
-function packed(bytes: Uint8Array): Uint8Array {
+/** Converts booleans of one byte each to one bit each. */
+function packBits(bytes: Uint8Array): Uint8Array {
   const bits = new Uint8Array((bytes.length + 7) >> 3);
   for (let i = 0; i < bytes.length; i++) if (bytes[i] !== 0) (bits[i >> 3] as number) |= 1 << (i & 7);
   return bits;
 }
 
-/** Texts, and bytes. */
-function texts(pieces: readonly Piece[], length: number, validity: Validity) {
-  const views = pieces.map(({ from, count, ...piece }) => ({
+/** Strings and blobs. */
+function strings(slices: readonly VectorSlice[], length: number, validity: Validity) {
+  const views = slices.map(({ from, count, ...slice }) => ({
     from,
     count,
-    data: viewOf(dataOf({ ...piece, from, count }, textBytes)),
+    data: viewOf(dataOf({ ...slice, from, count }, stringBytes)),
   }));
   const valueOffsets = new Int32Array(length + 1);
   let bytes = 0;
   let item = 0;
   for (const { from, count, data } of views) {
     for (let i = from; i < from + count; i++) {
-      if (validity === undefined || isThere(validity, item)) bytes += data.getUint32(i * textBytes, true);
-      requireCountable(bytes);
+      if (validity === undefined || isValid(validity, item)) bytes += data.getUint32(i * stringBytes, true);
+      requireInt32(bytes);
       valueOffsets[++item] = bytes;
     }
   }
-  const all = new Uint8Array(bytes + inlineBytesMax);
-  const target = viewOf(all);
-  let at = 0;
+  const buffer = new Uint8Array(bytes + inlineBytesMax);
+  const target = viewOf(buffer);
+  let start = 0;
   item = 0;
   for (const { from, count, data } of views) {
     for (let i = from; i < from + count; i++) {
       const end = valueOffsets[++item] as number;
-      const place = i * textBytes;
-      if (end - at > inlineBytesMax) all.set(textElsewhere(data, place, end - at), at);
-      else if (end > at) {
-        // All that may be there, which is several times as fast as byte by byte: the next text covers what is too much.
-        target.setUint32(at, data.getUint32(place + 4, true), true);
-        target.setUint32(at + 4, data.getUint32(place + 8, true), true);
-        target.setUint32(at + 8, data.getUint32(place + 12, true), true);
+      const offset = i * stringBytes;
+      if (end - start > inlineBytesMax) buffer.set(readString(data, offset, end - start), start);
+      else if (end > start) {
+        // Copies all 12 bytes, which is several times as fast as byte by byte: the next string overwrites the excess.
+        target.setUint32(start, data.getUint32(offset + 4, true), true);
+        target.setUint32(start + 4, data.getUint32(offset + 8, true), true);
+        target.setUint32(start + 8, data.getUint32(offset + 12, true), true);
       }
-      at = end;
+      start = end;
     }
   }
-  return { valueOffsets, data: all.subarray(0, bytes) };
+  return { valueOffsets, data: buffer.subarray(0, bytes) };
 }
 
 const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
   new DataView(buffer, byteOffset, byteLength);
 
-const textElsewhere = (data: DataView, place: number, bytes: number): Uint8Array =>
-  duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, data.byteOffset + place + addressAt, bytes);
+const readString = (data: DataView, offset: number, bytes: number): Uint8Array =>
+  duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, data.byteOffset + offset + addressOffset, bytes);
 
-interface Listed {
+interface ListLayout {
   readonly valueOffsets: Int32Array;
-  readonly items: readonly Piece[];
+  readonly items: readonly VectorSlice[];
 }
 
-function listed(pieces: readonly Piece[], validity: Validity): Listed {
-  const stretches = new Stretches(pieces);
-  for (const piece of pieces) {
-    const vector = duckdb.list_vector_get_child(piece.vector);
-    const size = duckdb.list_vector_get_size(piece.vector);
-    const data = dataOf(piece, listBytes);
+function listItems(slices: readonly VectorSlice[], validity: Validity): ListLayout {
+  const builder = new ListLayoutBuilder(slices);
+  for (const slice of slices) {
+    const vector = duckdb.list_vector_get_child(slice.vector);
+    const size = duckdb.list_vector_get_size(slice.vector);
+    const data = dataOf(slice, listBytes);
     const words = new BigUint64Array(data.buffer, data.byteOffset, data.byteLength / 8);
-    for (let i = piece.from; i < piece.from + piece.count; i++)
-      stretches.add(vector, size, Number(words[i * 2]), Number(words[i * 2 + 1]), validity);
+    for (let i = slice.from; i < slice.from + slice.count; i++)
+      builder.add(vector, size, Number(words[i * 2]), Number(words[i * 2 + 1]), validity);
   }
-  return stretches;
+  return builder;
 }
 
-function arrayed(pieces: readonly Piece[], validity: Validity, length: number): Listed {
-  const stretches = new Stretches(pieces);
-  for (const piece of pieces) {
-    const vector = duckdb.array_vector_get_child(piece.vector);
-    for (let i = piece.from; i < piece.from + piece.count; i++)
-      stretches.add(vector, piece.size * length, i * length, length, validity);
+function arrayItems(slices: readonly VectorSlice[], validity: Validity, length: number): ListLayout {
+  const builder = new ListLayoutBuilder(slices);
+  for (const slice of slices) {
+    const vector = duckdb.array_vector_get_child(slice.vector);
+    for (let i = slice.from; i < slice.from + slice.count; i++)
+      builder.add(vector, slice.size * length, i * length, length, validity);
   }
-  return stretches;
+  return builder;
 }
 
-/** The items of lists, one list after the other: those that lie side by side are one piece. */
-class Stretches implements Listed {
+/** Collects the items of lists in order; adjacent items are merged into one slice. */
+class ListLayoutBuilder implements ListLayout {
   readonly valueOffsets: Int32Array;
-  readonly items: Piece[] = [];
+  readonly items: VectorSlice[] = [];
   #lists = 0;
   #count = 0;
 
-  constructor(pieces: readonly Piece[]) {
-    this.valueOffsets = new Int32Array(1 + pieces.reduce((sum, { count }) => sum + count, 0));
+  constructor(slices: readonly VectorSlice[]) {
+    this.valueOffsets = new Int32Array(1 + slices.reduce((sum, { count }) => sum + count, 0));
   }
 
   add(vector: duckdb.Vector, size: number, from: number, count: number, validity: Validity): void {
-    // A list that is null has whatever the engine left there.
-    if (count > 0 && (validity === undefined || isThere(validity, this.#lists))) {
+    // The offset and length of a null list are undefined.
+    if (count > 0 && (validity === undefined || isValid(validity, this.#lists))) {
       const last = this.items.at(-1);
       if (last?.vector === vector && last.from + last.count === from)
         this.items[this.items.length - 1] = { ...last, count: last.count + count };
       else this.items.push({ vector, size, from, count });
       this.#count += count;
     }
-    requireCountable(this.#count);
+    requireInt32(this.#count);
     this.valueOffsets[++this.#lists] = this.#count;
   }
 }
 
-const fieldOf = (pieces: readonly Piece[], field: number): Piece[] =>
-  pieces.map((piece) => ({ ...piece, vector: duckdb.struct_vector_get_child(piece.vector, field) }));
+const fieldOf = (slices: readonly VectorSlice[], field: number): VectorSlice[] =>
+  slices.map((slice) => ({ ...slice, vector: duckdb.struct_vector_get_child(slice.vector, field) }));
 
-function entries(type: DuckDBMapType, items: readonly Piece[]): arrow.Data {
+function mapEntries(type: DuckDBMapType, items: readonly VectorSlice[]): arrow.Data {
   const children = [arrowData(type.keyType, fieldOf(items, 0)), arrowData(type.valueType, fieldOf(items, 1))];
   const length = children[0]?.length ?? 0;
   return arrow.makeData({ type: entriesOf(type), length, nullCount: 0, children });
 }
 
-/** The engine's bits of all pieces one after the other, which have the same order as Arrow's. */
-function validityOf(pieces: readonly Piece[], length: number, within: Validity): Validity {
-  const parts = pieces.map(({ vector, size }) => duckdb.vector_get_validity(vector, Math.ceil(size / 64) * 8));
-  if (within === undefined && parts.every((part) => !part)) return undefined;
-  const all = new Uint8Array((length + 7) >> 3);
-  let at = 0;
-  for (const [i, { from, count }] of pieces.entries()) {
+/** Concatenates the validity bits of all slices. The engine and Arrow use the same bit order. */
+function validityOf(slices: readonly VectorSlice[], length: number, parentValidity: Validity): Validity {
+  const parts = slices.map(({ vector, size }) => duckdb.vector_get_validity(vector, Math.ceil(size / 64) * 8));
+  if (parentValidity === undefined && parts.every((part) => !part)) return undefined;
+  const bits = new Uint8Array((length + 7) >> 3);
+  let index = 0;
+  for (const [i, { from, count }] of slices.entries()) {
     const part = parts[i];
-    for (let item = from; item < from + count; item++, at++)
-      if ((!part || isThere(part, item)) && (!within || isThere(within, at))) (all[at >> 3] as number) |= 1 << (at & 7);
+    for (let item = from; item < from + count; item++, index++)
+      if ((!part || isValid(part, item)) && (!parentValidity || isValid(parentValidity, index)))
+        (bits[index >> 3] as number) |= 1 << (index & 7);
   }
-  return all;
+  return bits;
 }
 
-const isThere = (validity: Uint8Array, item: number): boolean =>
+const isValid = (validity: Uint8Array, item: number): boolean =>
   (((validity[item >> 3] as number) >> (item & 7)) & 1) === 1;
 
-function ones(bits: Uint8Array): number {
+function countOnes(bits: Uint8Array): number {
   let count = 0;
   for (let byte of bits) for (; byte !== 0; byte &= byte - 1) count++;
   return count;
 }
 
-function requireCountable(count: number): void {
-  if (count > int32Max) throw new Error('a batch holds more than Arrow can count');
+function requireInt32(count: number): void {
+  if (count > int32Max) throw new Error('a batch has more items or bytes than Arrow offsets can address');
 }

@@ -1,5 +1,5 @@
-// The rows of a query written to files by the engine itself: COPY where it knows the format. JSON is written as it goes on the wire,
-// which keeps every digit. Files get their names, digests and counts when they are whole.
+// Exports the rows of a query to files: by COPY for the formats that the engine supports. JSON has the form that the API returns, which
+// preserves every digit. Files get their names, digests and row counts when they are complete.
 import { createReadStream } from 'node:fs';
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -24,58 +24,59 @@ const newline = 0x0a;
 
 export interface ExportPlace {
   /** A directory that the engine may write to. */
-  readonly own: string;
+  readonly workDirectory: string;
   readonly digests: Digests;
-  /** Throws where the statement was cancelled, or might mean something else by now. */
-  readonly current: () => void;
+  /** Throws if the statement was cancelled, or if a definition that it uses changed. */
+  readonly requireCurrent: () => void;
 }
 
-/** A file as it was written, before it has its name. `rows`: where the engine told. */
-interface Written {
+/** A file before it gets its final name. `rows`: undefined if the engine does not report the number. */
+interface WrittenFile {
   readonly path: string;
   readonly rows: number | undefined;
 }
 
-/** All files or none. */
+/** Atomic: writes all files or none. */
 export async function exportQuery(
   session: Session,
   statement: WireStatement,
   options: WireOptions,
-  place: ExportPlace,
+  context: ExportPlace,
 ): Promise<StatementResult> {
   const { into, resultPath, numbers } = options;
-  if (!into) throw new Error('nothing says what the rows are to be written to');
+  if (!into) throw new Error('the export has no target');
   const final = filesDirectory(resultPath);
-  const directory = join(place.own, basename(final));
+  const directory = join(context.workDirectory, basename(final));
   await mkdir(directory);
-  const files = new FileWatcher(directory, place.digests, {
+  const files = new FileWatcher(directory, context.digests, {
     bytesMax: into.bytesMax,
     stop: () => session.connection.interrupt(),
-    current: place.current,
+    requireCurrent: context.requireCurrent,
   });
   try {
-    const columns = named(await describe(session, statement));
+    const columns = uniquelyNamed(await describe(session, statement));
     const { format } = into;
     const write = () =>
       format.kind === 'arrow'
-        ? arrow(session, statement, columns, directory, options, place)
-        : copied(session, statement, copyOf(format, columns, numbers), directory, options);
+        ? exportArrow(session, statement, columns, directory, options, context)
+        : exportByCopy(session, statement, copyOf(format, columns, numbers), directory, options);
     const { rowCount, written } = await files.during(write);
     const entries: ExportedFile[] = [];
     const extension = extensionOf(into.format);
     for (const [i, { path, rows }] of written.entries()) {
       const name = `part-${String(i).padStart(5, '0')}.${extension}`;
       await rename(path, join(directory, name));
-      const known = rows ?? (written.length === 1 ? rowCount : undefined);
-      const grown = await files.grown(join(directory, name));
-      entries.push({ name, ...grown, rows: known ?? (await recordsOf(join(directory, name), into.format, place)) });
+      const reported = rows ?? (written.length === 1 ? rowCount : undefined);
+      const digest = await files.digestOf(join(directory, name));
+      const counted = reported ?? (await countRecords(join(directory, name), into.format, context));
+      entries.push({ name, ...digest, rows: counted });
     }
-    for (const left of await readdir(directory, { withFileTypes: true }))
-      if (left.isDirectory()) await rmdir(join(directory, left.name));
-    const counted = entries.reduce((sum, { rows }) => sum + rows, 0);
-    if (counted !== rowCount) throw new Error(`${rowCount} rows were exported, and the files have ${counted}`);
-    // A change that came in between may have given a name another meaning.
-    place.current();
+    for (const entry of await readdir(directory, { withFileTypes: true }))
+      if (entry.isDirectory()) await rmdir(join(directory, entry.name));
+    const total = entries.reduce((sum, { rows }) => sum + rows, 0);
+    if (total !== rowCount) throw new Error(`${rowCount} rows were exported, but the files have ${total}`);
+    // A definition may have changed since the statement was bound.
+    context.requireCurrent();
     await rename(directory, final);
     return {
       columns: columns.map(({ name, type }) => ({ name, type: resultTypeText(type) })),
@@ -97,50 +98,50 @@ async function describe(session: Session, statement: WireStatement): Promise<Des
   return describedBy(prepared) ?? describedByRunning(session, statement);
 }
 
-/** Formats with names for columns want each once: `a`, `a_1`, as the engine itself calls them in a subquery. */
-function named(columns: readonly Described[]): Described[] {
-  const taken = new Set<string>();
+/** File formats require unique column names: `a`, `a_1`, as the engine names them in a subquery. */
+function uniquelyNamed(columns: readonly Described[]): Described[] {
+  const used = new Set<string>();
   return columns.map(({ name, type }) => {
-    let free = name;
-    for (let i = 1; taken.has(free.toLowerCase()); i++) free = `${name}_${i}`;
-    taken.add(free.toLowerCase());
-    return { name: free, type };
+    let unique = name;
+    for (let i = 1; used.has(unique.toLowerCase()); i++) unique = `${name}_${i}`;
+    used.add(unique.toLowerCase());
+    return { name: unique, type };
   });
 }
 
-interface Copy {
-  /** The columns are c0, c1 and so on. */
+interface CopyStatement {
+  /** The SELECT list, over columns named c0, c1, and so on. */
   readonly select: string;
   readonly options: readonly string[];
-  /** Whether it tells the rows of each file. */
-  readonly isCounted: boolean;
+  /** Whether COPY reports the number of rows of each file. */
+  readonly reportsRows: boolean;
 }
 
 function copyOf(
   format: Exclude<ExportFormat, { kind: 'arrow' }>,
   columns: readonly Described[],
   numbers: WireOptions['numbers'],
-): Copy {
-  const packed = `COMPRESSION ${quoteLiteral(format.compression === 'none' ? 'uncompressed' : format.compression)}`;
+): CopyStatement {
+  const compression = `COMPRESSION ${quoteLiteral(format.compression === 'none' ? 'uncompressed' : format.compression)}`;
   switch (format.kind) {
     case 'parquet':
       return {
         select: columns
           .map(({ name, type }, i) => `${cast(type, storable(type), `c${i}`)} AS ${quoteIdentifier(name)}`)
           .join(', '),
-        options: ['FORMAT parquet', 'RETURN_STATS true', packed],
-        isCounted: true,
+        options: ['FORMAT parquet', 'RETURN_STATS true', compression],
+        reportsRows: true,
       };
     case 'csv': {
       const { delimiter, header, nullText } = format;
-      const said = [`DELIMITER ${quoteLiteral(delimiter)}`, `HEADER ${header}`, `NULLSTR ${quoteLiteral(nullText)}`];
+      const dialect = [`DELIMITER ${quoteLiteral(delimiter)}`, `HEADER ${header}`, `NULLSTR ${quoteLiteral(nullText)}`];
       const values = columns.map(
         ({ name, type }, i) => `${csvValue(type, `c${i}`, numbers)} AS ${quoteIdentifier(name)}`,
       );
       return {
         select: values.join(', '),
-        options: ['FORMAT csv', `QUOTE '"'`, `ESCAPE '"'`, ...said, packed],
-        isCounted: false,
+        options: ['FORMAT csv', `QUOTE '"'`, `ESCAPE '"'`, ...dialect, compression],
+        reportsRows: false,
       };
     }
     case 'ndjson': {
@@ -151,14 +152,14 @@ function copyOf(
       const raw = [`QUOTE ''`, `ESCAPE ''`, `DELIMITER e'\\x01'`, 'HEADER false'];
       return {
         select: `concat('{', ${parts.join(', ')}, '}')`,
-        options: ['FORMAT csv', ...raw, packed],
-        isCounted: false,
+        options: ['FORMAT csv', ...raw, compression],
+        reportsRows: false,
       };
     }
   }
 }
 
-/** As a load takes it: base64 for bytes, JSON for what is nested. */
+/** In the form that a load accepts: base64 for bytes, JSON for nested values. */
 function csvValue(type: string, column: string, numbers: WireOptions['numbers']): string {
   if (type === 'BLOB') return `to_base64(${column})`;
   if (!nested.has(parseEngineType(type).kind)) return column;
@@ -169,25 +170,25 @@ const nested: ReadonlySet<string> = new Set(['list', 'map', 'struct', 'union']);
 
 const wideInteger = /"(?:[^"]|"")*"|\bU?HUGEINT\b/g;
 
-/** Parquet has no integer of 128 bits: the engine would make a double of it. Names of fields are left as they are. */
+/** Parquet has no 128-bit integer type: the engine would write a double. Quoted field names are not changed. */
 const storable = (type: string): string =>
-  type.replace(wideInteger, (found) => (found.startsWith('"') ? found : 'DECIMAL(38,0)'));
+  type.replace(wideInteger, (match) => (match.startsWith('"') ? match : 'DECIMAL(38,0)'));
 
 const cast = (from: string, to: string, column: string): string => (to === from ? column : `${column}::${to}`);
 
-/** The query, with its columns under names of ours; one line above the caller's text. */
-function rowsOf(statement: WireStatement, select: string, columns: number): string {
+/** Selects from the query, with its columns renamed to c0, c1, and so on. Adds one line above the caller's text. */
+function selectFromQuery(statement: WireStatement, select: string, columns: number): string {
   const names = Array.from({ length: columns }, (_, i) => `c${i}`).join(', ');
   return `SELECT ${select} FROM (\n${withoutEnd(statement.sql)}\n) AS q(${names})`;
 }
 
-async function copied(
+async function exportByCopy(
   session: Session,
   statement: WireStatement,
-  copy: Copy,
+  copy: CopyStatement,
   directory: string,
   { into }: WireOptions,
-): Promise<{ rowCount: number; written: Written[] }> {
+): Promise<{ rowCount: number; written: WrittenFile[] }> {
   const split = into?.fileBytesMax;
   const path = join(directory, 'copy');
   const options = [...copy.options, ...(split === undefined ? [] : [`FILE_SIZE_BYTES ${split}`])];
@@ -195,79 +196,82 @@ async function copied(
   const { connection } = session;
   if (split !== undefined && (await isOrdered(connection, statement.sql))) {
     const written = await orderedCopy(connection, path, split, {
-      put: (table) => {
-        const text = `CREATE TEMP TABLE ${table} AS ${rowsOf(statement, '*', columns)}`;
-        return inTransaction(connection, () => withPrepared(connection, text, statement, (one) => one.run()));
+      createTable: (table) => {
+        const text = `CREATE TEMP TABLE ${table} AS ${selectFromQuery(statement, '*', columns)}`;
+        return inTransaction(connection, () => withPrepared(connection, text, statement, (prepared) => prepared.run()));
       },
-      copy: (rows, to) => `COPY (SELECT ${copy.select} FROM ${rows}) TO ${to} (${copy.options.join(', ')})`,
+      copyText: (rows, path) => `COPY (SELECT ${copy.select} FROM ${rows}) TO ${path} (${copy.options.join(', ')})`,
     });
     return { rowCount: written.reduce((sum, { rows }) => sum + rows, 0), written };
   }
-  const text = `COPY (${rowsOf(statement, copy.select, columns)}) TO ${quoteLiteral(path)} (${options.join(', ')})`;
+  const text = `COPY (${selectFromQuery(statement, copy.select, columns)}) TO ${quoteLiteral(path)} (${options.join(', ')})`;
   const rows = await preparedOnce(session.connection, text, statement, async (prepared) =>
     (await prepared.runAndReadAll()).getRows(),
   );
-  const told = new Map(copy.isCounted ? rows.map(([file, count]) => [basename(String(file)), Number(count)]) : []);
-  const rowCount = copy.isCounted
-    ? [...told.values()].reduce((sum, count) => sum + count, 0)
+  const reported = new Map(
+    copy.reportsRows ? rows.map(([file, count]) => [basename(String(file)), Number(count)]) : [],
+  );
+  const rowCount = copy.reportsRows
+    ? [...reported.values()].reduce((sum, count) => sum + count, 0)
     : Number(rows[0]?.[0] ?? 0);
   if (split === undefined) return { rowCount, written: [{ path, rows: rowCount }] };
   const names = await readdir(path);
   const numberOf = (name: string) => Number(/\d+/.exec(name)?.[0] ?? 0);
   names.sort((a, b) => numberOf(a) - numberOf(b));
-  return { rowCount, written: names.map((name) => ({ path: join(path, name), rows: told.get(name) })) };
+  return { rowCount, written: names.map((name) => ({ path: join(path, name), rows: reported.get(name) })) };
 }
 
-async function arrow(
+async function exportArrow(
   session: Session,
   statement: WireStatement,
   columns: readonly Described[],
   directory: string,
   { into }: WireOptions,
-  { current }: ExportPlace,
-): Promise<{ rowCount: number; written: Written[] }> {
-  if (into?.format.kind !== 'arrow') throw new Error('not a format of Arrow');
-  // Arrow's library is for these exports alone.
+  { requireCurrent }: ExportPlace,
+): Promise<{ rowCount: number; written: WrittenFile[] }> {
+  if (into?.format.kind !== 'arrow') throw new Error('the format is not Arrow');
+  // Arrow's library is loaded only for these exports.
   const [{ arrowable }, { writeArrow }] = await Promise.all([import('./arrow_types.ts'), import('./arrow_files.ts')]);
   const select = columns.map(({ type }, i) => cast(type, arrowable(type), `c${i}`)).join(', ');
-  const rows = rowsOf(statement, select, columns.length);
+  const rows = selectFromQuery(statement, select, columns.length);
   const { layout } = into.format;
-  const target = { directory, layout, fileBytesMax: into.fileBytesMax, current };
+  const target = { directory, layout, fileBytesMax: into.fileBytesMax, requireCurrent };
   const names = columns.map(({ name }) => name);
   const { connection } = session;
-  let isWhole = false;
+  let isComplete = false;
   const written = await preparedOnce(connection, rows, statement, async (prepared) => {
     const files = await writeArrow(prepared, names, target);
-    // An error ends a stream as its last row does, but also the transaction.
-    isWhole = await connection.run('SELECT 1').then(
+    // An error ends the stream like its last row, but it also aborts the transaction.
+    isComplete = await connection.run('SELECT 1').then(
       () => true,
       () => false,
     );
     return files;
   });
-  current();
-  if (!isWhole) {
-    // COPY tells what failed.
-    const again = `COPY (${rows}) TO ${quoteLiteral(join(directory, 'again'))} (FORMAT parquet)`;
-    await preparedOnce(connection, again, statement, (prepared) => prepared.run());
-    throw new Error('the rows of a query ended early, and nothing tells why');
+  requireCurrent();
+  if (!isComplete) {
+    // COPY reports the error.
+    const retry = `COPY (${rows}) TO ${quoteLiteral(join(directory, 'again'))} (FORMAT parquet)`;
+    await preparedOnce(connection, retry, statement, (prepared) => prepared.run());
+    throw new Error('the rows of a query ended early for an unknown reason');
   }
   return { rowCount: written.reduce((sum, { rows }) => sum + rows, 0), written };
 }
 
-/** Nobody told them: records are counted as the file is read. */
-async function recordsOf(path: string, format: ExportFormat, { current }: ExportPlace): Promise<number> {
-  if (format.kind !== 'csv' && format.kind !== 'ndjson') throw new Error('the engine tells the rows of other formats');
+/** Counts the records of a file by reading it, for formats in which the engine does not report them. */
+async function countRecords(path: string, format: ExportFormat, { requireCurrent }: ExportPlace): Promise<number> {
+  if (format.kind !== 'csv' && format.kind !== 'ndjson')
+    throw new Error('the engine reports the rows of other formats');
   const raw = createReadStream(path, { highWaterMark: readBytes });
-  const packed = { none: undefined, gzip: createGunzip, zstd: createZstdDecompress }[format.compression];
-  const unpack = packed?.();
-  if (unpack) raw.on('error', (error) => unpack.destroy(error));
+  const createDecompressor = { none: undefined, gzip: createGunzip, zstd: createZstdDecompress }[format.compression];
+  const decompressor = createDecompressor?.();
+  if (decompressor) raw.on('error', (error) => decompressor.destroy(error));
   let records = format.kind === 'csv' && format.header ? -1 : 0;
   let isQuoted = false;
-  for await (const chunk of unpack ? raw.pipe(unpack) : raw) {
-    current();
+  for await (const chunk of decompressor ? raw.pipe(decompressor) : raw) {
+    requireCurrent();
     for (const byte of chunk as Buffer) {
-      // A quote inside a quoted field is written twice: it opens the field again.
+      // A quote inside a quoted field is doubled, so the second quote opens the field again.
       if (byte === quote && format.kind === 'csv') isQuoted = !isQuoted;
       else if (byte === newline && !isQuoted) records++;
     }

@@ -1,56 +1,56 @@
-// Files that the engine writes, looked at while it does: their digests are worked out and their bytes put on the disk as they come, so
-// that little of either is left at the end; and what has become too large together is stopped, as COPY knows no such bound. Files are
-// only ever appended to.
+// Watches the files that the engine writes: computes their digests and flushes their bytes while they grow, so that little of either
+// remains at the end, and stops the engine if the files become too large together, because COPY has no such limit. The engine only
+// appends to files.
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Digests } from '../../../files/digests.ts';
 import { Failure } from '../../../standard/failure.ts';
 
-const lookMs = 50;
-/** Between two of these, the work may be found to be over. */
+const pollMs = 50;
+/** Digests are computed in steps of this size; between two steps following a file can stop. */
 const stepBytes = 64 * 1024 * 1024;
 
-export interface FileGrowth {
+export interface FileDigest {
   readonly bytes: number;
   /** Hexadecimal. */
   readonly sha256: string;
 }
 
-export interface Watch {
-  /** The files may not be larger together. */
+export interface WatchOptions {
+  /** Limit of the files' total size. */
   readonly bytesMax: number | undefined;
-  /** Makes the work end with an error; called again until it does. */
+  /** Must make the work fail; called repeatedly until it does. */
   readonly stop: () => void;
-  /** Throws where what is done after the work is not to go on. */
-  readonly current: () => void;
+  /** Throws if computing the digests after the work must not continue. */
+  readonly requireCurrent: () => void;
 }
 
-interface Seen {
+interface FileState {
   readonly path: string;
   readonly inode: number;
   readonly bytes: number;
 }
 
-/** The files of a directory and of those in it. To be closed. */
+/** Watches the files of a directory and its subdirectories. Must be closed. */
 export class FileWatcher {
   readonly #directory: string;
   readonly #digests: Digests;
-  readonly #watch: Watch;
-  /** How far each is followed. By inode: names may change. */
-  readonly #followed = new Map<number, number>();
-  /** What could not be put on the disk is said once: asked again, the system says that all is well. */
-  #flushFault: { readonly error: unknown } | undefined;
+  readonly #options: WatchOptions;
+  /** Bytes of each file that its digest covers. By inode, because names change. */
+  readonly #digested = new Map<number, number>();
+  /** The first failed flush: the operating system reports an error only once, and later flushes succeed. */
+  #flushError: { readonly error: unknown } | undefined;
 
-  constructor(directory: string, digests: Digests, watch: Watch) {
+  constructor(directory: string, digests: Digests, options: WatchOptions) {
     this.#directory = directory;
     this.#digests = digests;
-    this.#watch = watch;
+    this.#options = options;
   }
 
   /** Throws what `work` throws, or FILE_QUOTA_EXCEEDED. */
   async during<T>(work: () => Promise<T>): Promise<T> {
-    const { bytesMax = Number.POSITIVE_INFINITY, stop } = this.#watch;
+    const { bytesMax = Number.POSITIVE_INFINITY, stop } = this.#options;
     let isDone = false;
     let isOver = false;
     const working = work().finally(() => {
@@ -58,55 +58,55 @@ export class FileWatcher {
     });
     const ended = working.catch(() => undefined);
     while (!isDone) {
-      await Promise.race([ended, wait(lookMs, undefined, { ref: false })]);
-      // What cannot be looked at now is looked at the next time.
-      const files = await this.#seen().catch(() => []);
+      await Promise.race([ended, wait(pollMs, undefined, { ref: false })]);
+      // Files that cannot be read now are read in the next round.
+      const files = await this.#readStates().catch(() => []);
       isOver ||= files.reduce((sum, { bytes }) => sum + bytes, 0) > bytesMax;
-      // What comes after the work must not be stopped in its place.
+      // Work that has ended must not be stopped: stopping would hit the next operation of the connection.
       if (isOver && !isDone) stop();
       for (const { path, inode, bytes } of files) {
         if (isDone || isOver) break;
-        if (bytes > this.#from(inode)) await this.#follow(path, () => !isDone).catch(() => undefined);
+        if (bytes > this.#digestedBytes(inode)) await this.#follow(path, () => !isDone).catch(() => undefined);
       }
     }
     if (isOver) throw tooLarge(bytesMax);
     return working;
   }
 
-  /** Of a file that nobody writes any more. */
-  async grown(path: string): Promise<FileGrowth> {
-    const grown = await this.#follow(path, () => {
-      this.#watch.current();
+  /** The size and digest of a file that is complete. */
+  async digestOf(path: string): Promise<FileDigest> {
+    const digest = await this.#follow(path, () => {
+      this.#options.requireCurrent();
       return true;
     });
-    if (this.#flushFault) throw this.#flushFault.error;
-    return grown;
+    if (this.#flushError) throw this.#flushError.error;
+    return digest;
   }
 
   close(): void {
-    for (const inode of this.#followed.keys()) this.#digests.forget(this.#keyOf(inode));
+    for (const inode of this.#digested.keys()) this.#digests.forget(this.#keyOf(inode));
   }
 
-  async #follow(path: string, goesOn: () => boolean): Promise<FileGrowth> {
+  async #follow(path: string, shouldContinue: () => boolean): Promise<FileDigest> {
     const file = await open(path, 'r');
     try {
       const { ino: inode, size } = await file.stat();
-      let at = this.#from(inode);
+      let offset = this.#digestedBytes(inode);
       const digest = this.#digests.start(this.#keyOf(inode), file.fd);
-      const flushed = at < size ? this.#flush(file) : undefined;
+      const flushing = offset < size ? this.#flush(file) : undefined;
       try {
-        await digest.begin(at, false);
-        while (at < size && goesOn()) {
-          at = Math.min(at + stepBytes, size);
-          digest.advance(at);
+        await digest.begin(offset, false);
+        while (offset < size && shouldContinue()) {
+          offset = Math.min(offset + stepBytes, size);
+          digest.advance(offset);
           await digest.end();
         }
-        this.#followed.set(inode, at);
+        this.#digested.set(inode, offset);
         const { whole } = await digest.result();
-        return { bytes: at, sha256: whole };
+        return { bytes: offset, sha256: whole };
       } finally {
         await digest.end();
-        await flushed;
+        await flushing;
       }
     } finally {
       await file.close();
@@ -115,24 +115,26 @@ export class FileWatcher {
 
   async #flush(file: FileHandle): Promise<void> {
     await file.datasync().catch((error: unknown) => {
-      this.#flushFault ??= { error };
+      this.#flushError ??= { error };
     });
   }
 
-  #from = (inode: number): number => this.#followed.get(inode) ?? 0;
+  #digestedBytes = (inode: number): number => this.#digested.get(inode) ?? 0;
   #keyOf = (inode: number): string => `${this.#directory}/${inode}`;
 
-  async #seen(): Promise<Seen[]> {
+  async #readStates(): Promise<FileState[]> {
     const entries = await readdir(this.#directory, { recursive: true, withFileTypes: true });
     const paths = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
-    const seen: Seen[] = [];
+    const states: FileState[] = [];
     for (const path of paths) {
       const { ino: inode, size: bytes } = await stat(path);
-      seen.push({ path, inode, bytes });
+      states.push({ path, inode, bytes });
     }
-    return seen;
+    return states;
   }
 }
 
 const tooLarge = (roomBytes: number) =>
-  new Failure('FILE_QUOTA_EXCEEDED', 'the files would be larger than there is room for', { roomBytes });
+  new Failure('FILE_QUOTA_EXCEEDED', `the exported files exceed the available space of ${roomBytes} bytes`, {
+    roomBytes,
+  });

@@ -114,7 +114,7 @@ class Worker {
     this.#numberings = new RowNumberings(fileAccess.dataDirectory, this.#removals);
     const epochs = this.#epochs;
     this.#loading = new Loads(this.#sessions, epochs, { own: fileAccess.own, unreviewed });
-    this.#snapshots = new Snapshots(instance, fileAccess.own, { sessions: this.#sessions, epochs });
+    this.#snapshots = new Snapshots(instance, fileAccess.own, { sessions: this.#sessions, versions: epochs });
   }
 
   static async prepare(
@@ -269,7 +269,7 @@ class Worker {
       if (options.into) {
         const { own } = this.#fileAccess;
         return locateErrors(statement.sql, linesAbove, () =>
-          exportQuery(session, statement, options, { own, digests: this.#digests, current: requireCurrent }),
+          exportQuery(session, statement, options, { workDirectory: own, digests: this.#digests, requireCurrent }),
         );
       }
       if (!written) return this.#select(session, statement, options);

@@ -1,4 +1,4 @@
-// After DuckDB refused data for a constraint: which data it was, for the caller. Reads only; says nothing where it finds nothing.
+// Finds the rows that violate a constraint after DuckDB refused them. Only reads.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
@@ -8,16 +8,16 @@ import { type Alteration, pairColumns } from '../sql/alter_table_sql.ts';
 import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType, jsonExpression } from '../types/type_mapping.ts';
 
-/** How many keys or rows an answer shows. */
+/** Maximum number of keys or rows in a failure. */
 const sampleMax = 10;
-/** Of a table without a primary key, this many columns of a row are shown. */
+/** Maximum number of columns of a row that are shown for tables without a primary key. */
 const sampleColumnsMax = 8;
 
 export function isConstraintError(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('Constraint Error');
 }
 
-/** What of the table's data keeps it from becoming `alteration.to`; undefined where nothing is found (any more). */
+/** Finds the data that prevents the alteration; undefined if nothing is found (any more). */
 export async function violatedByAlteration(
   connection: DuckDBConnection,
   alteration: Alteration,
@@ -45,11 +45,11 @@ export async function violatedByAlteration(
   for (const key of [to.primaryKey, to.uniqueKey]) {
     const columns = key.map(originOf);
     if (key.length === 0 || columns.includes(undefined)) continue;
-    const known = columns as ColumnDefinition[];
-    const names = known.map((c) => quoteIdentifier(c.name));
+    const keyColumns = columns as ColumnDefinition[];
+    const names = keyColumns.map((c) => quoteIdentifier(c.name));
     const { count, sample } = await countAndSample(
       connection,
-      known,
+      keyColumns,
       `FROM (SELECT ${names.join(', ')} FROM ${source} WHERE ${names.map((n) => `${n} IS NOT NULL`).join(' AND ')} ` +
         `GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL)`,
       key,
@@ -57,14 +57,14 @@ export async function violatedByAlteration(
     if (count === 0) continue;
     return new Failure(
       'CONSTRAINT_VIOLATED',
-      `${count} ${count === 1 ? 'value' : 'values'} of (${key.join(', ')}) ${count === 1 ? 'stands' : 'stand'} in more than one row`,
+      `${count} duplicate ${count === 1 ? 'value' : 'values'} of (${key.join(', ')})`,
       { ...(hidesRows ? {} : { keys: sample }), count },
     );
   }
   return undefined;
 }
 
-/** A row's columns as one JSON object, in SQL. */
+/** A SQL expression for a JSON object of the row's columns. */
 export function objectExpression(columns: readonly ColumnDefinition[], names = columns.map((c) => c.name)): string {
   const fields = columns.map((c, i) => {
     const name = JSON.stringify(names[i]).replaceAll("'", "''");

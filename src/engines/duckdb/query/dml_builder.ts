@@ -1,5 +1,5 @@
-// A change of rows as a request gives it (engine.ts, TableWrite) → one statement. Each expression has to be one by itself before
-// it is put into brackets of its own; what it does there is the plan's to say, as of any statement (plan.ts).
+// Builds one SQL statement from a request that changes rows (TableWrite in engine.ts). Each part must be a single expression before it is
+// put in parentheses. The statement is analyzed like any other afterwards. See analysis/plan.ts.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { TableWrite, WrittenPart, WrittenStatement } from '../../engine.ts';
@@ -24,23 +24,23 @@ interface ParsedText {
   readonly statements?: readonly { readonly node: SelectNode }[];
 }
 
-/** Stand where an expression does, and are none. */
+/** Parse as expressions but have no value. */
 const noValue = new Set(['STAR', 'DEFAULT']);
 
-/** Throws SQL_INVALID (with the part's pointer) or SQL_FORBIDDEN_FUNCTION. `connection`: of an instance that nothing is in. */
+/** Throws SQL_INVALID (with the part's pointer) or SQL_FORBIDDEN_FUNCTION. `connection` must belong to an empty instance. */
 export async function buildStatement(connection: DuckDBConnection, write: TableWrite): Promise<WrittenStatement> {
-  const text = new Text();
+  const text = new StatementText();
   const table = qualifiedTable(write.table);
   const expression = async (part: WrittenPart): Promise<void> => {
     await requireExpression(connection, part);
-    text.bracketed(part, part.text);
+    text.addParenthesized(part, part.text);
   };
   if (write.kind === 'insert') {
     const columns = write.columns ? ` (${write.columns.map(quoteIdentifier).join(', ')})` : '';
     text.add(`INSERT INTO ${table}${columns} `);
     await requireQuery(connection, write.query);
-    text.bracketed(write.query, withoutEnd(write.query.text));
-    return text.made();
+    text.addParenthesized(write.query, withoutEnd(write.query.text));
+    return text.build();
   }
   if (write.kind === 'delete') text.add(`DELETE FROM ${table}`);
   else {
@@ -52,11 +52,11 @@ export async function buildStatement(connection: DuckDBConnection, write: TableW
   }
   text.add(' WHERE ');
   await expression(write.where);
-  return text.made();
+  return text.build();
 }
 
-/** Each part of a request begins a line of its own, so that places in it can be told from places in the statement. */
-class Text {
+/** Each part of a request starts on its own line, so that a position in the statement can be mapped to the part. */
+class StatementText {
   #sql = '';
   #line = 1;
   readonly #parts: { pointer: string; line: number }[] = [];
@@ -65,41 +65,42 @@ class Text {
     this.#sql += text;
   }
 
-  bracketed({ pointer }: WrittenPart, text: string): void {
+  addParenthesized({ pointer }: WrittenPart, text: string): void {
     this.#parts.push({ pointer, line: ++this.#line });
     this.#sql += `(\n${text}\n)`;
     this.#line += text.split('\n').length;
   }
 
-  made(): WrittenStatement {
+  build(): WrittenStatement {
     return { sql: this.#sql, parts: this.#parts };
   }
 }
 
 /**
- * It must be one both by itself and in brackets: alone, brackets that close too early do not parse; in brackets, a second
- * clause does not.
+ * The part must be a single expression both alone and in parentheses: alone, an early closing parenthesis fails to parse; in
+ * parentheses, a second clause does.
  */
 async function requireExpression(connection: DuckDBConnection, part: WrittenPart): Promise<void> {
-  const notOne = (): Failure => faultIn(part, new Failure('SQL_INVALID', 'it is not one expression', noPlace));
+  const notSingle = (): Failure =>
+    failureIn(part, new Failure('SQL_INVALID', 'the text is not a single expression', startPosition));
   for (const [before, after] of [
     ['SELECT\n', '\n'],
     ['SELECT (\n', '\n)'],
   ] as const) {
-    const nodes = await parsed(connection, part, before, after);
+    const nodes = await parseStatements(connection, part, before, after);
     const [node] = nodes;
-    const [only, ...more] = node?.select_list ?? [];
+    const [first, ...others] = node?.select_list ?? [];
     const isOne =
       nodes.length === 1 &&
       node?.type === 'SELECT_NODE' &&
       node.from_table?.type === 'EMPTY' &&
       (node.modifiers ?? []).length === 0 &&
-      only !== undefined &&
-      more.length === 0 &&
-      (only.alias ?? '') === '' &&
-      !noValue.has(only.class ?? '') &&
+      first !== undefined &&
+      others.length === 0 &&
+      (first.alias ?? '') === '' &&
+      !noValue.has(first.class ?? '') &&
       !holdsExpression({ ...node, select_list: [] });
-    if (!isOne) throw notOne();
+    if (!isOne) throw notSingle();
   }
 }
 
@@ -107,17 +108,24 @@ async function requireQuery(connection: DuckDBConnection, part: WrittenPart): Pr
   try {
     refuseOtherStatement(part.text);
   } catch (error) {
-    throw faultIn(part, error);
+    throw failureIn(part, error);
   }
-  const nodes = await parsed(connection, part, '', '');
-  if (nodes.length !== 1) throw faultIn(part, new Failure('SQL_INVALID', 'it is not one query', noPlace));
-  // The same in the brackets that it is put in.
-  const inBrackets = await parsed(connection, { ...part, text: withoutEnd(part.text) }, 'SELECT * FROM (\n', '\n)');
-  if (inBrackets.length !== 1) throw faultIn(part, new Failure('SQL_INVALID', 'it is not one query', noPlace));
+  const nodes = await parseStatements(connection, part, '', '');
+  if (nodes.length !== 1)
+    throw failureIn(part, new Failure('SQL_INVALID', 'the text is not a single query', startPosition));
+  // It must also be a single query in the parentheses of the statement.
+  const inBrackets = await parseStatements(
+    connection,
+    { ...part, text: withoutEnd(part.text) },
+    'SELECT * FROM (\n',
+    '\n)',
+  );
+  if (inBrackets.length !== 1)
+    throw failureIn(part, new Failure('SQL_INVALID', 'the text is not a single query', startPosition));
 }
 
-/** The statements of a text, parsed and not bound. */
-async function parsed(
+/** Parses a text without binding it, and returns its statements. */
+async function parseStatements(
   connection: DuckDBConnection,
   part: WrittenPart,
   before: string,
@@ -126,14 +134,12 @@ async function parsed(
   try {
     refuseUnbindable(part.text, () => false);
     const text = `${before}${part.text}${after}`;
-    const [[found] = []] = await rowsOf(connection, 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true)', [
-      text,
-    ]);
-    const tree = parseTree<ParsedText>(String(found));
+    const [[json] = []] = await rowsOf(connection, 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true)', [text]);
+    const tree = parseTree<ParsedText>(String(json));
     if (tree === undefined) throw sqlInvalid(numberTooLarge, part.text, undefined);
     if (!tree.error) return (tree.statements ?? []).map(({ node }) => node);
     const message =
-      tree.error_type === 'parser' ? (tree.error_message ?? '') : 'only a query or an expression stands here';
+      tree.error_type === 'parser' ? (tree.error_message ?? '') : 'only a query or an expression is allowed here';
     const offset = tree.position === undefined ? undefined : offsetOfByte(text, Number(tree.position)) - before.length;
     throw sqlInvalid(
       message,
@@ -141,14 +147,14 @@ async function parsed(
       offset === undefined ? undefined : Math.min(Math.max(0, offset), part.text.length),
     );
   } catch (error) {
-    throw faultIn(part, error);
+    throw failureIn(part, error);
   }
 }
 
-const noPlace = { line: 1, column: 1 };
+const startPosition = { line: 1, column: 1 };
 
-/** Says which part of the request is meant. */
-function faultIn({ pointer }: WrittenPart, error: unknown): Failure {
+/** Adds the pointer to the part of the request. */
+function failureIn({ pointer }: WrittenPart, error: unknown): Failure {
   if (!(error instanceof Failure)) throw error;
   return new Failure(error.code, `${pointer}: ${error.message}`, { ...(error.result as object), pointer });
 }

@@ -1,11 +1,11 @@
-// What the engine says of a statement: how it would run it (the plan), and how it ran it (the profile).
+// EXPLAIN: the plan of a statement, and the profile of a run.
 import type { StatementResult } from '../../engine.ts';
 import type { Session } from '../instance/connection_pool.ts';
 import type { WireStatement } from '../process/protocol.ts';
 import { bindParameters } from './parameters.ts';
 import { preparedOnce } from './results.ts';
 
-/** In both: lines of ours above the user's text. */
+/** Lines that both add above the caller's text. */
 export const linesAboveExplained = 1;
 
 /** The engine's plan as text. */
@@ -20,13 +20,13 @@ export async function explainStatement(session: Session, statement: WireStatemen
   }
 }
 
-/** Runs a select; its rows are counted and dropped. */
+/** Runs a SELECT; its rows are counted and discarded. */
 export async function profileStatement(session: Session, statement: WireStatement): Promise<StatementResult> {
   const text = `EXPLAIN (ANALYZE, FORMAT json)\n${statement.sql}`;
   const rows = await preparedOnce(session.connection, text, statement, async (prepared) =>
     (await prepared.runAndReadAll()).getRows(),
   );
-  // The text is the caller's own, with ours in front of it.
+  // The query name is the caller's text with the EXPLAIN prefix.
   const { query_name: _, ...profile } = JSON.parse(String(rows[0]?.[1])) as Record<string, unknown>;
   return {
     columns: [],
@@ -42,22 +42,22 @@ interface Operator {
   readonly children?: readonly Operator[];
 }
 
-/** The statement is under the operator that drops its rows. */
+/** The statement's root is the child of the operator that discards the rows. */
 function rowsOfRoot({ children }: Operator): number {
   return children?.[0]?.children?.[0]?.operator_cardinality ?? 0;
 }
 
-/** With the plan where it took long: what it costs to make is little then. */
+/** Adds the plan to the result of a slow statement, where the cost of planning again does not matter. */
 export async function withPlan(
   session: Session,
   statement: WireStatement,
   planAfterMs: number | undefined,
   run: () => Promise<StatementResult>,
 ): Promise<StatementResult> {
-  const began = performance.now();
+  const startedAt = performance.now();
   const result = await run();
-  if (planAfterMs === undefined || performance.now() - began < planAfterMs || result.repeated) return result;
-  // The statement is done, whatever becomes of this.
+  if (planAfterMs === undefined || performance.now() - startedAt < planAfterMs || result.repeated) return result;
+  // The statement succeeded, even if explaining it fails.
   const plan = await explainStatement(session, statement).catch(() => undefined);
   return plan === undefined ? result : { ...result, plan };
 }

@@ -1,5 +1,5 @@
-// Inserts a batch of JSON rows in one statement, which is one durable commit; where a key refuses it, finds the rows that clash. The
-// rows were checked before (query/rows/row_validation.ts); here they are only turned into DuckDB's types, exactly.
+// Inserts a batch of JSON rows in one statement, which is one durable commit; if a key constraint fails, finds the conflicting rows. The
+// rows are validated before (see query/rows/row_validation.ts); here they are only converted to DuckDB's types, exactly.
 import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import { holdsType, type LogicalType } from '../../../model/types.ts';
@@ -12,8 +12,8 @@ import { duckdbType } from '../types/type_mapping.ts';
 import { isConstraintError, objectExpression } from './constraint_violations.ts';
 
 /**
- * One attempt, all or nothing; returns the number of rows.
- * @throws Failure CONSTRAINT_VIOLATED with violations by row index, STATEMENT_CANCELLED, or what DuckDB threw: a conflict may be retried.
+ * A single, atomic attempt; returns the number of rows.
+ * @throws Failure CONSTRAINT_VIOLATED with violations by row index, STATEMENT_CANCELLED, or DuckDB's own error: a conflict may be retried.
  */
 export async function insertRows(
   connection: DuckDBConnection,
@@ -32,19 +32,19 @@ export async function insertRows(
   try {
     const { text, parameters } = insertStatement(table, batch);
     const run = () => runPrepared(connection, text, parameters);
-    await (steps.length === 0 ? run() : once(connection, table, batch, steps, run));
+    await (steps.length === 0 ? run() : runStepsOnce(connection, table, batch, steps, run));
     return batch.rowCount;
   } catch (error) {
     if (signal?.aborted) throw cancelled();
     if (!isConstraintError(error)) throw error;
-    throw await clashes(connection, table, batch, definition, error as Error);
+    throw await findConflicts(connection, table, batch, definition, error as Error);
   } finally {
     signal?.removeEventListener('abort', interrupt);
   }
 }
 
-/** What keyed requests insert commits together with their steps. The batch may have rows of requests without a key, which have no step. */
-function once(
+/** Commits the rows of keyed requests together with their steps. The batch may have rows of requests without a key, which have no step. */
+function runStepsOnce(
   connection: DuckDBConnection,
   table: TableRef,
   batch: RowsBatch,
@@ -52,22 +52,22 @@ function once(
   run: () => Promise<unknown>,
 ): Promise<void> {
   return inTransaction(connection, async () => {
-    const isNew = await rememberSteps(connection, table.catalog.name, steps);
-    if (isNew === steps.length) return void (await run());
+    const newSteps = await rememberSteps(connection, table.catalog.name, steps);
+    if (newSteps === steps.length) return void (await run());
     const keyedRows = steps.reduce((sum, { rowCount }) => sum + rowCount, 0);
-    if (isNew > 0 || keyedRows !== batch.rowCount)
-      throw new Failure('CHANGE_IN_PROGRESS', 'some of the requests were done before');
+    if (newSteps > 0 || keyedRows !== batch.rowCount)
+      throw new Failure('CHANGE_IN_PROGRESS', 'some of the requests were completed before');
   });
 }
 
 const cancelled = (): Failure => new Failure('STATEMENT_CANCELLED', 'the insert was cancelled; nothing was inserted');
 
-interface BoundText {
+interface ParameterizedSql {
   readonly text: string;
   readonly parameters: readonly string[];
 }
 
-function insertStatement(table: TableRef, batch: RowsBatch): BoundText {
+function insertStatement(table: TableRef, batch: RowsBatch): ParameterizedSql {
   const parameters = [batch.json];
   const values = batch.columns.map((column, c) => valueExpression(column, c, batch, parameters));
   const names = nameList(batch.columns.map((column) => column.name));
@@ -76,9 +76,9 @@ function insertStatement(table: TableRef, batch: RowsBatch): BoundText {
 }
 
 /**
- * Measured against read_json of a file, an Appender, typed from_json of objects and more: lists of texts, cast one by one, are the
- * fastest that keep row-wise arrays, and a cast from text is exact for every number.
- * `r` is the row, `i` its index where that is needed.
+ * Of the measured ways (read_json of a file, an Appender, typed from_json of objects and others), casting lists of strings item by item is
+ * the fastest for rows as arrays, and a cast from a string is exact for every number.
+ * `r` is the row, `i` its index if it is needed.
  */
 function source(batch: RowsBatch, indexed = batch.omitted !== undefined): string {
   const rows = `system.main.from_json_strict($1::VARCHAR, '[["VARCHAR"]]')`;
@@ -86,23 +86,23 @@ function source(batch: RowsBatch, indexed = batch.omitted !== undefined): string
   return `(SELECT unnest(rows) AS r, unnest(system.main.range(len(rows))) AS i FROM (SELECT ${rows} AS rows))`;
 }
 
-/** The first parameter is the rows; where a column's default stands in some of them, their indexes are one more. */
+/** The first parameter is the rows. If some of them omit the column, their indexes are another parameter. */
 function valueExpression(column: ColumnDefinition, c: number, batch: RowsBatch, parameters: string[]): string {
-  const given = fromText(column.type, `r[${c + 1}]`);
-  const omitted = batch.omitted?.find((one) => one.column === c);
-  if (omitted === undefined) return given;
+  const value = fromText(column.type, `r[${c + 1}]`);
+  const omitted = batch.omitted?.find((omission) => omission.column === c);
+  if (omitted === undefined) return value;
   parameters.push(JSON.stringify(omitted.rows));
   const rows = `(SELECT unnest(system.main.from_json_strict($${parameters.length}::VARCHAR, '["BIGINT"]')))`;
-  return `CASE WHEN i IN ${rows} THEN (${column.defaultValue ?? 'NULL'})::${duckdbType(column.type)} ELSE ${given} END`;
+  return `CASE WHEN i IN ${rows} THEN (${column.defaultValue ?? 'NULL'})::${duckdbType(column.type)} ELSE ${value} END`;
 }
 
-/** A value from its text: of a nested one, the text is JSON. */
+/** Converts a string to a value; for nested types the string is JSON. */
 export function fromText(type: LogicalType, text: string): string {
   if (!isNested(type)) return fromLeaf(type, text);
   return fromWire(type, `system.main.from_json_strict(${text}, ${quoteLiteral(JSON.stringify(wireOf(type)))})`, 0);
 }
 
-/** A value from JSON as a file has it: a map may be an object there, too. */
+/** Converts JSON of a file to a value; there, a map may also be an object. */
 export function fromJson(type: LogicalType, json: string): string {
   if (type.kind === 'JSON') return `nullif(${json}, 'null'::JSON)`;
   if (!isNested(type)) return fromLeaf(type, `(${json} ->> '$')`);
@@ -111,7 +111,7 @@ export function fromJson(type: LogicalType, json: string): string {
   return `CASE WHEN json_type(${json}) = 'OBJECT' THEN CAST(${json} AS ${duckdbType(type)}) ELSE ${text} END`;
 }
 
-/** DuckDB's reader of JSON takes maps as objects only. */
+/** DuckDB's JSON reader accepts maps only as objects. */
 export const hasMap = (type: LogicalType): boolean => holdsType(type, ({ kind }) => kind === 'MAP');
 
 export function isNested(type: LogicalType): boolean {
@@ -131,7 +131,7 @@ function fromLeaf(type: LogicalType, text: string): string {
   }
 }
 
-/** The shape of a nested value as from_json reads it: every leaf a text, a map its entries. */
+/** The structure of a nested value for from_json: every leaf is a string, a map is a list of entries. */
 function wireOf(type: LogicalType): unknown {
   switch (type.kind) {
     case 'ARRAY':
@@ -145,9 +145,9 @@ function wireOf(type: LogicalType): unknown {
   }
 }
 
-/** From that shape to the type. Where a cast does it for the whole, it is one cast. */
+/** Converts a value of that structure to the type, with a single cast if that is possible. */
 function fromWire(type: LogicalType, wire: string, depth: number): string {
-  if (castable(type)) return `${wire}::${duckdbType(type)}`;
+  if (isCastable(type)) return `${wire}::${duckdbType(type)}`;
   const e = `e${depth}`;
   switch (type.kind) {
     case 'ARRAY':
@@ -169,20 +169,20 @@ function fromWire(type: LogicalType, wire: string, depth: number): string {
   }
 }
 
-const castable = (type: LogicalType): boolean => !holdsType(type, ({ kind }) => kind === 'BINARY' || kind === 'MAP');
+const isCastable = (type: LogicalType): boolean => !holdsType(type, ({ kind }) => kind === 'BINARY' || kind === 'MAP');
 
-/** More clashing rows than this are not counted. */
-const clashesMax = 10_000;
+/** More conflicting rows than this are not reported. */
+const conflictsMax = 10_000;
 
 const preparedMax = 32;
 const prepared = new WeakMap<DuckDBConnection, Map<string, DuckDBPreparedStatement>>();
 
-/** A client inserts into few tables many times; preparing costs a third of a small insert. DuckDB binds anew after a change. */
+/** Clients insert into few tables many times, and preparing takes a third of a small insert. DuckDB rebinds after a change. */
 async function runPrepared(connection: DuckDBConnection, text: string, values: readonly string[]): Promise<void> {
   const statements = prepared.get(connection) ?? new Map<string, DuckDBPreparedStatement>();
   prepared.set(connection, statements);
   const statement = statements.get(text) ?? (await connection.prepare(text));
-  // The least recently used is the first.
+  // Entries are ordered from the least to the most recently used.
   statements.delete(text);
   try {
     values.forEach((value, i) => {
@@ -202,7 +202,7 @@ async function runPrepared(connection: DuckDBConnection, text: string, values: r
   }
 }
 
-async function clashes(
+async function findConflicts(
   connection: DuckDBConnection,
   table: TableRef,
   batch: RowsBatch,
@@ -217,7 +217,7 @@ async function clashes(
   for (const { rule, names } of keys) {
     const columns = names.flatMap((name) => definition.columns.find((column) => column.name === name) ?? []);
     if (columns.length === 0) continue;
-    const { text, parameters } = clashStatement(table, batch, columns);
+    const { text, parameters } = conflictStatement(table, batch, columns);
     for (const [index, key, first, exists] of await rowsOf(connection, text, [...parameters])) {
       const message = exists ? `the key ${key} exists already` : `row ${first} has the same key ${key}`;
       found.push({ index: Number(index), violation: { pointer: `/rows/${index}`, rule, message } });
@@ -227,17 +227,17 @@ async function clashes(
   if (found.length > 0) {
     return violated(
       'CONSTRAINT_VIOLATED',
-      'rows break a key of the table; nothing was inserted',
+      'rows violate a key of the table; nothing was inserted',
       found.map((f) => f.violation),
     );
   }
-  // The row it clashed with may be gone since; or a default broke a NOT NULL or a length.
+  // The conflicting row may have been deleted since, or a default violates NOT NULL or a length.
   const reason = error.message.replace(/^Constraint Error: /, '').split('\n')[0];
   return new Failure('CONSTRAINT_VIOLATED', `${reason}; nothing was inserted`, {}, { cause: error });
 }
 
-/** Rows of the batch whose key an earlier row of it has, or a row of the table: index, key, index of the first, whether in the table. */
-function clashStatement(table: TableRef, batch: RowsBatch, columns: readonly ColumnDefinition[]): BoundText {
+/** Selects rows whose key an earlier row of the batch or of the table has: index, key, index of the first, whether in the table. */
+function conflictStatement(table: TableRef, batch: RowsBatch, columns: readonly ColumnDefinition[]): ParameterizedSql {
   const parameters = [batch.json];
   const names = columns.map((column) => quoteIdentifier(column.name));
   const keys = columns.map((column, k) => {
@@ -254,6 +254,6 @@ function clashStatement(table: TableRef, batch: RowsBatch, columns: readonly Col
     `WHERE ${names.map((name) => `${name} IS NOT NULL`).join(' AND ')}), ` +
     `held AS (SELECT ${names.join(', ')}, true AS held FROM ${qualifiedTable(table)}) ` +
     `SELECT i, ${objectExpression(columns)}, first_i, coalesce(held, false) FROM numbered LEFT JOIN held USING (${names.join(', ')}) ` +
-    `WHERE held OR first_i < i ORDER BY i LIMIT ${clashesMax}`;
+    `WHERE held OR first_i < i ORDER BY i LIMIT ${conflictsMax}`;
   return { text, parameters };
 }

@@ -1,5 +1,5 @@
-// Parameters of a statement: JSON values → the engine's, bound by place or by name, each as the type that the statement expects
-// where it does expect one.
+// Binds the parameters of a statement: converts JSON values to the engine's, by position or by name, each to the type that the statement
+// expects, if it expects one.
 import {
   BIGINT,
   DOUBLE,
@@ -33,17 +33,17 @@ export async function bindParameters(
     json === undefined ? undefined : (parseJson(json) as readonly unknown[] | Readonly<Record<string, unknown>>);
   if (count === 0 && (given === undefined || Object.keys(given).length === 0)) return;
   const names = namesOf(statement);
-  const values = chosen(names, given);
+  const values = valuesByName(names, given);
   statement.clearBindings();
   for (const [i, value] of values.entries()) {
     const index = i + 1;
-    const converted = await expected(toValue(value, names[i] as string), statement, index, connection);
+    const converted = await castToExpected(toValue(value, names[i] as string), statement, index, connection);
     try {
       if (converted === null) statement.bindNull(index);
       else bind(statement, index, converted);
     } catch (error) {
       const shown = JSON.stringify(names[i]);
-      const message = `the value of the parameter ${shown} has no type of the engine: ${(error as Error).message}`;
+      const message = `the value of the parameter ${shown} has no type that the engine supports: ${(error as Error).message}`;
       throw new Failure('PARAMETERS_INVALID', message, { parameters: names }, { cause: error });
     }
   }
@@ -56,7 +56,7 @@ const wholeTypes: ReadonlyMap<DuckDBTypeId, readonly [DuckDBType, number]> = new
   [DuckDBTypeId.HUGEINT, [HUGEINT, 127]],
 ]);
 
-/** A number that the expected type holds is bound as one: for another type the engine plans the statement anew at each run. */
+/** Binds a number with the expected type if that type can hold it: with another type the engine plans the statement again at each run. */
 function bind(statement: DuckDBPreparedStatement, index: number, value: DuckDBValue): void {
   const whole = typeof value === 'bigint' || (typeof value === 'number' && isSmall(value));
   const expectedId = whole || typeof value === 'number' ? statement.parameterTypeId(index) : undefined;
@@ -68,11 +68,11 @@ function bind(statement: DuckDBPreparedStatement, index: number, value: DuckDBVa
       return;
     }
   }
-  const asDouble = expectedId === DuckDBTypeId.DOUBLE && typeof value === 'number';
-  statement.bindValue(index, value, asDouble ? DOUBLE : typeOf(value));
+  const isDouble = expectedId === DuckDBTypeId.DOUBLE && typeof value === 'number';
+  statement.bindValue(index, value, isDouble ? DOUBLE : typeOf(value));
 }
 
-/** Undefined: what the driver makes of it, which looks at no more than a list's first item, and at no number's size. */
+/** Undefined if the driver may choose the type; the driver checks only the first item of a list, and no number's size. */
 function typeOf(value: DuckDBValue): DuckDBType | undefined {
   if (typeof value === 'bigint') return value < -(2n ** 63n) || value >= 2n ** 63n ? HUGEINT : BIGINT;
   if (typeof value === 'number') return isSmall(value) ? INTEGER : DOUBLE;
@@ -87,7 +87,7 @@ function typeOf(value: DuckDBValue): DuckDBType | undefined {
 
 const isSmall = (value: number) => Number.isInteger(value) && Math.abs(value) < 2 ** 31 && !Object.is(value, -0);
 
-/** Numbers of one list have one type: exact where all are whole, else doubles. */
+/** The numbers of a list get one type: exact if all are integers, else DOUBLE. */
 function listOf(items: readonly DuckDBValue[]): DuckDBValue {
   const numbers = items.filter((item) => item !== null);
   const isNumber = (item: DuckDBValue) =>
@@ -101,22 +101,22 @@ function namesOf(statement: DuckDBPreparedStatement): string[] {
   try {
     return Array.from({ length: statement.parameterCount }, (_, i) => statement.parameterName(i + 1));
   } catch (error) {
-    // $2 without $1 is counted, but cannot be reached.
+    // $2 without $1 is counted, but cannot be accessed.
     throw new Failure(
       'PARAMETERS_INVALID',
-      'the parameters are not numbered $1, $2, ... without a gap',
+      'the parameters must be numbered $1, $2, ... without gaps',
       {},
       { cause: error },
     );
   }
 }
 
-/** The type that a parameter is given where the statement leaves it open, by its mark: `?` in their order, `$1`, `$name`. */
-export function parameterTypes(json: string | undefined): (mark: string) => string {
+/** Maps a placeholder (`?` in their order, `$1`, `$name`) to the type of its value, for statements that do not determine the type. */
+export function parameterTypes(json: string | undefined): (placeholder: string) => string {
   const given = json === undefined ? [] : (parseJson(json) as readonly unknown[] | Readonly<Record<string, unknown>>);
   let next = 0;
-  return (mark) => {
-    const name = mark === '?' ? String(++next) : mark.slice(1);
+  return (placeholder) => {
+    const name = placeholder === '?' ? String(++next) : placeholder.slice(1);
     const value = Array.isArray(given)
       ? given[Number(name) - 1]
       : Object.entries(given).find(([key]) => key.toLowerCase() === name.toLowerCase())?.[1];
@@ -136,30 +136,30 @@ function typeOfValue(value: unknown): string {
   return 'VARCHAR';
 }
 
-function chosen(
+function valuesByName(
   names: readonly string[],
   given: readonly unknown[] | Readonly<Record<string, unknown>> | undefined,
 ): unknown[] {
   const positional = names.every((name) => /^\d+$/.test(name));
   const wrong = (message: string) => new Failure('PARAMETERS_INVALID', message, { parameters: names });
-  if (given === undefined) throw wrong(`the statement has ${names.length} parameters, and the request gives none`);
+  if (given === undefined) throw wrong(`the statement has ${names.length} parameters, but the request has none`);
   if (Array.isArray(given)) {
     if (!positional && names.length > 0)
-      throw wrong(`the statement names its parameters (${names.join(', ')}): give an object`);
+      throw wrong(`the statement has named parameters (${names.join(', ')}); send them as an object`);
     if (given.length !== names.length)
-      throw wrong(`the statement has ${names.length} parameters, and the request gives ${given.length}`);
+      throw wrong(`the statement has ${names.length} parameters, but the request has ${given.length}`);
     return names.map((name) => given[Number(name) - 1]);
   }
   const byName = given as Readonly<Record<string, unknown>>;
-  const known = new Map(Object.keys(byName).map((name) => [name.toLowerCase(), name]));
+  const unused = new Map(Object.keys(byName).map((name) => [name.toLowerCase(), name]));
   const values = names.map((name) => {
-    const key = known.get(name.toLowerCase());
+    const key = unused.get(name.toLowerCase());
     if (key === undefined) throw wrong(`the parameter ${JSON.stringify(name)} has no value`);
-    known.delete(name.toLowerCase());
+    unused.delete(name.toLowerCase());
     return byName[key];
   });
-  const [unused] = known.values();
-  if (unused !== undefined) throw wrong(`the statement has no parameter ${JSON.stringify(unused)}`);
+  const [extra] = unused.values();
+  if (extra !== undefined) throw wrong(`the statement has no parameter ${JSON.stringify(extra)}`);
   return values;
 }
 
@@ -174,14 +174,17 @@ function toValue(value: unknown, name: string): DuckDBValue {
   );
 }
 
-/** A small integer is bound as one: what is compared with an INTEGER column need not be widened. */
+/** Small integers are bound as INTEGER, so that an INTEGER column need not be widened for a comparison. */
 function integer(value: bigint): DuckDBValue {
   return value >= -(2n ** 31n) && value < 2n ** 31n ? Number(value) : value;
 }
 
 function exactNumber(text: string, name: string): DuckDBValue {
   const tooWide = () =>
-    new Failure('PARAMETERS_INVALID', `the parameter ${JSON.stringify(name)} is a number that no type holds exactly`);
+    new Failure(
+      'PARAMETERS_INVALID',
+      `the parameter ${JSON.stringify(name)} is a number that no type can hold exactly`,
+    );
   if (/^-?\d+$/.test(text)) {
     const value = BigInt(text);
     if (value < -(2n ** 127n) || value >= 2n ** 127n) throw tooWide();
@@ -199,21 +202,21 @@ function exactNumber(text: string, name: string): DuckDBValue {
   return new DuckDBDecimalValue(digits, 38, fraction.length);
 }
 
-const textIsFine: ReadonlySet<DuckDBTypeId> = new Set([
+const acceptsText: ReadonlySet<DuckDBTypeId> = new Set([
   DuckDBTypeId.INVALID,
   DuckDBTypeId.VARCHAR,
   DuckDBTypeId.ANY,
   DuckDBTypeId.SQLNULL,
 ]);
 
-/** A text for a parameter of another type is read as SQL reads it: '2026-01-31' where a DATE is expected. */
-async function expected(
+/** A string for a parameter of another type is cast as in SQL: '2026-01-31' if a DATE is expected. */
+async function castToExpected(
   value: DuckDBValue,
   statement: DuckDBPreparedStatement,
   index: number,
   connection: DuckDBConnection,
 ): Promise<DuckDBValue> {
-  if (typeof value !== 'string' || textIsFine.has(statement.parameterTypeId(index))) return value;
+  if (typeof value !== 'string' || acceptsText.has(statement.parameterTypeId(index))) return value;
   const type = String(statement.parameterType(index));
   const [row] = (await connection.runAndReadAll(`SELECT CAST($1::VARCHAR AS ${type})`, [value])).getRows();
   return row?.[0] ?? null;

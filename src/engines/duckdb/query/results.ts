@@ -1,6 +1,5 @@
-// A statement run to its result: rows as JSON text made by the engine itself. A result that was small the last time is taken
-// from memory; any other is written to a file and cut into pages afterwards, without reading it. Both are always right; only
-// their speed differs.
+// Runs statements and returns their rows as JSON text, which the engine produces. A result that was small in the last run is fetched into
+// memory; any other is written to a file and split into pages by byte offsets. Both ways are always correct; only their speed differs.
 import { open, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import {
   DuckDBArrayType,
@@ -24,7 +23,7 @@ import { plainWriters, writeRows } from '../types/json_values.ts';
 import { jsonExpression, logicalTypeOf, resultTypeText } from '../types/type_mapping.ts';
 import { bindParameters } from './parameters.ts';
 
-/** Lines of ours above the user's text, for the places that errors name. */
+/** Lines added above the caller's text, to correct positions in errors. */
 export const linesAbove = 1;
 const smallRows = 5000;
 const memoryRowsMax = 20_000;
@@ -32,20 +31,20 @@ const inlineBytesMax = 262_144;
 const pageScanBytes = 65_536;
 const copyFormat = `(FORMAT csv, QUOTE '', ESCAPE '', DELIMITER e'\\x01', HEADER false)`;
 
-/** What is remembered of a SELECT between its runs. */
+/** What is cached of a SELECT between its runs. */
 export interface KnownSelect {
   readonly columns: readonly ResultColumn[];
   readonly rowText: string;
   readonly names: string;
   readonly text: string;
-  /** Where all columns are plain, they need no SQL to become text. */
+  /** Writers for the columns if none needs SQL to become JSON text. */
   readonly plain: ReturnType<typeof plainWriters>;
   rowCount: number;
 }
 
 /**
- * `engineFile`: where the engine may write the rows. `epoch`: of the rows that it reads (data_epochs.ts); undefined: they change
- * just now, and no plan may outlive its snapshot.
+ * `engineFile`: the file to which the engine may write the rows. `epoch`: the version of the rows that it reads (see data_versions.ts);
+ * undefined if they are being changed, so that a prepared plan must not be reused.
  */
 export async function runSelect(
   session: Session,
@@ -62,7 +61,7 @@ export async function runSelect(
     const prepared = await session.prepare(preparedKey(statement), statement.sql);
     const described = describedBy(prepared);
     select = rowsOf(described ?? (await describedByRunning(session, statement)), statement.sql, options.numbers);
-    // Not where the types hang on the parameters', nor where a change came in between: it is described anew then.
+    // Not cached if the types depend on the parameters, or if a definition changed meanwhile.
     if (described && unchanged()) known.set(key, select);
   }
   const from = (rowsMax: number | undefined) =>
@@ -88,7 +87,7 @@ export interface Described {
   readonly type: string;
 }
 
-/** Undefined where the type of a column hangs on a parameter's. */
+/** Undefined if the type of a column depends on the type of a parameter. */
 export function describedBy(prepared: DuckDBPreparedStatement): Described[] | undefined {
   const described: Described[] = [];
   for (let i = 0; i < prepared.columnCount; i++) {
@@ -109,7 +108,7 @@ export async function describedByRunning(session: Session, statement: WireStatem
   }
 }
 
-/** Without running it. */
+/** Describes the columns without running the statement. */
 export async function describedColumns(session: Session, statement: WireStatement): Promise<DescribedColumn[]> {
   const prepared = await session.connection.prepare(statement.sql);
   try {
@@ -136,14 +135,14 @@ function rowsOf(described: readonly Described[], sql: string, numbers: Options['
   };
 }
 
-/** A type's text with JSON said: to the driver it is a VARCHAR with an alias, which its own text leaves out. */
+/** The text of a type that distinguishes JSON: the driver treats JSON as a VARCHAR with an alias, which its own text omits. */
 function typeText(type: DuckDBType): string {
   if (type.alias === 'JSON') return 'JSON';
   if (type instanceof DuckDBListType) return `${typeText(type.valueType)}[]`;
   if (type instanceof DuckDBArrayType) return `${typeText(type.valueType)}[${type.length}]`;
   if (type instanceof DuckDBMapType) return `MAP(${typeText(type.keyType)}, ${typeText(type.valueType)})`;
   if (type instanceof DuckDBStructType) {
-    // A row(...) has no names, which the driver calls empty ones.
+    // The fields of a row(...) have no names; the driver reports empty ones.
     const fields = type.entryTypes.map((one, i) => {
       const name = type.entryNames[i] ?? '';
       return name === '' ? typeText(one) : `${quoteIdentifier(name)} ${typeText(one)}`;
@@ -153,7 +152,7 @@ function typeText(type: DuckDBType): string {
   return String(type);
 }
 
-/** Undefined where the result is not small this time: other parameters, or other data, and it might fill the memory. */
+/** Undefined if the result is not small this time, because parameters or data differ: it might fill the memory. */
 async function fromMemory(
   session: Session,
   from: (rowsMax: number) => string,
@@ -167,17 +166,17 @@ async function fromMemory(
   const limit = Math.min(rowsMax, memoryRowsMax);
   const { plain, rowText } = select;
   const text = `SELECT ${plain ? '*' : rowText} ${from(limit)}`;
-  const written = (found: DuckDBMaterializedResult): string[] | undefined => {
-    if (found.rowCount > limit && limit < rowsMax) return undefined;
-    return plain ? writeRows(found, plain) : texts(found);
+  const toRows = (result: DuckDBMaterializedResult): string[] | undefined => {
+    if (result.rowCount > limit && limit < rowsMax) return undefined;
+    return plain ? writeRows(result, plain) : texts(result);
   };
   let rows: string[] | undefined;
   if (epoch === undefined) {
-    rows = await preparedOnce(session.connection, text, statement, async (prepared) => written(await prepared.run()));
+    rows = await preparedOnce(session.connection, text, statement, async (prepared) => toRows(await prepared.run()));
   } else {
     const prepared = await session.prepare(`${key}${limit} ${epoch}`, text);
     await bindParameters(prepared, statement.parameters, session.connection);
-    rows = written(await prepared.run());
+    rows = toRows(await prepared.run());
   }
   if (rows === undefined) return undefined;
   const truncated = rows.length > limit;
@@ -185,7 +184,7 @@ async function fromMemory(
   return finish(rows, select.columns, rows.length, truncated, options);
 }
 
-/** Planned and run in one transaction: what the plan takes for granted of the rows is true of those that it reads. */
+/** Plans and runs in one transaction, so that the statistics that the plan relies on match the rows that it reads. */
 export async function preparedOnce<T>(
   connection: DuckDBConnection,
   text: string,
@@ -196,12 +195,12 @@ export async function preparedOnce<T>(
   try {
     return await withPrepared(connection, text, statement, run);
   } finally {
-    // It changed nothing, and may have failed; either way it ends.
+    // The statement changed nothing; the transaction ends the same way if it failed.
     await connection.run('ROLLBACK').catch(() => undefined);
   }
 }
 
-/** With the statement's parameters. */
+/** Prepares the text and binds the statement's parameters. */
 export async function withPrepared<T>(
   connection: DuckDBConnection,
   text: string,
@@ -217,7 +216,7 @@ export async function withPrepared<T>(
   }
 }
 
-/** The one column of a result, as texts. The rows are there already: to fetch them would cost a wait for each chunk. */
+/** The single column of a materialized result as strings. Fetching chunks instead would wait for each of them. */
 function texts(result: DuckDBMaterializedResult): string[] {
   const rows: string[] = [];
   for (let i = 0; i < result.chunkCount; i++) {
@@ -226,7 +225,7 @@ function texts(result: DuckDBMaterializedResult): string[] {
   return rows;
 }
 
-/** Rows in memory → the text itself, or a file where they do not fit a page. */
+/** Returns rows in memory as text, or as a file if they do not fit in a page. */
 async function finish(
   rows: readonly string[],
   columns: readonly ResultColumn[],
@@ -284,26 +283,26 @@ async function fromFile(
   }
 }
 
-/** Where pages begin: after the newline that follows each multiple of the page's size; the last entry is the length. */
+/** The offsets at which pages begin: after the newline that follows each multiple of the page size; the last entry is the file's length. */
 async function pageOffsets(path: string, pageBytesMax: number): Promise<number[]> {
   const file = await open(path);
   try {
     const { size } = await file.stat();
     const offsets = [0];
     const window = Buffer.allocUnsafe(pageScanBytes);
-    let at = pageBytesMax - 1;
-    while (at < size) {
-      const { bytesRead } = await file.read(window, 0, window.length, at);
+    let offset = pageBytesMax - 1;
+    while (offset < size) {
+      const { bytesRead } = await file.read(window, 0, window.length, offset);
       if (bytesRead === 0) break;
       const newline = window.subarray(0, bytesRead).indexOf(10);
       if (newline < 0) {
-        at += bytesRead;
+        offset += bytesRead;
         continue;
       }
-      const start = at + newline + 1;
+      const start = offset + newline + 1;
       if (start >= size) break;
       offsets.push(start);
-      at = start + pageBytesMax - 1;
+      offset = start + pageBytesMax - 1;
     }
     offsets.push(size);
     return offsets;
@@ -332,8 +331,8 @@ async function dropLastRow(path: string): Promise<void> {
 }
 
 /**
- * A statement that writes; the caller has begun the transaction and commits it. `repeated`: its step was done before, as `catalog`
- * remembers: the one that is written, because a transaction writes to one file.
+ * Runs a statement that writes; the caller begins and commits the transaction. The result is `repeated` if the step was completed before.
+ * Steps are recorded in `catalog`, the catalog that is written to, because a transaction can write to one file only.
  */
 export async function runWrite(
   session: Session,
@@ -342,11 +341,11 @@ export async function runWrite(
   catalog: string,
 ): Promise<StatementResult> {
   const { connection } = session;
-  const counted = [{ name: 'Count', type: 'BIGINT' }];
+  const countColumn = [{ name: 'Count', type: 'BIGINT' }];
   if (options.step !== undefined && !(await rememberStep(connection, catalog, options.step))) {
     const rowCount = (await rowsOfStep(connection, catalog, options.step)) ?? 0;
     return {
-      columns: counted,
+      columns: countColumn,
       rowCount,
       rows: { kind: 'text', text: `[${rowCount}]` },
       truncated: false,
@@ -360,29 +359,29 @@ export async function runWrite(
     if (result.returnType === ResultReturnType.CHANGED_ROWS) {
       const rowCount = result.rowsChanged;
       if (options.step !== undefined) await noteRows(connection, catalog, options.step, rowCount);
-      return { columns: counted, rowCount, rows: { kind: 'text', text: `[${rowCount}]` }, truncated: false };
+      return { columns: countColumn, rowCount, rows: { kind: 'text', text: `[${rowCount}]` }, truncated: false };
     }
-    const made = await returned(session, result, options);
-    if (options.step !== undefined) await noteRows(connection, catalog, options.step, made.rowCount);
-    return { ...made, returned: true };
+    const rows = await returningRows(session, result, options);
+    if (options.step !== undefined) await noteRows(connection, catalog, options.step, rows.rowCount);
+    return { ...rows, returned: true };
   } finally {
     prepared.destroySync();
   }
 }
 
-/** Rows of RETURNING: put into a temporary table, so that they become JSON the way all rows do. */
-async function returned(
+/** The rows of RETURNING, appended to a temporary table so that they are converted to JSON like all rows. */
+async function returningRows(
   session: Session,
   result: DuckDBMaterializedResult,
   options: Options,
 ): Promise<StatementResult> {
   const { connection } = session;
-  const held = result.columnTypes();
-  const types = held.map(typeText);
+  const columnTypes = result.columnTypes();
+  const types = columnTypes.map(typeText);
   const columns = result.columnNames().map((name, i) => ({ name, type: resultTypeText(types[i] as string) }));
   const table = 'returned';
   await connection.run(
-    `CREATE OR REPLACE TEMP TABLE ${table} (${held.map((type, i) => `${quoteIdentifier(`c${i}`)} ${type}`).join(', ')})`,
+    `CREATE OR REPLACE TEMP TABLE ${table} (${columnTypes.map((type, i) => `${quoteIdentifier(`c${i}`)} ${type}`).join(', ')})`,
   );
   try {
     const appender = await connection.createAppender(table, 'main', 'temp');

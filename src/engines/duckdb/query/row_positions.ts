@@ -1,4 +1,4 @@
-// The positions of rows by which a table is read page by page: DuckDB's row ids, and what they are valid for.
+// Row positions, by which a table is read page by page: DuckDB's row ids, and how long they are valid.
 import { createHash, randomUUID } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import type { DuckDBConnection } from '@duckdb/node-api';
@@ -12,7 +12,7 @@ import { catalogFile } from '../storage/catalog_files.ts';
 
 const rowId = 'rowid';
 
-/** A column may be called rowid, and would hide the id: then the columns get other names. */
+/** A column named rowid hides the row id: then the columns are renamed. */
 const hidesId = (columns: readonly string[]) => columns.some((name) => sameName(name, rowId));
 
 function sourceOf(table: TableRef, columns: readonly string[]): string {
@@ -20,7 +20,7 @@ function sourceOf(table: TableRef, columns: readonly string[]): string {
   return `${qualifiedTable(table)} AS r${names}`;
 }
 
-/** Rows come in the order of their ids without a sort: DuckDB preserves it, and skips row groups below `after`. */
+/** Rows are returned in the order of their ids without a sort: DuckDB preserves it, and skips row groups below `after`. */
 export function rowsPage(
   table: TableRef,
   { columns, after, limit }: RowsPage,
@@ -34,25 +34,25 @@ export function rowsPage(
 }
 
 /**
- * What positions of rows are valid for, as marks: they are as long as a table has one of the marks that it had.
+ * Computes the validity marks of row positions: a position is valid as long as the table still has one of the marks that it had.
  *
- * Row ids are stable under inserts and deletes. Two things renumber them. Writing a table again for another definition: so the
- * definition is part of every mark. And a checkpoint, which drops deleted rows of tables without an index. DuckDB never does that to a
- * table with an index (`vacuum_rebuild_indexes` is 0). For other tables there are two marks: the count of checkpoints of the file, valid
- * whatever is deleted; and, where no row of the table was deleted, the last removal of rows from it, valid whatever is checkpointed.
+ * Row ids are stable under inserts and deletes. Two operations renumber them. Rewriting a table for another definition: so the definition
+ * is part of every mark. And a checkpoint, which drops deleted rows of tables without an index. DuckDB never does that to a table with an
+ * index (`vacuum_rebuild_indexes` is 0). Other tables have two marks: the number of checkpoints of the file, valid whatever is deleted;
+ * and, if the row ids have no gaps, the last removal of rows from the table, valid whatever is checkpointed.
  */
 export class RowNumberings {
   readonly #dataDirectory: string;
   readonly #removals: DataVersions;
-  /** The removals that are counted are those of this process. */
+  /** Removals are counted per process. */
   readonly #process = randomUUID();
-  /** Whether the ids of a table had no gaps, at which removal and checkpoint. */
+  /** Whether the row ids of a table had no gaps, and at which removal and checkpoint that was checked. */
   readonly #known = new Map<
     string,
     { readonly removal: number; readonly checkpoints: bigint; readonly isDense: boolean }
   >();
 
-  /** `removals`: when rows of which tables were last deleted or updated, or a write of them failed. */
+  /** `removals`: versions of deletes, updates and failed writes. */
   constructor(dataDirectory: string, removals: DataVersions) {
     this.#dataDirectory = dataDirectory;
     this.#removals = removals;
@@ -65,7 +65,7 @@ export class RowNumberings {
     if (definition.primaryKey.length > 0 || definition.uniqueKey.length > 0) return [shape];
     const names = definition.columns.map(({ name }) => name);
     // Read before the transaction begins: a removal that commits after the snapshot and ends before the count would not be in the count.
-    const removal = this.#removals.latestOf([named(table)]);
+    const removal = this.#removals.latestOf([tableName(table)]);
     return withoutCheckpoint(connection, table, async () => {
       const checkpoints = await checkpointsOf(catalogFile(this.#dataDirectory, table.catalog));
       const counted = `${shape}.${checkpoints}`;
@@ -77,7 +77,7 @@ export class RowNumberings {
 
   /**
    * Whether the row ids of the table have no gaps, so that a checkpoint leaves them as they are. `removal`: the last one before the
-   * connection's transaction began. False where another removal began since.
+   * connection's transaction began. False if another removal has begun since.
    */
   async #isDense(
     connection: DuckDBConnection,
@@ -85,13 +85,13 @@ export class RowNumberings {
     columns: readonly string[],
     { removal, checkpoints }: { readonly removal: number; readonly checkpoints: bigint },
   ): Promise<boolean> {
-    const isCurrent = () => this.#removals.latestOf([named(table)]) === removal;
-    const key = JSON.stringify([table.catalog.id, named(table)]);
+    const isCurrent = () => this.#removals.latestOf([tableName(table)]) === removal;
+    const key = JSON.stringify([table.catalog.id, tableName(table)]);
     let known = this.#known.get(key);
-    // Inserts make no gaps; a checkpoint may close those that there are.
+    // Inserts make no gaps; a checkpoint may close existing ones.
     if (known?.removal !== removal || !(known.isDense || known.checkpoints === checkpoints)) {
-      const gapless = `SELECT count(*) = coalesce(max(r.${rowId}) + 1, 0) FROM ${sourceOf(table, columns)}`;
-      const [row] = await rowsOf(connection, gapless);
+      const isGapless = `SELECT count(*) = coalesce(max(r.${rowId}) + 1, 0) FROM ${sourceOf(table, columns)}`;
+      const [row] = await rowsOf(connection, isGapless);
       if (!isCurrent()) return false;
       known = { removal, checkpoints, isDense: row?.[0] === true };
       if (this.#known.size >= knownMax) this.#known.clear();
@@ -103,11 +103,11 @@ export class RowNumberings {
 
 const knownMax = 10_000;
 
-const named = ({ catalog, database, table }: TableRef): TableName => ({ catalog: catalog.name, database, table });
+const tableName = ({ catalog, database, table }: TableRef): TableName => ({ catalog: catalog.name, database, table });
 
 /**
- * A checkpoint renumbers rows before it writes the header of the file. A transaction that writes waits for one that is under way,
- * and none begins before it ends.
+ * A checkpoint renumbers rows before it writes the header of the file. A transaction that writes waits for a running checkpoint, and no
+ * checkpoint begins before the transaction ends.
  */
 async function withoutCheckpoint<T>(
   connection: DuckDBConnection,
@@ -124,17 +124,17 @@ async function withoutCheckpoint<T>(
 }
 
 /** The two headers of a DuckDB file follow its first 4 KiB; each has a checksum, then the count of the checkpoint that wrote it. */
-const headersFrom = 4096;
+const headersOffset = 4096;
 const headerBytes = 4096;
-const countFrom = 8;
+const countOffset = 8;
 
 /** A number that every checkpoint changes. */
 async function checkpointsOf(path: string): Promise<bigint> {
   const file = await open(path, 'r');
   try {
-    const { buffer } = await file.read(Buffer.alloc(headerBytes + countFrom + 8), 0, undefined, headersFrom);
-    // The headers are written in turn.
-    return buffer.readBigUInt64LE(countFrom) + buffer.readBigUInt64LE(headerBytes + countFrom);
+    const { buffer } = await file.read(Buffer.alloc(headerBytes + countOffset + 8), 0, undefined, headersOffset);
+    // Checkpoints write the two headers alternately, so the sum changes with each.
+    return buffer.readBigUInt64LE(countOffset) + buffer.readBigUInt64LE(headerBytes + countOffset);
   } finally {
     await file.close();
   }

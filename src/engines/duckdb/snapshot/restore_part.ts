@@ -1,4 +1,4 @@
-// Parts of a backup put into a table, each once: how many rows the table has says whether one is in it.
+// Restores the parts of a backup into a table, each exactly once: the table's row count shows whether a part was restored already.
 import { randomUUID } from 'node:crypto';
 import { link, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,25 +11,26 @@ import { dataInvalid } from '../load/reader_sql.ts';
 import { qualifiedTable } from '../sql/identifiers.ts';
 import { readPartText } from './table_parts.ts';
 
-interface RestoreSurroundings {
-  readonly own: string;
+interface RestoreContext {
+  /** The work directory of this process. */
+  readonly workDirectory: string;
   readonly signal: AbortSignal;
-  /** Runs each attempt. */
-  readonly attempting: (attempt: () => Promise<void>) => Promise<void>;
+  /** Wraps each attempt. */
+  readonly runAttempt: (attempt: () => Promise<void>) => Promise<void>;
 }
 
-/** All of it or nothing; nothing, where it is in already. Throws DATA_INVALID, CONSTRAINT_VIOLATED. */
+/** Atomic and idempotent. Throws DATA_INVALID, CONSTRAINT_VIOLATED. */
 export async function restorePart(
   connection: DuckDBConnection,
   part: PartToRestore,
-  { own, signal, attempting }: RestoreSurroundings,
+  { workDirectory, signal, runAttempt }: RestoreContext,
 ): Promise<void> {
-  // A name that nobody can guess, and that was never used: the engine remembers files by name.
-  const file = join(own, `part-${randomUUID()}`);
+  // The name is unguessable and never reused: the engine caches files by name.
+  const file = join(workDirectory, `part-${randomUUID()}`);
   await link(part.path, file);
   try {
-    const attempt = () => inTransaction(connection, () => restored(connection, part, file));
-    await retryingConflicts(() => attempting(attempt), signal);
+    const attempt = () => inTransaction(connection, () => insertPart(connection, part, file));
+    await retryingConflicts(() => runAttempt(attempt), signal);
   } catch (error) {
     if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the restore was cancelled; nothing was restored');
     throw dataFailure(error);
@@ -38,12 +39,12 @@ export async function restorePart(
   }
 }
 
-async function restored(connection: DuckDBConnection, part: PartToRestore, file: string): Promise<void> {
+async function insertPart(connection: DuckDBConnection, part: PartToRestore, file: string): Promise<void> {
   const { rowsBefore, rows } = part;
   const [row] = await rowsOf(connection, `SELECT count(*) FROM ${qualifiedTable(part.table)}`);
-  const there = Number(row?.[0]);
-  if (there === rowsBefore + rows) return;
-  if (there !== rowsBefore) throw new Error(`the table has ${there} rows, and should have ${rowsBefore}`);
+  const rowCount = Number(row?.[0]);
+  if (rowCount === rowsBefore + rows) return;
+  if (rowCount !== rowsBefore) throw new Error(`the table has ${rowCount} rows, and should have ${rowsBefore}`);
   const { rowsChanged } = await connection.run(readPartText(part, file));
   if (rowsChanged !== rows) throw dataInvalid(`a file has ${rowsChanged} rows, and should have ${rows}`);
 }

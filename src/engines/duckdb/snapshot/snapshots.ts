@@ -1,5 +1,5 @@
-// Snapshots of the engine process: each a connection of its own with one read transaction that stays open, and the files that it
-// writes. A change that takes a catalog's name away ends those of the catalog.
+// Snapshots in the engine process: each has its own connection with a read transaction that stays open, and writes parts of tables to
+// files. A change that renames or drops a catalog ends the snapshots of the catalog.
 import { randomUUID } from 'node:crypto';
 import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,19 +16,19 @@ import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
 import { restorePart } from './restore_part.ts';
 import { partOf, partsText, writePartText } from './table_parts.ts';
 
-/** Told which connection an interrupt should reach. */
+/** Called with the connection that an interrupt must reach. */
 type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
-type Named = 'beginSnapshot' | 'snapshotParts' | 'writeSnapshotPart' | 'endSnapshot' | 'restorePart';
-type SnapshotOperations = { [K in Named]: (argument: Operations[K][0]) => Promise<Operations[K][1]> };
+type SnapshotOperation = 'beginSnapshot' | 'snapshotParts' | 'writeSnapshotPart' | 'endSnapshot' | 'restorePart';
+type SnapshotOperations = { [K in SnapshotOperation]: (argument: Operations[K][0]) => Promise<Operations[K][1]> };
 
-/** How rows get into tables. */
-interface Tables {
+/** Needed to write rows into tables. */
+interface TableAccess {
   readonly sessions: Sessions;
-  readonly epochs: WriteVersions;
+  readonly versions: WriteVersions;
 }
 
-interface Open {
+interface OpenSnapshot {
   readonly connection: DuckDBConnection;
   readonly catalog: CatalogRef;
   running: Promise<unknown>;
@@ -37,18 +37,18 @@ interface Open {
 
 export class Snapshots {
   readonly #instance: DuckDBInstance;
-  readonly #own: string;
-  readonly #tables: Tables;
-  readonly #open = new Map<string, Open>();
+  readonly #workDirectory: string;
+  readonly #tables: TableAccess;
+  readonly #open = new Map<string, OpenSnapshot>();
 
-  /** `own`: where this process writes. */
-  constructor(instance: DuckDBInstance, own: string, tables: Tables) {
+  /** `workDirectory`: the only directory that this process writes to. */
+  constructor(instance: DuckDBInstance, workDirectory: string, tables: TableAccess) {
     this.#instance = instance;
-    this.#own = own;
+    this.#workDirectory = workDirectory;
     this.#tables = tables;
   }
 
-  /** What of it the server can ask for. */
+  /** The operations that the server can call. */
   operations(started: Interruptible, signal: AbortSignal): SnapshotOperations {
     return {
       beginSnapshot: (catalog) => locateErrors('', 0, () => this.begin(catalog)),
@@ -58,11 +58,13 @@ export class Snapshots {
       endSnapshot: async (id) => void (await this.end(id)) as undefined,
       restorePart: async (part) => {
         const { catalog, database, table } = part.table;
-        const { sessions, epochs } = this.#tables;
-        const attempting = (attempt: () => Promise<void>) =>
-          trackInsert(epochs, { catalog: catalog.name, database, table }, attempt);
+        const { sessions, versions } = this.#tables;
+        const runAttempt = (attempt: () => Promise<void>) =>
+          trackInsert(versions, { catalog: catalog.name, database, table }, attempt);
         await sessions.with(undefined, started, ({ connection }) =>
-          locateErrors('', 0, () => restorePart(connection, part, { own: this.#own, signal, attempting })),
+          locateErrors('', 0, () =>
+            restorePart(connection, part, { workDirectory: this.#workDirectory, signal, runAttempt }),
+          ),
         );
         return undefined;
       },
@@ -73,12 +75,12 @@ export class Snapshots {
     const connection = await this.#instance.connect();
     try {
       await connection.run('BEGIN TRANSACTION READ ONLY');
-      // A transaction begins in a catalog with the first look at it.
-      const touched = `${quoteIdentifier(catalog.name)}.${quoteIdentifier(ownSchema)}.steps`;
-      await rowsOf(connection, `SELECT step FROM ${touched} LIMIT 1`);
+      // The snapshot of a catalog begins with the transaction's first read of it.
+      const steps = `${quoteIdentifier(catalog.name)}.${quoteIdentifier(ownSchema)}.steps`;
+      await rowsOf(connection, `SELECT step FROM ${steps} LIMIT 1`);
     } catch (error) {
       connection.closeSync();
-      if (error instanceof Error && /^(?:Binder|Catalog) Error/.test(error.message)) throw moved();
+      if (error instanceof Error && /^(?:Binder|Catalog) Error/.test(error.message)) throw catalogMovedFailure();
       throw error;
     }
     const id = randomUUID();
@@ -87,7 +89,7 @@ export class Snapshots {
   }
 
   parts(id: string, { database, table, columns }: SnapshotTable, started: Interruptible): Promise<TablePart[]> {
-    return this.#within(id, started, async ({ connection, catalog }) => {
+    return this.#run(id, started, async ({ connection, catalog }) => {
       const text = partsText(qualifiedTable({ catalog, database, table }), columns);
       const [version] = (await rowsOf(connection, 'SELECT version()'))[0] ?? [];
       return (await rowsOf(connection, text)).map((row) => partOf(row, String(version)));
@@ -95,8 +97,8 @@ export class Snapshots {
   }
 
   write(id: string, table: SnapshotTable, part: number, path: string, started: Interruptible): Promise<number> {
-    return this.#within(id, started, async ({ connection, catalog }) => {
-      const file = join(this.#own, `part-${randomUUID()}`);
+    return this.#run(id, started, async ({ connection, catalog }) => {
+      const file = join(this.#workDirectory, `part-${randomUUID()}`);
       try {
         const [row] = await rowsOf(connection, writePartText(catalog.name, table, part, file));
         await rename(file, path);
@@ -110,44 +112,45 @@ export class Snapshots {
 
   /** Idempotent. */
   async end(id: string): Promise<void> {
-    const open = this.#open.get(id);
+    const snapshot = this.#open.get(id);
     this.#open.delete(id);
-    if (open) await closed(open);
+    if (snapshot) await close(snapshot);
   }
 
-  /** Those of a catalog that is about to lose its name. */
+  /** Ends the snapshots of a catalog that is about to be renamed or dropped. */
   async endOf(catalog: CatalogRef): Promise<void> {
-    for (const open of this.#open.values()) if (open.catalog.id === catalog.id) await closed(open);
+    for (const snapshot of this.#open.values()) if (snapshot.catalog.id === catalog.id) await close(snapshot);
   }
 
-  async #within<T>(id: string, started: Interruptible, work: (open: Open) => Promise<T>): Promise<T> {
-    const open = this.#open.get(id);
-    if (!open || open.isEnded) throw moved();
+  async #run<T>(id: string, started: Interruptible, work: (snapshot: OpenSnapshot) => Promise<T>): Promise<T> {
+    const snapshot = this.#open.get(id);
+    if (!snapshot || snapshot.isEnded) throw catalogMovedFailure();
     const run = async () => {
-      started(open.connection);
+      started(snapshot.connection);
       try {
-        return await work(open);
+        return await work(snapshot);
       } finally {
         started(undefined);
       }
     };
     const running = run();
-    open.running = running.catch(() => undefined);
+    snapshot.running = running.catch(() => undefined);
     try {
       return await running;
     } catch (error) {
-      throw open.isEnded ? moved() : error;
+      throw snapshot.isEnded ? catalogMovedFailure() : error;
     }
   }
 }
 
-async function closed(open: Open): Promise<void> {
-  if (open.isEnded) return;
-  open.isEnded = true;
-  open.connection.interrupt();
-  await open.running;
-  await open.connection.run('ROLLBACK').catch(() => undefined);
-  open.connection.closeSync();
+async function close(snapshot: OpenSnapshot): Promise<void> {
+  if (snapshot.isEnded) return;
+  snapshot.isEnded = true;
+  snapshot.connection.interrupt();
+  await snapshot.running;
+  await snapshot.connection.run('ROLLBACK').catch(() => undefined);
+  snapshot.connection.closeSync();
 }
 
-const moved = () => new Failure('CHANGE_IN_PROGRESS', 'the catalog was renamed or dropped while it was read');
+const catalogMovedFailure = () =>
+  new Failure('CHANGE_IN_PROGRESS', 'the catalog was renamed or dropped while it was being read');

@@ -1,5 +1,5 @@
-// Parts of a table as Parquet files, out and in: which rows are in which part, by what others are told apart, and how a value that
-// Parquet has no type for is kept.
+// Parts of a table as Parquet files, for backup and restore: which rows are in which part, the fingerprint that shows whether a part
+// changed, and how values are stored that Parquet has no type for.
 import type { ColumnDefinition } from '../../../model/records.ts';
 import { holdsType, type LogicalType } from '../../../model/types.ts';
 import type { PartToRestore, SnapshotTable, TablePart } from '../../snapshot.ts';
@@ -7,11 +7,11 @@ import { qualifiedTable, quoteIdentifier, quoteLiteral } from '../sql/identifier
 import { nameList } from '../sql/table_ddl.ts';
 import { duckdbType } from '../types/type_mapping.ts';
 
-/** Of row ids, which are given out in order: 64 row groups. Another number makes all fingerprints void. */
+/** Row ids per part, which DuckDB assigns in order: 64 row groups. Changing the number invalidates all fingerprints. */
 const rowsPerPart = 64 * 122_880;
 const rowId = 'rowid';
 
-/** A column of that name hides the ids of rows: such a table is one part. */
+/** A column named rowid hides the row ids: such a table is a single part. */
 const hasParts = (columns: readonly ColumnDefinition[]) => !columns.some(({ name }) => name.toLowerCase() === rowId);
 
 /**
@@ -19,7 +19,7 @@ const hasParts = (columns: readonly ColumnDefinition[]) => !columns.some(({ name
  * have the same XOR, and often the same sum.
  */
 export function partsText(table: string, columns: readonly ColumnDefinition[]): string {
-  const hash = `hash(hash(${columns.map(told).join(', ')}))`;
+  const hash = `hash(hash(${columns.map(hashArgument).join(', ')}))`;
   const part = hasParts(columns) ? `${rowId} // ${rowsPerPart}` : '0';
   return (
     `SELECT part, count(*), sum(h::HUGEINT)::VARCHAR, bit_xor(h)::VARCHAR ` +
@@ -32,8 +32,8 @@ export function partOf(row: readonly unknown[], version: string): TablePart {
   return { part: Number(part), rows: Number(rows), fingerprint: [version, rowsPerPart, sum, xor].join(' ') };
 }
 
-/** What the engine's hash takes for one (0.0 and -0.0; a list that is null, empty, or holds a null) is told apart. */
-function told({ name, type }: ColumnDefinition): string {
+/** Distinguishes values that have the same hash in the engine: 0.0 and -0.0; lists that are null, empty, or contain a null. */
+function hashArgument({ name, type }: ColumnDefinition): string {
   const column = quoteIdentifier(name);
   if (type.kind === 'FLOAT' || type.kind === 'DOUBLE') return `${column}, signbit(${column})`;
   return isNested(type) ? `${column}::VARCHAR` : column;
@@ -63,7 +63,7 @@ export function readPartText({ table, columns }: Pick<PartToRestore, 'table' | '
   return `INSERT INTO ${qualifiedTable(table)} (${names}) SELECT ${select.join(', ')} FROM read_parquet(${quoteLiteral(path)})`;
 }
 
-/** Parquet has no integer of 128 bits, and the engine would make a double of it. */
+/** Parquet has no 128-bit integer type, and the engine would write a double. */
 const isStorable = (type: LogicalType): boolean => !holdsType(type, ({ kind }) => kind === 'LARGEINT');
 
 function storedType(type: LogicalType): LogicalType {
