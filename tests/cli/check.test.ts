@@ -205,8 +205,8 @@ test('a table that the store describes and the file lacks, and a column of anoth
   rmSync(join(dataDir(), 'metadata.sqlite-sums'));
   const { status, stdout } = run('check');
   assert.equal(status, 1);
-  assert.match(stdout, /table "d\.t": its column "i" is BIGINT in the file, not DATE/);
-  assert.match(stdout, /table "d\.u": it is not in the file/);
+  assert.match(stdout, /table "d\.t": its column "i" has the type BIGINT in the file instead of DATE/);
+  assert.match(stdout, /table "d\.u": it is missing from the file/);
 });
 
 test('a missing file of a catalog, and a catalog that does not exist', async () => {

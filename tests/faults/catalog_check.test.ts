@@ -140,12 +140,12 @@ test('tables that differ from the metadata store are reported', () =>
       const { faults, sound } = await checked(server, 'a');
       assert.equal(sound, false);
       assert.deepEqual(faults, [
-        { database: 'd', table: 'large', problem: 'different', reason: 'it is not in the file' },
+        { database: 'd', table: 'large', problem: 'different', reason: 'it is missing from the file' },
         {
           database: 'd',
           table: 't',
           problem: 'different',
-          reason: 'its column "i" is INTEGER in the file, not BIGINT',
+          reason: 'its column "i" has the type INTEGER in the file instead of BIGINT',
         },
       ]);
       (await server.get('/api/v2/catalogs/a')).is(200, undefined, { state: 'ready' });

@@ -1,19 +1,19 @@
-// Transactions on one connection, and the memory of steps already done (engine.ts, Change): a table in each catalog's file, so
+// Transactions on one connection, and the record of applied steps (see `Change` in engine.ts): a table in each catalog's file, so
 // that a step and its work commit together.
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef, InsertStep } from '../../engine.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
-/** The schema that is ours in every catalog. No database may be called so. */
+/** The internal schema in every catalog. No database may have this name. */
 export const ownSchema = '__tabularium';
-/** Of tables that are ours for a while in a database of others. No table may be called so. */
+/** Prefix of temporary internal tables in users' databases. No table may have a name with it. */
 export const ownPrefix = `${ownSchema}_`;
 
 const stepsTable = (catalogName: string): string =>
   `${quoteIdentifier(catalogName)}.${quoteIdentifier(ownSchema)}.steps`;
 
-/** Run once, when the catalog is attached; where the table is there already nothing is written. */
+/** Called when a catalog is attached; writes nothing if the table exists. */
 export async function ensureSteps(connection: DuckDBConnection, catalogName: string): Promise<void> {
   await connection.run(
     `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(catalogName)}.${quoteIdentifier(ownSchema)};` +
@@ -23,8 +23,9 @@ export async function ensureSteps(connection: DuckDBConnection, catalogName: str
 }
 
 /**
- * To be called inside the transaction of the work. `rowCount`: what it changes, where that is known already.
- * @returns false where the step was done before.
+ * Records a step; call it inside the transaction of the work. `rowCount`: the number of rows that the work changes, if known
+ * already.
+ * @returns false if the step was recorded before.
  */
 export async function rememberStep(
   connection: DuckDBConnection,
@@ -39,7 +40,7 @@ export async function rememberStep(
   return result.rowsChanged > 0;
 }
 
-/** The same for several at once. Returns how many were not done before. */
+/** Records several steps at once. Returns how many were not recorded before. */
 export async function rememberSteps(
   connection: DuckDBConnection,
   catalogName: string,
@@ -56,7 +57,7 @@ export async function rememberSteps(
 
 const now = (): string => new Date().toISOString().slice(0, -1);
 
-/** What the work of a step changed, for who asks again. In the same transaction. */
+/** Records how many rows the work of a step changed, for repeated requests. Call it in the same transaction. */
 export async function noteRows(
   connection: DuckDBConnection,
   catalogName: string,
@@ -69,7 +70,7 @@ export async function noteRows(
   ]);
 }
 
-/** As `noteRows` noted, 0 where it did not; undefined for a step that was not done. */
+/** The recorded row count of a step, 0 if none was recorded; undefined if the step was not applied. */
 export async function rowsOfStep(
   connection: DuckDBConnection,
   catalogName: string,
@@ -95,8 +96,8 @@ export async function forgetSteps(
 }
 
 /**
- * Runs work between BEGIN and COMMIT. DuckDB's COMMIT of a transaction in which a statement failed rolls back and says nothing,
- * so `work` must let every failure through.
+ * Runs work between BEGIN and COMMIT. `work` must not swallow failures: if a statement of the transaction failed, DuckDB's COMMIT
+ * rolls back without an error.
  */
 export async function inTransaction<T>(connection: DuckDBConnection, work: () => Promise<T>): Promise<T> {
   await connection.run('BEGIN TRANSACTION');
@@ -105,15 +106,15 @@ export async function inTransaction<T>(connection: DuckDBConnection, work: () =>
     await commit(connection);
     return result;
   } catch (error) {
-    // A COMMIT that failed has ended the transaction already.
+    // A failed COMMIT has ended the transaction already.
     await connection.run('ROLLBACK').catch(() => undefined);
     throw error;
   }
 }
 
 /**
- * Ends the transaction. DuckDB reports a COMMIT that an interrupt met while it wrote as interrupted, though it is done: whether it is shows
- * in whether there is still a transaction to roll back. Throws what the COMMIT threw where nothing was committed.
+ * Commits the transaction. DuckDB may report a COMMIT as interrupted although it was applied: whether a transaction can still be
+ * rolled back shows which. Throws the error of the COMMIT if nothing was committed.
  */
 export async function commit(connection: DuckDBConnection): Promise<void> {
   try {
@@ -136,7 +137,7 @@ const isInterrupt = (error: unknown): boolean => error instanceof Error && error
 const conflictRetriesMax = 12;
 const conflictWaitMsMax = 400;
 
-/** DuckDB does not wait for a concurrent writer but fails; what failed so left nothing behind and may be run again. */
+/** DuckDB fails instead of waiting for a concurrent writer; the failed work changed nothing and can be retried. */
 export async function retryingConflicts<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -1,5 +1,5 @@
-// Connections of the engine process: a bounded pool, each with the statements it has prepared. A statement is given to a
-// connection that knows it already, where one is free.
+// The connections of an engine process: a bounded pool, each with its prepared statements. A statement gets a free connection that
+// has prepared it already, if there is one.
 import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../engine.ts';
@@ -15,7 +15,7 @@ const exclusivePollMs = 10;
 export interface Namespace {
   readonly catalog: CatalogRef;
   readonly database?: string | undefined;
-  /** For whom the statement is bound, where its text may ask. */
+  /** The caller for whom the statement is bound, if its text may ask for it. */
   readonly caller?: string | undefined;
 }
 
@@ -25,10 +25,10 @@ export const preparedKey = ({ sql, caller }: { readonly sql: string; readonly ca
 
 export class Session {
   readonly connection: DuckDBConnection;
-  /** The catalog that it has as its default; undefined: none of ours. */
+  /** The catalog that is the default of the connection; undefined if it is no catalog of this server. */
   catalog: string | undefined;
   #namespace = '';
-  /** null: not known, a change of it failed. */
+  /** null: unknown, because changing it failed. */
   #caller: string | undefined | null;
   readonly #prepared = new Map<string, { readonly text: string; readonly statement: DuckDBPreparedStatement }>();
 
@@ -40,48 +40,48 @@ export class Session {
     return this.#prepared.has(key);
   }
 
-  /** Without a database, the default is a schema that holds nothing. */
+  /** Sets the default namespace. Without a database, it is an empty schema. */
   async use({ catalog, database, caller }: Namespace): Promise<void> {
-    await this.#answerFor(caller);
-    const wanted = `${quoteIdentifier(catalog.name)}.${quoteIdentifier(database ?? 'main')}`;
-    if (wanted === this.#namespace) return;
+    await this.#setCaller(caller);
+    const namespace = `${quoteIdentifier(catalog.name)}.${quoteIdentifier(database ?? 'main')}`;
+    if (namespace === this.#namespace) return;
     this.forget();
     this.#namespace = '';
-    await this.connection.run(`USE ${wanted}`);
-    this.#namespace = wanted;
+    await this.connection.run(`USE ${namespace}`);
+    this.#namespace = namespace;
     this.catalog = catalog.name;
   }
 
   async leave(): Promise<void> {
-    await this.#answerFor(undefined);
+    await this.#setCaller(undefined);
     this.forget();
     this.#namespace = '';
     await this.connection.run('USE memory.main');
     this.catalog = undefined;
   }
 
-  /** What is prepared stays as it was bound: its key says for whom. */
-  async #answerFor(caller: string | undefined): Promise<void> {
+  /** Prepared statements stay bound to their caller, which is part of their key. */
+  async #setCaller(caller: string | undefined): Promise<void> {
     if (caller === this.#caller) return;
     this.#caller = null;
     await answerForCaller(this.connection, caller);
     this.#caller = caller;
   }
 
-  /** `key` says all that the text depends on; the namespace apart. */
+  /** `key` identifies everything that the text depends on, except the namespace. */
   async prepare(key: string, text: string): Promise<DuckDBPreparedStatement> {
-    const known = this.#prepared.get(key);
-    // A text made anew, after a table changed, may meet what was prepared before.
-    if (known && known.text !== text) this.#drop(key);
-    else if (known) {
+    const cached = this.#prepared.get(key);
+    // A text generated again after a table changed may differ from the prepared one.
+    if (cached && cached.text !== text) this.#drop(key);
+    else if (cached) {
       this.#prepared.delete(key);
-      this.#prepared.set(key, known);
-      return known.statement;
+      this.#prepared.set(key, cached);
+      return cached.statement;
     }
-    const made = await this.connection.prepare(text);
+    const statement = await this.connection.prepare(text);
     if (this.#prepared.size >= preparedPerSessionMax) this.#drop(this.#prepared.keys().next().value as string);
-    this.#prepared.set(key, { text, statement: made });
-    return made;
+    this.#prepared.set(key, { text, statement });
+    return statement;
   }
 
   forget(): void {
@@ -100,7 +100,7 @@ export class Sessions {
   readonly #busy = new Set<Session>();
   readonly #waiting: (() => void)[] = [];
   #connecting = 0;
-  /** Catalogs that no statement may enter, until the promise is kept. */
+  /** Catalogs that no statement may use, until the promise resolves. */
   readonly #closed = new Map<string, Promise<void>>();
 
   constructor(instance: DuckDBInstance) {
@@ -112,8 +112,8 @@ export class Sessions {
   }
 
   /**
-   * `key`: a statement that the session had better know. `interruptible` is told the connection that an interrupt should reach,
-   * and when none should any more.
+   * `key`: prefers a session that has prepared this statement. `interruptible` is called with the connection that an interrupt
+   * should reach, and with undefined when there is none.
    */
   async with<T>(
     key: string | undefined,
@@ -126,7 +126,7 @@ export class Sessions {
       return await work(session);
     } catch (error) {
       interruptible(undefined);
-      // A transaction that was interrupted in its end would be found open by the next statement.
+      // An interrupted COMMIT or ROLLBACK may leave the transaction open for the next statement.
       await session.connection.run('ROLLBACK').catch(() => undefined);
       throw error;
     } finally {
@@ -135,12 +135,12 @@ export class Sessions {
     }
   }
 
-  /** Makes the first session ahead of the first statement. */
+  /** Creates a session before the first statement needs one. */
   async warm(): Promise<void> {
-    this.#put(await this.#connected());
+    this.#put(await this.#connect());
   }
 
-  /** Keeps statements away from the catalog as their default, and waits for those that have it, while the work runs. */
+  /** Runs the work while no session has the catalog as its default: waits for those that have it and holds back new ones. */
   async exclusive<T>(catalog: string, work: () => Promise<T>): Promise<T> {
     while (this.#closed.has(catalog)) await this.#closed.get(catalog);
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -154,7 +154,7 @@ export class Sessions {
     }
   }
 
-  /** Resolves when the catalog can be used as a default. */
+  /** Resolves when the catalog can be used as a default namespace. */
   async opened(catalog: string): Promise<void> {
     while (this.#closed.has(catalog)) await this.#closed.get(catalog);
   }
@@ -163,12 +163,12 @@ export class Sessions {
     return this.#closed.has(catalog);
   }
 
-  /** Prepared statements are void: what they name changed. */
+  /** Drops all prepared statements, because the objects that they name changed. */
   forgetAll(): void {
     for (const session of this.#idle) session.forget();
   }
 
-  /** Waits until no session has the catalog as its default. Throws CHANGE_IN_PROGRESS where statements do not end in time. */
+  /** Waits until no session has the catalog as its default. Throws CHANGE_IN_PROGRESS if statements do not end in time. */
   async #release(catalog: string): Promise<void> {
     await this.#leave(catalog);
     const deadline = performance.now() + exclusiveWaitMs;
@@ -176,7 +176,7 @@ export class Sessions {
       if (performance.now() > deadline) {
         throw new Failure(
           'CHANGE_IN_PROGRESS',
-          `statements are still running in the catalog ${JSON.stringify(catalog)}`,
+          `statements in the catalog ${JSON.stringify(catalog)} did not end within ${exclusiveWaitMs} ms; try again`,
         );
       }
       await new Promise((resolve) => setTimeout(resolve, exclusivePollMs));
@@ -184,7 +184,7 @@ export class Sessions {
     }
   }
 
-  /** Idle sessions are taken out meanwhile: nobody else may use one at the same time. */
+  /** Idle sessions are removed from the pool meanwhile, so that nobody else uses them at the same time. */
   async #leave(catalog: string): Promise<void> {
     const leaving = this.#idle.filter((session) => session.catalog === catalog);
     for (const session of leaving) {
@@ -210,14 +210,14 @@ export class Sessions {
     while (this.#idle.length === 0 && this.#busy.size + this.#connecting >= sessionsMax) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
-    let at = key === undefined ? -1 : this.#idle.findLastIndex((session) => session.has(key));
-    if (at < 0) at = this.#idle.length - 1;
-    const session = this.#idle.splice(at, 1)[0] ?? (await this.#connected());
+    let index = key === undefined ? -1 : this.#idle.findLastIndex((session) => session.has(key));
+    if (index < 0) index = this.#idle.length - 1;
+    const session = this.#idle.splice(index, 1)[0] ?? (await this.#connect());
     this.#busy.add(session);
     return session;
   }
 
-  async #connected(): Promise<Session> {
+  async #connect(): Promise<Session> {
     this.#connecting++;
     try {
       const connection = await this.#instance.connect();

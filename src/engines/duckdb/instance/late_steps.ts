@@ -1,5 +1,5 @@
-// Steps given to statements that write while they run (engine.ts, `remember`): recorded in the statement's own transaction, at its
-// end. Once that transaction is being committed it is too late for a step.
+// Steps that are assigned to statements while they run (see `remember` in engine.ts): recorded in the transaction of the statement,
+// at its end. Once the transaction is committing, it is too late to assign a step.
 
 export class RunningWrite {
   #step: string | undefined;
@@ -10,12 +10,12 @@ export class RunningWrite {
     return !this.#isCommitting;
   }
 
-  /** An attempt of the statement begins; conflicts may lead to several. */
+  /** Call at the beginning of each attempt of the statement; conflicts may lead to several. */
   attempt(): void {
     this.#isCommitting = false;
   }
 
-  /** The attempt is about to be committed. Returns the step to record with it. */
+  /** Call before the attempt is committed. Returns the step to record with it. */
   committing(): string | undefined {
     this.#isCommitting = true;
     return this.#step;
@@ -23,7 +23,7 @@ export class RunningWrite {
 }
 
 export class LateSteps {
-  /** By where a statement leaves its result. */
+  /** By the result path of the statement. */
   readonly #running = new Map<string, RunningWrite>();
 
   async during<T>(resultPath: string, work: (running: RunningWrite) => Promise<T>): Promise<T> {
@@ -36,7 +36,7 @@ export class LateSteps {
     }
   }
 
-  /** False where it is too late, or no such statement runs. */
+  /** False if it is too late, or no such statement is running. */
   remember(resultPath: string, step: string): boolean {
     return this.#running.get(resultPath)?.remember(step) ?? false;
   }

@@ -1,13 +1,13 @@
-// How far a call has come, by DuckDB's own count of the statement that its connection runs, told to the server now and then. Work
-// of several statements says before each which part of the whole it is.
+// The progress of a call, from DuckDB's progress counter of the statement on its connection, reported to the server periodically.
+// Work of several statements announces before each of them which fraction of the whole it is.
 import type { DuckDBConnection } from '@duckdb/node-api';
 
-const tellEveryMs = 200;
+const reportIntervalMs = 200;
 
-/** What follows takes the work from one part of the whole to another, each from 0 to 1. */
+/** Announces that the following work takes the progress from one fraction of the whole to another. */
 export type Stage = (from: number, to: number) => void;
 
-/** Divides the whole by the weights of its parts; each call begins the next part. */
+/** Divides the whole by the weights of its parts; each call of the result begins the next part. */
 export function stagesOf(stage: Stage | undefined, weights: readonly number[]): () => void {
   const total = weights.reduce((sum, weight) => sum + weight, 0);
   let part = 0;
@@ -19,7 +19,7 @@ export function stagesOf(stage: Stage | undefined, weights: readonly number[]): 
   };
 }
 
-/** On for every connection: it costs nothing that could be measured. As pragmas, because the settings are locked. */
+/** Enabled for every connection: the cost is not measurable. As pragmas, because the settings are locked. */
 export async function countProgress(connection: DuckDBConnection): Promise<void> {
   await connection.run('PRAGMA enable_progress_bar');
   await connection.run('PRAGMA disable_print_progress_bar');
@@ -27,39 +27,39 @@ export async function countProgress(connection: DuckDBConnection): Promise<void>
 
 export class CallProgress {
   readonly #connection: () => DuckDBConnection | undefined;
-  readonly #tell: (fraction: number) => void;
+  readonly #report: (fraction: number) => void;
   readonly #timer: NodeJS.Timeout;
   #from = 0;
   #to = 1;
-  #told: number | undefined;
+  #reported: number | undefined;
 
-  /** `connection`: that the work has now, if it has one. */
-  constructor(connection: () => DuckDBConnection | undefined, tell: (fraction: number) => void) {
+  /** `connection`: returns the current connection of the work, if it has one. */
+  constructor(connection: () => DuckDBConnection | undefined, report: (fraction: number) => void) {
     this.#connection = connection;
-    this.#tell = tell;
-    this.#timer = setInterval(() => this.#look(), tellEveryMs);
+    this.#report = report;
+    this.#timer = setInterval(() => this.#poll(), reportIntervalMs);
     this.#timer.unref();
   }
 
   readonly stage: Stage = (from, to) => {
     this.#from = from;
     this.#to = to;
-    this.#say(from);
+    this.#reportChange(from);
   };
 
   end(): void {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
-    // Below zero where DuckDB does not know, or nothing runs.
+  #poll(): void {
+    // Negative if DuckDB does not know, or nothing is running.
     const percentage = this.#connection()?.progress.percentage ?? -1;
-    if (percentage >= 0) this.#say(this.#from + ((this.#to - this.#from) * Math.min(100, percentage)) / 100);
+    if (percentage >= 0) this.#reportChange(this.#from + ((this.#to - this.#from) * Math.min(100, percentage)) / 100);
   }
 
-  #say(fraction: number): void {
-    if (fraction === this.#told) return;
-    this.#told = fraction;
-    this.#tell(fraction);
+  #reportChange(fraction: number): void {
+    if (fraction === this.#reported) return;
+    this.#reported = fraction;
+    this.#report(fraction);
   }
 }

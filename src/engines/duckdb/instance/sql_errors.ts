@@ -1,9 +1,9 @@
-// What the engine throws → failures for the caller: its words without paths, art or advice meant for operators, and where in
-// the text they point.
+// Converts errors of the engine into failures for the caller: the engine's message without paths, ASCII art or advice for
+// operators, and the position in the caller's text.
 import { Failure } from '../../../standard/failure.ts';
 import { checkpointFault, damageInError } from '../storage/catalog_damage.ts';
 
-/** SQL_INVALID with line and column, both from 1, in characters. `offset` is one of the text (UTF-16); undefined: not said. */
+/** SQL_INVALID with line and column, both from 1, in characters. `offset`: into the text, in UTF-16 units; undefined if unknown. */
 export function sqlInvalid(message: string, sql: string, offset: number | undefined): Failure {
   const engineMessage = cleaned(message);
   const before = sql.slice(0, offset ?? 0);
@@ -13,57 +13,59 @@ export function sqlInvalid(message: string, sql: string, offset: number | undefi
   return new Failure('SQL_INVALID', `${engineMessage}${where}`, { line, column, engineMessage });
 }
 
-/** The endpoint that does what a refused statement would. */
-const instead: readonly (readonly [RegExp, string])[] = [
+/** The endpoint to use instead of each refused statement. */
+const replacements: readonly (readonly [RegExp, string])[] = [
   [
     /^create\s+(or\s+replace\s+)?(temp\w*\s+)?table\b/i,
-    'tables are made by POST .../tables/create, which takes this statement',
+    'use POST .../tables/create, which accepts this statement, to create tables',
   ],
   [
     /^create\s+(or\s+replace\s+)?(temp\w*\s+)?view\b/i,
-    'views are made by POST .../views/create, which takes this statement',
+    'use POST .../views/create, which accepts this statement, to create views',
   ],
-  [/^create\s+(schema|database)\b/i, 'databases are made by POST .../databases'],
-  [/^alter\s+table\b/i, 'tables are changed by PATCH .../tables/{table}, and its actions'],
-  [/^alter\s+view\b/i, 'views are changed by PATCH .../views/{view}, and its actions'],
-  [/^alter\s+(schema|database)\b/i, 'databases are changed by PATCH .../databases/{database}, and its actions'],
-  [/^(copy|export)\b/i, 'rows are written to files by POST .../export, and read from files by POST .../load'],
-  [/^comment\b/i, 'comments are changed by PATCH of the object'],
-  [/^drop\s+table\b/i, 'tables are deleted by DELETE .../tables/{table}'],
-  [/^drop\s+view\b/i, 'views are deleted by DELETE .../views/{view}'],
-  [/^drop\s+(schema|database)\b/i, 'databases are deleted by DELETE .../databases/{database}'],
-  [/^truncate\b/i, 'tables are emptied by POST .../tables/{table}/truncate'],
-  [/^(show|describe|desc|summarize)\b/i, 'what exists is shown by GET on its URI'],
-  [/^explain\b/i, 'plans are shown by POST .../explain'],
-  [/^(use)\b/i, 'the default namespace is the path of the request'],
-  [/^(begin|start|commit|rollback|abort)\b/i, 'each request is a transaction of its own'],
-  [/^(pivot|unpivot)\b/i, 'write it inside a SELECT: SELECT * FROM (PIVOT ...) with an IN list'],
+  [/^create\s+(schema|database)\b/i, 'use POST .../databases to create databases'],
+  [/^alter\s+table\b/i, 'use PATCH .../tables/{table} and its actions to change tables'],
+  [/^alter\s+view\b/i, 'use PATCH .../views/{view} and its actions to change views'],
+  [/^alter\s+(schema|database)\b/i, 'use PATCH .../databases/{database} and its actions to change databases'],
+  [/^(copy|export)\b/i, 'use POST .../export to write rows to files, and POST .../load to read rows from files'],
+  [/^comment\b/i, 'use PATCH on the object to change its comment'],
+  [/^drop\s+table\b/i, 'use DELETE .../tables/{table} to drop tables'],
+  [/^drop\s+view\b/i, 'use DELETE .../views/{view} to drop views'],
+  [/^drop\s+(schema|database)\b/i, 'use DELETE .../databases/{database} to drop databases'],
+  [/^truncate\b/i, 'use POST .../tables/{table}/truncate to truncate tables'],
+  [/^(show|describe|desc|summarize)\b/i, 'use GET on the URI of an object or collection to list and describe objects'],
+  [/^explain\b/i, 'use POST .../explain to show plans'],
+  [/^(use)\b/i, 'the path of the request sets the default namespace'],
+  [/^(begin|start|commit|rollback|abort)\b/i, 'transaction control is not supported: each request is one transaction'],
+  [/^(pivot|unpivot)\b/i, 'use it inside a SELECT: SELECT * FROM (PIVOT ...) with an IN list'],
 ];
 
-/** SQL_NOT_SUPPORTED for a statement that is understood and not offered. */
+/** SQL_NOT_SUPPORTED for a valid statement that is not offered as SQL. */
 export function refusedStatement(sql: string, what: string): Failure {
   const start = withoutLeadingComments(sql);
-  const hint = instead.find(([pattern]) => pattern.test(start))?.[1];
-  const said = hint ?? `SELECT, INSERT, UPDATE, DELETE and MERGE are run as SQL (${cleaned(what).slice(0, 120)})`;
-  return new Failure('SQL_NOT_SUPPORTED', said);
+  const hint = replacements.find(([pattern]) => pattern.test(start))?.[1];
+  const message =
+    hint ?? `only SELECT, INSERT, UPDATE, DELETE and MERGE can be run as SQL (${cleaned(what).slice(0, 120)})`;
+  return new Failure('SQL_NOT_SUPPORTED', message);
 }
 
 function withoutLeadingComments(sql: string): string {
   return sql.replace(/^(?:\s+|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)+/, '');
 }
 
-/** The engine was asked for a file that it may not open. Its words name the file. */
+/** Whether the engine refused to open a file. Its message names the file. */
 export const isAboutFiles = (message: string): boolean =>
   /file system operations are disabled by configuration|^(?:Permission Error: )?File system .* has been disabled/.test(
     message,
   );
 
-export const filesRefused = (): Failure => new Failure('SQL_NOT_SUPPORTED', 'files are not read or written by SQL');
+export const filesRefused = (): Failure =>
+  new Failure('SQL_NOT_SUPPORTED', 'SQL cannot read or write files: use POST .../load and POST .../export');
 
-/** Of the operating system, where it is not the engine that writes. */
+/** Errors of the operating system when this server writes, not the engine. */
 const fullDisk: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
 
-/** The engine can no longer be trusted. */
+/** The engine is in an undefined state. */
 export class FatalEngineError extends Error {
   override name = 'FatalEngineError';
 }
@@ -71,26 +73,29 @@ export class FatalEngineError extends Error {
 export interface ErrorPlace {
   /** The user's text. */
   readonly sql: string;
-  /** How many lines of ours stand above it in what the engine ran. */
+  /** How many generated lines precede it in the text that the engine ran. */
   readonly linesAbove: number;
 }
 
-/** Any error of a run → what to throw. Failures pass through. */
+/** Converts any error of a statement into the error to throw. Failures pass through. */
 export function failureOf(error: unknown, place: ErrorPlace): Error {
   if (!(error instanceof Error)) return new Error(String(error));
   if (fullDisk.has((error as NodeJS.ErrnoException).code ?? '')) return storageFull(error);
   if (error instanceof Failure || !/^[A-Z][A-Za-z ]* Error: |^INTERRUPT/.test(error.message)) return error;
   const { message } = error;
   if (isAboutFiles(message)) return filesRefused();
-  const broken = engineFailure(message);
-  if (broken) return broken;
+  const fatal = engineFailure(message);
+  if (fatal) return fatal;
   if (/^INTERRUPT/.test(message)) return new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
   if (/^Out of Memory Error/.test(message)) {
     return message.includes('max_temp_directory_size')
-      ? new Failure('SPILL_LIMIT_EXCEEDED', 'the statement needs more temporary disk than the warehouse allows')
-      : new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows');
+      ? new Failure(
+          'SPILL_LIMIT_EXCEEDED',
+          'the statement needs more temporary disk space than the spill limit of the warehouse',
+        )
+      : new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the memory limit of the warehouse');
   }
-  // A commit that finds no room says so as an error of the transaction.
+  // A commit on a full disk fails with an error of the transaction.
   if (/^(?:IO|TransactionContext) Error.*no space left/is.test(message)) return storageFull(error);
   if (/^IO Error/.test(message))
     return new Failure('WAREHOUSE_FAILED', 'the engine could not read or write its files', {}, { cause: error });
@@ -99,7 +104,7 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
   if (/^TransactionContext Error/.test(message)) {
     return new Failure(
       'WAREHOUSE_BUSY',
-      'other statements changed the same rows at the same time, again and again',
+      'gave up after repeated conflicts with concurrent changes of the same rows; try again',
       {},
       { cause: error },
     );
@@ -107,11 +112,11 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
   return sqlInvalid(message, place.sql, offsetOf(message, place));
 }
 
-/** What an error of the engine says of itself or of a file of a catalog, whatever was asked of it; undefined: nothing. */
+/** The failure for an error about the engine itself or a catalog file, independent of the operation; undefined for other errors. */
 export function engineFailure(message: string): Error | undefined {
   const reason = damageInError(message);
   const isCheckpoint = checkpointFault(message) !== undefined;
-  // Without damage a new engine attaches the database again, which is all it needs.
+  // Without damage, a new engine process only has to attach the database again.
   const isFatal = /^(?:FATAL|INTERNAL) Error|database has been invalidated/i.test(message) || isCheckpoint;
   if (isFatal && !(isCheckpoint && reason !== undefined)) return new FatalEngineError(message);
   if (reason === undefined) return undefined;
@@ -120,7 +125,7 @@ export function engineFailure(message: string): Error | undefined {
 
 const storageFull = (cause: Error) => new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
 
-/** The engine's `LINE n:` and caret, as an offset into the user's text. */
+/** Converts the engine's `LINE n:` and caret into an offset into the user's text. */
 function offsetOf(message: string, { sql, linesAbove }: ErrorPlace): number | undefined {
   const found = /\n\nLINE (\d+): (.*)\n( *)\^/.exec(message);
   if (!found) return undefined;
@@ -129,19 +134,19 @@ function offsetOf(message: string, { sql, linesAbove }: ErrorPlace): number | un
   const lines = sql.split('\n');
   const text = lines[line - 1];
   if (text === undefined) return undefined;
-  const start = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
+  const start = lines.slice(0, line - 1).reduce((sum, { length }) => sum + length + 1, 0);
   const caret = (found[3] as string).length - `LINE ${found[1]}: `.length;
   if (!shown.startsWith('...')) return start + offsetOfWidth(text, caret);
-  // A long line is shown from its middle: find that part again.
+  // A long line is abbreviated: locate the part that is shown.
   const part = shown.slice(3).replace(/\.\.\.$/, '');
-  const at = text.indexOf(part);
-  return at < 0 ? start : start + at + offsetOfWidth(text.slice(at), caret - 3);
+  const index = text.indexOf(part);
+  return index < 0 ? start : start + index + offsetOfWidth(text.slice(index), caret - 3);
 }
 
 const wide =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
 
-/** The engine puts its caret where a terminal would show the place. */
+/** Converts the engine's caret position, in terminal columns, into an offset. */
 function offsetOfWidth(text: string, width: number): number {
   let offset = 0;
   for (const character of text) {
@@ -152,18 +157,18 @@ function offsetOfWidth(text: string, width: number): number {
   return offset;
 }
 
-/** The engine counts bytes of UTF-8. */
+/** Converts the engine's offset, in bytes of UTF-8, into UTF-16 units. */
 export function offsetOfByte(sql: string, byte: number): number {
   return Buffer.from(sql, 'utf8').subarray(0, Math.max(0, byte)).toString('utf8').length;
 }
 
-/** First paragraph, without the kind of error in front, and without anything that looks like a file. */
+/** The first paragraph of the message, without the type of the error and without anything that looks like a file path. */
 export function cleaned(message: string): string {
   const [first = ''] = message.split(/\n\n|\nPossible solutions|\nLINE \d|(?<=\.) Use "SET /);
   return (
     first
       .replace(/^[A-Z][A-Za-z ]* Error: /, '')
-      // Guesses at what else there is would tell names that the caller may not see.
+      // Suggestions would reveal names that the caller may not see.
       .replace(/\n*(?:Did you mean|Candidate tables)[^\n]*/g, '')
       .replace(/(?<![\w/])(?:\/[\w.@-]+){2,}/g, '<file>')
       .replace(/__tabularium\w*/g, '<engine>')

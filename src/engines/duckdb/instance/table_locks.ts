@@ -1,11 +1,10 @@
-// Turns between those who write rows of a table and those who write the table itself again. An embedded engine may let a row be
-// committed into a table whose copy was made already, and drop it with the old table without a word (DuckDB does); so who
-// copies has the table alone.
+// Locks between statements that write rows of a table and changes that rewrite the table. An embedded engine may commit a row into
+// a table that was copied already, and silently drop it with the old table (DuckDB does); so a rewrite excludes all writers.
 import { Failure } from '../../../standard/failure.ts';
 import type { Change, EngineWarehouse, TableName } from '../../engine.ts';
 
-/** How long rows wait for a table that is being changed, and a change for statements that write rows. */
-const turnWaitMs = 15_000;
+/** How long a writer waits for a table that is being changed, and a change for writers. */
+const lockWaitMs = 15_000;
 
 const keyOf = (...names: readonly string[]) => JSON.stringify(names.map((name) => name.toLowerCase()));
 
@@ -14,7 +13,7 @@ export class TableLocks {
   readonly #changed = new Set<string>();
   readonly #waiting = new Set<() => void>();
 
-  /** Throws WAREHOUSE_BUSY where the tables are not free in time. */
+  /** Throws WAREHOUSE_BUSY if the tables are not free in time. */
   writing<T>(tables: readonly TableName[], signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     if (tables.length === 0) return work();
     const keys = tables.flatMap(({ catalog, database, table }) => [
@@ -26,34 +25,38 @@ export class TableLocks {
 
   async #writingKeys<T>(keys: readonly string[], signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const isFree = () => !keys.some((key) => this.#changed.has(key));
-    const busy = 'the table is being changed, which takes long';
-    const late = () => new Failure('WAREHOUSE_BUSY', busy);
-    await this.#when(isFree, signal, late, () => {
+    const busy = `timed out after ${lockWaitMs} ms: the table is being rewritten by a change; try again`;
+    const timedOut = () => new Failure('WAREHOUSE_BUSY', busy);
+    await this.#waitFor(isFree, signal, timedOut, () => {
       for (const key of keys) this.#writers.set(key, (this.#writers.get(key) ?? 0) + 1);
     });
     try {
       return await work();
     } finally {
       for (const key of keys) {
-        const left = (this.#writers.get(key) ?? 0) - 1;
-        if (left > 0) this.#writers.set(key, left);
+        const remaining = (this.#writers.get(key) ?? 0) - 1;
+        if (remaining > 0) this.#writers.set(key, remaining);
         else this.#writers.delete(key);
       }
       this.#wake();
     }
   }
 
-  /** Throws CHANGE_IN_PROGRESS where statements do not end in time. Changes that copy nothing need no turn. */
+  /** Throws CHANGE_IN_PROGRESS if statements do not end in time. Changes that copy nothing need no lock. */
   async changing<T>(change: Change, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const key = keyOfCopied(change);
+    const key = rewrittenKey(change);
     if (key === undefined) return work();
-    const late = () => new Failure('CHANGE_IN_PROGRESS', 'statements are still writing rows of what is to be changed');
+    const timedOut = () =>
+      new Failure(
+        'CHANGE_IN_PROGRESS',
+        `statements that write to the table did not end within ${lockWaitMs} ms; try again`,
+      );
     const isFree = () => !this.#changed.has(key);
-    // From here on no new writer begins; those that write end.
-    await this.#when(isFree, signal, late, () => void this.#changed.add(key));
+    // From here on no new writer starts; wait for the running ones.
+    await this.#waitFor(isFree, signal, timedOut, () => void this.#changed.add(key));
     try {
       const isUnwritten = () => !this.#writers.has(key);
-      await this.#when(isUnwritten, signal, late, () => {});
+      await this.#waitFor(isUnwritten, signal, timedOut, () => {});
       return await work();
     } finally {
       this.#changed.delete(key);
@@ -61,19 +64,25 @@ export class TableLocks {
     }
   }
 
-  /** `take` is called in the same instant in which it is so: whoever looks next finds it taken. */
-  async #when(isSo: () => boolean, signal: AbortSignal, late: () => Failure, take: () => void): Promise<void> {
-    const deadline = performance.now() + turnWaitMs;
-    while (!isSo()) {
-      if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled while it waited');
-      const leftMs = deadline - performance.now();
-      if (leftMs <= 0) throw late();
-      await this.#woken(leftMs, signal);
+  /** Waits for the condition, then calls `acquire` synchronously, so that no other waiter can get in between. */
+  async #waitFor(
+    condition: () => boolean,
+    signal: AbortSignal,
+    timedOut: () => Failure,
+    acquire: () => void,
+  ): Promise<void> {
+    const deadline = performance.now() + lockWaitMs;
+    while (!condition()) {
+      if (signal.aborted)
+        throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled while it waited for the table');
+      const remainingMs = deadline - performance.now();
+      if (remainingMs <= 0) throw timedOut();
+      await this.#sleep(remainingMs, signal);
     }
-    take();
+    acquire();
   }
 
-  #woken(ms: number, signal: AbortSignal): Promise<void> {
+  #sleep(ms: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const wake = () => {
         clearTimeout(timer);
@@ -92,8 +101,8 @@ export class TableLocks {
   }
 }
 
-/** What a change may write again as a whole. */
-function keyOfCopied(change: Change): string | undefined {
+/** The key of the table or database that a change may rewrite. */
+function rewrittenKey(change: Change): string | undefined {
   if (change.kind === 'renameDatabase') return keyOf(change.database.catalog.name, change.database.database);
   if (change.kind === 'alterTable' || change.kind === 'renameTable') {
     const { catalog, database, table } = change.table;
@@ -102,9 +111,9 @@ function keyOfCopied(change: Change): string | undefined {
   return undefined;
 }
 
-/** The engine, with its writers and its changes of tables taking turns. A call that rejects has ended in the engine too. */
+/** Wraps an engine with table locks. A rejected call has ended in the engine too. */
 export function withTableLocks(engine: EngineWarehouse): EngineWarehouse {
-  const turns = new TableLocks();
+  const locks = new TableLocks();
   return {
     get running() {
       return engine.running;
@@ -132,28 +141,28 @@ export function withTableLocks(engine: EngineWarehouse): EngineWarehouse {
     rowNumbering: (table, definition) => engine.rowNumbering(table, definition),
     tableStatistics: (table) => engine.tableStatistics(table),
     takeChangedTables: () => engine.takeChangedTables(),
-    apply: (change, options) => turns.changing(change, options.signal, () => engine.apply(change, options)),
+    apply: (change, options) => locks.changing(change, options.signal, () => engine.apply(change, options)),
     execute: (statement, options) =>
-      turns.writing(options.analysis.writes, options.signal, () => engine.execute(statement, options)),
+      locks.writing(options.analysis.writes, options.signal, () => engine.execute(statement, options)),
     remember: (resultPath, step) => engine.remember(resultPath, step),
     inferTable: (work, turn) => engine.inferTable(work, turn),
     loadedBefore: (catalog, step) => engine.loadedBefore(catalog, step),
     load: (work, options) => {
       const { catalog, database, table } = work.table;
-      return turns.writing([{ catalog: catalog.name, database, table }], options.signal, () =>
+      return locks.writing([{ catalog: catalog.name, database, table }], options.signal, () =>
         engine.load(work, options),
       );
     },
     snapshot: (catalog, options) => engine.snapshot(catalog, options),
     restorePart: (part, options) => {
       const { catalog, database, table } = part.table;
-      return turns.writing([{ catalog: catalog.name, database, table }], options.signal, () =>
+      return locks.writing([{ catalog: catalog.name, database, table }], options.signal, () =>
         engine.restorePart(part, options),
       );
     },
     insertRows: (table, batch, options) => {
       const written = { catalog: table.catalog.name, database: table.database, table: table.table };
-      return turns.writing([written], options.signal, () => engine.insertRows(table, batch, options));
+      return locks.writing([written], options.signal, () => engine.insertRows(table, batch, options));
     },
   };
 }

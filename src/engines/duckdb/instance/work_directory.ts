@@ -1,16 +1,16 @@
-// Where an engine process writes what is no catalog: results on their way, and what does not fit its memory. A directory of its own
-// that nobody can guess, so that no path in a statement, however it is written, leads there.
+// The work directory of an engine process, for everything but catalogs: results in transit and spilled data. Each process has its
+// own directory with an unguessable name, so that no path in a statement can lead there.
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** Where the engine may open files. */
+/** The directories in which the engine may open files. */
 export interface FileAccess {
-  /** Of this, the catalogs. */
+  /** Only its catalogs directory is accessible. */
   readonly dataDirectory: string;
-  /** Of this process alone: two that spill into one directory would write over each other. */
+  /** The work directory of this process alone: two processes that spill into one directory would overwrite each other's files. */
   readonly own: string;
-  /** What callers may load from. */
+  /** Directories from which callers may load files. */
   readonly readable: readonly string[];
 }
 
@@ -19,29 +19,29 @@ export async function openWorkDirectory(
   spoolDirectory: string,
   readable: readonly string[],
 ): Promise<FileAccess> {
-  const all = join(spoolDirectory, 'spill');
-  await mkdir(all, { recursive: true, mode: 0o700 });
-  const own = join(all, `${process.pid}-${randomBytes(16).toString('hex')}`);
+  const parent = join(spoolDirectory, 'spill');
+  await mkdir(parent, { recursive: true, mode: 0o700 });
+  const own = join(parent, `${process.pid}-${randomBytes(16).toString('hex')}`);
   await mkdir(own, { mode: 0o700 });
   return { dataDirectory, own, readable };
 }
 
-/** Of processes that ended. */
+/** Removes the work directories of processes that have ended. */
 export async function removeLeftovers({ own }: FileAccess): Promise<void> {
-  const all = dirname(own);
-  for (const name of await readdir(all)) {
-    if (!isAlive(Number.parseInt(name, 10))) await rm(join(all, name), { recursive: true, force: true });
+  const parent = dirname(own);
+  for (const name of await readdir(parent)) {
+    if (!isAlive(Number.parseInt(name, 10))) await rm(join(parent, name), { recursive: true, force: true });
   }
 }
 
-/** Where the engine puts what does not fit its memory. */
+/** The directory for data that does not fit into memory. */
 export function spillDirectory({ own }: FileAccess): string {
   return join(own, 'spill');
 }
 
-/** What is there now. The engine makes the directory when it first spills, and its files come and go. */
-export async function spilledBytes(reach: FileAccess): Promise<number> {
-  const directory = spillDirectory(reach);
+/** The current size of the spilled data. The engine creates the directory when it first spills, and its files come and go. */
+export async function spilledBytes(access: FileAccess): Promise<number> {
+  const directory = spillDirectory(access);
   const names = await readdir(directory).catch(() => []);
   const sizes = await Promise.all(names.map((name) => stat(join(directory, name)).catch(() => undefined)));
   return sizes.reduce((sum, found) => sum + (found?.size ?? 0), 0);

@@ -326,7 +326,10 @@ export class EngineProcess {
       if (culprit)
         culprit.ending = blamedFor(
           withUnknownOutcome(
-            new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the warehouse allows'),
+            new Failure(
+              'MEMORY_LIMIT_EXCEEDED',
+              'the statement needs more memory than the memory limit of the warehouse',
+            ),
           ),
         );
       this.kill(

@@ -30,7 +30,7 @@ import { tableStatistics } from '../ddl/table_statistics.ts';
 import { exportQuery } from '../export/export_query.ts';
 import { commit, forgetSteps, rememberStep, retryingConflicts } from '../instance/applied_steps.ts';
 import { type Namespace, preparedKey, type Session, Sessions } from '../instance/connection_pool.ts';
-import { closeData, openData, openScratch } from '../instance/instances.ts';
+import { lockData, openData, openScratch } from '../instance/instances.ts';
 import { LateSteps, type RunningWrite } from '../instance/late_steps.ts';
 import { CallProgress, type Stage } from '../instance/progress.ts';
 import { failureOf } from '../instance/sql_errors.ts';
@@ -124,7 +124,7 @@ class Worker {
     const instance = await openData(spec);
     const connection = await instance.connect();
     const fileAccess = await openWorkDirectory(dataDirectory, spoolDirectory, readableDirectories);
-    await closeData(connection, spec, fileAccess);
+    await lockData(connection, spec, fileAccess);
     const [row] = (await connection.runAndReadAll('SELECT library_version FROM pragma_version()')).getRows();
     const version = String(row?.[0]);
     const unreviewed = await unreviewedFunctions(connection, version);

@@ -2,7 +2,7 @@
 // alone reads files, runs other text or takes for ever. What a statement means is its plan's to say (plan.ts).
 import { Failure } from '../../../standard/failure.ts';
 import { filesRefused, refusedStatement, sqlInvalid } from '../instance/sql_errors.ts';
-import { catalogFileEnding } from '../storage/catalog_files.ts';
+import { catalogFileExtension } from '../storage/catalog_files.ts';
 import { statementLimits } from './statement_limits.ts';
 import { StatementShape } from './statement_shape.ts';
 
@@ -217,8 +217,8 @@ class Paths {
     const content = this.#joined === 'escaped text' && goesOn ? contentOf(`E${text}`) : contentOf(text);
     this.#hasSlash ||= /[/\\]/.test(content);
     const near = `${this.#tail}${kind === 'name' ? '.' : ''}${content}`;
-    if (this.#hasSlash && near.toLowerCase().includes(catalogFileEnding)) throw filesRefused();
-    this.#tail = near.slice(-catalogFileEnding.length);
+    if (this.#hasSlash && near.toLowerCase().includes(catalogFileExtension)) throw filesRefused();
+    this.#tail = near.slice(-catalogFileExtension.length);
   }
 }
 

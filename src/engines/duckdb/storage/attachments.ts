@@ -1,16 +1,17 @@
-// Attaches the catalogs of a warehouse one by one, and reports each to the server: one that cannot be attached takes no other with it.
+// Attaches the catalogs of a warehouse one by one, and reports each to the server: a failure does not keep the others from being
+// attached.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { type AttachReport, type AttachRequest, DamagedFile } from '../../catalog_storage.ts';
 import type { CatalogRef } from '../../engine.ts';
 import { FatalEngineError, failureOf } from '../instance/sql_errors.ts';
 import { attachWithRetry, createCatalog } from './catalog_files.ts';
 
-/** `attaching` is sent before the file is opened: where the process dies of it, the server knows which file it was. */
+/** `attaching` is sent before the file is opened: if the process crashes on it, the server knows which file it was. */
 export type AttachMessage = { readonly kind: 'attaching'; readonly catalog: CatalogRef | undefined } | AttachReport;
 
 /**
- * @returns those that are attached. Throws what says nothing of a file: a lock, a full disk,
- * FatalEngineError where one made the whole instance unusable.
+ * @returns the attached catalogs. Throws errors that do not concern a file: a lock, a full disk, FatalEngineError if a file made
+ * the whole instance unusable.
  */
 export async function attachEach(
   connection: DuckDBConnection,
@@ -30,7 +31,7 @@ export async function attachEach(
     } catch (error) {
       const failure = failureOf(error, { sql: '', linesAbove: 0 });
       if (!(error instanceof DamagedFile)) {
-        // Nothing that the file is to blame for.
+        // The file did not cause this error.
         if (!(failure instanceof FatalEngineError)) report({ kind: 'attaching', catalog: undefined });
         throw failure;
       }

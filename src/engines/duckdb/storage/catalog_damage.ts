@@ -1,4 +1,4 @@
-// Which of DuckDB's errors say that a catalog's file is damaged, in words without its path.
+// Recognizes DuckDB's errors about damaged catalog files, and describes the damage without the path of the file.
 
 const patterns: readonly (readonly [RegExp, (found: RegExpExecArray) => string])[] = [
   [
@@ -26,16 +26,16 @@ const patterns: readonly (readonly [RegExp, (found: RegExpExecArray) => string])
   [/Corrupt database file|Failed to deserialize|corrupt/i, () => 'the contents of its file are inconsistent'],
 ];
 
-/** After a checkpoint that failed, DuckDB refuses all work on that database until it is attached again, and repeats why. */
+/** After a failed checkpoint, DuckDB refuses all work on that database until it is attached again, and repeats the cause. */
 const checkpointFailed =
   /^IO Error: .*?(?:Checkpoint failed for database|Database ").*? has been invalidated.*?Original error: (.*)$/s;
 
-/** Why the checkpoint of a database failed; undefined: the error says nothing of one. */
+/** Why the checkpoint of a database failed; undefined if the error is not about one. */
 export function checkpointFault(message: string): string | undefined {
   return checkpointFailed.exec(message)?.[1];
 }
 
-/** Of an error while catalogs are used: which files else an error is about, only those of catalogs count. */
+/** The damage in an error while catalogs are used. Errors may be about other files then: only those of catalogs count. */
 export function damageInError(message: string): string | undefined {
   const fault = checkpointFault(message);
   if (fault !== undefined) return damageInError(`IO Error: ${fault}`);
@@ -48,7 +48,7 @@ export function damageInError(message: string): string | undefined {
     : undefined;
 }
 
-/** Of an error while a file is opened. A sentence for people; undefined: the error is about something else. */
+/** The damage in an error while a file is opened, as a sentence for people; undefined if the error is about something else. */
 export function damageIn(error: unknown): string | undefined {
   const message = error instanceof Error ? error.message : String(error);
   if (!/^(?:IO|Serialization|Internal|INTERNAL|FATAL) Error/i.test(message)) return undefined;

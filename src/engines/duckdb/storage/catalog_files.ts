@@ -1,4 +1,4 @@
-// A catalog's one file: attached under the catalog's name, which may change, stored under its id, which does not.
+// The file of a catalog: attached under the catalog's name, which may change, and stored under its id, which does not.
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
@@ -17,22 +17,22 @@ import { damageIn } from './catalog_damage.ts';
  */
 export const blockSizeBytes = 65_536;
 
-/** A former process of the same warehouse may be dying still, with its hands on the files. */
+/** The previous process of the same warehouse may still be exiting and hold the file locks. */
 const lockWaitMs = 10_000;
 const lockPollMs = 100;
 
-/** Of the names of catalogs' files. */
-export const catalogFileEnding = '.duckdb';
+/** The extension of catalog files. */
+export const catalogFileExtension = '.duckdb';
 
 export function catalogsDirectory(dataDirectory: string): string {
   return join(dataDirectory, 'catalogs');
 }
 
 export function catalogFile(dataDirectory: string, catalog: Pick<CatalogRef, 'id'>): string {
-  return join(catalogsDirectory(dataDirectory), `${catalog.id}${catalogFileEnding}`);
+  return join(catalogsDirectory(dataDirectory), `${catalog.id}${catalogFileExtension}`);
 }
 
-/** Creates the file, or attaches the one that an attempt before created. The directory must exist. @returns its identity. */
+/** Creates the file, or attaches the one that an earlier attempt created. The directory must exist. @returns its identity. */
 export async function createCatalog(
   connection: DuckDBConnection,
   dataDirectory: string,
@@ -44,8 +44,8 @@ export async function createCatalog(
 }
 
 /**
- * Attaches a file that must exist: no empty one is created in its place. Idempotent. @returns its identity. Throws DamagedFile
- * where it is missing, is the file of another catalog, or cannot be read.
+ * Attaches a file that must exist: no empty file is created in its place. Idempotent. @returns its identity. Throws DamagedFile if
+ * the file is missing, belongs to another catalog, or cannot be read.
  */
 export async function attachCatalog(
   connection: DuckDBConnection,
@@ -71,26 +71,26 @@ async function attach(connection: DuckDBConnection, dataDirectory: string, catal
     );
   }
   try {
-    return await identified(connection, catalog);
+    return await ensureIdentity(connection, catalog);
   } catch (error) {
     await detach(connection, catalog.name).catch(() => undefined);
     throw error;
   }
 }
 
-/** Checks the identity of an attached file; gives it one where none was ever recorded. */
-async function identified(connection: DuckDBConnection, { name, identity }: AttachRequest): Promise<string> {
+/** Checks the identity of an attached file; assigns one if none was ever recorded. */
+async function ensureIdentity(connection: DuckDBConnection, { name, identity }: AttachRequest): Promise<string> {
   const table = `${quoteIdentifier(name)}.${quoteIdentifier(ownSchema)}.identity`;
   const row = await identityIn(connection, table);
   if (identity !== undefined && row?.[0] !== identity) throw new DamagedFile('its file is the file of another catalog');
   await ensureSteps(connection, name);
   if (row) return String(row[0]);
-  const made = randomUUID();
-  await connection.run(`CREATE TABLE IF NOT EXISTS ${table} AS SELECT '${made}' AS id`);
-  return made;
+  const newIdentity = randomUUID();
+  await connection.run(`CREATE TABLE IF NOT EXISTS ${table} AS SELECT '${newIdentity}' AS id`);
+  return newIdentity;
 }
 
-/** Undefined where none was ever recorded. Not asked of `duckdb_tables()`, which lists the tables of all catalogs each time. */
+/** Undefined if none was ever recorded. Does not query `duckdb_tables()`, which lists the tables of all catalogs each time. */
 async function identityIn(connection: DuckDBConnection, table: string): Promise<readonly DuckDBValue[] | undefined> {
   try {
     return (await rowsOf(connection, `SELECT id FROM ${table}`))[0];
@@ -100,11 +100,11 @@ async function identityIn(connection: DuckDBConnection, table: string): Promise<
   }
 }
 
-/** A process that ended well puts the log of a catalog into its file, and takes it away. */
+/** Whether the catalog has a log: an orderly exit checkpoints it into the file and removes it. */
 export const hasLog = (dataDirectory: string, catalog: CatalogRef): boolean =>
   existsSync(`${catalogFile(dataDirectory, catalog)}.wal`);
 
-/** All tables of these. */
+/** All tables of the catalogs, except internal ones. */
 export async function tablesOf(connection: DuckDBConnection, catalogs: readonly CatalogRef[]): Promise<TableName[]> {
   if (catalogs.length === 0) return [];
   const names = catalogs.map(({ name }) => quoteLiteral(name)).join(', ');
@@ -117,7 +117,7 @@ export async function tablesOf(connection: DuckDBConnection, catalogs: readonly 
   }));
 }
 
-/** As `attachCatalog`, where another process may still have the file open. */
+/** Like `attachCatalog`, for a file that another process may still have open. */
 export async function attachWithRetry(
   connection: DuckDBConnection,
   dataDirectory: string,
@@ -145,7 +145,7 @@ export async function detachCatalog(
   if (attachedAs !== undefined) await detach(connection, attachedAs);
 }
 
-/** Detaches, and removes the file for good. Idempotent. */
+/** Detaches the catalog and deletes its file. Idempotent. */
 export async function removeCatalog(
   connection: DuckDBConnection,
   dataDirectory: string,
@@ -180,14 +180,14 @@ export async function isAttached(
   return (await nameOfAttached(connection, catalogFile(dataDirectory, catalog))) !== undefined;
 }
 
-/** The name that a file is attached under now, whatever the catalog was called when that was done. */
+/** The name under which a file is attached now, which may be an earlier name of the catalog. */
 async function nameOfAttached(connection: DuckDBConnection, file: string): Promise<string | undefined> {
   const rows = await rowsOf(connection, 'SELECT database_name FROM duckdb_databases() WHERE path = $1', [file]);
   const name = rows[0]?.[0];
   return typeof name === 'string' ? name : undefined;
 }
 
-/** A file made or removed is durable only once its directory is. */
+/** A created or removed file is durable only once its directory is. */
 export async function syncCatalogsDirectory(dataDirectory: string): Promise<void> {
   const handle = await open(catalogsDirectory(dataDirectory), 'r');
   try {
@@ -200,7 +200,7 @@ export async function syncCatalogsDirectory(dataDirectory: string): Promise<void
 const busyFileWaitsMax = 200;
 const busyFileWaitMs = 50;
 
-/** What goes wrong while statements still hold the file is tried again for a while. Throws WAREHOUSE_BUSY. */
+/** Retries work that fails because statements still hold the file. Throws WAREHOUSE_BUSY. */
 export async function retryingBusyFile<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -210,7 +210,7 @@ export async function retryingBusyFile<T>(work: () => Promise<T>, signal: AbortS
       if (attempt > busyFileWaitsMax || signal?.aborted) {
         throw new Failure(
           'WAREHOUSE_BUSY',
-          'statements still run under the old name of the catalog',
+          'statements are still running under the old name of the catalog; try again',
           {},
           { cause: error },
         );

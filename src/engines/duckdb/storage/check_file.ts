@@ -1,4 +1,4 @@
-// Reads all of a catalog's file while no engine has it: its headers, its log, and every block of its tables.
+// Reads a whole catalog file while no engine has it open: its headers, its log, and every block of its tables.
 import { stat } from 'node:fs/promises';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { ExpectedTable } from '../../../model/expected_table.ts';
@@ -14,7 +14,7 @@ import { duckdbStorage } from './file_position.ts';
 
 const attachedAs = 'checked';
 
-/** @returns what is wrong, each in a sentence, and the size of the file where there is one. Changes nothing: the file is attached read-only. */
+/** @returns the faults, one sentence each, and the size of the file if it exists. Changes nothing: the file is attached read-only. */
 export async function checkCatalogFile(
   dataDirectory: string,
   catalog: CatalogRef,
@@ -52,7 +52,7 @@ async function faultsOfFile(
   }
 }
 
-/** The file is attached read-only. `signal`: checked between two tables. */
+/** Attaches the file read-only. `signal`: checked between two tables. */
 export async function faultsWithin(
   connection: DuckDBConnection,
   file: string,
@@ -60,7 +60,7 @@ export async function faultsWithin(
   expected: readonly ExpectedTable[],
   signal?: AbortSignal,
 ): Promise<readonly CatalogFault[]> {
-  const whole = (reason: string): CatalogFault => ({ kind: 'damaged', reason });
+  const damagedFile = (reason: string): CatalogFault => ({ kind: 'damaged', reason });
   try {
     await connection.run(`ATTACH ${quoteLiteral(file)} AS ${attachedAs} (READ_ONLY)`);
     const { faults: different, tables } = await compareTables(connection, attachedAs, expected);
@@ -72,7 +72,7 @@ export async function faultsWithin(
         await readWholeTable(connection, ref);
         if (database === ownSchema && table === 'identity' && identity !== undefined) {
           const [row] = await rowsOf(connection, `SELECT id FROM ${qualifiedTable(ref)}`);
-          if (row?.[0] !== identity) faults.push(whole('its file is the file of another catalog'));
+          if (row?.[0] !== identity) faults.push(damagedFile('its file is the file of another catalog'));
         }
       } catch (error) {
         faults.push({ kind: 'damaged', database, table, reason: reasonOf(error, file) });
@@ -81,11 +81,11 @@ export async function faultsWithin(
     return faults;
   } catch (error) {
     signal?.throwIfAborted();
-    return [whole(reasonOf(error, file))];
+    return [damagedFile(reasonOf(error, file))];
   }
 }
 
-/** Without the paths of files and processes, which callers of the API are not to see. */
+/** The reason without the paths of files and processes, which callers of the API must not see. */
 function reasonOf(error: unknown, file: string): string {
   const [message = ''] = (error as Error).message.split('\n', 1);
   if (/Could not set lock on file/.test(message)) return 'another process has its file open';

@@ -1,4 +1,4 @@
-// Checks the tables of an attached file: compares them with what the store describes, and reads all blocks of one.
+// Checks the tables of an attached file: compares them with the descriptions in the store, and reads all blocks of one.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ExpectedTable } from '../../../model/expected_table.ts';
 import { foldName } from '../../../model/names.ts';
@@ -26,7 +26,7 @@ export async function compareTables(
   };
 }
 
-/** @returns false: there is no such table (any more). Throws what the engine throws over a damaged block. */
+/** @returns false if the table does not exist (any more). Throws the engine's error for a damaged block. */
 export async function readWholeTable(connection: DuckDBConnection, table: TableRef): Promise<boolean> {
   try {
     await rowsOf(connection, `SELECT bit_xor(hash(t)) FROM ${qualifiedTable(table)} t`);
@@ -50,19 +50,21 @@ async function differences(
   const nameOf = (schema: unknown, table: unknown) => JSON.stringify(foldName(`${schema}.${table}`));
   const columns = Map.groupBy(found, ([schema, table]) => nameOf(schema, table));
   const faults: CatalogFault[] = [];
-  for (const { database, table, columns: wanted } of expected) {
-    const has = columns.get(nameOf(database, table));
+  for (const { database, table, columns: expectedColumns } of expected) {
+    const actual = columns.get(nameOf(database, table));
     const differs = (reason: string) => faults.push({ kind: 'different', database, table, reason });
-    if (!has) {
-      differs('it is not in the file');
+    if (!actual) {
+      differs('it is missing from the file');
       continue;
     }
-    const types = new Map(has.map(([, , column, type]) => [foldName(String(column)), String(type)]));
-    for (const { name, type } of wanted) {
-      const typeThere = types.get(foldName(name));
-      if (typeThere === undefined) differs(`its column ${JSON.stringify(name)} is not in the file`);
-      else if (!isType(typeThere, type))
-        differs(`its column ${JSON.stringify(name)} is ${typeThere} in the file, not ${duckdbType(type)}`);
+    const types = new Map(actual.map(([, , column, type]) => [foldName(String(column)), String(type)]));
+    for (const { name, type } of expectedColumns) {
+      const actualType = types.get(foldName(name));
+      if (actualType === undefined) differs(`its column ${JSON.stringify(name)} is missing from the file`);
+      else if (!isType(actualType, type))
+        differs(
+          `its column ${JSON.stringify(name)} has the type ${actualType} in the file instead of ${duckdbType(type)}`,
+        );
     }
   }
   return faults;

@@ -1,28 +1,28 @@
-// What the server reads of a catalog's file without opening it in the engine: the counter of its checkpoints, and how far its
-// write-ahead log holds committed transactions. The layout is DuckDB's (storage/storage_info.hpp, storage/write_ahead_log.cpp).
+// Reads the position of a catalog's file without opening it in the engine: its checkpoint counter, and the extent of the committed
+// transactions in its write-ahead log. The layout is DuckDB's (storage/storage_info.hpp, storage/write_ahead_log.cpp).
 import { existsSync, statSync } from 'node:fs';
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { basename, relative, sep } from 'node:path';
 import { type CatalogStorage, CheckpointRunning, DamagedFile } from '../../catalog_storage.ts';
-import { catalogFile, catalogFileEnding, catalogsDirectory } from './catalog_files.ts';
+import { catalogFile, catalogFileExtension, catalogsDirectory } from './catalog_files.ts';
 
 const headerBytes = 4096;
 const magic = Buffer.from('DUCK');
-/** The two headers that checkpoints write by turns follow the main one; the one with the higher counter is valid. */
+/** The two headers that checkpoints write alternately follow the main header; the one with the higher counter is valid. */
 const headerOffsets = [headerBytes, 2 * headerBytes];
-/** The first entry of a log: its version, 2. Logs with another beginning are measured by their size alone. */
+/** The first entry of a log: its version, 2. Logs that begin differently are measured by their size alone. */
 const logVersion = Buffer.from('640062650002ffff', 'hex');
-/** Before each further entry: its length and its checksum, 8 bytes each. */
+/** Each further entry is preceded by its length and its checksum, 8 bytes each. */
 const entryHeadBytes = 16;
-/** The entry that ends a transaction: what follows the last one is dropped when the log is read again after a crash. */
+/** The entry that commits a transaction: anything after the last one is discarded when the log is replayed after a crash. */
 const commitEntry = Buffer.from('640064ffff', 'hex');
 /**
- * The entry that a checkpoint writes before its header, with the place of the metadata that the header then names: after it, of a log
- * whose checkpoint is complete and which is not removed yet, nothing is left to be replayed. The place follows as LEB128.
+ * The entry that a checkpoint writes before its header, followed by the position of the metadata in LEB128. If the header names the
+ * same position, the checkpoint is complete: the log has not been removed yet, but nothing in it is left to replay.
  */
 const checkpointEntry = Buffer.from('64006365006400', 'hex');
 const checkpointEntryBytesMax = 64;
-/** Holds that entry and the one that commits it. */
+/** Enough bytes for that entry and the one that commits it. */
 const checkpointTailBytes = 128;
 const readBytes = 1 << 20;
 const attemptsMax = 5;
@@ -44,19 +44,19 @@ export const duckdbStorage: CatalogStorage = {
       const { metadata } = before;
       const logBytes = await committedLogBytes(logFile(dataDirectory, catalogId), { from, metadata });
       const { checkpoint } = await headerOf(dataDirectory, catalogId);
-      // A checkpoint in between: the log that was measured may be of the one or of the other.
+      // After a checkpoint in between, the measured log may be the old or the new one.
       if (checkpoint === before.checkpoint || attempt === attemptsMax) return { checkpoint, logBytes };
     }
   },
   async catalogIds(dataDirectory) {
     const names = await readdir(catalogsDirectory(dataDirectory)).catch(() => []);
-    return names.flatMap((name) => (name.endsWith(catalogFileEnding) ? [basename(name, catalogFileEnding)] : []));
+    return names.flatMap((name) => (name.endsWith(catalogFileExtension) ? [basename(name, catalogFileExtension)] : []));
   },
   async filesAt(dataDirectory, catalogId, { logBytes }) {
     const main = catalogFile(dataDirectory, { id: catalogId });
     const pathOf = (file: string) => relative(dataDirectory, file).split(sep).join('/');
     const logPath = logFile(dataDirectory, catalogId);
-    // Of a log that the file has already, the checkpoint may still be running: it removes the log at its end.
+    // The checkpoint of a log that the file contains already may still be running: it removes the log at its end.
     const committed = logBytes === 0 ? await committedLogBytes(logPath) : logBytes;
     if (await endsInCheckpoint(logPath, committed)) throw new CheckpointRunning();
     const log = logBytes === 0 ? [] : [{ path: pathOf(logPath), bytes: logBytes }];
@@ -66,69 +66,72 @@ export const duckdbStorage: CatalogStorage = {
 
 interface Header {
   readonly checkpoint: number;
-  /** Where the metadata of the catalog begins. */
+  /** The position of the metadata of the catalog. */
   readonly metadata: bigint;
 }
 
 async function headerOf(dataDirectory: string, catalogId: string): Promise<Header> {
-  const file = await opened(catalogFile(dataDirectory, { id: catalogId }));
+  const file = await openIfExists(catalogFile(dataDirectory, { id: catalogId }));
   if (!file) throw new DamagedFile('its file is missing');
   try {
     const head = Buffer.alloc(3 * headerBytes);
     const { bytesRead } = await file.read(head, 0, head.length, 0);
     if (bytesRead < head.length) throw new DamagedFile(`its file ends after ${bytesRead} bytes, within its headers`);
     if (!head.subarray(8, 12).equals(magic)) throw new DamagedFile('its file is not a database file');
-    // Each begins with a checksum of 8 bytes. Those of the other two change during a checkpoint; the engine compares them.
+    // Each header begins with a checksum of 8 bytes. Those of the other two change during a checkpoint; the engine verifies them.
     if (head.readBigUInt64LE(0) !== checksum(head.subarray(8, headerBytes)))
       throw new DamagedFile('the block at byte 0 of its file is damaged (wrong checksum)');
     const headers = headerOffsets.map((offset) => ({
       checkpoint: Number(head.readBigUInt64LE(offset + 8)),
       metadata: head.readBigUInt64LE(offset + 16),
     }));
-    return headers.reduce((newest, one) => (one.checkpoint > newest.checkpoint ? one : newest));
+    return headers.reduce((newest, header) => (header.checkpoint > newest.checkpoint ? header : newest));
   } finally {
     await file.close();
   }
 }
 
-/** DuckDB's (common/checksum.cpp), of whole words of 8 bytes. */
+/** DuckDB's checksum (common/checksum.cpp) for a multiple of 8 bytes. */
 function checksum(bytes: Buffer): bigint {
   let sum = 5381n;
-  for (let at = 0; at < bytes.length; at += 8)
-    sum ^= BigInt.asUintN(64, bytes.readBigUInt64LE(at) * 0xbf58476d1ce4e5b9n);
+  for (let offset = 0; offset < bytes.length; offset += 8)
+    sum ^= BigInt.asUintN(64, bytes.readBigUInt64LE(offset) * 0xbf58476d1ce4e5b9n);
   return sum;
 }
 
-interface Measured {
-  /** Where an earlier transaction ended. */
+interface MeasureOptions {
+  /** The end of an earlier transaction. */
   readonly from?: number;
-  /** The byte before which the transaction ends. */
+  /** Only transactions that end before this byte count. */
   readonly until?: number | undefined;
-  /** Of the file's header: a log whose checkpoint it names counts as empty, because the file has all of it. */
+  /**
+   * The metadata position in the header of the file: a log whose checkpoint it names counts as empty, because the file contains all
+   * of it.
+   */
   readonly metadata?: bigint;
 }
 
-/** Where the last committed transaction of the log ends; 0 without a log. */
-export async function committedLogBytes(path: string, measured: Measured = {}): Promise<number> {
-  const { from = 0, until = Number.POSITIVE_INFINITY, metadata } = measured;
-  const file = await opened(path);
+/** The end of the last committed transaction of the log; 0 without a log. */
+export async function committedLogBytes(path: string, options: MeasureOptions = {}): Promise<number> {
+  const { from = 0, until = Number.POSITIVE_INFINITY, metadata } = options;
+  const file = await openIfExists(path);
   if (!file) return 0;
   try {
     await file.datasync();
     const { size } = await file.stat();
     const reader = new LogReader(file);
-    if (size >= logVersion.length && !(await reader.at(0, logVersion.length)).equals(logVersion)) return size;
+    if (size >= logVersion.length && !(await reader.read(0, logVersion.length)).equals(logVersion)) return size;
     let end = Math.min(size, Math.max(from, logVersion.length));
     let committed = end;
     while (end + entryHeadBytes <= size && end < until) {
-      const length = (await reader.at(end, entryHeadBytes)).readBigUInt64LE(0);
+      const length = (await reader.read(end, entryHeadBytes)).readBigUInt64LE(0);
       if (length === 0n || length > BigInt(size - end - entryHeadBytes)) break;
       const start = end + entryHeadBytes;
       end = start + Number(length);
       const mayBeCheckpoint = metadata !== undefined && length <= checkpointEntryBytesMax;
-      if (mayBeCheckpoint && placeIn(await reader.at(start, Number(length))) === metadata) return 0;
+      if (mayBeCheckpoint && metadataPosition(await reader.read(start, Number(length))) === metadata) return 0;
       if (Number(length) !== commitEntry.length) continue;
-      if ((await reader.at(start, commitEntry.length)).equals(commitEntry)) committed = end;
+      if ((await reader.read(start, commitEntry.length)).equals(commitEntry)) committed = end;
     }
     return committed;
   } finally {
@@ -136,12 +139,9 @@ export async function committedLogBytes(path: string, measured: Measured = {}): 
   }
 }
 
-/**
- * Whether a checkpoint has begun and not ended, or was broken off: what is committed since is in a log of its own until the engine
- * puts them together.
- */
+/** Whether a checkpoint has begun and not ended, or was interrupted: later commits are in a second log until the engine merges them. */
 async function endsInCheckpoint(path: string, committed: number): Promise<boolean> {
-  const file = await opened(path);
+  const file = await openIfExists(path);
   if (!file) return false;
   try {
     const start = Math.max(0, committed - checkpointTailBytes);
@@ -149,10 +149,11 @@ async function endsInCheckpoint(path: string, committed: number): Promise<boolea
     await file.read(tail, 0, tail.length, start);
     // The last entry commits the one before it, whose length varies.
     const end = tail.length - entryHeadBytes - commitEntry.length;
-    for (let at = 0; at + entryHeadBytes + checkpointEntry.length <= end; at++) {
-      const begins = at + entryHeadBytes;
-      const isEntry = tail.readBigUInt64LE(at) === BigInt(end - begins);
-      if (isEntry && tail.subarray(begins, begins + checkpointEntry.length).equals(checkpointEntry)) return true;
+    for (let offset = 0; offset + entryHeadBytes + checkpointEntry.length <= end; offset++) {
+      const entryStart = offset + entryHeadBytes;
+      const isEntry = tail.readBigUInt64LE(offset) === BigInt(end - entryStart);
+      if (isEntry && tail.subarray(entryStart, entryStart + checkpointEntry.length).equals(checkpointEntry))
+        return true;
     }
     return false;
   } finally {
@@ -160,20 +161,20 @@ async function endsInCheckpoint(path: string, committed: number): Promise<boolea
   }
 }
 
-/** The place in the entry of a checkpoint; undefined: it is another entry. */
-function placeIn(entry: Buffer): bigint | undefined {
+/** The metadata position in the entry of a checkpoint; undefined for another entry. */
+function metadataPosition(entry: Buffer): bigint | undefined {
   if (!entry.subarray(0, checkpointEntry.length).equals(checkpointEntry)) return undefined;
-  let place = 0n;
+  let position = 0n;
   let shift = 0n;
   for (const byte of entry.subarray(checkpointEntry.length)) {
-    place |= BigInt(byte & 0x7f) << shift;
-    if (byte < 0x80) return place;
+    position |= BigInt(byte & 0x7f) << shift;
+    if (byte < 0x80) return position;
     shift += 7n;
   }
   return undefined;
 }
 
-/** Small pieces of a file, read in large ones. */
+/** Buffered reader: serves small reads from large ones. */
 class LogReader {
   readonly #file: FileHandle;
   readonly #buffer = Buffer.alloc(readBytes);
@@ -184,7 +185,7 @@ class LogReader {
     this.#file = file;
   }
 
-  async at(offset: number, length: number): Promise<Buffer> {
+  async read(offset: number, length: number): Promise<Buffer> {
     if (offset < this.#from || offset + length > this.#from + this.#bytes) {
       this.#from = offset;
       this.#bytes = (await this.#file.read(this.#buffer, 0, readBytes, offset)).bytesRead;
@@ -194,11 +195,13 @@ class LogReader {
   }
 }
 
-async function opened(path: string): Promise<FileHandle | undefined> {
+async function openIfExists(path: string): Promise<FileHandle | undefined> {
   try {
     return await open(path, 'r');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new DamagedFile(`its file cannot be opened (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
+    throw new DamagedFile(
+      `its file cannot be openIfExists (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`,
+    );
   }
 }

@@ -1,4 +1,4 @@
-// What can be done with the damaged files of a catalog while no server has them. The originals stay beside, under another name.
+// Repair of the damaged files of a catalog while no server has them open. The originals are retained under another name.
 import { constants, existsSync } from 'node:fs';
 import { copyFile, type FileHandle, open, rename, stat } from 'node:fs/promises';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -15,7 +15,10 @@ export interface LogCut {
   readonly lostBytes: number;
 }
 
-/** Where the log would be cut: after the last transaction before its damage. Undefined: there is no log, or nothing is wrong with it. */
+/**
+ * The position at which to truncate the log: after the last transaction before its damage. Undefined if there is no log, or it is
+ * intact.
+ */
 export async function damagedLog(dataDirectory: string, catalog: CatalogRef): Promise<LogCut | undefined> {
   const log = logFile(dataDirectory, catalog.id);
   const bytes = await stat(log).then(
@@ -36,19 +39,19 @@ export async function cutLog(
 ): Promise<string[]> {
   const log = logFile(dataDirectory, catalog.id);
   const file = catalogFile(dataDirectory, catalog);
-  // The log that is left is written into the file when it is opened.
+  // Opening the file writes the rest of the log into it, so both are copied.
   for (const path of [log, file]) {
     await copyFile(path, path + suffix, constants.COPYFILE_FICLONE);
-    await synced(path + suffix);
+    await syncFile(path + suffix);
   }
-  // Without the copies on the disk, a loss of power after the cut would lose what was cut.
+  // The copies must be durable first: otherwise a power failure after the truncation would lose what was cut.
   await syncCatalogsDirectory(dataDirectory);
-  await synced(log, (handle) => handle.truncate(keptBytes));
+  await syncFile(log, (handle) => handle.truncate(keptBytes));
   return [log + suffix, file + suffix];
 }
 
-/** The file on the disk, after `change`. */
-async function synced(path: string, change?: (handle: FileHandle) => Promise<void>): Promise<void> {
+/** Applies `change` to the file, then flushes it to disk. */
+async function syncFile(path: string, change?: (handle: FileHandle) => Promise<void>): Promise<void> {
   const handle = await open(path, 'r+');
   try {
     await change?.(handle);
@@ -76,7 +79,7 @@ export async function putFiles(from: string, dataDirectory: string, catalog: Cat
   return duckdbStorage.position(dataDirectory, catalog.id);
 }
 
-/** By `database.table`; of a file that no server has. */
+/** Row counts by `database.table`, of a file that no server has open. */
 export async function rowCounts(
   dataDirectory: string,
   catalog: CatalogRef,
@@ -99,7 +102,7 @@ export async function rowCounts(
   }
 }
 
-/** Where the engine finds the log damaged; undefined: it replays it. Attached read-only, which changes nothing. */
+/** The byte at which the engine finds the log damaged; undefined if it can replay it. Attached read-only, which changes nothing. */
 async function damagedByte(file: string): Promise<number | undefined> {
   const instance = await DuckDBInstance.create(':memory:');
   const connection = await instance.connect();
