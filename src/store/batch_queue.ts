@@ -1,4 +1,4 @@
-// Work that costs a flush of the disk, done for many at once: what comes while a group is worked on is the next group.
+// Group commit: work that costs a disk flush is done for many items at once. Items that arrive while a batch runs form the next batch.
 
 export class BatchQueue<T> {
   readonly #itemsPerBatchMax: number;
@@ -7,7 +7,10 @@ export class BatchQueue<T> {
   #waiting: T[] = [];
   #isRunning = false;
 
-  /** `most`: items of one group, for which all others wait. `work` never rejects: it tells each item what became of it. `idle` is called when none is left. */
+  /**
+   * `most`: maximum items per batch; all other items wait for it. `work` never rejects: it reports the outcome to each item. `idle` is called when
+   * the queue is empty.
+   */
   constructor(most: number, work: (group: readonly T[]) => Promise<void>, idle: () => void = () => {}) {
     this.#itemsPerBatchMax = most;
     this.#runBatch = work;
@@ -18,12 +21,12 @@ export class BatchQueue<T> {
     this.#waiting.push(item);
     if (this.#isRunning) return;
     this.#isRunning = true;
-    // What arrived with this one, or while the disk was flushed for the ones before, is read from its sockets first, and comes along:
-    // the store answers without giving way to anything else.
+    // Deferred, so that requests that arrived together, or during the previous flush, are read from their sockets and join this batch:
+    // the store answers synchronously, without yielding to the event loop.
     setImmediate(() => void this.#runAll());
   }
 
-  /** Takes an item back. False where it does not wait any more: its group is being worked on, or was. */
+  /** Removes a waiting item. @returns false if its batch is running or has run. */
   remove(item: T): boolean {
     const index = this.#waiting.indexOf(item);
     if (index >= 0) this.#waiting.splice(index, 1);

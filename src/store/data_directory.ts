@@ -1,5 +1,5 @@
-// What a start requires of the data directory: it can be written, and it has its metadata store where it has catalogs. What is wrong
-// is said in a sentence with what to do.
+// Checks the data directory at start: it is writable, and if it contains catalogs it contains the metadata store. Each error says what
+// to do.
 import { existsSync } from 'node:fs';
 import { mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,12 +8,12 @@ import { storeFileName } from './store.ts';
 const probeBytes = 4096;
 const catalogsDirectoryName = 'catalogs';
 
-/** The message is for who starts the server. */
+/** The message addresses the operator. */
 export class DataDirectoryError extends Error {
   override name = 'DataDirectoryError';
 }
 
-/** Creates the directory where there is none. Throws DataDirectoryError. */
+/** Creates the directory if it does not exist. Throws DataDirectoryError. */
 export async function prepareDataDirectory(directory: string): Promise<void> {
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -26,7 +26,7 @@ export async function prepareDataDirectory(directory: string): Promise<void> {
   await requireStore(directory);
 }
 
-/** A store that is created beside catalogs would know nothing of them, nor of users and grants. */
+/** A new store beside existing catalogs would contain neither these catalogs nor users and grants. */
 async function requireStore(directory: string): Promise<void> {
   const store = join(directory, storeFileName);
   if (existsSync(store)) return;

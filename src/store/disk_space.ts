@@ -1,16 +1,16 @@
-// Space on the disk of the data directory: a mark below which writes are refused while reads, deletes and purges continue, and a
-// reserve file that is released for them when the disk is all but full.
+// Disk space of the data directory: below a low-water mark writes are refused while reads, deletes and purges continue; a reserve file is
+// released for those when the disk is almost full.
 import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../standard/failure.ts';
 
 export const reserveFileName = 'disk.reserve';
 const checkEveryMs = 1_000;
-/** On a small disk the mark is this part of it. */
+/** On a small disk the low-water mark is this fraction of its size. */
 const lowFraction = 0.05;
-/** The reserve is this part of the mark, and is released at half of that. */
+/** The size of the reserve as a fraction of the mark; the reserve is released when less than half of its size is free. */
 const reserveFraction = 0.25;
-/** Writes are taken again when so much more than the mark is free: else they would be refused and taken by turns. */
+/** Writes resume when free space exceeds the mark by this factor: without hysteresis they would be refused and accepted alternately. */
 const recoveredFactor = 1.25;
 const reserveWriteBytes = 1 << 20;
 
@@ -37,14 +37,14 @@ export class DiskSpace {
     return this.#isLow;
   }
 
-  /** What the health says; undefined: there is enough. */
+  /** The message for the health endpoint; undefined if there is enough space. */
   get message(): string | undefined {
     return this.#isLow ? `low on disk space (${this.#freeBytes} bytes free): writes are refused` : undefined;
   }
 
-  /** To be called before work that takes space. Throws STORAGE_FULL, `notApplied`. */
+  /** Call before work that needs space. Throws STORAGE_FULL with the outcome `notApplied`. */
   requireRoom(): void {
-    // Space that was freed meanwhile is noticed at once.
+    // Detects freed space immediately.
     if (this.#isLow) this.check();
     if (!this.#isLow) return;
     throw new Failure(
@@ -64,7 +64,7 @@ export class DiskSpace {
     this.#timer = undefined;
   }
 
-  /** One system call, and the reserve where that is due. */
+  /** Measures the free space, which is one system call, and creates or releases the reserve if necessary. */
   check(): void {
     const { directory, lowBytesMax, onChange: changed } = this.#options;
     const { bavail, blocks, bsize } = statfsSync(directory);
@@ -85,7 +85,7 @@ export class DiskSpace {
     try {
       const file = openSync(this.#reserve, 'w', 0o600);
       try {
-        // Written, not only sized: a hole in a file reserves nothing.
+        // Written, not only sized: a sparse file reserves nothing.
         const zeros = Buffer.alloc(Math.min(reserveWriteBytes, Math.max(1, bytes)));
         for (let left = bytes; left > 0; ) left -= writeSync(file, zeros, 0, Math.min(left, zeros.length));
         fsyncSync(file);

@@ -1,9 +1,9 @@
-// The tables that a catalog's file should have, as the metadata store describes them.
+// The tables that the file of a catalog should contain according to the metadata store.
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { TableSpec } from '../model/records.ts';
 import type { Store } from './store.ts';
 
-/** Without those that a change is under way of. */
+/** Excludes tables with a change in progress. */
 export async function expectedTables(store: Store, catalogId: string): Promise<ExpectedTable[]> {
   const rows = await store.db
     .selectFrom('objects as table')

@@ -1,11 +1,11 @@
-// Describes a catalog in the store as another store describes it: done when its file is replaced by an older one, so that both are of
-// the same instant. Grants on what exists in both stores stay; what was deleted since comes back without grants.
+// Rewinds the rows of a catalog to those of an older store, when the file of the catalog is replaced by an older one, so that both are of
+// the same instant. Grants on objects in both stores are retained; objects that were deleted since return without grants.
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { rootPrincipal } from '../model/principal.ts';
 import type { ObjectState, ObjectsTable, Schema } from './schema.ts';
 import type { Store } from './store.ts';
 
-/** What belongs to the objects of a catalog, by the column that refers to them. Each is as the older store has it. */
+/** Tables with rows that belong to the objects of a catalog, with the column that refers to them. They are copied from the older store. */
 const dependentTables = [
   ['intents', 'object_id'],
   ['dropped_objects', 'object_id'],
@@ -15,15 +15,15 @@ const dependentTables = [
   ['spent_steps', 'catalog_id'],
 ] as const satisfies readonly (readonly [keyof Schema, string])[];
 
-/** Ids and rows that one statement binds. */
+/** Maximum number of values bound in one statement. */
 const valuesPerStatementMax = 200;
-/** In these, no change of the catalog itself was under way. */
+/** States in which no change of the catalog itself is in progress. */
 const settledStates: ReadonlySet<ObjectState> = new Set<ObjectState>(['ready', 'blocked']);
 
 type Db = Store['db'];
 type Row = Readonly<Record<string, unknown>>;
 
-/** The catalog and all that is in it, in any state; what contains something comes before it. */
+/** The ids of the catalog and all its descendants, in any state; parents before children. */
 export async function subtreeIds(db: Db, catalogId: string): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with recursive within (id, depth) as (
@@ -33,7 +33,7 @@ export async function subtreeIds(db: Db, catalogId: string): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Why the catalog cannot be described as `older` does; undefined: it can. */
+/** Why the catalog cannot be rewound to `older`; undefined if it can. */
 export async function findRewindObstacle(db: Db, older: Db, catalogId: string): Promise<string | undefined> {
   const then = await catalogRow(older, catalogId);
   if (!then) return 'its metadata store does not have the catalog';
@@ -57,7 +57,7 @@ const catalogRow = (db: Db, catalogId: string) =>
     .where('category', '=', 'catalogs')
     .executeTakeFirst();
 
-/** `instant`: milliseconds since 1970; keys of later requests are forgotten, so that their work can be done again. */
+/** `instant`: milliseconds since 1970; idempotency keys of later requests are deleted, so that these requests can be repeated. */
 export async function rewindCatalog(
   tx: Transaction<Schema>,
   older: Db,
@@ -76,7 +76,7 @@ export async function rewindCatalog(
     now.filter((id) => !wanted.has(id)),
   );
   const current = new Map((await rowsWhere(tx, 'objects', 'id', now)).map((row) => [String(row.id), row]));
-  // Names may have been exchanged since: each is free before it is given.
+  // Names may have been swapped since: every name is freed before it is assigned.
   for (const id of current.keys())
     await tx.updateTable('objects').set({ folded_name: id }).where('id', '=', id).execute();
   const rows = new Map((await rowsWhere(older, 'objects', 'id', then)).map((row) => [String(row.id), row]));
@@ -89,7 +89,7 @@ export async function rewindCatalog(
   }
 }
 
-/** Newer than both versions: no ETag of either is valid for it. The catalog stays in its warehouse, and its owner's. */
+/** The version is newer than both, so that no earlier ETag matches. The catalog keeps its warehouse and its owner. */
 async function upsertObject(
   tx: Transaction<Schema>,
   row: Row,
@@ -121,21 +121,21 @@ async function userIds(tx: Transaction<Schema>): Promise<ReadonlySet<string>> {
   return new Set([rootPrincipal.id, ...users.map(({ id }) => id)]);
 }
 
-/** A view can read what is in other catalogs, which may be gone. */
+/** Omits sources that no longer exist: a view can read from other catalogs. */
 async function withExistingSource(tx: Transaction<Schema>, sources: readonly Row[]): Promise<Row[]> {
   const ids = sources.map(({ source_id }) => String(source_id));
   const existing = new Set((await rowsWhere(tx, 'objects', 'id', ids)).map(({ id }) => String(id)));
   return sources.filter(({ source_id }) => existing.has(String(source_id)));
 }
 
-/** What a request was authorized for has the ids of all that the object is in. */
+/** `granted`, which records what a request was authorized for, contains the ids of all ancestors of the object. */
 async function forgetKeys(tx: Transaction<Schema>, ids: readonly string[], catalogId: string, instant: number) {
   const later = tx.deleteFrom('idempotency_keys').where('created_at', '>', instant);
   await later.where('granted', 'like', `%"${catalogId}"%`).execute();
   for (const some of chunks(ids)) await later.where('object_id', 'in', some).execute();
 }
 
-/** Of a change of its name that was begun: the row that keeps the new name free. */
+/** Deletes the row that reserves the new name of an open rename of the catalog. */
 async function removeReservation(tx: Transaction<Schema>, catalogId: string): Promise<void> {
   const open = await tx.selectFrom('intents').select('next').where('object_id', '=', catalogId).executeTakeFirst();
   const { reservationId } = JSON.parse(open?.next ?? '{}') as { reservationId?: string };
@@ -157,7 +157,7 @@ async function deleteWhere(tx: Transaction<Schema>, table: keyof Schema, column:
     await sql`delete from ${sql.table(table)} where ${columnIn(column, some)}`.execute(tx);
 }
 
-/** Both stores have the tables of this release: the columns are the same. */
+/** Both stores have been migrated to this release, so the columns are the same. */
 async function insertRows(tx: Transaction<Schema>, table: keyof Schema, rows: readonly Row[]): Promise<void> {
   for (const row of rows) {
     const columns = sql.join(Object.keys(row).map((column) => sql.ref(column)));

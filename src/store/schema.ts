@@ -1,9 +1,9 @@
-// The tables of the metadata store as Kysely sees them. How they are made is migrations.ts; what the rows mean belongs to
-// catalog/, tasks/, query/ and access/. Times are integer milliseconds since 1970, JSON is text, truth is 0 or 1: alike in every dialect.
+// Kysely types of the tables of the metadata store. See migrations/ for their creation; catalog/, tasks/, query/ and access/ own the rows.
+// In every dialect, times are integer milliseconds since 1970, JSON is text, and booleans are 0 or 1.
 
 /**
- * `dropped`: kept for a while, with all that was in it; `restoring` and `purging` are how that ends. `blocked`: a change was left open, and
- * recovery has set it aside.
+ * `dropped`: retained for a while with its contents, until it is `restoring` or `purging`. `blocked`: a change was left open, and recovery
+ * no longer retries it.
  */
 export type ObjectState =
   | 'creating'
@@ -24,10 +24,10 @@ export interface ObjectsTable {
   name: string;
   folded_name: string;
   state: ObjectState;
-  /** Why it is `blocked`; of no meaning in other states. */
+  /** Why the object is `blocked`; meaningless in other states. */
   state_reason: string | null;
   spec: string;
-  /** The spec's comment in lower case, kept apart so that it can be searched without reading the spec. */
+  /** The comment of the spec in lower case, in its own column so that it can be searched without reading the spec. */
   folded_comment: string | null;
   owner: string;
   version: number;
@@ -37,7 +37,7 @@ export interface ObjectsTable {
   updated_by: string;
 }
 
-/** A change that was begun and not yet ended. The row goes in the transaction that ends it. */
+/** A change that has begun and not ended. The transaction that ends it deletes the row. */
 export interface IntentsTable {
   id: string;
   object_id: string;
@@ -46,7 +46,7 @@ export interface IntentsTable {
   warehouse: string;
   change: string;
   undo: string | null;
-  /** For an update: what the object's row becomes (catalog/changes/intents.ts). */
+  /** The new values of the object's row, as JSON. See NextRow in catalog/changes/intents.ts. */
   next: string | null;
   task_id: string | null;
   principal: string;
@@ -59,35 +59,35 @@ export interface IntentsTable {
   engine_deaths: number;
 }
 
-/** Objects that were dropped and can come back; what was in one when it went has no line of its own. */
+/** Dropped objects that can be restored. Their contents at the time of the drop have no rows of their own. */
 export interface DroppedObjectsTable {
   object_id: string;
   warehouse: string;
   dropped_at: number;
   dropped_by: string;
-  /** Its data goes for good then. */
+  /** When its data is deleted. */
   purge_at: number;
   /** The engine's change that does that (engines/engine.ts), as JSON. */
   purge: string;
 }
 
-/** A table or view that a view names; of a view that was dropped, what it was then. */
+/** A table or view that a view names; for a dropped view, as of the drop. */
 export interface ViewSourcesTable {
   view_id: string;
   source_id: string;
-  /** How often. */
+  /** The number of references. */
   uses: number;
 }
 
-/** Steps that no intent needs any more, until the engine was told to forget them. */
+/** Steps that no intent needs any more, until the engine has forgotten them. */
 export interface SpentStepsTable {
   step: string;
   warehouse: string;
   catalog_id: string;
-  /** Whose change it was: a task that is run again after a crash finds here that its work is done. */
+  /** The changed object: a task that runs again after a crash finds here that its work is done. */
   object_id: string;
   task_id: string | null;
-  /** Kept until then: a keyed request may come again. */
+  /** Retained until then, because a keyed request may be repeated. */
   not_before: number | null;
 }
 
@@ -123,21 +123,21 @@ export interface TasksTable {
   principal: string;
   /** Which goes first: 0 high, 1 normal, 2 low. */
   priority: number;
-  /** Where it stands in the line of its priority (tasks/queue.ts); null: it is not in it. */
+  /** Its position in the queue of its priority (see tasks/queue.ts); null: not queued. */
   place: number | null;
-  /** How many of the tasks that it comes after have not ended. */
+  /** The number of its prerequisite tasks that have not ended. */
   waits_for: number;
-  /** Ids of the tasks that it comes after, as JSON; null: none. */
+  /** The ids of its prerequisite tasks, as JSON; null: none. */
   after_ids: string | null;
-  /** As far as its progress tells. */
+  /** Estimated from its progress. */
   expected_end_at: number | null;
-  /** Who is told of its end (tasks/webhooks.ts), as JSON; null: nobody. */
+  /** The webhook to call when it ends (see tasks/webhooks.ts), as JSON; null: none. */
   notify: string | null;
-  /** When they are told next; null: not before its end, or not any more. */
+  /** When the webhook is called next; null before the task has ended and after the last call. */
   notify_at: number | null;
   /** The runner that has it (tasks/leases.ts); null: none. */
   leased_by: string | null;
-  /** When that runner is taken for dead, unless it says so before that it lives. */
+  /** When that runner is considered dead, unless it renews the lease before. */
   lease_until: number | null;
 }
 
@@ -147,7 +147,7 @@ export interface TaskWaitsTable {
   task_id: string;
 }
 
-/** Tasks that ended, until those that wait for them have been told. */
+/** Tasks that ended, until the tasks that wait for them have been updated. */
 export interface TaskEndsTable {
   task_id: string;
   state: TaskState;
@@ -156,7 +156,7 @@ export interface TaskEndsTable {
 /** When a schedule runs. */
 export interface ScheduleTimesTable {
   object_id: string;
-  /** Of the times that have had no run the first; null: none will come. */
+  /** The first time without a run; null: no further run. */
   next_at: number | null;
   /** By the clock as it was then. */
   computed_at: number;
@@ -187,7 +187,7 @@ export interface QueriesTable {
   task_id: string | null;
   /** Id of the user who submitted it. */
   owner: string;
-  /** As the engine told it when the statement had run; null where it was not asked. */
+  /** As reported by the engine after the statement; null if it was not requested. */
   plan: string | null;
 }
 
@@ -198,7 +198,7 @@ export interface TableStatisticsTable {
   as_of: number;
 }
 
-/** How far the file of a catalog had come when somebody looked last (engines/catalog_storage.ts). */
+/** The last recorded position of the file of a catalog. See engines/catalog_storage.ts. */
 export interface CatalogFilesTable {
   catalog_id: string;
   identity: string;
@@ -293,7 +293,7 @@ export interface SecretsTable {
   sealed: string;
 }
 
-/** Keys by which a request that is sent again is known. */
+/** Idempotency keys, by which a repeated request is recognized. */
 export interface IdempotencyKeysTable {
   owner: string;
   key: string;

@@ -1,5 +1,5 @@
-// SQLite as a Kysely dialect, on Node's own node:sqlite. One connection for all: a transaction has it alone, single
-// statements run between transactions. It also holds the file: a second process cannot open it.
+// SQLite as a Kysely dialect on node:sqlite. All users share one connection: a transaction has exclusive use of it, and single statements
+// run between transactions. The connection also locks the file, so that a second process cannot open it.
 import assert from 'node:assert/strict';
 import { fstatSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
@@ -24,20 +24,20 @@ export type FaultInjector = (statement: { readonly sql: string; readonly paramet
 /** Called when a transaction has ended, before the next begins. */
 export type TransactionEndListener = (isCommitted: boolean) => void;
 
-/** How long a server that starts waits for one that is just ending. The wait blocks the process. */
+/** How long a starting server waits for one that is shutting down. The wait blocks the process. */
 const fileLockWaitMs = 250;
-/** This much of the file is read through memory mapping, which halves the time of a look-up; it counts as resident. */
+/** How much of the file is memory-mapped, which halves the time of a look-up; it counts as resident memory. */
 const mmapBytesMax = 64 * 1024 * 1024;
-/** The log is put into the file when it has so many pages; SQLite would do it inside a commit, before its checksums are written. */
+/** The log is checkpointed at this many frames. SQLite's own checkpoint would run inside a commit, before the checksums are written. */
 const checkpointFrames = 1_000;
 const { url } = import.meta;
 const pageThread = new URL(url.endsWith('.ts') ? './integrity/page_thread.ts' : './integrity/page_thread.js', url);
-/** Statements kept prepared. Those with lists of variable length come and go; the oldest goes first. */
+/** Maximum number of cached prepared statements. Lists of variable length produce ever new ones; the oldest is evicted first. */
 const statementsMax = 500;
 const sqliteBusy = 5;
 const sqliteFull = 13;
 
-/** Thrown where another process has the file open. */
+/** Thrown if another process has the file open. */
 export class StoreInUse extends Error {
   override name = 'StoreInUse';
 }
@@ -45,14 +45,14 @@ export class StoreInUse extends Error {
 export const storeInUseError = (file: string) =>
   new StoreInUse(`another server uses ${file}; stop it, or start this one with another data directory`);
 
-/** The file cannot be opened, or is not one that SQLite wrote. The message is for who starts the server. */
+/** The file cannot be opened, or is not a SQLite database. The message addresses the operator. */
 export class StoreUnusable extends Error {
   override name = 'StoreUnusable';
 }
 
 const sqliteErrors = { ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notADatabase: 26, readOnly: 8 } as const;
 
-/** What an error at the opening of the file means; undefined: not what is wrong with a file. */
+/** Translates an error of opening the file; undefined if the error does not concern the file. */
 export function toStoreUnusable(file: string, error: unknown): StoreUnusable | undefined {
   const code = (error as { errcode?: number }).errcode;
   const restore = 'put a sound copy of the data directory back, or restore its catalogs from backups';
@@ -64,12 +64,12 @@ export function toStoreUnusable(file: string, error: unknown): StoreUnusable | u
     [sqliteErrors.notADatabase]: `${file} is not a metadata store, or its header is damaged: ${restore}`,
     [sqliteErrors.readOnly]: `${file} cannot be written by this user: change its owner or its mode`,
   };
-  // The lower byte is the kind of the error, the upper ones say where it came up.
+  // The lower byte is the primary result code; the upper bytes extend it.
   const message = code === undefined ? undefined : messages[code & 0xff];
   return message === undefined ? undefined : new StoreUnusable(message, { cause: error });
 }
 
-/** The disk is full. What a transaction did before is void: unlike after other Failures, nothing more may be done in it. */
+/** The disk is full. SQLite has rolled the transaction back: unlike after other Failures, it cannot continue. */
 export class StoreFull extends Failure {
   constructor(cause: unknown) {
     super('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
@@ -84,7 +84,7 @@ interface CachedStatement {
 class SqliteFile {
   readonly #database: DatabaseSync;
   readonly #checksums: PageChecksums;
-  /** Reads how many frames the log has; a microsecond. */
+  /** Reads the number of frames in the log; takes a microsecond. */
   readonly #logFrameCount: StatementSync;
   readonly #inject: FaultInjector | undefined;
   readonly #statements = new Map<string, CachedStatement>();
@@ -92,7 +92,7 @@ class SqliteFile {
   #isLocked = false;
   #isPinned = false;
 
-  /** Opens the file, so that a failure to is known before the first query. Throws StoreInUse, StoreUnusable. */
+  /** Opens the file at once, so that a failure is reported before the first query. Throws StoreInUse, StoreUnusable. */
   constructor(file: string, inject: FaultInjector | undefined) {
     this.#inject = inject;
     try {
@@ -117,7 +117,7 @@ class SqliteFile {
     }
   }
 
-  /** Undefined where the connection was free; so the common case does not wait for a promise. */
+  /** Undefined if the connection was free, so that the common case does not wait for a promise. */
   lock(): Promise<void> | undefined {
     if (this.#isLocked) return new Promise((resolve) => this.#waiters.push(resolve));
     this.#isLocked = true;
@@ -164,11 +164,11 @@ class SqliteFile {
       this.#checksums.makeDurable();
       this.#database.exec('pragma wal_checkpoint(passive)');
     } catch {
-      // A full disk: the log grows, and the next commit tries again.
+      // The disk is full: the log grows, and the next commit retries.
     }
   }
 
-  /** Reads all pages in a thread, and compares them with their checksums. @returns those that differ from what was written. */
+  /** Reads all pages in a thread and compares them with their checksums. @returns the pages that differ. */
   async check(): Promise<number[]> {
     const { descriptor, pageBytes, pageCount } = this.#checksums;
     const workerData: PagesToRead = { descriptor, pageBytes, pageCount };
@@ -180,7 +180,7 @@ class SqliteFile {
       thread.once('exit', () => reject(new Error('the thread that reads the pages of the store ended')));
     });
     if (!this.#database.isOpen) return [];
-    // A page that was written meanwhile is compared again, now that nothing is.
+    // Pages that were written meanwhile are compared again, while no write can run.
     const suspects = Array.from(sums.keys()).filter((page) => page > 0 && sums[page] !== this.#checksums.sumOf(page));
     return this.#checksums.findDiffering(suspects);
   }
@@ -189,19 +189,19 @@ class SqliteFile {
     return this.#database.isTransaction;
   }
 
-  /** Whatever went wrong before, the next user finds no open transaction. */
+  /** Ensures that the next user finds no open transaction, whatever failed before. */
   endTransaction(): void {
     if (this.#database.isTransaction) this.#database.exec('rollback');
   }
 
-  /** Between two statements: writes the log into the file. */
+  /** Writes the log into the file. Called between two statements. */
   checkpoint(): void {
     this.#checksums.makeDurable();
     const row = this.#database.prepare('pragma wal_checkpoint(truncate)').get() as { busy: number } | undefined;
     if (row?.busy !== 0) throw new Error('the log of the metadata store cannot be written into its file');
   }
 
-  /** From here on changes go to the log alone, and the file stays as it is. @returns a descriptor to read it, not to be closed. */
+  /** From now on changes are written to the log only, and the file does not change. @returns its descriptor; do not close it. */
   pin(): number {
     this.checkpoint();
     this.#isPinned = true;
@@ -219,15 +219,15 @@ class SqliteFile {
       this.checkpoint();
       this.#checksums.onLogEmptied();
     } catch {
-      // A full disk: the end of the connection tries again, and what the checksums say of the log stays as it is.
+      // The disk is full: closing the connection retries, and the log position in the checksum file stays valid.
     }
     this.#database.close();
     this.#checksums.close();
   }
 
   #prepare(sql: string): CachedStatement {
-    const known = this.#statements.get(sql);
-    if (known) return known;
+    const cached = this.#statements.get(sql);
+    if (cached) return cached;
     const statement = this.#database.prepare(sql);
     const prepared = { statement, returnsRows: statement.columns().length > 0 };
     if (this.#statements.size >= statementsMax) {
@@ -251,7 +251,7 @@ class SqliteConnection implements DatabaseConnection {
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
     if (this.holdsLock) {
-      // Else each statement would now be for itself.
+      // Otherwise each further statement would commit on its own.
       if (!this.file.isInTransaction) throw new Error('the transaction was rolled back already');
       return this.file.run(sql, parameters);
     }
@@ -298,7 +298,7 @@ class SqliteDriver implements Driver {
   }
 
   async rollbackTransaction(): Promise<void> {
-    // Of some errors, such as a full disk, SQLite has rolled back itself.
+    // After some errors, such as a full disk, SQLite has already rolled back.
     this.#onTransactionEnd(false);
     if (this.#file.isInTransaction) this.#file.run('rollback', []);
   }
@@ -318,14 +318,14 @@ class SqliteDriver implements Driver {
   }
 }
 
-/** Kysely queues everything behind one connection unless told otherwise; here the driver does it, and does it cheaper. */
+/** Prevents Kysely from serializing everything on one connection: the driver serializes at lower cost. */
 class SerializingAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
   }
 }
 
-/** Whether another process has the file open. Unlike a look by writing, it leaves a damaged store and its log as they are. */
+/** Whether another process has the file open. Opens it read-only, which leaves a damaged store and its log unchanged. */
 export function isStoreInUse(file: string): boolean {
   try {
     const database = new DatabaseSync(file, { readOnly: true, timeout: fileLockWaitMs });
@@ -340,9 +340,9 @@ export function isStoreInUse(file: string): boolean {
   }
 }
 
-/** The file as it was at one instant; changes that come later are not in it. */
+/** The file as of one instant, without later changes. */
 export interface PinnedFile {
-  /** Not to be closed. */
+  /** Do not close it. */
   readonly descriptor: number;
   readonly bytes: number;
   /** Idempotent. */
@@ -351,13 +351,13 @@ export interface PinnedFile {
 
 export interface OpenedSqlite {
   readonly dialect: Dialect;
-  /** Reads all pages in a thread. @returns those that differ from what was written. */
+  /** Reads all pages in a thread and compares them with their checksums. @returns the pages that differ. */
   check(): Promise<number[]>;
-  /** Every other user waits while `work` runs; the file is pinned as it is then. One pin at a time. */
+  /** All other users wait while `work` runs; the file is pinned in the state of that time. Only one pin at a time. */
   pin<T>(work: () => Promise<T>): Promise<{ readonly done: T; readonly file: PinnedFile }>;
 }
 
-/** Opens the file, so that a failure to is known before the first query. Throws StoreInUse. */
+/** Opens the file at once, so that a failure is reported before the first query. Throws StoreInUse. */
 export function openSqlite(
   file: string,
   inject: FaultInjector | undefined,
@@ -378,10 +378,10 @@ export function openSqlite(
     },
     check: () => opened.check(),
     async pin(work) {
-      assert(!isPinned, 'the metadata store is pinned already');
+      assert(!isPinned, 'the metadata store is already pinned');
       isPinned = true;
       try {
-        // Most of the log, before anybody waits for it.
+        // Writes most of the log before other users have to wait.
         await withLock(opened, async () => opened.checkpoint());
         return await withLock(opened, async () => {
           const descriptor = opened.pin();

@@ -1,4 +1,4 @@
-// The metadata store: opens it, brings its tables to this version, runs transactions. What is in the tables is others'.
+// The metadata store: opens the file, migrates its tables to this version, runs transactions. Other directories own the content.
 import { existsSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Kysely, type Transaction } from 'kysely';
@@ -19,18 +19,18 @@ import {
 
 export type { FaultInjector, PinnedFile } from './sqlite.ts';
 
-/** In the data directory. */
+/** The file name in the data directory. */
 export const storeFileName = 'metadata.sqlite';
 
 export interface StoreOptions {
   /** Path of the SQLite file; its directory exists. */
   readonly file: string;
   readonly inject?: FaultInjector | undefined;
-  /** How long its pages are compared with their checksums before it is opened; without it, all of them are. */
+  /** Time limit for comparing pages with their checksums before the file is opened; without it, all pages are compared. */
   readonly checkMs?: number | undefined;
 }
 
-/** The file differs from what was written. The message is for who starts the server. */
+/** The file differs from what was written. The message addresses the operator. */
 export class StoreDamaged extends StoreUnusable {
   override name = 'StoreDamaged';
   readonly faults: readonly string[];
@@ -47,30 +47,33 @@ export class StoreDamaged extends StoreUnusable {
 export interface Store {
   readonly db: Kysely<Schema>;
   /**
-   * All or nothing, alone among transactions. `run` waits for nothing but its own statements (everyone else waits for it), and
-   * has no other effects: a store that several servers share runs it again after a conflict.
+   * Runs a serializable transaction. `run` must await nothing but its own statements, because all other users wait for it, and must have
+   * no other effects, because a store that several servers share retries it after a conflict.
    */
   transaction<T>(run: (tx: Transaction<Schema>) => Promise<T>): Promise<T>;
   onTransactionEnd(listener: TransactionEndListener): void;
   /**
-   * Pins the file for a copy: everyone else waits while `work` runs, and what was committed by then, and nothing later, is in the file
-   * until `release`. `work` does not use the store. One pin at a time.
+   * Pins the file for a copy: all other users wait while `work` runs, and until `release` the file contains exactly what was committed
+   * by then. `work` must not use the store. Only one pin at a time.
    */
   pin<T>(work: () => Promise<T>): Promise<{ readonly done: T; readonly file: PinnedFile }>;
   /** Whether all pages were compared with their checksums before the store was opened. */
   readonly isChecked: boolean;
-  /** Compares all pages with their checksums, in a thread. @returns what is wrong, in sentences; none: nothing. */
+  /** Compares all pages with their checksums, in a thread. @returns a description of each fault; empty if there is none. */
   check(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
 /**
- * Files that this process has open. To open one again, even only to compare its pages, and to close it would release the lock of SQLite,
- * which is the process's.
+ * Files that this process has open. Opening one again and closing it, even only to compare its pages, would release SQLite's lock, because
+ * POSIX locks belong to the process.
  */
 const openFiles = new Set<string>();
 
-/** Throws StoreInUse where another server has it open, StoreDamaged and StoreUnusable where the file is damaged or cannot be written, StoreTooNew where a later release wrote it. */
+/**
+ * Throws StoreInUse if another server has the file open, StoreDamaged if it is damaged, StoreUnusable if it cannot be read or written,
+ * StoreTooNew if a later release wrote it.
+ */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const listeners: TransactionEndListener[] = [];
   const ended: TransactionEndListener = (isCommitted) => {
@@ -113,15 +116,15 @@ function verifyFile({ file, checkMs = Number.POSITIVE_INFINITY }: StoreOptions):
   const first = checkStoreFile(file, performance.now() + checkMs);
   if (first.faults.length === 0) return first;
   if (isStoreInUse(file)) throw storeInUseError(file);
-  // A server that was just ending may have written between two looks of the first comparison.
+  // A server that was shutting down may have written during the first comparison.
   return checkStoreFile(file);
 }
 
-/** A value that is made once and then kept, such as a signing key. */
+/** A value that is generated once and then stored, such as a signing key. */
 export async function getOrCreateSetting(store: Store, key: string, initial: () => string): Promise<string> {
   return store.transaction(async (tx) => {
-    const kept = await tx.selectFrom('settings').select('value').where('key', '=', key).executeTakeFirst();
-    if (kept) return kept.value;
+    const existing = await tx.selectFrom('settings').select('value').where('key', '=', key).executeTakeFirst();
+    if (existing) return existing.value;
     const value = initial();
     await tx.insertInto('settings').values({ key, value }).execute();
     return value;

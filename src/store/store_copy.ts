@@ -1,12 +1,12 @@
-// A copy of a metadata store, looked into without a server: what a backup of the whole server needs to know of it.
+// Reads and edits a copy of a metadata store without a server, for backups of the whole server.
 import { DatabaseSync } from 'node:sqlite';
 
 export interface CopiedCatalog {
   readonly id: string;
   readonly name: string;
-  /** It was dropped and can come back, or is on its way. */
+  /** False for a catalog that is dropped, being created or being restored. */
   readonly isVisible: boolean;
-  /** Else it is empty, and no engine has made a file for it yet. */
+  /** If false, the catalog is empty and no engine has created a file for it yet. */
   readonly hasFile: boolean;
 }
 
@@ -29,7 +29,7 @@ export function catalogsInCopy(file: string): CopiedCatalog[] {
   );
 }
 
-/** What SQLite's own check of the file finds; empty: it is sound. */
+/** The faults that SQLite's quick_check finds; empty if there are none. */
 export function integrityFaultsOfCopy(file: string): string[] {
   return withDatabase(file, (database) =>
     database
@@ -40,12 +40,12 @@ export function integrityFaultsOfCopy(file: string): string[] {
   );
 }
 
-/** Uploads, exports and rejected rows: their bytes are not in a backup. */
+/** Deletes the records of uploads, exports and rejected rows, because a backup does not contain their bytes. */
 export function deleteFilesInCopy(file: string): void {
   withDatabase(file, (database) => database.exec('delete from files'));
 }
 
-/** Files are put beside it while it is open, and taken away when it is closed. */
+/** SQLite creates files beside the copy while it is open and deletes them when it is closed. */
 function withDatabase<T>(file: string, work: (database: DatabaseSync) => T): T {
   const database = new DatabaseSync(file);
   try {

@@ -1,5 +1,5 @@
-// The file beside the store with a checksum of each of its pages, as the last commit left it: a snapshot, then one record a commit.
-// SQLite has no checksums of pages, and its integrity check accepts most changed bytes.
+// The checksum file beside the store: a checksum of each page as of the last commit, as a snapshot followed by one record per commit.
+// SQLite has no page checksums, and its integrity check accepts most changed bytes.
 import { readFileSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import type { Salts } from './wal_file.ts';
@@ -14,7 +14,7 @@ const recordHeadBytes = 16;
 const entryBytes = 8;
 const sumBytes = 4;
 
-/** A position in the log: all commits up to it are in the checksums. */
+/** A position in the write-ahead log: the checksums include all commits up to it. */
 export interface LogPosition extends Salts {
   readonly frame: number;
 }
@@ -25,20 +25,20 @@ export interface Commit extends LogPosition {
 }
 
 export interface ChecksumFile {
-  /** By page, from 1; 0: not known. */
+  /** Indexed by page number, from 1; 0: unknown. */
   readonly sums: readonly number[];
   readonly position: LogPosition;
-  /** Those after the snapshot. */
+  /** The commits after the snapshot. */
   readonly commits: readonly Commit[];
-  /** More than one cut record follows: of a power failure, or of a change in this file. */
+  /** More than one torn record follows, because of a power failure or of a change in this file. */
   readonly isBroken: boolean;
   readonly bytes: number;
 }
 
-/** Never 0, which stands for an unknown one. */
+/** Never 0, which represents an unknown checksum. */
 export const checksumOf = (content: Buffer): number => crc32(content) || 1;
 
-/** Undefined: there is none. 'damaged': it is not as it was written. */
+/** Undefined if the file does not exist; 'damaged' if it differs from what was written. */
 export function readChecksumFile(path: string): ChecksumFile | undefined | 'damaged' {
   let bytes: Buffer;
   try {
@@ -59,7 +59,7 @@ export function readChecksumFile(path: string): ChecksumFile | undefined | 'dama
   while (at < bytes.length) {
     const end = at + recordHeadBytes + (at + 4 <= bytes.length ? bytes.readUInt32LE(at) : 0) * entryBytes;
     const isWhole = end + sumBytes <= bytes.length && bytes.readUInt32LE(end) === crc32(bytes.subarray(at, end));
-    // What follows a record that is not whole was not durable, or is unreadable: its pages are in the log of the store, unless they differ.
+    // Records after a torn one were not durable, or are unreadable: their pages are in the log of the store, unless they differ.
     if (!isWhole) return { sums, position, commits, isBroken: end + sumBytes < bytes.length, bytes: at };
     position = readPosition(bytes, at + 4);
     const changed = new Map<number, number>();

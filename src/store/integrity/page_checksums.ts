@@ -1,5 +1,5 @@
-// Keeps the checksums of the store's pages (sums_file.ts) up to date: after each commit it reads the frames that the commit appended to
-// the log, and appends their checksums. Written before the log is put into the store, so that there is never a newer page than checksum.
+// Maintains the checksum file of the store (see checksum_file.ts): after each commit it reads the frames that the commit appended to the
+// log, and appends their checksums. These are durable before a checkpoint, so that no page in the store is newer than its checksum.
 import {
   closeSync,
   fdatasync,
@@ -25,7 +25,7 @@ import {
 import { framesAfter, isSameLog, readLogHeader } from './wal_file.ts';
 
 const syncEveryMs = 1_000;
-/** The records after the snapshot may be this much larger than it. */
+/** A new snapshot is written when the records after it exceed its size by this many bytes. */
 const recordBytesMin = 1 << 20;
 const pageSizeOffset = 16;
 
@@ -35,23 +35,23 @@ export class PageChecksums {
   readonly #storeDescriptor: number;
   #sums: number[] = [0];
   #position: LogPosition = { salt1: 0, salt2: 0, frame: 0 };
-  /** Pages whose newest content is in the log, and the frame that has it. */
+  /** The frame with the newest content of each page in the log. */
   readonly #inLog = new Map<number, number>();
   #logDescriptor: number | undefined;
   #sumsDescriptor: number | undefined;
   #recordBytes = 0;
   #isUnsynced = false;
-  /** Appended in all. */
+  /** Records appended since the file was opened. */
   #recordCount = 0;
-  /** What was appended last may be cut: the file is written anew. */
+  /** The last record may be torn, so the file has to be rewritten. */
   #isTorn = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** SQLite has the store open and locked, and continues to hold the lock. `frames`: how many its log has. */
+  /** Requires that SQLite has the store open and locked, and keeps the lock. `frames`: the number of frames in its log. */
   constructor(storeFile: string, frames: number) {
     this.#storeFile = storeFile;
     this.#path = checksumFileOf(storeFile);
-    // Never closed before SQLite's own: that would release its lock.
+    // Must not be closed before SQLite's own descriptor: that would release its lock.
     this.#storeDescriptor = openSync(storeFile, 'r');
     const known = readChecksumFile(this.#path);
     if (known === undefined || known === 'damaged') this.#sums = [0, ...this.storedChecksums()];
@@ -64,13 +64,13 @@ export class PageChecksums {
     try {
       this.#writeSnapshot();
     } catch {
-      // A full disk. To fail would close the store, which puts its log into it: then its pages were newer than their checksums.
+      // The disk is full. Throwing would close the store, which checkpoints its log: then pages would be newer than their checksums.
       this.#isTorn = true;
     }
     this.#timer = setInterval(() => this.#syncInBackground(), syncEveryMs).unref();
   }
 
-  /** After a commit. `frames`: how many the log has now. Never throws: the commit is done. */
+  /** Called after a commit. `frames`: the number of frames in the log now. Never throws, because the commit is done. */
   onCommit(frames: number): void {
     try {
       const pages = this.#readNewFrames(frames);
@@ -87,19 +87,19 @@ export class PageChecksums {
       this.#recordCount++;
       this.#recordBytes += record.length;
     } catch {
-      // A full disk: written anew with the next commit, at the latest before the log is put into the store.
+      // The disk is full: the file is rewritten with the next commit, at the latest before a checkpoint.
       this.#isTorn = true;
     }
   }
 
-  /** Before the log is put into the store. Throws where the checksums cannot be made durable: the log has to stay then. */
+  /** Called before a checkpoint. Throws if the checksums cannot be made durable: the checkpoint must not run then. */
   makeDurable(): void {
     if (this.#isTorn || this.#recordBytes > recordBytesMin + this.#sums.length * 4) this.#writeSnapshot();
     else if (this.#isUnsynced) fdatasyncSync(this.#sumsDescriptor as number);
     this.#isUnsynced = false;
   }
 
-  /** Checksums of the pages in the file of the store, first page first. */
+  /** Checksums of the pages in the file of the store, in page order. */
   *storedChecksums(): Generator<number> {
     const bytes = this.pageBytes;
     const page = Buffer.allocUnsafe(bytes);
@@ -113,12 +113,12 @@ export class PageChecksums {
     return bytes === 1 ? 65_536 : bytes || 4096;
   }
 
-  /** For a thread that reads the pages: they may not be opened again. */
+  /** For the thread that reads the pages, because the file must not be opened again. */
   get descriptor(): number {
     return this.#storeDescriptor;
   }
 
-  /** Of pages found to differ while the store was in use, those that do differ; and those of the log. */
+  /** The suspect pages that still differ when no write can run, and the pages whose content in the log differs. */
   findDiffering(suspects: Iterable<number>): number[] {
     const bytes = this.pageBytes;
     const page = Buffer.allocUnsafe(bytes);
@@ -132,8 +132,8 @@ export class PageChecksums {
       if (read < bytes || checksumOf(page) !== sum) found.push(number);
     }
     if (this.#logDescriptor === undefined || header === undefined || !isLogged) return found;
-    for (const { number, page: of, content } of framesAfter(this.#logDescriptor, header, 0, this.#position.frame))
-      if (this.#inLog.get(of) === number && checksumOf(content) !== this.#sums[of]) found.push(of);
+    for (const { number, page: logged, content } of framesAfter(this.#logDescriptor, header, 0, this.#position.frame))
+      if (this.#inLog.get(logged) === number && checksumOf(content) !== this.#sums[logged]) found.push(logged);
     return found.sort((one, other) => one - other);
   }
 
@@ -145,21 +145,21 @@ export class PageChecksums {
     return this.#sums.length - 1;
   }
 
-  /** After SQLite has closed the store. */
+  /** Called after SQLite has closed the store. */
   close(): void {
     clearInterval(this.#timer);
-    // Nothing is written: another server may have the store by now.
+    // Writes nothing, because another server may have opened the store by now.
     for (const file of [this.#storeDescriptor, this.#logDescriptor, this.#sumsDescriptor])
       if (file !== undefined) closeSync(file);
   }
 
-  /** The log is in the store, and empty: that there is none from now on is no loss. Throws on a full disk. */
+  /** Called when the log has been checkpointed and is empty: a missing log is no loss from now on. Throws if the disk is full. */
   onLogEmptied(): void {
     this.#position = { salt1: 0, salt2: 0, frame: 0 };
     this.#writeSnapshot();
   }
 
-  /** Before the store is closed, which puts the log into it. Without checksums none are compared at the next start. */
+  /** Called before the store is closed, which checkpoints the log. If the file has to be deleted, the next start compares no pages. */
   prepareClose(): void {
     try {
       this.makeDurable();
@@ -168,7 +168,7 @@ export class PageChecksums {
     }
   }
 
-  /** @returns what changed since the last time. */
+  /** @returns the checksums of the pages that changed since the last call. */
   #readNewFrames(frames: number): Map<number, number> {
     const changed = new Map<number, number>();
     if (frames === 0) return changed;
@@ -177,7 +177,7 @@ export class PageChecksums {
     if (!header) return changed;
     const isSame = isSameLog(header, this.#position);
     if (!isSame) this.#inLog.clear();
-    // At the opening the frames before the position are not in memory yet.
+    // At start the frames before the position are not in memory yet.
     const after = isSame && this.#inLog.size > 0 ? this.#position.frame : 0;
     let pagesAfter = 0;
     for (const frame of framesAfter(this.#logDescriptor, header, after, frames)) {
@@ -214,7 +214,7 @@ export class PageChecksums {
   }
 }
 
-/** So that a file that was renamed has its name after a power failure. */
+/** Makes the rename of a file durable. */
 function syncDirectory(path: string): void {
   const directory = openSync(path, 'r');
   try {

@@ -1,4 +1,5 @@
-// A thread that reads all pages of the store by a descriptor of the main thread: to open and close the file would release SQLite's lock.
+// A thread that reads all pages of the store through a descriptor of the main thread: opening and closing the file would release SQLite's
+// lock.
 import { readSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { checksumOf } from './checksum_file.ts';

@@ -1,4 +1,4 @@
-// Compares the pages of the store with their checksums on a schedule while the server runs, and says what is wrong.
+// Compares the pages of the store with their checksums on a schedule while the server runs, and reports the faults.
 import type { Observe } from '../../observe/observations.ts';
 import type { Store } from '../store.ts';
 
@@ -19,12 +19,12 @@ export class StoreChecks {
     this.#options = options;
   }
 
-  /** What the health says; undefined: nothing is wrong. */
+  /** The message for the health endpoint; undefined if there is no fault. */
   get message(): string | undefined {
     return this.#faults.length === 0 ? undefined : `the metadata store is damaged: ${this.#faults.join('; ')}`;
   }
 
-  /** At once where the start did not compare all pages. */
+  /** Checks immediately if not all pages were compared at start. */
   start(): void {
     const { everyMs, store } = this.#options;
     if (everyMs === 0) return;

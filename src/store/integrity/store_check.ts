@@ -1,11 +1,11 @@
-// Compares the file of the store and its log with the checksums beside them, before SQLite opens them: SQLite itself accepts changed
-// bytes, and drops what follows a damaged place in its log in silence.
+// Compares the file of the store and its log with the checksum file before SQLite opens them: SQLite accepts changed bytes, and silently
+// drops everything after a damaged frame in its log.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { type ChecksumFile, checksumFileOf, checksumOf, readChecksumFile } from './checksum_file.ts';
 import { framesAfter, isSameLog, lastCommittedFrame, readLogHeader } from './wal_file.ts';
 
 export interface StoreFaults {
-  /** Sentences; none: it is as it was written, as far as it was read. */
+  /** A description of each fault; empty if everything that was read is as it was written. */
   readonly faults: readonly string[];
   /** Whether all pages were read. */
   readonly isComplete: boolean;
@@ -18,7 +18,7 @@ const headerBytes = 32;
 /** How often the clock is read. */
 const pagesPerClockRead = 64;
 
-/** `untilMs`: of performance.now(), when it stops. Changes nothing. */
+/** `untilMs`: the deadline in terms of performance.now(). Changes nothing. */
 export function checkStoreFile(storeFile: string, untilMs = Number.POSITIVE_INFINITY): StoreFaults {
   const known = readChecksumFile(checksumFileOf(storeFile));
   if (known === undefined) return { faults: [], isComplete: true };
@@ -41,9 +41,9 @@ export function describePages(pages: readonly number[], isLogReplaced = false): 
 
 interface CheckedLog {
   readonly faults: readonly string[];
-  /** Pages whose newest content is in the log, or was in a part of it that is lost. */
+  /** Pages whose newest content is in the log, or was in a lost part of it. */
   readonly pagesInLog: ReadonlySet<number>;
-  /** There is no log, or another one than the checksums know. */
+  /** The log is missing, or is not the one that the checksums refer to. */
   readonly isReplaced: boolean;
 }
 
@@ -88,7 +88,7 @@ function checkPages(storeFile: string, { sums }: ChecksumFile, elsewhere: Readon
     const head = Buffer.alloc(headerBytes);
     readSync(file, head, 0, headerBytes, 0);
     const bytes = head.readUInt16BE(pageSizeOffset) === 1 ? 65_536 : head.readUInt16BE(pageSizeOffset);
-    // A store that shrank has fewer pages than the checksums know. That the number itself is changed shows in the first page.
+    // A store that has shrunk has fewer pages than there are checksums. A changed page count is detected by the checksum of the first page.
     const pages = Math.min(sums.length - 1, head.readUInt32BE(pageCountOffset) || sums.length - 1);
     const page = Buffer.allocUnsafe(Math.max(512, bytes));
     const { size } = fstatSync(file);

@@ -1,15 +1,15 @@
-// SQLite's write-ahead log as a file: its header, its frames, and which of them hold committed transactions. Read beside SQLite, which
-// drops in silence what follows a damaged frame. The layout is SQLite's (https://www.sqlite.org/fileformat2.html#walformat).
+// Reads the file of SQLite's write-ahead log: its header, its frames, and which frames hold committed transactions. Independent of SQLite,
+// which silently drops everything after a damaged frame. Format: https://www.sqlite.org/fileformat2.html#walformat
 import { fstatSync, readSync } from 'node:fs';
 
 const headerBytes = 32;
 const frameHeadBytes = 24;
 const littleEndianMagic = 0x377f0682;
 const bigEndianMagic = 0x377f0683;
-/** Frames read at once. */
+/** Frames per read. */
 const framesPerRead = 256;
 
-/** Differs for each life of a log: SQLite chooses new ones each time it writes the log from its beginning. */
+/** Identify one generation of the log: SQLite chooses new salts each time it restarts the log. */
 export interface Salts {
   readonly salt1: number;
   readonly salt2: number;
@@ -25,7 +25,7 @@ export interface Frame {
   /** From 1. */
   readonly number: number;
   readonly page: number;
-  /** Pages of the store after the transaction that this frame ends; 0: it ends none. */
+  /** The number of pages of the store after the transaction that this frame commits; 0 if it is not a commit frame. */
   readonly pagesAfter: number;
   readonly salts: Salts;
   readonly sums: Sums;
@@ -36,7 +36,7 @@ export interface Frame {
 
 type Sums = readonly [number, number];
 
-/** Undefined where there is no log yet, or its beginning is not one. */
+/** Undefined if there is no log yet, or its header is invalid. */
 export function readLogHeader(file: number): LogHeader | undefined {
   const head = Buffer.allocUnsafe(headerBytes);
   if (readSync(file, head, 0, headerBytes, 0) < headerBytes) return undefined;
@@ -50,7 +50,7 @@ export function readLogHeader(file: number): LogHeader | undefined {
   return { pageBytes, isBigEndian, sums, salt1: head.readUInt32BE(16), salt2: head.readUInt32BE(20) };
 }
 
-/** As they are in the file, checked or not, after the frame `after`. */
+/** The frames after frame `after`, as they are in the file, without verification. */
 export function* framesAfter(file: number, { pageBytes }: LogHeader, after: number, last: number): Generator<Frame> {
   const frameBytes = frameHeadBytes + pageBytes;
   const buffer = Buffer.allocUnsafe(Math.max(1, Math.min(framesPerRead, last - after)) * frameBytes);
@@ -81,7 +81,7 @@ export function frameCount(file: number, { pageBytes }: LogHeader): number {
 
 export const isSameLog = (one: Salts, other: Salts): boolean => one.salt1 === other.salt1 && one.salt2 === other.salt2;
 
-/** The last frame of the last transaction that SQLite recovers from the log; 0: none. */
+/** The last frame of the last transaction that SQLite recovers from the log; 0 if there is none. */
 export function lastCommittedFrame(file: number, header: LogHeader): number {
   let sums = header.sums;
   let committed = 0;

@@ -1,5 +1,5 @@
-// The tables of access/: who is in which role, who was granted what, tokens, the audit trail, secrets; and whose a task, a
-// statement and an object is, by the id of a user. The first user is `root`.
+// The tables of access/: role members, grants, tokens, the audit trail and secrets; and the owner of each task, statement and object, as
+// the id of a user. The first user is `root`.
 import type { Kysely } from 'kysely';
 import type { Schema } from '../schema.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
@@ -90,7 +90,7 @@ async function createAudit(db: Kysely<Schema>, types: ColumnTypes): Promise<void
     .execute();
 }
 
-/** What was there before belongs to root, who alone could make it. */
+/** Existing rows belong to root, the only user that could have created them. */
 async function addOwners(db: Kysely<Schema>, types: ColumnTypes): Promise<void> {
   await db.schema.alterTable('intents').addColumn('actor', 'text').execute();
   await db.schema

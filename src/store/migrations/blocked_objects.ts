@@ -1,4 +1,4 @@
-// Changes that recovery has set aside: how often the engine ended during the step of one, and why its object is blocked.
+// Blocked changes: how often the engine ended during the step of one, and why its object is blocked.
 import { sql } from 'kysely';
 import type { Migration } from './migration.ts';
 

@@ -1,4 +1,4 @@
-// Adds what is recorded of each catalog's file, so that one that is missing or older than acknowledged work is recognized.
+// Adds the recorded position of each catalog's file, so that a file that is missing or older than acknowledged work is detected.
 import type { Migration } from './migration.ts';
 
 export const catalogFilesMigration: Migration = {

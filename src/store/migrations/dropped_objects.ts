@@ -1,4 +1,4 @@
-// Objects that were dropped and can come back for a while.
+// Dropped objects that can be restored for a while.
 import type { Migration } from './migration.ts';
 
 export const droppedObjectsMigration: Migration = {

@@ -1,4 +1,4 @@
-// Keys by which a request that is sent again is known (rest-standard B6).
+// Idempotency keys, by which a repeated request is recognized (rest-standard B6).
 import type { Migration } from './migration.ts';
 
 export const idempotencyMigration: Migration = {

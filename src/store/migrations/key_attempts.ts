@@ -1,4 +1,4 @@
-// Of an idempotency key: which attempt holds it, and what its first attempt was authorized for.
+// Adds to idempotency keys the attempt that holds the key, and what the first attempt was authorized for.
 import type { Migration } from './migration.ts';
 
 export const keyAttemptsMigration: Migration = {

@@ -1,4 +1,4 @@
-// Of an idempotency key: the entity tag of its answer.
+// Adds to idempotency keys the entity tag of the response.
 import type { Migration } from './migration.ts';
 
 export const keyTagsMigration: Migration = {

@@ -1,4 +1,4 @@
-// Labels of loads that succeeded: one that comes again is known by it, as long as its table lives.
+// Labels of successful loads, by which a repeated load is recognized as long as its table exists.
 import type { Migration } from './migration.ts';
 
 export const loadLabelsMigration: Migration = {

@@ -1,5 +1,5 @@
-// The tables of the store, as numbered steps that only go forward. A step that was released is never edited; a change is a
-// new step. Written through the schema builder, for every dialect; what differs between dialects is in `ColumnTypes`.
+// Migrations of the metadata store: numbered steps, forward only. A released step is never edited; a change is a new step. They use the
+// schema builder, which works for every dialect; `ColumnTypes` has the differences between dialects.
 import { type Kysely, sql } from 'kysely';
 import type { Schema } from '../schema.ts';
 import { accessMigration } from './access.ts';
@@ -23,7 +23,7 @@ import { viewSourcesMigration } from './view_sources.ts';
 
 export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer', double: 'real' };
 
-/** What readers see. Written out, not bound, in index and queries alike: only so is the partial index used. */
+/** Rows that readers see. A literal, not a bound parameter, in the index and the queries: otherwise the partial index is not used. */
 export const visible = sql<boolean>`state in ('ready', 'altering', 'blocked')`;
 
 const initialMigration: Migration = {
@@ -61,7 +61,7 @@ async function createObjects(db: Kysely<Schema>, types: ColumnTypes): Promise<vo
     .execute();
   const index = (name: string) => db.schema.createIndex(name).on('objects');
   await index('objects_sibling').unique().columns(['parent_id', 'category', 'folded_name']).execute();
-  // Nulls are distinct to a unique index: the roots have one of their own.
+  // Nulls are distinct in a unique index, so the roots have an index of their own.
   await index('objects_root')
     .unique()
     .columns(['category', 'folded_name'])
@@ -175,7 +175,7 @@ const migrations: readonly Migration[] = [
 ];
 export const schemaVersion = migrations.length;
 
-/** Thrown where the store was written by a later release. */
+/** Thrown if a later release wrote the store. */
 export class StoreTooNew extends Error {
   override name = 'StoreTooNew';
 }
@@ -184,7 +184,7 @@ interface Versions {
   schema_versions: { version: number; name: string; applied_at: number };
 }
 
-/** Brings the tables to `schemaVersion`, in one transaction: a store is of the version before, or of this one. Throws StoreTooNew. */
+/** Migrates the tables to `schemaVersion` in one transaction, so that a store never has a version in between. Throws StoreTooNew. */
 export async function migrate(db: Kysely<Schema>, types: ColumnTypes): Promise<void> {
   await db.transaction().execute(async (tx) => {
     const versions = tx as unknown as Kysely<Versions>;

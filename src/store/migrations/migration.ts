@@ -1,4 +1,4 @@
-// What a step of the store's tables is, and what differs between dialects.
+// The type of a migration, and the column types that differ between dialects.
 import type { ColumnDataType, Kysely, RawBuilder } from 'kysely';
 import type { Schema } from '../schema.ts';
 

@@ -1,8 +1,8 @@
-// When schedules run: beside their objects, because it changes with each run and is no change of theirs.
+// The run times of schedules, in a table of their own because they change with each run without changing the schedule.
 import { sql } from 'kysely';
 import type { Migration } from './migration.ts';
 
-/** Written out in the index and in queries alike: only so is the partial index used. */
+/** The same literal in the index and the queries: otherwise the partial index is not used. */
 export const hasNextRun = sql<boolean>`next_at is not null`;
 
 export const schedulesMigration: Migration = {

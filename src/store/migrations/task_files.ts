@@ -1,4 +1,4 @@
-// Files that are the result of a task, found by it; and the plans of statements that took long.
+// Links result files to their task, and adds the plans of slow statements.
 import { sql } from 'kysely';
 import type { Migration } from './migration.ts';
 

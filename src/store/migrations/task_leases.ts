@@ -1,4 +1,4 @@
-// Who runs a task, and until when that is known. What was under way before has no runner.
+// The runner of a task and the end of its lease. Tasks that were running before the migration have no runner.
 import type { Migration } from './migration.ts';
 
 export const taskLeasesMigration: Migration = {

@@ -1,8 +1,8 @@
-// The line of tasks: in which order those begin that could, and which wait for others to end.
+// The task queue: the order in which tasks begin, and which tasks wait for others.
 import { sql } from 'kysely';
 import type { Migration } from './migration.ts';
 
-/** Written out in indexes and queries alike: only so are the partial indexes used. */
+/** The same literals in the indexes and the queries: otherwise the partial indexes are not used. */
 export const isQueued = sql<boolean>`place is not null`;
 export const isPaused = sql<boolean>`place is null and state = 'pending' and waits_for = 0`;
 export const isRunning = sql<boolean>`state in ('running', 'cancelling')`;
@@ -20,9 +20,9 @@ export const taskLineMigration: Migration = {
       .execute();
     await alter().addColumn('after_ids', 'text').execute();
     await alter().addColumn('expected_end_at', types.integer).execute();
-    // What waits already goes first, in the order of its submission.
+    // Tasks that are already pending come first, in the order of their submission.
     await db.updateTable('tasks').set({ place: 0 }).where('state', '=', 'pending').execute();
-    // It would be taken in the place of the partial ones, which hold a few rows where it holds them all.
+    // The planner would prefer it to the partial indexes, which contain few rows while it contains all.
     await db.schema.dropIndex('tasks_state').execute();
     const index = (name: string) => db.schema.createIndex(name).on('tasks');
     await index('tasks_line').columns(['priority', 'place', 'task_id']).where(isQueued).execute();

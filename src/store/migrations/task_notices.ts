@@ -1,8 +1,8 @@
-// Notices of the ends of tasks, and which of them are due.
+// Webhooks that are called when tasks end, and when the next call is due.
 import { sql } from 'kysely';
 import type { Migration } from './migration.ts';
 
-/** Written out in the index and in queries alike: only so is the partial index used. */
+/** The same literal in the index and the queries: otherwise the partial index is not used. */
 export const hasPendingNotification = sql<boolean>`notify_at is not null`;
 
 export const taskNoticesMigration: Migration = {

@@ -1,4 +1,4 @@
-// The index by which the unfinished tasks of one user are counted, however many it has that ended.
+// The index for counting the unfinished tasks of a user at a cost independent of the number of ended ones.
 import type { Migration } from './migration.ts';
 
 export const unfinishedTasksMigration: Migration = {

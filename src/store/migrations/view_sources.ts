@@ -1,4 +1,4 @@
-// What views are made of, by ids: what they name themselves, not what is under that.
+// The direct sources of views, by id.
 import type { Migration } from './migration.ts';
 
 export const viewSourcesMigration: Migration = {
