@@ -98,7 +98,6 @@ export class ServerBackups {
     const called = name ?? backupId;
     // A request that is sent again is answered with the task: the task's submission marks the key.
     const maker: Actor = { ...actor, guard: undefined };
-    actor.writing = true;
     const spec: ServerBackupSpec = { backupId, to, status: 'creating' };
     const { object, created } = await catalog.create<ServerBackupSpec>({
       parent: null,
@@ -108,6 +107,7 @@ export class ServerBackups {
       principal: maker,
       ifExists,
       inTransaction: async (tx, objectId) => {
+        actor.writing = true;
         const request: ServerBackupRequest = { objectId, name: called, to };
         await notes.put(backupId, { credentials }, tx);
         await tasks.submit({ ...task(called), taskId: backupId, type: serverBackupTask, request }, tx);
