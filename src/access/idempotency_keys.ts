@@ -1,6 +1,6 @@
-// Requests that are sent again (rest-standard B6): the same key, caller, route and body within a day have the first answer. That
-// a change was made is written in the change's own transaction; the answer is stored a moment later, and made anew where a crash
-// came between. While the outcome of an attempt is unknown its key stays, and with it the id by which the engine knows its work.
+// Idempotency keys (rest-standard B6): a request with the same key, caller, route and body within a day gets the first response. That a
+// change was made is recorded in the transaction of the change; the response is stored shortly after, and built anew if a crash came in
+// between. While the outcome of an attempt is unknown, its key is retained, with the id by which the engine knows its work.
 import type { Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
 import type { Granted, Guard } from '../model/principal.ts';
@@ -15,19 +15,19 @@ export interface StoredResponse {
   readonly body: string;
 }
 
-/** A change that was made, whose answer is not stored. */
+/** A change that was made, without a stored response. */
 export interface CompletedChange {
   readonly objectId: string | undefined;
   readonly granted: readonly Granted[];
 }
 
 export type Begun =
-  /** Nothing is known to have been done. `isAgain`: an earlier attempt began, and its outcome is unknown. */
+  /** No change is known to have been made. `isRetry`: the outcome of an earlier attempt is unknown. */
   | { readonly kind: 'new'; readonly guard: Guard; readonly isRetry: boolean }
   | { readonly kind: 'answered'; readonly answer: StoredResponse; readonly granted: readonly Granted[] }
   | { readonly kind: 'done'; readonly guard: Guard; readonly made: CompletedChange };
 
-/** Work of an attempt that was handed to an engine, which knows it by `step`. */
+/** Work of an attempt that was passed to an engine, which identifies it by `step`. */
 export interface RetainedStep {
   readonly step: string;
   readonly warehouse: string;
@@ -36,10 +36,10 @@ export interface RetainedStep {
   readonly granted: readonly Granted[];
 }
 
-const keptMs = 24 * 3_600_000;
+const retentionMs = 24 * 3_600_000;
 /** While the outcome is unknown the key is retained as long as the engine's memory of its work. */
-const unknownKeptMs = 2 * keptMs;
-/** Larger answers are made anew. */
+const unknownRetentionMs = 2 * retentionMs;
+/** Larger responses are not stored but built anew. */
 const bodyCharactersMax = 262_144;
 export const idempotencyKeyForm = /^[\x21-\x7e]{1,255}$/;
 
@@ -52,17 +52,17 @@ export class IdempotencyKeys {
     this.#clock = clock;
   }
 
-  /** Durable when it returns. Of two attempts at once only the later one may change something. Throws IDEMPOTENCY_KEY_REUSED. */
+  /** Durable when it returns. Of two concurrent attempts only the later one may make a change. Throws IDEMPOTENCY_KEY_REUSED. */
   async begin(owner: string, key: string, fingerprint: string): Promise<Begun> {
     const now = this.#clock();
     const attempt = newId(now);
     return this.#store.transaction(async (tx): Promise<Begun> => {
-      const of = tx.selectFrom('idempotency_keys').selectAll().where('owner', '=', owner).where('key', '=', key);
-      const known = await of.executeTakeFirst();
-      if (known && known.created_at > now - (known.state === 'begun' ? unknownKeptMs : keptMs)) {
+      const query = tx.selectFrom('idempotency_keys').selectAll().where('owner', '=', owner).where('key', '=', key);
+      const known = await query.executeTakeFirst();
+      if (known && known.created_at > now - (known.state === 'begun' ? unknownRetentionMs : retentionMs)) {
         if (known.fingerprint !== fingerprint) throw keyReused();
         const { status, body, location, etag } = known;
-        const granted = grantedOf(known.granted);
+        const granted = parseGranted(known.granted);
         if (status !== null && body !== null)
           return {
             kind: 'answered',
@@ -88,25 +88,25 @@ export class IdempotencyKeys {
     });
   }
 
-  /** Whether the key was sent before. */
+  /** Whether the key was used before. */
   async isKnown(owner: string, key: string): Promise<boolean> {
     const { db } = this.#store;
     const known = db.selectFrom('idempotency_keys').select('key_id').where('owner', '=', owner).where('key', '=', key);
     return (await known.executeTakeFirst()) !== undefined;
   }
 
-  /** Stores an answer; one that is too large is made anew where it is asked for again. */
+  /** Stores a response; one that is too large is built anew for a repeated request. */
   async storeResponse(guard: Guard, answer: StoredResponse): Promise<void> {
     const stored = answer.body.length <= bodyCharactersMax ? answer : undefined;
     const set = this.#store.db.updateTable('idempotency_keys').set({
       state: 'done',
-      granted: grantedText(guard),
+      granted: serializeGranted(guard),
       ...(stored ? { ...stored, location: stored.location ?? null, etag: stored.etag ?? null } : {}),
     });
     await set.where((e) => e.and(rowOf(guard))).execute();
   }
 
-  /** The change was made after all, by whoever completed it. Undefined: it was not. */
+  /** The change if it was completed in the meantime, by whichever attempt or recovery; otherwise undefined. */
   async completedChange(guard: Guard): Promise<CompletedChange | undefined> {
     const known = await this.#store.db
       .selectFrom('idempotency_keys')
@@ -114,10 +114,10 @@ export class IdempotencyKeys {
       .where((e) => e.and(rowOf(guard)))
       .executeTakeFirst();
     if (known?.state !== 'done') return undefined;
-    return { objectId: known.object_id ?? undefined, granted: grantedOf(known.granted) };
+    return { objectId: known.object_id ?? undefined, granted: parseGranted(known.granted) };
   }
 
-  /** Nothing was done and nothing will be: the key may be used anew. */
+  /** No change was made and none will be: the key may be used again. */
   async release(guard: Guard): Promise<void> {
     const { attempt = null } = guard;
     await this.#store.db
@@ -127,8 +127,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Before an engine is handed work that it remembers by a step: the step is retained as long as a key may be, and until its task has
-   * ended. `by`: the keyed request whose work it is, and its query. Throws CHANGE_IN_PROGRESS where a later attempt holds the key.
+   * To be called before work with a step is passed to an engine: the step is retained as long as a key may be, and until its task has
+   * ended. `by`: the request with an idempotency key, and its query. Throws CHANGE_IN_PROGRESS if a later attempt holds the key.
    */
   async retainStep(
     step: string,
@@ -138,9 +138,9 @@ export class IdempotencyKeys {
     await this.#store.transaction(async (tx) => {
       if (by) {
         await requireKeyHeld(tx, by.guard);
-        const set = { object_id: by.queryId ?? null, granted: grantedText(by.guard) };
+        const set = { object_id: by.queryId ?? null, granted: serializeGranted(by.guard) };
         const noted = tx.updateTable('idempotency_keys').set(set);
-        // A statement that became a task before its turn came is answered with the task.
+        // A statement that became a task while it was queued is answered with the task.
         await noted.where((e) => e.and({ ...rowOf(by.guard), state: 'begun' })).execute();
       }
       await tx
@@ -152,14 +152,14 @@ export class IdempotencyKeys {
           // No object is changed by it.
           object_id: '',
           task_id: at.taskId ?? null,
-          not_before: this.#clock() + unknownKeptMs,
+          not_before: this.#clock() + unknownRetentionMs,
         })
         .onConflict((c) => c.doNothing())
         .execute();
     });
   }
 
-  /** What an earlier attempt handed to an engine, if it came that far. */
+  /** The work that an earlier attempt passed to an engine, if any. */
   async stepOf(guard: Guard): Promise<RetainedStep | undefined> {
     const step = keyedStep(guard);
     const row = await this.#store.db
@@ -170,35 +170,35 @@ export class IdempotencyKeys {
       .executeTakeFirst();
     if (!row) return undefined;
     const { warehouse, catalog_id: catalogId, object_id, granted } = row;
-    return { step, warehouse, catalogId, queryId: object_id ?? guard.keyId, granted: grantedOf(granted) };
+    return { step, warehouse, catalogId, queryId: object_id ?? guard.keyId, granted: parseGranted(granted) };
   }
 
-  /** Forgets what is past its time. Returns how many. */
+  /** Removes expired keys. Returns how many. */
   async sweep(): Promise<number> {
     const now = this.#clock();
     const { numDeletedRows } = await this.#store.db
       .deleteFrom('idempotency_keys')
-      .where('created_at', '<=', now - keptMs)
-      .where((e) => e.or([e('state', '<>', 'begun'), e('created_at', '<=', now - unknownKeptMs)]))
+      .where('created_at', '<=', now - retentionMs)
+      .where((e) => e.or([e('state', '<>', 'begun'), e('created_at', '<=', now - unknownRetentionMs)]))
       .executeTakeFirst();
     return Number(numDeletedRows);
   }
 }
 
-/** What an engine remembers the work of a keyed request by. */
+/** The step by which an engine identifies the work of a request with an idempotency key. */
 export function keyedStep(guard: Guard): string {
   return `key/${guard.keyId}`;
 }
 
-/** In the transaction of a change: that it was made. Throws CHANGE_IN_PROGRESS where a later attempt holds the key. */
+/** Records in the transaction of a change that it was made. Throws CHANGE_IN_PROGRESS if a later attempt holds the key. */
 export async function markKey(tx: Transaction<Schema>, guard: Guard, objectId: string | undefined): Promise<void> {
   await requireKeyHeld(tx, guard);
-  const set = { state: 'done', object_id: objectId ?? null, granted: grantedText(guard) };
+  const set = { state: 'done', object_id: objectId ?? null, granted: serializeGranted(guard) };
   const marked = tx.updateTable('idempotency_keys').set(set);
   await marked.where((e) => e.and({ ...rowOf(guard), state: 'begun' })).execute();
 }
 
-/** In the transaction that begins a change. Throws CHANGE_IN_PROGRESS where a later attempt holds the key. */
+/** In the transaction that begins a change. Throws CHANGE_IN_PROGRESS if a later attempt holds the key. */
 export async function requireKeyHeld(tx: Transaction<Schema>, guard: Guard): Promise<void> {
   if (guard.attempt === undefined) return;
   const row = await tx
@@ -207,14 +207,14 @@ export async function requireKeyHeld(tx: Transaction<Schema>, guard: Guard): Pro
     .where((e) => e.and(rowOf(guard)))
     .executeTakeFirst();
   if (row && row.attempt !== guard.attempt)
-    throw new Failure('CHANGE_IN_PROGRESS', 'a later request with the same idempotency key is under way');
+    throw new Failure('CHANGE_IN_PROGRESS', 'a later request with the same idempotency key is in progress');
 }
 
 export const keyReused = (): Failure =>
-  new Failure('IDEMPOTENCY_KEY_REUSED', 'the idempotency key was sent with another request before');
+  new Failure('IDEMPOTENCY_KEY_REUSED', 'the idempotency key was already used with a different request');
 
 /** The row of one use of a key. */
 const rowOf = ({ owner, key, keyId }: Guard) => ({ owner, key, key_id: keyId });
-const grantedText = ({ granted }: Guard): string => JSON.stringify(granted ?? []);
-const grantedOf = (text: string | null): readonly Granted[] =>
+const serializeGranted = ({ granted }: Guard): string => JSON.stringify(granted ?? []);
+const parseGranted = (text: string | null): readonly Granted[] =>
   text === null ? [] : (JSON.parse(text) as readonly Granted[]);

@@ -1,4 +1,4 @@
-// Makes the store of files from what main has: where it is, whose links are good, and the sweep that runs by itself.
+// Creates the file store: its directory, which links are allowed, and its periodic sweep.
 import { join } from 'node:path';
 import type { AssembledAccess } from '../access/assemble_access.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
@@ -16,22 +16,22 @@ export interface FilesOptions {
 }
 
 export function assembleFiles(
-  ground: FilesOptions,
+  options: FilesOptions,
   { audit, directory }: Pick<AssembledAccess, 'audit' | 'directory'>,
   mayReadResult: (taskId: string) => Promise<boolean>,
 ): FileStore {
   return new FileStore({
-    store: ground.store,
-    directory: join(ground.dataDirectory, 'files'),
-    linkKey: ground.secrets.derive('file links'),
-    limits: ground.settings,
+    store: options.store,
+    directory: join(options.dataDirectory, 'files'),
+    linkKey: options.secrets.derive('file links'),
+    limits: options.settings,
     trail: audit,
     isLinkAllowed: ({ owner, kind, taskId }) =>
       directory.isActive({ id: owner, name: '' }) && (kind !== 'export' || (taskId !== null && mayReadResult(taskId))),
   });
 }
 
-/** The answer stops it, and waits for what is being written; who sends that must have been cut off. */
+/** Returns a function that stops the sweep and waits for uploads that are being written, whose connections must be closed. */
 export async function startFiles(files: FileStore, observe: Observe): Promise<() => Promise<void>> {
   await files.start();
   const sweep = () =>

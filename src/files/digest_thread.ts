@@ -1,33 +1,33 @@
-// The thread that works out digests of files that are written (digests.ts): reads what was just written, which the system still has in
-// memory, as far as it is told. Nothing here is imported by others.
+// The worker thread of digests.ts: reads what was just written, which the operating system still has in memory, up to the given
+// position. Not imported by any other file.
 import { createHash, type Hash } from 'node:crypto';
 import { readSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
 import type { DigestReply, DigestRequest, FileDigests } from './digests.ts';
 
-interface Running {
+interface DigestState {
   bytes: number;
   readonly whole: Hash;
   part: Hash | undefined;
 }
 
-/** Files that broke off, and may go on without being read again. */
-const runningMax = 200;
+/** Digests of interrupted uploads are retained, so that these can continue without being read again. */
+const digestsMax = 200;
 const buffer = Buffer.allocUnsafe(1024 * 1024);
-const all = new Map<string, Running>();
+const digests = new Map<string, DigestState>();
 
-/** How far it is known; from the beginning where that is not `offset`. */
+/** Returns up to which byte the digest is computed: `offset`, or 0 if it has to be computed anew. */
 function begin(key: string, offset: number): number {
-  const known = all.get(key);
+  const known = digests.get(key);
   const running = known?.bytes === offset ? known : { bytes: 0, whole: createHash('sha256'), part: undefined };
   running.part = undefined;
-  all.delete(key);
-  if (all.size >= runningMax) all.delete(all.keys().next().value as string);
-  all.set(key, running);
+  digests.delete(key);
+  if (digests.size >= digestsMax) digests.delete(digests.keys().next().value as string);
+  digests.set(key, running);
   return running.bytes;
 }
 
-function advance(running: Running, fd: number, to: number): void {
+function advance(running: DigestState, fd: number, to: number): void {
   while (running.bytes < to) {
     const count = readSync(fd, buffer, 0, Math.min(buffer.length, to - running.bytes), running.bytes);
     if (count === 0) throw new Error('a file is shorter than what was written');
@@ -38,25 +38,26 @@ function advance(running: Running, fd: number, to: number): void {
   }
 }
 
-function answer(asked: DigestRequest): number | FileDigests | undefined {
-  if (asked.kind === 'begin') return begin(asked.key, asked.offset);
-  if (asked.kind === 'forget') {
-    all.delete(asked.key);
+function handle(request: DigestRequest): number | FileDigests | undefined {
+  if (request.kind === 'begin') return begin(request.key, request.offset);
+  if (request.kind === 'forget') {
+    digests.delete(request.key);
     return undefined;
   }
-  const running = all.get(asked.key);
-  if (!running) throw new Error('the digest of a file was given up');
-  if (asked.kind === 'result') return { whole: running.whole.copy().digest('hex'), part: running.part?.digest('hex') };
-  if (asked.kind === 'advance') advance(running, asked.fd, asked.to);
+  const running = digests.get(request.key);
+  if (!running) throw new Error('the digest of a file was discarded');
+  if (request.kind === 'result')
+    return { whole: running.whole.copy().digest('hex'), part: running.part?.digest('hex') };
+  if (request.kind === 'advance') advance(running, request.fd, request.to);
   else running.part = createHash('sha256');
   return undefined;
 }
 
-parentPort?.on('message', ({ id, asked }: { id: number; asked: DigestRequest }) => {
-  const tell = (answered: DigestReply) => parentPort?.postMessage(answered);
+parentPort?.on('message', ({ id, request }: { id: number; request: DigestRequest }) => {
+  const reply = (message: DigestReply) => parentPort?.postMessage(message);
   try {
-    tell({ id, value: answer(asked) });
+    reply({ id, value: handle(request) });
   } catch (error) {
-    tell({ id, fault: String(error) });
+    reply({ id, fault: String(error) });
   }
 });

@@ -1,12 +1,12 @@
-// The SHA-256 of files while they are written, worked out by a thread of its own: on the main one, each megabyte would make everybody
-// else wait for the better part of a millisecond (docs/performance.md).
+// Computes the SHA-256 of files while they are written, in a worker thread: on the main thread, each megabyte would delay all requests
+// by the better part of a millisecond. See docs/performance.md.
 import { Worker } from 'node:worker_threads';
 
-/** What the thread is asked for; `key` is the file's. */
+/** Requests to the thread; `key` identifies the file. */
 export type DigestRequest =
-  /** Answers how far the digest is known: `offset`, or 0. */
+  /** Returns up to which byte the digest is computed: `offset`, or 0. */
   | { readonly kind: 'begin'; readonly key: string; readonly offset: number }
-  /** From here on, the digest of what comes is wanted by itself too. */
+  /** From here on, the digest of the following content is also computed separately. */
   | { readonly kind: 'part'; readonly key: string }
   | { readonly kind: 'advance'; readonly key: string; readonly fd: number; readonly to: number }
   | { readonly kind: 'result'; readonly key: string }
@@ -23,8 +23,8 @@ export type DigestReply =
   | { readonly id: number; readonly value: Value }
   | { readonly id: number; readonly fault: string };
 
-/** Of what was there before, so much at a time: other files have their turn. */
-const stepBytes = 16 * 1024 * 1024;
+/** Existing content is read in steps of this size, so that other files get their turn. */
+const catchUpBytes = 16 * 1024 * 1024;
 const { url } = import.meta;
 const script = new URL(url.endsWith('.ts') ? './digest_thread.ts' : './digest_thread.js', url);
 
@@ -33,33 +33,33 @@ export class Digests {
   #nextId = 1;
   readonly #pending = new Map<number, PromiseWithResolvers<Value>>();
 
-  /** `key`: by which what is known of the file is found again when more of it comes. `fd`: open for reading until `end`. */
+  /** `key`: identifies the digest in progress when the next part arrives. `fd`: open for reading until `end`. */
   start(key: string, fd: number): RunningDigest {
-    return new RunningDigest(key, fd, (asked) => this.#ask(asked));
+    return new RunningDigest(key, fd, (request) => this.#send(request));
   }
 
-  /** Nothing more of it will come. */
+  /** To be called when no more content of the file will follow. */
   forget(key: string): void {
-    if (this.#thread) this.#ask({ kind: 'forget', key }).catch(ignored);
+    if (this.#thread) this.#send({ kind: 'forget', key }).catch(ignored);
   }
 
   async stop(): Promise<void> {
     await this.#thread?.terminate();
   }
 
-  #ask(asked: DigestRequest): Promise<Value> {
-    this.#thread ??= this.#started();
+  #send(request: DigestRequest): Promise<Value> {
+    this.#thread ??= this.#startThread();
     const id = this.#nextId++;
     const answer = Promise.withResolvers<Value>();
-    // While nothing is asked of it, it keeps no process alive.
+    // Without pending requests, the thread does not keep the process alive.
     if (this.#pending.size === 0) this.#thread.ref();
     this.#pending.set(id, answer);
-    this.#thread.postMessage({ id, asked });
+    this.#thread.postMessage({ id, request });
     return answer.promise;
   }
 
-  /** With the first file: who has none needs no thread. */
-  #started(): Worker {
+  /** Called for the first file: without files, no thread is needed. */
+  #startThread(): Worker {
     const thread = new Worker(script);
     thread.on('message', (answered: DigestReply) => {
       const answer = this.#pending.get(answered.id);
@@ -72,55 +72,54 @@ export class Digests {
     thread.on('error', (error) => {
       why = String(error);
     });
-    // What was asked of it is lost; the next question starts another.
+    // Pending requests are lost; the next request starts another thread.
     thread.on('exit', () => {
       this.#thread = undefined;
-      for (const answer of this.#pending.values())
-        answer.reject(new Error(`the thread of the digests has ended: ${why}`));
+      for (const answer of this.#pending.values()) answer.reject(new Error(`the digest thread has ended: ${why}`));
       this.#pending.clear();
     });
     return thread;
   }
 }
 
-/** One file's, while it is written. */
+/** The digest of one file while it is written. */
 export class RunningDigest {
   readonly #key: string;
   readonly #fd: number;
-  readonly #ask: (asked: DigestRequest) => Promise<Value>;
+  readonly #send: (request: DigestRequest) => Promise<Value>;
   #last: Promise<unknown> = Promise.resolve();
   #fault: { readonly error: unknown } | undefined;
 
-  constructor(key: string, fd: number, ask: (asked: DigestRequest) => Promise<Value>) {
+  constructor(key: string, fd: number, ask: (request: DigestRequest) => Promise<Value>) {
     this.#key = key;
     this.#fd = fd;
-    this.#ask = ask;
+    this.#send = ask;
   }
 
-  /** The file has `offset` bytes that count. `isPart`: the digest of what follows is wanted by itself too. */
+  /** The first `offset` bytes of the file are valid. `isPart`: the digest of what follows is also computed separately. */
   async begin(offset: number, isPart: boolean): Promise<void> {
     const key = this.#key;
-    for (let at = (await this.#ask({ kind: 'begin', key, offset })) as number; at < offset; ) {
-      at = Math.min(at + stepBytes, offset);
-      await this.#ask({ kind: 'advance', key, fd: this.#fd, to: at });
+    for (let position = (await this.#send({ kind: 'begin', key, offset })) as number; position < offset; ) {
+      position = Math.min(position + catchUpBytes, offset);
+      await this.#send({ kind: 'advance', key, fd: this.#fd, to: position });
     }
-    if (isPart) await this.#ask({ kind: 'part', key });
+    if (isPart) await this.#send({ kind: 'part', key });
   }
 
-  /** So much of the file is written. What goes wrong shows in `result`. */
+  /** The file is written up to `to`. Errors are reported by `result`. */
   advance(to: number): void {
-    this.#last = this.#ask({ kind: 'advance', key: this.#key, fd: this.#fd, to }).catch((error: unknown) => {
+    this.#last = this.#send({ kind: 'advance', key: this.#key, fd: this.#fd, to }).catch((error: unknown) => {
       this.#fault ??= { error };
     });
   }
 
   async result(): Promise<FileDigests> {
-    const found = (await this.#ask({ kind: 'result', key: this.#key })) as FileDigests;
+    const found = (await this.#send({ kind: 'result', key: this.#key })) as FileDigests;
     if (this.#fault) throw this.#fault.error;
     return found;
   }
 
-  /** The file is not read any more. */
+  /** Resolves when the thread no longer reads the file. */
   async end(): Promise<void> {
     await this.#last;
   }

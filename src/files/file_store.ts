@@ -1,5 +1,5 @@
-// Files that callers send or fetch, apart from those of the tables: uploads, exports, rejected rows. One row of the store and one
-// file `<dataDir>/files/<fileId>` each; bounded by a quota for each owner, gone when their time is over. Knows no HTTP.
+// Files that callers upload or download: uploads, exports, rejected rows. Each is a row of the store and a file
+// `<dataDir>/files/<fileId>`; a quota limits the bytes of each owner, and files are removed when they expire. Knows no HTTP.
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Selectable, sql, type Transaction } from 'kysely';
@@ -22,13 +22,13 @@ export type FileKind = FilesTable['kind'];
 export interface StoredFile {
   readonly fileId: string;
   readonly kind: FileKind;
-  /** Id of the user whose it is. */
+  /** Id of the user who owns it. */
   readonly owner: string;
-  /** What the token that made it was confined to. */
+  /** Scopes of the token that created it. */
   readonly scopes: readonly Scope[] | undefined;
   readonly name: string;
   readonly state: 'receiving' | 'ready';
-  /** Announced, and once it is ready what it has. */
+  /** The announced size until the file is ready, then its size. */
   readonly bytes: number | null;
   readonly receivedBytes: number;
   /** In hexadecimal. */
@@ -37,11 +37,11 @@ export interface StoredFile {
   readonly createdBy: string;
   readonly updatedAt: number;
   readonly expiresAt: number;
-  /** Whose result it is a part of. */
+  /** The task of whose result it is a part. */
   readonly taskId: string | null;
 }
 
-/** Of an upload; one that has the id of another that is gone is not the same. */
+/** Identifies one upload: a later upload that reuses the id of a removed one is another. */
 export const basisOfUpload = ({ fileId, createdAt, state }: StoredFile): Basis => ({
   objectId: `${fileId}/${createdAt}`,
   category: 'uploads',
@@ -50,20 +50,20 @@ export const basisOfUpload = ({ fileId, createdAt, state }: StoredFile): Basis =
 });
 
 export interface NewFile {
-  /** For who must find it again after a crash; without it, a new one. */
+  /** For callers who must find the file again after a crash; generated if absent. */
   readonly fileId?: string | undefined;
   readonly kind: FileKind;
   /** Id of a user. */
   readonly owner: string;
-  /** The user's name; the id where it is left out. */
+  /** The user's name; defaults to the id. */
   readonly createdBy?: string | undefined;
   readonly scopes?: readonly Scope[] | undefined;
   readonly name: string;
-  /** Announced: it must come out so. */
+  /** Announced: the received content must have this size and digest. */
   readonly bytes?: number | undefined;
   readonly sha256?: string | undefined;
   readonly expiresInMs: number;
-  /** Whose result it is a part of. */
+  /** The task of whose result it is a part. */
   readonly taskId?: string | undefined;
 }
 
@@ -74,13 +74,13 @@ export interface FileStoreOptions {
   readonly linkKey: Uint8Array;
   readonly limits: { readonly principalFileBytesMax: number; readonly uploadBytesMax: number };
   readonly trail: Trail;
-  /** Asked at each use of a link. */
+  /** Called at each use of a link. */
   readonly isLinkAllowed: (file: StoredFile) => boolean | Promise<boolean>;
   readonly clock?: (() => number) | undefined;
 }
 
-/** Of an upload all of it: another one may have its id later. */
-type Linked = Pick<StoredFile, 'fileId' | 'expiresAt'> & Partial<Pick<StoredFile, 'kind' | 'createdAt'>>;
+/** For an upload, `kind` and `createdAt` are required: a later upload may reuse its id. */
+type LinkTarget = Pick<StoredFile, 'fileId' | 'expiresAt'> & Partial<Pick<StoredFile, 'kind' | 'createdAt'>>;
 
 const sweepPage = 200;
 
@@ -88,9 +88,9 @@ export class FileStore {
   readonly #options: FileStoreOptions;
   readonly #clock: () => number;
   readonly #links: FileLinks;
-  /** Uploads that are written now. */
+  /** Uploads that are being written. */
   readonly #receiving = new Map<string, Promise<unknown>>();
-  /** Files that have no row yet, or none any more. */
+  /** Files in the directory whose row is not inserted yet, or already deleted. */
   readonly #moving = new Set<string>();
   readonly #digests = new Digests();
 
@@ -100,13 +100,13 @@ export class FileStore {
     this.#links = new FileLinks(options.linkKey, this.#clock);
   }
 
-  /** What a crash left behind goes. */
+  /** Removes what a crash left behind. */
   async start(): Promise<void> {
     await mkdir(this.#options.directory, { recursive: true, mode: 0o700 });
     await this.sweep();
   }
 
-  /** Waits for what is written now; who sends it must have been cut off. */
+  /** Waits for uploads that are being written; their connections must have been closed before. */
   async stop(): Promise<void> {
     await Promise.allSettled(this.#receiving.values());
     await this.#digests.stop();
@@ -117,26 +117,26 @@ export class FileStore {
    * nothing is recorded. Throws FILE_QUOTA_EXCEEDED, CHANGE_IN_PROGRESS.
    */
   async create(file: NewFile, actor?: Actor): Promise<{ readonly file: StoredFile; readonly created: boolean }> {
-    const row = this.#rowOf(file, 'receiving');
+    const row = this.#newRow(file, 'receiving');
     const { file_id } = row;
     if (file.fileId !== undefined) await this.#remove(file_id, this.#clock());
     return this.#options.store.transaction(async (tx) => {
-      const known = await tx.selectFrom('files').selectAll().where('file_id', '=', file_id).executeTakeFirst();
-      if (known) return { file: shown(known), created: false };
+      const existing = await tx.selectFrom('files').selectAll().where('file_id', '=', file_id).executeTakeFirst();
+      if (existing) return { file: toStoredFile(existing), created: false };
       // Bytes of a removed file with this id are still being written or deleted: they must not become this one's.
       if (this.#receiving.has(file_id) || this.#moving.has(file_id))
         throw new Failure('CHANGE_IN_PROGRESS', 'an upload with this id is being deleted');
       await this.#insert(tx, row, actor);
-      return { file: shown(row), created: true };
+      return { file: toStoredFile(row), created: true };
     });
   }
 
-  /** Absolute. The file need not be there yet. */
+  /** The absolute path. The file need not exist yet. */
   pathOf(fileId: string): string {
     return join(this.#options.directory, fileId);
   }
 
-  /** What has expired is not found. */
+  /** Expired files are not found. */
   async find(fileId: string): Promise<StoredFile | undefined> {
     const row = await this.#options.store.db
       .selectFrom('files')
@@ -144,10 +144,10 @@ export class FileStore {
       .where('file_id', '=', fileId)
       .where('expires_at', '>', this.#clock())
       .executeTakeFirst();
-    return row && shown(row);
+    return row && toStoredFile(row);
   }
 
-  /** In the order in which they were made. `owner`: only theirs. */
+  /** In the order of creation. `owner`: only the files of this user. */
   async list(options: {
     readonly kind: FileKind;
     readonly owner?: string | undefined;
@@ -169,15 +169,16 @@ export class FileStore {
     if (state !== undefined) query = query.where('state', '=', state);
     if (namePattern !== undefined) query = query.where(sql<boolean>`name like ${namePattern} escape '\\'`);
     if (after !== undefined) query = query.where('file_id', '>', after);
-    return (await query.execute()).map(shown);
+    return (await query.execute()).map(toStoredFile);
   }
 
   /**
-   * Takes in a part of an upload: the bytes are on the disk when it returns. With the last of them the file is ready. What came of a
-   * part that breaks off is kept, unless its digest is wrong. Throws OBJECT_NOT_FOUND, CHANGE_IN_PROGRESS, FILE_OFFSET_INVALID and others.
+   * Writes a part of an upload; its bytes are on the disk when this returns. The file is ready after the last part. The received bytes
+   * of an interrupted part are retained, unless its digest is wrong. Throws OBJECT_NOT_FOUND, CHANGE_IN_PROGRESS, FILE_OFFSET_INVALID
+   * and others.
    */
   append(fileId: string, content: AsyncIterable<Uint8Array>, part: Part, actor?: Actor): Promise<StoredFile> {
-    // Set before anything is waited for: of two that come at once, one is refused.
+    // Set before the first await: of two concurrent requests, one is refused.
     if (this.#receiving.has(fileId))
       throw new Failure('CHANGE_IN_PROGRESS', 'the upload is being sent by another request');
     const running = this.#append(fileId, content, part, actor).finally(() => this.#receiving.delete(fileId));
@@ -185,14 +186,15 @@ export class FileStore {
     return running;
   }
 
-  /** Moves a finished file in: it is ready when this returns. Done again with the same `fileId`, it answers the same. */
+  /** Moves a finished file into the store: it is ready when this returns. Idempotent for the same `fileId`. */
   async adopt(path: string, file: NewFile, actor?: Actor): Promise<StoredFile> {
-    const row = this.#rowOf(file, 'ready');
-    const known = file.fileId === undefined ? undefined : await this.find(file.fileId);
-    if (known && known.kind !== row.kind) throw new Failure('OBJECT_ALREADY_EXISTS', 'the id is that of another file');
-    if (known) {
+    const row = this.#newRow(file, 'ready');
+    const existing = file.fileId === undefined ? undefined : await this.find(file.fileId);
+    if (existing && existing.kind !== row.kind)
+      throw new Failure('OBJECT_ALREADY_EXISTS', 'the id belongs to another file');
+    if (existing) {
       await rm(path, { force: true });
-      return known;
+      return existing;
     }
     this.#moving.add(row.file_id);
     try {
@@ -202,7 +204,7 @@ export class FileStore {
       await sync(this.#options.directory);
       const full = { ...row, bytes: size, received_bytes: size, reserved_bytes: size };
       await this.#options.store.transaction((tx) => this.#insert(tx, full, actor));
-      return shown(full);
+      return toStoredFile(full);
     } catch (error) {
       await rm(this.pathOf(row.file_id), { force: true });
       return storageFailure(error);
@@ -211,32 +213,32 @@ export class FileStore {
     }
   }
 
-  /** False where it was not there. Downloads that have begun go on. */
+  /** Returns false if the file does not exist. Downloads in progress continue. */
   remove(fileId: string, actor?: Actor): Promise<boolean> {
     return this.#remove(fileId, Number.MAX_SAFE_INTEGER, actor);
   }
 
-  /** Only if it expires by then: its id may have been given to a new file meanwhile. */
+  /** Only if the file expires by `expiresUntil`: its id may belong to a new file by now. */
   async #remove(fileId: string, expiresUntil: number, actor?: Actor): Promise<boolean> {
     const { store, trail } = this.#options;
     let isMarked = false;
     try {
-      const was = await store.transaction(async (tx) => {
-        const gone = await tx
+      const isRemoved = await store.transaction(async (tx) => {
+        const row = await tx
           .deleteFrom('files')
           .where('file_id', '=', fileId)
           .where('expires_at', '<=', expiresUntil)
           .returningAll()
           .executeTakeFirst();
-        if (!gone) return false;
-        if (actor) requireBasis(basisOfUpload(shown(gone)), actor);
+        if (!row) return false;
+        if (actor) requireBasis(basisOfUpload(toStoredFile(row)), actor);
         this.#moving.add(fileId);
         isMarked = true;
         if (actor) await trail.append(tx, actor, { outcome: '0', objectId: fileId });
         return true;
       });
-      if (was) await this.#drop(fileId);
-      return was;
+      if (isRemoved) await this.#removeContent(fileId);
+      return isRemoved;
     } finally {
       if (isMarked) this.#moving.delete(fileId);
     }
@@ -249,13 +251,13 @@ export class FileStore {
     for (const { file_id } of rows) await this.remove(file_id);
   }
 
-  /** How many bytes an owner may add; others may add some meanwhile. Throws FILE_QUOTA_EXCEEDED where it is none. */
+  /** How many bytes an owner may add; concurrent requests may use some of them. Throws FILE_QUOTA_EXCEEDED if none. */
   remainingBytes(owner: string): Promise<number> {
     return remainingBytes(this.#options.store.db, owner, this.#quota);
   }
 
-  /** A path with a query that lets whoever has it read, or write, the file for an hour at most. */
-  link({ fileId, expiresAt, kind, createdAt }: Linked, mode: LinkMode): string {
+  /** A signed path with a query, which allows its holder to read or write the file for at most one hour. */
+  link({ fileId, expiresAt, kind, createdAt }: LinkTarget, mode: LinkMode): string {
     return this.#links.link(fileId, mode, expiresAt, kind === 'upload' ? createdAt : undefined);
   }
 
@@ -263,18 +265,18 @@ export class FileStore {
   async resolveLink(fileId: string, mode: LinkMode, query: URLSearchParams): Promise<StoredFile> {
     const created = this.#links.require(fileId, mode, query);
     const file = await this.find(fileId);
-    // Ids of uploads are their clients' to choose, and may be those of files that are gone.
+    // Clients choose the ids of uploads, which may be those of removed files.
     if (!file || created !== (file.kind === 'upload' ? file.createdAt : undefined)) throw fileNotFound(fileId);
     if (!(await this.#options.isLinkAllowed(file)))
-      throw new Failure('FORBIDDEN', 'the user for whom this file was made may no longer read it');
+      throw new Failure('FORBIDDEN', 'the user for whom this file was created may no longer read it');
     return file;
   }
 
-  /** Removes what has expired, and files on the disk that nothing knows. Returns how many. */
+  /** Removes expired files, and files in the directory without a row. Returns how many. */
   async sweep(): Promise<number> {
     const { store, directory } = this.#options;
     const removed = new Set<string>();
-    // Before the rows are read: a file that comes in between has its row, or is on its way.
+    // Listed before the rows are read: a file added in between has a row or is in `#moving` or `#receiving`.
     const names = await readdir(directory);
     for (;;) {
       const page = await store.db
@@ -305,11 +307,11 @@ export class FileStore {
     const { store, limits } = this.#options;
     const file = await this.find(fileId);
     if (!file) throw fileNotFound(fileId);
-    if (file.state === 'ready') throw new Failure('CHANGE_NOT_SUPPORTED', 'the upload is complete; make another one');
+    if (file.state === 'ready') throw new Failure('CHANGE_NOT_SUPPORTED', 'the upload is complete; create another one');
     const total = part.total ?? file.bytes ?? undefined;
     validatePart(file, part, total, limits.uploadBytesMax);
-    // The store never says more than the file has: not even after a crash that comes now.
-    if (part.offset < file.receivedBytes) await this.#settled(fileId, part.offset);
+    // Recorded before the file is truncated: the store must never record more bytes than the file has, not even after a crash.
+    if (part.offset < file.receivedBytes) await this.#recordReceived(fileId, part.offset);
     const received = await receive(exactlySized(content, part, total ?? limits.uploadBytesMax), {
       path: this.pathOf(fileId),
       offset: part.offset,
@@ -317,11 +319,11 @@ export class FileStore {
       digests: this.#digests,
       key: fileId,
       reserve: (bytes) => reserveFor(store, fileId, Math.max(bytes, total ?? 0), this.#quota),
-      onDurable: (bytes) => this.#settled(fileId, bytes),
+      onDurable: (bytes) => this.#recordReceived(fileId, bytes),
     });
     const { bytes, sha256, fault } = received;
-    const isWhole = fault === undefined && (total === undefined ? part.end === undefined : bytes === total);
-    if (isWhole && sha256 !== undefined) return this.#finish(file, bytes, sha256, actor);
+    const isComplete = fault === undefined && (total === undefined ? part.end === undefined : bytes === total);
+    if (isComplete && sha256 !== undefined) return this.#finish(file, bytes, sha256, actor);
     if (fault !== undefined) throw fault;
     return { ...file, receivedBytes: bytes };
   }
@@ -331,34 +333,37 @@ export class FileStore {
     return { bytesMax: principalFileBytesMax, uploadBytesMax };
   }
 
-  /** The bytes and their name in the directory are on the disk before the store says so. */
+  /** The bytes and the directory entry are on the disk before the store records the file as ready. */
   async #finish(file: StoredFile, bytes: number, sha256: string, actor: Actor | undefined): Promise<StoredFile> {
     const { store, trail, directory } = this.#options;
     const { fileId } = file;
     if (file.sha256 !== null && file.sha256 !== sha256) {
-      await this.#settled(fileId, 0);
-      throw new Failure('FILE_DIGEST_MISMATCH', 'the content is not what was announced', { receivedBytes: 0 });
+      await this.#recordReceived(fileId, 0);
+      throw new Failure('FILE_DIGEST_MISMATCH', 'the content does not have the announced SHA-256 digest', {
+        receivedBytes: 0,
+      });
     }
     this.#digests.forget(fileId);
     await sync(directory);
     const end = { state: 'ready', bytes, received_bytes: bytes, reserved_bytes: bytes, sha256 } as const;
     const updated_at = this.#clock();
     const row = await store.transaction(async (tx) => {
-      const done = await tx
+      const updated = await tx
         .updateTable('files')
         .set({ ...end, updated_at })
         .where('file_id', '=', fileId)
         .returningAll()
         .executeTakeFirst();
-      if (done && actor) await trail.append(tx, actor, { outcome: '0', objectId: fileId, details: { bytes, sha256 } });
-      return done;
+      if (updated && actor)
+        await trail.append(tx, actor, { outcome: '0', objectId: fileId, details: { bytes, sha256 } });
+      return updated;
     });
-    if (row) return shown(row);
-    await this.#drop(fileId);
+    if (row) return toStoredFile(row);
+    await this.#removeContent(fileId);
     throw fileNotFound(fileId);
   }
 
-  async #settled(fileId: string, bytes: number): Promise<void> {
+  async #recordReceived(fileId: string, bytes: number): Promise<void> {
     await this.#options.store.db
       .updateTable('files')
       .set({ received_bytes: bytes, updated_at: this.#clock() })
@@ -373,13 +378,13 @@ export class FileStore {
     if (actor) await this.#options.trail.append(tx, actor, { outcome: '0', objectId: row.file_id, details });
   }
 
-  /** Of a file whose row is gone. One that is being written goes when that has ended. */
-  async #drop(fileId: string): Promise<void> {
+  /** For a file whose row is deleted. The bytes of one that is being written are freed when it is closed. */
+  async #removeContent(fileId: string): Promise<void> {
     this.#digests.forget(fileId);
     await rm(this.pathOf(fileId), { force: true });
   }
 
-  #rowOf(file: NewFile, state: StoredFile['state']): Selectable<FilesTable> {
+  #newRow(file: NewFile, state: StoredFile['state']): Selectable<FilesTable> {
     const now = this.#clock();
     return {
       file_id: file.fileId ?? newId(now),
@@ -401,7 +406,7 @@ export class FileStore {
   }
 }
 
-function shown(row: Selectable<FilesTable>): StoredFile {
+function toStoredFile(row: Selectable<FilesTable>): StoredFile {
   return {
     fileId: row.file_id,
     kind: row.kind,

@@ -1,14 +1,14 @@
-// Parts of an upload: where one belongs, and that no more and no less comes than was said.
+// Parts of an upload: checks the position and the size of each.
 import { Failure } from '../standard/failure.ts';
 
-/** Where a part of an upload belongs. */
+/** The position of a part in an upload. */
 export interface Part {
   readonly offset: number;
-  /** The first byte after it; undefined: it ends where the content ends. */
+  /** Offset of the first byte after the part; undefined: it ends where the content ends. */
   readonly end?: number | undefined;
-  /** Of the whole file; undefined: not known. */
+  /** Size of the whole file; undefined: not known. */
   readonly total?: number | undefined;
-  /** SHA-256 that this content must have. */
+  /** The SHA-256 that the content of the part must have. */
   readonly digest?: Uint8Array | undefined;
 }
 
@@ -20,40 +20,44 @@ export function validatePart(
   uploadBytesMax: number,
 ): void {
   const { receivedBytes } = file;
-  const wrong = (message: string) => new Failure('FILE_OFFSET_INVALID', message, { receivedBytes });
-  // From the beginning is always possible: what came before is thrown away.
+  const invalidOffset = (message: string) => new Failure('FILE_OFFSET_INVALID', message, { receivedBytes });
+  // Offset 0 is always allowed: it discards what was received before.
   if (part.offset !== 0 && part.offset !== receivedBytes)
-    throw wrong(`the part begins at ${part.offset}, of the upload ${receivedBytes} bytes are here`);
+    throw invalidOffset(
+      `the part begins position offset ${part.offset}, but ${receivedBytes} bytes of the upload are received`,
+    );
   if (file.bytes !== null && part.total !== undefined && part.total !== file.bytes)
-    throw wrong(`the upload was announced with ${file.bytes} bytes`);
+    throw invalidOffset(`the upload was created with a size of ${file.bytes} bytes`);
   const end = Math.max(part.end ?? 0, total ?? 0);
   if (end > uploadBytesMax) throw tooLarge(uploadBytesMax);
   if (total !== undefined && (part.end ?? 0) > total)
-    throw wrong(`the part ends after the ${total} bytes of the upload`);
+    throw invalidOffset(`the part ends beyond the ${total} bytes of the upload`);
 }
 
-/** Throws where more or less comes than was said. */
+/** Throws FILE_OFFSET_INVALID or BODY_TOO_LARGE if the content is longer or shorter than the part. */
 export async function* exactlySized(
   content: AsyncIterable<Uint8Array>,
   part: Part,
   limit: number,
 ): AsyncGenerator<Uint8Array> {
-  let at = part.offset;
+  let position = part.offset;
   const endMax = part.end ?? limit;
   for await (const chunk of content) {
-    at += chunk.length;
-    if (at > endMax) {
+    position += chunk.length;
+    if (position > endMax) {
       if (part.end === undefined) throw tooLarge(limit);
-      throw new Failure('FILE_OFFSET_INVALID', 'more came than the part has', { receivedBytes: at - chunk.length });
+      throw new Failure('FILE_OFFSET_INVALID', 'the content is longer than the part', {
+        receivedBytes: position - chunk.length,
+      });
     }
     yield chunk;
   }
-  if (part.end !== undefined && at < part.end)
-    throw new Failure('FILE_OFFSET_INVALID', 'less came than the part has', { receivedBytes: at });
+  if (part.end !== undefined && position < part.end)
+    throw new Failure('FILE_OFFSET_INVALID', 'the content is shorter than the part', { receivedBytes: position });
 }
 
 function tooLarge(bytesMax: number): Failure {
-  return new Failure('BODY_TOO_LARGE', `an upload has at most ${bytesMax} bytes`, { bytesMax });
+  return new Failure('BODY_TOO_LARGE', `an upload can have at most ${bytesMax} bytes`, { bytesMax });
 }
 
 export function fileNotFound(fileId: string): Failure {

@@ -1,45 +1,47 @@
-// How much the files of one owner may be together. A file counts for what is reserved for it: what was announced, or what has come and
-// is about to.
+// The quota of the files of one owner. A file counts with its reserved bytes: the announced size, or the bytes received and about to be
+// received.
 import type { Kysely, Selectable } from 'kysely';
 import { Failure } from '../standard/failure.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
 export interface FileQuota {
-  /** Of all files of an owner; 0: no cap. */
+  /** For all files of an owner together; 0: no limit. */
   readonly bytesMax: number;
   readonly uploadBytesMax: number;
 }
 
-/** Small ones have a price too. */
+/** Limits the number too, because small files have a cost. */
 export const filesPerOwnerMax = 10_000;
-/** Where the size of a file is not known, it has so much more at a time. */
+/** Reserved at a time for a file of unknown size. */
 const reserveBytes = 64 * 1024 * 1024;
 
-/** To be asked in the transaction that adds the file. Throws FILE_QUOTA_EXCEEDED, BODY_TOO_LARGE. */
+/** To be called in the transaction that adds the file. Throws FILE_QUOTA_EXCEEDED, BODY_TOO_LARGE. */
 export async function requireFileQuota(
-  on: Kysely<Schema>,
+  db: Kysely<Schema>,
   row: Selectable<FilesTable>,
   quota: FileQuota,
 ): Promise<void> {
   const { uploadBytesMax } = quota;
   if (row.kind === 'upload' && row.reserved_bytes > uploadBytesMax)
-    throw new Failure('BODY_TOO_LARGE', `an upload has at most ${uploadBytesMax} bytes`, { bytesMax: uploadBytesMax });
-  const { files, bytes } = await usage(on, row);
+    throw new Failure('BODY_TOO_LARGE', `an upload can have at most ${uploadBytesMax} bytes`, {
+      bytesMax: uploadBytesMax,
+    });
+  const { files, bytes } = await usage(db, row);
   if (files >= filesPerOwnerMax) throw tooMany();
   if (row.reserved_bytes > room(quota, bytes)) throw exceeded(quota, bytes);
 }
 
-/** How many bytes an owner may add. Throws FILE_QUOTA_EXCEEDED where nothing more can be kept. */
-export async function remainingBytes(on: Kysely<Schema>, owner: string, quota: FileQuota): Promise<number> {
-  const { files, bytes } = await usage(on, { owner, file_id: '' });
+/** How many bytes an owner may add. Throws FILE_QUOTA_EXCEEDED if none. */
+export async function remainingBytes(db: Kysely<Schema>, owner: string, quota: FileQuota): Promise<number> {
+  const { files, bytes } = await usage(db, { owner, file_id: '' });
   if (files >= filesPerOwnerMax) throw tooMany();
-  const left = room(quota, bytes);
-  if (left <= 0) throw exceeded(quota, bytes);
-  return left;
+  const remaining = room(quota, bytes);
+  if (remaining <= 0) throw exceeded(quota, bytes);
+  return remaining;
 }
 
-/** Makes room for at least so many bytes in all; the answer is for how many. Throws FILE_QUOTA_EXCEEDED. */
+/** Reserves at least `bytes` in total for the file, and returns how many are reserved. Throws FILE_QUOTA_EXCEEDED. */
 export function reserveFor(store: Store, fileId: string, bytes: number, quota: FileQuota): Promise<number> {
   return store.transaction(async (tx) => {
     const row = await tx.selectFrom('files').selectAll().where('file_id', '=', fileId).executeTakeFirst();
@@ -59,9 +61,9 @@ function room({ bytesMax }: FileQuota, others: number): number {
   return bytesMax === 0 ? Number.MAX_SAFE_INTEGER : bytesMax - others;
 }
 
-/** Of the owner, apart from the file itself. */
-async function usage(on: Kysely<Schema>, { owner, file_id }: Pick<Selectable<FilesTable>, 'owner' | 'file_id'>) {
-  const { files, bytes } = await on
+/** The usage of the owner without the file itself. */
+async function usage(db: Kysely<Schema>, { owner, file_id }: Pick<Selectable<FilesTable>, 'owner' | 'file_id'>) {
+  const { files, bytes } = await db
     .selectFrom('files')
     .select((e) => [e.fn.countAll<number>().as('files'), e.fn.sum<number | null>('reserved_bytes').as('bytes')])
     .where('owner', '=', owner)
@@ -71,9 +73,11 @@ async function usage(on: Kysely<Schema>, { owner, file_id }: Pick<Selectable<Fil
 }
 
 const tooMany = () =>
-  new Failure('FILE_QUOTA_EXCEEDED', `one owner has at most ${filesPerOwnerMax} files`, { filesPerOwnerMax });
+  new Failure('FILE_QUOTA_EXCEEDED', `a user can have at most ${filesPerOwnerMax} files; delete some first`, {
+    filesPerOwnerMax,
+  });
 
 function exceeded({ bytesMax }: FileQuota, storedBytes: number): Failure {
-  const message = 'the files of this principal are as large together as they may be';
+  const message = `the files of this principal would exceed ${bytesMax} bytes in total; delete some first`;
   return new Failure('FILE_QUOTA_EXCEEDED', message, { principalFileBytesMax: bytesMax, storedBytes });
 }

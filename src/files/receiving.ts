@@ -1,5 +1,5 @@
-// The bytes of an upload on their way to the disk: written in large pieces, put on the disk for good every so often, so that a crash
-// costs little. Their digest is worked out behind them (digests.ts). Knows no owner, no quota and no HTTP.
+// Writes the bytes of an upload to the disk in large pieces, and flushes them periodically, so that a crash loses little. Their digest
+// is computed behind the writes; see digests.ts. Knows no owner, no quota and no HTTP.
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { isMarkedAsUntransferable } from 'node:worker_threads';
@@ -8,33 +8,36 @@ import type { Digests, RunningDigest } from './digests.ts';
 
 export interface ReceivingOptions {
   readonly path: string;
-  /** Where the content belongs. What the file has from there on is thrown away. */
+  /** Where the content begins in the file. Existing bytes from there on are discarded. */
   readonly offset: number;
-  /** SHA-256 that the content itself must have. */
+  /** The SHA-256 that this content must have. */
   readonly digest?: Uint8Array | undefined;
   readonly digests: Digests;
-  /** By which what is known of the file's digest is found again. */
+  /** Identifies the file's digest in progress, which continues with the next part. */
   readonly key: string;
-  /** Asked before the file has so many bytes; the answer is how many it may have before it is asked again. */
+  /** Called before the file grows to `bytes`; returns the size up to which it may grow before the next call. */
   readonly reserve: (bytes: number) => Promise<number>;
-  /** So many bytes are on the disk for good. */
+  /** Called when this many bytes of the file are durable. */
   readonly onDurable: (bytes: number) => Promise<void>;
 }
 
 export interface ReceivedFile {
   readonly bytes: number;
-  /** SHA-256 of all bytes of the file, in hexadecimal. Undefined where they did not come whole. */
+  /** SHA-256 of all bytes of the file, in hexadecimal. Undefined if the content is incomplete. */
   readonly sha256: string | undefined;
-  /** Why the content did not come whole, or was not what it should be. */
+  /** Why the content is incomplete or invalid. */
   readonly fault: unknown;
 }
 
 /** Pieces of at least this size are written. */
 const writeBytes = 1024 * 1024;
-const settleBytes = 64 * 1024 * 1024;
-const fullDisk = new Set(['ENOSPC', 'EDQUOT']);
+const durableEveryBytes = 64 * 1024 * 1024;
+const fullDiskCodes = new Set(['ENOSPC', 'EDQUOT']);
 
-/** What came is kept also where it did not come whole, unless its digest is wrong. Chunks are used up. Throws STORAGE_FULL. */
+/**
+ * Received bytes are retained even if the content is incomplete, unless its digest is wrong. The memory of the chunks is released.
+ * Throws STORAGE_FULL.
+ */
 export async function receive(content: AsyncIterable<Uint8Array>, options: ReceivingOptions): Promise<ReceivedFile> {
   const file = await open(options.path, constants.O_RDWR | constants.O_CREAT, 0o600).catch(storageFailure);
   const running = options.digests.start(options.key, file.fd);
@@ -42,11 +45,13 @@ export async function receive(content: AsyncIterable<Uint8Array>, options: Recei
     const { size } = await file.stat();
     if (size < options.offset) {
       await options.onDurable(0);
-      throw new Failure('FILE_OFFSET_INVALID', 'what came before is lost; begin again', { receivedBytes: 0 });
+      throw new Failure('FILE_OFFSET_INVALID', 'the bytes received before were lost; restart the upload at offset 0', {
+        receivedBytes: 0,
+      });
     }
     if (size > options.offset) await file.truncate(options.offset);
     await running.begin(options.offset, options.digest !== undefined);
-    const writing = new Writing(file, running, options);
+    const writing = new FileWriter(file, running, options);
     let fault: unknown;
     try {
       for await (const chunk of content) await writing.add(chunk);
@@ -61,7 +66,7 @@ export async function receive(content: AsyncIterable<Uint8Array>, options: Recei
     if (options.digest && found && found.part !== Buffer.from(options.digest).toString('hex')) {
       await options.onDurable(options.offset);
       await file.truncate(options.offset);
-      throw new Failure('FILE_DIGEST_MISMATCH', 'the content is not what its Content-Digest says', {
+      throw new Failure('FILE_DIGEST_MISMATCH', 'the content does not match its Content-Digest', {
         receivedBytes: options.offset,
       });
     }
@@ -76,18 +81,18 @@ export async function receive(content: AsyncIterable<Uint8Array>, options: Recei
   }
 }
 
-class Writing {
+class FileWriter {
   readonly #file: FileHandle;
   readonly #running: RunningDigest;
   readonly #options: ReceivingOptions;
   #pieces: Uint8Array[] = [];
   #pieceBytes = 0;
   #position: number;
-  #settled: number;
+  #durableBytes: number;
   #reserved = 0;
   #writing: Promise<void> = Promise.resolve();
-  #settling: Promise<void> | undefined;
-  /** How far the file is filled without a gap. */
+  #flushingToDisk: Promise<void> | undefined;
+  /** How far the file is written without a gap. */
   written: number;
 
   constructor(file: FileHandle, running: RunningDigest, options: ReceivingOptions) {
@@ -95,7 +100,7 @@ class Writing {
     this.#running = running;
     this.#options = options;
     this.#position = options.offset;
-    this.#settled = options.offset;
+    this.#durableBytes = options.offset;
     this.written = options.offset;
   }
 
@@ -105,14 +110,14 @@ class Writing {
     if (this.#pieceBytes >= writeBytes) await this.#flush();
   }
 
-  /** Waits for all that is written. */
+  /** Waits until everything is written. */
   async end(): Promise<void> {
     await this.#flush();
     await this.#writing;
-    await this.#settling;
+    await this.#flushingToDisk;
   }
 
-  /** One piece is written while the next one comes. */
+  /** One piece is written while the next one is received. */
   async #flush(): Promise<void> {
     await this.#writing;
     const pieces = this.#pieces;
@@ -125,36 +130,36 @@ class Writing {
     this.#writing = this.#write(pieces, this.#position, to);
     this.#writing.catch(() => undefined);
     this.#position = to;
-    if (this.#settling || this.written - this.#settled < settleBytes) return;
-    this.#settling = this.#settle();
-    this.#settling.catch(() => undefined);
+    if (this.#flushingToDisk || this.written - this.#durableBytes < durableEveryBytes) return;
+    this.#flushingToDisk = this.#flushToDisk();
+    this.#flushingToDisk.catch(() => undefined);
   }
 
   async #write(pieces: readonly Uint8Array[], from: number, to: number): Promise<void> {
     const { bytesWritten } = await this.#file.writev(pieces, from);
-    // A disk that is nearly full takes a part; the rest fails, and says why.
+    // A nearly full disk accepts only a part; writing the rest then fails with the reason.
     if (bytesWritten < to - from) {
       const all = Buffer.concat(pieces);
-      for (let at = bytesWritten; at < all.length; )
-        at += (await this.#file.write(all, at, all.length - at, from + at)).bytesWritten;
+      for (let offset = bytesWritten; offset < all.length; )
+        offset += (await this.#file.write(all, offset, all.length - offset, from + offset)).bytesWritten;
     }
     for (const piece of pieces) release(piece);
     this.written = to;
     this.#running.advance(to);
   }
 
-  async #settle(): Promise<void> {
+  async #flushToDisk(): Promise<void> {
     const bytes = this.written;
     await this.#file.datasync();
     await this.#options.onDurable(bytes);
-    this.#settled = bytes;
-    this.#settling = undefined;
+    this.#durableBytes = bytes;
+    this.#flushingToDisk = undefined;
   }
 }
 
 /**
- * At once, not when garbage is collected: each 64 MB that came would make the engine of JavaScript look through all that the server
- * has. A chunk that shares its memory with others, as small ones do, is left to it.
+ * Releases the memory at once instead of at the next garbage collection: each 64 MB received would otherwise trigger a collection of
+ * the whole heap. Chunks that share their memory with others, as small ones do, are left to the garbage collector.
  */
 function release({ buffer, byteLength }: Uint8Array): void {
   if (!(buffer instanceof ArrayBuffer) || buffer.byteLength !== byteLength || isMarkedAsUntransferable(buffer)) return;
@@ -163,7 +168,7 @@ function release({ buffer, byteLength }: Uint8Array): void {
 
 const ignored = () => undefined;
 
-export const isFullDisk = (error: unknown): boolean => fullDisk.has((error as NodeJS.ErrnoException).code ?? '');
+export const isFullDisk = (error: unknown): boolean => fullDiskCodes.has((error as NodeJS.ErrnoException).code ?? '');
 
 export function storageFailure(error: unknown): never {
   if (!isFullDisk(error)) throw error;

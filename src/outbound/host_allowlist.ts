@@ -1,5 +1,5 @@
-// Where the server connects to because a caller said so: only to hosts that the operator listed, and to private addresses only of those
-// that are listed by their very name. The address that was looked at is the one that is connected to.
+// The hosts that the server may connect to on behalf of a caller: only those in the operator's list, and private addresses only for
+// hosts listed by their exact name. The resolved address that is checked is the one that is connected to.
 import { type LookupAddress, lookup as lookUp } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { Failure } from '../standard/failure.ts';
@@ -9,7 +9,7 @@ export type HostPattern = string;
 
 const defaultPorts: Readonly<Record<string, string>> = { 'http:': '80', 'https:': '443' };
 
-/** Not on the public Internet: of one's own machine, network or provider (RFC 6890), or a tunnel to such. */
+/** Not on the public Internet (RFC 6890): addresses of the machine, network or provider, or a tunnel to them. */
 const privateV4 = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -26,7 +26,7 @@ const privateV4 = [
   ['203.0.113.0', 24],
   ['224.0.0.0', 3],
 ] as const;
-/** Of IPv6 only what is handed out to the public is public; these are the exceptions in it. */
+/** In IPv6, only the global unicast range is public; `privateV6` are the exceptions inside it. */
 const publicV6 = ['2000::', 3] as const;
 const privateV6 = [
   ['2001::', 23],
@@ -47,31 +47,31 @@ export function isPublic(address: string): boolean {
   return family === 6 && global6.check(address, 'ipv6') && !notPublic.check(address, 'ipv6');
 }
 
-interface Rule {
+interface HostRule {
   readonly host: string;
   readonly port: string | undefined;
 }
 
-/** `[::1]` → `::1`; without the dot that a full name may end with. */
+/** `[::1]` → `::1`; without the trailing dot of a fully qualified name. */
 const bareHost = (host: string) =>
   host
     .toLowerCase()
     .replace(/^\[(.*)\]$/, '$1')
     .replace(/\.$/, '');
 
-function ruleOf(pattern: HostPattern): Rule {
+function parsePattern(pattern: HostPattern): HostRule {
   const [, host = '', port] = /^(\[[^\]]+\]|[^:]+|[^[\]]*:[^[\]]*:[^[\]]*)(?::(\d+))?$/.exec(pattern.trim()) ?? [];
   if (host === '' || (host.includes('*') && !/^\*(?:\.[^*]+)?$/.test(host)))
     throw new Error(`${JSON.stringify(pattern)} is not a host, host:port, *.host or *`);
   return { host: bareHost(host), port };
 }
 
-/** A list of patterns that has one that is none. */
+/** An invalid pattern in a list of hosts. */
 export class HostPatternError extends Error {
   override name = 'HostPatternError';
 }
 
-/** Of a setting: patterns, separated by commas. Throws HostPatternError, which names the setting. */
+/** Parses the comma-separated patterns of a setting. Throws HostPatternError, which names the setting. */
 export function hostAllowlist(setting: string, text: string): HostAllowlist {
   try {
     return new HostAllowlist(text.split(',').filter((pattern) => pattern.trim() !== ''));
@@ -81,31 +81,32 @@ export function hostAllowlist(setting: string, text: string): HostAllowlist {
 }
 
 export class HostAllowlist {
-  readonly #rules: readonly Rule[];
+  readonly #rules: readonly HostRule[];
 
-  /** Throws on a pattern that is none. No patterns: no host. */
+  /** Throws on an invalid pattern. Without patterns, no host is allowed. */
   constructor(patterns: readonly HostPattern[]) {
-    this.#rules = patterns.map(ruleOf);
+    this.#rules = patterns.map(parsePattern);
   }
 
-  /** Throws HOST_NOT_ALLOWED, and INVALID_PARAMETER where it is not http or https, or carries credentials. */
+  /** Throws HOST_NOT_ALLOWED, and INVALID_PARAMETER if the URL is not http or https, or contains credentials. */
   check(url: URL): void {
-    if (defaultPorts[url.protocol] === undefined) throw new Failure('INVALID_PARAMETER', 'a URL is http or https');
+    if (defaultPorts[url.protocol] === undefined)
+      throw new Failure('INVALID_PARAMETER', 'the URL must be http or https');
     if (url.username !== '' || url.password !== '')
-      throw new Failure('INVALID_PARAMETER', 'a URL has no credentials in it');
+      throw new Failure('INVALID_PARAMETER', 'the URL must not contain credentials');
     if (!this.allows(url)) throw notAllowed(bareHost(url.hostname));
   }
 
-  /** By its text alone: what a name resolves to is checked when it is connected to. */
+  /** Checks only the text of the URL: the resolved address is checked when the connection is made. */
   allows(url: URL): boolean {
     const host = bareHost(url.hostname);
     const allowed = this.#rulesFor(url);
-    return allowed.length > 0 && (isIP(host) === 0 || isPublic(host) || isNamed(allowed, host));
+    return allowed.length > 0 && (isIP(host) === 0 || isPublic(host) || isListedByName(allowed, host));
   }
 
-  /** For sockets: names become addresses that this URL may be fetched from, or the connection fails with HOST_NOT_ALLOWED. */
+  /** A DNS lookup for sockets: returns only addresses that are allowed for this URL, or fails with HOST_NOT_ALLOWED. */
   lookupFor(url: URL): LookupFunction {
-    const named = isNamed(this.#rulesFor(url), bareHost(url.hostname));
+    const named = isListedByName(this.#rulesFor(url), bareHost(url.hostname));
     return (hostname, options, done) => {
       lookUp(hostname, { ...options, all: true }, (error, found) => {
         if (error) return done(error, '');
@@ -118,18 +119,20 @@ export class HostAllowlist {
     };
   }
 
-  #rulesFor({ protocol, hostname, port }: URL): readonly Rule[] {
+  #rulesFor({ protocol, hostname, port }: URL): readonly HostRule[] {
     const host = bareHost(hostname);
-    const at = port === '' ? defaultPorts[protocol] : port;
-    return this.#rules.filter((rule) => (rule.port === undefined || rule.port === at) && fits(rule.host, host));
+    const actualPort = port === '' ? defaultPorts[protocol] : port;
+    return this.#rules.filter(
+      (rule) => (rule.port === undefined || rule.port === actualPort) && matchesHost(rule.host, host),
+    );
   }
 }
 
-const fits = (pattern: string, host: string) =>
+const matchesHost = (pattern: string, host: string) =>
   pattern === '*' || pattern === host || (pattern.startsWith('*.') && host.endsWith(pattern.slice(1)));
 
-const isNamed = (rules: readonly Rule[], host: string) => rules.some((rule) => rule.host === host);
+const isListedByName = (rules: readonly HostRule[], host: string) => rules.some((rule) => rule.host === host);
 
 function notAllowed(host: string): Failure {
-  return new Failure('HOST_NOT_ALLOWED', `the server may not connect to ${JSON.stringify(host)}`);
+  return new Failure('HOST_NOT_ALLOWED', `the server is not allowed to connect to ${JSON.stringify(host)}`);
 }

@@ -1,21 +1,21 @@
-// Plain HTTP to others: GET of something large, POST of something small. Every hop is held to the host rules, every wait has an end,
-// and what comes has a bound. Tries nothing again: that is for tasks.
+// An HTTP client for GET of large and POST of small bodies. Every redirect is checked against the host allowlist, every wait has a
+// deadline, and response bodies have a size limit. No retries: tasks do that.
 import type { IncomingMessage, RequestOptions } from 'node:http';
 import { Readable } from 'node:stream';
 import { Failure } from '../standard/failure.ts';
 import type { HostAllowlist } from './host_allowlist.ts';
 
 const redirectsMax = 5;
-const redirects: readonly number[] = [301, 302, 303, 307, 308];
-/** A Response of one of these takes no body. */
-const bodiless: readonly number[] = [204, 205, 304];
-/** Of an answer that nobody reads. */
+const redirectStatuses: readonly number[] = [301, 302, 303, 307, 308];
+/** A `Response` with one of these statuses must not have a body. */
+const statusesWithoutBody: readonly number[] = [204, 205, 304];
+/** Bytes read from a response body that nobody uses. */
 const discardedBytesMax = 64 * 1024;
 
 export interface FetchLimits {
-  /** Until the headers are there, each hop, and then between two pieces of the body. */
+  /** Until the headers arrive, for each redirect, and then between two pieces of the body. */
   readonly idleMs: number;
-  /** All of it. */
+  /** For the whole request. */
   readonly totalMs: number;
   readonly bytesMax: number;
   readonly signal?: AbortSignal | undefined;
@@ -32,18 +32,18 @@ export interface Fetched {
 }
 
 /** Throws HOST_NOT_ALLOWED, REMOTE_REFUSED, REMOTE_UNAVAILABLE, INVALID_PARAMETER. The body must be read or destroyed. */
-export async function get(address: string, rules: HostAllowlist, limits: FetchLimits): Promise<Fetched> {
+export async function get(address: string, allowlist: HostAllowlist, limits: FetchLimits): Promise<Fetched> {
   const deadline = AbortSignal.timeout(limits.totalMs);
   const signal = limits.signal ? AbortSignal.any([limits.signal, deadline]) : deadline;
   let url = urlOf(address);
   for (let hop = 0; hop <= redirectsMax; hop++) {
-    const response = await send(url, rules, { method: 'GET', timeout: limits.idleMs, signal });
+    const response = await send(url, allowlist, { method: 'GET', timeout: limits.idleMs, signal });
     const { statusCode = 0, headers } = response;
-    if (redirects.includes(statusCode) && headers.location !== undefined) {
+    if (redirectStatuses.includes(statusCode) && headers.location !== undefined) {
       response.destroy();
       const next = URL.parse(headers.location, url);
-      if (!next) throw new Failure('REMOTE_REFUSED', 'it redirects to what is no URL', { remoteStatus: statusCode });
-      // What was asked for in private is not fetched in the open.
+      if (!next) throw new Failure('REMOTE_REFUSED', 'it redirects to an invalid URL', { remoteStatus: statusCode });
+      // A request over https must not continue unencrypted.
       if (url.protocol === 'https:' && next.protocol === 'http:')
         throw new Failure('REMOTE_REFUSED', 'it redirects from https to http', { remoteStatus: statusCode });
       url = next;
@@ -67,7 +67,7 @@ export async function get(address: string, rules: HostAllowlist, limits: FetchLi
 /** Resolves with the status, whatever it is; redirects are not followed. Throws as `get`. */
 export async function post(
   address: string,
-  rules: HostAllowlist,
+  allowlist: HostAllowlist,
   message: { readonly headers: Readonly<Record<string, string>>; readonly body: string },
   limits: Pick<FetchLimits, 'totalMs' | 'signal'>,
 ): Promise<number> {
@@ -75,7 +75,7 @@ export async function post(
   const signal = limits.signal ? AbortSignal.any([limits.signal, deadline]) : deadline;
   const headers = { ...message.headers, 'content-length': String(Buffer.byteLength(message.body)) };
   const options = { method: 'POST', timeout: limits.totalMs, signal, headers };
-  const response = await send(urlOf(address), rules, options, message.body);
+  const response = await send(urlOf(address), allowlist, options, message.body);
   let read = 0;
   response.on('data', (chunk: Buffer) => {
     read += chunk.length;
@@ -85,12 +85,12 @@ export async function post(
   return response.statusCode ?? 0;
 }
 
-/** A GET in the form of `fetch`: held to the host rules, redirects not followed. Rejects as `get` does. */
-export function guardedFetch(rules: HostAllowlist): (url: URL, options: FetchOptions) => Promise<Response> {
+/** A GET in the form of `fetch`: checked against the host allowlist, redirects not followed. Rejects as `get` does. */
+export function guardedFetch(allowlist: HostAllowlist): (url: URL, options: FetchOptions) => Promise<Response> {
   return async (url, { headers, signal }) => {
-    const response = await send(url, rules, { method: 'GET', headers, signal });
+    const response = await send(url, allowlist, { method: 'GET', headers, signal });
     const { statusCode: status = 0 } = response;
-    if (!bodiless.includes(status))
+    if (!statusesWithoutBody.includes(status))
       return new Response(Readable.toWeb(response) as ReadableStream<Uint8Array>, { status });
     response.destroy();
     return new Response(null, { status });
@@ -104,29 +104,34 @@ export interface FetchOptions {
 
 export function urlOf(address: string): URL {
   const url = URL.parse(address);
-  if (!url) throw new Failure('INVALID_PARAMETER', 'it is no URL');
+  if (!url) throw new Failure('INVALID_PARAMETER', 'the URL is not valid');
   return url;
 }
 
-async function send(url: URL, rules: HostAllowlist, options: RequestOptions, body?: string): Promise<IncomingMessage> {
-  rules.check(url);
+async function send(
+  url: URL,
+  allowlist: HostAllowlist,
+  options: RequestOptions,
+  body?: string,
+): Promise<IncomingMessage> {
+  allowlist.check(url);
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const { request: begin } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
   const request = begin(url, {
     ...options,
-    // No connection is kept: one that was made by other rules is not used.
+    // Connections are not reused: one may have been opened under another allowlist.
     agent: false,
-    lookup: rules.lookupFor(url),
+    lookup: allowlist.lookupFor(url),
     headers: { 'user-agent': 'tabularium', 'accept-encoding': 'identity', ...options.headers },
   });
-  request.on('timeout', () => request.destroy(new Error('no answer in time')));
+  request.on('timeout', () => request.destroy(new Error('timed out')));
   request.on('error', (error) => reject(unavailable(error)));
   request.on('response', resolve);
   request.end(body);
   return promise;
 }
 
-/** A reader sees one kind of error: whatever broke the connection is the remote's. */
+/** Readers get one kind of error: any failure of the connection is a Failure of the remote. */
 function bounded(response: IncomingMessage, { bytesMax }: FetchLimits): Readable {
   async function* pieces() {
     let read = 0;
@@ -151,8 +156,8 @@ const refused = (remoteStatus: number) =>
 const tooLarge = (bytesMax: number) =>
   new Failure('REMOTE_REFUSED', `it is larger than ${bytesMax} bytes`, { bytesMax });
 
-/** What a socket says names addresses: it is for the log. */
+/** Messages of sockets contain addresses: the cause is only for the log. */
 export function unavailable(cause: unknown): Failure {
   if (cause instanceof Failure) return cause;
-  return new Failure('REMOTE_UNAVAILABLE', 'it does not answer, or broke off', {}, { cause });
+  return new Failure('REMOTE_UNAVAILABLE', 'it does not respond, or the connection broke', {}, { cause });
 }

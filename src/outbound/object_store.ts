@@ -1,5 +1,5 @@
-// Object stores that speak S3: reading, writing whole files in parts, listing, removing. Which hosts, is the host rules'; when again, is
-// the tasks'. The library is loaded when a store is first spoken of.
+// S3-compatible object stores: reads objects, uploads files in parts, lists and deletes. The host allowlist decides on hosts, tasks on
+// retries. The library is loaded when a store is first used.
 import { type FileHandle, open } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { CompletedPart, S3Client } from '@aws-sdk/client-s3';
@@ -8,15 +8,15 @@ import type { HostAllowlist } from './host_allowlist.ts';
 import { unavailable, urlOf } from './http_client.ts';
 
 export interface ObjectStoreLocation {
-  /** `https://s3.eu-central-1.amazonaws.com`, or any server that speaks S3. */
+  /** `https://s3.eu-central-1.amazonaws.com`, or any S3-compatible server. */
   readonly endpoint: string;
   readonly region: string;
   readonly bucket: string;
-  /** The bucket is a part of the path, not of the host: what servers other than Amazon's want. */
+  /** The bucket is a part of the path, not of the host: required by most servers other than Amazon's. */
   readonly pathStyle: boolean;
 }
 
-/** Absent: the store is asked without a signature. */
+/** Without credentials, requests are not signed. */
 export interface ObjectStoreCredentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
@@ -26,14 +26,14 @@ export interface ObjectStoreCredentials {
 export interface StoredObject {
   readonly key: string;
   readonly bytes: number;
-  /** Since 1970; 0 where the store does not say. */
+  /** Since 1970; 0 if the store does not report it. */
   readonly modifiedAtMs: number;
 }
 
 const connectMs = 10_000;
 const requestMs = 60_000;
 const attemptsMax = 4;
-/** Of a file's parts; a store takes 10,000 of them. */
+/** Size and number of the parts of an upload; S3 allows at most 10,000 parts. */
 const partBytesMin = 16 * 1024 * 1024;
 const partsMax = 9000;
 const keysPerPage = 1000;
@@ -42,15 +42,15 @@ const keysPerPage = 1000;
 export async function openObjectStore(
   place: ObjectStoreLocation,
   credentials: ObjectStoreCredentials | undefined,
-  rules: HostAllowlist,
+  allowlist: HostAllowlist,
 ): Promise<ObjectStore> {
   const url = urlOf(place.endpoint);
   if (!place.pathStyle) url.hostname = `${place.bucket}.${url.hostname}`;
-  rules.check(url);
+  allowlist.check(url);
   const library = await import('@aws-sdk/client-s3');
   const { accessKeyId = '', secretAccessKey = '', sessionToken } = credentials ?? {};
   const signing = { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? {} : { sessionToken }) };
-  const lookup = rules.lookupFor(url);
+  const lookup = allowlist.lookupFor(url);
   const { Agent } = process.getBuiltinModule('node:http');
   const { Agent: SecureAgent } = process.getBuiltinModule('node:https');
   const client = new library.S3Client({
@@ -58,10 +58,10 @@ export async function openObjectStore(
     region: place.region,
     forcePathStyle: place.pathStyle,
     maxAttempts: attemptsMax,
-    // Never those of the machine that the server runs on.
+    // Never the credentials of the machine that the server runs on.
     credentials: signing,
     ...(credentials ? {} : { signer: { sign: async (request) => request } }),
-    // Only where it is asked for: many servers know no newer checksums.
+    // Only if required: many servers do not support the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     followRegionRedirects: false,
@@ -93,22 +93,22 @@ export class ObjectStore {
 
   async read(key: string, signal?: AbortSignal): Promise<{ readonly bytes: number; readonly body: Readable }> {
     const command = new this.#library.GetObjectCommand({ Bucket: this.#bucket, Key: key });
-    const { Body, ContentLength } = await told(this.#client.send(command, sendOptions(signal)));
+    const { Body, ContentLength } = await asFailure(this.#client.send(command, sendOptions(signal)));
     if (!Body) throw new Failure('REMOTE_REFUSED', 'the object has no content');
     return { bytes: ContentLength ?? 0, body: Body as Readable };
   }
 
-  /** The whole content: for what is known to be small. */
+  /** Reads the whole content into memory, for objects that are known to be small. */
   async readSmall(key: string, bytesMax: number, signal?: AbortSignal): Promise<Buffer> {
     const { bytes, body } = await this.read(key, signal);
     if (bytes > bytesMax) {
       body.destroy();
       throw new Failure('REMOTE_REFUSED', `the object is larger than ${bytesMax} bytes`, { bytesMax });
     }
-    return told(Array.fromAsync(body as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
+    return asFailure(Array.fromAsync(body as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
   }
 
-  /** The bytes from `start` up to `end`, which is not one of them. Small, too. */
+  /** Reads the bytes from `start` up to, not including, `end` into memory. */
   async readRange(
     key: string,
     { start, end }: { readonly start: number; readonly end: number },
@@ -116,16 +116,16 @@ export class ObjectStore {
   ): Promise<Buffer> {
     const Range = `bytes=${start}-${end - 1}`;
     const command = new this.#library.GetObjectCommand({ Bucket: this.#bucket, Key: key, Range });
-    const { Body } = await told(this.#client.send(command, sendOptions(signal)));
-    return told(Array.fromAsync((Body ?? []) as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
+    const { Body } = await asFailure(this.#client.send(command, sendOptions(signal)));
+    return asFailure(Array.fromAsync((Body ?? []) as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
   }
 
   async writeSmall(key: string, content: string | Buffer, signal?: AbortSignal): Promise<void> {
     const command = new this.#library.PutObjectCommand({ Bucket: this.#bucket, Key: key, Body: content });
-    await told(this.#client.send(command, sendOptions(signal)));
+    await asFailure(this.#client.send(command, sendOptions(signal)));
   }
 
-  /** All or nothing: an object is there when the last part is. Memory: one part. */
+  /** Atomic: the object exists once the last part is written. Memory: one part. */
   async writeFile(key: string, path: string, signal?: AbortSignal): Promise<void> {
     const file = await open(path, 'r');
     try {
@@ -146,7 +146,7 @@ export class ObjectStore {
         MaxKeys: keysPerPage,
         ...(after === undefined ? {} : { StartAfter: after }),
       });
-      const { Contents = [], IsTruncated } = await told(this.#client.send(command, sendOptions(signal)));
+      const { Contents = [], IsTruncated } = await asFailure(this.#client.send(command, sendOptions(signal)));
       for (const { Key = '', Size = 0, LastModified } of Contents)
         yield { key: Key, bytes: Size, modifiedAtMs: LastModified?.getTime() ?? 0 };
       after = Contents.at(-1)?.Key;
@@ -156,19 +156,19 @@ export class ObjectStore {
 
   async remove(key: string, signal?: AbortSignal): Promise<void> {
     const command = new this.#library.DeleteObjectCommand({ Bucket: this.#bucket, Key: key });
-    await told(this.#client.send(command, sendOptions(signal)));
+    await asFailure(this.#client.send(command, sendOptions(signal)));
   }
 
-  /** Takes away all below a prefix, and the parts of what was on its way there. */
+  /** Deletes all objects under a prefix, and aborts unfinished uploads there. */
   async clear(prefix: string, signal?: AbortSignal): Promise<void> {
     for (const { key, uploadId } of await this.#unfinished(prefix, signal)) {
-      const at = { Bucket: this.#bucket, Key: key, UploadId: uploadId };
-      await told(this.#client.send(new this.#library.AbortMultipartUploadCommand(at), sendOptions(signal)));
+      const target = { Bucket: this.#bucket, Key: key, UploadId: uploadId };
+      await asFailure(this.#client.send(new this.#library.AbortMultipartUploadCommand(target), sendOptions(signal)));
     }
     for await (const { key } of this.list(prefix, signal)) await this.remove(key, signal);
   }
 
-  /** Some servers, and some rights, have no list of them: what is unfinished ends by itself there, after days. */
+  /** Empty if the server or the credentials do not allow listing them: unfinished uploads then expire after days. */
   async #unfinished(prefix: string, signal?: AbortSignal): Promise<{ key: string; uploadId: string }[]> {
     const command = new this.#library.ListMultipartUploadsCommand({ Bucket: this.#bucket, Prefix: prefix });
     const { Uploads = [] } = await this.#client.send(command, sendOptions(signal)).catch(() => ({ Uploads: [] }));
@@ -180,19 +180,19 @@ export class ObjectStore {
   async #writeInParts(key: string, file: FileHandle, size: number, signal: AbortSignal | undefined): Promise<void> {
     const at = { Bucket: this.#bucket, Key: key };
     const { CreateMultipartUploadCommand, CompleteMultipartUploadCommand, AbortMultipartUploadCommand } = this.#library;
-    const { UploadId } = await told(this.#client.send(new CreateMultipartUploadCommand(at), sendOptions(signal)));
+    const { UploadId } = await asFailure(this.#client.send(new CreateMultipartUploadCommand(at), sendOptions(signal)));
     try {
       const Parts = await this.#writeParts({ ...at, UploadId }, file, size, signal);
       const complete = new CompleteMultipartUploadCommand({ ...at, UploadId, MultipartUpload: { Parts } });
-      await told(this.#client.send(complete, sendOptions(signal)));
+      await asFailure(this.#client.send(complete, sendOptions(signal)));
     } catch (error) {
-      // Else the parts stay, and are paid for.
+      // Otherwise the parts remain stored and are billed.
       await this.#client.send(new AbortMultipartUploadCommand({ ...at, UploadId })).catch(() => {});
       throw error;
     }
   }
 
-  /** A part is a buffer, so that one that was broken off can be sent again. */
+  /** Each part is a buffer, so that an interrupted one can be sent again. */
   async #writeParts(
     at: { readonly Bucket: string; readonly Key: string; readonly UploadId: string | undefined },
     file: FileHandle,
@@ -207,7 +207,7 @@ export class ObjectStore {
       const { bytesRead } = await file.read(Body, 0, Body.length, start);
       if (bytesRead !== Body.length) throw new Error('the file became shorter while it was sent');
       const command = new this.#library.UploadPartCommand({ ...at, PartNumber, Body });
-      const { ETag } = await told(this.#client.send(command, sendOptions(signal)));
+      const { ETag } = await asFailure(this.#client.send(command, sendOptions(signal)));
       parts.push({ ETag, PartNumber });
     }
     return parts;
@@ -216,15 +216,15 @@ export class ObjectStore {
 
 const sendOptions = (signal: AbortSignal | undefined) => (signal ? { abortSignal: signal } : {});
 
-/** What the library throws says hosts and ids of requests: they are for the log. */
-async function told<T>(work: Promise<T>): Promise<T> {
+/** Errors of the library contain hosts and request ids: the cause is only for the log. */
+async function asFailure<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (cause) {
     if (cause instanceof Failure) throw cause;
     const { name, $metadata } = cause as { name?: string; $metadata?: { httpStatusCode?: number } };
     const remoteStatus = $metadata?.httpStatusCode;
-    // A clock was wrong, ours or theirs: the library goes by theirs from then on, but cannot send a file's content a second time.
+    // The clocks differ: the library then uses the server's time, but cannot send the content of a file a second time.
     const isLate = name === 'RequestTimeTooSkewed';
     if (remoteStatus === undefined || remoteStatus >= 500 || remoteStatus === 429 || isLate) throw unavailable(cause);
     const code = /^[A-Za-z]{1,64}$/.test(name ?? '') ? name : 'an error';

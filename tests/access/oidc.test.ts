@@ -137,7 +137,7 @@ describe('a good token', () => {
     assert.equal(oidc.cached(`${token}x`), undefined);
     oidc.setProviders([provider({ disabled: true })]);
     assert.equal(oidc.cached(token), undefined);
-    await assert.rejects(oidc.verify(token), refusal('the token is not valid: its issuer is not known'));
+    await assert.rejects(oidc.verify(token), refusal('the token is not valid: its issuer is unknown'));
     oidc.setProviders([provider()]);
     assert.ok(await oidc.verify(token));
     now = (exp + 30) * 1000 - 1;
@@ -195,7 +195,7 @@ describe('claims', () => {
 
 describe('a token is refused', () => {
   const expired = 'the token is not valid: it has expired';
-  const unknown = 'the token is not valid: its issuer is not known';
+  const unknown = 'the token is not valid: its issuer is unknown';
   const now = nowSeconds();
   const cases: [string, Record<string, unknown>, string?][] = [
     ['that has expired', { exp: now - 31 }, expired],
@@ -326,7 +326,7 @@ describe('a token is refused', () => {
         oidc.verify(token),
         (error: unknown) => {
           assert.ok(error instanceof Failure && error.code === 'UNAUTHENTICATED', String(error));
-          assert.match(error.message, /^the token is not valid(: its issuer is not known)?$/);
+          assert.match(error.message, /^the token is not valid(: its issuer is unknown)?$/);
           return true;
         },
         token,

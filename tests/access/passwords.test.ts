@@ -179,7 +179,7 @@ describe('a new password', () => {
     ['1025 characters', 'x'.repeat(1025), /at most 1024/],
     ['half a character', 'password\ud83d', /well-formed/],
     ['a NUL', 'pass\0word', /NUL/],
-    ['the name of the user', 'Ada.Lovelace', /name of the user/],
+    ['the name of the user', 'Ada.Lovelace', /user name/],
     ['a space at its ends', ' 12345678 ', undefined],
     ['no digit', 'nothing else', undefined],
   ];

@@ -184,7 +184,7 @@ describe('the key', () => {
     rmSync(keyPath(directory));
     await assert.rejects(
       withSecrets(directory, {}, async () => {}),
-      refused(/secret\.key is not there/),
+      refused(/secret\.key does not exist/),
     );
     assert.equal(existsSync(keyPath(directory)), false);
   });
@@ -194,7 +194,7 @@ describe('the key', () => {
     const keyFile = join(directory, 'nowhere');
     await assert.rejects(
       withSecrets(directory, { keyFile }, async () => {}),
-      refused(/nowhere is not there/),
+      refused(/nowhere does not exist/),
     );
     assert.equal(existsSync(keyFile), false);
   });

@@ -1,88 +1,87 @@
-// How failed attempts to log in slow down: by address, by user and address, and by user where the address is not known as the
-// user's. In memory, bounded, the same for users that exist and those that do not. Whether credentials are good is others'.
+// Throttling of failed logins: by address, by user and address, and by user for addresses from which the user has not logged in. In
+// memory, bounded, and the same for users that exist and users that do not. Verifies no credentials itself.
 import { hash } from 'node:crypto';
 import { Failure } from '../../standard/failure.ts';
 import { BoundedMap } from '../limits/bounded_map.ts';
 import { type Clock, monotonicClock } from '../limits/monotonic_clock.ts';
 
 export interface FailedLoginSettings {
-  /** Failures of an address that cost it nothing, within the window. */
+  /** Failures of an address within the window before it is throttled. */
   readonly failedLoginsPerAddressMax: number;
-  /** The same of one user's name from one address. */
+  /** The same for one user name from one address. */
   readonly failedLoginsPerUserAndAddressMax: number;
-  /** Failures of one user's name from unknown addresses, within the window, after which those wait for their turn. */
+  /** Failures of one user name from unknown addresses within the window, after which such addresses wait for their turn. */
   readonly failedLoginsPerUserMax: number;
   readonly failedLoginsWindowSeconds: number;
   readonly failedLoginWaitSecondsMax: number;
-  /** How many attempts a minute there are turns for. */
+  /** How many turns are assigned per minute. */
   readonly unknownAddressLoginsPerMinuteMax: number;
   readonly knownAddressHours: number;
 }
 
 export interface FailedLoginsOptions {
   readonly settings: FailedLoginSettings;
-  /** An address → what one client has to itself: itself or, for IPv6, its /64. */
+  /** The network that belongs to a single client: the address itself or, for IPv6, its /64. */
   readonly networkOf: (address: string) => string;
-  /** Milliseconds from anywhere; it may be set back. */
+  /** Milliseconds since an arbitrary point in time; it may be set back. */
   readonly clock?: Clock;
 }
 
-/** Of each of: addresses, users' names, and pairs of them. About 15 MB each. */
+/** Size of each of the three maps, of addresses, of user names, and of pairs of them; about 15 MB each. */
 export const loginKeysMax = 65_536;
 export const knownUsersMax = 20_000;
 export const knownAddressesPerUserMax = 16;
-/** Attempts under way at once of who has not failed lately: many connections of one client, many clients of one network. */
+/** Concurrent attempts without recent failures: many connections of one client, or many clients of one network. */
 export const attemptsAtOnceMax = 50;
-/** An attempt that ended otherwise than good or bad is under way for so long at most. */
+/** An attempt without a recorded outcome counts as in progress for at most this long. */
 const attemptMsMax = 30_000;
-/** What was missed by so much is not one's turn any more. */
+/** A turn that is not used within this time expires. */
 const turnMissedMs = 60_000;
-/** How far ahead turns are given: where strangers by the thousand wait, a turn in days is of no use. */
-const lineMsMax = 3_600_000;
-/** Beyond free failures, as many as double the wait to the longest there may be. */
+/** How far ahead turns are assigned: with thousands of addresses waiting, a turn in days is of no use. */
+const turnAheadMsMax = 3_600_000;
+/** Failures counted beyond the free ones: enough to double the wait up to its maximum. */
 const doublingsMax = 12;
-/** The shortest wait. */
-const momentMs = 1000;
+const waitMsMin = 1000;
 const minuteMs = 60_000;
 const hourMs = 3_600_000;
 
-/** Failures, which are forgotten one by one, and attempts under way. */
+/** Failures, which expire one by one, and attempts in progress. */
 class Tally {
   level = 0;
   blockedUntil = 0;
   #levelAt = 0;
-  #underWay = 0;
-  #begunAt = 0;
+  #inProgress = 0;
+  #lastBegunAt = 0;
 
-  /** What is left of the failures; `forgetMs` is how long it takes to forget one. */
+  /** The failures that have not expired; one expires every `forgetMs`. */
   failures(now: number, forgetMs: number): number {
     this.level = Math.max(0, this.level - (now - this.#levelAt) / forgetMs);
     this.#levelAt = now;
     return this.level;
   }
 
-  underWay(now: number): number {
-    if (now - this.#begunAt > attemptMsMax) this.#underWay = 0;
-    return this.#underWay;
+  inProgress(now: number): number {
+    if (now - this.#lastBegunAt > attemptMsMax) this.#inProgress = 0;
+    return this.#inProgress;
   }
 
   begin(now: number): void {
-    this.#underWay = this.underWay(now) + 1;
-    this.#begunAt = now;
+    this.#inProgress = this.inProgress(now) + 1;
+    this.#lastBegunAt = now;
   }
 
   end(): void {
-    if (this.#underWay > 0) this.#underWay--;
+    if (this.#inProgress > 0) this.#inProgress--;
   }
 
   worth(now: number, forgetMs: number): number {
-    return this.failures(now, forgetMs) + this.underWay(now);
+    return this.failures(now, forgetMs) + this.inProgress(now);
   }
 }
 
-/** One user's name from one network. */
-class Pair extends Tally {
-  /** When it is its turn, while the name is under attack. */
+/** One user name from one network. */
+class UserAtAddress extends Tally {
+  /** The assigned turn, while the user name is under attack. */
   turnAt: number | undefined;
   lastFailedAt: number | undefined;
 
@@ -92,53 +91,53 @@ class Pair extends Tally {
   }
 }
 
-/** One user's name. There are two lines of unknown addresses, so that those who go on failing leave the other to newcomers. */
-class Name extends Tally {
+/** One user name. Unknown addresses wait in two queues, so that those which failed before do not delay newcomers. */
+class UserName extends Tally {
   readonly nextTurnAt = { first: 0, again: 0 };
 }
 
 class Tallies<T extends Tally> {
   readonly keys: BoundedMap<T>;
-  readonly #make: new () => T;
-  readonly #free: number;
+  readonly #create: new () => T;
+  readonly #freeFailures: number;
   readonly #forgetMs: number;
   readonly #waitMsMax: number;
 
   constructor(make: new () => T, free: number, settings: FailedLoginSettings) {
-    this.#make = make;
-    this.#free = free;
+    this.#create = make;
+    this.#freeFailures = free;
     this.#forgetMs = (settings.failedLoginsWindowSeconds * 1000) / free;
     this.#waitMsMax = settings.failedLoginWaitSecondsMax * 1000;
     const worth = (tally: T, now: number) => tally.worth(now, this.#forgetMs);
     this.keys = new BoundedMap({ keysMax: loginKeysMax, worth });
   }
 
-  need(key: string, now: number): T {
-    return this.keys.get(key) ?? this.keys.add(key, new this.#make(), now);
+  getOrAdd(key: string, now: number): T {
+    return this.keys.get(key) ?? this.keys.add(key, new this.#create(), now);
   }
 
   exhausted(tally: T | undefined, now: number): boolean {
-    return tally !== undefined && tally.failures(now, this.#forgetMs) >= this.#free;
+    return tally !== undefined && tally.failures(now, this.#forgetMs) >= this.#freeFailures;
   }
 
-  /** How long to wait before an attempt. What is under way may yet fail, and counts as if it had. */
+  /** How long to wait before an attempt. An attempt in progress counts as a failure. */
   wait(tally: T | undefined, now: number): number {
     if (tally === undefined) return 0;
     const failures = tally.failures(now, this.#forgetMs);
-    const atOnceMax = failures > 0 ? this.#free - failures : attemptsAtOnceMax;
-    const underWay = tally.underWay(now);
+    const atOnceMax = failures > 0 ? this.#freeFailures - failures : attemptsAtOnceMax;
+    const inProgress = tally.inProgress(now);
     const blockedMs = tally.blockedUntil - now;
-    return underWay > 0 && underWay >= atOnceMax ? Math.max(momentMs, blockedMs) : Math.max(0, blockedMs);
+    return inProgress > 0 && inProgress >= atOnceMax ? Math.max(waitMsMin, blockedMs) : Math.max(0, blockedMs);
   }
 
   failed(tally: T, now: number): void {
-    tally.level = Math.min(tally.failures(now, this.#forgetMs) + 1, this.#free + doublingsMax);
+    tally.level = Math.min(tally.failures(now, this.#forgetMs) + 1, this.#freeFailures + doublingsMax);
   }
 
-  /** 1, 2, 4 … seconds, once there are more failures than are free. */
+  /** Blocks for 1, 2, 4 … seconds, with each failure beyond the free ones. */
   block(tally: T, now: number): void {
-    const beyond = Math.ceil(tally.failures(now, this.#forgetMs) - this.#free);
-    if (beyond > 0) tally.blockedUntil = now + Math.min(momentMs * 2 ** (beyond - 1), this.#waitMsMax);
+    const excess = Math.ceil(tally.failures(now, this.#forgetMs) - this.#freeFailures);
+    if (excess > 0) tally.blockedUntil = now + Math.min(waitMsMin * 2 ** (excess - 1), this.#waitMsMax);
   }
 }
 
@@ -147,9 +146,9 @@ export class FailedLogins {
   readonly #networkOf: (address: string) => string;
   readonly #clock: Clock;
   readonly #addresses: Tallies<Tally>;
-  readonly #pairs: Tallies<Pair>;
-  readonly #names: Tallies<Name>;
-  /** User's name → networks that it logged in from, and until when they are known. Only who logs in is remembered here. */
+  readonly #pairs: Tallies<UserAtAddress>;
+  readonly #names: Tallies<UserName>;
+  /** User name → networks of successful logins, and until when they count as known. */
   readonly #known = new Map<string, Map<string, number>>();
 
   constructor({ settings, networkOf, clock }: FailedLoginsOptions) {
@@ -157,36 +156,36 @@ export class FailedLogins {
     this.#networkOf = networkOf;
     this.#clock = monotonicClock(clock);
     this.#addresses = new Tallies(Tally, settings.failedLoginsPerAddressMax, settings);
-    this.#pairs = new Tallies(Pair, settings.failedLoginsPerUserAndAddressMax, settings);
-    this.#names = new Tallies(Name, settings.failedLoginsPerUserMax, settings);
+    this.#pairs = new Tallies(UserAtAddress, settings.failedLoginsPerUserAndAddressMax, settings);
+    this.#names = new Tallies(UserName, settings.failedLoginsPerUserMax, settings);
   }
 
   /**
-   * Throws RATE_LIMITED where the attempt is to wait. To be called for credentials that are not known to be good already, before
-   * anything slow is done about them; then either `failed` or `succeeded`.
+   * Throws RATE_LIMITED if the attempt has to wait. To be called before credentials are verified, unless they were verified recently;
+   * then either `recordFailure` or `recordSuccess`.
    */
   beginAttempt(address: string, userName: string | undefined): void {
     const now = this.#clock();
     const network = this.#networkOf(address);
     if (userName === undefined) {
       refuse(this.#addresses.wait(this.#addresses.keys.get(network), now));
-      this.#addresses.need(network, now).begin(now);
+      this.#addresses.getOrAdd(network, now).begin(now);
       return;
     }
     const user = digest(userName);
     const pair = this.#pairs.keys.get(`${network} ${user}`);
     const isKnown = this.#isKnown(user, network, now);
-    // Who else is at a user's address does the user no harm by failing as others.
+    // Failures of others at the same address do not affect a user who is known there.
     const addressWait = isKnown ? 0 : this.#addresses.wait(this.#addresses.keys.get(network), now);
     refuse(Math.max(addressWait, this.#pairs.wait(pair, now)));
     const name = this.#names.keys.get(user);
-    if (!isKnown && this.#names.exhausted(name, now)) refuse(this.#turn(name as Name, network, user, now));
+    if (!isKnown && this.#names.exhausted(name, now)) refuse(this.#waitForTurn(name as UserName, network, user, now));
     else if (!isKnown) refuse(this.#names.wait(name, now));
     if (!isKnown) {
-      this.#addresses.need(network, now).begin(now);
-      this.#names.need(user, now).begin(now);
+      this.#addresses.getOrAdd(network, now).begin(now);
+      this.#names.getOrAdd(user, now).begin(now);
     }
-    this.#pairs.need(`${network} ${user}`, now).begin(now);
+    this.#pairs.getOrAdd(`${network} ${user}`, now).begin(now);
   }
 
   recordFailure(address: string, userName: string | undefined): void {
@@ -194,18 +193,18 @@ export class FailedLogins {
     const network = this.#networkOf(address);
     const user = userName === undefined ? undefined : digest(userName);
     const isKnown = user !== undefined && this.#isKnown(user, network, now);
-    const tally = this.#addresses.need(network, now);
+    const tally = this.#addresses.getOrAdd(network, now);
     if (!isKnown) tally.end();
     this.#addresses.failed(tally, now);
     this.#addresses.block(tally, now);
     if (user === undefined) return;
-    const pair = this.#pairs.need(`${network} ${user}`, now);
+    const pair = this.#pairs.getOrAdd(`${network} ${user}`, now);
     pair.end();
     pair.lastFailedAt = now;
     this.#pairs.failed(pair, now);
     this.#pairs.block(pair, now);
     if (isKnown) return;
-    const name = this.#names.need(user, now);
+    const name = this.#names.getOrAdd(user, now);
     name.end();
     this.#names.failed(name, now);
   }
@@ -215,7 +214,7 @@ export class FailedLogins {
     const network = this.#networkOf(address);
     const user = digest(userName);
     if (!this.#isKnown(user, network, now)) {
-      // What an address failed at before stays: else a user of one's own would be a way to go on with others.
+      // The failures of the address are retained: otherwise an attacker could reset them by logging in as a user of their own.
       this.#addresses.keys.get(network)?.end();
       this.#names.keys.get(user)?.end();
     }
@@ -230,25 +229,25 @@ export class FailedLogins {
     this.#remember(user, network, now);
   }
 
-  /** How many keys are remembered. */
+  /** Number of keys in all maps. */
   get size(): number {
     return this.#addresses.keys.size + this.#pairs.keys.size + this.#names.keys.size;
   }
 
-  /** How long until it is this network's turn: turns are given in the order of asking, and are kept for who comes back. */
-  #turn(name: Name, network: string, user: string, now: number): number {
+  /** How long until it is this network's turn. Turns are assigned in the order of requests, and reserved for the network. */
+  #waitForTurn(name: UserName, network: string, user: string, now: number): number {
     const { unknownAddressLoginsPerMinuteMax, failedLoginWaitSecondsMax, failedLoginsWindowSeconds } = this.#settings;
-    const pair = this.#pairs.need(`${network} ${user}`, now);
+    const pair = this.#pairs.getOrAdd(`${network} ${user}`, now);
     const sinceMs = now - (pair.lastFailedAt ?? Number.NEGATIVE_INFINITY);
     const pauseMs = failedLoginWaitSecondsMax * 1000 - sinceMs;
     if (pauseMs > 0) return pauseMs;
     if (pair.turnAt === undefined || now >= pair.turnAt + turnMissedMs) {
-      const line = sinceMs < failedLoginsWindowSeconds * 1000 ? 'again' : 'first';
-      const turnAt = Math.max(now, name.nextTurnAt[line]);
+      const queue = sinceMs < failedLoginsWindowSeconds * 1000 ? 'again' : 'first';
+      const turnAt = Math.max(now, name.nextTurnAt[queue]);
       pair.turnAt = undefined;
-      if (turnAt - now > lineMsMax) return minuteMs;
+      if (turnAt - now > turnAheadMsMax) return minuteMs;
       pair.turnAt = turnAt;
-      name.nextTurnAt[line] = turnAt + (2 * minuteMs) / unknownAddressLoginsPerMinuteMax;
+      name.nextTurnAt[queue] = turnAt + (2 * minuteMs) / unknownAddressLoginsPerMinuteMax;
     }
     const wait = pair.turnAt - now;
     if (wait <= 0) pair.turnAt = undefined;
@@ -261,7 +260,7 @@ export class FailedLogins {
 
   #remember(user: string, network: string, now: number): void {
     const networks = this.#known.get(user) ?? new Map<string, number>();
-    // The latest last, so that the oldest is the first to go.
+    // The latest last, so that the oldest is evicted first.
     networks.delete(network);
     networks.set(network, now + this.#settings.knownAddressHours * hourMs);
     dropOldest(networks, knownAddressesPerUserMax);
@@ -275,15 +274,15 @@ function dropOldest(map: Map<string, unknown>, max: number): void {
   if (map.size > max) map.delete(map.keys().next().value as string);
 }
 
-/** People type passwords where names belong, and strangers send names of any length: neither is kept. */
+/** People type passwords into the name field, and attackers send names of any length: neither is stored. */
 function digest(userName: string): string {
   return hash('sha256', userName, 'base64');
 }
 
-/** Says nothing of whether there is such a user, nor which of the rules it is. */
+/** The message reveals neither whether the user exists nor which limit applies. */
 function refuse(waitMs: number): void {
   if (waitMs <= 0) return;
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
-  const message = 'attempts to log in failed too often; wait before the next';
+  const message = `too many failed login attempts; retry after ${retryAfterSeconds} s`;
   throw new Failure('RATE_LIMITED', message, { limit: 'failed logins', retryAfterSeconds }, { retryAfterSeconds });
 }

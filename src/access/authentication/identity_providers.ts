@@ -1,4 +1,4 @@
-// The identity providers of the store, handed to who verifies their tokens (oidc.ts); their secrets are kept encrypted.
+// Loads the identity providers from the store and passes them to oidc.ts, which verifies their tokens. Client secrets are encrypted.
 import type { Transaction } from 'kysely';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { Schema } from '../../store/schema.ts';
@@ -28,7 +28,7 @@ export interface IdentityProvidersOptions {
   readonly secrets: Secrets;
   readonly oidc: Pick<Oidc, 'setProviders' | 'status'>;
   readonly directory: Directory;
-  /** Where issuers may be. */
+  /** Hosts that issuers may use. */
   readonly hosts: HostAllowlist;
 }
 
@@ -42,7 +42,7 @@ export class IdentityProviders {
     this.#options = options;
   }
 
-  /** Reads them anew; tokens that were verified before are looked at again. */
+  /** Reads the providers again; tokens verified before must be verified again. */
   async reload(): Promise<void> {
     const { store, secrets, oidc, directory } = this.#options;
     const rows = await store.db
@@ -80,19 +80,19 @@ export class IdentityProviders {
     return this.#specs.get(id);
   }
 
-  /** Why keys are unavailable is in the log: it would tell what answers in the server's network. */
+  /** The reason why keys are unavailable is only logged: it would reveal hosts in the server's network. */
   status(id: string): { readonly keysFetchedAt: number | undefined; readonly error: string | undefined } {
     const { keysFetchedAt, error } = this.#options.oidc.status(id);
     return { keysFetchedAt, error: error && 'the signing keys are unavailable; the log of the server says why' };
   }
 
-  /** `undefined` leaves it, null removes it. Part of the change of the provider. */
+  /** In the transaction that changes the provider. `undefined` leaves the secret as it is, null removes it. */
   async storeSecret(tx: Transaction<Schema>, id: string, secret: string | null | undefined): Promise<void> {
     if (typeof secret === 'string') await this.#options.secrets.put(secretOf(id), secret, tx);
     else if (secret === null) await this.#options.secrets.remove(secretOf(id), tx);
   }
 
-  /** What is wrong with a spec, if anything is. `id`: of the provider that it is of, if there is one already. */
+  /** Why a spec is invalid, or undefined. `id`: of the existing provider, if any. */
   fault(
     spec: ProviderSpec,
     id: string | undefined,
@@ -109,7 +109,7 @@ export class IdentityProviders {
     }
     for (const [other, { issuer }] of this.#specs)
       if (other !== id && issuer === spec.issuer)
-        return { pointer: '/issuer', message: 'is that of another identity provider' };
+        return { pointer: '/issuer', message: 'is already used by another identity provider' };
     return undefined;
   }
 }

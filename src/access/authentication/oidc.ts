@@ -1,5 +1,5 @@
-// Tokens of identity providers (JWTs of OpenID Connect): whether one is good, and what it says of who and until when. Cryptography is
-// jose's, keys are oidc_keys.ts; who the subject is here is oidc_users.ts.
+// Verifies tokens of identity providers (JWTs of OpenID Connect) and extracts subject, roles and expiry. The cryptography is in jose,
+// keys are in oidc_keys.ts, and oidc_users.ts maps subjects to users.
 import { createHash } from 'node:crypto';
 import type { errors, JWTPayload, JWTVerifyOptions } from 'jose';
 import type { Observe } from '../../observe/observations.ts';
@@ -10,18 +10,18 @@ import { type FetchKeys, type IssuerKeyLimits, IssuerKeys, issuerKeyLimits, jose
 export interface IdentityProvider {
   readonly id: string;
   readonly name: string;
-  /** Exactly as `iss` has it. */
+  /** Exactly as in the claim `iss`. */
   readonly issuer: string;
-  /** A token is for one of them. */
+  /** The claim `aud` must contain one of them. */
   readonly audiences: readonly string[];
-  /** Those that are accepted. HS* count only with a `clientSecret`. */
+  /** The accepted algorithms. HS* only with a `clientSecret`. */
   readonly algorithms: readonly string[];
   readonly jwksUri?: string;
   /** `sub`, or the path of another claim. */
   readonly userClaim: string;
   /** A claim, or its path: `realm_access.roles`. */
   readonly rolesClaim?: string;
-  /** From values of the claim to names of roles. */
+  /** Maps values of the claim to names of roles. */
   readonly roleMapping?: Readonly<Record<string, string>>;
   readonly clientSecret?: string;
   /** Since `iat`, which is then required. */
@@ -33,11 +33,11 @@ export interface VerifiedToken {
   readonly providerId: string;
   readonly issuer: string;
   readonly subject: string;
-  /** What `userClaim` says; absent where the issuer does not vouch for it. */
+  /** The value of `userClaim`; absent if the issuer has not verified it. */
   readonly userName?: string;
-  /** Names of roles here; each once. */
+  /** Names of roles in this server; each once. */
   readonly roles: readonly string[];
-  /** From then on it is refused; milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly expiresAt: number;
   readonly tokenId?: string;
 }
@@ -46,21 +46,21 @@ export interface OidcOptions {
   readonly fetch: FetchKeys;
   readonly clock?: () => number;
   readonly observe: Observe;
-  /** An issuer has other keys than before: sessions that came of tokens are to be looked at again. */
+  /** Called when the keys of an issuer changed: sessions of its tokens must be verified again. */
   readonly changed?: () => void;
   readonly limits?: Partial<IssuerKeyLimits>;
 }
 
-interface KnownKeys {
-  /** What they were fetched for; with another, they are others. */
-  readonly place: string;
+interface ProviderKeys {
+  /** Identifies what the keys were fetched for; if it changes, they are fetched again. */
+  readonly source: string;
   readonly keys: IssuerKeys;
 }
 
 interface Issuer {
   readonly provider: IdentityProvider;
   readonly algorithms: string[];
-  /** Undefined where only the client secret is used. */
+  /** Undefined if only the client secret is used. */
   readonly keys: IssuerKeys | undefined;
 }
 
@@ -69,7 +69,7 @@ const clockToleranceSeconds = 30;
 const verifiedMax = 20_000;
 const claimCharactersMax = 512;
 const roleValuesMax = 1000;
-/** Of keys that a token without a key's name is tried with. */
+/** How many keys are tried for a token that does not name its key. */
 const keysTriedMax = 8;
 const secretBytesMin: Readonly<Record<string, number>> = { HS256: 32, HS384: 48, HS512: 64 };
 const asymmetric = [
@@ -90,10 +90,10 @@ export class Oidc {
   readonly #options: OidcOptions;
   readonly #clock: () => number;
   #issuers = new Map<string, Issuer>();
-  #keysOfProvider = new Map<string, KnownKeys>();
+  #keysOfProvider = new Map<string, ProviderKeys>();
   /** By SHA-256 of the token. */
   readonly #verified = new Map<string, VerifiedToken>();
-  /** Counts what makes earlier answers void. */
+  /** Incremented when earlier verifications become invalid. */
   #generation = 0;
 
   constructor(options: OidcOptions) {
@@ -101,7 +101,7 @@ export class Oidc {
     this.#clock = options.clock ?? Date.now;
   }
 
-  /** In place of those before. Fetches their keys ahead of need. */
+  /** Replaces all providers. Fetches their keys in advance. */
   setProviders(providers: readonly IdentityProvider[]): void {
     const before = this.#keysOfProvider;
     this.#keysOfProvider = new Map();
@@ -114,10 +114,10 @@ export class Oidc {
       this.#issuers.set(provider.issuer, { provider, algorithms, keys });
     }
     for (const { keys } of before.values()) keys.stop();
-    this.#void();
+    this.#invalidate();
   }
 
-  /** A token that was found good and still is. */
+  /** The cached result for a token that was verified and has not expired. */
   cached(token: string): VerifiedToken | undefined {
     if (token.length > tokenCharactersMax) return undefined;
     const key = digestOf(token);
@@ -127,20 +127,20 @@ export class Oidc {
     return undefined;
   }
 
-  /** Throws UNAUTHENTICATED, and IDENTITY_PROVIDER_UNAVAILABLE where nobody can tell. */
+  /** Throws UNAUTHENTICATED, and IDENTITY_PROVIDER_UNAVAILABLE if the keys are unavailable. */
   async verify(token: string): Promise<VerifiedToken> {
     for (;;) {
       const generation = this.#generation;
       const issuer = this.#issuerOf(token);
       const found = verifiedOf(await this.#payloadOf(token, issuer), issuer.provider, this.#clock());
-      // Providers or keys may have changed meanwhile.
+      // Verified again if providers or keys changed in the meantime.
       if (generation !== this.#generation) continue;
       this.#remember(token, found);
       return found;
     }
   }
 
-  /** When the keys of a provider were fetched last, in milliseconds since 1970, and why they could not be since. */
+  /** When the keys of a provider were last fetched, in milliseconds since 1970, and why fetching has failed since. */
   status(id: string): { readonly keysFetchedAt: number | undefined; readonly error: string | undefined } {
     return this.#keysOfProvider.get(id)?.keys.status() ?? { keysFetchedAt: undefined, error: undefined };
   }
@@ -150,10 +150,10 @@ export class Oidc {
     this.setProviders([]);
   }
 
-  #keysOf({ id, name, issuer, jwksUri }: IdentityProvider, before: Map<string, KnownKeys>): IssuerKeys {
-    const place = JSON.stringify([name, issuer, jwksUri]);
+  #keysOf({ id, name, issuer, jwksUri }: IdentityProvider, before: Map<string, ProviderKeys>): IssuerKeys {
+    const source = JSON.stringify([name, issuer, jwksUri]);
     const known = before.get(id);
-    if (known?.place === place) {
+    if (known?.source === source) {
       before.delete(id);
       this.#keysOfProvider.set(id, known);
       return known.keys;
@@ -168,16 +168,16 @@ export class Oidc {
       observe,
       limits: { ...issuerKeyLimits, ...limits },
       changed: () => {
-        this.#void();
+        this.#invalidate();
         this.#options.changed?.();
       },
     });
-    this.#keysOfProvider.set(id, { place, keys });
+    this.#keysOfProvider.set(id, { source, keys });
     keys.start();
     return keys;
   }
 
-  #void(): void {
+  #invalidate(): void {
     this.#generation++;
     this.#verified.clear();
   }
@@ -192,7 +192,7 @@ export class Oidc {
     this.#verified.set(digestOf(token), found);
   }
 
-  /** Whose the token says it is; nothing of it is proved yet. */
+  /** The issuer that the token claims, not verified yet. */
   #issuerOf(token: string): Issuer {
     if (token.length > tokenCharactersMax || !token.split('.').every(strictBase64url)) throw notValid();
     let issuer: string | undefined;
@@ -204,7 +204,7 @@ export class Oidc {
       throw notValid(undefined, cause);
     }
     const found = typeof issuer === 'string' ? this.#issuers.get(issuer) : undefined;
-    if (!found) throw notValid('its issuer is not known');
+    if (!found) throw notValid('its issuer is unknown');
     return found;
   }
 
@@ -220,7 +220,7 @@ export class Oidc {
     };
     const { alg = '' } = jose().decodeProtectedHeader(token);
     try {
-      // By the kind of algorithm, so that a public key is never taken for a secret.
+      // Chosen by the algorithm, so that a public key is never used as an HMAC secret.
       if (!algorithms.includes(alg)) throw notValid();
       if (Object.hasOwn(secretBytesMin, alg))
         return (await jose().jwtVerify(token, new TextEncoder().encode(provider.clientSecret), options)).payload;
@@ -234,7 +234,7 @@ export class Oidc {
   }
 }
 
-/** A token that does not name its key, of an issuer that has several. */
+/** For a token that does not name its key, of an issuer with several keys. */
 async function tryEach(
   token: string,
   keys: errors.JWKSMultipleMatchingKeys,
@@ -290,15 +290,15 @@ function rolesOf(payload: JWTPayload, { rolesClaim, roleMapping = {} }: Identity
   return [...new Set(named)];
 }
 
-/** A claim by its name, which may have dots in it (`https://example.com/roles`), or by its path. */
+/** Finds a claim by its name, which may contain dots (`https://example.com/roles`), or by its path. */
 function claimOf(payload: JWTPayload, path: string): unknown {
   if (Object.hasOwn(payload, path)) return payload[path];
-  let at: unknown = payload;
-  for (const step of path.split('.')) {
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, step)) return undefined;
-    at = (at as Record<string, unknown>)[step];
+  let value: unknown = payload;
+  for (const name of path.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+    value = (value as Record<string, unknown>)[name];
   }
-  return at;
+  return value;
 }
 
 function isName(text: unknown): text is string {
@@ -310,7 +310,7 @@ const isVerified = (claim: unknown): boolean => claim === true || claim === 'tru
 
 /** Media types of tokens that authenticate (RFC 7519, RFC 9068): not those that report a logout or another event. */
 const headerTypes: readonly string[] = ['jwt', 'at+jwt'];
-/** Keycloak repeats the use of a token in a claim; a refresh token is none that authenticates. */
+/** Keycloak repeats the use of a token in a claim; a refresh token does not authenticate. */
 const claimedTypes: readonly string[] = ['bearer', 'id', 'jwt', 'at+jwt'];
 
 function isType(type: unknown, types: readonly string[]): boolean {
@@ -320,7 +320,7 @@ function isType(type: unknown, types: readonly string[]): boolean {
 
 const digestOf = (token: string): string => createHash('sha256').update(token).digest('base64');
 
-/** The cause is for the log; the caller is told no more than `reason`. */
+/** The cause is for the log; the caller sees only `reason`. */
 function notValid(reason?: string, cause?: unknown): Failure {
   const message = reason === undefined ? 'the token is not valid' : `the token is not valid: ${reason}`;
   return cause instanceof Failure ? cause : new Failure('UNAUTHENTICATED', message, {}, { cause });

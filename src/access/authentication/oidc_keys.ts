@@ -1,5 +1,5 @@
-// The public keys of one issuer: fetched ahead of need, fetched anew before they are old and when a token names one that is not
-// there, kept through an outage of the issuer. How tokens are verified with them is oidc.ts.
+// The public keys of one issuer: fetched in advance, refreshed periodically and when a token names an unknown key, and cached through
+// an outage of the issuer. See oidc.ts for the verification of tokens.
 import type * as joseLibrary from 'jose';
 import type { JWK, JWTVerifyGetKey, LocalJWKSet } from 'jose';
 import { lazyPackage } from '../../model/lazy_package.ts';
@@ -18,24 +18,24 @@ export interface IssuerKeysOptions {
   /** For the log. */
   readonly name: string;
   readonly issuer: string;
-  /** Without it, the issuer's discovery document says. */
+  /** Defaults to the `jwks_uri` of the issuer's discovery document. */
   readonly jwksUri?: string | undefined;
   readonly fetch: FetchKeys;
   readonly clock: () => number;
   readonly observe: Observe;
   readonly limits: IssuerKeyLimits;
-  /** The issuer has other keys than before: what was verified with those may be void. */
+  /** Called when the keys changed: tokens verified with the old ones may be invalid. */
   readonly changed: () => void;
 }
 
 export interface IssuerKeyLimits {
   readonly refreshMs: number;
-  /** After a failure, when fetching is tried again: at once for a token that needs it, by itself. */
+  /** Delays after a failure: for a token that needs the keys, and in the background. */
   readonly retryMs: number;
   readonly backgroundRetryMs: number;
-  /** How often tokens that name an unknown key can make it fetch. */
+  /** Minimum interval of fetches caused by tokens that name an unknown key. */
   readonly unknownKeyMs: number;
-  /** How long keys are good that could not be fetched anew. */
+  /** How long keys remain valid that could not be refreshed. */
   readonly outageMs: number;
   readonly fetchMs: number;
 }
@@ -55,16 +55,16 @@ const discoveryPath = '/.well-known/openid-configuration';
 const notHttps = 'its URL is not one of https';
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
-/** Why keys are unavailable. For the log: shown to callers it would tell what answers in the server's network. */
+/** Why keys are unavailable. Only for the log: it would reveal hosts in the server's network to callers. */
 class KeysFault extends Error {}
 
 export class IssuerKeys {
   readonly #options: IssuerKeysOptions;
   #keys: LocalJWKSet | undefined;
-  #print = '';
+  #fingerprint = '';
   #fetchedAt: number | undefined;
   #failedAt = Number.NEGATIVE_INFINITY;
-  #askedAt = Number.NEGATIVE_INFINITY;
+  #unknownKeyAt = Number.NEGATIVE_INFINITY;
   #error: string | undefined;
   #fetching: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -74,7 +74,7 @@ export class IssuerKeys {
     this.#options = options;
   }
 
-  /** Begins to fetch; waits for nothing. */
+  /** Starts fetching without waiting for it. */
   start(): void {
     void this.#refresh();
   }
@@ -88,18 +88,18 @@ export class IssuerKeys {
     return { keysFetchedAt: this.#fetchedAt, error: this.#error };
   }
 
-  /** The key that a header asks for. Throws what jose throws where there is none, IDENTITY_PROVIDER_UNAVAILABLE where nobody knows. */
+  /** The key named by a header. Throws the error of jose if there is none, IDENTITY_PROVIDER_UNAVAILABLE if the keys are unavailable. */
   readonly keyOf: JWTVerifyGetKey<Awaited<ReturnType<LocalJWKSet>>> = async (header, token) => {
-    const keys = await this.#usable();
+    const keys = await this.#usableKeys();
     try {
       return await keys(header, token);
     } catch (error) {
-      if (!(error instanceof jose().errors.JWKSNoMatchingKey) || !(await this.#askedAgain())) throw error;
-      return (await this.#usable())(header, token);
+      if (!(error instanceof jose().errors.JWKSNoMatchingKey) || !(await this.#refetchForUnknownKey())) throw error;
+      return (await this.#usableKeys())(header, token);
     }
   };
 
-  async #usable(): Promise<LocalJWKSet> {
+  async #usableKeys(): Promise<LocalJWKSet> {
     const { clock, limits } = this.#options;
     const isGood = () => this.#fetchedAt !== undefined && clock() - this.#fetchedAt < limits.outageMs;
     if (!isGood() && (this.#fetching || clock() - this.#failedAt >= limits.retryMs)) await this.#refresh();
@@ -107,12 +107,12 @@ export class IssuerKeys {
     throw new Failure('IDENTITY_PROVIDER_UNAVAILABLE', 'the signing keys of the identity provider are unavailable');
   }
 
-  /** A key that is not there may be new. Anybody can make up a name, so that this is not done for each. */
-  async #askedAgain(): Promise<boolean> {
+  /** An unknown key may be new. Fetches are limited, because anyone can make up the name of a key. */
+  async #refetchForUnknownKey(): Promise<boolean> {
     const { clock, limits } = this.#options;
     if (!this.#fetching) {
-      if (clock() - this.#askedAt < limits.unknownKeyMs) return false;
-      this.#askedAt = clock();
+      if (clock() - this.#unknownKeyAt < limits.unknownKeyMs) return false;
+      this.#unknownKeyAt = clock();
     }
     await this.#refresh();
     return true;
@@ -131,9 +131,9 @@ export class IssuerKeys {
     try {
       const found = await this.#fetchKeys();
       const print = JSON.stringify(found);
-      const isChanged = this.#keys !== undefined && print !== this.#print;
+      const isChanged = this.#keys !== undefined && print !== this.#fingerprint;
       this.#keys = jose().createLocalJWKSet({ keys: found });
-      this.#print = print;
+      this.#fingerprint = print;
       this.#fetchedAt = clock();
       this.#error = undefined;
       observe({ kind: 'identityKeysFetched', provider: name, keys: found.length });
@@ -153,8 +153,8 @@ export class IssuerKeys {
   async #fetchKeys(): Promise<JWK[]> {
     const { limits } = this.#options;
     const signal = AbortSignal.any([AbortSignal.timeout(limits.fetchMs), this.#stopping.signal]);
-    const { keys } = await this.#keySet(signal).catch((error: unknown) => {
-      // What a connection that was cut off fails with does not say why it was.
+    const { keys } = await this.#fetchKeySet(signal).catch((error: unknown) => {
+      // The error of an aborted connection does not contain the reason for the abort.
       throw (signal.reason as Error | undefined)?.name === 'TimeoutError'
         ? new KeysFault('it does not answer in time')
         : error;
@@ -164,18 +164,18 @@ export class IssuerKeys {
     return keys.filter(isPublic);
   }
 
-  async #keySet(signal: AbortSignal): Promise<Readonly<Record<string, unknown>>> {
+  async #fetchKeySet(signal: AbortSignal): Promise<Readonly<Record<string, unknown>>> {
     const { jwksUri } = this.#options;
-    return this.#read(jwksUri === undefined ? await this.#discovered(signal) : urlOf(jwksUri), signal);
+    return this.#read(jwksUri === undefined ? await this.#discoverJwksUri(signal) : urlOf(jwksUri), signal);
   }
 
-  async #discovered(signal: AbortSignal): Promise<URL> {
+  async #discoverJwksUri(signal: AbortSignal): Promise<URL> {
     const { issuer } = this.#options;
     const found = await this.#read(urlOf(issuer.replace(/\/$/, '') + discoveryPath), signal);
     if (found.issuer !== issuer) throw new KeysFault('its discovery document is of another issuer');
     if (typeof found.jwks_uri !== 'string') throw new KeysFault('its discovery document names no keys');
     const url = urlOf(found.jwks_uri);
-    // An issuer elsewhere has no business on this machine.
+    // A remote issuer must not refer to this machine.
     if (url.protocol !== 'https:' && issuer.startsWith('https:')) throw new KeysFault(notHttps);
     return url;
   }

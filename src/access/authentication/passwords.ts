@@ -1,5 +1,5 @@
-// Passwords: hashed with argon2id, verified at the same cost whether the user is there or not, a few at a time because each takes
-// memory and a core. Those found good are remembered for minutes. Whose password it is, and what failing costs, is others'.
+// Passwords: hashed with argon2id, verified at the same cost whether the user exists or not, a few at a time because each verification
+// takes memory and a core. Successful verifications are cached for minutes. Throttling of failures is in failed_logins.ts.
 import { argon2, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import { Failure } from '../../standard/failure.ts';
@@ -8,9 +8,9 @@ export const passwordCharactersMin = 8;
 export const passwordCharactersMax = 1024;
 
 export interface PasswordOptions {
-  /** How many are worked out at once; each takes `memoryKiB` and a core. */
+  /** How many hashes are computed at once; each takes `memoryKiB` and a core. */
   readonly runningMax?: number;
-  /** How many wait for that; more are refused. */
+  /** How many may wait for a slot; more are refused. */
   readonly waitingMax?: number;
   readonly waitMsMax?: number;
   readonly verifiedMax?: number;
@@ -31,11 +31,11 @@ interface Waiting {
   readonly start: () => void;
 }
 
-/** OWASP's smallest for argon2id: about 25 ms. */
+/** The minimum that OWASP recommends for argon2id: about 25 ms. */
 const current: Parameters = { memoryKiB: 19_456, passes: 2, lanes: 1 };
 const saltBytes = 16;
 const tagBytes = 32;
-/** What a stored hash may ask for: it comes from the store, and must not take the machine. */
+/** Limits of the parameters of stored hashes, so that a manipulated hash cannot exhaust the machine. */
 const memoryKiBMax = 262_144;
 const passesMax = 16;
 const lanesMax = 16;
@@ -52,13 +52,13 @@ export class Passwords {
   readonly #clock: () => number;
   #running = 0;
   readonly #waiting = new Set<Waiting>();
-  /** Until when a pair of hash and password counts as verified. In the order in which they end. */
+  /** Until when a pair of hash and password counts as verified. In the order of expiry. */
   readonly #verified = new Map<string, number>();
-  /** Those being worked out: many requests of one client come at once. */
+  /** Verifications in progress: requests of one client often arrive together. */
   readonly #verifying = new Map<string, Promise<boolean>>();
   readonly #key = randomBytes(32);
-  /** The hash of no password, for users that are not there. */
-  readonly #nothing = textOf({ ...current, salt: randomBytes(saltBytes), tag: randomBytes(tagBytes) });
+  /** A hash that no password matches, for users that do not exist. */
+  readonly #dummyHash = toPhc({ ...current, salt: randomBytes(saltBytes), tag: randomBytes(tagBytes) });
 
   constructor(options: PasswordOptions = {}) {
     this.#runningMax = options.runningMax ?? 2;
@@ -69,14 +69,14 @@ export class Passwords {
     this.#clock = options.clock ?? Date.now;
   }
 
-  /** As a PHC string. Throws RATE_LIMITED, as everything here that works out a hash. */
+  /** As a PHC string. Throws RATE_LIMITED, as everything here that computes a hash. */
   async hash(password: string): Promise<string> {
     const salt = randomBytes(saltBytes);
-    const tag = await this.#work(password, { ...current, salt }, tagBytes);
-    return textOf({ ...current, salt, tag });
+    const tag = await this.#computeTag(password, { ...current, salt }, tagBytes);
+    return toPhc({ ...current, salt, tag });
   }
 
-  /** What is wrong with a new password, as the end of "the password ..."; see `passwordFault`. */
+  /** Why a new password is invalid, as the end of "the password ..."; see `passwordFault`. */
   fault(password: string, userName: string): string | undefined {
     return passwordFault(password, userName);
   }
@@ -86,37 +86,37 @@ export class Passwords {
   }
 
   /**
-   * `true` at once where the pair was found good minutes ago. Without a hash, as for a user that is not there, the answer is
-   * `false` at the same cost. The hash is part of what is remembered, so that a changed password is not taken for good.
+   * Returns `true` at once if the pair was verified minutes ago. Without a hash, as for a user that does not exist, the result is
+   * `false` at the same cost. The hash is part of the cache key, so that a changed password is never accepted from the cache.
    */
   check(phc: string | undefined, password: string): true | Promise<boolean> {
-    const of = phc ?? this.#nothing;
-    const key = this.#keyOf(of, password);
+    const hash = phc ?? this.#dummyHash;
+    const key = this.#keyOf(hash, password);
     if (this.#isVerified(key)) return true;
     const running = this.#verifying.get(key);
     if (running) return running;
-    const verifying = this.#verify(of, password, key).finally(() => this.#verifying.delete(key));
+    const verifying = this.#verify(hash, password, key).finally(() => this.#verifying.delete(key));
     this.#verifying.set(key, verifying);
-    // Who asked may turn away before the answer (a limit of its own); a refusal here is then nobody's, and must not end the process.
+    // The caller may give up before the result; a rejection that nobody handles must not end the process.
     verifying.catch(() => {});
     return verifying;
   }
 
-  /** Whether `check` would say so at once; costs no work. */
+  /** Whether `check` would return `true` at once; computes no hash. */
   isVerified(phc: string | undefined, password: string): boolean {
-    return this.#isVerified(this.#keyOf(phc ?? this.#nothing, password));
+    return this.#isVerified(this.#keyOf(phc ?? this.#dummyHash, password));
   }
 
-  /** The work of a `check` that fails. */
+  /** Takes the time of a `check` that fails. */
   async verifyDummy(password: string): Promise<false> {
     await this.check(undefined, password);
     return false;
   }
 
   async #verify(phc: string, password: string, key: string): Promise<boolean> {
-    const hash = hashOf(phc);
+    const hash = parsePhc(phc);
     if (!hash) return false;
-    const tag = await this.#work(password, hash, hash.tag.length);
+    const tag = await this.#computeTag(password, hash, hash.tag.length);
     if (!timingSafeEqual(tag, hash.tag)) return false;
     this.#remember(key);
     return true;
@@ -143,11 +143,15 @@ export class Passwords {
     this.#verified.set(key, now + this.#verifiedMs);
   }
 
-  async #work(password: string, { memoryKiB, passes, lanes, salt }: Omit<Hash, 'tag'>, bytes: number): Promise<Buffer> {
-    await this.#turn();
+  async #computeTag(
+    password: string,
+    { memoryKiB, passes, lanes, salt }: Omit<Hash, 'tag'>,
+    bytes: number,
+  ): Promise<Buffer> {
+    await this.#acquireSlot();
     try {
       return await argon2Async('argon2id', {
-        message: normal(password),
+        message: normalize(password),
         nonce: salt,
         memory: memoryKiB,
         passes,
@@ -163,8 +167,8 @@ export class Passwords {
     }
   }
 
-  /** Ends when it is this one's turn, which is then taken. */
-  #turn(): Promise<void> | undefined {
+  /** Resolves when a slot is acquired. */
+  #acquireSlot(): Promise<void> | undefined {
     if (this.#running < this.#runningMax) {
       this.#running++;
       return undefined;
@@ -188,20 +192,20 @@ export class Passwords {
   }
 }
 
-/** What is wrong with a new password. Its length counts, not what it is made of (NIST SP 800-63B). */
+/** Why a new password is invalid. Only its length counts, not its composition (NIST SP 800-63B). */
 export function passwordFault(password: string, userName: string): string | undefined {
-  const characters = [...normal(password)].length;
+  const characters = [...normalize(password)].length;
   if (characters < passwordCharactersMin) return `must have at least ${passwordCharactersMin} characters`;
   if (characters > passwordCharactersMax) return `must have at most ${passwordCharactersMax} characters`;
   if (!password.isWellFormed()) return 'must be well-formed Unicode';
-  if (password.includes('\0')) return 'must not hold the character NUL';
-  if (normal(password).toLowerCase() === normal(userName).toLowerCase()) return 'must not be the name of the user';
+  if (password.includes('\0')) return 'must not contain the NUL character';
+  if (normalize(password).toLowerCase() === normalize(userName).toLowerCase()) return 'must not be the user name';
   return undefined;
 }
 
-/** Whether a hash that is good was made with other parameters than new ones are. */
+/** Whether a valid hash was computed with other parameters than those for new hashes. */
 export function needsRehash(phc: string): boolean {
-  const hash = hashOf(phc);
+  const hash = parsePhc(phc);
   return (
     hash?.memoryKiB !== current.memoryKiB ||
     hash.passes !== current.passes ||
@@ -210,20 +214,25 @@ export function needsRehash(phc: string): boolean {
   );
 }
 
-/** One password typed on two keyboards may come in two forms of Unicode. */
-const normal = (text: string): string => text.normalize('NFKC');
+/** The same password typed on two keyboards may arrive in two Unicode forms. */
+const normalize = (text: string): string => text.normalize('NFKC');
 
 function tooMany(): Failure {
-  return new Failure('RATE_LIMITED', 'too many passwords are being verified', {}, { retryAfterSeconds });
+  return new Failure(
+    'RATE_LIMITED',
+    `too many passwords are being verified; retry after ${retryAfterSeconds} s`,
+    {},
+    { retryAfterSeconds },
+  );
 }
 
 const unpadded = (bytes: Buffer): string => bytes.toString('base64').replace(/=+$/, '');
 
-function textOf({ memoryKiB, passes, lanes, salt, tag }: Hash): string {
+function toPhc({ memoryKiB, passes, lanes, salt, tag }: Hash): string {
   return `$argon2id$v=19$m=${memoryKiB},t=${passes},p=${lanes}$${unpadded(salt)}$${unpadded(tag)}`;
 }
 
-function hashOf(phc: string): Hash | undefined {
+function parsePhc(phc: string): Hash | undefined {
   const [whole, memory, passes, lanes, salt = '', tag = ''] = form.exec(phc) ?? [];
   if (whole === undefined) return undefined;
   const hash = {

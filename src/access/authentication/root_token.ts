@@ -1,4 +1,4 @@
-// The token of `root`, made at the first start and kept in the data directory, mode 0600: the way in that nobody can close.
+// The token of `root`, created at the first start and stored in the data directory, mode 0600: access that cannot be revoked.
 import { randomBytes } from 'node:crypto';
 import { chmod, link, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ export const rootTokenFileName = 'root.token';
 /** Recognisable to secret scanners; 256 random bits follow. */
 const tokenPrefix = 'tbl_root_';
 
-/** Reads the token, or makes it. The file is whole or not there: it is written under another name and linked. */
+/** Reads or creates the token. The file is created atomically: written under another name, then linked. */
 export async function rootToken(dataDirectory: string): Promise<string> {
   const path = join(dataDirectory, rootTokenFileName);
   const read = async () => (await readFile(path, 'utf8')).trim();

@@ -1,5 +1,5 @@
-// Tokens: secrets that programs carry instead of a user's password. Made here and shown once; kept as a digest. When one was last
-// used is written a minute late, so that using one costs no write.
+// Tokens: secrets that programs use instead of a user's password. Created here, returned once, and stored as a digest. The time of the
+// last use is written up to a minute late, so that using a token costs no write.
 import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Selectable } from 'kysely';
@@ -45,16 +45,16 @@ export const tokensPerUserMax = 1000;
 const secretBytes = 32;
 const flushMs = 60_000;
 
-/** `tbl_pat_`, 256 random bits, and a checksum by which a scanner knows one from chance. */
+/** `tbl_pat_`, 256 random bits, and a checksum by which secret scanners recognize a token. */
 export function newSecret(): string {
-  const chance = randomBytes(secretBytes).toString('base64url');
-  return `${tokenPrefix}pat_${chance}${crc32(chance).toString(36).padStart(7, '0')}`;
+  const random = randomBytes(secretBytes).toString('base64url');
+  return `${tokenPrefix}pat_${random}${crc32(random).toString(36).padStart(7, '0')}`;
 }
 
 export class Tokens {
   readonly #options: TokensOptions;
   readonly #clock: () => number;
-  readonly #written = new Map<string, number>();
+  readonly #flushedUses = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: TokensOptions) {
@@ -72,7 +72,7 @@ export class Tokens {
     await this.flush();
   }
 
-  /** The secret is told this once. Throws OBJECT_ALREADY_EXISTS, QUOTA_EXCEEDED. */
+  /** The secret is returned only here. Throws OBJECT_ALREADY_EXISTS, CHANGE_NOT_SUPPORTED. */
   async create(token: NewToken, actor: Actor): Promise<{ readonly row: TokenRow; readonly secret: string }> {
     const { store, directory, trail } = this.#options;
     const secret = newSecret();
@@ -90,15 +90,18 @@ export class Tokens {
       created_by: actor.name,
     };
     await store.transaction(async (tx) => {
-      const mine = tx.selectFrom('tokens').where('user_id', '=', token.userId);
-      const same = await mine.select('name').where('folded_name', '=', row.folded_name).executeTakeFirst();
+      const tokensOfUser = tx.selectFrom('tokens').where('user_id', '=', token.userId);
+      const same = await tokensOfUser.select('name').where('folded_name', '=', row.folded_name).executeTakeFirst();
       if (same) {
         const result = { category: 'tokens', name: same.name };
-        throw new Failure('OBJECT_ALREADY_EXISTS', `the user has a token ${JSON.stringify(same.name)} already`, result);
+        throw new Failure('OBJECT_ALREADY_EXISTS', `the user already has a token ${JSON.stringify(same.name)}`, result);
       }
-      const { count } = await mine.select((e) => e.fn.countAll<number>().as('count')).executeTakeFirstOrThrow();
+      const { count } = await tokensOfUser.select((e) => e.fn.countAll<number>().as('count')).executeTakeFirstOrThrow();
       if (Number(count) >= tokensPerUserMax)
-        throw new Failure('CHANGE_NOT_SUPPORTED', `a user has at most ${tokensPerUserMax} tokens; delete some first`);
+        throw new Failure(
+          'CHANGE_NOT_SUPPORTED',
+          `a user can have at most ${tokensPerUserMax} tokens; delete some first`,
+        );
       await tx.insertInto('tokens').values(row).execute();
       const details = { tokenId: row.token_id, name: row.name, scoped: row.scopes !== null };
       await trail.append(tx, actor, { outcome: '0', objectId: token.userId, details });
@@ -122,7 +125,7 @@ export class Tokens {
     let query = this.#options.store.db.selectFrom('tokens').selectAll().where('user_id', '=', userId).orderBy('name');
     if (options.limit !== undefined) query = query.limit(options.limit);
     if (options.after !== undefined) query = query.where('name', '>', options.after);
-    return (await query.execute()).map((row) => this.#fresh(row));
+    return (await query.execute()).map((row) => this.#withLastUse(row));
   }
 
   async find(userId: string, name: string): Promise<TokenRow | undefined> {
@@ -132,12 +135,12 @@ export class Tokens {
       .where('user_id', '=', userId)
       .where('name', '=', name)
       .executeTakeFirst();
-    return row && this.#fresh(row);
+    return row && this.#withLastUse(row);
   }
 
   async remove(row: TokenRow, actor: Actor): Promise<boolean> {
     const { store, directory, trail } = this.#options;
-    const was = await store.transaction(async (tx) => {
+    const isRemoved = await store.transaction(async (tx) => {
       requireBasis(basisOfToken(row), actor);
       const { numDeletedRows } = await tx.deleteFrom('tokens').where('token_id', '=', row.token_id).executeTakeFirst();
       const details = { tokenId: row.token_id, name: row.name };
@@ -145,7 +148,7 @@ export class Tokens {
       return numDeletedRows > 0n;
     });
     directory.tokenRemoved(row.digest);
-    return was;
+    return isRemoved;
   }
 
   /** Writes when tokens were last used. */
@@ -153,20 +156,20 @@ export class Tokens {
     const { store, directory, observe } = this.#options;
     try {
       for (const { tokenId, lastUsedAt } of directory.tokens.values()) {
-        if (lastUsedAt === undefined || this.#written.get(tokenId) === lastUsedAt) continue;
+        if (lastUsedAt === undefined || this.#flushedUses.get(tokenId) === lastUsedAt) continue;
         await store.db
           .updateTable('tokens')
           .set({ last_used_at: lastUsedAt })
           .where('token_id', '=', tokenId)
           .execute();
-        this.#written.set(tokenId, lastUsedAt);
+        this.#flushedUses.set(tokenId, lastUsedAt);
       }
     } catch (error) {
       observe({ kind: 'backgroundError', what: 'last use of tokens', error });
     }
   }
 
-  #fresh(row: TokenRow): TokenRow {
+  #withLastUse(row: TokenRow): TokenRow {
     const used = this.#options.directory.tokens.get(row.digest)?.lastUsedAt;
     return used === undefined ? row : { ...row, last_used_at: used };
   }

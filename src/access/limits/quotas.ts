@@ -63,7 +63,7 @@ export class Quotas {
     const { principalQueriesMax } = this.#options.settings;
     const running = this.#queries.get(principalId) ?? 0;
     if (principalQueriesMax > 0 && running >= principalQueriesMax) {
-      const message = `${running} statements of this principal run or wait for their warehouse, which is as many as may`;
+      const message = `this principal has ${running} statements running or queued (limit ${principalQueriesMax}); retry when one has ended`;
       throw new Failure('TOO_MANY_QUERIES', message, { principalQueriesMax });
     }
     this.#queries.set(principalId, running + 1);
@@ -106,7 +106,7 @@ export class Quotas {
       .where('state', 'in', unfinishedStates)
       .executeTakeFirstOrThrow();
     if (Number(count) < principalTasksMax) return;
-    const message = `${count} tasks of this principal have not ended, which is as many as may`;
+    const message = `this principal has ${count} unfinished tasks (limit ${principalTasksMax}); retry when one has ended`;
     throw new Failure('TOO_MANY_TASKS', message, { principalTasksMax });
   }
 
@@ -185,7 +185,7 @@ export class Quotas {
     }
     soleUse.spilledBefore = Math.min(soleUse.spilledBefore, spilled);
     if (spilled - soleUse.spilledBefore <= principalSpillBytesMax) return;
-    const message = 'the statements of this principal need more temporary disk than one principal may have';
+    const message = `the statements of this principal exceed the limit of ${principalSpillBytesMax} bytes of temporary disk space`;
     for (const { stop } of statements) stop(new Failure('SPILL_LIMIT_EXCEEDED', message, { principalSpillBytesMax }));
   }
 
@@ -226,6 +226,6 @@ function sum(results: ReadonlyMap<string, number>): number {
 }
 
 function quotaExceeded(principalResultBytesMax: number, storedBytes: number, resultBytes: number): Failure {
-  const message = 'the results that are stored for this principal are as large as they may be';
+  const message = `the stored results of this principal would exceed ${principalResultBytesMax} bytes; delete tasks to remove some`;
   return new Failure('RESULT_QUOTA_EXCEEDED', message, { principalResultBytesMax, storedBytes, resultBytes });
 }

@@ -128,13 +128,9 @@ function bucketsOf(perSecond: number, burst: number): Buckets | undefined {
   return perSecond > 0 ? new Buckets(perSecond, Math.max(burst, 1)) : undefined;
 }
 
-const says = {
-  principal: 'the principal asks for more in a second than one may',
-  address: 'more is asked from this address in a second than may be',
-} as const;
-
 /** `waitMs`: after this time the same request succeeds, unless others are charged before. */
-function limited(limit: keyof typeof says, waitMs: number): Failure {
+function limited(limit: 'principal' | 'address', waitMs: number): Failure {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
-  return new Failure('RATE_LIMITED', says[limit], { limit, retryAfterSeconds }, { retryAfterSeconds });
+  const message = `rate limit exceeded for this ${limit}; retry after ${retryAfterSeconds} s`;
+  return new Failure('RATE_LIMITED', message, { limit, retryAfterSeconds }, { retryAfterSeconds });
 }

@@ -1,5 +1,5 @@
-// The key that secrets of the store are sealed with: 32 bytes that are kept outside the store, in a file or an environment variable.
-// Seals and opens with it, reads and writes its file. Which secrets there are is secrets.ts; changing the key is secret_rotation.ts.
+// The key that encrypts the secrets in the store: 32 bytes stored outside of it, in a file or an environment variable. Encrypts and
+// decrypts, reads and writes the key file. See secrets.ts for the secrets, secret_rotation.ts for changing the key.
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { link, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
@@ -12,17 +12,17 @@ const keyIdCharacters = 16;
 const modeOfOthers = 0o077;
 const fileBytesMax = 4096;
 
-/** The key is not there, is none, or is another one. The message is for who starts the server. */
+/** The key is missing, invalid, or not the right one. The message is for the operator who starts the server. */
 export class SecretKeyError extends Error {
   override name = 'SecretKeyError';
 }
 
 export interface SecretKey {
-  /** Says which key it is, and nothing about it. */
+  /** Identifies the key without revealing anything about it. */
   readonly id: string;
-  /** Bound to its name: a secret that is moved to another row does not open. */
+  /** Encrypts. Bound to the name: a secret that is copied to another row does not open. */
   seal(name: string, text: string): string;
-  /** Throws where it was not sealed with this key and under this name. */
+  /** Decrypts. Throws if the text was not sealed with this key and name. */
   open(name: string, sealed: string): string;
 }
 
@@ -47,12 +47,12 @@ function keyOf(bytes: Buffer): SecretKey {
   };
 }
 
-/** `where` names the variable or the file; the text itself is never told. */
+/** `where` names the variable or file in messages, which never contain the text itself. */
 export function readKey(text: string, where: string): SecretKey {
-  const written = text.trim();
-  const isHex = /^[0-9a-fA-F]{64}$/.test(written);
-  const isBase64 = /^(?:[A-Za-z0-9+/]{43}|[A-Za-z0-9_-]{43})=?$/.test(written);
-  const bytes = isHex || isBase64 ? Buffer.from(written, isHex ? 'hex' : 'base64') : Buffer.alloc(0);
+  const trimmed = text.trim();
+  const isHex = /^[0-9a-fA-F]{64}$/.test(trimmed);
+  const isBase64 = /^(?:[A-Za-z0-9+/]{43}|[A-Za-z0-9_-]{43})=?$/.test(trimmed);
+  const bytes = isHex || isBase64 ? Buffer.from(trimmed, isHex ? 'hex' : 'base64') : Buffer.alloc(0);
   if (bytes.length !== keyBytes)
     throw new SecretKeyError(
       `${where} must hold a key: ${keyBytes} random bytes in base64 or hexadecimal, as \`openssl rand -base64 ${keyBytes}\` makes them`,
@@ -62,7 +62,7 @@ export function readKey(text: string, where: string): SecretKey {
 
 const isMissing = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ENOENT';
 
-/** Undefined where there is no such file. */
+/** Undefined if the file does not exist. */
 export async function readKeyFile(path: string): Promise<SecretKey | undefined> {
   let text: string;
   try {
@@ -75,7 +75,7 @@ export async function readKeyFile(path: string): Promise<SecretKey | undefined> 
   return readKey(text, path);
 }
 
-/** Makes a key and its file, mode 0600; the file is whole or not there, and is on the disk when this ends. It must not exist. */
+/** Creates a key and its file, mode 0600, atomically and durably. The file must not exist. */
 export async function createKeyFile(path: string): Promise<SecretKey> {
   const text = randomBytes(keyBytes).toString('base64');
   const draft = `${path}.draft`;
@@ -92,23 +92,23 @@ export async function createKeyFile(path: string): Promise<SecretKey> {
     await rm(draft);
     await syncDirectory(path);
   } catch (error) {
-    throw new SecretKeyError(`the key file ${path} cannot be made: ${(error as NodeJS.ErrnoException).code}`);
+    throw new SecretKeyError(`the key file ${path} cannot be created: ${(error as NodeJS.ErrnoException).code}`);
   }
   return readKey(text, path);
 }
 
-/** At once: there is the one or the other at every moment. */
-export async function replaceKeyFile(path: string, by: string): Promise<void> {
+/** Atomic: at every moment either the old or the new file exists at `path`. */
+export async function replaceKeyFile(path: string, replacement: string): Promise<void> {
   try {
-    await rename(by, path);
+    await rename(replacement, path);
     await syncDirectory(path);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
-    throw new SecretKeyError(`${basename(by)} holds the key and cannot take the place of ${path}: ${code}`);
+    throw new SecretKeyError(`${basename(replacement)} holds the key and cannot be renamed to ${path}: ${code}`);
   }
 }
 
-/** Whether somebody beside the owner may read it. */
+/** Whether users other than the owner have access to the file. */
 export async function isExposed(path: string): Promise<boolean> {
   return ((await stat(path)).mode & modeOfOthers) !== 0;
 }

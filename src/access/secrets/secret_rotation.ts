@@ -1,5 +1,6 @@
-// Another key for the secrets of a store that no server has open. Whenever it is broken off, the store opens: the new key is on the
-// disk before the rows are sealed with it, the old one goes after that, and secrets.ts tells by the rows which of them counts.
+// Changes the key of the secrets of a store that no server has open. The store can be opened after an interruption at any point: the
+// new key is on the disk before the rows are sealed with it, the old one is removed after that, and secrets.ts finds the key in use by
+// the rows.
 import { rm } from 'node:fs/promises';
 import { sql } from 'kysely';
 import type { Store } from '../../store/store.ts';
@@ -8,7 +9,7 @@ import { type KeyLocation, keyOfStore, nextKeyFile, type StoreKey } from './secr
 
 export interface RotationOptions extends KeyLocation {
   readonly store: Store;
-  /** A file that holds the new key. Without it and `nextKey`, a new key is made and takes the place of the old one's file. */
+  /** A file that holds the new key. Without it and `nextKey`, a new key is created and replaces the old key file. */
   readonly newKeyFile?: string | undefined;
   /** Fault tests: called before each step. */
   readonly beforeStep?: (step: RotationStep) => void;
@@ -19,36 +20,36 @@ export type RotationStep = (typeof rotationSteps)[number];
 
 export interface Rotation {
   readonly secrets: number;
-  /** Where the new key is: a file, or undefined for the environment. */
+  /** The file of the new key, or undefined for the environment. */
   readonly keyFile: string | undefined;
-  /** Whether the server finds it there as it was started before. */
+  /** Whether the server finds the new key without a change of its settings. */
   readonly isInPlace: boolean;
 }
 
-/** Throws SecretKeyError. Done again after it was broken off, it goes on. */
+/** Throws SecretKeyError. Can be repeated after an interruption. */
 export async function rotateSecrets(options: RotationOptions): Promise<Rotation> {
   const { store, beforeStep = () => {}, newKeyFile, nextKey } = options;
   if (newKeyFile && nextKey)
     throw new SecretKeyError('the new key is given twice: by --new-key-file and by TABULARIUM_SECRET_KEY_NEW');
   beforeStep('key');
-  const given = await givenKey(options);
-  // Broken off before, the rows may have the new key already.
+  const suppliedKey = await readSuppliedKey(options);
+  // After an interruption, the rows may be sealed with the new key already.
   const old: StoreKey =
-    given && (await isSealedWith(store, given))
-      ? { key: given, keyFile: newKeyFile }
+    suppliedKey && (await isSealedWith(store, suppliedKey))
+      ? { key: suppliedKey, keyFile: newKeyFile }
       : await keyOfStore(store, options);
-  const key = given ?? (await freshKey(old));
+  const key = suppliedKey ?? (await createNextKey(old));
   beforeStep('rows');
-  const secrets = await sealAnew(store, old.key, key);
+  const secrets = await reseal(store, old.key, key);
   beforeStep('file');
-  if (!given && old.keyFile) await replaceKeyFile(old.keyFile, nextKeyFile(old.keyFile));
+  if (!suppliedKey && old.keyFile) await replaceKeyFile(old.keyFile, nextKeyFile(old.keyFile));
   beforeStep('traces');
-  // What was sealed with the old key is else still to be found in pages of the file that are free.
+  // Otherwise, free pages of the file would still contain the secrets sealed with the old key.
   await sql`vacuum`.execute(store.db);
-  return { secrets, keyFile: given ? newKeyFile || undefined : old.keyFile, isInPlace: !given };
+  return { secrets, keyFile: suppliedKey ? newKeyFile || undefined : old.keyFile, isInPlace: !suppliedKey };
 }
 
-async function givenKey({ newKeyFile, nextKey }: RotationOptions): Promise<SecretKey | undefined> {
+async function readSuppliedKey({ newKeyFile, nextKey }: RotationOptions): Promise<SecretKey | undefined> {
   if (nextKey) return readKey(nextKey, 'TABULARIUM_SECRET_KEY_NEW');
   if (!newKeyFile) return undefined;
   const key = await readKeyFile(newKeyFile);
@@ -61,7 +62,7 @@ async function isSealedWith(store: Store, key: SecretKey): Promise<boolean> {
   return rows.length === 1 && rows[0]?.key_id === key.id;
 }
 
-async function freshKey(old: StoreKey): Promise<SecretKey> {
+async function createNextKey(old: StoreKey): Promise<SecretKey> {
   if (old.keyFile === undefined)
     throw new SecretKeyError(
       'the key is in TABULARIUM_SECRET_KEY: give the new one in TABULARIUM_SECRET_KEY_NEW or with --new-key-file',
@@ -71,20 +72,20 @@ async function freshKey(old: StoreKey): Promise<SecretKey> {
   return createKeyFile(path);
 }
 
-async function sealAnew(store: Store, old: SecretKey, key: SecretKey): Promise<number> {
+async function reseal(store: Store, old: SecretKey, key: SecretKey): Promise<number> {
   return store.transaction(async (tx) => {
     const rows = await tx.selectFrom('secrets').select(['name', 'sealed']).orderBy('name').execute();
     for (const { name, sealed } of rows)
       await tx
         .updateTable('secrets')
-        .set({ key_id: key.id, sealed: key.seal(name, opened(old, name, sealed)) })
+        .set({ key_id: key.id, sealed: key.seal(name, openSecret(old, name, sealed)) })
         .where('name', '=', name)
         .execute();
     return rows.length;
   });
 }
 
-function opened(key: SecretKey, name: string, sealed: string): string {
+function openSecret(key: SecretKey, name: string, sealed: string): string {
   try {
     return key.open(name, sealed);
   } catch {

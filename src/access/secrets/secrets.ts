@@ -1,5 +1,5 @@
-// Secrets that the service itself has to read again (client secrets, passwords of engines), encrypted in the store with a key that
-// is not in it; and keys derived for a purpose, which outlive a change of that key. Whose secrets they are is others'.
+// Secrets that the service itself must be able to read (client secrets, passwords of engines), encrypted in the store with a key that is
+// not in it; and keys derived for a purpose, which survive a change of that key.
 import { hkdfSync, randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,13 +21,13 @@ export { SecretKeyError } from './secret_key.ts';
 
 export const secretKeyFileName = 'secret.key';
 
-/** Where the key is. Without `key` and `keyFile`, it is a file in the data directory, made when it is needed first. */
+/** Where the key is. Without `key` and `keyFile`, it is a file in the data directory, created when first needed. */
 export interface KeyLocation {
   readonly dataDirectory: string;
   /** The key itself, from the environment. */
   readonly key?: string | undefined;
   readonly keyFile?: string | undefined;
-  /** While the key in the environment is changed: the one or the other opens the store. */
+  /** During a change of the key in the environment: either of both opens the store. */
   readonly nextKey?: string | undefined;
 }
 
@@ -40,7 +40,7 @@ const rootName = 'derivation';
 const rootBytes = 32;
 const derivedBytes = 32;
 
-/** Throws SecretKeyError where the key is not there, is none, or is not the one that the store was sealed with. */
+/** Throws SecretKeyError if the key is missing, invalid, or not the one that the store was sealed with. */
 export async function openSecrets(options: SecretsOptions): Promise<Secrets> {
   const { store, observe } = options;
   const { key, keyFile } = await keyOfStore(store, options);
@@ -60,25 +60,25 @@ export class Secrets {
     this.#key = key;
   }
 
-  /** Before all else. */
+  /** Must be called before the other methods. */
   async open(): Promise<void> {
     const root = await this.getOrCreate(rootName, () => randomBytes(rootBytes).toString('base64'));
     this.#root = Buffer.from(root, 'base64');
   }
 
-  /** `on`: the transaction that it is part of. */
-  async put(name: string, text: string, on: Kysely<Schema> = this.#store.db): Promise<void> {
+  /** `db`: the enclosing transaction, if any. */
+  async put(name: string, text: string, db: Kysely<Schema> = this.#store.db): Promise<void> {
     const row = { key_id: this.#key.id, sealed: this.#key.seal(name, text) };
-    await on
+    await db
       .insertInto('secrets')
       .values({ name, ...row })
-      .onConflict((of) => of.column('name').doUpdateSet(row))
+      .onConflict((conflict) => conflict.column('name').doUpdateSet(row))
       .execute();
   }
 
-  /** Throws where the row was tampered with. */
-  async get(name: string, on: Kysely<Schema> = this.#store.db): Promise<string | undefined> {
-    const row = await on.selectFrom('secrets').select('sealed').where('name', '=', name).executeTakeFirst();
+  /** Throws if the row was tampered with. */
+  async get(name: string, db: Kysely<Schema> = this.#store.db): Promise<string | undefined> {
+    const row = await db.selectFrom('secrets').select('sealed').where('name', '=', name).executeTakeFirst();
     if (!row) return undefined;
     try {
       return this.#key.open(name, row.sealed);
@@ -87,21 +87,21 @@ export class Secrets {
     }
   }
 
-  async remove(name: string, on: Kysely<Schema> = this.#store.db): Promise<void> {
-    await on.deleteFrom('secrets').where('name', '=', name).execute();
+  async remove(name: string, db: Kysely<Schema> = this.#store.db): Promise<void> {
+    await db.deleteFrom('secrets').where('name', '=', name).execute();
   }
 
   async getOrCreate(name: string, make: () => string): Promise<string> {
     return this.#store.transaction(async (tx) => {
-      const kept = await this.get(name, tx);
-      if (kept !== undefined) return kept;
-      const made = make();
-      await this.put(name, made, tx);
-      return made;
+      const existing = await this.get(name, tx);
+      if (existing !== undefined) return existing;
+      const secret = make();
+      await this.put(name, secret, tx);
+      return secret;
     });
   }
 
-  /** 32 bytes that are the same for the same purpose as long as the store lives, whatever key it is sealed with. */
+  /** 32 bytes that stay the same for a purpose during the lifetime of the store, also when its key is changed. */
   derive(purpose: string): Buffer {
     if (this.#root.length !== rootBytes) throw new Error('the secrets are not open');
     return Buffer.from(hkdfSync('sha256', this.#root, '', `tabularium ${purpose}`, derivedBytes));
@@ -110,45 +110,45 @@ export class Secrets {
 
 export interface StoreKey {
   readonly key: SecretKey;
-  /** Undefined where it came from the environment. */
+  /** Undefined if the key is from the environment. */
   readonly keyFile: string | undefined;
 }
 
 export const nextKeyFile = (keyFile: string): string => `${keyFile}.new`;
 
 /**
- * The key that the rows are sealed with. A change of the key that was broken off is brought to its end, or undone: while it went on,
- * both keys were there, and the rows say which counts.
+ * The key that the rows are sealed with. Completes or undoes an interrupted change of the key: both keys exist during the change, and the
+ * rows show which is in use.
  */
-export async function keyOfStore(store: Store, place: KeyLocation): Promise<StoreKey> {
+export async function keyOfStore(store: Store, location: KeyLocation): Promise<StoreKey> {
   const rows = await store.db.selectFrom('secrets').select('key_id').distinct().execute();
-  const used = rows.map((row) => row.key_id);
-  if (place.key) return { key: keyOfEnvironment(place, used), keyFile: undefined };
-  const keyFile = place.keyFile || join(place.dataDirectory, secretKeyFileName);
+  const usedKeyIds = rows.map((row) => row.key_id);
+  if (location.key) return { key: environmentKey(location, usedKeyIds), keyFile: undefined };
+  const keyFile = location.keyFile || join(location.dataDirectory, secretKeyFileName);
   const next = nextKeyFile(keyFile);
   const [key, nextKey] = [await readKeyFile(keyFile), await readKeyFile(next)];
-  if (used.length > 0 && nextKey && fits(nextKey, used)) {
+  if (usedKeyIds.length > 0 && nextKey && isKeyOf(nextKey, usedKeyIds)) {
     await replaceKeyFile(keyFile, next);
     return { key: nextKey, keyFile };
   }
-  if (key && fits(key, used)) {
+  if (key && isKeyOf(key, usedKeyIds)) {
     if (nextKey) await rm(next, { force: true });
     return { key, keyFile };
   }
   if (key) throw sealedWithAnother(keyFile);
-  if (used.length > 0)
-    throw new SecretKeyError(`${keyFile} is not there: it holds the key of this store's secrets; put it back`);
-  if (place.keyFile) throw new SecretKeyError(`the key file ${keyFile} is not there`);
+  if (usedKeyIds.length > 0)
+    throw new SecretKeyError(`${keyFile} does not exist: it holds the key of this store's secrets; restore it`);
+  if (location.keyFile) throw new SecretKeyError(`the key file ${keyFile} does not exist`);
   return { key: await createKeyFile(keyFile), keyFile };
 }
 
 /** A store without secrets takes any key. */
-const fits = (key: SecretKey, used: readonly string[]): boolean => used.every((id) => id === key.id);
+const isKeyOf = (key: SecretKey, usedKeyIds: readonly string[]): boolean => usedKeyIds.every((id) => id === key.id);
 
-function keyOfEnvironment({ key = '', nextKey }: KeyLocation, used: readonly string[]): SecretKey {
+function environmentKey({ key = '', nextKey }: KeyLocation, usedKeyIds: readonly string[]): SecretKey {
   const [name, nextName] = ['TABULARIUM_SECRET_KEY', 'TABULARIUM_SECRET_KEY_NEW'];
   const keys = [readKey(key, name), ...(nextKey ? [readKey(nextKey, nextName)] : [])];
-  const found = keys.find((one) => fits(one, used));
+  const found = keys.find((one) => isKeyOf(one, usedKeyIds));
   if (!found) throw sealedWithAnother(name);
   return found;
 }
