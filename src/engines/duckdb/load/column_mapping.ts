@@ -1,5 +1,5 @@
-// Which column of a table gets what of a file: by name, or as the caller maps them. An expression of a caller is one expression
-// over one row of the file, and is bound and looked at as a statement's before it stands in one of ours.
+// Maps the columns of a file to the columns of a table: by name, or as the caller specifies. A caller's expression must be a single
+// expression over one row of the file; it is bound and checked like a statement before it is used in one.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
@@ -18,24 +18,24 @@ const expressionCharactersMax = 16_384;
 
 export interface LoadedColumn {
   readonly column: ColumnDefinition;
-  /** Of the file; undefined: an expression over them. */
+  /** The column of the file; undefined for an expression. */
   readonly source: FileColumn | undefined;
   readonly expression: string | undefined;
 }
 
-/** What the columns of a file without a header are called: those that are meant by nothing but their places. */
+/** The names of the columns of a file without a header, if the load refers to them by position only. */
 export const namesByPlace = (columns: readonly LoadColumn[]): readonly string[] =>
   columns.every(({ source, expression }) => source === undefined && expression === undefined)
     ? columns.map(({ name }) => name)
     : [];
 
-/** A reading of the file: the types of its columns there, and the values for the table's. */
+/** How a file is read: the types of its columns, and the expressions for the table's columns. */
 export interface Reading {
   readonly types: readonly FileColumn[];
   readonly values: readonly { readonly loaded: LoadedColumn; readonly text: string }[];
 }
 
-/** Throws DATA_INVALID or INVALID_PARAMETER where the two do not fit. */
+/** Throws DATA_INVALID or INVALID_PARAMETER if file and table do not match. */
 export function mapColumns(
   file: FileSchema,
   definition: Pick<TableDefinition, 'columns'>,
@@ -58,7 +58,7 @@ export function mapColumns(
     const message = `the file has a column ${JSON.stringify(unknown.name)} that the table has not; say in \`columns\` which are taken`;
     throw dataInvalid(message, { column: unknown.name });
   }
-  // A JSON file may have in its last line what its first ones lack.
+  // Later lines of a JSON file may have keys that the sampled lines lack.
   const isSparse = file.format === 'json' || file.format === 'ndjson';
   return definition.columns.flatMap((column) => {
     const source = sourceOf(column.name);
@@ -75,7 +75,7 @@ function byName<T extends { readonly name: string }>(all: readonly T[]): (name: 
 const wrong = (pointer: string, message: string): Failure =>
   new Failure('INVALID_PARAMETER', `${pointer}: ${message}`, { violations: [{ pointer, rule: 'columns', message }] });
 
-/** How a file is read fastest: text of a file becomes the table's type while it is parsed. */
+/** The fastest way to read a file: strings are converted to the table's types while the file is parsed. */
 export function readingOf(file: FileSchema, loaded: readonly LoadedColumn[]): Reading {
   const hasExpression = loaded.some(({ expression }) => expression !== undefined);
   const isText = file.format !== 'parquet' && !hasExpression;
@@ -94,7 +94,7 @@ export function readingOf(file: FileSchema, loaded: readonly LoadedColumn[]): Re
   return { types: [...types.values()], values };
 }
 
-/** Base64 stands for bytes in text, as it does in rows of JSON; the reader makes null of what is no TIMESTAMPTZ. */
+/** BINARY is base64 text, as in rows of JSON; the reader would convert an invalid TIMESTAMPTZ to null. */
 const readFromCsv = (type: LogicalType): string =>
   isNested(type) || type.kind === 'BINARY' || type.kind === 'TIMESTAMPTZ' ? 'VARCHAR' : duckdbType(type);
 const readFromJson = (type: LogicalType): string =>
@@ -109,11 +109,11 @@ function fileValue(name: string, from: string, type: LogicalType): string {
   return `CAST(${name} AS ${to})`;
 }
 
-/** One row of nulls with the names and types of the file's columns. */
+/** A FROM clause with one row of nulls that has the names and types of the file's columns. */
 export const expressionSource = ({ columns }: FileSchema): string =>
   `FROM (SELECT ${columns.map(({ name, type }) => `CAST(NULL AS ${type}) AS ${quoteIdentifier(name)}`).join(', ')}) AS file`;
 
-/** Throws INVALID_PARAMETER for what is not one expression over the columns of the file, or not offered. */
+/** Throws INVALID_PARAMETER if an expression is not a single allowed expression over the columns of the file. */
 export async function requireExpressions(
   connection: DuckDBConnection,
   file: FileSchema,
@@ -128,7 +128,7 @@ export async function requireExpressions(
   }
 }
 
-/** `type`: what it is cast to, where that is known. */
+/** `type`: the type to which the value is cast, if it is known. */
 export async function requireExpression(
   connection: DuckDBConnection,
   file: FileSchema,
@@ -151,7 +151,7 @@ export async function requireExpression(
     throw refused(`it is longer than ${expressionCharactersMax} characters`);
   await requireOne(connection, expression, refused);
   const value = `(${expression}\n)`;
-  // In WHERE the engine takes what is of one row alone: no aggregate, no window, nothing that makes rows.
+  // In WHERE the engine only accepts expressions over a single row: no aggregate, window or set-returning function.
   const sql = `SELECT 1 ${expressionSource(file)} WHERE (${type ? cast(value, type) : value}) IS NULL`;
   try {
     const { kind, reads } = await readPlan(connection, sql, unreviewed);
@@ -170,7 +170,7 @@ interface Parsed {
   readonly statements?: readonly { readonly node: Readonly<Record<string, unknown>> }[];
 }
 
-/** It is parsed as it is used, in brackets: what closes them or comments them out is no expression. */
+/** Parses the text in parentheses, as it is used: text that closes them or comments them out is not an expression. */
 async function requireOne(connection: DuckDBConnection, text: string, refused: (why: string) => Failure) {
   const sql = `SELECT (${text}\n)`;
   const [[tree] = []] = await rowsOf(connection, 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true)', [sql]);

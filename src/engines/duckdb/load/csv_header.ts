@@ -1,14 +1,14 @@
-// What we read of a CSV file ourselves: which sign parts the fields of its first line, what they are, and that it has lines at all.
+// The parts of a CSV file that are not left to DuckDB: the delimiter and fields of its first line, and the check that it has lines.
 import { open } from 'node:fs/promises';
 
-/** DuckDB refuses longer lines that it sees; of one that is longer than its buffers (32 MB) it says nothing and drops it. */
+/** DuckDB refuses longer lines, but silently drops a line that is longer than its buffers (32 MB). */
 export const lineBytesMax = 2_000_000;
 const windowBytes = 8_000_000;
 const lookBytes = 65_536;
 
 const delimiters = [',', ';', '\t', '|'];
 
-/** The usual sign that stands most often outside quotes; a comma where none does. */
+/** The usual delimiter that occurs most often outside quotes; a comma if none does. */
 export function delimiterOf(line: string, quote: string): string {
   const counts = new Map<string, number>();
   let isQuoted = false;
@@ -19,7 +19,7 @@ export function delimiterOf(line: string, quote: string): string {
   return delimiters.toSorted((a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0))[0] as string;
 }
 
-/** Undefined where a quote does not end in the line. */
+/** Undefined if a quoted field does not end in the line. */
 export function csvFields(
   line: string,
   { delimiter, quote, escape: escaping = quote }: { delimiter: string; quote: string; escape?: string | undefined },
@@ -43,7 +43,7 @@ export function csvFields(
   }
 }
 
-/** False where a line covers a whole window: a few looks a gigabyte tell. */
+/** False if a line is longer than a window. Usually reads one chunk of each window only. */
 export async function hasLines(path: string): Promise<boolean> {
   const file = await open(path);
   try {

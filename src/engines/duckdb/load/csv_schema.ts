@@ -1,4 +1,4 @@
-// Which columns a file of CSV has, and how it is written: its first line tells the delimiter and the names, a sample the types.
+// The schema and dialect of a CSV file: the first line shows the delimiter and the names, a sample shows the types.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { CsvOptions, DataFile } from '../../load.ts';
@@ -54,7 +54,7 @@ export async function csvSchema(
     const timestampFormat = named.timestampFormat ?? formats.timestampFormat;
     return { ...file, csv: { ...named, dateFormat, timestampFormat }, columns };
   } catch {
-    // Reading it will say what is wrong.
+    // Reading the file reports the error.
     return { ...file, csv: named, columns: untyped };
   }
 }
@@ -65,7 +65,7 @@ interface Sniffed extends Pick<CsvOptions, 'dateFormat' | 'timestampFormat'> {
   readonly types: readonly string[];
 }
 
-/** The types, and how dates and times are written where that is another way than the usual one. */
+/** The types, and the formats of dates and times if they are not the default ones. */
 async function sniffed(connection: DuckDBConnection, from: string): Promise<Sniffed> {
   const [row] = await rowsOf(connection, `SELECT to_json(Columns)::VARCHAR, DateFormat, TimestampFormat FROM ${from}`);
   const [columns, date, timestamp] = (row ?? []).map(String);
@@ -97,7 +97,7 @@ async function firstLine(connection: DuckDBConnection, file: DataFile): Promise<
   const read = (more: readonly string[]) =>
     rowsOf(connection, `SELECT line FROM ${reader('read_csv', file, [...options, ...more])} LIMIT 1`);
   const rows = await read([]).catch((error: unknown) => {
-    // DuckDB reads on; what is wrong further down is told with its row, once the columns are known.
+    // DuckDB reads beyond the first line. Errors further down are reported with their row once the columns are known.
     const wrongLine = Number(/CSV Error on Line: (\d+)/.exec(String(error))?.[1] ?? 0);
     if (wrongLine <= (skipRows ?? 0) + 1) throw error;
     return read(['ignore_errors = true']);
@@ -109,7 +109,7 @@ async function firstLine(connection: DuckDBConnection, file: DataFile): Promise<
 /** What nobody calls a column. */
 const isData = /^[\d\s.,:/+-]*$/;
 
-/** A line that names a column of the table is a header; else the types of what is below it tell. */
+/** A first line with the name of a column of the table is a header; otherwise the types of the lines below decide. */
 async function hasHeader(
   connection: DuckDBConnection,
   file: DataFile,

@@ -1,5 +1,5 @@
-// Which columns a file of data has: of CSV as csv_shape.ts finds them, of others as the engine does. Refused is what is no such file,
-// and what has a column that nobody could name.
+// The columns of a data file: for CSV see csv_schema.ts, for other formats the engine infers them. Refuses files of another format, and
+// files with columns that cannot be addressed by name.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { Failure } from '../../../standard/failure.ts';
@@ -45,7 +45,7 @@ async function requireLines(path: string): Promise<void> {
   if (!(await hasLines(path))) throw dataInvalid(`the file has a line of more than ${lineBytesMax} bytes`);
 }
 
-/** What the fields of a JSON object hold is looked at where their types are wanted. */
+/** The values of a JSON object's fields are inspected only if their types are needed. */
 const depth = ({ isTyped }: SchemaOptions) => (isTyped ? [] : ['maximum_depth = 1']);
 
 async function described(connection: DuckDBConnection, file: DataFile, options: SchemaOptions): Promise<FileSchema> {
@@ -73,7 +73,7 @@ async function described(connection: DuckDBConnection, file: DataFile, options: 
 const isMadeUp = (name: string, all: ReadonlySet<string>): boolean =>
   /^C\d+$/.test(name) || all.has(foldName(/^(.+)_\d+$/s.exec(name)?.[1] ?? ''));
 
-/** Throws DATA_INVALID where a column would not have what the file has for it. */
+/** Throws DATA_INVALID if a generated column name would hide the values of a key. */
 async function requireKeys(
   connection: DuckDBConnection,
   file: DataFile,

@@ -1,4 +1,4 @@
-// What a file is by its first bytes, so that one of another kind than was said is called by its kind.
+// Recognizes file formats by their first bytes, so that the message for a file of the wrong format names its actual format.
 import { open } from 'node:fs/promises';
 import type { DataFormat } from '../../load.ts';
 
@@ -11,10 +11,10 @@ const kinds: readonly (readonly [string, (head: Buffer) => boolean])[] = [
   ['is a ZIP archive, which is not taken', (head) => head.readUInt32BE(0) === 0x504b0304],
 ];
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
-/** What nobody calls a column. */
+/** Nobody names a CSV column like this. */
 const isJson = /^\s*(?:\[\s*)?\{\s*"(?:[^"\\]|\\.)*"\s*:/;
 
-/** What is to be said of the file; undefined where it may be what it is said to be. */
+/** How the file conflicts with the declared format, as the end of a message; undefined if it may have that format. */
 export async function conflictingFormat(path: string, format: DataFormat): Promise<string | undefined> {
   const file = await open(path);
   try {

@@ -1,5 +1,5 @@
-// The table that could take a file: its columns with their types, and a look at the first rows. What the caller said of them stands;
-// the rest is the file's.
+// Infers the table for a file: its columns with their types, and a preview of the first rows. What the caller specifies takes precedence;
+// the rest is inferred from the file.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { ColumnDefinition } from '../../../model/records.ts';
@@ -50,7 +50,7 @@ export function inferTable(
     const { csv, columns: shape } = known;
     const loaded = asked && readOf(known, asked);
     const taken = mapColumns(known, { columns }, loaded);
-    // The load that follows is of this shape, and is not checked again.
+    // The load that follows uses this schema and is not checked again.
     await optimizePlan(connection, selectText(known, readingOf(known, taken)));
     const rows = await firstRows(connection, known, { columns, loaded: taken }, work.rowsMax);
     return { columns, shape: { csv, columns: shape }, loaded, rows };
@@ -119,7 +119,7 @@ async function typeOfExpression(connection: DuckDBConnection, known: FileSchema,
   return nearestTypeOf(String(row?.[1]));
 }
 
-/** What does not fit is passed over: it is for the load to tell where that is. */
+/** Skips rows and values that do not match the types: the load reports them. */
 async function firstRows(
   connection: DuckDBConnection,
   known: FileSchema,
@@ -134,7 +134,7 @@ async function firstRows(
     return at < 0 ? `'null'` : jsonExpression(duckdbType(type), names[at] as string, 'number');
   });
   const patience = known.format === 'csv' || known.format === 'ndjson' ? ['ignore_errors = true'] : [];
-  // As in load_rejects.ts: what stands in several TRYs would be worked out outside of them.
+  // The condition keeps the optimizer from moving a repeated expression out of TRY. See rejected_rows.ts.
   const read = values.map(({ text }, i) => `CASE WHEN random() < 0 THEN NULL ELSE TRY(${text}) END AS ${names[i]}`);
   const rows = await rowsOf(
     connection,

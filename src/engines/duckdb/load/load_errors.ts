@@ -1,11 +1,11 @@
-// What the engine says of a file that it cannot read → a failure for the caller: where and why, without the file's place, and
-// without advice about options that callers do not have.
+// Converts the engine's errors about files to failures for the caller: with position and reason, but without the file's path, and without
+// advice about options that callers do not have.
 import { Failure } from '../../../standard/failure.ts';
 import type { DataFile } from '../../load.ts';
 import { lineLongerThan } from './locate_bad_line.ts';
 import { dataInvalid, jsonRowBytesMax } from './reader_sql.ts';
 
-/** Of a row's text, this much is told. */
+/** Limit of a row's text in a failure. */
 const textCharactersMax = 500;
 
 /** Other errors pass through. */
@@ -64,12 +64,12 @@ function jsonFailure(message: string): Failure | undefined {
     );
   if (!found) return undefined;
   const [, kind, , counted, reason = ''] = found;
-  // Of what it cannot parse, DuckDB names the one after it.
+  // For a value that it cannot parse, DuckDB reports the number of the next one.
   const row = Number(counted) - (kind === 'Malformed JSON' ? 1 : 0);
   return dataInvalid(`row ${row}: ${reason.trim()}`, { row, column: null, reason: reason.trim() });
 }
 
-/** The same with the row of NDJSON that is too large, which DuckDB does not name. */
+/** Like `dataFailure`, and adds the number of an NDJSON row that is too large, which DuckDB does not report. */
 export async function fileFailure(error: unknown, { format, path }: DataFile): Promise<unknown> {
   const failure = dataFailure(error);
   const bytesMax = failure instanceof Failure ? failure.result.bytesMax : undefined;
@@ -79,7 +79,7 @@ export async function fileFailure(error: unknown, { format, path }: DataFile): P
   return dataInvalid(`row ${row}: ${reason}`, { row, column: null, reason, bytesMax });
 }
 
-/** The first line, without the kind of error and without files. */
+/** The first line of the message, without the kind of error and without paths. */
 function said(message: string): string {
   return (message.split('\n', 1)[0] as string)
     .replace(/^[A-Z][A-Za-z ]* Error: /, '')

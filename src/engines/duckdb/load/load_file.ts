@@ -1,5 +1,5 @@
-// Loads a file into a table: one statement of the engine in one transaction, with the memory that it was done. What does not fit is
-// looked for only after that failed, or where rows may be left out.
+// Loads a file into a table: by one statement, in one transaction that also records the step. Invalid rows are searched for only after
+// that failed, or if rows may be rejected.
 import { randomUUID } from 'node:crypto';
 import { link, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
@@ -24,7 +24,7 @@ const shownMax = 10;
 const stagingPart = 0.7;
 
 export interface LoadSurroundings {
-  /** Of this process alone, and the only place where the engine opens files of others. */
+  /** The work directory of this process, the only one in which the engine opens files that it did not write. */
   readonly own: string;
   readonly unreviewed: ReadonlySet<string>;
   readonly signal: AbortSignal;
@@ -37,7 +37,7 @@ export function loadFile(
   work: LoadWork,
   { own, unreviewed, signal, stage }: LoadSurroundings,
 ): Promise<LoadDone> {
-  // What is done before the rows are read is none of it.
+  // Work before reading the rows does not count as progress.
   stage?.(0, 0);
   return withLinkedFile(work.file, own, async (file) => {
     const catalog = work.table.catalog.name;
@@ -76,7 +76,7 @@ export function loadFile(
   });
 }
 
-/** Runs where the process may die of the file or of an expression. Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
+/** Runs in an analysis process, which the input may crash. Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
 export function shapeOfLoad(
   connection: DuckDBConnection,
   work: LoadWork,
@@ -90,7 +90,7 @@ export function shapeOfLoad(
   });
 }
 
-/** What is read of the file, as the load reads it. */
+/** The SELECT by which the load reads the file. */
 export const selectText = (file: FileSchema, { types, values }: Reading): string =>
   `SELECT ${values.map(({ text }) => text).join(', ')} FROM ${fromText(file, types)}`;
 
@@ -111,8 +111,8 @@ async function fileOf(
 }
 
 /**
- * A file of the spool gets a name where the engine opens files and nobody can guess it. What is elsewhere is in a directory that is
- * for loading (instances.ts); a name that looks like a pattern is one only where no file has it.
+ * Links a file of the spool under an unguessable name into the directory where the engine opens files. Other files are in a directory
+ * that is configured for loading; the engine treats a name as a glob pattern only if no file has the name.
  */
 export async function withLinkedFile<T>(file: DataFile, own: string, work: (file: DataFile) => Promise<T>): Promise<T> {
   const linked = join(own, `data-${randomUUID()}`);
@@ -143,7 +143,7 @@ interface Rows {
   readonly from: string;
 }
 
-/** One transaction: the step, the old rows away, the new ones in. */
+/** Records the step, deletes the old rows if they are replaced, and inserts the new ones, in one transaction. */
 function insert(
   connection: DuckDBConnection,
   work: LoadWork,
@@ -206,7 +206,7 @@ function insertText({ table, definition, mode }: LoadWork, reading: Reading, { v
   return `${text} ON CONFLICT (${nameList(definition.primaryKey)}) DO ${action}`;
 }
 
-/** Before the rows are in: a load of which rows are left out always has the file that names them. */
+/** Runs before the rows are inserted, so that a load that rejected rows always has the file that lists them. */
 async function keepRejected(rejected: readonly RejectedRow[], work: LoadWork, own: string): Promise<void> {
   if (rejected.length > work.errorsMax) throw rejectedFailure(rejected, work.errorsMax);
   if (rejected.length === 0) return;
@@ -228,7 +228,7 @@ function rejectedFailure(rejected: readonly RejectedRow[], errorsMax: number): F
   });
 }
 
-/** What a load failed on: the first row that does not fit, where one is found; else what the engine said. */
+/** The reason why a load failed: the first invalid row if one is found, else the engine's error. */
 async function explained(
   connection: DuckDBConnection,
   error: unknown,

@@ -1,4 +1,4 @@
-// What the server asks of files that are to be loaded, each in a session that stands in no catalog.
+// The operations of the engine process that load files. Each runs in a session without a current catalog.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { WriteVersions } from '../analysis/data_versions.ts';
 import { rowsOfStep } from '../instance/applied_steps.ts';
@@ -44,7 +44,7 @@ export class Loads {
     };
   }
 
-  /** What an expression names is looked for in no catalog. */
+  /** Without a current catalog, names in an expression cannot refer to tables or functions of a catalog. */
   #apart<T>(started: Interruptible, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
     return this.#sessions.with(undefined, started, async (session) => {
       if (session.catalog !== undefined) await session.leave();

@@ -1,5 +1,4 @@
-// Where in a file of lines something is that the engine cannot read and says only little of: looked for by reading the file
-// ourselves, after a load has failed.
+// Locates a line that the engine cannot read and does not describe sufficiently, by reading the file after a load has failed.
 import { createReadStream } from 'node:fs';
 import { csvFields, lineBytesMax } from './csv_header.ts';
 
@@ -7,7 +6,7 @@ import { csvFields, lineBytesMax } from './csv_header.ts';
 const keptBytesMax = 8_000_000;
 const newline = 10;
 
-/** The bytes of a line, from 1; of a very long one its beginning. */
+/** The bytes of a line, counted from 1; only the beginning of a very long line. */
 export async function lineAt(path: string, line: number): Promise<Buffer | undefined> {
   const kept: Buffer[] = [];
   let [at, bytes] = [1, 0];
@@ -28,7 +27,7 @@ export async function lineAt(path: string, line: number): Promise<Buffer | undef
   return at === line && bytes > 0 ? Buffer.concat(kept) : undefined;
 }
 
-/** The first line, from 1, that has more bytes. */
+/** The number, from 1, of the first line with more bytes. */
 export async function lineLongerThan(path: string, bytesMax: number): Promise<number | undefined> {
   let [at, bytes] = [1, 0];
   for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
@@ -45,7 +44,7 @@ export async function lineLongerThan(path: string, bytesMax: number): Promise<nu
   return undefined;
 }
 
-/** Which field of a line of CSV makes it too long, from 0; undefined where it is none. */
+/** The index of the longest field of a CSV line that is too long; undefined if the line is not too long. */
 export function longestField(
   line: Buffer,
   { delimiter, quote, escape: escaping }: { delimiter: string; quote: string; escape?: string | undefined },

@@ -1,21 +1,21 @@
-// A file of data as DuckDB reads it: the text that stands for it in FROM. Nothing is left for DuckDB to guess while it loads, because
-// what it guesses of a broken file is another shape, not an error. Which columns a file has is file_shape.ts'.
+// The FROM clause by which DuckDB reads a data file. All reader options are explicit, because DuckDB's auto-detection reads a broken file
+// with another schema instead of failing. See file_schema.ts for the columns of a file.
 import { Failure } from '../../../standard/failure.ts';
 import type { CsvOptions, DataFile } from '../../load.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 
-/** Rows that are looked at to find the types. */
+/** Rows that are sampled to infer the types. */
 export const sampleRows = 20_480;
-/** The largest JSON value that is one row. DuckDB takes room for several times as much, for each thread. */
+/** The largest JSON value of a row. DuckDB allocates several times as much for each thread. */
 export const jsonRowBytesMax = 16 * 1024 * 1024;
 
 export interface FileColumn {
   readonly name: string;
-  /** DuckDB's text of it. */
+  /** DuckDB's name of the type. */
   readonly type: string;
 }
 
-/** A file whose shape is known. */
+/** A file with its columns. */
 export interface FileSchema extends DataFile {
   readonly columns: readonly FileColumn[];
 }
@@ -24,17 +24,17 @@ export const dataInvalid = (message: string, result: Readonly<Record<string, unk
   new Failure('DATA_INVALID', `${message}; nothing was loaded`, result);
 
 export interface SchemaOptions {
-  /** Names by which a header is known. */
+  /** Column names by which a header is recognized. */
   readonly headings: readonly string[];
-  /** What the columns of a file without a header are called, as far as they go. */
+  /** Names of the first columns of a file without a header. */
   readonly names: readonly string[];
-  /** The types of the columns are wanted too: without it, all of them may be text. */
+  /** Whether to infer the types of the columns; without it, all may be VARCHAR. */
   readonly isTyped: boolean;
-  /** All rows are looked at to find the types. */
+  /** Whether to infer the types from all rows instead of a sample. */
   readonly isWhole?: boolean;
 }
 
-/** The file in FROM, with its columns read as these types. `more`: options of the reader. */
+/** The FROM clause that reads the file's columns with these types. `more`: additional options of the reader. */
 export function fromText(file: FileSchema, types: readonly FileColumn[], more: readonly string[] = []): string {
   switch (file.format) {
     case 'csv':
@@ -51,7 +51,7 @@ const columnsOption = (types: readonly FileColumn[]): string =>
 
 export const zoned = 'TIMESTAMP WITH TIME ZONE';
 
-/** The reader makes null of a text that is no time with a zone: it is cast after it. */
+/** The reader would convert an invalid TIMESTAMPTZ to null, so it reads a VARCHAR, which is cast afterwards. */
 function csvText(file: FileSchema, types: readonly FileColumn[], more: readonly string[]): string {
   const { csv } = file;
   const read = types.map(({ name, type }) => ({ name, type: type === zoned ? 'VARCHAR' : type }));
@@ -63,29 +63,29 @@ function csvText(file: FileSchema, types: readonly FileColumn[], more: readonly 
   return casts.length === 0 ? rows : `(SELECT * REPLACE (${casts.join(', ')}) FROM ${rows})`;
 }
 
-/** A time with a zone from its text, which is as `csv` says. */
+/** Converts a string to a TIMESTAMPTZ, with the timestamp format of `csv`. */
 export function zonedValue(text: string, { timestampFormat }: CsvOptions): string {
   return `CAST(${timestampFormat === undefined ? text : `strptime(${text}, ${quoteLiteral(timestampFormat)})`} AS ${zoned})`;
 }
 
-/** Each value of a JSON file as one text; null where a line of it is none. */
+/** Reads each value of a JSON file as one string; null for a line that is not JSON. */
 export function jsonRecordsText(file: DataFile): string {
   return reader('read_json_objects', file, [...jsonOptions(file), ...errorTolerance(file)]);
 }
 
 const hiveReaders = new Set(['read_csv', 'read_json', 'read_parquet']);
 
-/** A reader's call. */
+/** The call of a reader function. */
 export function reader(name: string, file: DataFile, options: readonly string[]): string {
-  // An ending of the name means nothing: a file is not compressed when it comes here.
+  // Files are decompressed before, so an extension in the name must not matter.
   const compression =
     file.format === 'parquet' ? [] : [`compression = '${file.format === 'csv' ? 'none' : 'uncompressed'}'`];
-  // What stands in the path of the file is no column of it.
+  // `key=value` directories in the path must not become columns.
   const path = hiveReaders.has(name) ? ['hive_partitioning = false'] : [];
   return `${name}(${[quoteLiteral(file.path), ...options, ...compression, ...path].join(', ')})`;
 }
 
-/** A broken line is passed over: who reads the rows tells of it. */
+/** Broken lines are ignored here and reported when the rows are read. */
 export const errorTolerance = ({ format }: DataFile) => (format === 'ndjson' ? ['ignore_errors = true'] : []);
 
 export function jsonOptions({ format }: DataFile): string[] {

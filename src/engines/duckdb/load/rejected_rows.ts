@@ -1,5 +1,5 @@
-// The rows of a file that do not fit a table: which they are, what is wrong with each, and its text. Asked for only where rows may
-// be left out, or after a load failed: it takes several times as long as a load.
+// Finds the rows of a file that do not fit a table, with the reason and the text of each. Used only if rows may be rejected, or after a
+// load failed: it takes several times as long as a load.
 import { randomUUID } from 'node:crypto';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { LogicalType } from '../../../model/types.ts';
@@ -13,7 +13,7 @@ import { noObjectReason } from './file_schema.ts';
 import { lineAt, longestField } from './locate_bad_line.ts';
 import { type FileSchema, fromText, jsonRecordsText } from './reader_sql.ts';
 
-/** Of a rejected row's text this much is kept. */
+/** Limit of a rejected row's stored text. */
 const textCharactersMax = 4096;
 
 export interface RejectedRow {
@@ -24,7 +24,7 @@ export interface RejectedRow {
   readonly text: string | null;
 }
 
-/** The rows of a file in a table of their own. To be dropped by who made it. */
+/** The rows of a file in a temporary table, which the caller must drop. */
 export interface StagingTable {
   readonly table: string;
   readonly values: readonly string[];
@@ -34,19 +34,19 @@ export interface StagingTable {
 
 interface Source {
   readonly from: string;
-  /** The row as the file has it, or what is known of it. */
+  /** The row as text, or NULL if it is not available. */
   readonly record: string;
-  /** Whether the record is broken as a whole; undefined: it cannot be. */
+  /** A condition for records that cannot be parsed; undefined if that cannot happen. */
   readonly broken?: string;
   readonly columns: readonly {
     readonly loaded: LoadedColumn;
     readonly value: string;
-    /** Where it is true, the value is no good, whatever it is. */
+    /** A condition for rows whose value is invalid in any case. */
     readonly fault?: string | undefined;
   }[];
 }
 
-/** `rowsMax`: how many rejected rows are told of at most, one more than may be. */
+/** `rowsMax`: the maximum number of rejected rows that are returned, one more than is allowed. */
 export async function stageRows(
   connection: DuckDBConnection,
   file: FileSchema,
@@ -109,7 +109,7 @@ function sourceOf(file: FileSchema, reading: Reading, names: { rejects: string; 
       : { loaded, value, fault: faultOf(loaded, reading) },
   );
   if (!hasExpression) return { from: jsonRecordsText(file), record: 'json', broken, columns: fromFile };
-  // Expressions see the columns under the types that were found, as they do in a load that rejects nothing.
+  // Expressions see the columns with the inferred types, as in a load that rejects nothing.
   const typed = reading.types.map(({ name, type }) => {
     const text = `(${of(name)} ->> '$')`;
     const value = `TRY_CAST(${text} AS ${type})`;
@@ -131,22 +131,22 @@ const isOther = (value: string, text: string, type: string): string =>
 
 const otherOf = (name: string): string => quoteIdentifier(`other ${name}`);
 
-/** An expression over a value that is none of the type that was found has none itself. */
+/** An expression is invalid if a column that it uses has a value that does not match the inferred type. */
 function faultOf({ expression = '' }: LoadedColumn, { types }: Reading): string | undefined {
   const named = types.filter(({ name }) => expression.toLowerCase().includes(name.toLowerCase()));
   return named.length === 0 ? undefined : named.map(({ name }) => otherOf(name)).join(' OR ');
 }
 
 /**
- * 0: it fits; 1: broken as a whole; 3n+2, +3, +4: the nth column has no value of its type, is null, is too long. The optimizer works
- * out once, and outside of TRY, what stands in several TRYs, but for those behind a first condition that it cannot foresee: `row`.
+ * 0: valid; 1: the record cannot be parsed; 3n+2, +3, +4: the value of the nth column is invalid, null, or too long. The optimizer would
+ * evaluate an expression of several TRYs once and outside of TRY, unless they follow a first condition that it cannot fold: `row`.
  */
 function whichExpression({ broken, columns }: Source, row: string): string {
   const cases = columns.flatMap(({ loaded: { column }, value, fault }, i) => {
     const length = lengthOf(column);
     return [
       ...(fault === undefined ? [] : [`WHEN ${fault} THEN ${3 * i + 2}`]),
-      // A value that is null is none that failed: in a list the two differ.
+      // In a list, a null value can be distinguished from one that failed.
       `WHEN TRY([${value}]) IS NULL THEN ${3 * i + 2}`,
       ...(column.nullable ? [] : [`WHEN TRY(${value}) IS NULL THEN ${3 * i + 3}`]),
       ...(length === undefined ? [] : [`WHEN length(TRY(${value})) > ${length} THEN ${3 * i + 4}`]),
@@ -166,7 +166,7 @@ function reasonOf(which: number, { columns }: Source): Pick<RejectedRow, 'column
   return { column: column.name, reason: reasons[(which - 2) % 3] as string };
 }
 
-/** What the reader of CSV left out. It tells of each thing that is wrong with a row: the first is taken. */
+/** The rows that the CSV reader rejected. It reports every error of a row; only the first is used. */
 async function scanRejects(
   connection: DuckDBConnection,
   table: string,
@@ -188,7 +188,7 @@ async function scanRejects(
   }));
   const [first, ...others] = rejected;
   if (!first || first.column !== null || !/^Maximum line size/.test(first.reason)) return rejected;
-  // Of a line that is too long, DuckDB keeps nothing.
+  // DuckDB stores no text of a line that is too long.
   return [{ ...first, ...(await longField(file, first.row + above)) }, ...others];
 }
 
