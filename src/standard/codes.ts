@@ -1,5 +1,5 @@
-// The closed table of codes: what each means, its status, and what the client should do (rest-standard A4, B2). The page
-// docs/codes.md, the OpenAPI document and the envelope all read this table; a code that is not here cannot be sent.
+// The closed table of response codes: meaning, status and advice to the client (rest-standard A4, B2). docs/codes.md, the OpenAPI
+// document and the envelope are derived from this table; a code that is not in it cannot be sent.
 
 export type SuccessStatus = 200 | 201 | 202;
 type RefusalStatus = 400 | 401 | 403 | 404 | 405 | 406 | 415;
@@ -24,9 +24,9 @@ type CodeDefinition =
     })
   | (CodeText & {
       readonly status: 500 | 503;
-      /** The outcome of a request that changes something, unless the failure has its own. */
+      /** The default outcome of a request that changes something; a failure may override it. */
       readonly outcome: RequestOutcome;
-      /** For 503: the Retry-After that is sent unless the failure has its own. */
+      /** For 503: the default Retry-After in seconds; a failure may override it. */
       readonly retryAfterSeconds?: number;
     });
 
@@ -37,33 +37,37 @@ export const codes = define({
   INVALID_PARAMETER: {
     status: 400,
     meaning: 'A field, path segment or query parameter has a wrong type or value.',
-    client: 'Mend what `result.violations` names.',
+    client: 'Correct the values that `result.violations` lists.',
   },
   UNKNOWN_FIELD: {
     status: 400,
     meaning: 'The body has a field that this API does not declare.',
-    client: 'Remove the fields that `result.violations` names.',
+    client: 'Remove the fields that `result.violations` lists.',
   },
   EMPTY_BODY: {
     status: 400,
-    meaning: 'The API needs a JSON object with at least one field.',
+    meaning: 'The API requires a JSON object with at least one field.',
     client: 'Send the fields to change.',
   },
   MALFORMED_JSON: {
     status: 400,
-    meaning: 'The body starts as JSON and breaks, nests too deep, or has an object that names a member twice.',
-    client: 'Mend the text at `result.line` and `result.column`.',
+    meaning: 'The body is not valid JSON, is nested too deeply, or has an object with a duplicate member name.',
+    client: 'Correct the text at `result.line` and `result.column`.',
   },
   BODY_TOO_LARGE: {
     status: 400,
-    meaning: 'The body is larger than this API takes, or has more values.',
-    client: 'Send less in one request; `result.bytesMax` or `result.valuesMax` is the limit.',
+    meaning: 'The body is larger, or has more values, than this API accepts.',
+    client: 'Send less data per request; `result.bytesMax` or `result.valuesMax` is the limit.',
   },
-  BODY_NOT_ALLOWED: { status: 400, meaning: 'The method takes no body.', client: 'Send no body.' },
+  BODY_NOT_ALLOWED: {
+    status: 400,
+    meaning: 'The method does not accept a body.',
+    client: 'Send the request without a body.',
+  },
   BODY_AND_QUERY: {
     status: 400,
-    meaning: 'Query parameters and a body came together.',
-    client: 'Send what the API declares: one or the other.',
+    meaning: 'The request has both query parameters and a body.',
+    client: 'Send only the one that the API declares.',
   },
   UNKNOWN_QUERY_PARAMETER: {
     status: 400,
@@ -72,226 +76,231 @@ export const codes = define({
   },
   REPEATED_QUERY_PARAMETER: {
     status: 400,
-    meaning: 'A query parameter stands more than once.',
+    meaning: 'A query parameter is repeated.',
     client: 'Send it once.',
   },
   INVALID_NAME: {
     status: 400,
-    meaning: 'An object name is not acceptable.',
+    meaning: 'An object name is not valid.',
     client: 'Choose another name; the message says why.',
   },
   INVALID_PAGE_TOKEN: {
     status: 400,
-    meaning: 'The page token is not one that this list handed out.',
+    meaning: 'The page token was not issued by this list.',
     client: 'Start the list again without a token.',
   },
   INVALID_IDEMPOTENCY_KEY: {
     status: 400,
     meaning: 'x-service-idempotency-key is not 1 to 255 visible ASCII characters.',
-    client: 'Send another, or none.',
+    client: 'Correct the header, or omit it.',
   },
   IDEMPOTENCY_KEY_REUSED: {
     status: 400,
-    meaning: 'The idempotency key came with another request within a day.',
-    client: 'Make a new key for each request, and send the same only with the same request.',
+    meaning: 'The idempotency key was used with a different request within the last 24 hours.',
+    client: 'Use a new key for each request, and repeat a key only when you retry the same request.',
   },
   INVALID_REQUEST_ID: {
     status: 400,
     meaning: 'x-service-request-id is not 1 to 128 visible ASCII characters.',
-    client: 'Send another, or none.',
+    client: 'Correct the header, or omit it.',
   },
   MALFORMED_HTTP: {
     status: 400,
-    meaning: 'The bytes are not an HTTP request that this server reads.',
-    client: 'Check the client or what is between.',
+    meaning: 'The bytes are not a valid HTTP request.',
+    client: 'Check the client and any proxy between it and the server.',
   },
   HEADERS_TOO_LARGE: {
     status: 400,
-    meaning: 'The request line and headers are too large.',
+    meaning: 'The request line and headers are too large, or there are too many headers.',
     client: 'Send fewer or shorter headers.',
   },
   REQUEST_TIMEOUT: {
     status: 400,
-    meaning: 'The request did not arrive whole in time.',
-    client: 'Send it again, faster.',
+    meaning: 'The request was not received completely within the time limit.',
+    client: 'Retry over a faster connection, or send a smaller request.',
   },
   EXPECTATION_FAILED: {
     status: 400,
-    meaning: 'The Expect header asks for something that is not offered.',
-    client: 'Leave the header out.',
+    meaning: 'The Expect header names an expectation that is not supported.',
+    client: 'Omit the header.',
   },
-  // 400: the state of things
+  // 400: the state of objects
   OBJECT_ALREADY_EXISTS: {
     status: 400,
-    meaning: 'An object of that name (or one that differs in case only) exists.',
+    meaning: 'An object of that name, or of a name that differs only in case, already exists.',
     client: 'Choose another name, or use PUT.',
   },
   NOT_EMPTY: { status: 400, meaning: 'The object has children.', client: 'Delete them first, or pass `cascade=true`.' },
   VERSION_CONFLICT: {
     status: 400,
-    meaning: '`expectedVersion` or `If-Match` is not the current state of the object.',
-    client: 'Read the object again and decide anew.',
+    meaning: '`expectedVersion` or `If-Match` does not match the current state of the object.',
+    client: 'Read the object again, then decide whether the change still applies.',
   },
   CHANGE_IN_PROGRESS: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'Another change of this object, or of its parent, is under way.',
-    client: 'Send the request again after the given time.',
+    meaning: 'Another change of this object, or of its parent, is in progress.',
+    client: 'Retry after the time in `Retry-After`.',
     retryAfterSeconds: 1,
   },
   OBJECT_PROTECTED: {
     status: 400,
-    meaning: 'The object is built in and cannot be changed this way.',
-    client: 'Leave it.',
+    meaning: 'The object is built in and cannot be changed in this way.',
+    client: 'Do not change it; create an object of your own if you need a different one.',
   },
   IN_USE: {
     status: 400,
     meaning: 'Other objects depend on this one.',
-    client: 'Change or remove those that `result` names first.',
+    client: 'Change or remove the objects that `result` lists first.',
   },
   TASK_NOT_CANCELLABLE: {
     status: 400,
     meaning: 'The task has passed the point at which it can be cancelled.',
-    client: 'Wait for its end.',
+    client: 'Wait until it ends.',
   },
   CHANGE_NOT_SUPPORTED: {
     status: 400,
-    meaning: 'The engine or the rules of types do not allow this change.',
-    client: 'Make another table and move the data.',
+    meaning: 'The engine or the type conversion rules do not support this change.',
+    client: 'Create a new table and copy the data into it.',
   },
   TASK_DEPENDENCY_FAILED: {
     status: 400,
-    meaning: 'A task that this one was to come after failed or was cancelled, so this one was never begun.',
-    client: 'See why that one, `result.taskId`, has not succeeded; then submit both again.',
+    meaning: 'A task that this one depends on failed or was cancelled, so this one was never started.',
+    client: 'Find out why the task `result.taskId` did not succeed, then submit both again.',
   },
   TASK_INTERRUPTED: {
     status: 503,
     outcome: 'unknown',
-    meaning: 'The server stopped while the task ran, and work of this kind is not begun again by itself.',
-    client: 'Look at what the task did, then submit it again.',
+    meaning: 'The server stopped while the task ran, and tasks of this type are not restarted automatically.',
+    client: 'Check what the task did, then submit it again.',
     retryAfterSeconds: 1,
   },
   TASK_ATTEMPTS_EXHAUSTED: {
     status: 503,
     outcome: 'unknown',
-    meaning: 'The task was begun several times and was interrupted or found the service unavailable each time.',
+    meaning: 'Every attempt to run the task was interrupted or found the service unavailable.',
     client:
-      'Look at the message, and whether a statement had its effect all the same; submit it again when the reason is gone.',
+      'Check the message, and whether the statement took effect all the same; submit the task again when the cause is fixed.',
     retryAfterSeconds: 60,
   },
   TASK_ENDED_ENGINE: {
     status: 400,
     meaning:
-      'The task ended the process of its engine twice: its statement or its file asks for more than a process has.',
-    client: 'Make the work smaller, or the file simpler; then submit it again.',
+      'The task crashed its engine process twice: its statement or its file needs more resources than a process has.',
+    client: 'Split the work, or simplify the file; then submit it again.',
   },
   // 400: SQL and data
   SQL_INVALID: {
     status: 400,
-    meaning: 'The SQL text does not parse or bind, or fails on the data it meets.',
-    client: 'Mend the SQL; `result.line` and `result.column` say where.',
+    meaning: 'The SQL text does not parse or bind, or fails on the data.',
+    client: 'Correct the SQL at `result.line` and `result.column`.',
   },
   SQL_NOT_SUPPORTED: {
     status: 400,
-    meaning: 'The statement is not one that is run as SQL.',
+    meaning: 'Statements of this kind cannot be run as SQL.',
     client: 'Use the endpoint that the message names.',
   },
   SQL_FORBIDDEN_FUNCTION: {
     status: 400,
-    meaning: 'The statement uses a function that is not offered.',
-    client: 'Remove it.',
+    meaning: 'The statement uses a function that is not available.',
+    client: 'Remove the function from the statement.',
   },
   PARAMETERS_INVALID: {
     status: 400,
-    meaning: 'The parameters do not fit those of the statement.',
+    meaning: 'The parameter values do not match the parameters of the statement.',
     client: 'Send one value for each parameter.',
   },
   ROWS_INVALID: {
     status: 400,
-    meaning: 'Rows do not fit the table. Nothing was inserted.',
-    client: 'Mend the rows that `result.violations` names by index.',
+    meaning: 'Some rows do not match the columns of the table. Nothing was inserted.',
+    client: 'Correct the rows that `result.violations` lists by index.',
   },
   DATA_INVALID: {
     status: 400,
     meaning:
-      'The data to be loaded or restored cannot be read, is not as it was written, or does not fit. Nothing was changed.',
-    client: 'Mend the data, or say how it is to be read; `result` names the row and the column.',
+      'The data to load or restore cannot be read, is corrupted, or does not match the target. Nothing was changed.',
+    client: 'Correct the data or the format options; `result` names the row and the column.',
   },
   CONSTRAINT_VIOLATED: {
     status: 400,
-    meaning: 'The data breaks a key or a NOT NULL. Nothing was changed.',
-    client: 'Mend the data; `result` shows a sample.',
+    meaning: 'The data violates a key or a NOT NULL constraint. Nothing was changed.',
+    client: 'Correct the data; `result` has a sample of the offending values.',
   },
   HOST_NOT_ALLOWED: {
     status: 400,
-    meaning: 'The server may not connect to the host that the request names.',
-    client: 'Ask the operator to list the host, or bring the data by an upload.',
+    meaning: 'The server is not allowed to connect to the host that the request names.',
+    client: 'Ask the operator to allow the host, or upload the data instead.',
   },
   REMOTE_REFUSED: {
     status: 400,
     meaning:
-      'A server elsewhere, from which data comes or to which it goes, refused: no such object, no access, too large.',
-    client: 'Correct the address or the credentials; `result.remoteStatus` is what it answered.',
+      'A remote server that data is read from or written to refused the request: no such object, no access, or too large.',
+    client:
+      'Correct the address or the credentials; `result.remoteStatus` is the status that the remote server returned.',
   },
   STATEMENT_TIMEOUT: {
     status: 400,
-    meaning: 'The statement ran longer than the warehouse allows and was stopped.',
-    client: 'Make it cheaper, or raise `statementTimeoutSeconds`.',
+    meaning: 'The statement exceeded the statement timeout of the warehouse and was stopped.',
+    client: 'Make the statement cheaper, or raise `statementTimeoutSeconds`.',
   },
   STATEMENT_CANCELLED: {
     status: 400,
     meaning: 'The statement was cancelled.',
-    client: 'Run it again if it is still wanted.',
+    client: 'Run it again if you still need it.',
   },
   MEMORY_LIMIT_EXCEEDED: {
     status: 400,
     meaning: 'The statement needs more memory than the warehouse allows.',
-    client: 'Make it cheaper, or raise `memoryLimitBytes`.',
+    client: 'Make the statement cheaper, or raise `memoryLimitBytes`.',
   },
   STATEMENT_QUARANTINED: {
     status: 400,
     meaning:
-      'The statement, with these parameters and by this caller, ended the process of the engine; it is refused until `result.until`.',
-    client: 'Write it in another way; or let an operator of the warehouse release it (`release_quarantine`).',
+      'The statement, with these parameters and from this caller, crashed the engine process; it is refused until `result.until`.',
+    client: 'Rewrite the statement, or have an operator of the warehouse release it (`release_quarantine`).',
   },
   SPILL_LIMIT_EXCEEDED: {
     status: 400,
-    meaning: 'The statement needs more temporary disk than the warehouse, or one principal, is allowed.',
-    client: 'Make it cheaper, or raise `spillLimitBytes` or `principalSpillBytesMax`.',
+    meaning: 'The statement needs more temporary disk space than the warehouse, or one principal, may use.',
+    client: 'Make the statement cheaper, or raise `spillLimitBytes` or `principalSpillBytesMax`.',
   },
   RESULT_QUOTA_EXCEEDED: {
     status: 400,
-    meaning: 'The results stored for the caller are as large as they may be; this one is not kept.',
-    client: 'Delete tasks whose results are no longer needed, or ask for fewer rows; `result` has the sizes.',
+    meaning: 'The stored results of the caller have reached their size limit; this result was not stored.',
+    client: 'Delete tasks whose results are no longer needed, or request fewer rows; `result` has the sizes.',
   },
   FILE_OFFSET_INVALID: {
     status: 400,
-    meaning: 'The part does not go on where the upload stands, or is beyond its end.',
-    client: 'Go on at `result.receivedBytes`.',
+    meaning: 'The part does not start at the current offset of the upload, or extends beyond its length.',
+    client: 'Continue at the offset `result.receivedBytes`.',
   },
   FILE_DIGEST_MISMATCH: {
     status: 400,
-    meaning: 'The bytes that came are not those that the digest stands for; they are not kept.',
-    client: 'Send them again from `result.receivedBytes` on.',
+    meaning: 'The received bytes do not match the digest; they were discarded.',
+    client: 'Send them again, starting at the offset `result.receivedBytes`.',
   },
   FILE_QUOTA_EXCEEDED: {
     status: 400,
-    meaning: 'The files of the caller are as large, or as many, as they may be.',
+    meaning: 'The files of the caller have reached their limit in size or number.',
     client: 'Delete uploads that are no longer needed; `result` has the limit.',
   },
   RESULT_EXPIRED: {
     status: 400,
-    meaning: 'The pages of this result are no longer kept.',
+    meaning: 'The pages of this result have been deleted.',
     client: 'Run the query again.',
   },
-  // who
+  // authentication and authorization
   UNAUTHENTICATED: {
     status: 401,
-    meaning: 'Authentication is missing, illegal or failed.',
+    meaning: 'Credentials are missing, malformed or not valid.',
     client: 'Send valid credentials.',
   },
-  FORBIDDEN: { status: 403, meaning: 'The caller may not do this.', client: 'Ask for the privilege.' },
-  // where and how
+  FORBIDDEN: {
+    status: 403,
+    meaning: 'The caller lacks a privilege that this request requires.',
+    client: 'Ask an administrator for the privilege.',
+  },
+  // routing and content negotiation
   API_NOT_FOUND: {
     status: 404,
     meaning: 'The URI is not a registered REST API.',
@@ -304,37 +313,37 @@ export const codes = define({
   },
   METHOD_NOT_ALLOWED: {
     status: 405,
-    meaning: 'The path is known, the method is not one of its own.',
-    client: 'Use one that the Allow header names.',
+    meaning: 'The path exists, but does not support the method.',
+    client: 'Use one of the methods in the Allow header.',
   },
   NOT_ACCEPTABLE: {
     status: 406,
-    meaning: 'The Accept header admits no application/json.',
+    meaning: 'The Accept header does not allow application/json.',
     client: 'Accept application/json.',
   },
   UNSUPPORTED_MEDIA_TYPE: {
     status: 415,
-    meaning: 'The content is not of the media type that this API declares.',
-    client: 'Send the declared Content-Type, and content that is of it.',
+    meaning: 'The content does not have a media type that this API declares.',
+    client: 'Send a declared Content-Type and content of that type.',
   },
   // the service
   INTERNAL_ERROR: {
     status: 500,
     outcome: 'unknown',
-    meaning: 'An unexpected error of the service.',
+    meaning: 'An unexpected error occurred in the service.',
     client: 'Retry later; report `result.errorId`.',
   },
   WAREHOUSE_BUSY: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'The queue of the warehouse is full, or the wait in it was too long.',
-    client: 'Retry after the given time.',
+    meaning: 'The queue of the warehouse is full, or the request timed out in it.',
+    client: 'Retry after the time in `Retry-After`.',
     retryAfterSeconds: 1,
   },
   WAREHOUSE_SUSPENDED: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'The warehouse is suspended and does not resume by itself.',
+    meaning: 'The warehouse is suspended and does not resume automatically.',
     client: 'Resume it, then retry.',
     retryAfterSeconds: 5,
   },
@@ -342,36 +351,37 @@ export const codes = define({
     status: 503,
     outcome: 'notApplied',
     meaning: 'The warehouse is starting.',
-    client: 'Retry after the given time.',
+    client: 'Retry after the time in `Retry-After`.',
     retryAfterSeconds: 1,
   },
   WAREHOUSE_FAILED: {
     status: 503,
     outcome: 'unknown',
     meaning: 'The engine of the warehouse stopped while the request ran, or does not start.',
-    client: 'Retry; if it stays, look at the health of the warehouse.',
+    client: 'Retry; if the failure persists, check the health of the warehouse.',
     retryAfterSeconds: 1,
   },
   CATALOG_DAMAGED: {
     status: 503,
     meaning:
-      'A file of the catalog is missing, damaged, or older than work that was acknowledged; the others are served.',
-    client: 'Tell an operator: `result.reason` says what is wrong, `tabularium check` what can be repaired.',
+      'A file of the catalog is missing, damaged, or older than acknowledged changes; other catalogs remain available.',
+    client:
+      'Notify an operator: `result.reason` says what is wrong, and `tabularium check` reports what can be repaired.',
     outcome: 'notApplied',
     retryAfterSeconds: 300,
   },
   NOT_ENOUGH_BACKENDS: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'The table asks for more replicas than there are available backends.',
-    client: 'Add or enable backends, or ask for fewer replicas.',
+    meaning: 'The table requires more replicas than there are available backends.',
+    client: 'Add or enable backends, or request fewer replicas.',
     retryAfterSeconds: 30,
   },
   REPLICAS_UNAVAILABLE: {
     status: 503,
     outcome: 'notApplied',
     meaning: 'A table that the statement needs has no available replica.',
-    client: 'Retry when the backends that `result.tables` need are back.',
+    client: 'Retry when the backends that the tables in `result.tables` need are available again.',
     retryAfterSeconds: 10,
   },
   STORAGE_FULL: {
@@ -384,51 +394,50 @@ export const codes = define({
   IDENTITY_PROVIDER_UNAVAILABLE: {
     status: 503,
     outcome: 'notApplied',
-    meaning:
-      'The keys of the identity provider that issued the token are not to be had, so that it cannot be verified.',
-    client: 'Retry after the given time.',
+    meaning: 'The signing keys of the identity provider are unavailable, so the token cannot be verified.',
+    client: 'Retry after the time in `Retry-After`.',
     retryAfterSeconds: 5,
   },
   REMOTE_UNAVAILABLE: {
     status: 503,
     outcome: 'unknown',
-    meaning: 'A server elsewhere, from which data comes or to which it goes, does not answer, or broke off.',
-    client: 'Retry after the given time.',
+    meaning: 'A remote server that data is read from or written to does not respond, or closed the connection early.',
+    client: 'Retry after the time in `Retry-After`.',
     retryAfterSeconds: 10,
   },
   RATE_LIMITED: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'The caller reached a rate limit.',
-    client: 'Retry after the given time.',
+    meaning: 'The caller exceeded a rate limit.',
+    client: 'Retry after the time in `Retry-After`.',
     retryAfterSeconds: 1,
   },
   SERVER_BUSY: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'The server has as much to do at once as it takes; the request was not begun.',
-    client: 'Retry after the given time.',
+    meaning: 'The server is at a concurrency limit; the request was not started.',
+    client: 'Retry after the time in `Retry-After`.',
     retryAfterSeconds: 1,
   },
   TOO_MANY_QUERIES: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'As many statements of the caller run, or wait for their warehouse, as one principal may have.',
-    client: 'Retry when one of them has ended, or submit it as a task, which waits.',
+    meaning: 'The caller has reached the limit on running and queued statements of one principal.',
+    client: 'Retry when one of them has ended, or submit the statement as a task, which is queued.',
     retryAfterSeconds: 1,
   },
   TOO_MANY_TASKS: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'As many tasks of the caller have not ended as one principal may have.',
-    client: 'Retry when some of them have ended, or cancel those that are not wanted.',
+    meaning: 'The caller has reached the limit on unfinished tasks of one principal.',
+    client: 'Retry when some of them have ended, or cancel tasks that are no longer needed.',
     retryAfterSeconds: 5,
   },
   SHUTTING_DOWN: {
     status: 503,
     outcome: 'notApplied',
     meaning: 'The server is shutting down.',
-    client: 'Retry, perhaps on another server.',
+    client: 'Retry, if possible on another server.',
     retryAfterSeconds: 5,
   },
 });
