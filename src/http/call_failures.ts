@@ -1,4 +1,5 @@
-// What a call ends with when it throws: a Failure that its client may see. Every 5xx says what became of the request (rest-standard B2).
+// Turns errors thrown during a call into failures that the client may see. Every 5xx states whether the request was applied (rest-standard
+// B2).
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -13,16 +14,16 @@ export class CallFailures {
     this.#observe = observe;
   }
 
-  /** A 5xx gets the outcome of the whole request, which the failed step alone does not tell. */
+  /** A 5xx gets the outcome of the whole request, which the failed step alone does not determine. */
   ofHandler<Context>(error: unknown, endpoint: Endpoint<Context>, { requestId, changed, writing }: Actor): Failure {
     const failure = this.#failureOf(error, requestId as string);
     if (readsOnly(endpoint)) return withOutcome(failure, 'notApplied');
-    // An error that nobody foresaw does not say what it left behind: before the first write that is nothing.
+    // An unexpected error may leave changes behind, but not before the first write.
     if (!(error instanceof Failure) && !changed && !writing) return withOutcome(failure, 'notApplied');
     return withOutcome(failure, changed ? 'unknown' : (outcomeOf(failure) ?? 'notApplied'));
   }
 
-  /** `outcome`: of a failure that has none of its own. */
+  /** `outcome` applies to failures that have none of their own. */
   withOutcome(error: unknown, requestId: string, outcome: RequestOutcome): Failure {
     const failure = this.#failureOf(error, requestId);
     return failure.outcome === undefined ? withOutcome(failure, outcome) : failure;
@@ -32,6 +33,8 @@ export class CallFailures {
     if (error instanceof Failure) return error;
     const errorId = randomUUID();
     this.#observe({ kind: 'internalError', requestId, errorId, error });
-    return new Failure('INTERNAL_ERROR', 'an unexpected error of the service; report the errorId', { errorId });
+    return new Failure('INTERNAL_ERROR', 'an unexpected error occurred in the service; report the errorId', {
+      errorId,
+    });
   }
 }

@@ -1,17 +1,17 @@
-// Content codings of answers (RFC 9110, 12.5.3): which one a request prefers, and the compression itself, which runs on the
-// threads of node:zlib and never on the main one.
+// Content codings of responses (RFC 9110, 12.5.3): negotiation, and compression, which runs on the threads of node:zlib and never on
+// the main thread.
 import type { Duplex } from 'node:stream';
 import { promisify } from 'node:util';
 import * as zlib from 'node:zlib';
 
-/** In the order of the server's own preference: the cheapest for what it saves comes first. */
+/** In the server's order of preference: the best ratio of savings to CPU cost first. */
 export const codings = ['zstd', 'br', 'gzip'] as const;
 export type Coding = (typeof codings)[number];
 
-/** Smaller answers are sent as they are: they fit in one packet anyway. */
+/** Smaller responses are sent uncompressed: they fit in one packet anyway. */
 export const compressedBytesMin = 1024;
 
-/** `fast`: for an answer that is made for one request. `small`: for one that is compressed once and sent often. */
+/** `fast`: for a response that is sent once. `small`: for one that is compressed once and sent often. */
 export type Effort = 'fast' | 'small';
 
 const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_SIZE_HINT, ZSTD_c_compressionLevel } = zlib.constants;
@@ -34,7 +34,7 @@ const zstdCompress = promisify(zlib.zstdCompress);
 const brotliCompress = promisify(zlib.brotliCompress);
 const gzip = promisify(zlib.gzip);
 
-/** The whole content at once. */
+/** Compresses the whole content at once. */
 export function compressed(content: Uint8Array, coding: Coding, effort: Effort): Promise<Buffer> {
   const level = options[coding][effort];
   switch (coding) {
@@ -47,7 +47,7 @@ export function compressed(content: Uint8Array, coding: Coding, effort: Effort):
   }
 }
 
-/** For a content that is sent while it is compressed. */
+/** A stream for content that is sent while it is compressed. */
 export function compressor(coding: Coding): Duplex {
   const level = options[coding].fast;
   switch (coding) {
@@ -61,48 +61,48 @@ export function compressor(coding: Coding): Duplex {
 }
 
 export interface Preference {
-  /** Undefined: the content is sent as it is. */
+  /** Undefined: the content is sent uncompressed. */
   readonly coding: Coding | undefined;
-  /** The content may not be sent as it is, however small. */
+  /** The content may not be sent uncompressed, however small it is. */
   readonly mustCode: boolean;
 }
 
 const plain: Preference = { coding: undefined, mustCode: false };
-/** Clients send few different headers. */
-const known = new Map<string, Preference>();
-const knownMax = 64;
-const knownLengthMax = 128;
+/** Cache; clients send few different headers. */
+const cache = new Map<string, Preference>();
+const cachedMax = 64;
+const cachedLengthMax = 128;
 
-/** What an Accept-Encoding header asks for. Elements that are not well-formed are ignored. */
+/** The preference of an Accept-Encoding header. Malformed elements are ignored. */
 export function preferenceOf(header: string | undefined): Preference {
   if (header === undefined) return plain;
-  const found = known.get(header);
-  if (found) return found;
-  const preference = preferenceIn(header);
-  if (known.size < knownMax && header.length <= knownLengthMax) known.set(header, preference);
+  const cached = cache.get(header);
+  if (cached) return cached;
+  const preference = parsePreference(header);
+  if (cache.size < cachedMax && header.length <= cachedLengthMax) cache.set(header, preference);
   return preference;
 }
 
 const elementForm = /^([!#$%&'*+.^_`|~\w-]+)(?:[ \t]*;[ \t]*q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?))?$/i;
 
-function preferenceIn(header: string): Preference {
+function parsePreference(header: string): Preference {
   const qualities = new Map<string, number>();
   for (const element of header.split(',')) {
     const [, name, quality = '1'] = elementForm.exec(element.trim()) ?? [];
     if (name === undefined) continue;
     const coding = name.toLowerCase().replace(/^x-gzip$/, 'gzip');
-    // Of a coding that is named twice, the refusal counts.
+    // When a coding is listed twice, the lower quality counts.
     qualities.set(coding, Math.min(Number(quality), qualities.get(coding) ?? 1));
   }
   const others = qualities.get('*');
   const identity = qualities.get('identity') ?? (others === 0 ? 0 : undefined);
   let coding: Coding | undefined;
   let best = 0;
-  for (const one of codings) {
-    const quality = qualities.get(one) ?? others ?? 0;
-    if (quality > best) [coding, best] = [one, quality];
+  for (const candidate of codings) {
+    const quality = qualities.get(candidate) ?? others ?? 0;
+    if (quality > best) [coding, best] = [candidate, quality];
   }
-  // Identity that is not mentioned is acceptable, and anything that is asked for goes before it.
+  // Identity is acceptable when it is not mentioned, but every requested coding is preferred to it.
   if (coding === undefined || (identity !== undefined && identity > best)) return plain;
   return { coding, mustCode: identity === 0 };
 }

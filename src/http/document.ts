@@ -1,5 +1,5 @@
-// The OpenAPI document as it is served (rest-standard B9): made at its first request and kept, with each content coding of it
-// made once, and an ETag for each of these. How it is made is for others.
+// Serves the OpenAPI document (rest-standard B9). It is generated at the first request and cached, as is each content coding of it, each
+// with an ETag of its own.
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -24,7 +24,7 @@ export class Document {
   }
 
   async serve(headers: IncomingHttpHeaders): Promise<ServedDocument> {
-    this.#content ??= this.#made();
+    this.#content ??= this.#generate();
     const { bytes, hash } = await this.#content;
     const { coding } = preferenceOf(headers['accept-encoding'] as string | undefined);
     // A strong validator belongs to one coding (RFC 9110, 8.8.3.3).
@@ -37,8 +37,8 @@ export class Document {
     return { status: 200, headers: { ...own, 'Content-Encoding': coding }, body: await coded };
   }
 
-  /** In two turns of the event loop: each takes some 15 ms. */
-  async #made() {
+  /** Takes two turns of the event loop of about 15 ms each. */
+  async #generate() {
     const document = this.#make();
     await nextTurn();
     const bytes = Buffer.from(JSON.stringify(document));

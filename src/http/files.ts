@@ -28,9 +28,9 @@ export interface FileRequestsOptions {
   readonly addressOf: (incoming: IncomingMessage) => string;
   readonly limits: Limits;
   readonly audit: Pick<AuditTrail, 'enqueue'>;
-  /** A connection that carries nothing for so long is cut. */
+  /** A connection without traffic for this long is closed. */
   readonly idleMs?: number;
-  /** However it goes, one transfer takes no longer. */
+  /** The maximum duration of one transfer. */
   readonly transferMsMax?: number;
 }
 
@@ -50,12 +50,12 @@ const contentTypes: Readonly<Record<string, string>> = {
   zst: 'application/zstd',
 };
 
-/** A request for a file, as the log tells of it. Of its link no more than the path: the rest is as good as a password. */
+/** Log data of a file request. It has only the path of the link: the query is a credential. */
 export class FileCall {
   readonly requestId: string;
   readonly isValid: boolean;
   endpoint: 'files.read' | 'files.write' | '-' = '-';
-  /** Whose file it is. */
+  /** The owner of the file. */
   principal: string | undefined;
 
   constructor(incoming: IncomingMessage) {
@@ -72,42 +72,44 @@ export class FileRequests {
     this.#options = options;
   }
 
-  /** Whether a path is one of those that are answered here. */
+  /** Whether a path is a file URL. */
   static has(path: string): boolean {
     return path.startsWith('/files/');
   }
 
-  /** The answer to an upload; undefined where a download was answered. Throws a Failure that is to be answered. */
+  /** Returns the response to an upload, or undefined after a download was sent. Throws a Failure to respond with. */
   async serve(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
-    headersOfAll: CommonHeaders,
+    commonHeaders: CommonHeaders,
     call: FileCall,
   ): Promise<Answer | undefined> {
     if (!call.isValid) throw invalidRequestId();
     const { method } = incoming;
     const mode = method === 'PUT' ? 'write' : 'read';
     if (mode === 'read' && method !== 'GET' && method !== 'HEAD')
-      throw new Failure('METHOD_NOT_ALLOWED', 'a file has GET and PUT', { allow: ['GET', 'HEAD', 'PUT'] });
+      throw new Failure('METHOD_NOT_ALLOWED', 'a file supports only GET, HEAD and PUT', {
+        allow: ['GET', 'HEAD', 'PUT'],
+      });
     call.endpoint = `files.${mode}`;
     const { path, query } = targetOf(incoming.url as string);
-    const file = await this.#opened(path, mode, query, this.#options.addressOf(incoming), call);
+    const file = await this.#openFile(path, mode, query, this.#options.addressOf(incoming), call);
     if (mode === 'write') return this.#receive(file, incoming, path);
     if (file.state !== 'ready') throw fileNotFound(file.fileId);
-    const own = { ...headersOfAll, 'x-service-request-id': call.requestId };
-    await this.#send(file, incoming, outgoing, own);
+    const headers = { ...commonHeaders, 'x-service-request-id': call.requestId };
+    await this.#send(file, incoming, outgoing, headers);
     return undefined;
   }
 
-  /** Charged as a call is: to its address and to whose link it is, or to its address alone where the link is good for nothing. */
-  async #opened(path: string, mode: LinkMode, query: URLSearchParams, address: string, call: FileCall) {
+  /** Charges the rate limits of the address and of the owner of the link, or of the address alone when the link is invalid. */
+  async #openFile(path: string, mode: LinkMode, query: URLSearchParams, address: string, call: FileCall) {
     const { files, limits, audit } = this.#options;
     const actor = { action: call.endpoint, requestId: call.requestId, address, target: path };
     let file: StoredFile;
     try {
       const fileId = filePath.exec(path)?.[1];
       if (fileId === undefined)
-        throw new Failure('API_NOT_FOUND', 'a link to a file is /files/, its id and a signature');
+        throw new Failure('API_NOT_FOUND', 'a file link consists of /files/, the file id and a signature');
       file = await files.resolveLink(fileId, mode, query);
     } catch (error) {
       if (error instanceof Failure && error.code === 'FORBIDDEN') audit.enqueue(actor, { outcome: error.code });
@@ -128,10 +130,13 @@ export class FileRequests {
   async #receive(file: StoredFile, incoming: IncomingMessage, path: string): Promise<Answer> {
     const { files, addressOf, idleMs = idleMsDefault, transferMsMax = transferMsMaxDefault } = this.#options;
     const { headers } = incoming;
-    const place = contentRangeOf(headers['content-range']);
+    const contentRange = contentRangeOf(headers['content-range']);
     const digest = contentDigestOf(headers['content-digest'] as string | undefined);
     if ((headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
-      throw new Failure('UNSUPPORTED_MEDIA_TYPE', 'Content-Encoding is not offered; the bytes are kept as they come');
+      throw new Failure(
+        'UNSUPPORTED_MEDIA_TYPE',
+        'Content-Encoding is not supported; the bytes are stored as they are received',
+      );
     const length = lengthOf(incoming);
     const actor: Actor = {
       id: file.owner,
@@ -140,20 +145,20 @@ export class FileRequests {
       address: addressOf(incoming),
       target: path,
     };
-    const content = arriving(incoming, idleMs, transferMsMax);
-    if (place === undefined)
+    const content = receivedChunks(incoming, idleMs, transferMsMax);
+    if (contentRange === undefined)
       return receivedAnswer(await files.append(file.fileId, content, { offset: 0, total: length, digest }, actor));
-    const { range, total } = place;
+    const { range, total } = contentRange;
     if (range === undefined) {
-      if (length !== 0) throw new Failure('BODY_NOT_ALLOWED', 'a request that asks how much is there has no body');
+      if (length !== 0) throw new Failure('BODY_NOT_ALLOWED', 'a request for the upload offset must have no body');
       if (file.state === 'ready' || total === undefined || total !== file.receivedBytes) return receivedAnswer(file);
-      // All is there, and only the answer to it, or the end of it, was lost.
+      // The content is complete; only its end or the response was lost.
       const { receivedBytes: offset } = file;
       return receivedAnswer(await files.append(file.fileId, content, { offset, end: offset, total }, actor));
     }
     const { start: offset, end } = range;
     if (length !== undefined && length !== end - offset)
-      throw invalidHeader('Content-Range', 'has another length than the body');
+      throw invalidHeader('Content-Range', 'must have the length of the body');
     return receivedAnswer(await files.append(file.fileId, content, { offset, end, total, digest }, actor));
   }
 
@@ -161,7 +166,7 @@ export class FileRequests {
     file: StoredFile,
     incoming: IncomingMessage,
     outgoing: ServerResponse,
-    headersOfAll: CommonHeaders,
+    commonHeaders: CommonHeaders,
   ): Promise<void> {
     const { files, idleMs = idleMsDefault, transferMsMax = transferMsMaxDefault } = this.#options;
     const path = files.pathOf(file.fileId);
@@ -170,11 +175,11 @@ export class FileRequests {
     const { headers } = incoming;
     const etag = `"${file.sha256 ?? file.fileId}"`;
     const own: Record<string, string | number> = {
-      ...headersOfAll,
+      ...commonHeaders,
       ETag: etag,
       'Accept-Ranges': 'bytes',
       'Last-Modified': new Date(file.updatedAt).toUTCString(),
-      // Whoever has the link may read it; nobody between us may keep it.
+      // Anyone with the link may read the file, but shared caches must not store it.
       'Cache-Control': 'private, no-cache',
     };
     const validators = { etag, modifiedAt: file.updatedAt };
@@ -198,13 +203,13 @@ export class FileRequests {
     }
     const content = createReadStream(path, { start, end: end - 1, highWaterMark: readBytes });
     const idle = setTimeout(() => outgoing.destroy(), idleMs);
-    const whole = setTimeout(() => outgoing.destroy(), transferMsMax);
+    const deadline = setTimeout(() => outgoing.destroy(), transferMsMax);
     outgoing.on('drain', () => idle.refresh());
     try {
       await pipeline(content, outgoing);
     } finally {
       clearTimeout(idle);
-      clearTimeout(whole);
+      clearTimeout(deadline);
     }
   }
 }
@@ -215,20 +220,30 @@ function targetOf(target: string): { readonly path: string; readonly query: URLS
   return { path, query: new URLSearchParams(mark < 0 ? '' : target.slice(mark + 1)) };
 }
 
-/** Undefined: it comes in chunks. */
+/** Undefined for chunked bodies. */
 function lengthOf(incoming: IncomingMessage): number | undefined {
   if (!hasBody(incoming)) return 0;
   const length = incoming.headers['content-length'];
   return length === undefined || incoming.headers['transfer-encoding'] !== undefined ? undefined : Number(length);
 }
 
-/** The body as it comes; the connection outlives it. Throws REQUEST_TIMEOUT, and MALFORMED_HTTP where the client left. */
-async function* arriving(incoming: IncomingMessage, idleMs: number, wholeMs: number): AsyncGenerator<Uint8Array> {
+/** The body as it arrives; the connection stays open. Throws REQUEST_TIMEOUT, and MALFORMED_HTTP when the client disconnects. */
+async function* receivedChunks(
+  incoming: IncomingMessage,
+  idleMs: number,
+  deadlineMs: number,
+): AsyncGenerator<Uint8Array> {
   const chunks = incoming.iterator({ destroyOnReturn: false });
-  let fail: (why: Failure) => void = () => undefined;
-  const late = () => fail(new Failure('REQUEST_TIMEOUT', 'the content did not arrive in time; what came is kept'));
-  const idle = setTimeout(late, idleMs);
-  const whole = setTimeout(late, wholeMs);
+  let fail: (failure: Failure) => void = () => undefined;
+  const onTimeout = () =>
+    fail(
+      new Failure(
+        'REQUEST_TIMEOUT',
+        'the content was not received within the time limit; the bytes received so far are stored',
+      ),
+    );
+  const idle = setTimeout(onTimeout, idleMs);
+  const deadline = setTimeout(onTimeout, deadlineMs);
   try {
     for (;;) {
       const { promise, resolve, reject } = Promise.withResolvers<IteratorResult<Uint8Array>>();
@@ -236,7 +251,14 @@ async function* arriving(incoming: IncomingMessage, idleMs: number, wholeMs: num
       chunks
         .next()
         .then(resolve, (cause: unknown) =>
-          reject(new Failure('MALFORMED_HTTP', 'the body broke off; what came is kept', {}, { cause })),
+          reject(
+            new Failure(
+              'MALFORMED_HTTP',
+              'the connection was closed before the body was complete; the bytes received so far are stored',
+              {},
+              { cause },
+            ),
+          ),
         );
       const { done, value } = await promise;
       if (done) return;
@@ -245,7 +267,7 @@ async function* arriving(incoming: IncomingMessage, idleMs: number, wholeMs: num
     }
   } finally {
     clearTimeout(idle);
-    clearTimeout(whole);
+    clearTimeout(deadline);
   }
 }
 
@@ -262,7 +284,7 @@ function headersOfContent({ name, sha256 }: StoredFile, size: number, range: Byt
   return {
     'Content-Type': type,
     'Content-Disposition': `attachment; filename="${plain}"; filename*=UTF-8''${exact}`,
-    // What somebody sent us is no page of ours.
+    // Uploaded content must not run as a page of this server.
     'Content-Security-Policy': "default-src 'none'; sandbox",
     'Content-Length': range ? range.end - range.start : size,
     ...(range ? { 'Content-Range': `bytes ${range.start}-${range.end - 1}/${size}` } : {}),

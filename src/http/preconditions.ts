@@ -1,5 +1,5 @@
-// `If-Match` and `expectedVersion`: a change is made only to the state of the record that its caller knows (rest-standard B4,
-// RFC 9110, 13.1.1). The record is read as a GET would show it; its basis is checked again in the transaction of the change.
+// `If-Match` and `expectedVersion`: a change is applied only to the state of the record that the caller has read (rest-standard B4,
+// RFC 9110, 13.1.1). The record is read as by a GET; its basis is checked again in the transaction of the change.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Basis } from '../model/principal.ts';
 import { type Endpoint, type Input, isConditional } from '../standard/endpoint.ts';
@@ -10,12 +10,12 @@ import { type RecordVersion, versionOf } from '../standard/record_version.ts';
 import { entityTagsOf } from './conditions.ts';
 
 export interface Precondition {
-  /** `*`: any state will do, as long as the object exists. */
+  /** `*` matches any state of an existing object. */
   readonly tags: '*' | readonly string[] | undefined;
   readonly expectedVersion: number | undefined;
 }
 
-/** Undefined where the request has none. Throws INVALID_PARAMETER. */
+/** Undefined when the request has no precondition. Throws INVALID_PARAMETER. */
 export function preconditionOf<Context>(
   endpoint: Endpoint<Context>,
   headers: IncomingHttpHeaders,
@@ -34,8 +34,8 @@ export function preconditionOf<Context>(
 }
 
 /**
- * What the change has to find unchanged; undefined where it can be made whatever is there. Throws VERSION_CONFLICT, and
- * OBJECT_NOT_FOUND where there is nothing to change.
+ * The state that must be unchanged when the change is applied; undefined when there is none to compare. Throws VERSION_CONFLICT, and
+ * OBJECT_NOT_FOUND when the object does not exist.
  */
 export async function basisFor<Context>(
   { tags, expectedVersion }: Precondition,
@@ -44,25 +44,24 @@ export async function basisFor<Context>(
 ): Promise<Basis | undefined> {
   const { endpoint } = route;
   const current = endpoint.on === 'object' ? await currentOf(route, context) : undefined;
-  if (endpoint.on === 'object' && current === undefined) return endpoint.verb === 'delete' ? nothing(route) : undefined;
+  if (endpoint.on === 'object' && current === undefined)
+    return endpoint.verb === 'delete' ? missingObject(route) : undefined;
   const version = current?.version ?? null;
-  const isKnown =
+  const isMatch =
     (tags === undefined || tags === '*' || (current !== undefined && tags.includes(current.etag))) &&
     (expectedVersion === undefined || expectedVersion === version);
-  if (isKnown) return current?.basis;
-  throw new Failure(
-    'VERSION_CONFLICT',
-    `the object has another state than the request expects; its version is ${version}`,
-    { version },
-  );
+  if (isMatch) return current?.basis;
+  throw new Failure('VERSION_CONFLICT', `the object has changed since it was read; its current version is ${version}`, {
+    version,
+  });
 }
 
-/** An object that appears under the name meanwhile is not the one that the request is about. */
-function nothing<Context>({ segments, category }: Route<Context>): Basis {
+/** The basis of a missing object: an object created under the name in the meantime does not match it. */
+function missingObject<Context>({ segments, category }: Route<Context>): Basis {
   return { objectId: '', category: category.name, name: segments.at(-1)?.name ?? '', version: 0 };
 }
 
-/** The state that a GET of the object would show. Undefined where it does not exist. */
+/** The state that a GET of the object would show. Undefined when it does not exist. */
 async function currentOf<Context>(
   { category, path }: Route<Context>,
   context: Context,

@@ -1,20 +1,20 @@
-// The headers that speak of parts of a content: Range, Content-Range, Content-Digest (RFC 9110, RFC 9530). Read here, obeyed elsewhere.
+// Parses the headers of partial content: Range, Content-Range and Content-Digest (RFC 9110, RFC 9530).
 import { Failure } from '../standard/failure.ts';
 
-/** Bytes from `start` up to, not with, `end`. */
+/** Bytes from `start` (inclusive) to `end` (exclusive). */
 export interface ByteRange {
   readonly start: number;
   readonly end: number;
 }
 
-/** `unsatisfied`: answer 416. Undefined: answer the whole; more ranges than one are answered so too, as one may. */
+/** `unsatisfied`: respond with 416. Undefined: respond with the whole content, which RFC 9110 permits for multiple ranges too. */
 export function rangeOf(header: string | undefined, bytes: number): ByteRange | 'unsatisfied' | undefined {
   const [, first, last] = /^bytes=[ \t]*(\d*)-(\d*)[ \t]*$/i.exec(header ?? '') ?? [];
   if (first === undefined || last === undefined || (first === '' && last === '')) return undefined;
   if (first === '') {
     const suffix = Number(last);
     if (suffix === 0) return 'unsatisfied';
-    // Of nothing there is no part that a header could name.
+    // No Content-Range can describe a part of empty content.
     return bytes === 0 ? undefined : { start: Math.max(0, bytes - suffix), end: bytes };
   }
   const start = Number(first);
@@ -24,35 +24,32 @@ export function rangeOf(header: string | undefined, bytes: number): ByteRange | 
 }
 
 export interface ContentRange {
-  /** Undefined: it asks how much is there. */
+  /** Undefined: the request asks for the current offset. */
   readonly range: ByteRange | undefined;
-  /** Undefined: not known yet. */
+  /** Undefined: not yet known. */
   readonly total: number | undefined;
 }
 
 /** Throws INVALID_PARAMETER. */
 export function contentRangeOf(header: string | undefined): ContentRange | undefined {
   if (header === undefined) return undefined;
-  const [, first, last, whole] = /^bytes[ \t]+(?:(\d{1,15})-(\d{1,15})|\*)\/(\d{1,15}|\*)$/i.exec(header.trim()) ?? [];
-  if (whole === undefined)
+  const [, first, last, length] = /^bytes[ \t]+(?:(\d{1,15})-(\d{1,15})|\*)\/(\d{1,15}|\*)$/i.exec(header.trim()) ?? [];
+  if (length === undefined)
     throw invalidHeader('Content-Range', 'must be such as "bytes 0-499/1000", "bytes 0-499/*" or "bytes */1000"');
-  const total = whole === '*' ? undefined : Number(whole);
+  const total = length === '*' ? undefined : Number(length);
   if (first === undefined || last === undefined) return { range: undefined, total };
   const range = { start: Number(first), end: Number(last) + 1 };
   if (range.end <= range.start || (total !== undefined && range.end > total))
-    throw invalidHeader('Content-Range', 'ends before it begins, or after the end of the whole');
+    throw invalidHeader('Content-Range', 'must not end before it starts or after the total length');
   return { range, total };
 }
 
-/** The SHA-256 of the content, where it is given. Throws INVALID_PARAMETER where it is not to be had from what is. */
+/** The SHA-256 in a Content-Digest header. Throws INVALID_PARAMETER when the header has none. */
 export function contentDigestOf(header: string | undefined): Buffer | undefined {
   if (header === undefined) return undefined;
   const digest = /(?:^|,)[ \t]*sha-256=:([A-Za-z0-9+/]{43}=):[ \t]*(?:,|$)/.exec(header)?.[1];
   if (digest === undefined)
-    throw invalidHeader(
-      'Content-Digest',
-      'must have a SHA-256, such as "sha-256=:" with 44 characters of base64 and ":"',
-    );
+    throw invalidHeader('Content-Digest', 'must contain a SHA-256: "sha-256=:", 44 characters of base64 and ":"');
   return Buffer.from(digest, 'base64');
 }
 

@@ -1,4 +1,4 @@
-// A call while it runs: what its handler is given, and by whom and for what it was made, as the audit trail wants it.
+// The context of a running request: what its handler receives, and the actor that the audit trail records.
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Session } from '../access/authentication/authenticator.ts';
@@ -7,27 +7,27 @@ import type { RefusedCaller } from '../engines/returns.ts';
 import type { Actor, Basis, Guard, Principal } from '../model/principal.ts';
 import type { ApiVersion } from '../standard/endpoint.ts';
 
-/** What a handler's context is made from. */
+/** The part of a request that handlers see. */
 export interface Call {
   readonly principal: Principal;
   readonly session: Session;
-  /** The principal in this request, for what is written down about it. */
+  /** The principal in this request, for the audit trail. */
   readonly actor: Actor;
   readonly requestId: string;
   readonly version: ApiVersion;
-  /** `within`: the caller may not read all of what the path names, but something in it. */
+  /** `within`: the caller may read some descendants of the object in the path, but not all of it. */
   readonly reach: GrantReach;
-  /** Aborted when the client goes away before it has its answer, or its credentials become void. */
+  /** Aborted when the client disconnects before the response is sent, or when its credentials are revoked. */
   readonly signal: AbortSignal;
-  /** By what a warehouse that refused the caller knows it again: its connection. */
+  /** Identifies a caller that a warehouse refused, by its connection, when it retries. */
   readonly caller?: RefusedCaller | undefined;
-  /** To be called before each attempt at a change; throws where the object is not in the state that the caller expects. */
+  /** Call it before each attempt at a change; throws when the object is not in the state that the caller expects. */
   checkPrecondition?: (() => Promise<void>) | undefined;
-  /** The handler has asked for leave itself: for endpoints whose permission is on a `target`. */
+  /** Authorization has taken place. For endpoints whose permission is on a `target`, the handler sets it. */
   permitted: boolean;
 }
 
-/** A class, because an object literal with a getter makes V8 a new hidden class each time, which outlives the request. */
+/** A class, because V8 creates a new hidden class for each object literal with a getter, and these outlive the request. */
 export class RequestContext implements Call {
   readonly principal: Principal;
   readonly session: Session;
@@ -38,13 +38,13 @@ export class RequestContext implements Call {
   checkPrecondition: (() => Promise<void>) | undefined = undefined;
   permitted = false;
   revoked = false;
-  /** Where it is among those that run. */
-  at = -1;
+  /** Its index in RequestContexts. */
+  index = -1;
   readonly #outgoing: ServerResponse;
   #controller: AbortController | undefined;
 
   constructor(session: Session, actor: CallActor, version: ApiVersion, outgoing: ServerResponse, isKeyed: boolean) {
-    // What is decided for a keyed request is recorded by its principal, which therefore is an object of its own.
+    // Authorization decisions of a request with an idempotency key are recorded by principal object, so the request gets its own copy.
     this.principal = isKeyed ? { ...session.principal } : session.principal;
     this.session = session;
     this.actor = actor;
@@ -61,8 +61,8 @@ export class RequestContext implements Call {
 
   get caller(): RefusedCaller {
     const { socket } = this.#outgoing.req;
-    const known = callers.get(socket);
-    if (known) return known;
+    const existing = callers.get(socket);
+    if (existing) return existing;
     const caller: RefusedCaller = { since: undefined, due: undefined };
     callers.set(socket, caller);
     socket.once('close', () => caller.disconnected?.());
@@ -74,7 +74,7 @@ export class RequestContext implements Call {
     this.permitted = true;
   }
 
-  /** Its credentials are no longer good: what it waits for is stopped. */
+  /** Aborts the request because its credentials are no longer valid. */
   revoke(): void {
     this.revoked = true;
     this.#controller?.abort();
@@ -83,24 +83,24 @@ export class RequestContext implements Call {
 
 const callers = new WeakMap<Socket, RefusedCaller>();
 
-/** Those that run. A list in which the last takes the room of one that ends: a set would be made anew all the time. */
+/** The running requests. On removal the last one moves into the free index: a Set would reallocate its table again and again. */
 export class RequestContexts {
   readonly all: RequestContext[] = [];
 
   add(call: RequestContext): void {
-    call.at = this.all.length;
+    call.index = this.all.length;
     this.all.push(call);
   }
 
   remove(call: RequestContext): void {
     const last = this.all.pop();
     if (last === undefined || last === call) return;
-    this.all[call.at] = last;
-    last.at = call.at;
+    this.all[call.index] = last;
+    last.index = call.index;
   }
 }
 
-/** Who asks and what for, as far as it is known; then a line of the audit trail. */
+/** The actor of a request, filled in as it becomes known; the audit trail records it. */
 export class CallActor implements Actor {
   id = '';
   name = '';

@@ -1,5 +1,5 @@
-// One call of the REST API, from the head of a request to its answer: route → authenticate → limits → media types →
-// permission → parameters → handler → envelope → audit. Pure of sockets but for reading the body; knows no category.
+// The request pipeline of the REST API: route → authenticate → rate limits → media types → permission → parameters → handler →
+// envelope → audit. It handles no sockets except to read the body, and depends on no category.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AuditTrail } from '../access/audit/audit_log.ts';
@@ -39,7 +39,7 @@ import { authorizationTarget, operationName, optionsAnswer } from './route_metad
 export type { PreferredReply as Wanted, StoredReply as Shown } from './idempotency/keyed_calls.ts';
 export type { Call } from './request_context.ts';
 
-/** What a call asks of access/. */
+/** The part of access control that the pipeline uses. */
 export interface RequestAuthorizer {
   authenticate(authorization: string | undefined, address: string): Session | Promise<Session>;
   isValid(session: Session): boolean;
@@ -60,14 +60,14 @@ export interface RequestPipelineOptions<Context> extends KeyedCallsOptions<Conte
   readonly addressOf: (incoming: IncomingMessage) => string;
   readonly pageTokenKey: Uint8Array;
   readonly bodies: Bodies;
-  /** Throws STORAGE_FULL on a disk that is almost full. */
+  /** Throws STORAGE_FULL when the disk is almost full. */
   readonly requireRoom: () => void;
-  /** Throws WAREHOUSE_BUSY where the queue that a request to this object would wait in is full. */
+  /** Throws WAREHOUSE_BUSY when the warehouse queue for this object is full. */
   readonly requirePlace: (path: readonly Segment[], call: Call) => Promise<void>;
   readonly observe: Observe;
 }
 
-/** What is known of a call when it has ended, for the log. */
+/** Summary of an ended request, for the log. */
 export interface RequestSummary {
   readonly answer: Answer;
   readonly requestId: string;
@@ -84,45 +84,45 @@ export class RequestPipeline<Context> {
   readonly #running = new RequestContexts();
   readonly #failures: CallFailures;
   readonly #keyed: KeyedCalls<Context>;
-  readonly #sending = new Map<ServerResponse, Session>();
+  readonly #slowResponses = new Map<ServerResponse, Session>();
 
   constructor(options: RequestPipelineOptions<Context>) {
     this.#options = options;
     this.#routes = new Routes(options.categories);
     this.#failures = new CallFailures(options.observe);
     this.#keyed = new KeyedCalls(options, this.#failures);
-    // Compiling a check takes 0.2 ms: at first use, so that a start does not wait for a hundred of them.
+    // Validators take 0.2 ms each to compile. They are compiled at first use, so that startup does not wait for a hundred of them.
   }
 
   async call(incoming: IncomingMessage, outgoing: ServerResponse): Promise<RequestSummary> {
     const { requestId, isValid } = requestIdOf(incoming);
-    const seen: Seen<Context> = {};
+    const progress: RequestProgress<Context> = {};
     let answer: Answer;
     let code: Code | '0' = '0';
     try {
       if (!isValid) throw invalidRequestId();
-      answer = await this.#answer(incoming, outgoing, requestId, seen);
+      answer = await this.#handle(incoming, outgoing, requestId, progress);
     } catch (error) {
-      // What a handler threw has its outcome (#run). Of all else: nothing was begun.
+      // A failure of a handler already has its outcome (see #run). Any other failure happened before the handler started.
       const failure = this.#failures.withOutcome(error, requestId, 'notApplied');
       code = failure.code;
       answer = answerOfFailure(failure);
-      // The request will come again: its connection stays usable.
+      // The client is expected to retry, so the connection is kept usable.
       if (code === 'WAREHOUSE_BUSY') await discardSmallBody(incoming);
     }
-    const { endpoint, actor } = seen;
-    if (endpoint && actor) this.#tell(endpoint, actor, code);
+    const { endpoint, actor } = progress;
+    if (endpoint && actor) this.#audit(endpoint, actor, code);
     return {
       answer,
       requestId,
       endpoint: actor?.action ?? '-',
       code,
       principal: actor?.name || undefined,
-      session: seen.session,
+      session: progress.session,
     };
   }
 
-  /** For a method that no path has: METHOD_NOT_ALLOWED with those that this one has, or API_NOT_FOUND. */
+  /** The failure for an unsupported method: METHOD_NOT_ALLOWED with the methods of the path, or API_NOT_FOUND. */
   refusalOfMethod(method: string, path: string): Failure {
     try {
       this.#routes.resolve(method, path);
@@ -130,23 +130,23 @@ export class RequestPipeline<Context> {
       if (error instanceof Failure) return error;
       throw error;
     }
-    throw new Error(`${method} is a method of ${path}`);
+    throw new Error(`${path} supports ${method}`);
   }
 
-  /** Looks at the calls that run: those whose credentials became void are ended. To be called every few seconds. */
+  /** Aborts running requests whose credentials are no longer valid. Call it every few seconds. */
   revalidate(): void {
     const { access } = this.#options;
     for (const call of this.#running.all) if (!access.isValid(call.session)) call.revoke();
-    for (const [outgoing, session] of this.#sending) if (!access.isValid(session)) outgoing.destroy();
+    for (const [outgoing, session] of this.#slowResponses) if (!access.isValid(session)) outgoing.destroy();
   }
 
-  /** An answer that takes long to send is looked at too. */
+  /** Includes a response that takes long to send in `revalidate`. */
   watch(outgoing: ServerResponse, session: Session): void {
-    this.#sending.set(outgoing, session);
-    outgoing.once('close', () => this.#sending.delete(outgoing));
+    this.#slowResponses.set(outgoing, session);
+    outgoing.once('close', () => this.#slowResponses.delete(outgoing));
   }
 
-  /** For what is served beside the API. Throws as a call would. */
+  /** Admits a request to a system endpoint outside the API. Throws the same failures as an API request. */
   async admit(
     incoming: IncomingMessage,
     path: string,
@@ -165,16 +165,17 @@ export class RequestPipeline<Context> {
         await access.authorizer.require(principal, privilege, { category, path: [] });
       }
     } catch (error) {
-      if (error instanceof Failure) audit.enqueue(actor.id === '' ? strangerOf(actor) : actor, { outcome: error.code });
+      if (error instanceof Failure)
+        audit.enqueue(actor.id === '' ? anonymousActor(actor) : actor, { outcome: error.code });
       throw error;
     }
   }
 
-  async #answer(
+  async #handle(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     requestId: string,
-    seen: Seen<Context>,
+    progress: RequestProgress<Context>,
   ): Promise<Answer> {
     const { limits, addressOf } = this.#options;
     const url = incoming.url as string;
@@ -185,23 +186,23 @@ export class RequestPipeline<Context> {
     const route = this.#routes.resolve(method, path);
     const { endpoint } = route;
     const actor = new CallActor(operationName(route), requestId, addressOf(incoming), path);
-    seen.endpoint = endpoint;
-    seen.actor = actor;
+    progress.endpoint = endpoint;
+    progress.actor = actor;
     refuseOtherSites(incoming);
-    const known = this.#authenticate(incoming, actor);
-    const session = known instanceof Promise ? await known : known;
-    seen.session = session;
+    const authentication = this.#authenticate(incoming, actor);
+    const session = authentication instanceof Promise ? await authentication : authentication;
+    progress.session = session;
     const { principal } = session;
     actor.id = principal.id;
     actor.name = principal.name;
     limits.charge(principal.id, actor.address, costOf(endpoint));
     if (!acceptsJson(incoming.headers.accept)) {
-      throw new Failure('NOT_ACCEPTABLE', 'answers are application/json; the Accept header does not admit it');
+      throw new Failure('NOT_ACCEPTABLE', 'responses are application/json; the Accept header does not allow it');
     }
     const parameters = this.#parametersOf(endpoint);
     const query = readQuery(mark < 0 ? '' : url.slice(mark + 1), parameters);
-    const misspelt = changes(endpoint) ? misspelledHeader(incoming) : undefined;
-    if (misspelt) throw misspelt;
+    const misspelled = changes(endpoint) ? misspelledHeader(incoming) : undefined;
+    if (misspelled) throw misspelled;
     const key = keyOf(incoming, endpoint);
     const call = new RequestContext(session, actor, route.version, outgoing, key !== undefined);
     if (key !== undefined) {
@@ -209,39 +210,39 @@ export class RequestPipeline<Context> {
         authorise: () => this.#authorise(route, call),
         requirePlace: () => this.#requirePlace(route, call),
         body: () => this.#body(incoming, outgoing, route, call, true),
-        prepare: (body: Record<string, unknown> | undefined) => this.#prepared(route, call, incoming, body, query),
+        prepare: (body: Record<string, unknown> | undefined) => this.#prepare(route, call, incoming, body, query),
       };
       return await this.#keyed.answer({ incoming, route, call, key, query, steps });
     }
-    // Before the body is read: who may not do it need not be listened to.
-    const asked = this.#authorise(route, call);
-    if (asked) await asked;
+    // Authorization happens before the body is read.
+    const authorization = this.#authorise(route, call);
+    if (authorization) await authorization;
     if (endpoint.queued) await this.#requirePlace(route, call);
     const body = endpoint.body
       ? await this.#body(incoming, outgoing, route, call, false)
       : noBody(incoming, endpoint.verb);
-    const { run, answerOf } = await this.#prepared(route, call, incoming, body, query);
+    const { run, answerOf } = await this.#prepare(route, call, incoming, body, query);
     return answerOf(await run());
   }
 
-  /** The call with its body read, ready to run. */
-  async #prepared(
+  /** Prepares a call whose body has been read. */
+  async #prepare(
     route: Route<Context>,
     call: RequestContext,
     incoming: IncomingMessage,
     body: Record<string, unknown> | undefined,
     query: Readonly<Record<string, unknown>>,
   ): Promise<PreparedCall> {
-    this.#condition(route, call, incoming, body);
+    this.#setPrecondition(route, call, incoming, body);
     const scope = isPaged(route.endpoint) ? await this.#pageScope(route, body ?? {}) : '';
     return {
       run: () => this.#run(route, call, this.#inputOf(route, body, query, scope)),
-      answerOf: (outcome) => this.#answerOf(outcome, route.category, scope),
+      answerOf: (outcome) => this.#toAnswer(outcome, route.category, scope),
     };
   }
 
-  /** What the request expects of the object is checked in each attempt of its handler. The expected version leaves the body. */
-  #condition(
+  /** Preconditions are checked in each attempt of the handler. `expectedVersion` is removed from the body. */
+  #setPrecondition(
     route: Route<Context>,
     call: RequestContext,
     incoming: IncomingMessage,
@@ -278,7 +279,7 @@ export class RequestPipeline<Context> {
     return { path, body, query, page: { limit, after }, ifExists };
   }
 
-  /** A promise only where the store has to be asked. */
+  /** Returns a promise only when the store must be queried. */
   #authorise(route: Route<Context>, call: RequestContext): Promise<void> | undefined {
     const { permission } = route.endpoint;
     if (permission.on === 'target') return undefined;
@@ -288,7 +289,7 @@ export class RequestPipeline<Context> {
     return undefined;
   }
 
-  /** Before the body is read: a request that is refused because the server is busy costs it little. */
+  /** Runs before the body is read, so that refusing a request on a busy server is cheap. */
   async #requirePlace({ endpoint, segments }: Route<Context>, call: RequestContext): Promise<void> {
     if (endpoint.queued) await this.#options.requirePlace(segments, call);
   }
@@ -301,23 +302,23 @@ export class RequestPipeline<Context> {
     try {
       if (takesSpace(endpoint)) this.#options.requireRoom();
       outcome = await endpoint.handle(input as Input<never, never>, contextOf(call));
-      if (!call.permitted) throw new Error(`${call.actor.action} asked for no leave`);
+      if (!call.permitted) throw new Error(`${call.actor.action} did not authorize its target`);
       if (call.revoked) throw revoked();
     } catch (error) {
       throw call.revoked ? revoked() : this.#failures.ofHandler(error, endpoint, call.actor);
     } finally {
       this.#running.remove(call);
     }
-    // What was there before is shown to those who may read it; what a handler gave leave for is what its caller said.
+    // An existing object is returned only to callers who may read it. A handler with permission on `target` has authorized this itself.
     if (outcome.outcome === 'created' && !outcome.created && endpoint.permission.on !== 'target') {
-      const made = segmentsOfUri(outcome.uri);
-      const place = { category: made[0]?.category ?? category.name, path: made };
-      await access.authorizer.authorize(call.principal, toSee, place);
+      const path = segmentsOfUri(outcome.uri);
+      const target = { category: path[0]?.category ?? category.name, path };
+      await access.authorizer.authorize(call.principal, readPermission, target);
     }
     return outcome;
   }
 
-  #answerOf(outcome: Outcome, category: Category<Context>, scope: string): Answer {
+  #toAnswer(outcome: Outcome, category: Category<Context>, scope: string): Answer {
     const { pageTokenKey } = this.#options;
     return answerOf(
       outcome,
@@ -326,7 +327,7 @@ export class RequestPipeline<Context> {
     );
   }
 
-  /** A promise only where a password or a signature has to be worked out. */
+  /** Returns a promise only when a password hash or a signature must be computed. */
   #authenticate(incoming: IncomingMessage, actor: CallActor): Session | Promise<Session> {
     try {
       const authorization = authorizationOf(incoming);
@@ -339,20 +340,20 @@ export class RequestPipeline<Context> {
     }
   }
 
-  /** Where strangers knock too often, that is the answer. */
+  /** Failed authentication counts against the rate limit of the address; RATE_LIMITED takes precedence over the error. */
   #refused(actor: CallActor, error: unknown): never {
     this.#options.limits.chargeAddress(actor.address, failedAuthenticationCost);
     throw error;
   }
 
-  /** Changes that were made told of themselves; what is left is told here: refusals, and what came to nothing. */
-  #tell(endpoint: Endpoint<Context>, actor: CallActor, code: Code | '0'): void {
+  /** Applied changes write their own audit records. This adds records for refusals and for changes that had no effect. */
+  #audit(endpoint: Endpoint<Context>, actor: CallActor, code: Code | '0'): void {
     const refusal = code !== '0' && refusals.has(code);
     if (refusal || (changes(endpoint) && !actor.audited))
-      this.#options.audit.enqueue(actor.id === '' ? strangerOf(actor) : actor, { outcome: code });
+      this.#options.audit.enqueue(actor.id === '' ? anonymousActor(actor) : actor, { outcome: code });
   }
 
-  /** Undefined where the endpoint takes none. */
+  /** Undefined when the endpoint takes no body. */
   async #body(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
@@ -372,7 +373,7 @@ export class RequestPipeline<Context> {
       digested,
       charge: (cost) => this.#options.limits.charge(principal.id, actor.address, cost),
     });
-    // The path goes before the body (rest-standard A5).
+    // The name in the path takes precedence over the body (rest-standard A5).
     return nameInPath === undefined ? body : { ...body, [nameFieldOf(endpoint)]: nameInPath };
   }
 
@@ -386,17 +387,17 @@ export class RequestPipeline<Context> {
   }
 }
 
-/** That of the caller, or a new one where there is none or it is none. */
+/** The caller's request id, or a new one when it is missing or invalid. */
 export function requestIdOf(incoming: IncomingMessage): { readonly requestId: string; readonly isValid: boolean } {
-  const given = incoming.headers[requestIdHeader] as string | undefined;
-  const isValid = given === undefined || /^[\x21-\x7e]{1,128}$/.test(given);
-  return { requestId: given !== undefined && isValid ? given : randomUUID(), isValid };
+  const header = incoming.headers[requestIdHeader] as string | undefined;
+  const isValid = header === undefined || /^[\x21-\x7e]{1,128}$/.test(header);
+  return { requestId: header !== undefined && isValid ? header : randomUUID(), isValid };
 }
 
 export const invalidRequestId = () =>
-  new Failure('INVALID_REQUEST_ID', `${requestIdHeader} is 1 to 128 visible ASCII characters`);
+  new Failure('INVALID_REQUEST_ID', `${requestIdHeader} must be 1 to 128 visible ASCII characters`);
 
-/** It is checked here, and not by handlers. */
+/** Removes `expectedVersion` from the body: the pipeline checks it, not the handler. */
 function takeExpectedVersion<Context>(
   endpoint: Endpoint<Context>,
   body: Record<string, unknown> | undefined,
@@ -409,12 +410,12 @@ function takeExpectedVersion<Context>(
 
 function noBody(incoming: IncomingMessage, verb: string): undefined {
   if (!hasBody(incoming)) return undefined;
-  throw new Failure('BODY_NOT_ALLOWED', `a ${verb === 'delete' ? 'DELETE' : 'GET'} takes no body`);
+  throw new Failure('BODY_NOT_ALLOWED', `a ${verb === 'delete' ? 'DELETE' : 'GET'} does not accept a body`);
 }
 
 /**
- * Browsers say which page a request comes from, and send along credentials that they remember: another site's page must not use
- * them. Other clients send no such header.
+ * Browsers send the credentials that they remember with requests from any page, and name the origin in Sec-Fetch-Site. Pages of other
+ * sites must not use those credentials. Clients that are not browsers do not send this header.
  */
 function refuseOtherSites({ headers }: IncomingMessage): void {
   const site = headers['sec-fetch-site'];
@@ -422,18 +423,18 @@ function refuseOtherSites({ headers }: IncomingMessage): void {
   throw new Failure('FORBIDDEN', 'requests from pages of other sites are refused');
 }
 
-interface Seen<Context> {
+interface RequestProgress<Context> {
   endpoint?: Endpoint<Context>;
   actor?: CallActor;
   session?: Session;
 }
 
-const toSee = { privilege: 'read', on: 'object', orSelf: true } as const;
-/** What a call beside the API costs. */
+const readPermission = { privilege: 'read', on: 'object', orSelf: true } as const;
+/** Rate limit cost of a request to a system endpoint. */
 export const systemEndpointCost = 5;
-/** What an attempt without good credentials costs its address. */
+/** Rate limit cost of a failed authentication, charged to the address. */
 export const failedAuthenticationCost = 10;
 const refusals: ReadonlySet<Code> = new Set<Code>(['UNAUTHENTICATED', 'FORBIDDEN', 'RATE_LIMITED']);
 
 const revoked = () => new Failure('UNAUTHENTICATED', 'the credentials are no longer valid');
-const strangerOf = ({ action, requestId, address, target }: CallActor) => ({ action, requestId, address, target });
+const anonymousActor = ({ action, requestId, address, target }: CallActor) => ({ action, requestId, address, target });

@@ -1,5 +1,5 @@
-// How an answer leaves: its head and body in one write, the headers that all answers have, and answers on connections that
-// node:http would cut because it has not read what came. What the answer is, is for others.
+// Writes responses: head and body in one write, the common headers, and responses on connections that node:http would close because
+// the request was not read completely.
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -12,14 +12,14 @@ import { requestIdHeader } from './request_headers.ts';
 import type { CommonHeaders } from './security_headers.ts';
 
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
-/** How long the rest of a refused body is let in before the connection is cut, so that the client can read the answer. */
+/** How long the rest of a refused body is accepted before the connection is closed, so that the client can read the response. */
 const lingerMs = 500;
 
 export class ResponseWriter {
-  readonly headersOfAll: CommonHeaders;
+  readonly commonHeaders: CommonHeaders;
 
-  constructor(headersOfAll: CommonHeaders) {
-    this.headersOfAll = headersOfAll;
+  constructor(commonHeaders: CommonHeaders) {
+    this.commonHeaders = commonHeaders;
   }
 
   send(outgoing: ServerResponse, answer: Answer, requestId: string | undefined, closing = false): void {
@@ -28,19 +28,19 @@ export class ResponseWriter {
     const headers: Headers = { ...answer.headers, 'Cache-Control': 'no-store' };
     if (answer.body.length > 0) headers['Content-Type'] = 'application/json';
     headers[requestIdHeader] = requestId ?? randomUUID();
-    // A request without a body may not be marked as complete yet when it is answered at once.
-    if (hasBody(incoming) && !incoming.complete && answering(incoming.socket) === outgoing) {
+    // A request without a body may not be marked as complete yet when it is answered immediately.
+    if (hasBody(incoming) && !incoming.complete && currentResponse(incoming.socket) === outgoing) {
       incoming.resume();
       const body = joined(answer.body);
-      const own = { ...this.headersOfAll, ...headers, 'Content-Length': answer.bodyBytes ?? bytesOf(body) };
-      sendLast(incoming.socket, answer.status, own, incoming.method === 'HEAD' ? [] : body);
+      const allHeaders = { ...this.commonHeaders, ...headers, 'Content-Length': answer.bodyBytes ?? bytesOf(body) };
+      sendLast(incoming.socket, answer.status, allHeaders, incoming.method === 'HEAD' ? [] : body);
       return;
     }
     if (closing) headers.Connection = 'close';
     this.write(outgoing, answer.status, headers, answer.body, answer.bodyBytes);
   }
 
-  /** Any answer, with the content coding that its request prefers, unless the headers name one. Compression does not wait here. */
+  /** Writes a response with the content coding that the request prefers, unless `headers` has one. Returns before compression ends. */
   write(
     outgoing: ServerResponse,
     status: number,
@@ -50,35 +50,35 @@ export class ResponseWriter {
   ): void {
     const pieces = joined(body);
     const bytes = bodyBytes ?? bytesOf(pieces);
-    const own: Headers = { ...this.headersOfAll, ...headers };
-    own[requestIdHeader] ??= randomUUID();
+    const allHeaders: Headers = { ...this.commonHeaders, ...headers };
+    allHeaders[requestIdHeader] ??= randomUUID();
     const isLarge = bytes > compressedBytesMin;
-    const isCoded = own['Content-Encoding'] !== undefined;
-    if (isLarge && !isCoded) own.Vary = 'Accept-Encoding';
+    const isCoded = allHeaders['Content-Encoding'] !== undefined;
+    if (isLarge && !isCoded) allHeaders.Vary = 'Accept-Encoding';
     const { coding, mustCode } = preferenceOf(outgoing.req.headers['accept-encoding'] as string | undefined);
     if (coding !== undefined && !isCoded && (isLarge || (mustCode && bytes > 0))) {
-      own['Content-Encoding'] = coding;
-      void sendCoded(outgoing, status, own, pieces, bytes, coding);
+      allHeaders['Content-Encoding'] = coding;
+      void sendCoded(outgoing, status, allHeaders, pieces, bytes, coding);
       return;
     }
-    if (status !== 304) own['Content-Length'] = bytes;
-    outgoing.writeHead(status, own);
+    if (status !== 304) allHeaders['Content-Length'] = bytes;
+    outgoing.writeHead(status, allHeaders);
     sendPieces(outgoing, pieces);
   }
 
-  /** Requests that came whole before the fault are answered first. Where an answer to half of one has begun, it is cut. */
+  /** Sends a last response on a socket, after those to earlier complete requests. A response that has started to an incomplete request is cut off. */
   last(socket: Socket, answer: Answer): void {
-    const running = answering(socket);
+    const running = currentResponse(socket);
     if (running?.req.complete) running.once('close', () => this.last(socket, answer));
     else if (running?.headersSent || !socket.writable) socket.destroy();
     else this.raw(socket, answer);
   }
 
-  /** Past node:http, at once: only where no other answer is on its way. */
+  /** Bypasses node:http and writes immediately. Call it only when no other response is in progress. */
   raw(socket: Socket, answer: Answer): void {
     const body = answer.body.join('');
     const headers = {
-      ...this.headersOfAll,
+      ...this.commonHeaders,
       ...answer.headers,
       [requestIdHeader]: randomUUID(),
       'Content-Type': 'application/json',
@@ -90,10 +90,10 @@ export class ResponseWriter {
 
 type Headers = Record<string, string | number>;
 
-/** A larger answer is sent while it is compressed, so that it is not held twice. */
-const codedAtOnceBytesMax = 256 * 1024;
+/** A larger response is sent while it is compressed, so that it is not in memory twice. */
+const bufferedCodingBytesMax = 256 * 1024;
 
-/** The client may leave meanwhile, which is no fault; if the compression itself fails, the answer is cut or never begins. */
+/** A disconnect of the client is not an error. If compression fails, the connection is closed. */
 async function sendCoded(
   outgoing: ServerResponse,
   status: number,
@@ -103,7 +103,7 @@ async function sendCoded(
   coding: Coding,
 ): Promise<void> {
   try {
-    if (bytes > codedAtOnceBytesMax) {
+    if (bytes > bufferedCodingBytesMax) {
       outgoing.writeHead(status, headers);
       await pipeline(Readable.from(slices(pieces), { objectMode: false }), compressor(coding), outgoing);
       return;
@@ -116,27 +116,27 @@ async function sendCoded(
   }
 }
 
-/** Of a size that neither encoding nor handing over takes long. */
+/** Slices small enough that encoding and writing one takes little time. */
 function* slices(pieces: Answer['body']): Generator<Uint8Array> {
   for (const piece of pieces) {
-    for (let at = 0, end = 0; at < piece.length; at = end) {
-      end = Math.min(at + codedAtOnceBytesMax, piece.length);
+    for (let start = 0, end = 0; start < piece.length; start = end) {
+      end = Math.min(start + bufferedCodingBytesMax, piece.length);
       if (typeof piece === 'string') {
-        // A surrogate pair is not cut.
+        // Do not split a surrogate pair.
         if ((piece.charCodeAt(end - 1) & 0xfc00) === 0xd800 && end < piece.length) end++;
-        yield Buffer.from(piece.slice(at, end));
-      } else yield piece.subarray(at, end);
+        yield Buffer.from(piece.slice(start, end));
+      } else yield piece.subarray(start, end);
     }
   }
 }
 
 function sendPieces(outgoing: ServerResponse, pieces: Answer['body']): void {
-  const [only] = pieces;
+  const [single] = pieces;
   if (pieces.length <= 1) {
-    outgoing.end(only);
+    outgoing.end(single);
     return;
   }
-  // Corked, so that all leave together.
+  // Corked, so that all pieces are sent together.
   outgoing.cork();
   for (const piece of pieces) outgoing.write(piece);
   outgoing.end();
@@ -146,19 +146,19 @@ function sendPieces(outgoing: ServerResponse, pieces: Answer['body']): void {
 const bytesOf = (pieces: Answer['body']): number =>
   pieces.reduce((bytes, piece) => bytes + Buffer.byteLength(piece), 0);
 
-/** A text leaves with its head in one write; what is bytes already is large, and is not copied again. */
+/** Joins text, so that it is sent with the head in one write. Byte pieces are large and are not copied. */
 function joined(body: Answer['body']): Answer['body'] {
   return body.length <= 1 || body.some((piece) => typeof piece !== 'string') ? body : [body.join('')];
 }
 
-/** The response that is written to a socket now, or is to be next. */
-function answering(socket: Socket): ServerResponse | undefined {
+/** The response that is being written to a socket, or is next. */
+function currentResponse(socket: Socket): ServerResponse | undefined {
   return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined;
 }
 
 /**
- * Answers past node:http, which would cut a connection whose request it has not read whole: the client, still sending, would
- * meet a reset and lose the answer. So it is told that no more comes, and what it sends is let in for a while.
+ * Bypasses node:http, which would close a connection whose request is incomplete: the client, still sending, would receive a reset and
+ * lose the response. Instead the write side is closed, and input is accepted for a short time.
  */
 function sendLast(
   socket: Socket,

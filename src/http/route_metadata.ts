@@ -1,4 +1,4 @@
-// What is read off a route once and asked for with every request: its name, the place of its permission, its methods.
+// Metadata of routes, computed once and used by every request: operation name, authorization target, methods.
 import type { AuthorizationTarget } from '../access/authorization/authorizer.ts';
 import type { Answer } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
@@ -6,7 +6,7 @@ import type { Route, Routes } from '../standard/paths.ts';
 
 const endpointNames = new WeakMap<object, string>();
 
-/** `tables.create`; kept, because it is made for every request. */
+/** `tables.create`; cached, because every request needs it. */
 export function operationName<Context>({ endpoint, category }: Route<Context>): string {
   let name = endpointNames.get(endpoint);
   if (name === undefined) {
@@ -16,19 +16,19 @@ export function operationName<Context>({ endpoint, category }: Route<Context>): 
   return name;
 }
 
-const places = new WeakMap<object, AuthorizationTarget>();
+const targets = new WeakMap<object, AuthorizationTarget>();
 
-/** What the permission is needed on: the object itself, or the one that holds the collection. */
+/** The object that the permission applies to: the object itself, or the parent of the collection. */
 export function authorizationTarget<Context>(route: Route<Context>): AuthorizationTarget {
-  const kept = places.get(route);
-  if (kept) return kept;
+  const cached = targets.get(route);
+  if (cached) return cached;
   const { endpoint, segments, category } = route;
   const last = segments.at(-1);
   const path =
     endpoint.permission.on === 'parent' && last?.category === category.name ? segments.slice(0, -1) : segments;
-  const place: AuthorizationTarget = { category: path[0]?.category ?? category.name, path, resolved: undefined };
-  places.set(route, place);
-  return place;
+  const target: AuthorizationTarget = { category: path[0]?.category ?? category.name, path, resolved: undefined };
+  targets.set(route, target);
+  return target;
 }
 
 /** HEAD and OPTIONS have no body by definition (rest-standard B1). */
@@ -41,5 +41,5 @@ export function optionsAnswer<Context>(routes: Routes<Context>, path: string): A
     }
     throw error;
   }
-  throw new Error('OPTIONS is no endpoint');
+  throw new Error('OPTIONS is not an endpoint');
 }

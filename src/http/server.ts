@@ -1,6 +1,5 @@
-// The HTTP server: sockets, their limits, and the raw edges where no request exists yet. Everything under /api/ goes to
-// call.ts; the few paths beside it (rest-standard B9) are given by main as `operations`. Sole user of
-// node:http and node:https as a server.
+// The HTTP server: sockets, their limits, and errors that occur before a request exists. Paths under /api/ go to request_pipeline.ts;
+// the system endpoints (rest-standard B9) are passed in as `operations`. The only user of node:http and node:https as a server.
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as SecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -22,16 +21,16 @@ export interface HttpLimits {
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
-  /** 0 is no limit. */
+  /** 0 means no limit. */
   readonly connectionsPerAddressMax: number;
   readonly requestsPerConnectionMax: number;
   readonly headersCountMax: number;
   readonly tlsHandshakeTimeoutMs: number;
-  /** 0 says nothing to browsers. */
+  /** 0 sends no Strict-Transport-Security header. */
   readonly hstsMaxAgeSeconds: number;
 }
 
-/** Something served beside /api/: its answer, or a Failure thrown. */
+/** An endpoint outside /api/. `run` returns the response or throws a Failure. */
 export interface SystemEndpoint {
   /** `anyone`: no credentials, but the rate limit of the address counts it; `nothing`: not even that. */
   readonly needs: 'nothing' | 'anyone' | 'credentials' | { readonly privilege: Privilege; readonly category: string };
@@ -46,15 +45,15 @@ export interface SystemEndpoint {
 export interface HttpOptions<Context> {
   readonly api: RequestPipeline<Context>;
   readonly operations: Readonly<Record<string, SystemEndpoint>>;
-  /** Without it there are no files. */
+  /** Without it, file transfers are not served. */
   readonly files?: FileRequests;
   readonly limits: HttpLimits;
   readonly observe: Observe;
-  /** Without it: plain HTTP, and no proxy is believed. */
+  /** Without it: plain HTTP, and no proxy is trusted. */
   readonly transport?: Transport;
 }
 
-/** Answers of which so much is still unsent are cut when the credentials that they were asked for with become void. */
+/** A response with more unsent bytes than this is cut off when the credentials of its request are revoked. */
 const slowAnswerBytesMin = 256 * 1024;
 
 export class HttpServer<Context> {
@@ -62,16 +61,16 @@ export class HttpServer<Context> {
   readonly #options: HttpOptions<Context>;
   readonly #writer: ResponseWriter;
   readonly #connections: Connections;
-  /** Sockets whose fault is answered, or will be: what else comes on them is not read. */
+  /** Sockets whose protocol error has been answered, or will be: further input is not read. */
   readonly #broken = new WeakSet<Socket>();
-  /** How many requests have come on a connection; empty where they have no limit. */
+  /** Requests received on each connection; empty when their number is not limited. */
   readonly #requests = new WeakMap<Socket, number>();
-  /** Sockets that bring or take a file, which has deadlines of its own. */
+  /** Sockets with a file transfer, which has its own deadlines. */
   readonly #transfers = new WeakSet<Socket>();
   #stopping = false;
   #active = 0;
   #idle: (() => void) | undefined;
-  /** One for all requests: each answer closes once. */
+  /** One function for all requests: each response emits `close` once. */
   readonly #ended = (): void => {
     this.#active--;
     if (this.#active === 0) this.#idle?.();
@@ -90,14 +89,14 @@ export class HttpServer<Context> {
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       connectionsCheckingInterval: 1000,
       noDelay: true,
-      requireHostHeader: false, // checked by us, for an answer in the envelope
+      requireHostHeader: false, // checked by invalidHead, so that the response has the envelope
     };
     this.#server = tls
       ? process
           .getBuiltinModule('node:https')
           .createServer({ ...http, ...tls.pair, handshakeTimeout: limits.tlsHandshakeTimeoutMs }, serve)
       : process.getBuiltinModule('node:http').createServer(http, serve);
-    this.#server.maxHeadersCount = 0; // counted by us: node would drop those over its limit and say nothing
+    this.#server.maxHeadersCount = 0; // checked by invalidHead: node drops headers over its limit without an error
     this.#server.maxConnections = limits.connectionsMax;
     this.#server.on('drop', () => observe({ kind: 'connectionRefused', limit: 'connectionsMax' }));
     this.#connections = new Connections({
@@ -111,11 +110,11 @@ export class HttpServer<Context> {
   }
 
   #listenToFaults(): void {
-    // By itself, node hands these on as 'clientError', where they would be answered; there is nobody yet who could read it.
+    // By default, node forwards these as 'clientError', where they would be answered; before the handshake no client could read that.
     this.#server.removeAllListeners('tlsClientError');
     this.#server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: Socket) => {
       socket.destroy();
-      if (error.code === 'ECONNRESET') return; // who leaves before a word is said has broken nothing
+      if (error.code === 'ECONNRESET') return; // a disconnect during the handshake is not an error
       const reason = error.code ?? error.message;
       this.#options.observe({ kind: 'requestBroken', code: 'TLS_HANDSHAKE_FAILED', reason });
     });
@@ -123,10 +122,10 @@ export class HttpServer<Context> {
       this.#clientError(error, socket as Socket),
     );
     this.#server.on('checkExpectation', (_incoming, outgoing: ServerResponse) => {
-      this.#writer.send(outgoing, refusal('EXPECTATION_FAILED', 'only "Expect: 100-continue" is offered'), undefined);
+      this.#writer.send(outgoing, refusal('EXPECTATION_FAILED', 'only "Expect: 100-continue" is supported'), undefined);
     });
     this.#server.on('connect', (_incoming, socket) => {
-      const failure = new Failure('METHOD_NOT_ALLOWED', 'CONNECT is not offered', {
+      const failure = new Failure('METHOD_NOT_ALLOWED', 'CONNECT is not supported', {
         allow: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
       });
       this.#writer.raw(socket as Socket, answerOfFailure(failure));
@@ -177,8 +176,8 @@ export class HttpServer<Context> {
     outgoing.on('close', this.#ended);
     const url = pathOfTarget(incoming.url as string);
     incoming.url = url;
-    if (!url.startsWith('/api/') || this.#stopping || faultOfHead(incoming, limits.headersCountMax)) {
-      await this.#beside(incoming, outgoing);
+    if (!url.startsWith('/api/') || this.#stopping || invalidHead(incoming, limits.headersCountMax)) {
+      await this.#serveOutsideApi(incoming, outgoing);
       return;
     }
     const { answer, requestId, endpoint, code, principal, session } = await this.#options.api.call(incoming, outgoing);
@@ -204,10 +203,10 @@ export class HttpServer<Context> {
     return count;
   }
 
-  async #beside(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  async #serveOutsideApi(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const path = pathOf(incoming.url as string);
     try {
-      const fault = faultOfHead(incoming, this.#options.limits.headersCountMax);
+      const fault = invalidHead(incoming, this.#options.limits.headersCountMax);
       if (fault) throw new Failure(...fault);
       const operation = Object.hasOwn(this.#options.operations, path) ? this.#options.operations[path] : undefined;
       if (this.#stopping && !operation) throw new Failure('SHUTTING_DOWN', 'the server is shutting down');
@@ -216,14 +215,14 @@ export class HttpServer<Context> {
         return;
       }
       if (!operation)
-        throw new Failure('API_NOT_FOUND', 'the URI is not a registered REST API; they are under /api/v2/');
+        throw new Failure('API_NOT_FOUND', 'the URI is not a registered REST API; all APIs are under /api/v2/');
       if (incoming.method !== 'GET' && incoming.method !== 'HEAD') {
-        throw new Failure('METHOD_NOT_ALLOWED', 'this URI has GET only', { allow: ['GET', 'HEAD'] });
+        throw new Failure('METHOD_NOT_ALLOWED', 'this URI supports only GET and HEAD', { allow: ['GET', 'HEAD'] });
       }
       if (operation.needs !== 'nothing') await this.#options.api.admit(incoming, path, operation.needs);
       const { status, contentType, headers, body } = await operation.run(incoming.headers);
-      const own = { ...pageHeaders, 'Content-Type': contentType, 'Cache-Control': 'no-store', ...headers };
-      this.#writer.write(outgoing, status, own, [body]);
+      const allHeaders = { ...pageHeaders, 'Content-Type': contentType, 'Cache-Control': 'no-store', ...headers };
+      this.#writer.write(outgoing, status, allHeaders, [body]);
     } catch (error) {
       const failure = this.#failureOf(error, path);
       this.#writer.send(outgoing, answerOfFailure(failure), undefined, this.#stopping);
@@ -238,10 +237,10 @@ export class HttpServer<Context> {
     let answer: Answer | undefined;
     this.#transfers.add(incoming.socket);
     try {
-      answer = await files.serve(incoming, outgoing, this.#writer.headersOfAll, call);
+      answer = await files.serve(incoming, outgoing, this.#writer.commonHeaders, call);
     } catch (error) {
       if (outgoing.headersSent) {
-        // What has begun to be answered cannot be answered otherwise; its reader has left, or is told by the cut.
+        // The response has started and cannot become an error response. Closing the connection shows the client that it is incomplete.
         outgoing.destroy();
         code = 'MALFORMED_HTTP';
       } else {
@@ -269,27 +268,25 @@ export class HttpServer<Context> {
   #failureOf(error: unknown, path: string): Failure {
     if (error instanceof Failure) return error;
     this.#options.observe({ kind: 'backgroundError', what: path, error });
-    return new Failure('INTERNAL_ERROR', 'an unexpected error of the service');
+    return new Failure('INTERNAL_ERROR', 'an unexpected error occurred in the service');
   }
 
   #refusalOfMethod({ method, target }: RequestLine): Failure {
     const path = pathOf(pathOfTarget(target));
     if (path.startsWith('/api/')) return this.#options.api.refusalOfMethod(method, path);
     const isServed = Object.hasOwn(this.#options.operations, path);
-    if (!isServed) return new Failure('API_NOT_FOUND', 'the URI is not a registered REST API; they are under /api/v2/');
-    return new Failure('METHOD_NOT_ALLOWED', 'this URI has GET only', { allow: ['GET', 'HEAD'] });
+    if (!isServed)
+      return new Failure('API_NOT_FOUND', 'the URI is not a registered REST API; all APIs are under /api/v2/');
+    return new Failure('METHOD_NOT_ALLOWED', 'this URI supports only GET and HEAD', { allow: ['GET', 'HEAD'] });
   }
 
-  /** What never became a request: the parser's errors and time-outs, answered in the envelope all the same. */
+  /** Answers parse errors and timeouts, which occur before a request exists, in the envelope. */
   #clientError(error: NodeJS.ErrnoException, socket: Socket): void {
     const broken: Record<string, readonly [Code, string]> = {
       HPE_HEADER_OVERFLOW: ['HEADERS_TOO_LARGE', 'the request line and headers are too large'],
-      ERR_HTTP_REQUEST_TIMEOUT: ['REQUEST_TIMEOUT', 'the request did not arrive whole in time'],
+      ERR_HTTP_REQUEST_TIMEOUT: ['REQUEST_TIMEOUT', 'the request was not received completely within the time limit'],
     };
-    const [code, message] = broken[error.code ?? ''] ?? [
-      'MALFORMED_HTTP',
-      'this is not an HTTP request that the server reads',
-    ];
+    const [code, message] = broken[error.code ?? ''] ?? ['MALFORMED_HTTP', 'this is not a valid HTTP request'];
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && this.#transfers.has(socket)) return;
     if (error.code === 'ECONNRESET') socket.destroy();
     if (this.#broken.has(socket)) return;
@@ -300,7 +297,7 @@ export class HttpServer<Context> {
   }
 }
 
-/** node:http's parser refuses a method that HTTP does not register before it reads on: what is known is the packet. */
+/** The parser of node:http rejects an unregistered method before it reads further: only the raw packet is available. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer; readonly bytesParsed?: number };
 
 interface RequestLine {
@@ -308,7 +305,7 @@ interface RequestLine {
   readonly target: string;
 }
 
-/** Undefined where the line is incomplete or malformed. */
+/** Undefined when the line is incomplete or malformed. */
 function requestLineOf({ rawPacket, bytesParsed = 0 }: ParserError): RequestLine | undefined {
   if (!rawPacket) return undefined;
   const from = rawPacket.lastIndexOf('\n', Math.max(0, bytesParsed - 1)) + 1;
@@ -318,7 +315,7 @@ function requestLineOf({ rawPacket, bytesParsed = 0 }: ParserError): RequestLine
   return line ? { method: line[1] as string, target: line[2] as string } : undefined;
 }
 
-/** A target in absolute form (RFC 9112, 3.2.2) is its path and query; any other is as it was sent. */
+/** Reduces a target in absolute form (RFC 9112, 3.2.2) to its path and query; returns any other unchanged. */
 function pathOfTarget(target: string): string {
   if (target.startsWith('/')) return target;
   const rest = /^https?:\/\/[^/?#]+(.*)$/i.exec(target)?.[1];
@@ -330,8 +327,8 @@ function pathOf(url: string): string {
   return mark < 0 ? url : url.slice(0, mark);
 }
 
-/** HTTP/1.1 asks for exactly one Host header. Counted in the raw ones: `headersDistinct` would be made of all, each time. */
-function faultOfHead(incoming: IncomingMessage, headersCountMax: number): readonly [Code, string] | undefined {
+/** HTTP/1.1 requires exactly one Host header. Counted in rawHeaders, because `headersDistinct` would process all headers each time. */
+function invalidHead(incoming: IncomingMessage, headersCountMax: number): readonly [Code, string] | undefined {
   const { httpVersionMinor, rawHeaders } = incoming;
   if (rawHeaders.length > 2 * headersCountMax)
     return ['HEADERS_TOO_LARGE', `the request has more than ${headersCountMax} headers`];
@@ -342,7 +339,7 @@ function faultOfHead(incoming: IncomingMessage, headersCountMax: number): readon
   }
   return httpVersionMinor === 0 || hosts === 1
     ? undefined
-    : ['MALFORMED_HTTP', 'the request has no single Host header'];
+    : ['MALFORMED_HTTP', 'the request must have exactly one Host header'];
 }
 
 function refusal(code: Code, message: string): Answer {

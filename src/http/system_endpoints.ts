@@ -1,14 +1,13 @@
-// What is served beside the API (rest-standard B9), apart from pages and files: is it alive, is it ready, its figures, its
-// document.
+// The system endpoints outside the API (rest-standard B9), other than files: liveness, readiness, metrics and the OpenAPI document.
 import type { Document } from './document.ts';
 import type { SystemEndpoint } from './server.ts';
 
 const text = 'text/plain; charset=utf-8';
 
 export interface SystemEndpointSources {
-  /** Rejects where the server cannot do its work. */
+  /** Rejects when the server cannot serve requests. */
   readonly ready: () => Promise<unknown>;
-  /** What works less well than it should; undefined: nothing. The server takes requests all the same. */
+  /** A degradation that does not affect readiness; undefined when there is none. */
   readonly warning: () => string | undefined;
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
   readonly document: Document;
@@ -28,10 +27,10 @@ export function systemEndpoints(sources: SystemEndpointSources): Readonly<Record
             contentType: text,
             body: `${['ready', sources.warning()].filter(Boolean).join('; ')}\n`,
           }),
-          () => ({ status: 503, contentType: text, body: 'the metadata store does not answer\n' }),
+          () => ({ status: 503, contentType: text, body: 'the metadata store does not respond\n' }),
         ),
     },
-    // They name warehouses, so that who reads them must be allowed to.
+    // Metrics contain names of warehouses, so reading them requires the privilege to read warehouses.
     '/metrics': {
       needs: { privilege: 'read', category: 'warehouses' },
       run: async () => ({ status: 200, contentType: metrics.contentType, body: await metrics.text() }),

@@ -104,14 +104,17 @@ test('files that cannot be used end the start, before anything is made', async (
   const [one, other] = [makePair(directory, 'one'), makePair(directory, 'other')];
   await refused(
     { dataDir, tlsCertFile: one.tlsCertFile },
-    /tlsCertFile and tlsKeyFile go together/,
-    /tlsKeyFile is not/,
+    /tlsCertFile and tlsKeyFile must be set together/,
+    /tlsKeyFile is missing/,
   );
-  await refused({ dataDir, tlsKeyFile: one.tlsKeyFile }, /tlsCertFile is not given/);
-  await refused({ dataDir, ...one, tlsKeyFile: other.tlsKeyFile }, /the key in .*other\.key is not that of .*one\.crt/);
+  await refused({ dataDir, tlsKeyFile: one.tlsKeyFile }, /tlsCertFile is missing/);
+  await refused({ dataDir, ...one, tlsKeyFile: other.tlsKeyFile }, /the key in .*other\.key does not match .*one\.crt/);
   await refused({ dataDir, ...one, tlsCertFile: join(directory, 'nowhere') }, /nowhere cannot be read: ENOENT/);
-  await refused({ dataDir, ...one, tlsCertFile: one.tlsKeyFile }, /one\.key holds no certificate in PEM/);
-  await refused({ dataDir, ...one, tlsKeyFile: one.tlsCertFile }, /one\.crt holds no private key/);
+  await refused({ dataDir, ...one, tlsCertFile: one.tlsKeyFile }, /one\.key does not contain a PEM certificate/);
+  await refused(
+    { dataDir, ...one, tlsKeyFile: one.tlsCertFile },
+    /one\.crt does not contain an unencrypted PEM private key/,
+  );
   assert.ok(!existsSync(dataDir), 'the data directory was made');
 });
 
@@ -136,7 +139,7 @@ test('the program says why on one line, and ends with 2', (t) => {
   const flags = ['--host=0.0.0.0', '--port=0', `--data-dir=${join(directoryOf(t), 'data')}`];
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...flags], { encoding: 'utf8' });
   assert.deepEqual([status, stdout], [2, '']);
-  assert.match(stderr, /^without TLS, the server does not listen on 0\.0\.0\.0.*--insecure\n$/);
+  assert.match(stderr, /^without TLS, the server does not listen on 0\.0\.0\.0.*terminates TLS\n$/);
 });
 
 /** As most programs do it: written beside, renamed, one after the other. */

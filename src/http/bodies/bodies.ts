@@ -1,5 +1,5 @@
-// From a request to the checked fields of its body: received, charged by its bytes, parsed and checked by the main thread or, where it
-// is large, by another. How each of these is done is in body.ts, body_text.ts and body_threads.ts.
+// Reads the body of a request into checked fields: receives it, charges its bytes to the rate limit, and parses and checks it on the main
+// thread, or in a worker thread when it is large. See body.ts, body_text.ts and body_threads.ts.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ParsedRows } from '../../query/rows/row_source.ts';
 import type { Endpoint } from '../../standard/endpoint.ts';
@@ -28,7 +28,7 @@ export interface BodyRequest {
   readonly parameters: Parameters;
   readonly hasNameInPath: boolean;
   readonly principalId: string;
-  /** Whether the digest of rows will be asked for. */
+  /** Whether a digest of the rows is needed. */
   readonly digested: boolean;
   /** Throws RATE_LIMITED. */
   readonly charge: (cost: number) => void;
@@ -36,23 +36,23 @@ export interface BodyRequest {
 
 type Fields = Record<string, unknown>;
 
-/** A body costs one more for so many bytes. */
+/** A body adds 1 to the cost for each block of this many bytes. */
 const bytesPerCost = 64 * 1024;
 const nothing = Buffer.alloc(0);
 
 export class Bodies {
   readonly #options: BodiesOptions;
-  /** As JSON, for the threads: with the name and without it. */
+  /** Schemas as JSON for the worker threads, with and without the name. */
   readonly #schemas = new Map<Endpoint, readonly [string, string]>();
 
   constructor(options: BodiesOptions) {
     this.#options = options;
   }
 
-  /** An endpoint's rows come as a `RowSource` in their field. */
+  /** Rows are returned as a `RowSource` in their field. */
   async read(request: BodyRequest): Promise<Fields> {
     const { incoming, endpoint, parameters, hasNameInPath } = request;
-    const received = await this.#received(request);
+    const received = await this.#receive(request);
     const { requestBodyValuesMax, rowsBodyValuesMax } = this.#options.limits;
     const { mediaTypes } = parameters;
     const form: BodyForm = {
@@ -61,7 +61,7 @@ export class Bodies {
       valuesMax: endpoint.rowsIn === undefined ? requestBodyValuesMax : rowsBodyValuesMax,
       required: endpoint.bodyRequired ?? false,
     };
-    if (received?.isLarge) return this.#large(received, form, request);
+    if (received?.isLarge) return this.#readLarge(received, form, request);
     const check = hasNameInPath ? parameters.checkBodyWithoutName : parameters.checkBody;
     const { fields } = checkedBody(received?.content ?? nothing, form, check);
     const { rowsIn } = endpoint;
@@ -69,8 +69,8 @@ export class Bodies {
     return fields;
   }
 
-  /** Charged before it is read, where the number of its bytes is known. */
-  async #received({
+  /** Charges the bytes before reading when Content-Length gives their number. */
+  async #receive({
     incoming,
     outgoing,
     endpoint,
@@ -92,7 +92,7 @@ export class Bodies {
     return received;
   }
 
-  async #large({ blocks, bytes }: ReceivedBody, form: BodyForm, request: BodyRequest): Promise<Fields> {
+  async #readLarge({ blocks, bytes }: ReceivedBody, form: BodyForm, request: BodyRequest): Promise<Fields> {
     const { endpoint, hasNameInPath, outgoing, digested } = request;
     const { rowsIn } = endpoint;
     const [withName, withoutName] = this.#schemasOf(endpoint);
@@ -105,8 +105,8 @@ export class Bodies {
   }
 
   #schemasOf(endpoint: Endpoint): readonly [string, string] {
-    const known = this.#schemas.get(endpoint);
-    if (known) return known;
+    const cached = this.#schemas.get(endpoint);
+    if (cached) return cached;
     const schemas = [JSON.stringify(bodyOf(endpoint, true)), JSON.stringify(bodyOf(endpoint, false))] as const;
     this.#schemas.set(endpoint, schemas);
     return schemas;

@@ -1,18 +1,18 @@
-// Bodies of requests as they come from the socket: read whole, bounded in bytes and time. What they say is body_text.ts's.
+// Receives request bodies from the socket, limited in bytes and time. body_text.ts parses them.
 import type { IncomingMessage } from 'node:http';
 import { Failure } from '../../standard/failure.ts';
 
-/** Larger bodies are parsed and checked by a thread of their own: this many bytes take the main one some 10 ms. */
+/** Larger bodies are parsed and checked by a worker thread: this many bytes take the main thread about 10 ms. */
 export const inlineBodyBytesMax = 256 * 1024;
 const blockBytes = 1024 * 1024;
 
-/** Whether the request says that it has a body. */
+/** Whether the headers announce a body. */
 export function hasBody(incoming: IncomingMessage): boolean {
   const length = incoming.headers['content-length'];
   return incoming.headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
 }
 
-/** Receives a body that nobody reads, where it is small: the connection can then be used for the next request. Settles in any case. */
+/** Receives and discards a small body, so that the connection stays usable for the next request. Never rejects. */
 export async function discardSmallBody(incoming: IncomingMessage): Promise<void> {
   const length = Number(incoming.headers['content-length'] ?? Number.POSITIVE_INFINITY);
   if (!hasBody(incoming) || incoming.complete || length > inlineBodyBytesMax) return;
@@ -25,19 +25,19 @@ export async function discardSmallBody(incoming: IncomingMessage): Promise<void>
   await promise;
 }
 
-/** A body as blocks of memory of its own, which can be handed to a thread without a copy. */
+/** A body in separate memory blocks, which can be transferred to a thread without copying. */
 export class ReceivedBody {
   bytes = 0;
-  /** The last one is perhaps not full. */
+  /** The last block may be partly filled. */
   readonly blocks: Uint8Array<ArrayBuffer>[] = [];
   #chunks: Buffer[] = [];
-  #room = 0;
+  #freeBytes = 0;
 
   get isLarge(): boolean {
     return this.bytes > inlineBodyBytesMax;
   }
 
-  /** One that is not large, in one piece. */
+  /** The content of a body that is not large. */
   get content(): Buffer {
     return this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks);
   }
@@ -46,27 +46,27 @@ export class ReceivedBody {
     this.bytes += chunk.length;
     this.#chunks.push(chunk);
     if (!this.isLarge) return;
-    for (const one of this.#chunks) this.#copy(one);
+    for (const buffered of this.#chunks) this.#copy(buffered);
     this.#chunks = [];
   }
 
   #copy(chunk: Buffer): void {
-    for (let at = 0; at < chunk.length; ) {
-      if (this.#room === 0) {
+    for (let offset = 0; offset < chunk.length; ) {
+      if (this.#freeBytes === 0) {
         this.blocks.push(new Uint8Array(blockBytes));
-        this.#room = blockBytes;
+        this.#freeBytes = blockBytes;
       }
-      const piece = chunk.subarray(at, at + this.#room);
-      (this.blocks.at(-1) as Uint8Array).set(piece, blockBytes - this.#room);
-      this.#room -= piece.length;
-      at += piece.length;
+      const piece = chunk.subarray(offset, offset + this.#freeBytes);
+      (this.blocks.at(-1) as Uint8Array).set(piece, blockBytes - this.#freeBytes);
+      this.#freeBytes -= piece.length;
+      offset += piece.length;
     }
   }
 }
 
 /**
- * `onLarge` is called once, when a body turns out to be large, with the most bytes that it can have, and may throw.
- * Throws BODY_TOO_LARGE as soon as it is known, REQUEST_TIMEOUT or MALFORMED_HTTP where the rest does not come.
+ * `onLarge` is called once when the body proves to be large, with the maximum of its bytes, and may throw.
+ * Throws BODY_TOO_LARGE as early as possible; REQUEST_TIMEOUT or MALFORMED_HTTP when the body is incomplete.
  */
 export function readBody(
   incoming: IncomingMessage,
@@ -74,7 +74,7 @@ export function readBody(
   onLarge: (bytesMax: number) => void,
 ): Promise<ReceivedBody> {
   const tooLarge = () =>
-    new Failure('BODY_TOO_LARGE', `the body of this request has at most ${bytesMax} bytes`, { bytesMax });
+    new Failure('BODY_TOO_LARGE', `the body of this request is limited to ${bytesMax} bytes`, { bytesMax });
   const length = incoming.headers['content-length'];
   if (Number(length ?? 0) > bytesMax) return Promise.reject(tooLarge());
   return new Promise((resolve, reject) => {
@@ -96,10 +96,13 @@ export function readBody(
       }
     });
     incoming.once('end', () => resolve(body));
-    incoming.once('error', (cause) => fail(new Failure('MALFORMED_HTTP', 'the body broke off', {}, { cause })));
+    incoming.once('error', (cause) =>
+      fail(new Failure('MALFORMED_HTTP', 'the connection was closed before the body was complete', {}, { cause })),
+    );
     incoming.once('close', () => {
-      // It comes after every body; a failure, with its stack, is made only where the end did not come.
-      if (!incoming.readableEnded) fail(new Failure('MALFORMED_HTTP', 'the body broke off'));
+      // 'close' follows every body; the failure and its stack are created only when the body is incomplete.
+      if (!incoming.readableEnded)
+        fail(new Failure('MALFORMED_HTTP', 'the connection was closed before the body was complete'));
     });
   });
 }

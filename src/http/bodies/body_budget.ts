@@ -1,4 +1,4 @@
-// How many bytes of large bodies are held at once, by all callers and by one: what is over is refused before it is read.
+// Limits the bytes of large bodies in memory, in total and per principal. A body over the limit is refused before it is read.
 import { Failure } from '../../standard/failure.ts';
 
 export class BodyBudget {
@@ -10,18 +10,18 @@ export class BodyBudget {
     this.#bytesMax = bytesMax;
   }
 
-  /** Throws SERVER_BUSY; otherwise gives back what was taken, by a function that is called once. One body is always let in. */
+  /** Reserves bytes and returns a function that releases them, to be called once. A single body is always admitted. Throws SERVER_BUSY. */
   take(principalId: string, bytes: number): () => void {
     const own = this.#perPrincipal.get(principalId) ?? 0;
-    // A principal alone has no more than half, so that others are let in.
+    // One principal may use at most half of the budget, so that others are admitted.
     if (this.#bytes > 0 && (this.#bytes + bytes > this.#bytesMax || (own > 0 && own + bytes > this.#bytesMax / 2)))
-      throw new Failure('SERVER_BUSY', 'as many large bodies are read now as the server has room for');
+      throw new Failure('SERVER_BUSY', 'the memory for large request bodies is in use; retry later');
     this.#bytes += bytes;
     this.#perPrincipal.set(principalId, own + bytes);
     return () => {
       this.#bytes -= bytes;
-      const left = (this.#perPrincipal.get(principalId) ?? 0) - bytes;
-      if (left > 0) this.#perPrincipal.set(principalId, left);
+      const remaining = (this.#perPrincipal.get(principalId) ?? 0) - bytes;
+      if (remaining > 0) this.#perPrincipal.set(principalId, remaining);
       else this.#perPrincipal.delete(principalId);
     };
   }

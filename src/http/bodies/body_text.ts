@@ -1,5 +1,5 @@
-// What a body says: bytes → declared, checked fields (rest-standard A5, B2). Runs on the main thread for small bodies and on a thread
-// of its own for large ones (body_thread.ts), with the same result.
+// Parses a body: bytes → declared, checked fields (rest-standard A5, B2). Runs on the main thread for small bodies and in a worker thread
+// for large ones (body_thread.ts), with the same result.
 import { Failure } from '../../standard/failure.ts';
 import { parseKnownJson, parseRequestJson } from '../../standard/json.ts';
 import { placeAt } from '../../standard/json_faults.ts';
@@ -7,11 +7,11 @@ import { requireMediaType } from '../../standard/media.ts';
 import { type Check, escapePointer } from '../../standard/parameters.ts';
 
 export interface BodyForm {
-  /** The field that takes a body which is not JSON. */
+  /** The field that receives a body that is not JSON. */
   readonly textField: string | undefined;
   readonly mediaTypes: readonly string[];
   readonly valuesMax: number;
-  /** An empty object is refused. */
+  /** Whether an empty object is refused. */
   readonly required: boolean;
 }
 
@@ -19,11 +19,11 @@ type Fields = Record<string, unknown>;
 
 export interface CheckedBody {
   readonly fields: Fields;
-  /** Whether it has numbers that a double cannot hold. */
+  /** Whether it has numbers that a double cannot represent. */
   readonly wideNumbers: boolean;
 }
 
-/** Throws UNSUPPORTED_MEDIA_TYPE; returns the field that takes the text of a body that is not JSON. */
+/** The field that receives the text of a body that is not JSON. Throws UNSUPPORTED_MEDIA_TYPE. */
 export function textFieldOf(
   headers: { readonly 'content-type'?: string | undefined; readonly 'content-encoding'?: string | undefined },
   mediaTypes: readonly string[],
@@ -32,7 +32,7 @@ export function textFieldOf(
   const type = requireMediaType(headers['content-type'], mediaTypes);
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw new Failure('UNSUPPORTED_MEDIA_TYPE', 'Content-Encoding is not offered; send the content as it is');
+    throw new Failure('UNSUPPORTED_MEDIA_TYPE', 'Content-Encoding is not supported; send the content without it');
   }
   return textFields?.[type];
 }
@@ -46,7 +46,7 @@ export function checkedBody(bytes: Uint8Array, form: BodyForm, check: Check | un
   return body;
 }
 
-/** The fields of a body that was checked before, by a thread that cannot hand them over. */
+/** The fields of a body that a thread has checked: the values cannot be transferred, so the body is parsed again. */
 export function fieldsOf(bytes: Uint8Array, textField: string | undefined, wideNumbers: boolean): Fields {
   const text = utf8.decode(bytes);
   return textField === undefined ? (parseKnownJson(text, wideNumbers) as Fields) : { [textField]: text };
@@ -58,7 +58,7 @@ function decoded(bytes: Uint8Array, { textField, mediaTypes, valuesMax }: BodyFo
   const text = decodeText(bytes);
   if (textField !== undefined) return { fields: { [textField]: text }, wideNumbers: false };
   if (!/^[\t\n\r ]*[{["\-0-9tfn]/.test(text)) {
-    throw new Failure('UNSUPPORTED_MEDIA_TYPE', 'the content is not JSON, though its Content-Type says so', {
+    throw new Failure('UNSUPPORTED_MEDIA_TYPE', 'the content is not JSON, although its Content-Type is', {
       supported: mediaTypes,
     });
   }
@@ -67,16 +67,16 @@ function decoded(bytes: Uint8Array, { textField, mediaTypes, valuesMax }: BodyFo
     const violations = [{ pointer: '', rule: 'type', message: 'must be an object' }];
     throw new Failure('INVALID_PARAMETER', 'the body must be a JSON object', { violations });
   }
-  // Only an escape can bring a lone surrogate into valid UTF-8. Stored or sent on, it would become another character.
+  // In valid UTF-8, only an escape can produce a lone surrogate. Stored or forwarded, it would become another character.
   if (/\\u[dD][89a-fA-F]/.test(text)) requireWellFormed(value);
   return { fields: value as Fields, wideNumbers };
 }
 
-/** Throws INVALID_PARAMETER, for the first text with half of a surrogate pair. */
+/** Throws INVALID_PARAMETER for the first string with a lone surrogate. */
 function requireWellFormed(value: unknown): void {
   const pointer = illFormedIn(value);
   if (pointer === undefined) return;
-  const message = 'is not well-formed Unicode: it has half of a surrogate pair';
+  const message = 'is not well-formed Unicode: it contains a lone surrogate';
   throw new Failure('INVALID_PARAMETER', `${pointer || 'the body'} ${message}`, {
     violations: [{ pointer, rule: 'unicode', message }],
   });

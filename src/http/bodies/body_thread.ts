@@ -1,5 +1,5 @@
-// The thread that parses and checks large bodies, one at a time (body_threads.ts). Rows stay here until it is known which columns they
-// are for, and leave as a file for the engine. Nothing here is imported by others.
+// The worker thread that parses and checks large bodies, one at a time (see body_threads.ts). Rows stay in the thread until the columns
+// that they are for are known, and are then written to a file for the engine. Other modules do not import this file.
 import { writeFile } from 'node:fs/promises';
 import { serialize } from 'node:v8';
 import { parentPort } from 'node:worker_threads';
@@ -9,14 +9,14 @@ import { Failure } from '../../standard/failure.ts';
 import { type Check, compileCheck } from '../../standard/parameters.ts';
 import type { TSchema } from '../../standard/type.ts';
 import { checkedBody } from './body_text.ts';
-import type { Asked, BodyWork, ReadBody, ThreadAnswer } from './body_threads.ts';
+import type { BodyWork, ReadBody, ThreadAnswer, ThreadRequest } from './body_threads.ts';
 
-/** A batch of fewer bytes is handed over as it is. */
+/** A smaller batch is transferred as a message. */
 const storedBytesMin = 512 * 1024;
 const bytesPerIndex = 8;
 
 const readers = new RowReaders();
-/** By the text of the schema; there are as many as endpoints. */
+/** Keyed by the text of the schema; at most two for each endpoint. */
 const checks = new Map<string, Check>();
 let rows: readonly unknown[] = [];
 
@@ -36,18 +36,22 @@ function readBody({ blocks, bytes, form, schema, rowsIn, digested }: BodyWork): 
   return { fields, digest: digested ? digestOfRows(rows) : '' };
 }
 
-async function readRows({ columns, version, file }: Extract<Asked, { kind: 'rows' }>): Promise<RowsBatch | StoredRows> {
+async function readRows({
+  columns,
+  version,
+  file,
+}: Extract<ThreadRequest, { kind: 'rows' }>): Promise<RowsBatch | StoredRows> {
   const batch = readers.of(columns, version).read(rows);
   rows = [];
-  const indexes = (batch.omitted ?? []).reduce((sum, one) => sum + one.rows.length, 0);
+  const indexes = (batch.omitted ?? []).reduce((sum, { rows }) => sum + rows.length, 0);
   if (batch.json.length + bytesPerIndex * indexes < storedBytesMin) return batch;
   await writeFile(file, serialize(batch), { mode: 0o600 });
   return { file, rowCount: batch.rowCount };
 }
 
-async function answered(asked: Asked): Promise<ThreadAnswer> {
+async function handle(request: ThreadRequest): Promise<ThreadAnswer> {
   try {
-    const value = asked.kind === 'body' ? readBody(asked.work) : await readRows(asked);
+    const value = request.kind === 'body' ? readBody(request.work) : await readRows(request);
     return { value };
   } catch (error) {
     rows = [];
@@ -58,8 +62,8 @@ async function answered(asked: Asked): Promise<ThreadAnswer> {
   }
 }
 
-parentPort?.on('message', async (asked: Asked) => {
-  const answer = await answered(asked);
+parentPort?.on('message', async (request: ThreadRequest) => {
+  const answer = await handle(request);
   const content = 'value' in answer && 'content' in answer.value ? [answer.value.content.buffer as ArrayBuffer] : [];
   parentPort?.postMessage(answer, content);
 });

@@ -1,5 +1,5 @@
-// Threads that parse and check large bodies, so that the main thread keeps answering: how many, with how much memory, for how long.
-// What they do is body_thread.ts's. Bytes cross, and files; never the values themselves.
+// Worker threads that parse and check large bodies, so that the main thread stays responsive: their number, memory and time limits.
+// See body_thread.ts for the work. Bytes and files are passed between threads, never parsed values.
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,23 +13,23 @@ import type { BodyForm } from './body_text.ts';
 
 export interface BodyWork {
   readonly blocks: readonly Uint8Array<ArrayBuffer>[];
-  /** Of all blocks; the last one is perhaps not full. */
+  /** The bytes in all blocks; the last block may be partly filled. */
   readonly bytes: number;
   readonly form: BodyForm;
-  /** As JSON. */
+  /** JSON Schema as JSON text. */
   readonly schema: string | undefined;
   /** The field that holds rows: it stays in the thread. */
   readonly rowsIn: string | undefined;
-  /** Whether the digest of the rows will be asked for. */
+  /** Whether a digest of the rows is needed. */
   readonly digested: boolean;
 }
 
-/** What a body says: its bytes, to be parsed again, or for one with rows its other fields and the digest of the rows. */
+/** A checked body: its bytes, to be parsed again, or for a body with rows its other fields and the digest of the rows. */
 export type ReadBody =
   | { readonly content: Uint8Array; readonly wideNumbers: boolean }
   | { readonly fields: Readonly<Record<string, unknown>>; readonly digest: string };
 
-export type Asked =
+export type ThreadRequest =
   | { readonly kind: 'body'; readonly work: BodyWork }
   | {
       readonly kind: 'rows';
@@ -52,12 +52,12 @@ export type ThreadAnswer =
 export interface BodyThreadsOptions {
   readonly spoolDirectory: string;
   readonly threadsMax: number;
-  /** Of the values of one body. */
+  /** Memory for the parsed values of one body. */
   readonly memoryBytesMax: number;
   readonly timeoutMs: number;
 }
 
-/** A thread that is not used for so long ends, and gives its memory back. */
+/** A thread that is idle for this long ends, which frees its memory. */
 const idleMs = 30_000;
 const MiB = 1024 * 1024;
 const { url } = import.meta;
@@ -73,17 +73,16 @@ export class BodyThreads {
     this.#options = options;
   }
 
-  /** Throws what the check of the body throws, BODY_TOO_LARGE, SERVER_BUSY. */
+  /** Throws the failures of the body check, BODY_TOO_LARGE and SERVER_BUSY. */
   async read(work: BodyWork): Promise<{ readonly body: ReadBody; readonly rows: ThreadRows }> {
-    const thread = await this.#taken();
-    const rows = new ThreadRows(thread, this.#options.spoolDirectory, () => this.#free(thread));
+    const thread = await this.#acquire();
+    const rows = new ThreadRows(thread, this.#options.spoolDirectory, () => this.#release(thread));
     try {
-      const asked = { kind: 'body', work } as const;
-      const body = (await thread.ask(
-        asked,
+      const body = (await thread.request(
+        { kind: 'body', work },
         work.blocks.map((block) => block.buffer),
       )) as ReadBody;
-      if ('digest' in body) rows.known = body.digest;
+      if ('digest' in body) rows.bodyDigest = body.digest;
       else rows.release();
       return { body, rows };
     } catch (error) {
@@ -96,13 +95,13 @@ export class BodyThreads {
     await Promise.all([...this.#all].map((thread) => thread.end()));
   }
 
-  #taken(): Promise<BodyThread> {
+  #acquire(): Promise<BodyThread> {
     const idle = this.#idle.pop();
     if (idle?.ended) {
       this.#all.delete(idle);
-      return this.#taken();
+      return this.#acquire();
     }
-    if (idle) return Promise.resolve(idle.busy());
+    if (idle) return Promise.resolve(idle.markBusy());
     const { threadsMax, memoryBytesMax, timeoutMs } = this.#options;
     if (this.#all.size < threadsMax) {
       const thread = new BodyThread(memoryBytesMax, timeoutMs);
@@ -112,23 +111,28 @@ export class BodyThreads {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
-        reject(new Failure('SERVER_BUSY', 'other large bodies are read now; this one was not'));
+        reject(
+          new Failure(
+            'SERVER_BUSY',
+            `timed out after ${timeoutMs / 1000} s waiting for other large bodies to be read; retry later`,
+          ),
+        );
       }, timeoutMs);
       const waiting = { resolve, timer };
       this.#waiting.push(waiting);
     });
   }
 
-  #free(thread: BodyThread): void {
+  #release(thread: BodyThread): void {
     const next = this.#waiting.shift();
     if (next) clearTimeout(next.timer);
     if (thread.ended) {
       this.#all.delete(thread);
-      if (next) this.#taken().then(next.resolve);
+      if (next) this.#acquire().then(next.resolve);
     } else if (next) next.resolve(thread);
     else {
       this.#idle.push(thread);
-      thread.rest(idleMs, () => {
+      thread.markIdle(idleMs, () => {
         this.#idle.splice(this.#idle.indexOf(thread), 1);
         this.#all.delete(thread);
       });
@@ -136,55 +140,56 @@ export class BodyThreads {
   }
 }
 
-/** Rows that a thread holds for one request. */
+/** Rows that a thread keeps for one request. */
 export class ThreadRows implements RowSource {
-  /** Their digest. */
-  known = '';
+  bodyDigest = '';
   readonly #file: string;
   #thread: BodyThread | undefined;
-  #free: () => void;
+  #onRelease: () => void;
   #batch: Promise<RowsBatch | StoredRows> | undefined;
   #version = '';
 
-  constructor(thread: BodyThread, spoolDirectory: string, free: () => void) {
+  constructor(thread: BodyThread, spoolDirectory: string, onRelease: () => void) {
     this.#file = join(spoolDirectory, `rows-${randomUUID()}`);
     this.#thread = thread;
-    this.#free = free;
+    this.#onRelease = onRelease;
   }
 
   read(columns: readonly ColumnDefinition[], version: string): Promise<RowsBatch | StoredRows> {
     if (this.#batch && version !== this.#version)
-      throw new Failure('CHANGE_IN_PROGRESS', 'the columns of the table were changed while its rows were read');
+      throw new Failure('CHANGE_IN_PROGRESS', 'the columns of the table changed while the rows were being read');
     this.#version = version;
     this.#batch ??= this.#read(columns, version);
     return this.#batch;
   }
 
   async #read(columns: readonly ColumnDefinition[], version: string): Promise<RowsBatch | StoredRows> {
-    if (!this.#thread) throw new Failure('STATEMENT_CANCELLED', 'the client left before its rows were read');
+    if (!this.#thread) throw new Failure('STATEMENT_CANCELLED', 'the client disconnected before its rows were read');
     try {
-      return (await this.#thread.ask({ kind: 'rows', columns, version, file: this.#file })) as RowsBatch | StoredRows;
+      return (await this.#thread.request({ kind: 'rows', columns, version, file: this.#file })) as
+        | RowsBatch
+        | StoredRows;
     } finally {
-      this.#freed();
+      this.#releaseThread();
     }
   }
 
   async digest(): Promise<string> {
-    return this.known;
+    return this.bodyDigest;
   }
 
-  /** Nobody needs them any more. To be called at the end of each request. */
+  /** Releases the rows. Call it at the end of each request. */
   release(): void {
-    // The thread is free, and the file written, when what was asked of it has ended.
-    const removed = () => rm(this.#file, { force: true });
-    if (this.#batch) this.#batch.then(removed, removed).catch(() => undefined);
-    else this.#freed();
+    // A pending read must end first: until then the thread is busy and the file may still be written.
+    const removeFile = () => rm(this.#file, { force: true });
+    if (this.#batch) this.#batch.then(removeFile, removeFile).catch(() => undefined);
+    else this.#releaseThread();
   }
 
-  #freed(): void {
+  #releaseThread(): void {
     if (!this.#thread) return;
     this.#thread = undefined;
-    this.#free();
+    this.#onRelease();
   }
 }
 
@@ -192,18 +197,18 @@ class BodyThread {
   readonly #worker: Worker;
   readonly #timeoutMs: number;
   #pending: PromiseWithResolvers<unknown> | undefined;
-  #resting: NodeJS.Timeout | undefined;
+  #idleTimer: NodeJS.Timeout | undefined;
   ended = false;
 
   constructor(memoryBytesMax: number, timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
     this.#worker = new Worker(script, { resourceLimits: { maxOldGenerationSizeMb: Math.ceil(memoryBytesMax / MiB) } });
-    // A request that waits for it has a connection, which keeps the process alive.
+    // The connection of a waiting request keeps the process alive.
     this.#worker.unref();
-    this.#worker.on('message', (answer: ThreadAnswer) => this.#answered(answer));
+    this.#worker.on('message', (answer: ThreadAnswer) => this.#onAnswer(answer));
     this.#worker.on('error', (error: NodeJS.ErrnoException) => {
       this.ended = true;
-      const tooLarge = 'the values of this body need more memory than one body may take';
+      const tooLarge = 'the values of this body need more memory than the limit for one body';
       this.#pending?.reject(
         error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? new Failure('BODY_TOO_LARGE', tooLarge) : error,
       );
@@ -214,15 +219,15 @@ class BodyThread {
     });
   }
 
-  async ask(asked: Asked, transferred: readonly ArrayBuffer[] = []): Promise<unknown> {
+  async request(message: ThreadRequest, transferred: readonly ArrayBuffer[] = []): Promise<unknown> {
     const pending = Promise.withResolvers<unknown>();
     this.#pending = pending;
     const timer = setTimeout(() => {
-      pending.reject(new Failure('SERVER_BUSY', `the body was not read in ${this.#timeoutMs / 1000} s`));
+      pending.reject(new Failure('SERVER_BUSY', `timed out after ${this.#timeoutMs / 1000} s reading the body`));
       void this.end();
     }, this.#timeoutMs);
     try {
-      this.#worker.postMessage(asked, transferred);
+      this.#worker.postMessage(message, transferred);
       return await pending.promise;
     } finally {
       clearTimeout(timer);
@@ -230,30 +235,30 @@ class BodyThread {
     }
   }
 
-  busy(): this {
-    clearTimeout(this.#resting);
+  markBusy(): this {
+    clearTimeout(this.#idleTimer);
     return this;
   }
 
-  rest(ms: number, ended: () => void): void {
-    this.#resting = setTimeout(() => {
+  markIdle(ms: number, ended: () => void): void {
+    this.#idleTimer = setTimeout(() => {
       ended();
       void this.end();
     }, ms);
-    this.#resting.unref();
+    this.#idleTimer.unref();
   }
 
   async end(): Promise<void> {
     this.ended = true;
-    clearTimeout(this.#resting);
+    clearTimeout(this.#idleTimer);
     await this.#worker.terminate();
   }
 
-  #answered(answer: ThreadAnswer): void {
+  #onAnswer(answer: ThreadAnswer): void {
     if ('value' in answer) this.#pending?.resolve(answer.value);
     else if ('failure' in answer) {
       const { code, message, result } = answer.failure;
       this.#pending?.reject(new Failure(code, message, result));
-    } else this.#pending?.reject(new Error(`a thread that reads bodies failed: ${answer.fault}`));
+    } else this.#pending?.reject(new Error(`a body thread failed: ${answer.fault}`));
   }
 }

@@ -1,20 +1,19 @@
-// Where a request comes from: the peer of its connection or, where that is a proxy we trust, the address that the proxy was
-// asked from. What is limited or logged by address is for others.
+// The client address of a request: the peer of its connection or, when the peer is a trusted proxy, the address that the proxy forwards.
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, SocketAddress } from 'node:net';
 import { TransportError } from './transport_error.ts';
 
-/** Is this a proxy whose X-Forwarded-For is believed? */
+/** Whether an address is a proxy whose X-Forwarded-For is trusted. */
 export type Trusts = (address: string) => boolean;
 export type ClientAddressOf = (incoming: IncomingMessage) => string;
 
-/** Of a connection that is gone already. */
+/** The address of a connection that is already closed. */
 export const unknownAddress = 'unknown';
-/** A client may send a long list; no house has more proxies in a row. */
+/** A client may send a long list; no installation has more proxies in a row. */
 const hopsMax = 32;
 const mappedIPv4 = '::ffff:';
 
-/** One text for one address: no zone, no IPv4 inside an IPv6, IPv6 in its short form. Undefined for what is no address. */
+/** The canonical text of an address: no zone, no IPv4-mapped IPv6, IPv6 in its short form. Undefined if it is not an address. */
 export function plainAddress(text: string): string | undefined {
   const zone = text.indexOf('%');
   const address = zone < 0 ? text : text.slice(0, zone);
@@ -26,11 +25,11 @@ export function plainAddress(text: string): string | undefined {
   return isIP(inner) === 4 ? inner : short;
 }
 
-/** An IPv4 address, or the /64 of an IPv6 one: what one client has to itself. Takes a plain address. */
+/** The range that one client controls: an IPv4 address, or the /64 network of an IPv6 address. Takes a plain address. */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address;
-  const [left = '', right] = address.split('::');
-  const groups = left === '' ? [] : left.split(':');
+  const [head = '', right] = address.split('::');
+  const groups = head === '' ? [] : head.split(':');
   const tail = right === undefined || right === '' ? [] : right.split(':');
   if (right !== undefined) groups.push(...Array<string>(8 - groups.length - tail.length).fill('0'), ...tail);
   return `${groups.slice(0, 4).join(':')}::/64`;
@@ -52,16 +51,16 @@ export function trustsOf(setting: string): Trusts {
 }
 
 function addTo(list: BlockList, entry: string): void {
-  const [written = '', prefix, more] = entry.split('/');
-  const address = plainAddress(written);
+  const [addressText = '', prefix, more] = entry.split('/');
+  const address = plainAddress(addressText);
   const family = address === undefined ? 0 : isIP(address);
   const bitsMax = family === 6 ? 128 : 32;
   const bits = prefix === undefined ? bitsMax : /^\d{1,3}$/.test(prefix) ? Number(prefix) : Number.NaN;
-  // A prefix of an IPv4 address inside an IPv6 one would count other bits than it says.
-  const isMappedBlock = prefix !== undefined && family === 4 && written.includes(':');
+  // The prefix length of an IPv4-mapped IPv6 block counts the bits of the IPv6 address.
+  const isMappedBlock = prefix !== undefined && family === 4 && addressText.includes(':');
   if (address === undefined || more !== undefined || !(bits <= bitsMax) || isMappedBlock)
     throw new TransportError(
-      `trustedProxies must be addresses or CIDR blocks, separated by commas, such as 10.0.0.0/8; one is ${JSON.stringify(entry)}`,
+      `trustedProxies must be addresses or CIDR blocks, separated by commas, such as 10.0.0.0/8; ${JSON.stringify(entry)} is neither`,
     );
   list.addSubnet(address, bits, family === 6 ? 'ipv6' : 'ipv4');
 }
@@ -71,11 +70,11 @@ export function clientAddressWith(trusts: Trusts): ClientAddressOf {
     const peer = plainPeer(incoming.socket.remoteAddress);
     if (!trusts(peer)) return peer;
     const forwarded = incoming.headers['x-forwarded-for'];
-    return forwarded === undefined ? peer : behind(peer, String(forwarded), trusts);
+    return forwarded === undefined ? peer : clientBehind(peer, String(forwarded), trusts);
   };
 }
 
-/** The plain address of what the system gives, which is in its short form already: this is on the way of every request. */
+/** The plain form of an address from the operating system, which is already in short form: faster than `plainAddress`, as every request needs it. */
 export function plainPeer(address: string | undefined): string {
   if (address === undefined) return unknownAddress;
   if (!address.includes(':')) return address;
@@ -84,8 +83,8 @@ export function plainPeer(address: string | undefined): string {
   return zone < 0 ? address : address.slice(0, zone);
 }
 
-/** From the right, where our own proxies wrote: the first that is none of them. What it says of others is its word only. */
-function behind(peer: string, forwarded: string, trusts: Trusts): string {
+/** Reads from the right, where the trusted proxies append: the first untrusted address is the client. Entries to its left can be forged. */
+function clientBehind(peer: string, forwarded: string, trusts: Trusts): string {
   let nearest = peer;
   let end = forwarded.length;
   for (let hop = 0; hop < hopsMax && end >= 0; hop++) {

@@ -1,12 +1,12 @@
-// The open connections, counted by the address that they come from. What is over the limit is closed as it comes, before a
-// byte of it is read; how many there may be in all is the server's own count.
+// Counts open connections by client address. A connection over the limit is closed before a byte of it is read. The HTTP server limits
+// their total number.
 import type { Socket } from 'node:net';
 import { networkOf, plainPeer, type Trusts } from './client_address.ts';
 
 export interface ConnectionsOptions {
-  /** 0 is no limit. */
+  /** 0 means no limit. */
   readonly perAddressMax: number;
-  /** Many clients stand behind a proxy, so it has no limit of its own. */
+  /** A trusted proxy has no limit, because it serves many clients. */
   readonly trusts: Trusts;
 }
 
@@ -19,7 +19,7 @@ export class Connections {
     this.#options = options;
   }
 
-  /** False for one too many, which is closed. */
+  /** Closes the connection and returns false when it exceeds the limit. */
   admit(socket: Socket): boolean {
     const { perAddressMax, trusts } = this.#options;
     const address = plainPeer(socket.remoteAddress);
@@ -38,14 +38,14 @@ export class Connections {
     this.#perNetwork.set(network, count + 1);
     socket.once('close', () => {
       this.#open.delete(socket);
-      const left = (this.#perNetwork.get(network) as number) - 1;
-      if (left === 0) this.#perNetwork.delete(network);
-      else this.#perNetwork.set(network, left);
+      const remaining = (this.#perNetwork.get(network) as number) - 1;
+      if (remaining === 0) this.#perNetwork.delete(network);
+      else this.#perNetwork.set(network, remaining);
     });
     return true;
   }
 
-  /** Closes what is left, also what has not ended its TLS handshake and is no HTTP connection yet. */
+  /** Closes the remaining connections, including those whose TLS handshake has not finished. */
   cut(): void {
     for (const socket of this.#open) socket.destroy();
   }

@@ -1,5 +1,5 @@
-// The certificate and its key: read, checked to fit each other, and read again when the files change, however they are
-// replaced (written, renamed, a symbolic link turned to another directory). A bad pair is told and the old one kept.
+// The TLS certificate and its key: loaded, checked to match, and reloaded when the files change, however they are replaced (written,
+// renamed, a symbolic link pointed to another directory). An invalid pair is reported and the old one remains in use.
 import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
@@ -12,11 +12,11 @@ export interface TlsOptions {
   readonly certFile: string;
   readonly keyFile: string;
   readonly minVersion: SecureVersion;
-  /** Files may change unseen: in the directory that a link leads to, on a network, past the system's limit of watches. */
+  /** Polling finds changes without file events: behind a link, on a network file system, or over the system's limit of watches. */
   readonly pollMs?: number;
 }
 
-/** As node:tls takes it. */
+/** In the form that node:tls accepts. */
 export interface TlsPair {
   readonly cert: Buffer;
   readonly key: Buffer;
@@ -26,33 +26,33 @@ export interface TlsPair {
 interface Loaded {
   readonly pair: TlsPair;
   readonly certificate: X509Certificate;
-  readonly print: string;
+  readonly fingerprint: string;
 }
 
 const pollMsDefault = 5000;
-/** From the first sign of a change to the look: both files are to be there. */
+/** The delay from the first change event to the reload, so that both files are in place. */
 const settleMs = 200;
 const dayMs = 86_400_000;
-const expiryWarnedMs = 14 * dayMs;
+const expiryWarningMs = 14 * dayMs;
 const readableByOthers = 0o004;
 
 export class TlsFiles {
   readonly #options: TlsOptions;
   readonly #watchers: FSWatcher[] = [];
   #loaded: Loaded;
-  /** What was refused last, so that it is told once. */
+  /** The last rejected pair or error, so that it is reported once. */
   #refused: string | undefined;
   #poll: NodeJS.Timeout | undefined;
   #settling: NodeJS.Timeout | undefined;
-  #looking = false;
-  #expiryToldMs = Number.NEGATIVE_INFINITY;
+  #reloading = false;
+  #expiryReportedMs = Number.NEGATIVE_INFINITY;
 
   private constructor(options: TlsOptions, loaded: Loaded) {
     this.#options = options;
     this.#loaded = loaded;
   }
 
-  /** Throws TransportError for files that cannot be read or do not fit together. */
+  /** Throws TransportError when the files cannot be read or do not match. */
   static async open(options: TlsOptions): Promise<TlsFiles> {
     const { certFile, keyFile } = options;
     return new TlsFiles(options, pairOf(await readText(certFile), await readText(keyFile), options));
@@ -62,12 +62,12 @@ export class TlsFiles {
     return this.#loaded.pair;
   }
 
-  /** Calls `use` with each good pair that comes, until `stop`. */
+  /** Calls `use` with each new valid pair, until `stop`. */
   watch(use: (pair: TlsPair) => void, observe: Observe): void {
     const { certFile, keyFile, pollMs = pollMsDefault } = this.#options;
-    observe({ kind: 'tlsLoaded', ...told(this.#loaded.certificate) });
+    observe({ kind: 'tlsLoaded', ...summaryOf(this.#loaded.certificate) });
     this.#warn(observe);
-    const look = () => void this.#look(use, observe);
+    const look = () => void this.#reload(use, observe);
     const settle = () => {
       this.#settling ??= setTimeout(() => {
         this.#settling = undefined;
@@ -80,11 +80,11 @@ export class TlsFiles {
         watcher.on('error', () => watcher.close());
         this.#watchers.push(watcher);
       } catch {
-        // The system has no watch to give: the poll is left.
+        // The system limit of watches is reached: polling remains.
       }
     }
     this.#poll = setInterval(look, pollMs).unref();
-    this.#tellKeyThatOthersRead(observe);
+    this.#reportExposedKey(observe);
   }
 
   stop(): void {
@@ -94,54 +94,54 @@ export class TlsFiles {
     this.#poll = undefined;
   }
 
-  async #look(use: (pair: TlsPair) => void, observe: Observe): Promise<void> {
-    if (this.#looking) return;
-    this.#looking = true;
-    let print = '';
+  async #reload(use: (pair: TlsPair) => void, observe: Observe): Promise<void> {
+    if (this.#reloading) return;
+    this.#reloading = true;
+    let fingerprint = '';
     try {
       const { certFile, keyFile } = this.#options;
       const [cert, key] = [await readText(certFile), await readText(keyFile)];
-      print = printOf(cert, key);
-      if (print !== this.#loaded.print && print !== this.#refused && this.#poll !== undefined) {
+      fingerprint = fingerprintOf(cert, key);
+      if (fingerprint !== this.#loaded.fingerprint && fingerprint !== this.#refused && this.#poll !== undefined) {
         const loaded = pairOf(cert, key, this.#options);
         use(loaded.pair);
         this.#loaded = loaded;
-        this.#expiryToldMs = Number.NEGATIVE_INFINITY;
-        observe({ kind: 'tlsReloaded', ...told(loaded.certificate) });
-        this.#tellKeyThatOthersRead(observe);
+        this.#expiryReportedMs = Number.NEGATIVE_INFINITY;
+        observe({ kind: 'tlsReloaded', ...summaryOf(loaded.certificate) });
+        this.#reportExposedKey(observe);
       }
-      if (print === this.#loaded.print) this.#refused = undefined;
+      if (fingerprint === this.#loaded.fingerprint) this.#refused = undefined;
     } catch (error) {
       const reason = (error as Error).message;
-      if ((print || reason) !== this.#refused) observe({ kind: 'tlsReloadFailed', reason });
-      this.#refused = print || reason;
+      if ((fingerprint || reason) !== this.#refused) observe({ kind: 'tlsReloadFailed', reason });
+      this.#refused = fingerprint || reason;
     } finally {
-      this.#looking = false;
+      this.#reloading = false;
     }
     this.#warn(observe);
   }
 
-  /** Once a day while the end is near. */
+  /** Reports once a day that the certificate expires soon. */
   #warn(observe: Observe): void {
     const now = Date.now();
     const { validToDate } = this.#loaded.certificate;
-    if (validToDate.getTime() - now > expiryWarnedMs || now - this.#expiryToldMs < dayMs) return;
-    this.#expiryToldMs = now;
-    observe({ kind: 'tlsExpiring', ...told(this.#loaded.certificate) });
+    if (validToDate.getTime() - now > expiryWarningMs || now - this.#expiryReportedMs < dayMs) return;
+    this.#expiryReportedMs = now;
+    observe({ kind: 'tlsExpiring', ...summaryOf(this.#loaded.certificate) });
   }
 
-  #tellKeyThatOthersRead(observe: Observe): void {
+  #reportExposedKey(observe: Observe): void {
     const { keyFile } = this.#options;
     stat(keyFile).then(
       ({ mode }) => {
         if ((mode & readableByOthers) !== 0) observe({ kind: 'tlsKeyExposed', keyFile });
       },
-      () => undefined, // it is gone again: the next look says so
+      () => undefined, // the next reload reports a missing file
     );
   }
 }
 
-function told(certificate: X509Certificate) {
+function summaryOf(certificate: X509Certificate) {
   const { subject, validToDate } = certificate;
   return { subject, notAfter: validToDate.toISOString() };
 }
@@ -154,7 +154,7 @@ async function readText(file: string): Promise<Buffer> {
   }
 }
 
-function printOf(cert: Buffer, key: Buffer): string {
+function fingerprintOf(cert: Buffer, key: Buffer): string {
   return createHash('sha256').update(cert).update('\0').update(key).digest('base64');
 }
 
@@ -167,13 +167,11 @@ function pairOf(cert: Buffer, key: Buffer, options: TlsOptions): Loaded {
       throw new TransportError(`${what}: ${(error as Error).message}`);
     }
   };
-  const certificate = attempt(`${certFile} holds no certificate in PEM`, () => new X509Certificate(cert));
-  const privateKey = attempt(`${keyFile} holds no private key in PEM without a passphrase`, () =>
-    createPrivateKey(key),
-  );
+  const certificate = attempt(`${certFile} does not contain a PEM certificate`, () => new X509Certificate(cert));
+  const privateKey = attempt(`${keyFile} does not contain an unencrypted PEM private key`, () => createPrivateKey(key));
   if (!certificate.checkPrivateKey(privateKey))
-    throw new TransportError(`the key in ${keyFile} is not that of the certificate in ${certFile}`);
+    throw new TransportError(`the key in ${keyFile} does not match the certificate in ${certFile}`);
   const pair: TlsPair = { cert, key, minVersion };
   attempt(`${certFile} and ${keyFile} cannot be used`, () => createSecureContext(pair));
-  return { pair, certificate, print: printOf(cert, key) };
+  return { pair, certificate, fingerprint: fingerprintOf(cert, key) };
 }

@@ -1,5 +1,4 @@
-// What the settings say of the transport, made ready before anything listens: TLS or a reason to do without it, and which
-// proxies are believed. The sockets are the server's.
+// Prepares the transport from the settings before the server listens: TLS or an explicit exception from it, and the trusted proxies.
 import { isIP } from 'node:net';
 import { type ClientAddressOf, clientAddressWith, plainAddress, type Trusts, trustsOf } from './client_address.ts';
 import { TlsFiles } from './tls.ts';
@@ -10,7 +9,7 @@ export { TransportError } from './transport_error.ts';
 export interface TransportSettings {
   readonly host: string;
   readonly insecure: boolean;
-  /** Empty for none, as `tlsKeyFile`. */
+  /** Empty means none; the same for `tlsKeyFile`. */
   readonly tlsCertFile: string;
   readonly tlsKeyFile: string;
   readonly tlsMinVersion: 'TLSv1.2' | 'TLSv1.3';
@@ -23,17 +22,17 @@ export interface Transport {
   readonly clientAddressOf: ClientAddressOf;
 }
 
-/** Throws TransportError for what cannot be used, and for what would send credentials in the open without having been asked to. */
+/** Throws TransportError for unusable settings, and for settings that would send credentials unencrypted without `insecure`. */
 export async function openTransport(settings: TransportSettings): Promise<Transport> {
   const { host, insecure, tlsCertFile: certFile, tlsKeyFile: keyFile, tlsMinVersion: minVersion } = settings;
   if ((certFile === '') !== (keyFile === ''))
     throw new TransportError(
-      `tlsCertFile and tlsKeyFile go together; ${certFile === '' ? 'tlsCertFile' : 'tlsKeyFile'} is not given`,
+      `tlsCertFile and tlsKeyFile must be set together; ${certFile === '' ? 'tlsCertFile' : 'tlsKeyFile'} is missing`,
     );
   if (certFile === '' && !insecure && !isLoopback(host))
     throw new TransportError(
-      `without TLS, the server does not listen on ${host}, where others than this machine reach it: ` +
-        'give --tls-cert-file and --tls-key-file or, where something in front of it does TLS, --insecure',
+      `without TLS, the server does not listen on ${host}, which other machines can reach: ` +
+        'set --tls-cert-file and --tls-key-file, or --insecure if a proxy in front of the server terminates TLS',
     );
   const trusts = trustsOf(settings.trustedProxies);
   const tls = certFile === '' ? undefined : await TlsFiles.open({ certFile, keyFile, minVersion });
@@ -46,7 +45,7 @@ export function isLoopback(host: string): boolean {
   return address === '::1' || (address !== undefined && isIP(address) === 4 && address.startsWith('127.'));
 }
 
-/** Where clients ask; `host` is what is listened on. */
+/** The URL for clients; `host` is the listening address. */
 export function urlOf(transport: Transport, host: string, port: number): string {
   return `${transport.tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

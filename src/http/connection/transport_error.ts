@@ -1,4 +1,4 @@
-// A setting of the transport that cannot be used. main.ts makes it an error of settings, which this room does not know.
+// An invalid setting of the transport. main.ts converts it to a SettingsError, which http/ does not import.
 
 export class TransportError extends Error {
   override readonly name = 'TransportError';

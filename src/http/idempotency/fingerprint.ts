@@ -1,17 +1,17 @@
-// What a request asks for, as a digest: two requests with the same one are the same request (rest-standard B6). Paths count as the
-// resource that they name, bodies as JSON values: the order of members and the space between them do not matter.
+// The digest of a request, which identifies retries (rest-standard B6). Paths are compared as the resources that they name, bodies as
+// JSON values: the order of members and whitespace do not matter.
 import { createHash } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { isRowSource } from '../../query/rows/row_source.ts';
 import { canonicalTexts } from '../../standard/canonical_json.ts';
 import { type Route, uriOf } from '../../standard/paths.ts';
 
-/** So much is digested before other requests have their turn. */
+/** Characters that are hashed before the event loop serves other requests. */
 const charactersPerTurn = 262_144;
 
 export interface FingerprintInput<Context> {
   readonly method: string;
-  /** Raw, without the query. */
+  /** The raw path without the query. */
   readonly path: string;
   readonly route: Route<Context>;
   readonly query: Readonly<Record<string, unknown>>;
@@ -38,7 +38,7 @@ export async function fingerprintOf<Context>({
   return hash.digest('hex');
 }
 
-/** The path with the parents that a short one leaves out, each segment encoded in the one way of this service. */
+/** The path with the omitted default parents and each segment in canonical encoding. */
 function resourceOf<Context>(path: string, { version, segments }: Route<Context>): string {
   const [, , , ...names] = path.split('/');
   const encoded = names.map((name) => encodeURIComponent(decodeURIComponent(name))).join('/');
@@ -47,7 +47,7 @@ function resourceOf<Context>(path: string, { version, segments }: Route<Context>
   return `${uriOf(version, isShort ? [first] : [])}/${encoded}`;
 }
 
-/** Rows, which may be elsewhere, by what they say of themselves. */
+/** Replaces row sources, whose rows may not be in memory, with their digest. */
 async function withDigests(body: unknown): Promise<unknown> {
   if (typeof body !== 'object' || body === null) return body;
   const entries = Object.entries(body).map(async ([name, value]) => [

@@ -1,5 +1,5 @@
-// Calls with an idempotency key (rest-standard B6): how a request is identified, authorized again and carried out for replay.ts,
-// and the answer to a change that was made and whose answer is lost. The steps that every call has are call.ts.
+// Requests with an idempotency key (rest-standard B6): identifies, authorizes and runs a request for replay.ts, and builds the response
+// to an applied change whose response was lost. See request_pipeline.ts for the steps of every request.
 import type { IncomingMessage } from 'node:http';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { IdempotencyKeys } from '../../access/idempotency_keys.ts';
@@ -16,7 +16,7 @@ import { type Completed, type EarlierAttempts, IdempotentRequests } from './repl
 export interface PreferredReply {
   readonly id: string;
   readonly category: string;
-  /** Of the member, where the id is that of the object that has it. */
+  /** The name of a member, when the id is that of the object that contains it. */
   readonly name: string | undefined;
 }
 
@@ -26,14 +26,14 @@ export interface KeyedCallsOptions<Context> {
   readonly idempotencyKeys: IdempotencyKeys;
   readonly earlier: EarlierAttempts;
   readonly access: { readonly authorizer: Pick<Authorizer, 'record' | 'requireStillAllowed'> };
-  /** The record of an object, of a member of it, or of a task. */
+  /** Reads the record of an object, of a member of it, or of a task. */
   readonly recordOf: (wanted: PreferredReply, context: Context) => Promise<StoredReply | undefined>;
   readonly contextOf: (call: Call) => Context;
 }
 
 type Body = Record<string, unknown> | undefined;
 
-/** The steps of a call, in the order in which a keyed one takes them. */
+/** The steps of a request, in the order in which a request with a key takes them. */
 export interface CallSteps {
   authorise(): Promise<void> | undefined;
   /** Throws WAREHOUSE_BUSY. */
@@ -67,7 +67,7 @@ export class KeyedCalls<Context> {
     this.#failures = failures;
   }
 
-  /** The work is done once, however often the request is sent. */
+  /** Applies the request once, however often it is sent. */
   async answer({ incoming, route, call, key, query, steps }: KeyedCall<Context>): Promise<Answer> {
     const { authorizer } = this.#options.access;
     const { principal } = call;
@@ -84,18 +84,18 @@ export class KeyedCalls<Context> {
       fingerprint,
       secretFields: route.endpoint.secretFields ?? [],
       granted,
-      authorise: async (before: readonly Granted[]) => {
-        if (refusal !== undefined && before.length === 0) throw refusal;
-        await authorizer.requireStillAllowed(principal, before);
+      authorise: async (granted: readonly Granted[]) => {
+        if (refusal !== undefined && granted.length === 0) throw refusal;
+        await authorizer.requireStillAllowed(principal, granted);
       },
       run: async (guard: Guard) => {
         if (refusal !== undefined) throw refusal;
         call.actor.guard = guard;
-        return performed(await run(), route, answerOf);
+        return completedOf(await run(), route, answerOf);
       },
       again: async (guard: Guard, objectId: string | undefined) => {
         call.actor.guard = guard;
-        return answerOf(await this.#again(route, call, objectId, nameIn(route, body)));
+        return answerOf(await this.#reconstruct(route, call, objectId, resultingName(route, body)));
       },
     };
     try {
@@ -108,8 +108,8 @@ export class KeyedCalls<Context> {
   }
 
   /**
-   * Why the request may not be made, found before the body is read. Thrown unless the key was sent before: the object may have another
-   * name since, and its first answer then is for who may still do with it what was done.
+   * Authorizes the request before the body is read. Returns the refusal instead of throwing it when the key is already in use: the object
+   * may have been renamed since, and a caller who still has the required privileges on it may receive the first response.
    */
   async #refusalOf(steps: CallSteps, owner: string, key: string): Promise<unknown> {
     try {
@@ -121,7 +121,7 @@ export class KeyedCalls<Context> {
     }
   }
 
-  /** A request that was sent before is not refused here: it may be done, and needs no place then. */
+  /** A request whose key is already in use is not refused: it may have been applied, and then needs no place in the queue. */
   async #requirePlace(steps: CallSteps, owner: string, key: string): Promise<void> {
     try {
       await steps.requirePlace();
@@ -130,8 +130,8 @@ export class KeyedCalls<Context> {
     }
   }
 
-  /** The change was made before, and its answer is lost: as far as what exists now shows it. */
-  async #again(
+  /** The response to an applied change whose response was lost, derived from the current state. */
+  async #reconstruct(
     { endpoint, category }: Route<Context>,
     call: RequestContext,
     id: string | undefined,
@@ -139,17 +139,18 @@ export class KeyedCalls<Context> {
   ): Promise<Outcome> {
     const { contextOf, recordOf } = this.#options;
     if (endpoint.verb === 'delete') return { outcome: 'deleted', deleted: true };
-    const shown = id === undefined ? undefined : await recordOf({ id, category: category.name, name }, contextOf(call));
-    if (!shown)
-      throw new Failure('OBJECT_NOT_FOUND', 'the change was made before; what it made or changed is gone since', {
+    const current =
+      id === undefined ? undefined : await recordOf({ id, category: category.name, name }, contextOf(call));
+    if (!current)
+      throw new Failure('OBJECT_NOT_FOUND', 'the change was already applied, but its object has been deleted since', {
         category: category.name,
       });
-    const isNew = shown.outcome === 'found' && (endpoint.verb === 'create' || endpoint.creates);
-    return isNew ? { outcome: 'created', record: shown.record, created: true, uri: shown.uri } : shown;
+    const isNew = current.outcome === 'found' && (endpoint.verb === 'create' || endpoint.creates);
+    return isNew ? { outcome: 'created', record: current.record, created: true, uri: current.uri } : current;
   }
 }
 
-function performed<Context>(
+function completedOf<Context>(
   outcome: Outcome,
   { endpoint }: Route<Context>,
   answerOf: (outcome: Outcome) => Answer,
@@ -162,8 +163,8 @@ function performed<Context>(
   return { answer, stored: answerOf({ outcome: 'done', result: stored }) };
 }
 
-/** What the object of a request is called when it is done, as far as the request says. */
-function nameIn<Context>({ path, category }: Route<Context>, body: Body): string | undefined {
+/** The name of the object after the request, as far as the request determines it. */
+function resultingName<Context>({ path, category }: Route<Context>, body: Body): string | undefined {
   const { newName, name } = (body ?? {}) as { readonly newName?: string; readonly name?: string };
   return newName ?? name ?? path[category.parameter];
 }

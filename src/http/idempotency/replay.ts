@@ -1,5 +1,5 @@
-// A request with an idempotency key: done once, answered as often as it is sent (rest-standard B6). What is stored of it is
-// access/idempotency_keys.ts.
+// Replays requests with an idempotency key: applied once, answered as often as sent (rest-standard B6). See access/idempotency_keys.ts
+// for the stored state.
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
@@ -18,43 +18,43 @@ import { type Answer, answerOfFailure } from '../../standard/envelope.ts';
 import { Failure, outcomeOf, withOutcome } from '../../standard/failure.ts';
 import { idempotencyKeyHeader } from '../request_headers.ts';
 
-/** What a request came to: its answer, and the one that a repetition gets; undefined: a repetition reads again. */
+/** A completed request: its response, and the one stored for retries; undefined: a retry runs again. */
 export interface Completed {
   readonly answer: Answer;
   readonly stored: Answer | undefined;
 }
 
-/** How a keyed request is carried out. */
+/** A request with an idempotency key and the functions that run it. */
 export interface KeyedRequest {
   readonly owner: string;
   readonly key: string;
   readonly fingerprint: string;
-  /** Of the answer's result: not stored. */
+  /** Fields of the result that are not stored. */
   readonly secretFields: readonly string[];
-  /** What the request was authorized for so far; it grows while the request runs. */
+  /** The authorizations of the request so far; the list grows while it runs. */
   readonly granted: readonly Granted[];
-  /** Throws FORBIDDEN where the credentials of this request do not give what an earlier one was authorized for. */
+  /** Throws FORBIDDEN when the credentials of this request lack what an earlier attempt was authorized for. */
   readonly authorise: (granted: readonly Granted[]) => Promise<void>;
   readonly run: (guard: Guard) => Promise<Completed>;
-  /** The answer to a change that was made, whose answer is lost. */
+  /** Builds the response to an applied change whose response was lost. */
   readonly again: (guard: Guard, objectId: string | undefined) => Promise<Answer>;
 }
 
-/** What earlier attempts left, in the catalog and in the engines. */
+/** The effects of earlier attempts in the catalog and in the engines. */
 export interface EarlierAttempts {
-  /** Ends the changes that they began. Throws where that cannot be done now. */
+  /** Completes or undoes their open changes. Throws when that is not possible now. */
   recover(keyId: string): Promise<void>;
-  /** The rows that an engine changed by the step; undefined where it did not do it. */
+  /** The number of rows that the step changed in an engine; undefined when it was not applied. */
   rowsOf(step: RetainedStep): Promise<number | undefined>;
 }
 
-/** How long a change that a crash came into may take to be completed. */
+/** How long to wait for another server to complete a change after a crash. */
 const recoveryMs = 3000;
-const recoveryLookMs = 50;
+const recoveryPollMs = 50;
 const replayHeader = { 'x-service-idempotent-replay': 'true' };
-/** Refusals of the circumstances of one attempt: they say nothing of the next. */
-const passing: ReadonlySet<Code> = new Set<Code>(['STATEMENT_CANCELLED']);
-/** Their details may quote values of rows, which are not stored with a key. */
+/** Refusals that depend on the circumstances of one attempt; the next may succeed. */
+const transientRefusals: ReadonlySet<Code> = new Set<Code>(['STATEMENT_CANCELLED']);
+/** Codes whose details may quote values of rows, which are not stored with a key. */
 const quotingRows: ReadonlySet<Code> = new Set<Code>([
   'SQL_INVALID',
   'CONSTRAINT_VIOLATED',
@@ -67,13 +67,13 @@ export function keyOf<Context>(incoming: IncomingMessage, endpoint: Endpoint<Con
   const key = incoming.headers[idempotencyKeyHeader] as string | undefined;
   if (key === undefined || !takesKey(endpoint)) return undefined;
   if (idempotencyKeyForm.test(key)) return key;
-  throw new Failure('INVALID_IDEMPOTENCY_KEY', `${idempotencyKeyHeader} is 1 to 255 visible ASCII characters`);
+  throw new Failure('INVALID_IDEMPOTENCY_KEY', `${idempotencyKeyHeader} must be 1 to 255 visible ASCII characters`);
 }
 
 export class IdempotentRequests {
   readonly #keys: IdempotencyKeys;
   readonly #earlier: EarlierAttempts;
-  /** Attempts under way: another one with the same key waits for the end of the first. */
+  /** Running attempts; a further attempt with the same key waits until the first has ended. */
   readonly #running = new Map<string, { readonly fingerprint: string; readonly ended: Promise<void> }>();
 
   constructor(keys: IdempotencyKeys, earlier: EarlierAttempts) {
@@ -83,22 +83,22 @@ export class IdempotentRequests {
 
   async answer(keyed: KeyedRequest): Promise<Answer> {
     const { owner, key, fingerprint } = keyed;
-    const at = `${owner} ${key}`;
-    for (let running = this.#running.get(at); running; running = this.#running.get(at)) {
+    const id = `${owner} ${key}`;
+    for (let running = this.#running.get(id); running; running = this.#running.get(id)) {
       if (running.fingerprint !== fingerprint) throw keyReused();
       await running.ended;
     }
     const { promise: ended, resolve } = Promise.withResolvers<void>();
-    this.#running.set(at, { fingerprint, ended });
+    this.#running.set(id, { fingerprint, ended });
     try {
       return await this.#attempt(keyed);
     } finally {
-      this.#running.delete(at);
+      this.#running.delete(id);
       resolve();
     }
   }
 
-  /** Whether the key was sent before, with whatever request. */
+  /** Whether the key has been used, with any request. */
   isKnown(owner: string, key: string): Promise<boolean> {
     return this.#keys.isKnown(owner, key);
   }
@@ -107,53 +107,53 @@ export class IdempotentRequests {
     const begun: Begun = await this.#keys.begin(keyed.owner, keyed.key, keyed.fingerprint);
     if (begun.kind === 'answered') {
       await keyed.authorise(begun.granted);
-      return restored(begun.answer);
+      return storedReply(begun.answer);
     }
     const guard: Guard = { ...begun.guard, granted: keyed.granted };
-    if (begun.kind === 'done') return this.#confirmed(keyed, guard, begun.made);
-    return begun.isRetry ? this.#resumed(keyed, guard) : this.#first(keyed, guard);
+    if (begun.kind === 'done') return this.#confirm(keyed, guard, begun.made);
+    return begun.isRetry ? this.#resume(keyed, guard) : this.#first(keyed, guard);
   }
 
   async #first(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
     try {
-      return await this.#performed(keyed, guard);
+      return await this.#perform(keyed, guard);
     } catch (error) {
       if (isRefusal(error)) await this.#storeRefusal(keyed, guard, error);
-      // Where anything else went wrong the work may have been done: the key stays, so that the next attempt finds out.
+      // After any other error the work may have been applied: the key is retained, so that the next attempt can find out.
       else if (error instanceof Failure && outcomeOf(error) === 'notApplied')
         await this.#keys.release(guard).catch(() => undefined);
       throw error;
     }
   }
 
-  /** An attempt after one whose outcome is unknown: confirms what that did, or does it. */
-  async #resumed(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
+  /** An attempt after one with an unknown outcome: confirms its effect, or applies the request. */
+  async #resume(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
     await this.#earlier.recover(guard.keyId);
     const made = await this.#keys.completedChange(guard);
-    if (made) return this.#confirmed(keyed, guard, made);
+    if (made) return this.#confirm(keyed, guard, made);
     const applied = await this.#appliedBefore(keyed, guard);
     try {
-      const answer = await this.#performed(keyed, applied ? { ...guard, applied } : guard);
-      return applied ? replayed(answer) : answer;
+      const answer = await this.#perform(keyed, applied ? { ...guard, applied } : guard);
+      return applied ? markReplayed(answer) : answer;
     } catch (error) {
-      // Another server may be completing the change meanwhile: that may be why it cannot be done once more.
+      // Another server may be completing the change, which can be the reason for this failure.
       const late = await this.#doneSince(guard, isRefusal(error) ? recoveryMs : 0);
-      if (late) return this.#confirmed(keyed, guard, late);
+      if (late) return this.#confirm(keyed, guard, late);
       if (isRefusal(error)) await this.#storeRefusal(keyed, guard, error);
-      // Of this attempt it may be known that it changed nothing, of the one before it is not.
+      // This attempt may be known to have changed nothing, but not the one before it.
       throw withOutcome(error, 'unknown');
     }
   }
 
-  async #performed(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
+  async #perform(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
     const { answer, stored } = await keyed.run(guard);
     if (stored) await this.#store(keyed, guard, stored);
     return answer;
   }
 
-  async #confirmed(keyed: KeyedRequest, guard: Guard, { objectId, granted }: CompletedChange): Promise<Answer> {
+  async #confirm(keyed: KeyedRequest, guard: Guard, { objectId, granted }: CompletedChange): Promise<Answer> {
     await keyed.authorise(granted);
-    return replayed(await keyed.again(guard, objectId));
+    return markReplayed(await keyed.again(guard, objectId));
   }
 
   async #appliedBefore(keyed: KeyedRequest, guard: Guard): Promise<AppliedWrite | undefined> {
@@ -169,7 +169,7 @@ export class IdempotentRequests {
     for (;;) {
       const done = await this.#keys.completedChange(guard);
       if (done || performance.now() >= until) return done;
-      await pause(recoveryLookMs);
+      await pause(recoveryPollMs);
     }
   }
 
@@ -179,7 +179,7 @@ export class IdempotentRequests {
     await this.#store(keyed, guard, answerOfFailure(stored));
   }
 
-  /** Where that fails, the answer is made anew if it is asked for again. */
+  /** If storing fails, a retry reconstructs the response. */
   async #store(keyed: KeyedRequest, guard: Guard, answer: Answer): Promise<void> {
     const body = withoutSecrets(textOf(answer), keyed.secretFields);
     const { Location: location, ETag: etag } = answer.headers;
@@ -188,15 +188,15 @@ export class IdempotentRequests {
   }
 }
 
-/** Whether it is the first answer too: nothing was done, and the same request would be refused again. */
+/** Whether a failure is final and may be stored: nothing was changed, and the same request would be refused again. */
 function isRefusal(error: unknown): error is Failure {
-  if (!(error instanceof Failure) || passing.has(error.code) || error.outcome === 'unknown') return false;
+  if (!(error instanceof Failure) || transientRefusals.has(error.code) || error.outcome === 'unknown') return false;
   const { status } = codes[error.code];
-  // Who may not do it today may be allowed to tomorrow.
+  // Missing privileges can be granted later.
   return status < 500 && status !== 401 && status !== 403;
 }
 
-function restored({ status, location, etag, body }: StoredResponse): Answer {
+function storedReply({ status, location, etag, body }: StoredResponse): Answer {
   const headers = {
     ...replayHeader,
     ...(location === undefined ? {} : { Location: location }),
@@ -211,9 +211,9 @@ function textOf({ body }: Answer): string {
 
 function withoutSecrets(body: string, fields: readonly string[]): string {
   if (fields.length === 0) return body;
-  const whole = JSON.parse(body) as { result?: Record<string, unknown> };
-  for (const field of fields) delete whole.result?.[field];
-  return JSON.stringify(whole);
+  const envelope = JSON.parse(body) as { result?: Record<string, unknown> };
+  for (const field of fields) delete envelope.result?.[field];
+  return JSON.stringify(envelope);
 }
 
-const replayed = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, ...replayHeader } });
+const markReplayed = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, ...replayHeader } });
