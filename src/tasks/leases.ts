@@ -1,5 +1,5 @@
-// Who runs a task: each runner holds what it runs by a lease in its own name, which its heartbeat renews. What a runner writes of a
-// task counts only while it holds it; what is held by a lease that is over has lost its runner, and another may take it over.
+// Task leases: a runner holds each task that it runs by a lease in its own name, which its heartbeat renews. Its writes to a task count
+// only while it holds the lease; a task with an expired lease has lost its runner and can be taken over.
 import { newId } from '../model/ids.ts';
 import { isRunning } from '../store/migrations/task_line.ts';
 import type { TaskState } from '../store/schema.ts';
@@ -8,18 +8,18 @@ import { HandedBack } from './task.ts';
 import type { TaskRow } from './task_rows.ts';
 
 export const leaseMs = 30_000;
-/** Two heartbeats may be late or fail before a lease is over. */
+/** Two heartbeats may be late or fail before a lease expires. */
 export const heartbeatEveryMs = leaseMs / 3;
 
 export type Lease = Pick<TaskRow, 'leased_by' | 'lease_until'>;
 
-/** Reason of an abort: another runner has the task now, and what comes of this one's work is not kept. */
+/** Abort reason: another runner has the task, and the result of this run is discarded. */
 export class LeaseLost extends HandedBack {
   override name = 'LeaseLost';
 }
 
 export class Leases {
-  /** New with each process. */
+  /** A new id for each process. */
   readonly #holder = newId();
   readonly #store: Store;
   readonly #clock: () => number;
@@ -29,19 +29,19 @@ export class Leases {
     this.#clock = clock;
   }
 
-  /** As columns of a task that begins here. */
-  begun(): Lease {
+  /** The lease columns of a task that starts here. */
+  newLease(): Lease {
     return { leased_by: this.#holder, lease_until: this.#clock() + leaseMs };
   }
 
-  /** What holds while this runner has it, however often it was renewed. */
+  /** The columns that identify this holder; renewals do not change them. */
   get own(): Pick<Lease, 'leased_by'> {
     return { leased_by: this.#holder };
   }
 
-  /** Renews all that is held, and answers what that is: another server may have taken a task, or told it to stop. */
+  /** Renews all leases of this runner and returns the held tasks with their states: another server may have taken over or cancelled one. */
   async renew(): Promise<Map<string, TaskState>> {
-    const { lease_until } = this.begun();
+    const { lease_until } = this.newLease();
     const held = await this.#store.transaction((tx) =>
       tx
         .updateTable('tasks')
@@ -54,7 +54,7 @@ export class Leases {
     return new Map(held.map(({ task_id, state }) => [task_id, state]));
   }
 
-  /** What is under way elsewhere and has lost its runner; `all`: where nobody else can have the store open, all of it. */
+  /** Running tasks whose runner is lost. `all`: every task of other holders, when no other process can have the store open. */
   abandoned(all: boolean): Promise<TaskRow[]> {
     let query = this.#store.db
       .selectFrom('tasks')

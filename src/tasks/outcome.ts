@@ -1,5 +1,5 @@
-// What becomes of a task when its work ends: done, failed for good, cancelled, or run again. Terminal and retryable are types
-// here; the runner never guesses.
+// Determines the outcome of a task run: succeeded, failed, cancelled, or retried. Terminal and retryable are types, so that the runner
+// never guesses.
 
 import { crashedAlone, endedEngine } from '../engines/engine_lost.ts';
 import { newId } from '../model/ids.ts';
@@ -8,34 +8,34 @@ import { Failure } from '../standard/failure.ts';
 import { Cancelled, HandedBack, RetryableError, type TaskError, type TaskKind, type TaskRecord } from './task.ts';
 
 export const retryPauseMsMax = 60_000;
-/** A task that is known to have ended so many engine processes is not run again: each costs everybody's statements. */
+/** A task that has crashed this many engine processes is not retried: each crash also ends the statements of others. */
 const enginesEndedMax = 2;
-/** What is asked for as a pause is kept to, and stretched by up to this part of it. */
-const wantedStretch = 0.25;
+/** A requested retry delay is extended by a random part of at most this fraction. */
+const requestedDelayJitter = 0.25;
 
 export type Ended = { readonly ok: true; readonly result: unknown } | { readonly ok: false; readonly error: unknown };
 
 export type Outcome =
-  /** `result` as JSON text: what cannot be written as JSON fails here, not when it is saved. */
+  /** `result` as JSON text: a value that is not serializable fails here, not when it is saved. */
   | { readonly kind: 'succeeded'; readonly result: string | undefined }
   | { readonly kind: 'failed'; readonly error: TaskError; readonly fault?: unknown }
   | { readonly kind: 'cancelled' }
-  /** `counts`: the attempt was used up; a task that was handed back loses none. */
+  /** `counts`: whether the run counts as an attempt; a task that was handed back does not lose one. */
   | { readonly kind: 'again'; readonly pauseMs: number; readonly counts: boolean; readonly why: string };
 
-/** As `decide`; an outcome that cannot be told is our own mistake. */
-export function outcomeOf(...about: Parameters<typeof decide>): Outcome {
+/** As `decide`; an exception in it is a defect of the server and fails the task. */
+export function outcomeOf(...args: Parameters<typeof decide>): Outcome {
   try {
-    return decide(...about);
+    return decide(...args);
   } catch (fault) {
     return { kind: 'failed', error: taskError(fault), fault };
   }
 }
 
 /**
- * `reason`: why the work was aborted, if it was. `pauseMs`: at most so long before the second attempt, at least half of it; it
- * doubles each time. `chance`: from 0 to 1, so that what failed together does not come again together. `enginesEnded`: by this task,
- * this time included.
+ * `reason`: the abort reason, if the run was aborted. `pauseMs`: the maximum delay before the second attempt, at least half of which is
+ * waited; it doubles each time. `chance`: 0 to 1, jitter so that tasks that failed together do not retry together. `enginesEnded`: engine
+ * processes that this task has crashed, including this run.
  */
 function decide(
   ended: Ended,
@@ -57,29 +57,30 @@ function decide(
   }
   if (enginesEnded >= enginesEndedMax) return { kind: 'failed', error: endedEngines(enginesEnded), fault: error };
   if (task.attempt >= kind.attemptsMax) return { kind: 'failed', error: exhausted(task.attempt, error), fault: error };
-  const wanted = error instanceof RetryableError ? error.retryAfterMs : wantedBy(error as Failure) * 1000;
+  const requestedMs =
+    error instanceof RetryableError ? error.retryAfterMs : retryDelaySecondsOf(error as Failure) * 1000;
   const longest = Math.min(retryPauseMsMax, pauseMs * 2 ** (task.attempt - 1));
-  const backOff = Math.max((longest * (1 + chance)) / 2, (wanted ?? 0) * (1 + wantedStretch * chance));
+  const backOff = Math.max((longest * (1 + chance)) / 2, (requestedMs ?? 0) * (1 + requestedDelayJitter * chance));
   return { kind: 'again', pauseMs: Math.ceil(backOff), counts: true, why: taskError(error).message };
 }
 
-/** A full disk is not emptied in the seconds that attempts take otherwise. */
-function wantedBy({ code, retryAfterSeconds }: Failure): number {
+/** STORAGE_FULL has a longer delay, because a full disk is not freed within seconds. */
+function retryDelaySecondsOf({ code, retryAfterSeconds }: Failure): number {
   return retryAfterSeconds ?? (code === 'STORAGE_FULL' ? (codes[code].retryAfterSeconds ?? 0) : 0);
 }
 
-/** What becomes of a task whose process stops under it in good order. */
+/** The outcome of a task whose process shuts down. */
 export function interruption(kind: TaskKind | undefined): Outcome {
-  if (kind?.run) return { kind: 'again', pauseMs: 0, counts: false, why: 'handed back by a server that stopped' };
+  if (kind?.run) return { kind: 'again', pauseMs: 0, counts: false, why: 'the server was shut down while it ran' };
   return { kind: 'failed', error: interrupted() };
 }
 
-/** What becomes of a task that a process left running when it died. */
+/** The outcome of a task whose process crashed while it ran. */
 export function afterCrash(task: TaskRecord, kind: TaskKind | undefined): Outcome {
   if (task.state === 'cancelling') return { kind: 'cancelled' };
   if (!kind?.run) return { kind: 'failed', error: interrupted() };
   if (task.attempt >= kind.attemptsMax) return { kind: 'failed', error: exhausted(task.attempt, undefined) };
-  return { kind: 'again', pauseMs: 0, counts: true, why: 'the server died while it ran' };
+  return { kind: 'again', pauseMs: 0, counts: true, why: 'the server crashed while it ran' };
 }
 
 function interrupted(): TaskError {
@@ -87,11 +88,11 @@ function interrupted(): TaskError {
 }
 
 function exhausted(attempts: number, error: unknown): TaskError {
-  const last = error === undefined ? 'the server died while it ran' : taskError(error).message;
+  const last = error === undefined ? 'the server crashed while it ran' : taskError(error).message;
   const code = error instanceof Failure ? { code: error.code } : {};
   return {
     code: 'TASK_ATTEMPTS_EXHAUSTED',
-    message: `The task was begun ${attempts} times. The last time: ${last}`,
+    message: `The task failed after ${attempts} attempts. Last attempt: ${last}`,
     result: { attempts, ...code },
   };
 }
@@ -102,12 +103,12 @@ export const endsEngine = (ended: Ended): boolean =>
 function endedEngines(times: number): TaskError {
   return {
     code: 'TASK_ENDED_ENGINE',
-    message: `The engine crashed or had to be stopped ${times} times while nothing but this task ran in it.`,
+    message: `The engine crashed or had to be stopped ${times} times while only this task was running in it.`,
     result: { enginesEnded: times },
   };
 }
 
-/** Of status 503, and another attempt would fail in the same way. */
+/** Codes with status 503 that a further attempt cannot resolve. */
 const needsOperator: ReadonlySet<Code> = new Set<Code>(['CATALOG_DAMAGED', 'TASK_INTERRUPTED']);
 
 function isRetryable(error: unknown): boolean {
@@ -115,12 +116,16 @@ function isRetryable(error: unknown): boolean {
   return error instanceof Failure && codes[error.code].status === 503 && !needsOperator.has(error.code);
 }
 
-/** What the caller may know of an error. Of one that is not a Failure, only an id that is in the log. */
+/** The error as shown to the caller. For an error that is not a Failure, only an id that the log also has. */
 function taskError(error: unknown): TaskError {
   if (error instanceof Failure) {
     const { code, message, result } = error;
     return Object.keys(result).length > 0 ? { code, message, result } : { code, message };
   }
   if (error instanceof RetryableError) return { code: 'INTERNAL_ERROR', message: error.message };
-  return { code: 'INTERNAL_ERROR', message: 'An unexpected error of the service.', result: { errorId: newId() } };
+  return {
+    code: 'INTERNAL_ERROR',
+    message: 'An unexpected error occurred in the service.',
+    result: { errorId: newId() },
+  };
 }

@@ -1,6 +1,6 @@
-// The line of tasks that could begin: by priority; in one priority the owners take turns, each with its own in the order of their
-// submission; and now and then who waits longest goes first, so that nobody waits for ever. All of it is in the store, found by
-// indexes, whatever the length of the line; nothing of it is in memory.
+// The queue of tasks that are ready to start: ordered by priority; within a priority the owners take turns, each with its own tasks in
+// order of submission. At a fixed interval the longest-waiting task goes first, so that no task starves. The whole queue is in the
+// store and read by indexes, whatever its length; none of it is in memory.
 import type { Kysely, Transaction } from 'kysely';
 import { isPaused, isQueued } from '../store/migrations/task_line.ts';
 import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
@@ -9,27 +9,27 @@ import type { Store } from '../store/store.ts';
 import type { TaskError } from './task.ts';
 import { ending, moveTask, readTask, type TaskRow } from './task_rows.ts';
 
-/** Of so many that begin, one is the one that waits longest, whatever its priority. */
+/** One of this many started tasks is the one that has waited longest, whatever its priority. */
 export const longestWaitingEvery = 8;
-/** No pause is longer: one that is was worked out from a clock that has been set back since, and is over. */
-export const pauseBelievedMsMax = 3_600_000;
-/** How many are put into the line, or told of an end, in one transaction. */
+/** No retry delay is longer: a longer one was computed before the clock was set back and counts as elapsed. */
+export const plausibleDelayMsMax = 3_600_000;
+/** Tasks that are queued, or notified of an end, in one transaction. */
 const batchMax = 100;
 
-type Standing = Pick<TaskRow, 'owner' | 'priority'>;
+type QueueKey = Pick<TaskRow, 'owner' | 'priority'>;
 
-type None = Record<string, never>;
+type NoParameters = Record<string, never>;
 
 interface Statements {
-  readonly first: PreparedQuery<None, TaskRow>;
-  readonly oldest: PreparedQuery<None, TaskRow>;
-  readonly least: PreparedQuery<Pick<Standing, 'priority'>, { place: number | null }>;
-  readonly lastOf: PreparedQuery<Standing, { place: number | null }>;
+  readonly first: PreparedQuery<NoParameters, TaskRow>;
+  readonly oldest: PreparedQuery<NoParameters, TaskRow>;
+  readonly head: PreparedQuery<Pick<QueueKey, 'priority'>, { place: number | null }>;
+  readonly lastOf: PreparedQuery<QueueKey, { place: number | null }>;
 }
 
 let compiled: Statements | undefined;
 
-/** Compiled once; they run on any connection of a store. */
+/** Compiled once; the statements run on any connection of a store. */
 function statements(db: Kysely<Schema>): Statements {
   compiled ??= compile(db);
   return compiled;
@@ -37,8 +37,8 @@ function statements(db: Kysely<Schema>): Statements {
 
 function compile(db: Kysely<Schema>): Statements {
   return {
-    first: prepareQuery<None>()(db, (on) =>
-      on
+    first: prepareQuery<NoParameters>()(db, (query) =>
+      query
         .selectFrom('tasks')
         .selectAll()
         .where(isQueued)
@@ -47,24 +47,24 @@ function compile(db: Kysely<Schema>): Statements {
         .orderBy('task_id')
         .limit(1),
     ),
-    oldest: prepareQuery<None>()(db, (on) =>
-      on.selectFrom('tasks').selectAll().where(isQueued).orderBy('task_id').limit(1),
+    oldest: prepareQuery<NoParameters>()(db, (query) =>
+      query.selectFrom('tasks').selectAll().where(isQueued).orderBy('task_id').limit(1),
     ),
-    least: prepareQuery<Pick<Standing, 'priority'>>()(db, (on, slot) =>
-      on
+    head: prepareQuery<Pick<QueueKey, 'priority'>>()(db, (query, parameter) =>
+      query
         .selectFrom('tasks')
         .select('place')
-        .where('priority', '=', slot('priority'))
+        .where('priority', '=', parameter('priority'))
         .where(isQueued)
         .orderBy('place')
         .limit(1),
     ),
-    lastOf: prepareQuery<Standing>()(db, (on, slot) =>
-      on
+    lastOf: prepareQuery<QueueKey>()(db, (query, parameter) =>
+      query
         .selectFrom('tasks')
         .select('place')
-        .where('owner', '=', slot('owner'))
-        .where('priority', '=', slot('priority'))
+        .where('owner', '=', parameter('owner'))
+        .where('priority', '=', parameter('priority'))
         .where(isQueued)
         .orderBy('place', 'desc')
         .limit(1),
@@ -73,19 +73,19 @@ function compile(db: Kysely<Schema>): Statements {
 }
 
 /**
- * The place of one more task: after its owner's last, or else with those that go next. So each owner's tasks have places in a row, and
- * whoever comes new stands beside the next of everyone else.
+ * The queue position of a new task: after the last task of its owner or, if there is none, at the head. So the tasks of each owner have
+ * consecutive positions, and a new owner starts at the same position as the next tasks of all others.
  */
-export async function positionOf(on: Kysely<Schema>, { owner, priority }: Standing): Promise<number> {
-  const { lastOf, least } = statements(on);
-  const last = await lastOf.first(on, { owner, priority });
+export async function positionOf(db: Kysely<Schema>, { owner, priority }: QueueKey): Promise<number> {
+  const { lastOf, head: first } = statements(db);
+  const last = await lastOf.first(db, { owner, priority });
   if (last) return (last.place as number) + 1;
-  return (await least.first(on, { priority }))?.place ?? 0;
+  return (await first.first(db, { priority }))?.place ?? 0;
 }
 
-/** What happened to tasks that waited for one that ended. */
+/** The effect of an ended task on those that depend on it. */
 export interface WaitOutcome {
-  /** That failed, because what they waited for did. */
+  /** Tasks that failed because their dependency failed. */
   readonly failed: readonly TaskRow[];
   readonly more: boolean;
 }
@@ -93,26 +93,26 @@ export interface WaitOutcome {
 export class TaskQueue {
   readonly #store: Store;
   readonly #clock: () => number;
-  #begun = 0;
+  #startedCount = 0;
 
   constructor(store: Store, clock: () => number) {
     this.#store = store;
     this.#clock = clock;
   }
 
-  /** The task whose turn it is. */
+  /** The next task to start. */
   async next(): Promise<TaskRow | undefined> {
     const { first, oldest } = statements(this.#store.db);
-    const turn = (this.#begun + 1) % longestWaitingEvery === 0 ? oldest : first;
+    const turn = (this.#startedCount + 1) % longestWaitingEvery === 0 ? oldest : first;
     return turn.first(this.#store.db, {});
   }
 
-  /** A task that was next has begun. */
-  hasBegun(): void {
-    this.#begun++;
+  /** Counts a task that was returned by `next` and started. */
+  countStarted(): void {
+    this.#startedCount++;
   }
 
-  /** When the next of those that pause may go on; undefined where none does. */
+  /** The end of the earliest retry delay, or undefined when no task is delayed. */
   async nextDueAt(): Promise<number | undefined> {
     const row = await this.#store.db
       .selectFrom('tasks')
@@ -124,31 +124,31 @@ export class TaskQueue {
     return row?.not_before;
   }
 
-  /** Those whose pause is over take their place. */
+  /** Queues the tasks whose retry delay is over. */
   async resume(): Promise<void> {
     for (let more = true; more; ) {
       const now = this.#clock();
-      const at = await this.nextDueAt();
-      if (at === undefined || isAhead(at, now)) return;
+      const dueAt = await this.nextDueAt();
+      if (dueAt === undefined || isAhead(dueAt, now)) return;
       more = await this.#store.transaction(async (tx) => {
         const due = await tx
           .selectFrom('tasks')
           .select(['task_id', 'owner', 'priority'])
           .where(isPaused)
-          .where((e) => e.or([e('not_before', '<=', now), e('not_before', '>', now + pauseBelievedMsMax)]))
+          .where((e) => e.or([e('not_before', '<=', now), e('not_before', '>', now + plausibleDelayMsMax)]))
           .orderBy('not_before')
           .limit(batchMax)
           .execute();
-        for (const row of due) await enter(tx, row);
+        for (const row of due) await enqueue(tx, row);
         return due.length === batchMax;
       });
     }
   }
 
-  /** Tells those that wait for a task of its end, a bounded number at a time. */
+  /** Updates tasks that depend on an ended task, a bounded number at a time. */
   async settle(): Promise<WaitOutcome> {
-    const any = await this.#store.db.selectFrom('task_ends').select('task_id').limit(1).executeTakeFirst();
-    if (!any) return { failed: [], more: false };
+    const pending = await this.#store.db.selectFrom('task_ends').select('task_id').limit(1).executeTakeFirst();
+    if (!pending) return { failed: [], more: false };
     return this.#store.transaction(async (tx) => {
       const end = await tx.selectFrom('task_ends').selectAll().orderBy('task_id').limit(1).executeTakeFirst();
       if (!end) return { failed: [], more: false };
@@ -177,24 +177,24 @@ export class TaskQueue {
   }
 }
 
-/** One less to wait for; with the last, the task takes its place. */
+/** Removes one dependency of a task, and queues the task when it was the last. */
 async function release(tx: Transaction<Schema>, taskId: string, afterId: string): Promise<undefined> {
   await tx.deleteFrom('task_waits').where('after_id', '=', afterId).where('task_id', '=', taskId).execute();
   const row = await readTask(tx, taskId);
   if (row?.state !== 'pending') return;
   const waits_for = Math.max(0, row.waits_for - 1);
   await tx.updateTable('tasks').set({ waits_for }).where('task_id', '=', taskId).execute();
-  if (waits_for === 0) await enter(tx, row);
+  if (waits_for === 0) await enqueue(tx, row);
 }
 
-async function enter(tx: Transaction<Schema>, row: Standing & Pick<TaskRow, 'task_id'>): Promise<void> {
+async function enqueue(tx: Transaction<Schema>, row: QueueKey & Pick<TaskRow, 'task_id'>): Promise<void> {
   const place = await positionOf(tx, row);
   await tx.updateTable('tasks').set({ place }).where('task_id', '=', row.task_id).execute();
 }
 
-const isAhead = (at: number, now: number): boolean => at > now && at <= now + pauseBelievedMsMax;
+const isAhead = (time: number, now: number): boolean => time > now && time <= now + plausibleDelayMsMax;
 
 function dependencyFailed(taskId: string, state: string): TaskError {
-  const message = `The task that it comes after has not succeeded: ${taskId} is ${state}.`;
+  const message = `The task depends on ${taskId}, which did not succeed (${state}).`;
   return { code: 'TASK_DEPENDENCY_FAILED', message, result: { taskId, state } };
 }

@@ -1,5 +1,5 @@
-// Runs the tasks that the queue holds, as many at once as is allowed, and saves how they end. At a start it settles what a
-// dead process left; at a stop it hands back what runs.
+// Runs queued tasks, up to a limit of concurrent ones, and saves their outcomes. At startup it recovers the tasks of a dead process; at
+// shutdown it returns running tasks to the queue.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
@@ -11,26 +11,26 @@ import { RunningTask } from './running_task.ts';
 import { Cancelled, HandedBack, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
 import { ending, isTerminal, moveTask, readTask, type TaskRow, taskRecord } from './task_rows.ts';
 
-/** The queue is looked at this often even when nobody says that there is something in it. */
+/** The queue is polled at this interval even without a notification. */
 const pollEveryMs = 30_000;
-/** Kept back from the time to stop, for the store. */
+/** Part of the shutdown time that is reserved for writes to the store. */
 const stopReserveMs = 500;
-const saveAgainMsMin = 50;
-const saveAgainMsMax = 5000;
+const saveRetryMsMin = 50;
+const saveRetryMsMax = 5000;
 
 export interface RunnerOptions {
   readonly store: Store;
   readonly kinds: ReadonlyMap<string, TaskKind>;
   readonly runnersMax: number;
-  /** Others run tasks of this store too. */
+  /** Other processes run tasks of this store too. */
   readonly isShared: boolean;
   readonly heartbeatEveryMs: number;
   readonly retryPauseMs: number;
   readonly observe: Observe;
   readonly clock: () => number;
-  /** From 0 to 1. */
+  /** A random number from 0 to 1, for jitter. */
   readonly chance: () => number;
-  /** A task ended. `abandoned`: its kind's `run` did not see it end. */
+  /** Called when a task has ended. `abandoned`: `run` of its kind was not executing at the end. */
   readonly ended: (row: TaskRow, abandoned: boolean) => void;
 }
 
@@ -40,14 +40,14 @@ export class TaskRunner {
   readonly #kinds: ReadonlyMap<string, TaskKind>;
   readonly #observe: Observe;
   readonly #clock: () => number;
-  readonly #line: TaskQueue;
+  readonly #queue: TaskQueue;
   readonly #leases: Leases;
   readonly #running = new Map<string, RunningTask>();
-  /** How many engine processes each task has ended; of tasks that will run again here. */
+  /** Engine processes that each task has crashed, for tasks that will be retried here. */
   readonly #enginesEnded = new Map<string, number>();
   #state: 'new' | 'started' | 'stopping' = 'new';
-  #looking = false;
-  #lookAgain = false;
+  #dispatching = false;
+  #dispatchAgain = false;
   #timer: NodeJS.Timeout | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
 
@@ -57,7 +57,7 @@ export class TaskRunner {
     this.#kinds = options.kinds;
     this.#observe = options.observe;
     this.#clock = options.clock;
-    this.#line = new TaskQueue(options.store, options.clock);
+    this.#queue = new TaskQueue(options.store, options.clock);
     this.#leases = new Leases(options.store, options.clock);
   }
 
@@ -66,17 +66,17 @@ export class TaskRunner {
   }
 
   notify(): void {
-    if (this.#state === 'started') void this.#look();
+    if (this.#state === 'started') void this.#dispatch();
   }
 
-  /** Columns of a task that this one runs. */
+  /** The lease columns of a task that this runner runs. */
   lease(): Lease {
-    return this.#leases.begun();
+    return this.#leases.newLease();
   }
 
-  /** Takes over work whose row says that it is running. */
+  /** Takes over work whose row is already in state `running`. */
   adopt(row: TaskRow, running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<unknown>): void {
-    const task = this.#enter(row, true);
+    const task = this.#register(row, true);
     task.isHeld = true;
     task.done = this.#work(task, () => running({ signal: task.controller.signal, progress: task.progress }));
   }
@@ -88,11 +88,11 @@ export class TaskRunner {
   async start(): Promise<void> {
     await this.#takeOver(!this.#options.isShared);
     this.#state = 'started';
-    this.#beatLater();
+    this.#scheduleHeartbeat();
     this.notify();
   }
 
-  /** What lost its runner goes back into the line, or ends. */
+  /** Requeues or ends tasks that have lost their runner. */
   async #takeOver(all: boolean): Promise<void> {
     for (const row of await this.#leases.abandoned(all)) {
       const outcome = afterCrash(taskRecord(row), this.#kinds.get(row.type));
@@ -102,17 +102,17 @@ export class TaskRunner {
     }
   }
 
-  #beatLater(): void {
-    this.#heartbeat = setTimeout(() => void this.#beat(), this.#options.heartbeatEveryMs).unref();
+  #scheduleHeartbeat(): void {
+    this.#heartbeat = setTimeout(() => void this.#renewLeases(), this.#options.heartbeatEveryMs).unref();
   }
 
-  /** Says that this runner lives; hears what others did to its tasks; takes over from those that do not live. */
-  async #beat(): Promise<void> {
-    const mine = [...this.#running.values()].filter((task) => task.isHeld);
+  /** The heartbeat: renews leases, applies cancellations by other servers, and takes over tasks of dead runners. */
+  async #renewLeases(): Promise<void> {
+    const heldTasks = [...this.#running.values()].filter((task) => task.isHeld);
     try {
-      if (mine.length > 0) {
+      if (heldTasks.length > 0) {
         const held = await this.#leases.renew();
-        for (const { record, controller } of mine) {
+        for (const { record, controller } of heldTasks) {
           const state = held.get(record.taskId);
           if (state === undefined) controller.abort(new LeaseLost());
           else if (state === 'cancelling') controller.abort(new Cancelled());
@@ -123,19 +123,19 @@ export class TaskRunner {
     } catch (error) {
       this.#observe({ kind: 'backgroundError', what: 'renew the leases of tasks', error });
     }
-    if (this.#state === 'started') this.#beatLater();
+    if (this.#state === 'started') this.#scheduleHeartbeat();
   }
 
   async stop(deadlineMs: number): Promise<void> {
     this.#state = 'stopping';
     clearTimeout(this.#timer);
     clearTimeout(this.#heartbeat);
-    const left = [...this.#running.values()];
-    for (const task of left) task.controller.abort(new HandedBack());
+    const running = [...this.#running.values()];
+    for (const task of running) task.controller.abort(new HandedBack());
     const deadline = new AbortController();
-    const settled = Promise.all(left.map((task) => task.done)).then(() => deadline.abort());
+    const settled = Promise.all(running.map((task) => task.done)).then(() => deadline.abort());
     await Promise.race([settled, pause(Math.max(0, deadlineMs - stopReserveMs), undefined, deadline).catch(() => {})]);
-    // What does not let go is handed back all the same: with this process, its work ends.
+    // Tasks that do not stop in time are handed back too: their work ends with this process.
     for (const task of this.#running.values()) {
       const cancelled = task.controller.signal.reason instanceof Cancelled;
       const outcome = cancelled ? ({ kind: 'cancelled' } as const) : interruption(this.#kinds.get(task.record.type));
@@ -150,12 +150,12 @@ export class TaskRunner {
     return this.#store.transaction((tx) => moveTask(tx, row.task_id, from, columns, held));
   }
 
-  /** What runs. */
+  /** The records of running tasks. */
   records(): TaskRecord[] {
     return [...this.#running.values()].map(({ record }) => record);
   }
 
-  /** The record with the progress that is not in the store yet. */
+  /** The record with progress that is not yet in the store. */
   live(row: TaskRow): TaskRecord {
     const task = this.#running.get(row.task_id);
     if (!task || isTerminal(row.state)) return taskRecord(row);
@@ -163,32 +163,32 @@ export class TaskRunner {
     return { ...taskRecord(row), progress, progressText, expectedEndAt };
   }
 
-  async #look(): Promise<void> {
-    this.#lookAgain = true;
-    if (this.#looking) return;
-    this.#looking = true;
+  async #dispatch(): Promise<void> {
+    this.#dispatchAgain = true;
+    if (this.#dispatching) return;
+    this.#dispatching = true;
     try {
-      while (this.#lookAgain && this.#state === 'started') {
-        this.#lookAgain = false;
+      while (this.#dispatchAgain && this.#state === 'started') {
+        this.#dispatchAgain = false;
         await this.#settle();
-        await this.#line.resume();
-        while (this.#hasRoom() && (await this.#beginNext()));
+        await this.#queue.resume();
+        while (this.#hasRoom() && (await this.#startNext()));
       }
-      await this.#lookLater();
+      await this.#scheduleNextPoll();
     } catch (error) {
-      this.#observe({ kind: 'backgroundError', what: 'look for tasks to run', error });
-      this.#lookAgain = false;
-      this.#lookIn(this.#options.retryPauseMs);
+      this.#observe({ kind: 'backgroundError', what: 'start queued tasks', error });
+      this.#dispatchAgain = false;
+      this.#pollAfter(this.#options.retryPauseMs);
     } finally {
-      this.#looking = false;
+      this.#dispatching = false;
     }
-    if (this.#lookAgain) this.notify();
+    if (this.#dispatchAgain) this.notify();
   }
 
-  /** What waited for tasks that ended goes on, or fails as they did. */
+  /** Queues or fails the tasks that depended on ended tasks. */
   async #settle(): Promise<void> {
     for (let more = true; more; ) {
-      const settled = await this.#line.settle();
+      const settled = await this.#queue.settle();
       for (const row of settled.failed) this.#options.ended(row, true);
       more = settled.more;
     }
@@ -200,33 +200,33 @@ export class TaskRunner {
     return this.#state === 'started' && runners < this.#options.runnersMax;
   }
 
-  async #lookLater(): Promise<void> {
+  async #scheduleNextPoll(): Promise<void> {
     if (this.#state !== 'started' || !this.#hasRoom()) return;
-    const at = await this.#line.nextDueAt();
-    this.#lookIn(at === undefined ? pollEveryMs : Math.min(pollEveryMs, Math.max(1, at - this.#clock())));
+    const dueAt = await this.#queue.nextDueAt();
+    this.#pollAfter(dueAt === undefined ? pollEveryMs : Math.min(pollEveryMs, Math.max(1, dueAt - this.#clock())));
   }
 
-  #lookIn(ms: number): void {
+  #pollAfter(ms: number): void {
     clearTimeout(this.#timer);
     if (this.#state === 'started') this.#timer = setTimeout(() => this.notify(), ms).unref();
   }
 
-  /** Begins the task whose turn it is; false where none is due. */
-  async #beginNext(): Promise<boolean> {
-    const row = await this.#line.next();
+  /** Starts the next task; returns false when none is due. */
+  async #startNext(): Promise<boolean> {
+    const row = await this.#queue.next();
     if (!row) return false;
     const kind = this.#kinds.get(row.type);
-    const begun: TaskRow = {
+    const started: TaskRow = {
       ...row,
       state: 'running',
       started_at: this.#clock(),
       attempt: row.attempt + 1,
       place: null,
-      ...this.#leases.begun(),
+      ...this.#leases.newLease(),
     };
-    // Known as running before the store says so: who then cancels it finds it.
-    const task = this.#enter(begun, false);
-    const { state, started_at, attempt, place, leased_by, lease_until } = begun;
+    // Registered before the store is updated, so that a concurrent cancellation finds the task.
+    const task = this.#register(started, false);
+    const { state, started_at, attempt, place, leased_by, lease_until } = started;
     const columns = { state, started_at, attempt, place, leased_by, lease_until };
     const moved = await this.#store
       .transaction((tx) => moveTask(tx, row.task_id, ['pending'], columns))
@@ -237,7 +237,7 @@ export class TaskRunner {
     if (!moved) this.#running.delete(row.task_id);
     else {
       task.isHeld = true;
-      this.#line.hasBegun();
+      this.#queue.countStarted();
       const isAgain = row.started_at !== null;
       const context = { signal: task.controller.signal, progress: task.progress, isAgain, store: this.#store };
       task.done = this.#work(task, () => runKind(kind, task, context));
@@ -245,7 +245,7 @@ export class TaskRunner {
     return true;
   }
 
-  #enter(row: TaskRow, adopted: boolean): RunningTask {
+  #register(row: TaskRow, adopted: boolean): RunningTask {
     const task = new RunningTask(row, adopted, {
       store: this.#store,
       observe: this.#observe,
@@ -280,11 +280,11 @@ export class TaskRunner {
     this.notify();
   }
 
-  /** Tries until the store takes it: a task whose end is not saved would stay running without a runner. */
+  /** Retries until the store accepts the write: a task whose end is not saved would stay `running` without a runner. */
   async #save(task: RunningTask, outcome: Outcome): Promise<TaskRow | undefined> {
     const { taskId } = task.record;
     const progress = { progress: task.fraction, progress_text: task.text };
-    for (let pauseMs = saveAgainMsMin; ; pauseMs = Math.min(saveAgainMsMax, pauseMs * 2)) {
+    for (let pauseMs = saveRetryMsMin; ; pauseMs = Math.min(saveRetryMsMax, pauseMs * 2)) {
       try {
         const from = outcome.kind === 'again' ? (['running'] as const) : (['running', 'cancelling'] as const);
         const row = { attempt: task.record.attempt } as TaskRow;
@@ -292,7 +292,7 @@ export class TaskRunner {
         await this.#store.transaction(async (tx) => {
           const { own } = this.#leases;
           const moved = await moveTask(tx, taskId, from, columns, own);
-          // It was cancelled while it was about to be run again.
+          // The task was cancelled while its retry was being scheduled.
           if (!moved && outcome.kind === 'again')
             await moveTask(tx, taskId, ['cancelling'], ending('cancelled', this.#clock(), {}), own);
         });
@@ -324,8 +324,8 @@ export class TaskRunner {
 }
 
 function runKind(kind: TaskKind | undefined, task: RunningTask, context: TaskContext): Promise<unknown> {
-  // Cancelled, or the server stopped, before it began.
+  // The task was cancelled, or the server stopped, before the run started.
   context.signal.throwIfAborted();
   if (kind?.run) return kind.run(task.record, context);
-  throw new Failure('TASK_INTERRUPTED', 'This release does not know how to go on with tasks of this type.');
+  throw new Failure('TASK_INTERRUPTED', 'This release cannot run tasks of this type.');
 }

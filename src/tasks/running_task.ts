@@ -1,28 +1,27 @@
-// A task while it runs in this process: its signal, and its progress on the way to the store, which is not written to more
-// than once a second.
+// A task that runs in this process: its abort signal and its progress, which is written to the store at most once a second.
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
 import type { Amount, TaskRecord } from './task.ts';
 import { type TaskRow, taskRecord, timeText } from './task_rows.ts';
 
 export const progressWriteEveryMs = 1000;
-/** Further than a year no estimate looks. */
+/** Estimates longer than a year are not shown. */
 const expectedMsMax = 365 * 86_400_000;
 
 export class RunningTask {
   readonly controller = new AbortController();
   readonly record: TaskRecord;
-  /** Work that ran before it became a task: it takes no runner's place. */
+  /** Work that was running before it became a task: it does not count against the limit of runners. */
   readonly adopted: boolean;
   /** Resolves when the outcome is in the store; never rejects. */
   done: Promise<void> = Promise.resolve();
-  /** The store says that it runs here. */
+  /** Whether the store records that the task runs here. */
   isHeld = false;
   fraction: number | null = null;
   text: string | null = null;
   #expectedEndAt: number | null = null;
-  /** Where it was when it first said so: what came before tells nothing of its speed. */
-  #from: { readonly at: number; readonly fraction: number } | undefined;
+  /** The first reported progress; the time before it says nothing about the speed. */
+  #start: { readonly time: number; readonly fraction: number } | undefined;
   readonly #store: Store;
   readonly #observe: Observe;
   #timer: NodeJS.Timeout | undefined;
@@ -48,38 +47,38 @@ export class RunningTask {
     return this.#expectedEndAt === null ? null : timeText(this.#expectedEndAt);
   }
 
-  readonly progress = (at: Amount | number | null, text?: string): void => {
+  readonly progress = (amount: Amount | number | null, text?: string): void => {
     if (this.#writtenAt === Number.POSITIVE_INFINITY) return;
-    const isAmount = typeof at === 'object' && at !== null;
-    const fraction = isAmount ? fractionOf(at) : at;
+    const isAmount = typeof amount === 'object' && amount !== null;
+    const fraction = isAmount ? fractionOf(amount) : amount;
     this.fraction = fraction === null || Number.isNaN(fraction) ? null : Math.min(1, Math.max(0, fraction));
     if (text !== undefined) this.text = text;
-    else if (isAmount) this.text = amountText(at);
-    this.#expect();
+    else if (isAmount) this.text = amountText(amount);
+    this.#estimateEnd();
     const wait = this.#writtenAt + progressWriteEveryMs - performance.now();
     if (wait <= 0) void this.#write();
     else this.#timer ??= setTimeout(() => void this.#write(), wait).unref();
   };
 
-  /** Nothing is written after this. */
+  /** Stops writing progress. */
   end(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#writtenAt = Number.POSITIVE_INFINITY;
   }
 
-  /** It will go on as fast as it has. */
-  #expect(): void {
-    const at = this.#clock();
+  /** Extrapolates the end from the speed so far. */
+  #estimateEnd(): void {
+    const now = this.#clock();
     this.#expectedEndAt = null;
     if (this.fraction === null) return;
-    // Where it goes back, its work was begun again.
-    if (!this.#from || this.fraction < this.#from.fraction) this.#from = { at, fraction: this.fraction };
-    const made = this.fraction - this.#from.fraction;
-    const passedMs = at - this.#from.at;
-    if (made <= 0 || passedMs <= 0) return;
-    const leftMs = (passedMs * (1 - this.fraction)) / made;
-    if (leftMs <= expectedMsMax) this.#expectedEndAt = Math.round(at + leftMs);
+    // Progress that decreases means that the work was restarted.
+    if (!this.#start || this.fraction < this.#start.fraction) this.#start = { time: now, fraction: this.fraction };
+    const gained = this.fraction - this.#start.fraction;
+    const elapsedMs = now - this.#start.time;
+    if (gained <= 0 || elapsedMs <= 0) return;
+    const remainingMs = (elapsedMs * (1 - this.fraction)) / gained;
+    if (remainingMs <= expectedMsMax) this.#expectedEndAt = Math.round(now + remainingMs);
   }
 
   async #write(): Promise<void> {
