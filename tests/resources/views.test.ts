@@ -102,7 +102,7 @@ test('only one query without parameters is taken, and it must be valid', async (
   (await view(path, 'v', "SELECT 1 AS a, 'it''s ? and $1' AS b")).is(201);
   for (const sql of ['CREATE VIEW w AS SELECT 1', 'DROP VIEW v', 'ALTER VIEW v RENAME TO w']) {
     const reply = (await server.post(`${path}/query`, { sql })).is(400, 'SQL_NOT_SUPPORTED');
-    assert.match(reply.message, /views are/);
+    assert.match(reply.message, /\bviews\b/);
   }
   for (const sql of ['INSERT INTO v VALUES (1)', 'UPDATE v SET a = 2', 'DELETE FROM v', mergeInto]) {
     const reply = (await server.post(`${path}/query`, { sql })).is(400, 'SQL_NOT_SUPPORTED');

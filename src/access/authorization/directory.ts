@@ -15,7 +15,7 @@ interface ObjectChange {
   readonly objectId: string;
   readonly object?: { readonly id: string; readonly name: string; readonly spec: unknown };
   /** Dropped but recoverable: the grants on it are retained, without effect until it is restored. */
-  readonly isRecoverable?: true;
+  readonly canUndrop?: true;
 }
 
 export class Directory {
@@ -129,10 +129,10 @@ export class Directory {
   }
 
   /** To be called after an object was created, altered or dropped. For categories other than users and roles, only grants are updated. */
-  objectChanged({ category, objectId, object, isRecoverable }: ObjectChange): void {
+  objectChanged({ category, objectId, object, canUndrop }: ObjectChange): void {
     if (category === 'users') this.#userChanged(objectId, object);
     else if (category === 'roles') this.#roleChanged(objectId, object);
-    if (isRecoverable) this.#setDropped(objectId, true);
+    if (canUndrop) this.#setDropped(objectId, true);
     else if (!object) this.#removeGrantsOn(objectId);
     else if (this.#dropped.has(objectId)) this.#setDropped(objectId, false);
   }

@@ -9,7 +9,7 @@ import type { Actor } from '../../model/principal.ts';
 import type { ViewSpec } from '../../model/records.ts';
 import type { Code } from '../../standard/codes.ts';
 import type { IntentsTable, IntentVerb } from '../../store/schema.ts';
-import type { CatalogObject, NewChildren } from '../object.ts';
+import type { CatalogObject, ChangeEvent, NewChildren } from '../object.ts';
 import { foldedComment, type ObjectRow, objectColumns } from '../object_rows.ts';
 import { type CatalogContext, changeCatalog, type Tx } from './change_context.ts';
 import { insertChildren } from './insert_children.ts';
@@ -249,8 +249,8 @@ export function notifyRemoved(
   intent?: IntentRow,
 ): void {
   const { id: objectId, parent_id: parentId, category } = row;
-  const kept = intent && nextOf(intent).keep ? { kept: true as const } : {};
-  context.emit({ objectId, parentId, category, deep: true, ...kept });
+  const undroppable: Pick<ChangeEvent, 'canUndrop'> = intent && nextOf(intent).keep ? { canUndrop: true } : {};
+  context.emit({ objectId, parentId, category, deep: true, ...undroppable });
 }
 
 /** The principal that began an intent. An intent written by an earlier release has only a name. */
