@@ -62,7 +62,7 @@ const cases: readonly Case[] = [
   {
     name: 'a missing key file',
     prepare: (at) => rmSync(join(at, 'secret.key')),
-    says: /secret\.key is not there: .*put it back/,
+    says: /secret\.key does not exist: .*restore it/,
   },
   {
     name: 'an empty file of the token of root',
