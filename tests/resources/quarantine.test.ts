@@ -133,6 +133,7 @@ test('a statement that crashes the process in which it is bound never reaches th
   timeout: deadlineMs(120_000),
 }, async () => {
   await releasedStatements();
+  (await bind(2_000_004)).is(400, 'SQL_NOT_SUPPORTED');
   const answer = bind(90_000_000);
   process.kill(await busyChild(), 'SIGSEGV');
   (await answer).is(400, 'STATEMENT_QUARANTINED');
