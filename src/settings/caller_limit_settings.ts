@@ -1,5 +1,5 @@
 // The settings that limit one caller, as a part of the table of settings. What each does is in access/: rate_limits.ts,
-// failed_logins.ts, usage_caps.ts.
+// failed_logins.ts, quotas.ts.
 import { GiB, type Setting, TiB } from './setting_type.ts';
 
 const section = 'Limits of callers';

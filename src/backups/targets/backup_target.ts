@@ -1,5 +1,5 @@
-// Where backups are kept, whatever it is: files under one root, all or nothing each. The two kinds are directory_place.ts and
-// store_place.ts; which may be used is places.ts'.
+// Where backups are stored: files under one root, all or nothing each. The two kinds are directory_target.ts and
+// object_store_target.ts; which may be used is backup_targets.ts.
 import type { Readable } from 'node:stream';
 import { Failure } from '../../standard/failure.ts';
 import {

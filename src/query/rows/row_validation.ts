@@ -1,5 +1,5 @@
 // Rows as JSON against the columns of a table: every value is checked before an engine sees it, and what is wrong is named by row
-// and column. What each type takes is value_readers.ts'.
+// and column. What each type takes is value_validation.ts'.
 import type { RowsBatch } from '../../engines/engine.ts';
 import type { ColumnDefinition } from '../../model/records.ts';
 import { Failure, type Violation, violationsMax } from '../../standard/failure.ts';

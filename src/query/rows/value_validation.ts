@@ -1,5 +1,5 @@
 // For each logical type, what JSON values are taken (rest-standard B7) and how each is handed to an engine. A value that no
-// double may touch is handed on as a string. Rows are row_values.ts'.
+// double may touch is handed on as a string. Rows are row_validation.ts'.
 import { formatType, type LogicalType, type ScalarKind } from '../../model/types.ts';
 import { formatDecimal, parseDecimal } from './decimal_text.ts';
 

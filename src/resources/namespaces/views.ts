@@ -1,4 +1,4 @@
-// Views: made of a query, shown, changed, dropped. What their queries may be and name is view_changes.ts'.
+// Views: made of a query, shown, changed, dropped. What their queries may be and name is view_definition.ts'.
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { ViewSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';

@@ -1,5 +1,5 @@
 // How one definition of a table becomes another: in place where DuckDB can, else by writing the table again. Decides and writes
-// SQL; changes.ts runs it in a transaction.
+// SQL; apply_change.ts runs it in a transaction.
 import { randomUUID } from 'node:crypto';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import { formatType } from '../../../model/types.ts';

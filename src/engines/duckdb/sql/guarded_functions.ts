@@ -1,6 +1,6 @@
 // Functions of the engine that can be asked for more than a process has: more memory, time without an interrupt, or stack. Each is
 // shadowed on every connection by a temporary macro of the same name, which checks the arguments where they are known: constants
-// while they are folded, parameters and columns row by row. A statement cannot name the original (refuseCall in statement_text.ts).
+// while they are folded, parameters and columns row by row. A statement cannot name the original (refuseCall in statement_checks.ts).
 // Functions about the caller, the namespace and the product are shadowed too: the engine's own know its user, schema and version only.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { release } from '../../../model/release.ts';

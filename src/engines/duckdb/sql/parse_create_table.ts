@@ -1,5 +1,5 @@
 // Reads a CREATE TABLE statement by having DuckDB plan it and run it in a scratch database, in a transaction that is rolled back.
-// Nothing of the text is interpreted here, with one exception that DuckDB confirms: the lengths of VARCHAR(n) (text_lengths.ts).
+// Nothing of the text is interpreted here, with one exception that DuckDB confirms: the lengths of VARCHAR(n) (varchar_lengths.ts).
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import { formatType, TypeSyntaxError } from '../../../model/types.ts';

@@ -1,4 +1,4 @@
-// Reads the head of a CREATE VIEW statement. What follows AS is the query, which is judged as any query is (view_text.ts).
+// Reads the head of a CREATE VIEW statement. What follows AS is the query, which is judged as any query is (qualified_view_sql.ts).
 import { Failure } from '../../../standard/failure.ts';
 import type { ParsedCreateView } from '../../views.ts';
 import { sqlInvalid } from '../instance/sql_errors.ts';

@@ -1,4 +1,4 @@
-// The SQL text that makes a table as a definition says. What runs it, and when, is changes.ts' and alter_table.ts'.
+// The SQL text that makes a table as a definition says. What runs it, and when, is apply_change.ts' and alter_table_sql.ts'.
 import { randomUUID } from 'node:crypto';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import type { TableRef } from '../../engine.ts';

@@ -1,4 +1,4 @@
-// Where a query names tables, as DuckDB's parser reads it: exactly, while table_names.ts, which reads any statement's text, may find
+// Where a query names tables, as DuckDB's parser reads it: exactly, while table_name_scan.ts, which reads any statement's text, may find
 // a name too many.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';

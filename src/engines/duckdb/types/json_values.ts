@@ -1,4 +1,4 @@
-// JSON text of plain values, made here instead of by the engine: the same text that json_text.ts's SQL makes, for the few rows of a
+// JSON text of plain values, made here instead of by the engine: the same text that json_sql.ts's SQL makes, for the few rows of a
 // small result. DuckDB binds a statement with parameters again on each run, and our SQL around it would cost as much as the statement.
 import {
   DuckDBDateValue,

@@ -1,5 +1,5 @@
 // What each logical type is in DuckDB, and which logical type a DuckDB type is. How a value is written as JSON is
-// json_text.ts'.
+// json_sql.ts'.
 import { formatType, type LogicalType, type ScalarKind } from '../../../model/types.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { type EngineType, parseEngineType } from './type_parser.ts';
@@ -31,7 +31,7 @@ export function duckdbType(type: LogicalType): string {
       return `DECIMAL(${type.precision},${type.scale})`;
     case 'CHAR':
     case 'VARCHAR':
-      // DuckDB takes a length and forgets it; the column's CHECK keeps it (table_text.ts).
+      // DuckDB takes a length and forgets it; the column's CHECK keeps it (table_ddl.ts).
       return 'VARCHAR';
     case 'ARRAY':
       return `${duckdbType(type.element)}[]`;

@@ -1,5 +1,5 @@
 // Reads the type texts that DuckDB writes (typeof, DESCRIBE, DuckDBType.toString) into a tree. What a type means to us is
-// types.ts' and json_text.ts' to say. Total: a text it does not know is a scalar of that name.
+// types.ts' and json_sql.ts' to say. Total: a text it does not know is a scalar of that name.
 
 export type EngineType =
   | { readonly kind: 'scalar'; readonly name: string }
