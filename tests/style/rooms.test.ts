@@ -1,4 +1,4 @@
-// The rooms of the house (ARCHITECTURE.md): imports run downwards only, in no circle; HTTP and each engine stay in their room.
+// The directories of ARCHITECTURE.md: imports run downwards only, without circles; HTTP and each engine stay in their directory.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readSources, type Source } from './source_tree.ts';
