@@ -30,7 +30,7 @@ export interface BoundGuard extends Guard {
   readonly recordChange: (tx: Transaction<Schema>, objectId: string | undefined) => Promise<void>;
 }
 
-const isBound = (guard: Guard): guard is BoundGuard => 'also' in guard;
+const isBound = (guard: Guard): guard is BoundGuard => 'recordChange' in guard;
 
 /** The part of the audit trail that is passed to whatever writes changes. */
 export interface Trail {
