@@ -200,8 +200,6 @@ async function openIfExists(path: string): Promise<FileHandle | undefined> {
     return await open(path, 'r');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new DamagedFile(
-      `its file cannot be openIfExists (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`,
-    );
+    throw new DamagedFile(`its file cannot be opened (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
   }
 }
