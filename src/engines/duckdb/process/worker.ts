@@ -424,8 +424,9 @@ async function enter(session: Session, namespace: Namespace): Promise<void> {
   try {
     await session.use(namespace);
   } catch (error) {
-    if (error instanceof Error && error.message.startsWith('INTERRUPT'))
-      throw failureOf(error, { sql: '', linesAbove: 0 });
+    // Everything else, such as a database that a fatal error has invalidated, has nothing to do with the name.
+    const isMissing = error instanceof Error && /^(?:Catalog|Binder) Error/.test(error.message);
+    if (!isMissing) throw failureOf(error, { sql: '', linesAbove: 0 });
     const name = namespace.database ?? namespace.catalog.name;
     throw new Failure('CHANGE_IN_PROGRESS', `${JSON.stringify(name)} is being changed`, {}, { cause: error });
   }
