@@ -1,5 +1,5 @@
 // The log: observations → lines of JSON (pino). Successful reads are at debug, so that a busy server does not spend its time
-// on saying so; changes, refusals and faults are always told. Refusals for overload are logged once a second, as their number.
+// on saying so; changes, refusals and faults are always logged. Refusals for overload are logged once a second, as their number.
 import { type DestinationStream, type Level, pino } from 'pino';
 import type { Observation, Observe } from './observations.ts';
 

@@ -7,12 +7,13 @@ const minuteMs = 60_000;
 
 test('refusals of a full warehouse are one line and a count for each user and minute', () => {
   const counts = new RefusalSampler();
-  const told = (id: string, outcome: string, at: number) => counts.shouldLog({ id, name: id, outcome }, at);
-  const of = (id: string) => Array.from({ length: 300 }, () => told(id, 'WAREHOUSE_BUSY', 1)).filter(Boolean).length;
+  const isLogged = (id: string, outcome: string, at: number) => counts.shouldLog({ id, name: id, outcome }, at);
+  const of = (id: string) =>
+    Array.from({ length: 300 }, () => isLogged(id, 'WAREHOUSE_BUSY', 1)).filter(Boolean).length;
   assert.deepEqual([of('ada'), of('grace')], [1, 1]);
-  assert.equal(told('ada', 'FORBIDDEN', 2), true, 'others are not crowded out');
+  assert.equal(isLogged('ada', 'FORBIDDEN', 2), true, 'others are not crowded out');
   assert.deepEqual(counts.take(3), []);
-  assert.equal(told('ada', 'WAREHOUSE_BUSY', minuteMs), true, 'another minute');
+  assert.equal(isLogged('ada', 'WAREHOUSE_BUSY', minuteMs), true, 'another minute');
   const fields = { outcome: 'WAREHOUSE_BUSY', count: 299, at: minuteMs };
   assert.deepEqual(counts.take(minuteMs), [
     { id: 'ada', name: 'ada', ...fields },

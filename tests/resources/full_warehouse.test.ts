@@ -104,7 +104,7 @@ describe('a full warehouse', () => {
     await until('1 0');
     const later = late.send(query, { sql: 'SELECT 1' });
     await until('1 1');
-    // It returns when it was told to, and no sooner; its time is a second of the server's clock.
+    // It returns after `Retry-After`, and no sooner; its time is a second of the server's clock.
     await sleep((first.retryAfter + 1) * 1000);
     const again = refused.send(query, { sql: 'SELECT 1' });
     assert.equal((await later).status, 503);

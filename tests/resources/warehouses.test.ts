@@ -13,7 +13,7 @@ const backend = `${main}/backends/embedded`;
 const endless = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
 const tablets = '/api/v2/databases/shop/tables/t/tablets';
 before(async () => {
-  // Long enough that what is looked at while a statement waits is seen in time.
+  // Long enough that what is checked while a statement waits is observed in time.
   server = await start({ queueWaitMs: deadlineMs(1500) });
   (await server.put('/api/v2/databases/shop')).is(201);
   (await server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE t (i INT)' })).is(201);

@@ -220,8 +220,6 @@ async function retryOrRevert(context: CatalogContext, intent: IntentRow): Promis
 export interface OpenIntent {
   readonly intent: IntentRow;
   readonly warehouse: string;
-  /** No request is working on it. */
-  readonly isFree: boolean;
   /** Why it is blocked; null while recovery still retries. */
   readonly reason: string | null;
   /** Ids of the changed object and its ancestors, root first. */
@@ -240,7 +238,7 @@ export async function openIntents(context: CatalogContext): Promise<OpenIntent[]
     const reason = isBlocked(intent) ? (row.state_reason ?? 'the engine ended while it was recovered') : null;
     const chain = await context.statements.ancestors.all(context.store.db, { id: row.id });
     const path = chain.map(({ id }) => id).reverse();
-    open.push({ intent, warehouse: intent.warehouse, isFree: !isHeld, reason, path });
+    open.push({ intent, warehouse: intent.warehouse, reason, path });
   }
   return open;
 }
