@@ -1,7 +1,7 @@
 // A checkpoint that ended after its header and before it removed the log has put all of the log into the file: the engine removes
-// that log when it attaches the file, and it is not missing then.
+// that log when it attaches the file, and it is not missing then. Nor is it while it is measured.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -10,18 +10,22 @@ import { faultOfPosition } from '../../src/engines/catalog_guard.ts';
 import { catalogFile, catalogsDirectory } from '../../src/engines/duckdb/storage/catalog_files.ts';
 import { duckdbStorage } from '../../src/engines/duckdb/storage/file_position.ts';
 
-for (const [when, isComplete] of [
-  ['before_truncate', true],
-  ['before_header', false],
+for (const [when, isComplete, isFirst] of [
+  ['before_truncate', true, false],
+  ['before_truncate', true, true],
+  ['before_header', false, false],
+  ['before_header', false, true],
 ] as const)
-  test(`the log of a checkpoint that ends (${when}) is measured as far as it is still needed`, async (t) => {
+  test(`the log of a ${isFirst ? 'first' : 'later'} checkpoint that ends (${when}) is measured as far as it is still needed`, async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'tabularium-checkpoint-'));
     t.after(() => rmSync(directory, { recursive: true, force: true }));
     mkdirSync(catalogsDirectory(directory));
     const file = catalogFile(directory, { id: 'c' });
     const instances = [await DuckDBInstance.create(':memory:'), await DuckDBInstance.create(':memory:')] as const;
     const [writing, reading] = [await instances[0].connect(), await instances[1].connect()];
-    await writing.run(`ATTACH '${file}' AS c; CREATE TABLE c.t AS SELECT range AS i FROM range(1000); CHECKPOINT c`);
+    await writing.run(`ATTACH '${file}' AS c; CREATE TABLE c.t AS SELECT range AS i FROM range(1000)`);
+    // The metadata of the first checkpoint is at position 0.
+    if (!isFirst) await writing.run('CHECKPOINT c');
     await writing.run('INSERT INTO c.t SELECT range FROM range(100)');
     const written = await duckdbStorage.position(directory, 'c');
     await writing.run(`SET debug_checkpoint_abort = '${when}'`);
@@ -39,3 +43,28 @@ for (const [when, isComplete] of [
     reading.closeSync();
     instances[1].closeSync();
   });
+
+/** At which turn of the event loop the log is truncated: the measurement takes fewer. */
+const turns = 60;
+
+test('a log that a checkpoint truncates while it is measured counts as empty', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'tabularium-checkpoint-'));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  mkdirSync(catalogsDirectory(directory));
+  const file = catalogFile(directory, { id: 'c' });
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  await connection.run(`ATTACH '${file}' AS c; CREATE TABLE c.t (i INT); INSERT INTO c.t VALUES (1)`);
+  await connection.run("SET debug_checkpoint_abort = 'before_truncate'");
+  await assert.rejects(connection.run('CHECKPOINT c'), /Checkpoint aborted/);
+  connection.closeSync();
+  instance.closeSync();
+  const log = readFileSync(`${file}.wal`);
+  for (let turn = 0; turn < turns; turn++) {
+    writeFileSync(`${file}.wal`, log);
+    const measuring = duckdbStorage.position(directory, 'c');
+    for (let i = 0; i < turn; i++) await new Promise((resolve) => setImmediate(resolve));
+    truncateSync(`${file}.wal`, 0);
+    assert.deepEqual(await measuring, { checkpoint: 1, logBytes: 0 }, `truncated at turn ${turn}`);
+  }
+});

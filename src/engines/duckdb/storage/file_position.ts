@@ -17,13 +17,13 @@ const entryHeadBytes = 16;
 /** The entry that commits a transaction: anything after the last one is discarded when the log is replayed after a crash. */
 const commitEntry = Buffer.from('640064ffff', 'hex');
 /**
- * The entry that a checkpoint writes before its header, followed by the position of the metadata in LEB128. If the header names the
- * same position, the checkpoint is complete: the log has not been removed yet, but nothing in it is left to replay.
+ * The entry that a checkpoint writes before its header, followed by the position of the metadata. If the header names the same
+ * position, the checkpoint is complete: the log has not been removed yet, but nothing in it is left to replay.
  */
-const checkpointEntry = Buffer.from('64006365006400', 'hex');
+const checkpointEntry = Buffer.from('6400636500', 'hex');
+/** The field that precedes the position in LEB128. A position of 0 is not written. */
+const positionField = Buffer.from('6400', 'hex');
 const checkpointEntryBytesMax = 64;
-/** Enough bytes for that entry and the one that commits it. */
-const checkpointTailBytes = 128;
 const readBytes = 1 << 20;
 const attemptsMax = 5;
 
@@ -43,9 +43,12 @@ export const duckdbStorage: CatalogStorage = {
       const from = since?.checkpoint === before.checkpoint ? since.logBytes : 0;
       const { metadata } = before;
       const logBytes = await committedLogBytes(logFile(dataDirectory, catalogId), { from, metadata });
-      const { checkpoint } = await headerOf(dataDirectory, catalogId);
+      const after = await headerOf(dataDirectory, catalogId);
       // After a checkpoint in between, the measured log may be the old or the new one.
-      if (checkpoint === before.checkpoint || attempt === attemptsMax) return { checkpoint, logBytes };
+      if (logBytes !== undefined && after.checkpoint === before.checkpoint)
+        return { checkpoint: after.checkpoint, logBytes };
+      // The file is past this position: it is safe to record.
+      if (attempt === attemptsMax) return { checkpoint: before.checkpoint, logBytes: 0 };
     }
   },
   async catalogIds(dataDirectory) {
@@ -58,7 +61,7 @@ export const duckdbStorage: CatalogStorage = {
     const logPath = logFile(dataDirectory, catalogId);
     // The checkpoint of a log that the file contains already may still be running: it removes the log at its end.
     const committed = logBytes === 0 ? await committedLogBytes(logPath) : logBytes;
-    if (await endsInCheckpoint(logPath, committed)) throw new CheckpointRunning();
+    if (committed === undefined || (await hasCheckpointAt(logPath, committed))) throw new CheckpointRunning();
     const log = logBytes === 0 ? [] : [{ path: pathOf(logPath), bytes: logBytes }];
     return [{ path: pathOf(main), bytes: (await stat(main)).size }, ...log];
   },
@@ -109,11 +112,16 @@ interface MeasureOptions {
    * of it.
    */
   readonly metadata?: bigint;
+  /** Whether the entry of an incomplete checkpoint at the end of the log counts. The engine removes it when it opens the file. */
+  readonly includesCheckpoint?: boolean;
 }
 
-/** The end of the last committed transaction of the log; 0 without a log. */
-export async function committedLogBytes(path: string, options: MeasureOptions = {}): Promise<number> {
-  const { from = 0, until = Number.POSITIVE_INFINITY, metadata } = options;
+/**
+ * The end of the last committed transaction of the log; 0 without a log, undefined if the log was truncated meanwhile, as a checkpoint
+ * does at its end.
+ */
+export async function committedLogBytes(path: string, options: MeasureOptions = {}): Promise<number | undefined> {
+  const { from = 0, until = Number.POSITIVE_INFINITY, metadata, includesCheckpoint = false } = options;
   const file = await openIfExists(path);
   if (!file) return 0;
   try {
@@ -123,39 +131,39 @@ export async function committedLogBytes(path: string, options: MeasureOptions = 
     if (size >= logVersion.length && !(await reader.read(0, logVersion.length)).equals(logVersion)) return size;
     let end = Math.min(size, Math.max(from, logVersion.length));
     let committed = end;
+    let isCheckpoint = false;
     while (end + entryHeadBytes <= size && end < until) {
       const length = (await reader.read(end, entryHeadBytes)).readBigUInt64LE(0);
       if (length === 0n || length > BigInt(size - end - entryHeadBytes)) break;
       const start = end + entryHeadBytes;
       end = start + Number(length);
-      const mayBeCheckpoint = metadata !== undefined && length <= checkpointEntryBytesMax;
-      if (mayBeCheckpoint && metadataPosition(await reader.read(start, Number(length))) === metadata) return 0;
-      if (Number(length) !== commitEntry.length) continue;
-      if ((await reader.read(start, commitEntry.length)).equals(commitEntry)) committed = end;
+      const entry = length <= checkpointEntryBytesMax ? await reader.read(start, Number(length)) : undefined;
+      if (entry?.equals(commitEntry)) {
+        if (!isCheckpoint || includesCheckpoint) committed = end;
+        isCheckpoint = false;
+        continue;
+      }
+      const position = entry && metadataPosition(entry);
+      isCheckpoint = position !== undefined;
+      if (isCheckpoint && position === metadata) return 0;
     }
     return committed;
+  } catch (error) {
+    if (error instanceof TruncatedLog) return undefined;
+    throw error;
   } finally {
     await file.close();
   }
 }
 
 /** Whether a checkpoint has begun and not ended, or was interrupted: later commits are in a second log until the engine merges them. */
-async function endsInCheckpoint(path: string, committed: number): Promise<boolean> {
+async function hasCheckpointAt(path: string, committed: number): Promise<boolean> {
   const file = await openIfExists(path);
   if (!file) return false;
   try {
-    const start = Math.max(0, committed - checkpointTailBytes);
-    const tail = Buffer.alloc(committed - start);
-    await file.read(tail, 0, tail.length, start);
-    // The last entry commits the one before it, whose length varies.
-    const end = tail.length - entryHeadBytes - commitEntry.length;
-    for (let offset = 0; offset + entryHeadBytes + checkpointEntry.length <= end; offset++) {
-      const entryStart = offset + entryHeadBytes;
-      const isEntry = tail.readBigUInt64LE(offset) === BigInt(end - entryStart);
-      if (isEntry && tail.subarray(entryStart, entryStart + checkpointEntry.length).equals(checkpointEntry))
-        return true;
-    }
-    return false;
+    const bytes = Buffer.alloc(entryHeadBytes + checkpointEntryBytesMax);
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, committed);
+    return bytes.subarray(entryHeadBytes, bytesRead).subarray(0, checkpointEntry.length).equals(checkpointEntry);
   } finally {
     await file.close();
   }
@@ -165,8 +173,10 @@ async function endsInCheckpoint(path: string, committed: number): Promise<boolea
 function metadataPosition(entry: Buffer): bigint | undefined {
   if (!entry.subarray(0, checkpointEntry.length).equals(checkpointEntry)) return undefined;
   let position = 0n;
+  const fields = entry.subarray(checkpointEntry.length);
+  if (!fields.subarray(0, positionField.length).equals(positionField)) return position;
   let shift = 0n;
-  for (const byte of entry.subarray(checkpointEntry.length)) {
+  for (const byte of fields.subarray(positionField.length)) {
     position |= BigInt(byte & 0x7f) << shift;
     if (byte < 0x80) return position;
     shift += 7n;
@@ -174,7 +184,10 @@ function metadataPosition(entry: Buffer): bigint | undefined {
   return undefined;
 }
 
-/** Buffered reader: serves small reads from large ones. */
+/** The log ends earlier than it did a moment before. */
+class TruncatedLog extends Error {}
+
+/** Buffered reader: serves small reads from large ones. Throws TruncatedLog at the end of the file. */
 class LogReader {
   readonly #file: FileHandle;
   readonly #buffer = Buffer.alloc(readBytes);
@@ -191,6 +204,7 @@ class LogReader {
       this.#bytes = (await this.#file.read(this.#buffer, 0, readBytes, offset)).bytesRead;
     }
     const start = offset - this.#from;
+    if (start + length > this.#bytes) throw new TruncatedLog();
     return this.#buffer.subarray(start, start + length);
   }
 }

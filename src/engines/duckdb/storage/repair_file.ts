@@ -26,8 +26,9 @@ export async function damagedLog(dataDirectory: string, catalog: CatalogRef): Pr
     () => 0,
   );
   if (bytes === 0) return undefined;
-  const keptBytes = await committedLogBytes(log, { until: await damagedByte(catalogFile(dataDirectory, catalog)) });
-  return keptBytes < bytes ? { keptBytes, lostBytes: bytes - keptBytes } : undefined;
+  const until = await damagedByte(catalogFile(dataDirectory, catalog));
+  const keptBytes = await committedLogBytes(log, { until, includesCheckpoint: true });
+  return keptBytes !== undefined && keptBytes < bytes ? { keptBytes, lostBytes: bytes - keptBytes } : undefined;
 }
 
 /** @returns the names of the files with the originals. */
