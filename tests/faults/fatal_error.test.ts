@@ -11,7 +11,7 @@ import { start, type TestServer, uri } from '../server.ts';
 import { changeInBlocks, fileOf } from './damaged_file.ts';
 
 const options = { timeout: deadlineMs(60_000) };
-const readers = 4;
+const readers = 12;
 /** So few and so different that they are stored as they are. */
 const keys = ['Vb0kq7RmXw', 'yT3hLz9PdA', '4fNcU8sJeo', 'gK1xQi6WtB', 'mE5vHr2YpC'];
 const damagedKey = 2;

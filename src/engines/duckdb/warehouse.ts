@@ -68,6 +68,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #isKilledByStatement = false;
   #restartWhenIdle = false;
   #snapshots = 0;
+  /** Removal of the files of failed statements: a repeated statement writes files of the same names. */
+  #removing: Promise<unknown> = Promise.resolve();
   /** Ends the delay before a start, because the start is no longer needed. */
   #skipDelay: (() => void) | undefined;
   /** Resolves when the previous process has released the files. */
@@ -122,6 +124,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     await Promise.all([this.#stopProcess(), this.#spare?.stop(), this.#analysis.stop(suspendedFailure())]);
     await this.#starting?.catch(() => undefined);
     if (!this.#shouldRun) await Promise.all([this.#stopProcess(), this.#spare?.stop()]);
+    await this.#removing;
   }
 
   async configure(spec: WarehouseSpec): Promise<void> {
@@ -219,12 +222,13 @@ export class DuckdbWarehouse implements EngineWarehouse {
       writes,
       inserts: analysis.kind === 'insert',
     };
+    await this.#removing;
     try {
       return await this.#call('execute', argument, timeoutMs, signal, progress);
     } catch (error) {
-      const { resultPath } = options;
-      for (const path of [rowsFile(resultPath), filesDirectory(resultPath)])
-        await rm(path, { recursive: true, force: true });
+      // Not awaited here: after a fatal error the caller sets the damaged catalog aside, which must happen before the next process
+      // opens its files.
+      this.#removing = Promise.all([this.#removing, removeFiles(options.resultPath)]);
       throw error;
     } finally {
       // A write that failed may still have been committed, if the process ended before it could report that.
@@ -582,6 +586,12 @@ const writingOperations: ReadonlySet<OperationName> = new Set([
 function isWriting<K extends OperationName>(operation: K, argument: Operations[K][0]): boolean {
   if (operation === 'execute') return (argument as Operations['execute'][0]).writes.length > 0;
   return writingOperations.has(operation);
+}
+
+/** Failures are ignored: what remains is removed with the directory of the results. */
+async function removeFiles(resultPath: string): Promise<void> {
+  for (const path of [rowsFile(resultPath), filesDirectory(resultPath)])
+    await rm(path, { recursive: true, force: true }).catch(() => undefined);
 }
 
 function toWireStatement({ parameters, ...statement }: Statement): WireStatement {

@@ -16,6 +16,8 @@ const attachTimeoutMs = 24 * 3600 * 1000;
 const stopTimeoutMs = 5_000;
 /** How long an interrupted statement may take to end before the process is killed. */
 const interruptGraceMs = 1_000;
+/** How long the process is left to report the cause after an error of another statement. */
+const fatalErrorDelayMs = 500;
 const silenceMs = 10_000;
 const watchMs = 500;
 /** How far a process may exceed its memory limit before it is killed: code, buffers of rows in transit, fragmentation. */
@@ -79,6 +81,7 @@ export class EngineProcess {
   #stopping = false;
   /** Why it was killed; pending calls fail with it. */
   #killReason: Failure | undefined;
+  #fatalErrorTimer: NodeJS.Timeout | undefined;
   /** It was killed because its heartbeats stopped. */
   #isSilent = false;
   /** Whether missing heartbeats indicate a hang: on a busy machine, starting or opening files can take longer than `silenceMs`. */
@@ -252,6 +255,22 @@ export class EngineProcess {
     this.#child.kill('SIGKILL');
   }
 
+  /**
+   * Accepts no more calls, and kills the process after a delay. The delay gives the fatal error itself time to arrive after the errors
+   * that it caused in other statements: its caller learns which catalog is damaged.
+   */
+  #endAfterFatalError(why: string, byStatement: boolean, delayMs: number): void {
+    if (this.alive) this.#killReason = processEnded();
+    else if (this.#fatalErrorTimer === undefined) return;
+    if (this.#fatalErrorTimer !== undefined && delayMs > 0) return;
+    clearTimeout(this.#fatalErrorTimer);
+    this.#fatalErrorTimer = setTimeout(() => {
+      this.#fatalErrorTimer = undefined;
+      this.#events.killed(why, byStatement);
+      this.#child.kill('SIGKILL');
+    }, delayMs);
+  }
+
   #send(message: ToEngine): void {
     if (this.#child.connected) this.#child.send(message, () => undefined);
   }
@@ -294,15 +313,16 @@ export class EngineProcess {
       case 'fatal': {
         const cause = new Error(fault.message);
         const damage = damageInError(fault.message);
+        // The error of every statement after a fatal error of another one.
+        const isConsequence = damage === undefined && /database has been invalidated/.test(fault.message);
         const why = `a fatal error of the engine: ${fault.message.split('\n', 1)[0]}`;
-        setImmediate(() => this.kill(why, processEnded(), damage === undefined));
+        this.#endAfterFatalError(why, damage === undefined, isConsequence ? fatalErrorDelayMs : 0);
         if (damage !== undefined)
           return new Failure('CATALOG_DAMAGED', 'a catalog of the statement is damaged', {
             reason: damage,
             isFatal: true,
           });
-        // The error of every statement after a fatal error of another one.
-        if (/database has been invalidated/.test(fault.message)) return processEnded();
+        if (isConsequence) return processEnded();
         return operation === 'execute' || operation === 'bind' || operation === 'explain'
           ? blamedFor(new Failure('SQL_NOT_SUPPORTED', 'the engine cannot run this statement'))
           : new Failure('WAREHOUSE_FAILED', 'the engine failed', {}, { cause });
