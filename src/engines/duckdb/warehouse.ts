@@ -1,7 +1,6 @@
 // One warehouse on DuckDB: starts and stops its process, and implements the methods of the port as calls to it.
-import { readdir, rm, stat, statfs } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
 import type { ExpectedTable } from '../../model/expected_table.ts';
 import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import { Failure, withOutcome } from '../../standard/failure.ts';
@@ -33,12 +32,12 @@ import { activeOf, type Confinement, inactiveOf, type Launch } from './sandbox/s
 import { parseCreateView } from './sql/parse_create_view.ts';
 import { scanTableNames } from './sql/table_name_scan.ts';
 import { catalogsDirectory } from './storage/catalog_files.ts';
+import { DiskUsage } from './storage/disk_usage.ts';
 
 /** The binder ignores interrupts: a statement that is not bound by then has its process killed. */
 const analysisTimeoutMs = 10_000;
 const shortTimeoutMs = 60_000;
 const changeTimeoutMs = 24 * 3600 * 1000;
-const diskRefreshMs = 5_000;
 /** Memory limit of a process that binds and parses. */
 const analysisMemoryBytesMax = 1024 ** 3;
 /** All parsing of definitions counts as one principal for fair scheduling. */
@@ -74,8 +73,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #skipDelay: (() => void) | undefined;
   /** Resolves when the previous process has released the files. */
   #previousExited: Promise<unknown> = Promise.resolve();
-  #disk = { dataUsedBytes: 0, diskAvailableBytes: 0, diskTotalBytes: 0 };
-  #diskRefreshedAt = Number.NEGATIVE_INFINITY;
+  readonly #disk: DiskUsage;
   readonly #analysis = new AnalysisProcesses({
     launch: () => this.#launchAnalysis(),
     settings: () =>
@@ -94,6 +92,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#options = options;
     this.#confinement = confinement;
     this.#spec = options.spec;
+    this.#disk = new DiskUsage(options.dataDirectory, options.catalogs);
     const { name: warehouse, observe } = options;
     if (!spareEngine) return;
     this.#spare = new SpareProcess({
@@ -143,7 +142,6 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   status(): BackendStatus {
-    void this.#refreshDiskUsage();
     const process = this.running ? this.#process : undefined;
     return {
       alive: process !== undefined,
@@ -151,7 +149,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
       cpuCores: availableParallelism(),
       memoryUsedBytes: process?.residentBytes ?? 0,
       memoryLimitBytes: this.#spec.memoryLimitBytes,
-      ...this.#disk,
+      ...this.#disk.last,
       spilledBytes: process?.spilledBytes ?? 0,
       runningQueries: process?.runningStatements ?? 0,
       lastStartAt: this.#lastStartAt,
@@ -546,23 +544,6 @@ export class DuckdbWarehouse implements EngineWarehouse {
     if (process.alive) this.#restartDelay.stopped();
     await process.stop(suspendedFailure());
     this.#options.observe({ kind: 'engineStopped', warehouse: this.#options.name });
-  }
-
-  async #refreshDiskUsage(): Promise<void> {
-    if (performance.now() - this.#diskRefreshedAt < diskRefreshMs) return;
-    this.#diskRefreshedAt = performance.now();
-    try {
-      const directory = catalogsDirectory(this.#options.dataDirectory);
-      let dataUsedBytes = 0;
-      const catalogIds = new Set((await this.#options.catalogs()).map((catalog) => catalog.id));
-      for (const file of await readdir(directory)) {
-        if (catalogIds.has(file.split('.', 1)[0] as string)) dataUsedBytes += (await stat(join(directory, file))).size;
-      }
-      const { bavail, blocks, bsize } = await statfs(directory);
-      this.#disk = { dataUsedBytes, diskAvailableBytes: bavail * bsize, diskTotalBytes: blocks * bsize };
-    } catch {
-      // No directory yet, or a file was removed meanwhile: the next refresh retries.
-    }
   }
 }
 
