@@ -67,8 +67,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
   #isKilledByStatement = false;
   #restartWhenIdle = false;
   #snapshots = 0;
-  /** Removal of the files of failed statements: a repeated statement writes files of the same names. */
-  #removing: Promise<unknown> = Promise.resolve();
+  /** Removal of the files of failed statements, while it runs: a repeated statement writes files of the same names. */
+  #removing: Promise<unknown> | undefined;
   /** Ends the delay before a start, because the start is no longer needed. */
   #skipDelay: (() => void) | undefined;
   /** Resolves when the previous process has released the files. */
@@ -220,13 +220,16 @@ export class DuckdbWarehouse implements EngineWarehouse {
       writes,
       inserts: analysis.kind === 'insert',
     };
-    await this.#removing;
+    if (this.#removing) await this.#removing;
     try {
       return await this.#call('execute', argument, timeoutMs, signal, progress);
     } catch (error) {
       // Not awaited here: after a fatal error the caller sets the damaged catalog aside, which must happen before the next process
       // opens its files.
-      this.#removing = Promise.all([this.#removing, removeFiles(options.resultPath)]);
+      const removing = Promise.all([this.#removing, removeFiles(options.resultPath)]).then(() => {
+        if (this.#removing === removing) this.#removing = undefined;
+      });
+      this.#removing = removing;
       throw error;
     } finally {
       // A write that failed may still have been committed, if the process ended before it could report that.
