@@ -10,9 +10,8 @@ import { openStore } from '../../src/store/store.ts';
 import { TabulariumServer } from './server.ts';
 
 export const filledDatabase = 'filled';
-const columnsOfInsert = 14;
-/** SQLite takes at most 32,766 parameters in one statement. */
-const rowsPerInsert = Math.floor(32_766 / columnsOfInsert);
+/** Of a statement that takes at most 32,766 parameters. */
+const rowsPerInsert = 1000;
 
 export const tableName = (n: number): string => `table_${String(n).padStart(6, '0')}`;
 export const tablesPath = `/api/v2/catalogs/default/databases/${filledDatabase}/tables`;
