@@ -6,8 +6,11 @@ import type { OpenIntent } from './changes/intent_recovery.ts';
 export interface OpenChanges {
   /** All open changes, including blocked ones. */
   readonly open: number;
-  readonly blocked: readonly OpenIntent[];
+  readonly blocked: readonly BlockedIntent[];
 }
+
+/** `reason`: why recovery has set it aside. */
+export type BlockedIntent = OpenIntent & { readonly reason: string };
 
 export async function openChanges(catalog: Pick<Catalog, 'openIntents'>, warehouse: string): Promise<OpenChanges> {
   return openChangesOf(await catalog.openIntents(), warehouse);
@@ -28,7 +31,9 @@ export function measureOpenIntents(metrics: Metrics, catalog: Pick<Catalog, 'ope
   });
 }
 
+const isBlocked = (change: OpenIntent): change is BlockedIntent => change.reason !== null;
+
 function openChangesOf(all: readonly OpenIntent[], warehouse: string): OpenChanges {
   const own = all.filter((change) => change.warehouse === warehouse);
-  return { open: own.length, blocked: own.filter(({ reason }) => reason !== null) };
+  return { open: own.length, blocked: own.filter(isBlocked) };
 }

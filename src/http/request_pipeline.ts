@@ -23,8 +23,9 @@ import {
 import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { acceptsJson } from '../standard/media.ts';
+import { pageSizeDefault } from '../standard/page_limits.ts';
 import { pageScope, readPageToken, signPageToken } from '../standard/page_token.ts';
-import { listKeyOf, type Parameters, pageSizeDefault, parametersOf, readQuery } from '../standard/parameters.ts';
+import { listKeyOf, type Parameters, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, type Segment, segmentsOfUri } from '../standard/paths.ts';
 import type { Bodies } from './bodies/bodies.ts';
 import { discardSmallBody, hasBody } from './bodies/body.ts';

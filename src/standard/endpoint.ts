@@ -37,29 +37,29 @@ export interface Input<Body, Query> {
   readonly ifExists: 'fail' | 'return';
 }
 
-export type Found = { readonly outcome: 'found'; readonly record: RecordBody };
-export type Listed = {
+export type Found<T extends object = object> = { readonly outcome: 'found'; readonly record: RecordBody<T> };
+export type Listed<T extends object = object> = {
   readonly outcome: 'listed';
-  readonly items: readonly RecordBody[];
+  readonly items: readonly RecordBody<T>[];
   /** The field of the items, where it is not the category's. */
   readonly field?: string | undefined;
   /** The key of the last item, where there are more. */
   readonly next?: string | undefined;
 };
-export type Created = {
+export type Created<T extends object = object> = {
   readonly outcome: 'created';
-  readonly record: object;
+  readonly record: T;
   readonly created: boolean;
   readonly uri: string;
 };
-export type Updated = { readonly outcome: 'updated'; readonly record: RecordBody };
+export type Updated<T extends object = object> = { readonly outcome: 'updated'; readonly record: RecordBody<T> };
 export type Deleted = { readonly outcome: 'deleted'; readonly deleted: boolean };
 /** A task was submitted: its record, which names its `uri`. */
 export type Accepted = { readonly outcome: 'accepted'; readonly task: object; readonly uri: string };
 /** What an action answers when it is done. */
-export type Done = {
+export type Done<T extends object = object> = {
   readonly outcome: 'done';
-  readonly result: RecordBody;
+  readonly result: RecordBody<T>;
   /**
    * What a repetition with the same idempotency key gets, where that is not the result; null: nothing is stored, and it runs again. By
    * default null for what only reads.
@@ -109,6 +109,8 @@ export interface Endpoint<Context = unknown> {
   readonly query?: TObject;
   /** The answer's result, where it is not the category's record. */
   readonly result?: TSchema;
+  /** Of lists and searches: the record of an item, where it is not the category's. */
+  readonly item?: TObject;
   readonly example?: { readonly body?: unknown; readonly result?: unknown };
   /** What a call of it costs its caller (limits of rate); a GET costs 1. Without it, what its verb costs. */
   readonly cost?: number;

@@ -4,10 +4,10 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { strictBase64url } from './base64url.ts';
 import { canonicalJson } from './canonical_json.ts';
 import { Failure } from './failure.ts';
+import { pageTokenCharactersMax } from './page_limits.ts';
 
 const signatureBytes = 16;
 /** As the schemas of bodies and queries declare it. */
-export const tokenCharactersMax = 4096;
 
 function signature(key: Uint8Array, scope: string, after: string): Buffer {
   return createHmac('sha256', key)
@@ -31,7 +31,7 @@ export function signPageToken(key: Uint8Array, scope: string, after: string): st
 
 /** The key after which the next page begins. Throws INVALID_PAGE_TOKEN. */
 export function readPageToken(key: Uint8Array, scope: string, token: string): string {
-  const bytes = (token.length <= tokenCharactersMax && strictBase64url(token)) || Buffer.alloc(0);
+  const bytes = (token.length <= pageTokenCharactersMax && strictBase64url(token)) || Buffer.alloc(0);
   const after = bytes.subarray(signatureBytes).toString();
   if (
     bytes.length <= signatureBytes ||

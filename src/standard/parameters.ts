@@ -1,13 +1,12 @@
 // Declared parameters → checked values: compiled once for each endpoint, and the only place that says what is wrong with a
 // body or a query (rest-standard A5, B2).
+import { camelCase } from './camel_case.ts';
 import { type Category, type Endpoint, nameFieldOf, takesExpectedVersion } from './endpoint.ts';
 import { Failure, type Violation, violated } from './failure.ts';
+import { pageSizeDefault, pageSizeMax, pageTokenCharactersMax } from './page_limits.ts';
 import { type TObject, type TSchema, Type } from './type.ts';
 import { narrowUnion, type Schema, schemaAt } from './union_narrowing.ts';
 import { validation } from './validation.ts';
-
-export const pageSizeDefault = 100;
-export const pageSizeMax = 1000;
 
 /** The two query parameters of every list (rest-standard B3). */
 export const pageQuery = Type.Object(
@@ -20,7 +19,9 @@ export const pageQuery = Type.Object(
         description: 'How many items a page holds.',
       }),
     ),
-    pageToken: Type.Optional(Type.String({ maxLength: 4096, description: '`nextPageToken` of the page before.' })),
+    pageToken: Type.Optional(
+      Type.String({ maxLength: pageTokenCharactersMax, description: '`nextPageToken` of the page before.' }),
+    ),
   },
   { additionalProperties: false },
 );
@@ -182,11 +183,7 @@ function typed(value: string, schema: TSchema): unknown {
   return value;
 }
 
-/** `unique_key_constraints` and table fields stay as they are; a category's list key is camelCase (rest-standard A3, B3). */
-export function camelCase(category: string): string {
-  return category.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
-}
-
+/** The field of a list that holds its items. */
 export function listKeyOf(category: Pick<Category, 'name'>): string {
   return camelCase(category.name);
 }

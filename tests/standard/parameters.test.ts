@@ -4,9 +4,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { type TObject, Type } from 'typebox';
+import { camelCase } from '../../src/standard/camel_case.ts';
 import type { Endpoint } from '../../src/standard/endpoint.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { camelCase, parametersOf, readQuery } from '../../src/standard/parameters.ts';
+import { parametersOf, readQuery } from '../../src/standard/parameters.ts';
 
 const endpoint = (declared: Partial<Endpoint>): Endpoint => ({
   verb: 'action',

@@ -1,14 +1,15 @@
 // The audit trail: every change and every refusal. It is read here; nothing writes it but what it tells of.
 import type { AuditEvent } from '../../access/audit/audit_log.ts';
 import type { AuditFilter } from '../../access/audit/audit_reader.ts';
+import { nullable } from '../../api/fields.ts';
+import { stateField } from '../../api/states.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { type Static, type TObject, Type } from '../../standard/type.ts';
-import { nullable, timeOf } from '../records/fields.ts';
+import { timeOf } from '../records/fields.ts';
 import { action, type Context, done, found, get, list, segment } from '../records/handler_context.ts';
 import { type Page, pageOf, searchBy } from '../records/search.ts';
-import { stateField } from '../records/states.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 const EventRecord = Type.Object({

@@ -10,6 +10,8 @@ import {
   objectIdsOf,
 } from '../../access/authorization/grant_scopes.ts';
 import { basisOfGrant, grantIdOf } from '../../access/authorization/grants.ts';
+import { nullable, recordFields } from '../../api/fields.ts';
+import { stateField } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { type Privilege, privilegeDocs, privileges } from '../../model/privileges.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
@@ -17,7 +19,7 @@ import { Failure } from '../../standard/failure.ts';
 import { type Segment, segmentsOfUri, uriOf } from '../../standard/paths.ts';
 import { basisOf } from '../../standard/record_version.ts';
 import { Type } from '../../standard/type.ts';
-import { invalid, last, nullable, recordFields } from '../records/fields.ts';
+import { invalid, last } from '../records/fields.ts';
 import {
   action,
   type Context,
@@ -32,7 +34,6 @@ import {
   segment,
 } from '../records/handler_context.ts';
 import { type Page, pageOf, searchBy } from '../records/search.ts';
-import { stateField } from '../records/states.ts';
 
 /** What a grant can be on: objects of the store, and the collections of these at the top. */
 const topCategories = [

@@ -1,22 +1,19 @@
 // Identity providers: issuers of tokens (OpenID Connect) whose word is taken for who somebody is, and perhaps for roles.
 import type { ProviderSpec } from '../../access/authentication/identity_providers.ts';
-import type { CatalogObject } from '../../catalog/object.ts';
-import type { Category } from '../../standard/endpoint.ts';
-import { type Static, Type } from '../../standard/type.ts';
 import {
   Comment,
-  defined,
-  describe,
   describedBody,
   exampleFields,
-  invalid,
-  last,
   nullable,
   Owner,
   PropertiesField,
   recordFields,
-  shownDescription,
-} from '../records/fields.ts';
+} from '../../api/fields.ts';
+import { enabledState } from '../../api/states.ts';
+import type { CatalogObject } from '../../catalog/object.ts';
+import type { Category } from '../../standard/endpoint.ts';
+import { type Static, Type } from '../../standard/type.ts';
+import { defined, describe, invalid, last, shownDescription } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
@@ -35,7 +32,7 @@ import {
   updated,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
-import { enabledState, enabledStateOf } from '../records/states.ts';
+import { enabledStateOf } from '../records/states.ts';
 import { topLevelCategory } from '../records/top_level_category.ts';
 
 const algorithms = [
@@ -118,7 +115,7 @@ const ChangeBody = Type.Object({ ...changeFields }, { additionalProperties: fals
 
 type Provider = CatalogObject<ProviderSpec>;
 
-const as: Render = async (chain, uri, context) => {
+const toRecord: Render = async (chain, uri, context) => {
   const object = last(chain) as Provider;
   const { comment: _comment, properties: _properties, hasClientSecret, ...spec } = object.spec;
   const { keysFetchedAt, error } = context.identityProviders.status(object.id);
@@ -141,7 +138,7 @@ const standing = topLevelCategory({
   category: 'identity_providers',
   parameter: 'identityProvider',
   record: ProviderRecord,
-  as,
+  toRecord,
 });
 const { pathOf } = standing;
 
@@ -274,7 +271,7 @@ export const identityProviders: Category<Context> = {
           inTransaction: (tx) => context.identityProviders.storeSecret(tx, object.id, change.clientSecret),
         });
         await context.identityProviders.reload();
-        return updated(await render(pathOf(path), [changed.object ?? object], context, as));
+        return updated(await render(pathOf(path), [changed.object ?? object], context, toRecord));
       },
     }),
     remove({
@@ -294,6 +291,6 @@ export const identityProviders: Category<Context> = {
         return deleted(was);
       },
     }),
-    searchOf({ category: 'identity_providers', record: ProviderRecord, as, example: 'comp%' }),
+    searchOf({ category: 'identity_providers', record: ProviderRecord, toRecord, example: 'comp%' }),
   ],
 };

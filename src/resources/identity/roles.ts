@@ -1,22 +1,20 @@
 // Roles: sets of users that things are granted to together.
-import type { CatalogObject } from '../../catalog/object.ts';
-import type { Properties } from '../../model/records.ts';
-import type { Category, PathParameters } from '../../standard/endpoint.ts';
-import { Type } from '../../standard/type.ts';
+
 import {
   Comment,
-  describe,
   describedBody,
   exampleFields,
-  invalid,
-  last,
   nullable,
   Owner,
   PropertiesField,
   recordFields,
-  requirePrincipalName,
-  shownDescription,
-} from '../records/fields.ts';
+} from '../../api/fields.ts';
+import { readyState } from '../../api/states.ts';
+import type { CatalogObject } from '../../catalog/object.ts';
+import type { Properties } from '../../model/records.ts';
+import type { Category, PathParameters } from '../../standard/endpoint.ts';
+import { Type } from '../../standard/type.ts';
+import { describe, invalid, last, requirePrincipalName, shownDescription } from '../records/fields.ts';
 import {
   action,
   type Context,
@@ -36,7 +34,7 @@ import {
   userNamed,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
-import { ready, readyState } from '../records/states.ts';
+import { ready } from '../records/states.ts';
 import { topLevelCategory } from '../records/top_level_category.ts';
 
 const membersMax = 20_000;
@@ -58,7 +56,7 @@ interface RoleSpec {
 }
 type Role = CatalogObject<RoleSpec>;
 
-const as: Render = async (chain, uri, context) => {
+const toRecord: Render = async (chain, uri, context) => {
   const object = last(chain) as Role;
   const { directory } = context;
   const members = [...directory.membersOf(object.id)].flatMap((id) => directory.users.get(id)?.name ?? []);
@@ -76,7 +74,7 @@ const standing = topLevelCategory({
   category: 'roles',
   parameter: 'role',
   record: RoleRecord,
-  as,
+  toRecord,
   checkName: requirePrincipalName,
 });
 const { pathOf } = standing;
@@ -111,7 +109,7 @@ async function setMembers(
     inTransaction: (tx) => writeMembers(tx, object.id, members),
   });
   context.directory.setMembers(object.id, members);
-  return render(pathOf(path), [changed.object ?? object], context, as);
+  return render(pathOf(path), [changed.object ?? object], context, toRecord);
 }
 
 const NamedMembers = Type.Object(
@@ -181,7 +179,7 @@ export const roles: Category<Context> = {
           ...(ids ? { inTransaction: (tx: Tx) => writeMembers(tx, object.id, ids) } : {}),
         });
         if (ids) context.directory.setMembers(object.id, ids);
-        return updated(await render(pathOf(path), [changed.object ?? object], context, as));
+        return updated(await render(pathOf(path), [changed.object ?? object], context, toRecord));
       },
     }),
     remove({
@@ -224,6 +222,6 @@ export const roles: Category<Context> = {
         return done(await setMembers(path, (members) => members.difference(fewer), context));
       },
     }),
-    searchOf({ category: 'roles', record: RoleRecord, as, example: 'a%' }),
+    searchOf({ category: 'roles', record: RoleRecord, toRecord, example: 'a%' }),
   ],
 };

@@ -1,5 +1,7 @@
 // Tokens: secrets of a user that programs carry. The secret is shown once, when the token is made.
 import { basisOfToken, type TokenRow } from '../../access/authentication/tokens.ts';
+import { nullable, recordFields, searchFields } from '../../api/fields.ts';
+import { stateField } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { nameFault } from '../../model/names.ts';
 import type { Scope } from '../../model/principal.ts';
@@ -10,7 +12,7 @@ import { uriOf } from '../../standard/paths.ts';
 import { basisOf } from '../../standard/record_version.ts';
 import { Type } from '../../standard/type.ts';
 import { likePattern } from '../queries/like_pattern.ts';
-import { invalid, last, nullable, recordFields, searchFields } from '../records/fields.ts';
+import { invalid, last } from '../records/fields.ts';
 import {
   type Context,
   create,
@@ -24,7 +26,6 @@ import {
   segment,
 } from '../records/handler_context.ts';
 import { pageOf, searchBy } from '../records/search.ts';
-import { stateField } from '../records/states.ts';
 import { scopesOf, uriOfIds } from './grants.ts';
 
 const scopesMax = 100;

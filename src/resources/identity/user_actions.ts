@@ -1,8 +1,9 @@
 // What is done with a user besides creating and changing it: a new password by the old one, what was granted, who is calling.
 import { type Grant, rootUserId } from '../../access/authorization/directory_types.ts';
+import { nullable, pageFields } from '../../api/fields.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { Type } from '../../standard/type.ts';
-import { invalid, nullable, pageFields } from '../records/fields.ts';
+import { invalid } from '../records/fields.ts';
 import { action, type Context, done, listedAs, render, segment } from '../records/handler_context.ts';
 import { GrantFields, grantFields, uriOfIds } from './grants.ts';
 import { hashOf, Password, pathOf, requireOwnUser, setSpec, shownUser, type User, UserRecord } from './user_record.ts';

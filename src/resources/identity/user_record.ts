@@ -1,22 +1,12 @@
 // What a user is: its record, what a request makes of its spec, and who may change whom. The endpoints are users.ts.
 import { rootUserId, type UserSpec } from '../../access/authorization/directory_types.ts';
+import { Comment, nullable, Owner, PropertiesField, type PropertiesPatch, recordFields } from '../../api/fields.ts';
+import { enabledState } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type Static, Type } from '../../standard/type.ts';
-import {
-  Comment,
-  defined,
-  describe,
-  invalid,
-  last,
-  nullable,
-  Owner,
-  PropertiesField,
-  type PropertiesPatch,
-  recordFields,
-  shownDescription,
-} from '../records/fields.ts';
+import { defined, describe, invalid, last, shownDescription } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
@@ -25,7 +15,7 @@ import {
   requirePrivilege,
   segment,
 } from '../records/handler_context.ts';
-import { enabledState, enabledStateOf } from '../records/states.ts';
+import { enabledStateOf } from '../records/states.ts';
 
 export const Identity = Type.Object(
   {

@@ -1,10 +1,11 @@
 // Users: who may call, by a password, by tokens (tokens.ts), or by an identity provider. What they may do is grants.ts.
 import { rootUserId } from '../../access/authorization/directory_types.ts';
+import { describedBody, exampleFields, NewName, nullable } from '../../api/fields.ts';
 import { rootPrincipal } from '../../model/principal.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { Type } from '../../standard/type.ts';
-import { describedBody, exampleFields, NewName, nullable, requirePrincipalName } from '../records/fields.ts';
+import { requirePrincipalName } from '../records/fields.ts';
 import {
   action,
   type Context,
@@ -170,6 +171,6 @@ export const users: Category<Context> = {
       },
     }),
     ...userActions,
-    searchOf({ category: 'users', record: UserRecord, as: shownUser, example: 'a%' }),
+    searchOf({ category: 'users', record: UserRecord, toRecord: shownUser, example: 'a%' }),
   ],
 };

@@ -1,25 +1,24 @@
 // Catalogs: the top of the namespace. A catalog's data lives in one warehouse.
+
+import {
+  Comment,
+  describedBody,
+  engineCodes,
+  exampleFields,
+  NewName,
+  nullable,
+  Owner,
+  PropertiesField,
+  recordFields,
+} from '../../api/fields.ts';
+import { engineState, engineStateExample, engineStates, stateField } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogSpec } from '../../model/records.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { Type } from '../../standard/type.ts';
 import { sqlActions } from '../queries/sql_actions.ts';
-import {
-  Comment,
-  describe,
-  describedBody,
-  engineCodes,
-  exampleFields,
-  invalid,
-  last,
-  NewName,
-  nullable,
-  Owner,
-  PropertiesField,
-  recordFields,
-  shownDescription,
-} from '../records/fields.ts';
+import { describe, invalid, last, shownDescription } from '../records/fields.ts';
 import {
   action,
   type Context,
@@ -45,7 +44,7 @@ import {
   updated,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
-import { engineState, engineStateExample, engineStateOf, engineStates, stateField } from '../records/states.ts';
+import { engineStateOf } from '../records/states.ts';
 import { Purge, retentionDoc, softDelete, undropAction } from '../records/undrop.ts';
 import { backupAction, restoreCatalog } from '../transfer/backup_actions.ts';
 import { exportQuery } from '../transfer/export_actions.ts';
@@ -69,7 +68,7 @@ const CatalogRecord = Type.Object({
 
 const pathOf = (path: { readonly catalog?: string }) => [segment('catalogs', path.catalog as string)];
 
-const as: Render = async (chain, uri, context) => {
+const toRecord: Render = async (chain, uri, context) => {
   const object = last(chain) as CatalogObject<CatalogSpec>;
   const { id, name, spec } = object;
   const damaged = await context.warehouses.damageOf(spec.warehouse, id);
@@ -119,12 +118,12 @@ export const catalogs: Category<Context> = {
     list({
       summary: 'Lists catalogs by name.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
-      handle: ({ page: at }, context) => page([], 'catalogs', at, context, as),
+      handle: ({ page: at }, context) => page([], 'catalogs', at, context, toRecord),
     }),
     get({
       summary: 'Shows a catalog.',
       permission: { privilege: 'read', on: 'object' },
-      handle: async ({ path }, context) => found(await show(pathOf(path), context, as)),
+      handle: async ({ path }, context) => found(await show(pathOf(path), context, toRecord)),
     }),
     create({
       summary: 'Creates a catalog.',
@@ -162,7 +161,7 @@ export const catalogs: Category<Context> = {
           owner: ownerId(body.owner, context),
         });
         const path = [segment('catalogs', object.name)];
-        const record = (await render(path, [object], context, as)) as { uri: string };
+        const record = (await render(path, [object], context, toRecord)) as { uri: string };
         return created(record, made, record.uri);
       },
     }),
@@ -180,7 +179,7 @@ export const catalogs: Category<Context> = {
             principal: context.call.actor,
             owner: await newOwner(body.owner, pathOf(path), context),
           });
-          return updated(await render(pathOf(path), [changed.object ?? object], context, as));
+          return updated(await render(pathOf(path), [changed.object ?? object], context, toRecord));
         }),
     }),
     remove({
@@ -245,15 +244,15 @@ export const catalogs: Category<Context> = {
             warehouse: object.spec.warehouse,
             change: { kind: 'renameCatalog', catalog: engineChange(object), newName: body.newName },
           });
-          return done(await render([segment('catalogs', body.newName)], [changed.object ?? object], context, as));
+          return done(await render([segment('catalogs', body.newName)], [changed.object ?? object], context, toRecord));
         }),
     }),
-    searchOf({ category: 'catalogs', record: CatalogRecord, as, retained: true, example: 'ar%' }),
+    searchOf({ category: 'catalogs', record: CatalogRecord, toRecord, retained: true, example: 'ar%' }),
     undropAction<CatalogObject<CatalogSpec>>({
       category: 'catalogs',
       title: 'a catalog',
       record: CatalogRecord,
-      as,
+      toRecord,
       parentOf: () => [],
       check: (name, _parents, context, { warehouse }) => requireUsableName(name, warehouse, context),
       change: ({ object, name, within }) => {

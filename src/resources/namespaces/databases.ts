@@ -1,24 +1,23 @@
 // Databases: what a catalog is divided into.
+
+import {
+  Comment,
+  describedBody,
+  engineCodes,
+  exampleFields,
+  nullable,
+  Owner,
+  PropertiesField,
+  recordFields,
+} from '../../api/fields.ts';
+import { engineState, engineStateExample } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogSpec, DatabaseSpec, TableSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { Type } from '../../standard/type.ts';
 import { sqlActions } from '../queries/sql_actions.ts';
-import {
-  Comment,
-  defined,
-  describe,
-  describedBody,
-  engineCodes,
-  exampleFields,
-  last,
-  nullable,
-  Owner,
-  PropertiesField,
-  recordFields,
-  shownDescription,
-} from '../records/fields.ts';
+import { defined, describe, last, shownDescription } from '../records/fields.ts';
 import {
   accepted,
   action,
@@ -45,7 +44,7 @@ import {
   updated,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
-import { engineState, engineStateExample, engineStateOf } from '../records/states.ts';
+import { engineStateOf } from '../records/states.ts';
 import { NewNameByTask, sometimesByTask, splitTaskOptions, taskCodes } from '../records/task_fields.ts';
 import { Purge, retentionDoc, softDelete, undropAction } from '../records/undrop.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
@@ -69,7 +68,7 @@ const DatabaseRecord = Type.Object({
 const parentOf = (path: PathParameters) => [segment('catalogs', path.catalog as string)];
 const pathOf = (path: PathParameters) => [...parentOf(path), segment('databases', path.database as string)];
 
-const as: Render = async (chain, uri, context) => {
+const toRecord: Render = async (chain, uri, context) => {
   const object = last(chain) as CatalogObject<DatabaseSpec>;
   const { name, spec, id } = object;
   const count = (category: string) =>
@@ -130,12 +129,12 @@ export const databases: Category<Context> = {
       summary: 'Lists the databases of a catalog by name.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['OBJECT_NOT_FOUND'],
-      handle: ({ path, page: at }, context) => page(parentOf(path), 'databases', at, context, as),
+      handle: ({ path, page: at }, context) => page(parentOf(path), 'databases', at, context, toRecord),
     }),
     get({
       summary: 'Shows a database.',
       permission: { privilege: 'read', on: 'object' },
-      handle: async ({ path }, context) => found(await show(pathOf(path), context, as)),
+      handle: async ({ path }, context) => found(await show(pathOf(path), context, toRecord)),
     }),
     create({
       summary: 'Creates a database.',
@@ -161,7 +160,7 @@ export const databases: Category<Context> = {
           owner: ownerId(body.owner, context),
         });
         const at = [...parentOf(path), segment('databases', object.name)];
-        const record = (await render(at, [root, object], context, as)) as { uri: string };
+        const record = (await render(at, [root, object], context, toRecord)) as { uri: string };
         return created(record, made, record.uri);
       },
     }),
@@ -178,7 +177,7 @@ export const databases: Category<Context> = {
           principal: context.call.actor,
           owner: await newOwner(body.owner, pathOf(path), context),
         });
-        return updated(await render(pathOf(path), [root, changed.object ?? object], context, as));
+        return updated(await render(pathOf(path), [root, changed.object ?? object], context, toRecord));
       },
     }),
     remove({
@@ -246,23 +245,28 @@ export const databases: Category<Context> = {
             children: { category: 'tables', expected: tables },
             task: {
               type: 'rename_database',
-              target: ((await render(pathOf(path), chain, context, as)) as { uri: string }).uri,
+              target: ((await render(pathOf(path), chain, context, toRecord)) as { uri: string }).uri,
               request: asked,
               ...options,
             },
           });
           if (changed.taskId !== undefined) return accepted(await requireTask(changed.taskId, context), context);
           return done(
-            await render([...parentOf(path), segment('databases', body.newName)], [root, changed.object], context, as),
+            await render(
+              [...parentOf(path), segment('databases', body.newName)],
+              [root, changed.object],
+              context,
+              toRecord,
+            ),
           );
         }),
     }),
-    searchOf({ category: 'databases', record: DatabaseRecord, as, parentOf, retained: true, example: 'ss%' }),
+    searchOf({ category: 'databases', record: DatabaseRecord, toRecord, parentOf, retained: true, example: 'ss%' }),
     undropAction<CatalogObject<DatabaseSpec>>({
       category: 'databases',
       title: 'a database',
       record: DatabaseRecord,
-      as,
+      toRecord,
       parentOf,
       task: 'undrop_database',
       check: (name, [root], context) => requireUsableName(name, root as CatalogObject<CatalogSpec>, context),

@@ -1,11 +1,13 @@
 // How views are made, changed and brought back: one path from a query's text to what the catalog is asked for. Who makes a view must be
 // able to run its query.
+
+import type { PropertiesPatch } from '../../api/fields.ts';
 import type { CatalogObject, ObjectPath, ViewSourceName } from '../../catalog/object.ts';
 import type { ViewSource } from '../../engines/views.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { CatalogSpec, DatabaseSpec, ViewColumn, ViewSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
-import { describe, invalid, type PropertiesPatch } from '../records/fields.ts';
+import { describe, invalid } from '../records/fields.ts';
 import { type Context, newOwner, ownerId } from '../records/handler_context.ts';
 
 export type ViewParents = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];

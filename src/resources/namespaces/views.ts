@@ -1,24 +1,25 @@
 // Views: made of a query, shown, changed, dropped. What their queries may be and name is view_definition.ts'.
-import type { CatalogObject } from '../../catalog/object.ts';
-import type { ViewSpec } from '../../model/records.ts';
-import type { Category, PathParameters } from '../../standard/endpoint.ts';
-import { uriOf } from '../../standard/paths.ts';
-import { Type } from '../../standard/type.ts';
-import { codes as queryCodes, queryCost, sqlCharactersMax } from '../queries/sql_actions.ts';
+
 import {
   Comment,
   describedBody,
   engineCodes,
   exampleFields,
-  last,
   NewName,
   noNul,
   nullable,
   Owner,
   PropertiesField,
   recordFields,
-  shownDescription,
-} from '../records/fields.ts';
+} from '../../api/fields.ts';
+import { engineState, engineStateExample } from '../../api/states.ts';
+import type { CatalogObject } from '../../catalog/object.ts';
+import type { ViewSpec } from '../../model/records.ts';
+import type { Category, PathParameters } from '../../standard/endpoint.ts';
+import { uriOf } from '../../standard/paths.ts';
+import { Type } from '../../standard/type.ts';
+import { codes as queryCodes, queryCost, sqlCharactersMax } from '../queries/sql_actions.ts';
+import { last, shownDescription } from '../records/fields.ts';
 import {
   action,
   type Context,
@@ -41,7 +42,7 @@ import {
   updated,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
-import { engineState, engineStateExample, engineStateOf } from '../records/states.ts';
+import { engineStateOf } from '../records/states.ts';
 import { Purge, retentionDoc, softDelete, undropAction } from '../records/undrop.ts';
 import {
   changeView,
@@ -89,7 +90,7 @@ const QueryField = Type.String({
 });
 
 /** Who is asked shows in it: it is made for each caller. */
-const as: Render = async (chain, uri, context) => {
+const toRecord: Render = async (chain, uri, context) => {
   const object = last(chain) as CatalogObject<ViewSpec>;
   const { name, spec } = object;
   const columns = spec.columns.map((column, i) => ({ name: column.name, position: i + 1, type: column.type }));
@@ -149,14 +150,14 @@ export const views: Category<Context> = {
       summary: 'Lists the views of a database by name.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['OBJECT_NOT_FOUND'],
-      handle: ({ path, page: at }, context) => freshPage(parentOf(path), 'views', at, context, as),
+      handle: ({ path, page: at }, context) => freshPage(parentOf(path), 'views', at, context, toRecord),
     }),
     get({
       summary: 'Shows a view.',
       permission: { privilege: 'read', on: 'object' },
       handle: async ({ path }, context) => {
         const chain = await context.catalog.require(pathOf(path));
-        return found(await render(pathOf(path), chain, context, as));
+        return found(await render(pathOf(path), chain, context, toRecord));
       },
     }),
     create({
@@ -173,7 +174,7 @@ export const views: Category<Context> = {
       handle: async ({ path, body, ifExists }, context) => {
         const { chain, made } = await createView(parentOf(path), body, ifExists, context);
         const at = chain.map(({ category, name }) => segment(category, name));
-        const record = (await render(at, chain, context, as)) as { uri: string };
+        const record = (await render(at, chain, context, toRecord)) as { uri: string };
         return created(record, made, record.uri);
       },
     }),
@@ -187,7 +188,7 @@ export const views: Category<Context> = {
       cost: queryCost,
       example: { body: { sql: 'SELECT id, placed_at FROM orders WHERE total > 5000', comment: 'Over 5000' } },
       handle: async ({ path, body }, context) =>
-        updated(await render(pathOf(path), await changeView(pathOf(path), body, context), context, as)),
+        updated(await render(pathOf(path), await changeView(pathOf(path), body, context), context, toRecord)),
     }),
     remove({
       summary: 'Deletes a view. What it is made of stays.',
@@ -224,15 +225,15 @@ export const views: Category<Context> = {
       example: { body: { newName: 'large_orders' } },
       handle: async ({ path, body }, context) => {
         const chain = await renameView(pathOf(path), body.newName, context);
-        return done(await render([...parentOf(path), segment('views', body.newName)], chain, context, as));
+        return done(await render([...parentOf(path), segment('views', body.newName)], chain, context, toRecord));
       },
     }),
-    searchOf({ category: 'views', record: ViewRecord, as, parentOf, retained: true, example: '%orders' }),
+    searchOf({ category: 'views', record: ViewRecord, toRecord, parentOf, retained: true, example: '%orders' }),
     undropAction<CatalogObject<ViewSpec>>({
       category: 'views',
       title: 'a view',
       record: ViewRecord,
-      as,
+      toRecord,
       parentOf,
       check: requireUsableViewName,
       sharesNames,

@@ -1,4 +1,7 @@
 // Queries: the history of statements, those that run included.
+
+import { nullable } from '../../api/fields.ts';
+import { stateField } from '../../api/states.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { type QueryEntry, sqlCharactersKept } from '../../query/statements/history.ts';
@@ -10,7 +13,7 @@ import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { basisOf } from '../../standard/record_version.ts';
 import { Type } from '../../standard/type.ts';
-import { defined, nullable, timeOf } from '../records/fields.ts';
+import { defined, timeOf } from '../records/fields.ts';
 import {
   action,
   type Context,
@@ -24,7 +27,6 @@ import {
   segment,
 } from '../records/handler_context.ts';
 import { type Page, pageOf, searchBy } from '../records/search.ts';
-import { stateField } from '../records/states.ts';
 import { explainCodes, Plan, Parameters as StatementParameters } from './sql_actions.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });

@@ -1,5 +1,7 @@
 // The actions `query`, `profile` and `explain`: SQL with the path as its default namespace. Declared once, for each category that a
 // path of SQL can end in.
+
+import { noNul, nullable } from '../../api/fields.ts';
 import type { StatementParameters } from '../../engines/engine.ts';
 import type { QueryRequest, QueryRun } from '../../query/statements/queries.ts';
 import { confirmedRun, profileResult, type QueryAnswer } from '../../query/statements/query_submission.ts';
@@ -7,7 +9,6 @@ import type { PathParameters } from '../../standard/endpoint.ts';
 import { JsonText } from '../../standard/envelope.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
-import { noNul, nullable } from '../records/fields.ts';
 import { accepted, action, type Context, done } from '../records/handler_context.ts';
 import { taskCodes, taskFields, taskOptions, waitSecondsDefault, waitSecondsOf } from '../records/task_fields.ts';
 

@@ -3,6 +3,8 @@
 import type { AssembledAccess } from '../../access/assemble_access.ts';
 import type { VisibleChildren } from '../../access/authorization/authorizer.ts';
 import { globalScope } from '../../access/authorization/grant_scopes.ts';
+import type { DeclaredCategory } from '../../api/declare.ts';
+import type { Handlers } from '../../api/handlers.ts';
 import type { Backups } from '../../backups/backups.ts';
 import type { Restores } from '../../backups/restores.ts';
 import type { ServerBackups } from '../../backups/server/server_backups.ts';
@@ -27,9 +29,11 @@ import type { Queries } from '../../query/statements/queries.ts';
 import type { QuerySubmitter } from '../../query/statements/query_submission.ts';
 import {
   type Accepted,
+  type Category,
   type Created,
   type Deleted,
   type Done,
+  type Endpoint,
   endpointsFor,
   type Found,
   type Listed,
@@ -90,36 +94,65 @@ export interface Context extends Services {
   readonly call: Call;
 }
 
-export const { list, get, create, update, remove, action } = endpointsFor<Context>(
-  // A handler looks an object up, decides and changes it: again from the start where somebody else changed it in between.
-  (work, context) => {
-    const attempt = async () => {
-      await context.call.checkPrecondition?.();
-      return work();
-    };
-    return withInUseErrors(() => context.catalog.retrying(attempt), context);
-  },
-);
+/** Runs a handler that may change something: again from the start where somebody else changed an object that it had looked up. */
+function changing<T>(work: () => Promise<T>, context: Context): Promise<T> {
+  const attempt = async () => {
+    await context.call.checkPrecondition?.();
+    return work();
+  };
+  return withInUseErrors(() => context.catalog.retrying(attempt), context);
+}
 
-export const found = (record: RecordBody): Found => ({ outcome: 'found', record });
-export const listed = (items: readonly RecordBody[], next?: string): Listed => ({ outcome: 'listed', items, next });
+export const { list, get, create, update, remove, action } = endpointsFor<Context>(changing);
+
+/** A declared category with its handlers. */
+export function implement<C extends DeclaredCategory>(declared: C, handlers: Handlers<C, Context>): Category<Context> {
+  const { parent, endpoints, ...category }: DeclaredCategory = declared;
+  return {
+    ...category,
+    ...(parent ? { parent: parent.name } : {}),
+    endpoints: Object.entries(endpoints).map(([operation, endpoint]) => {
+      const own = handlers[operation] as unknown as Endpoint<Context>['handle'];
+      const handle: typeof own = (input, context) => changing(() => own(input, context), context);
+      const { verb } = endpoint;
+      return {
+        codes: [],
+        since: 'v2',
+        ...(verb === 'action' ? { action: operation } : {}),
+        ...endpoint,
+        handle: verb === 'list' || verb === 'get' ? own : handle,
+      };
+    }),
+  };
+}
+
+export const found = <T extends object>(record: RecordBody<T>): Found<T> => ({ outcome: 'found', record });
+export const listed = <T extends object>(items: readonly RecordBody<T>[], next?: string): Listed<T> => ({
+  outcome: 'listed',
+  items,
+  next,
+});
 /** The lists of an action that shows others than the objects of its category. */
-export const listedAs = (field: string, items: readonly RecordBody[], next?: string): Listed => ({
+export const listedAs = <T extends object>(
+  field: string,
+  items: readonly RecordBody<T>[],
+  next?: string,
+): Listed<T> => ({
   outcome: 'listed',
   items,
   field,
   next,
 });
-export const created = (record: object, made: boolean, uri: string): Created => ({
+export const created = <T extends object>(record: T, made: boolean, uri: string): Created<T> => ({
   outcome: 'created',
   record,
   created: made,
   uri,
 });
-export const updated = (record: RecordBody): Updated => ({ outcome: 'updated', record });
+export const updated = <T extends object>(record: RecordBody<T>): Updated<T> => ({ outcome: 'updated', record });
 export const deleted = (was: boolean): Deleted => ({ outcome: 'deleted', deleted: was });
 /** `stored`: as in the outcome (standard/endpoint.ts). */
-export const done = (result: RecordBody, stored?: RecordBody | null): Done => ({
+export const done = <T extends object>(result: RecordBody<T>, stored?: RecordBody | null): Done<T> => ({
   outcome: 'done',
   result,
   ...(stored === undefined ? {} : { stored }),
@@ -177,13 +210,21 @@ export function commonFields(object: CatalogObject, uri: string) {
 }
 
 /** How a category shows its objects. `chain` is the object and its parents, root first. */
-export type Render = (chain: readonly CatalogObject[], uri: string, context: Context) => Promise<object>;
+export type Render<T extends object = object> = (
+  chain: readonly CatalogObject[],
+  uri: string,
+  context: Context,
+) => Promise<T>;
 
 /** GET of one object: from the cache, or read, rendered and kept. */
-export async function show(path: ObjectPath, context: Context, render: Render): Promise<ReadyRecord> {
+export async function show<T extends object>(
+  path: ObjectPath,
+  context: Context,
+  render: Render<T>,
+): Promise<ReadyRecord<T>> {
   const uri = uriOf(context.call.version, path);
   const cached = context.records.get(uri);
-  if (cached instanceof ReadyRecord) return cached;
+  if (cached instanceof ReadyRecord) return cached as ReadyRecord<T>;
   return context.records.getOrLoad(uri, async () => {
     const chain = await context.catalog.require(path);
     const object = chain.at(-1) as CatalogObject;
@@ -193,18 +234,18 @@ export async function show(path: ObjectPath, context: Context, render: Render): 
 }
 
 /** The record of an object just changed; not from the cache. */
-export function render(
+export function render<T extends object>(
   path: ObjectPath,
   chain: readonly CatalogObject[],
   context: Context,
-  as: Render,
-): Promise<object> {
-  return as(chain, uriOf(context.call.version, path), context);
+  toRecord: Render<T>,
+): Promise<T> {
+  return toRecord(chain, uriOf(context.call.version, path), context);
 }
 
 /** Records of one page of a collection, ready to send, and the key of the next page. */
-class ReadyPage {
-  readonly items: readonly JsonText[];
+class ReadyPage<T extends object = object> {
+  readonly items: readonly JsonText<T>[];
   readonly bodyBytes: number;
   readonly next: string | undefined;
 
@@ -217,18 +258,18 @@ class ReadyPage {
 }
 
 /** GET of a collection: whole pages are kept. `parents` is the path of what holds it. */
-export async function page(
+export async function page<T extends object>(
   parents: ObjectPath,
   category: string,
   at: { readonly after?: string; readonly limit: number },
   context: Context,
-  as: Render,
-): Promise<Listed> {
+  toRecord: Render<T>,
+): Promise<Listed<T>> {
   const base = uriOf(context.call.version, parents);
-  if (context.call.reach === 'within') return partOfPage(parents, category, at, context, as);
+  if (context.call.reach === 'within') return partOfPage(parents, category, at, context, toRecord);
   const key = `${base}/${category}?${at.limit}&${at.after ?? ''}`;
   const cached = context.records.get(key);
-  if (cached instanceof ReadyPage) return listed(cached.items, cached.next);
+  if (cached instanceof ReadyPage) return listed((cached as ReadyPage<T>).items, cached.next);
   const made = await context.records.getOrLoad(key, async () => {
     const chain = parents.length === 0 ? [] : await context.catalog.require(parents);
     const parentId = chain.at(-1)?.id ?? null;
@@ -238,22 +279,22 @@ export async function page(
       const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
       const known = context.records.get(uri);
       if (known instanceof ReadyRecord) texts.push(known.recordText);
-      else texts.push(JSON.stringify(await as([...chain, object], uri, context)));
+      else texts.push(JSON.stringify(await toRecord([...chain, object], uri, context)));
     }
-    const value = new ReadyPage(texts, objects.length > at.limit ? objects[at.limit - 1]?.name : undefined);
+    const value = new ReadyPage<T>(texts, objects.length > at.limit ? objects[at.limit - 1]?.name : undefined);
     return { value, dependsOn: [parentId ?? rootId, ...objects.map((object) => object.id)] };
   });
   return listed(made.items, made.next);
 }
 
 /** For a caller who may read only some of it: the page is theirs alone, its records are kept. */
-async function partOfPage(
+async function partOfPage<T extends object>(
   parents: ObjectPath,
   category: string,
   at: { readonly after?: string; readonly limit: number },
   context: Context,
-  as: Render,
-): Promise<Listed> {
+  toRecord: Render<T>,
+): Promise<Listed<T>> {
   const base = uriOf(context.call.version, parents);
   const { records } = context;
   const since = records.generation;
@@ -265,12 +306,12 @@ async function partOfPage(
     // By now the name may be another object's, which is not the caller's to see.
     if (known instanceof ReadyRecord && known.objectId === object.id) texts.push(known.recordText);
     else {
-      const record = new ReadyRecord(await as([...chain, object], uri, context), object.id);
+      const record = new ReadyRecord(await toRecord([...chain, object], uri, context), object.id);
       records.add(uri, record, [object.id], since);
       texts.push(record.recordText);
     }
   }
-  return listed(new ReadyPage(texts, next).items, next);
+  return listed(new ReadyPage<T>(texts, next).items, next);
 }
 
 /** What the caller may see of a page. `next`: the key of the page after it. */
@@ -292,18 +333,18 @@ async function listShown(
 }
 
 /** The same, not kept: for a caller who may read only some of it, and for records that change with other objects. */
-export async function freshPage(
+export async function freshPage<T extends object>(
   parents: ObjectPath,
   category: string,
   at: { readonly after?: string; readonly limit: number },
   context: Context,
-  as: Render,
-): Promise<Listed> {
+  toRecord: Render<T>,
+): Promise<Listed<T>> {
   const { chain, objects, next } = await listShown(parents, category, at, context);
-  const records: object[] = [];
+  const records: T[] = [];
   for (const object of objects) {
     const path = [...parents, segment(category, object.name)];
-    records.push(await render(path, [...chain, object], context, as));
+    records.push(await render(path, [...chain, object], context, toRecord));
   }
   return listed(records, next);
 }

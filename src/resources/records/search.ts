@@ -1,10 +1,12 @@
 // The action `search`, declared once: what a collection is searched by, one page of what was found, and the key of the next page.
+
+import { pageFields, searchFields } from '../../api/fields.ts';
 import type { CatalogObject, ListOptions, ObjectPath } from '../../catalog/object.ts';
 import type { Code } from '../../standard/codes.ts';
 import type { Endpoint, Input, Listed, PathParameters } from '../../standard/endpoint.ts';
 import { listKeyOf } from '../../standard/parameters.ts';
 import { type Static, type TObject, type TProperties, Type } from '../../standard/type.ts';
-import { pageFields, searchFields } from './fields.ts';
+import { defined } from './fields.ts';
 import { action, type Context, listed, listing, type Render, render, segment } from './handler_context.ts';
 import { searchDropped, searchResultOf } from './undrop.ts';
 
@@ -42,32 +44,64 @@ export function searchBy<F extends TProperties>(declared: {
 }
 
 /** One page of `found`, which is sorted, has no more than one item beyond the page, and of which `key` tells the order. */
-export async function pageOf<T>(
+export async function pageOf<T, R extends object>(
   found: readonly T[],
   { limit }: Page,
   key: (item: T) => string,
-  show: (item: T) => object | Promise<object>,
-): Promise<Listed> {
+  show: (item: T) => R | Promise<R>,
+): Promise<Listed<R>> {
   const shown = found.slice(0, limit);
   const end = found.length > limit ? shown.at(-1) : undefined;
-  const records: object[] = [];
+  const records: R[] = [];
   for (const item of shown) records.push(await show(item));
   return listed(records, end === undefined ? undefined : key(end));
 }
 
-interface ObjectSearch {
+interface FoundObjects<T extends object> {
   readonly category: string;
-  readonly record: TObject;
-  readonly as: Render;
+  readonly toRecord: Render<T>;
   /** What holds the collection; absent: it is at the top. */
   readonly parentOf?: (path: PathParameters) => ObjectPath;
   /** Dropped objects of the category are retained for a while, and are found too. */
   readonly retained?: boolean;
+}
+
+/** Finds objects of the catalog by name pattern and comment. */
+export function findByName<T extends object>({ category, toRecord, parentOf, retained = false }: FoundObjects<T>) {
+  return async (
+    { path, body, page }: { readonly path: PathParameters; readonly body: object; readonly page: Page },
+    context: Context,
+  ): Promise<Listed<T>> => {
+    const holder = parentOf?.(path) ?? [];
+    const chain = holder.length === 0 ? [] : await context.catalog.require(holder);
+    const { namePattern, comment, dropped } = body as Sought;
+    const by = defined({ namePattern, comment });
+    if (retained && dropped)
+      return (await searchDropped(category, holder, chain, by, page, context, toRecord)) as Listed<T>;
+    const only = listing(category, chain, context);
+    const options: ListOptions = { ...by, after: page.after, limit: page.limit + 1, restrictTo: only };
+    const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, options);
+    const show = (object: CatalogObject) =>
+      render([...holder, segment(category, object.name)], [...chain, object], context, toRecord);
+    return pageOf(objects, page, ({ name }) => name, show);
+  };
+}
+
+interface Sought {
+  readonly namePattern?: string;
+  readonly comment?: string;
+  readonly dropped?: boolean;
+}
+
+interface ObjectSearch extends FoundObjects<object> {
+  readonly record: TObject;
   readonly example: string;
 }
 
 /** The search of objects of the catalog by name pattern and comment. */
-export function searchOf({ category, record, as, parentOf, retained = false, example }: ObjectSearch) {
+export function searchOf({ record, example, ...found }: ObjectSearch) {
+  const { category, parentOf, retained = false } = found;
+  const find = findByName(found);
   const dropped = Type.Optional(
     Type.Boolean({ default: false, description: 'Those that were dropped and that the caller may bring back.' }),
   );
@@ -79,17 +113,6 @@ export function searchOf({ category, record, as, parentOf, retained = false, exa
     fields: retained ? { ...searchFields, dropped } : searchFields,
     record: retained ? searchResultOf(record) : record,
     example: { namePattern: example },
-    find: async (sought, { path, page }, context) => {
-      const holder = parentOf?.(path) ?? [];
-      const chain = holder.length === 0 ? [] : await context.catalog.require(holder);
-      const { dropped, ...by } = sought as typeof sought & { dropped?: boolean };
-      if (dropped) return searchDropped(category, holder, chain, by, page, context, as);
-      const only = listing(category, chain, context);
-      const options: ListOptions = { ...by, after: page.after, limit: page.limit + 1, restrictTo: only };
-      const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, options);
-      const show = (object: CatalogObject) =>
-        render([...holder, segment(category, object.name)], [...chain, object], context, as);
-      return pageOf(objects, page, ({ name }) => name, show);
-    },
+    find: (sought, { path, page }, context) => find({ path, body: sought, page }, context),
   });
 }

@@ -1,9 +1,11 @@
 // The fields of bodies that say how a task is to be run: what it comes after, before which others it goes, who is told of its end.
 // For every endpoint that makes tasks, be it only sometimes.
+
+import { NewName } from '../../api/fields.ts';
 import { Failure } from '../../standard/failure.ts';
 import { Type } from '../../standard/type.ts';
 import type { Notify, Priority, TaskRequest } from '../../tasks/task.ts';
-import { invalid, NewName } from './fields.ts';
+import { invalid } from './fields.ts';
 import type { Context } from './handler_context.ts';
 
 const afterMax = 100;

@@ -1,8 +1,9 @@
 // What the categories of objects that lie in no other have alike: how they are listed, shown, told when they are made, and renamed.
+
+import { NewName } from '../../api/fields.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { PathParameters } from '../../standard/endpoint.ts';
 import type { TObject } from '../../standard/type.ts';
-import { NewName } from './fields.ts';
 import {
   action,
   type Context,
@@ -22,14 +23,14 @@ interface RootObjects {
   /** Of the path. */
   readonly parameter: string;
   readonly record: TObject;
-  readonly as: Render;
+  readonly toRecord: Render;
   /** Throws INVALID_NAME for what it cannot be called, besides what no object can. */
   readonly checkName?: (name: string) => void;
 }
 
-export function topLevelCategory({ category, parameter, record, as, checkName }: RootObjects) {
+export function topLevelCategory({ category, parameter, record, toRecord, checkName }: RootObjects) {
   const show = (object: CatalogObject, context: Context) =>
-    render([segment(category, object.name)], [object], context, as);
+    render([segment(category, object.name)], [object], context, toRecord);
   const pathOf = (path: PathParameters) => [segment(category, path[parameter] as string)];
   return {
     pathOf,
@@ -42,14 +43,14 @@ export function topLevelCategory({ category, parameter, record, as, checkName }:
       list({
         summary,
         permission: { privilege: 'read', on: 'parent', orWithin: true },
-        handle: ({ page }, context) => freshPage([], category, page, context, as),
+        handle: ({ page }, context) => freshPage([], category, page, context, toRecord),
       }),
     get: (summary: string) =>
       get({
         summary,
         permission: { privilege: 'read', on: 'object' },
         handle: async ({ path }, context) =>
-          found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, as)),
+          found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, toRecord)),
       }),
     rename: (summary: string, newName: string) =>
       action('rename', {
@@ -66,7 +67,7 @@ export function topLevelCategory({ category, parameter, record, as, checkName }:
           const { newName: name } = body;
           checkName?.(name);
           const changed = await context.catalog.update(object, { name, principal: context.call.actor });
-          return done(await render([segment(category, name)], [changed.object ?? object], context, as));
+          return done(await render([segment(category, name)], [changed.object ?? object], context, toRecord));
         },
       }),
   };

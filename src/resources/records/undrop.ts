@@ -1,6 +1,8 @@
 // What the categories whose objects can come back after they were dropped share: the action `undrop`, the search of what can come
 // back, and the fields of both. Who owns an object, or may drop what
 // is in its parent, may bring it back; nobody else learns of it.
+
+import { engineCodes } from '../../api/fields.ts';
 import type { CatalogObject, DroppedObject, ObjectPath, SoftDelete, UndropRequest } from '../../catalog/object.ts';
 import type { Change } from '../../engines/engine.ts';
 import type { Code } from '../../standard/codes.ts';
@@ -8,7 +10,7 @@ import type { Listed, PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { type TObject, Type } from '../../standard/type.ts';
-import { engineCodes, invalid } from './fields.ts';
+import { invalid } from './fields.ts';
 import {
   accepted,
   action,
@@ -74,7 +76,7 @@ export async function searchDropped(
   body: { readonly namePattern?: string; readonly comment?: string },
   at: { readonly after?: string; readonly limit: number },
   context: Context,
-  as: Render,
+  toRecord: Render,
 ): Promise<Listed> {
   const { namePattern, comment } = body;
   const { after, limit } = at;
@@ -88,7 +90,7 @@ export async function searchDropped(
   });
   const records: object[] = [];
   for (const { object, droppedAt, droppedBy, undropUntil } of found.slice(0, limit)) {
-    const record = await render([...path, segment(category, object.name)], [...parents, object], context, as);
+    const record = await render([...path, segment(category, object.name)], [...parents, object], context, toRecord);
     records.push({ ...record, id: object.id, droppedAt, droppedBy, undropUntil });
   }
   const last = found.length > limit ? found[limit - 1]?.object : undefined;
@@ -111,7 +113,7 @@ interface UndropOptions<O extends CatalogObject> {
   readonly category: string;
   readonly title: string;
   readonly record: TObject;
-  readonly as: Render;
+  readonly toRecord: Render;
   readonly parentOf: (path: PathParameters) => ObjectPath;
   /** The type of the task that it may take. */
   readonly task?: string;
@@ -137,7 +139,7 @@ export function undropAction<O extends CatalogObject>({
   category,
   title,
   record,
-  as,
+  toRecord,
   parentOf,
   ...of
 }: UndropOptions<O>) {
@@ -193,7 +195,7 @@ export function undropAction<O extends CatalogObject>({
             : { type: of.task, target: uriOf(context.call.version, target), request: asked, ...options },
       });
       if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
-      return done(await render(target, [...parents, outcome.object], context, as));
+      return done(await render(target, [...parents, outcome.object], context, toRecord));
     },
   });
 }

@@ -1,8 +1,9 @@
 // A column as records show it, in its table and by itself.
+
+import { Comment, nullable } from '../../api/fields.ts';
 import type { ColumnSpec, TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
 import { Type } from '../../standard/type.ts';
-import { Comment, nullable } from '../records/fields.ts';
 
 export const columnFieldSchemas = {
   name: Type.String(),

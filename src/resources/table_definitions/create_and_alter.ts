@@ -1,5 +1,7 @@
 // How tables are made and changed, by whichever endpoint: one path from a request to the catalog for definitions, and one
 // for changes of columns.
+
+import type { PropertiesPatch } from '../../api/fields.ts';
 import type { CatalogObject, CreateRequest, ObjectPath } from '../../catalog/object.ts';
 import type { Change, TableRef } from '../../engines/engine.ts';
 import { foldName, nameFault } from '../../model/names.ts';
@@ -8,7 +10,7 @@ import { formatType, widens } from '../../model/types.ts';
 import { Failure, type Violation } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
-import { defined, describe, dottedNames, invalid, type PropertiesPatch, patched } from '../records/fields.ts';
+import { defined, describe, dottedNames, invalid, patched } from '../records/fields.ts';
 import { type Context, newOwner, ownerId } from '../records/handler_context.ts';
 import type { TaskOptions } from '../records/task_fields.ts';
 import {

@@ -1,12 +1,14 @@
 // A table's definition, from what a request says to what the catalog keeps: defaults filled in, every reference checked,
 // and what a change of columns means for keys and order. No I/O but to ask the engine about a default's text.
+
+import { Comment, noNul, nullable } from '../../api/fields.ts';
 import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ColumnDefinition, ColumnSpec, TableDefinition, TableSpec } from '../../model/records.ts';
 import { formatType, type LogicalType, parseType, TypeSyntaxError } from '../../model/types.ts';
 import { Failure, type Violation, violated } from '../../standard/failure.ts';
 import { type Static, Type } from '../../standard/type.ts';
-import { Comment, defined, noNul, nullable } from '../records/fields.ts';
+import { defined } from '../records/fields.ts';
 
 export const DefaultValue = Type.Union(
   [Type.String({ maxLength: 4096, pattern: noNul }), Type.Number(), Type.Boolean()],

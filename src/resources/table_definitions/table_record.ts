@@ -1,10 +1,13 @@
 // A table as callers see it.
+
+import { Comment, nullable, Owner, PropertiesField, recordFields } from '../../api/fields.ts';
+import { engineState } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { TableSpec } from '../../model/records.ts';
 import { Type } from '../../standard/type.ts';
-import { Comment, last, nullable, Owner, PropertiesField, recordFields, shownDescription } from '../records/fields.ts';
+import { last, shownDescription } from '../records/fields.ts';
 import { commonFields, ownerName, type Render } from '../records/handler_context.ts';
-import { engineState, engineStateOf } from '../records/states.ts';
+import { engineStateOf } from '../records/states.ts';
 import { ColumnFields, columnFields } from './column_record.ts';
 import { Names, UniqueKey } from './table_definition.ts';
 

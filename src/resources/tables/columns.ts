@@ -1,4 +1,7 @@
 // Columns of a table, one at a time: the same changes that a PATCH of the table can make, under the column's own URI.
+
+import { Comment, exampleFields, nullable, recordFields, searchFields } from '../../api/fields.ts';
+import { engineState, engineStateExample } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { compareNames } from '../../model/names.ts';
 import type { ColumnSpec, TableSpec } from '../../model/records.ts';
@@ -9,7 +12,7 @@ import { type Segment, uriOf } from '../../standard/paths.ts';
 import { basisOf } from '../../standard/record_version.ts';
 import { Type } from '../../standard/type.ts';
 import { likePattern } from '../queries/like_pattern.ts';
-import { Comment, exampleFields, invalid, last, nullable, recordFields, searchFields } from '../records/fields.ts';
+import { invalid, last } from '../records/fields.ts';
 import {
   accepted,
   action,
@@ -30,7 +33,7 @@ import {
   updated,
 } from '../records/handler_context.ts';
 import { searchBy } from '../records/search.ts';
-import { engineState, engineStateExample, engineStateOf } from '../records/states.ts';
+import { engineStateOf } from '../records/states.ts';
 import { NewNameByTask, sometimesByTask, splitTaskOptions, taskCodes, taskFields } from '../records/task_fields.ts';
 import { columnFieldSchemas, columnFields } from '../table_definitions/column_record.ts';
 import { changeTable, columnMissing, type TableChain } from '../table_definitions/create_and_alter.ts';

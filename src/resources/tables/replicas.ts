@@ -1,4 +1,7 @@
 // Replicas: the copies of a tablet, one on each backend that keeps it. Shown, never changed.
+
+import { exampleFields, nullable, recordFields } from '../../api/fields.ts';
+import { stateField } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { BackendSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
@@ -6,9 +9,7 @@ import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { Type } from '../../standard/type.ts';
 import { backendsOf } from '../compute/backends.ts';
-import { exampleFields, nullable, recordFields } from '../records/fields.ts';
 import { type Context, commonFields, found, get, list, listed, segment } from '../records/handler_context.ts';
-import { stateField } from '../records/states.ts';
 import { tablePathOf } from './tables.ts';
 import { tabletMissing, tabletsOf } from './tablets.ts';
 

@@ -1,5 +1,7 @@
 // Actions that change rows of a table without a statement of the caller's: what is to be written is named, its values are
 // expressions. The engine makes one statement of it, which then goes the way of all statements (query/).
+
+import { noNul } from '../../api/fields.ts';
 import type { StatementParameters, TableWrite, WrittenStatement } from '../../engines/engine.ts';
 import { confirmedRun } from '../../query/statements/query_submission.ts';
 import type { PathParameters } from '../../standard/endpoint.ts';
@@ -7,7 +9,7 @@ import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { codes, Parameters, Query, queryCost, Statistics, WaitSeconds } from '../queries/sql_actions.ts';
-import { invalid, noNul } from '../records/fields.ts';
+import { invalid } from '../records/fields.ts';
 import { accepted, action, type Context, done, requirePrivilege, segment } from '../records/handler_context.ts';
 import { splitTaskOptions, taskCodes, taskFields, waitSecondsOf } from '../records/task_fields.ts';
 import { type TableChain, tableRef } from '../table_definitions/create_and_alter.ts';

@@ -1,10 +1,13 @@
 // Tables: made, shown, changed, dropped. What a definition means is table_definition.ts; single columns are columns.ts.
+
+import { describedBody, engineCodes, exampleFields, noNul } from '../../api/fields.ts';
+import { engineStateExample } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { TableSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
 import { Type } from '../../standard/type.ts';
 import { queryCost, WaitSeconds } from '../queries/sql_actions.ts';
-import { defined, describedBody, engineCodes, exampleFields, noNul } from '../records/fields.ts';
+import { defined } from '../records/fields.ts';
 import {
   accepted,
   action,
@@ -28,7 +31,6 @@ import {
   updated,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
-import { engineStateExample } from '../records/states.ts';
 import { NewNameByTask, sometimesByTask, splitTaskOptions, taskCodes, taskFields } from '../records/task_fields.ts';
 import { Purge, retentionDoc, undropAction } from '../records/undrop.ts';
 import {
@@ -39,7 +41,7 @@ import {
   tableRef,
 } from '../table_definitions/create_and_alter.ts';
 import { ColumnBody, columnsMax, definitionFields } from '../table_definitions/table_definition.ts';
-import { tableRecordOf as as, TableRecord } from '../table_definitions/table_record.ts';
+import { TableRecord, tableRecordOf as toRecord } from '../table_definitions/table_record.ts';
 import { loadTable } from '../transfer/load_table.ts';
 import { AsSelect, cloneTable, createFromQuery, type Filled, fillCodes } from './create_table_as_select.ts';
 import { dataActions } from './data_actions.ts';
@@ -81,7 +83,7 @@ async function shownNew(outcome: Filled, context: Context) {
   if (outcome.accepted) return outcome.accepted;
   const { chain, made } = outcome;
   const at = chain.map(({ category, name }) => segment(category, name));
-  const record = (await render(at, chain, context, as)) as { uri: string };
+  const record = (await render(at, chain, context, toRecord)) as { uri: string };
   return created(record, made, record.uri);
 }
 
@@ -125,12 +127,12 @@ export const tables: Category<Context> = {
       summary: 'Lists the tables of a database by name.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       codes: ['OBJECT_NOT_FOUND'],
-      handle: ({ path, page: at }, context) => page(parentOf(path), 'tables', at, context, as),
+      handle: ({ path, page: at }, context) => page(parentOf(path), 'tables', at, context, toRecord),
     }),
     get({
       summary: 'Shows a table.',
       permission: { privilege: 'read', on: 'object' },
-      handle: async ({ path }, context) => found(await show(tablePathOf(path), context, as)),
+      handle: async ({ path }, context) => found(await show(tablePathOf(path), context, toRecord)),
     }),
     create({
       summary: 'Creates a table, from a definition or from a CREATE TABLE statement.',
@@ -199,7 +201,7 @@ export const tables: Category<Context> = {
         const { asked, options } = await splitTaskOptions(body, context);
         const outcome = await changeTable(tablePathOf(path), { kind: 'patch', body: asked }, context, options);
         if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
-        return updated(await render(tablePathOf(path), outcome.chain, context, as));
+        return updated(await render(tablePathOf(path), outcome.chain, context, toRecord));
       },
     }),
     remove({
@@ -247,7 +249,9 @@ export const tables: Category<Context> = {
         const change = { kind: 'rename', newName: asked.newName } as const;
         const outcome = await changeTable(tablePathOf(path), change, context, options);
         if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
-        return done(await render([...parentOf(path), segment('tables', body.newName)], outcome.chain, context, as));
+        return done(
+          await render([...parentOf(path), segment('tables', body.newName)], outcome.chain, context, toRecord),
+        );
       },
     }),
     action('truncate', {
@@ -267,7 +271,7 @@ export const tables: Category<Context> = {
           dataBytes: 0,
           asOf: new Date().toISOString(),
         });
-        return done(await render(tablePathOf(path), chain, context, as));
+        return done(await render(tablePathOf(path), chain, context, toRecord));
       },
     }),
     ...dataActions(tablePathOf),
@@ -324,12 +328,12 @@ export const tables: Category<Context> = {
       },
     }),
     loadTable(tablePathOf),
-    searchOf({ category: 'tables', record: TableRecord, as, parentOf, retained: true, example: 'ord%' }),
+    searchOf({ category: 'tables', record: TableRecord, toRecord, parentOf, retained: true, example: 'ord%' }),
     undropAction<CatalogObject<TableSpec>>({
       category: 'tables',
       title: 'a table',
       record: TableRecord,
-      as,
+      toRecord,
       parentOf,
       task: 'undrop_table',
       check: requireUsableTableName,

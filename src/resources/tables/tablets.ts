@@ -1,13 +1,14 @@
 // Tablets: the pieces into which an engine divides a table. Shown, never changed: placing data is the engine's work.
+
+import { exampleFields, nullable, recordFields } from '../../api/fields.ts';
+import { stateField } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { TableSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { Type } from '../../standard/type.ts';
-import { exampleFields, nullable, recordFields } from '../records/fields.ts';
 import { type Context, commonFields, found, get, list, listed, segment } from '../records/handler_context.ts';
-import { stateField } from '../records/states.ts';
 import type { TableChain } from '../table_definitions/create_and_alter.ts';
 import { tablePathOf } from './tables.ts';
 

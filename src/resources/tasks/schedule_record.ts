@@ -1,5 +1,16 @@
 // What a schedule looks like to callers: its fields in bodies and in its record, and how one becomes the other.
 import { isDeepStrictEqual } from 'node:util';
+import {
+  Comment,
+  describedBody,
+  exampleFields,
+  noNul,
+  nullable,
+  Owner,
+  PropertiesField,
+  recordFields,
+} from '../../api/fields.ts';
+import { enabledState } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { QueryRequest } from '../../query/statements/query_request.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
@@ -8,23 +19,9 @@ import { type Static, Type } from '../../standard/type.ts';
 import { CronFault } from '../../tasks/cron.ts';
 import type { ScheduleSecrets, ScheduleSpec } from '../../tasks/schedule.ts';
 import { sqlCharactersMax } from '../queries/sql_actions.ts';
-import {
-  Comment,
-  defined,
-  describe,
-  describedBody,
-  exampleFields,
-  invalid,
-  last,
-  noNul,
-  nullable,
-  Owner,
-  PropertiesField,
-  recordFields,
-  shownDescription,
-} from '../records/fields.ts';
+import { defined, describe, invalid, last, shownDescription } from '../records/fields.ts';
 import { type Context, commonFields, ownerName, type Render, segment } from '../records/handler_context.ts';
-import { enabledState, enabledStateOf } from '../records/states.ts';
+import { enabledStateOf } from '../records/states.ts';
 import { checkNotify, PriorityField, taskFields } from '../records/task_fields.ts';
 import { ScheduledRequest } from './scheduled_calls.ts';
 

@@ -17,7 +17,6 @@ import {
 import { searchOf } from '../records/search.ts';
 import { topLevelCategory } from '../records/top_level_category.ts';
 import {
-  asSchedule as as,
   changed,
   changeFields,
   example,
@@ -26,11 +25,12 @@ import {
   nothing,
   type Schedule,
   ScheduleRecord,
+  asSchedule as toRecord,
 } from './schedule_record.ts';
 
 type Tx = Parameters<Context['schedules']['setTimes']>[0];
 const ChangeBody = Type.Object({ ...changeFields }, { additionalProperties: false });
-const standing = topLevelCategory({ category: 'schedules', parameter: 'schedule', record: ScheduleRecord, as });
+const standing = topLevelCategory({ category: 'schedules', parameter: 'schedule', record: ScheduleRecord, toRecord });
 const { pathOf } = standing;
 const { query, cron, timeZone, priority } = example;
 
@@ -101,7 +101,7 @@ export const schedules: Category<Context> = {
           ...(secrets || isAnew ? { inTransaction: (tx) => keep(tx, object.id) } : {}),
         });
         context.schedules.changed();
-        return updated(await render(pathOf(path), [outcome.object ?? object], context, as));
+        return updated(await render(pathOf(path), [outcome.object ?? object], context, toRecord));
       },
     }),
     remove({
@@ -121,6 +121,6 @@ export const schedules: Category<Context> = {
       },
     }),
     standing.rename('Renames a schedule.', 'every_night'),
-    searchOf({ category: 'schedules', record: ScheduleRecord, as, example: 'nightly%' }),
+    searchOf({ category: 'schedules', record: ScheduleRecord, toRecord, example: 'nightly%' }),
   ],
 };

@@ -1,10 +1,13 @@
 // Tasks: work that outlives its request. Made by other endpoints; polled, cancelled and deleted here (rest-standard B5).
+
+import { nullable } from '../../api/fields.ts';
+import { stateField } from '../../api/states.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { Type } from '../../standard/type.ts';
 import type { TaskFilter } from '../../tasks/task_search.ts';
-import { nullable, timeOf } from '../records/fields.ts';
+import { timeOf } from '../records/fields.ts';
 import {
   action,
   type Context,
@@ -18,7 +21,6 @@ import {
   taskRecord,
 } from '../records/handler_context.ts';
 import { type Page, pageOf, searchBy } from '../records/search.ts';
-import { stateField } from '../records/states.ts';
 import { PriorityField } from '../records/task_fields.ts';
 import { taskWithLinks } from './result_links.ts';
 

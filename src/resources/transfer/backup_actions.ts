@@ -1,5 +1,7 @@
 // The actions `backup` of a catalog and a database, and `restore`, which makes one from a backup. Both are tasks; what they do is
 // backups/.
+
+import { engineCodes, noNul } from '../../api/fields.ts';
 import type { BackupRequest } from '../../backups/backups.ts';
 import { type RestoreRequest, restoreTask } from '../../backups/restores.ts';
 import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
@@ -11,7 +13,7 @@ import type { PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
-import { engineCodes, invalid, noNul } from '../records/fields.ts';
+import { invalid } from '../records/fields.ts';
 import { accepted, action, type Context, requirePrivilege, requireTask, segment } from '../records/handler_context.ts';
 import { taskFields, taskOptions, taskCodes as usualCodes } from '../records/task_fields.ts';
 import { storeFolder, storeFolderOf } from './object_store_fields.ts';

@@ -1,8 +1,10 @@
 // The fields of a load's body that say what is read and how, whichever table it goes into.
+
+import { engineCodes, noNul } from '../../api/fields.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { LoadSource } from '../../query/loads/load_sources.ts';
 import { type Static, Type } from '../../standard/type.ts';
-import { engineCodes, invalid, noNul } from '../records/fields.ts';
+import { invalid } from '../records/fields.ts';
 import { taskCodes, taskFields } from '../records/task_fields.ts';
 import { storeFields, storeKeys, storePlace } from './object_store_fields.ts';
 

@@ -1,7 +1,8 @@
 // An object store in a body: which one, and with which keys. Loads, exports and backups name it alike.
+
+import { noNul } from '../../api/fields.ts';
 import type { ObjectStoreCredentials, ObjectStoreLocation } from '../../outbound/object_store.ts';
 import { type Static, Type } from '../../standard/type.ts';
-import { noNul } from '../records/fields.ts';
 
 const defaultRegion = 'us-east-1';
 const key = (maxLength: number, description: string) =>

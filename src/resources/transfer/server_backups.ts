@@ -1,10 +1,12 @@
 // Backups of the whole server: made by a task, recorded here, deleted with their files. They are restored by a command, not by the API.
 
+import { exampleFields, nullable, Owner, recordFields } from '../../api/fields.ts';
+import { stateField } from '../../api/states.ts';
 import type { ServerBackup } from '../../backups/server/server_backups.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { Type } from '../../standard/type.ts';
-import { exampleFields, last, nullable, Owner, recordFields } from '../records/fields.ts';
+import { last } from '../records/fields.ts';
 import {
   accepted,
   type Context,
@@ -19,7 +21,6 @@ import {
 } from '../records/handler_context.ts';
 import { redactedTarget } from '../records/request_redaction.ts';
 import { searchOf } from '../records/search.ts';
-import { stateField } from '../records/states.ts';
 import { taskFields, taskOptions, taskCodes as usualCodes } from '../records/task_fields.ts';
 import { topLevelCategory } from '../records/top_level_category.ts';
 import { placeOf, ServerPlace } from './backup_actions.ts';
@@ -55,7 +56,7 @@ const ServerBackupRecord = Type.Object({
   ...recordFields,
 });
 
-const as: Render = async (chain, uri, context) => {
+const toRecord: Render = async (chain, uri, context) => {
   const object = last(chain) as ServerBackup;
   const { backupId, to, status, reason, takenAt, bytes, catalogs, catalogsLeftOut, release } = object.spec;
   return {
@@ -79,7 +80,7 @@ const standing = topLevelCategory({
   category: 'server_backups',
   parameter: 'serverBackup',
   record: ServerBackupRecord,
-  as,
+  toRecord,
 });
 const { pathOf } = standing;
 const exampleName = 'before_the_upgrade';
@@ -155,6 +156,6 @@ export const serverBackups: Category<Context> = {
         return deleted(await context.serverBackups.remove(object, query.keepFiles ?? false, context.call.actor));
       },
     }),
-    searchOf({ category: 'server_backups', record: ServerBackupRecord, as, example: 'before%' }),
+    searchOf({ category: 'server_backups', record: ServerBackupRecord, toRecord, example: 'before%' }),
   ],
 };

@@ -1,4 +1,7 @@
 // Uploads: files that callers send, for loads to read. The bytes themselves go to the link of the record (http/files.ts).
+
+import { nullable, searchFields } from '../../api/fields.ts';
+import { stateField } from '../../api/states.ts';
 import { basisOfUpload, type StoredFile } from '../../files/file_store.ts';
 import { fileNotFound } from '../../files/parts.ts';
 import type { Category } from '../../standard/endpoint.ts';
@@ -6,7 +9,7 @@ import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { basisOf } from '../../standard/record_version.ts';
 import { Type } from '../../standard/type.ts';
-import { defined, invalid, nullable, searchFields } from '../records/fields.ts';
+import { defined, invalid } from '../records/fields.ts';
 import {
   type Context,
   create,
@@ -21,7 +24,6 @@ import {
   segment,
 } from '../records/handler_context.ts';
 import { type Page, searchBy } from '../records/search.ts';
-import { stateField } from '../records/states.ts';
 
 /** An upload is kept so long. */
 const uploadLifetimeMs = 86_400_000;

@@ -1,0 +1,56 @@
+// The way to declare a category: data whose type keeps everything that was declared, so that its handlers (handlers.ts) and its client
+// are typed by it. Loads in a browser: no declaration imports anything of Node.js.
+import type { Category, Endpoint } from '../standard/endpoint.ts';
+import type { TObject } from '../standard/type.ts';
+
+/** An endpoint without its handler. `codes`: none by default; `since`: v2 by default. */
+export type DeclaredEndpoint = Omit<Endpoint, 'handle' | 'codes' | 'since'> &
+  Partial<Pick<Endpoint, 'codes' | 'since'>>;
+
+/** `endpoints`: by the name of the operation, which of an action is also the last segment of its path. */
+export interface DeclaredCategory extends Omit<Category, 'endpoints' | 'parent'> {
+  readonly parent?: DeclaredCategory;
+  readonly endpoints: Readonly<Record<string, DeclaredEndpoint>>;
+}
+
+type Reached = Pick<Endpoint, 'verb' | 'on'>;
+type Common = Pick<Endpoint, 'summary' | 'permission'> &
+  Partial<
+    Pick<
+      Endpoint,
+      | 'codes'
+      | 'since'
+      | 'until'
+      | 'description'
+      | 'result'
+      | 'item'
+      | 'example'
+      | 'mayAccept'
+      | 'freesSpace'
+      | 'creates'
+      | 'bodyBytesMax'
+      | 'rowsIn'
+      | 'queued'
+      | 'cost'
+      | 'secretFields'
+      | 'known'
+    >
+  >;
+type WithQuery = Common & Pick<Endpoint, 'query'>;
+type WithBody = Common & { readonly body: TObject };
+type Creating = WithBody & Pick<Endpoint, 'named' | 'nameOptional' | 'nameField' | 'textBodies' | 'bodyRequired'>;
+/** `action`: the last segment of the path, where the name of the operation is another. */
+type Acting = WithBody & Pick<Endpoint, 'action' | 'bodyRequired'>;
+
+const declared = <const R extends Reached, const E>(reached: R, endpoint: E): E & R => ({ ...endpoint, ...reached });
+
+export const category = <const C extends DeclaredCategory>(declaration: C): C => declaration;
+export const list = <const E extends WithQuery>(endpoint: E) => declared({ verb: 'list', on: 'collection' }, endpoint);
+export const get = <const E extends WithQuery>(endpoint: E) => declared({ verb: 'get', on: 'object' }, endpoint);
+export const create = <const E extends Creating>(endpoint: E) =>
+  declared({ verb: 'create', on: 'collection' }, endpoint);
+export const update = <const E extends WithBody>(endpoint: E) =>
+  declared({ verb: 'update', on: 'object' }, { bodyRequired: true, ...endpoint } as const);
+export const remove = <const E extends WithQuery>(endpoint: E) => declared({ verb: 'delete', on: 'object' }, endpoint);
+export const action = <const O extends Endpoint['on'], const E extends Acting>(on: O, endpoint: E) =>
+  declared({ verb: 'action', on }, endpoint);

@@ -1,0 +1,90 @@
+// Schemas that several categories share.
+import { pageSizeDefault, pageSizeMax, pageTokenCharactersMax } from '../standard/page_limits.ts';
+import { type TSchema, Type } from '../standard/type.ts';
+
+export const commentCharactersMax = 4096;
+export const propertiesMax = 256;
+
+/** For texts that engines read: one of them would take the first NUL for the end. */
+export const noNul = '^[^\\u0000]*$';
+
+/** What any endpoint can answer that needs an engine. */
+export const engineCodes = [
+  'WAREHOUSE_STARTING',
+  'WAREHOUSE_SUSPENDED',
+  'WAREHOUSE_FAILED',
+  'CATALOG_DAMAGED',
+  'STORAGE_FULL',
+] as const;
+
+export const Comment = Type.String({ maxLength: commentCharactersMax, description: 'Free text.' });
+const PropertyValue = Type.String({ maxLength: 4096 });
+export const PropertiesField = Type.Record(Type.String(), PropertyValue, {
+  maxProperties: propertiesMax,
+  description: 'Names and values of the users own; the service does not read them.',
+});
+export const Owner = Type.String({ minLength: 1, maxLength: 128, description: 'The principal that owns the object.' });
+const Timestamp = Type.String({ format: 'date-time' });
+
+export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
+export const NewName = Type.Object(
+  { newName: Type.String({ description: 'The name that the object gets.' }) },
+  { additionalProperties: false },
+);
+
+/** The fields that every record ends with (rest-standard B4). */
+export const recordFields = {
+  createdAt: Timestamp,
+  createdBy: Type.String(),
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+  version: Type.Integer({ minimum: 1, description: 'Grows by one with each change.' }),
+  uri: Type.String({ description: 'Where the object is.' }),
+};
+
+export const exampleFields = (uri: string) => ({
+  createdAt: '2026-01-31T10:00:00.000Z',
+  createdBy: 'root',
+  updatedAt: '2026-01-31T10:00:00.000Z',
+  updatedBy: 'root',
+  version: 1,
+  uri,
+});
+
+/** What lists by pattern take (rest-standard B3: anything richer than a page is a `search`). */
+export const searchFields = {
+  namePattern: Type.Optional(
+    Type.String({
+      maxLength: 512,
+      description: 'SQL LIKE: `%` any text, `_` one character, `\\` escapes; case does not count.',
+    }),
+  ),
+  comment: Type.Optional(
+    Type.String({ maxLength: 512, description: 'Text that the comment holds; case does not count.' }),
+  ),
+};
+
+/** What the body of every search takes besides. */
+export const pageFields = {
+  pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: pageSizeMax, default: pageSizeDefault })),
+  pageToken: Type.Optional(Type.String({ maxLength: pageTokenCharactersMax })),
+};
+
+export const describedBody = {
+  comment: Type.Optional(nullable(Comment)),
+  properties: Type.Optional(
+    nullable(
+      Type.Record(Type.String(), nullable(PropertyValue), {
+        maxProperties: propertiesMax,
+        description: 'A PATCH changes those that it names; null removes one, or all of them.',
+      }),
+    ),
+  ),
+  owner: Type.Optional(Owner),
+};
+
+/** Properties as a body gives them; null removes one. */
+export type PropertiesPatch = Readonly<Record<string, string | null>>;
+
+/** The body of an action without parameters. */
+export const noFields = Type.Object({}, { additionalProperties: false });

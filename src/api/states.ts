@@ -1,0 +1,35 @@
+// The states that records show (rest-standard B4): closed lists, each with what it means, and those that several categories share.
+import { Type } from '../standard/type.ts';
+import { nullable } from './fields.ts';
+
+/** One of a closed list. */
+export function stateField<const S extends string>(states: Readonly<Record<S, string>>) {
+  const names = Object.keys(states) as S[];
+  const description = names.map((name) => `\`${name}\`: ${states[name]}`).join('; ');
+  return Type.Enum(names, { type: 'string', description: `${description}.` });
+}
+
+/** Of objects that an engine realises. */
+export const engineStates = {
+  creating: 'it is being created',
+  ready: 'it is in use',
+  altering: 'a change of it is under way',
+  blocked: 'an interrupted change of it could not be recovered; its next change or deletion tries again',
+  dropping: 'it is being dropped',
+  dropped: 'it was dropped and can come back',
+  restoring: 'it is coming back',
+  purging: 'its data is being deleted for good',
+} as const;
+export const engineState = {
+  state: stateField(engineStates),
+  stateReason: nullable(Type.String({ description: 'What keeps it from being used; null where nothing does.' })),
+};
+export const engineStateExample = { state: 'ready', stateReason: null };
+
+/** Of what can be switched off. */
+export const enabledState = {
+  state: stateField({ enabled: 'it is in use', disabled: 'it is switched off' }),
+};
+
+/** Of what is in use from its creation to its deletion. */
+export const readyState = { state: stateField({ ready: 'it is in use' }) };

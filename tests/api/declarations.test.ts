@@ -1,0 +1,19 @@
+// The declarations load where the console and the client use them: in a browser.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { globSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { deadlineMs } from '../deadline.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+
+test('the declarations load without the modules and globals of Node.js', () => {
+  const modules = globSync('src/api/**/*.ts', { cwd: root }).map((path) => pathToFileURL(join(root, path)).href);
+  const probe = join(import.meta.dirname, 'browser_probe.ts');
+  const options = { encoding: 'utf8', timeout: deadlineMs(20_000) } as const;
+  const declared = Number(execFileSync(process.execPath, [probe, ...modules], options));
+  const shared = globSync('src/api/*.ts', { cwd: root }).length;
+  assert.equal(declared, modules.length - shared);
+});
