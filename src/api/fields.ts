@@ -1,6 +1,6 @@
 // Schemas that several categories share.
 import { pageSizeDefault, pageSizeMax, pageTokenCharactersMax } from '../standard/page_limits.ts';
-import { type TSchema, Type } from '../standard/type.ts';
+import { type TEnum, type TSchema, Type } from '../standard/type.ts';
 
 export const commentCharactersMax = 4096;
 export const propertiesMax = 256;
@@ -25,6 +25,20 @@ export const PropertiesField = Type.Record(Type.String(), PropertyValue, {
 });
 export const Owner = Type.String({ minLength: 1, maxLength: 128, description: 'The principal that owns the object.' });
 const Timestamp = Type.String({ format: 'date-time' });
+
+/** One of the texts, each a literal of its own. */
+export const oneOf = <const N extends string>(
+  names: readonly N[],
+  options: { readonly description?: string } = {},
+  descriptions: Partial<Readonly<Record<N, string>>> = {},
+) =>
+  Type.Union(
+    names.map((name) => {
+      const description = descriptions[name];
+      return Type.Literal(name, description === undefined ? {} : { description });
+    }),
+    options,
+  ) as unknown as TEnum<N[]>;
 
 export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
 export const NewName = Type.Object(

@@ -47,7 +47,7 @@ type Paged<E extends DeclaredEndpoint> = E['body'] extends { readonly properties
 interface AnswerOf<C extends DeclaredCategory, E extends DeclaredEndpoint> {
   list: Listed<ItemOf<C, E>>;
   get: Found<ResultOf<C, E>>;
-  create: Created<ResultOf<C, E>> | IfAccepting<E>;
+  create: Created<Omit<ResultOf<C, E>, 'created'>> | IfAccepting<E>;
   update: Updated<ResultOf<C, E>> | IfAccepting<E>;
   delete: Deleted | IfAccepting<E>;
   action:

@@ -33,3 +33,5 @@ export const enabledState = {
 
 /** Of what is in use from its creation to its deletion. */
 export const readyState = { state: stateField({ ready: 'it is in use' }) };
+
+export const ready = { state: 'ready' } as const;

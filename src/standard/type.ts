@@ -2,7 +2,7 @@
 // own takes longer than all other modules of a start. A test compares what they build with what TypeBox builds.
 import type { TSchema, Type as TypeBox } from 'typebox';
 
-export type { Static, TObject, TProperties, TSchema } from 'typebox';
+export type { Static, TEnum, TObject, TProperties, TSchema } from 'typebox';
 
 type Builders = Pick<
   typeof TypeBox,

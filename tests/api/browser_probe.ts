@@ -1,4 +1,5 @@
-// Imports the modules that it is given as a browser would: without the modules and globals of Node.js. Prints how many declare a category.
+// Imports the modules that it is given as a browser would: without the modules and globals of Node.js. Prints the names of the categories that they
+// declare, as JSON.
 import { isBuiltin, registerHooks } from 'node:module';
 
 registerHooks({
@@ -10,9 +11,11 @@ registerHooks({
 const modules = process.argv.slice(2);
 const write = console.log;
 for (const name of ['process', 'Buffer', 'global', 'setImmediate']) Reflect.deleteProperty(globalThis, name);
-let declared = 0;
+const names: unknown[] = [];
 for (const module of modules) {
-  const exported = Object.values((await import(module)) as Record<string, unknown>);
-  if (exported.some((value) => typeof value === 'object' && value !== null && 'endpoints' in value)) declared++;
+  for (const value of Object.values((await import(module)) as Record<string, unknown>)) {
+    if (typeof value === 'object' && value !== null && 'endpoints' in value)
+      names.push((value as { name?: unknown }).name);
+  }
 }
-write(declared);
+write(JSON.stringify(names.sort()));

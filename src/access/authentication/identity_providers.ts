@@ -1,5 +1,7 @@
 // Loads the identity providers from the store and passes them to oidc.ts, which verifies their tokens. Client secrets are encrypted.
+
 import type { Transaction } from 'kysely';
+import type { SigningAlgorithm } from '../../model/signing_algorithms.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
@@ -13,7 +15,7 @@ export interface ProviderSpec {
   readonly properties?: Readonly<Record<string, string>>;
   readonly issuer: string;
   readonly audiences: readonly string[];
-  readonly algorithms: readonly string[];
+  readonly algorithms: readonly SigningAlgorithm[];
   readonly jwksUri?: string;
   readonly userClaim: string;
   readonly rolesClaim?: string;

@@ -1,5 +1,6 @@
 // Grants: what a user or a role may do, on an object and all that is in it, on a collection, or on everything. They hang on ids,
 // so that they stay through renames.
+
 import { forbidden } from '../../access/authorization/authorizer.ts';
 import type { Grant } from '../../access/authorization/directory_types.ts';
 import {
@@ -11,9 +12,10 @@ import {
 } from '../../access/authorization/grant_scopes.ts';
 import { basisOfGrant, grantIdOf } from '../../access/authorization/grants.ts';
 import { nullable, recordFields } from '../../api/fields.ts';
+import { GrantFields, PrivilegeField } from '../../api/identity/grant_fields.ts';
 import { stateField } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import { type Privilege, privilegeDocs, privileges } from '../../model/privileges.ts';
+import type { Privilege } from '../../model/privileges.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type Segment, segmentsOfUri, uriOf } from '../../standard/paths.ts';
@@ -64,21 +66,12 @@ const objectCategories = [
 ];
 const checksMax = 1000;
 
-const PrivilegeField = Type.Union(
-  privileges.map((name) => Type.Literal(name, { description: privilegeDocs[name] })),
-  { description: 'What it allows.' },
-);
 const On = Type.String({
   minLength: 1,
   maxLength: 4096,
   description: 'URI of an object, of a collection at the top (`/api/v2/users`), or `/api/v2` for everything.',
 });
 
-export const GrantFields = {
-  grantId: Type.String({ description: 'The same for the same privilege on the same thing.' }),
-  privilege: PrivilegeField,
-  on: Type.String({ description: 'URI of what it is on, as that is called now.' }),
-};
 const GrantRecord = Type.Object({
   ...GrantFields,
   isDropped: Type.Optional(

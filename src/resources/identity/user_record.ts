@@ -1,11 +1,14 @@
 // What a user is: its record, what a request makes of its spec, and who may change whom. The endpoints are users.ts.
+
 import { rootUserId, type UserSpec } from '../../access/authorization/directory_types.ts';
-import { Comment, nullable, Owner, PropertiesField, type PropertiesPatch, recordFields } from '../../api/fields.ts';
-import { enabledState } from '../../api/states.ts';
+import type { PropertiesPatch } from '../../api/fields.ts';
+import type { RecordOf } from '../../api/handlers.ts';
+import type { Identity } from '../../api/identity/user_fields.ts';
+import type { usersApi } from '../../api/identity/users.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
-import { type Static, Type } from '../../standard/type.ts';
+import type { Static } from '../../standard/type.ts';
 import { defined, describe, invalid, last, shownDescription } from '../records/fields.ts';
 import {
   type Context,
@@ -17,35 +20,10 @@ import {
 } from '../records/handler_context.ts';
 import { enabledStateOf } from '../records/states.ts';
 
-export const Identity = Type.Object(
-  {
-    provider: Type.String({ maxLength: 128, description: 'Name of an identity provider.' }),
-    subject: Type.String({ minLength: 1, maxLength: 512, description: 'Its `sub` of the user.' }),
-  },
-  { additionalProperties: false },
-);
-export const Password = Type.String({
-  maxLength: 1024,
-  description: 'At least 8 characters. It is kept as an argon2id hash, and never shown.',
-});
-
-export const UserRecord = Type.Object({
-  name: Type.String(),
-  comment: nullable(Comment),
-  properties: PropertiesField,
-  disabled: Type.Boolean({ description: 'Whether all its credentials are refused.' }),
-  hasPassword: Type.Boolean(),
-  identity: nullable(Identity),
-  roles: Type.Array(Type.String(), { description: 'Names of the roles that it is a member of.' }),
-  ...enabledState,
-  owner: Owner,
-  ...recordFields,
-});
-
 export const pathOf = (path: PathParameters) => [segment('users', path.user as string)];
 export type User = CatalogObject<UserSpec>;
 
-export const shownUser: Render = async (chain, uri, context) => {
+export const shownUser: Render<RecordOf<typeof usersApi>> = async (chain, uri, context) => {
   const object = last(chain) as User;
   const { spec, name, id } = object;
   const { directory } = context;

@@ -1,4 +1,6 @@
 // The action that checks a catalog while it is in use.
+
+import { taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { type CheckRequest, checkCatalogTask } from '../../jobs/check_catalog.ts';
 import type { CatalogSpec } from '../../model/records.ts';
@@ -6,7 +8,7 @@ import type { PathParameters } from '../../standard/endpoint.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { Type } from '../../standard/type.ts';
 import { accepted, action, requirePrivilege, segment } from '../records/handler_context.ts';
-import { taskCodes, taskFields, taskOptions } from '../records/task_fields.ts';
+import { taskOptions } from '../records/task_fields.ts';
 
 /** It reads all of a catalog. */
 const cost = 20;

@@ -11,6 +11,7 @@ import {
   recordFields,
 } from '../../api/fields.ts';
 import { engineState, engineStateExample } from '../../api/states.ts';
+import { NewNameByTask, sometimesByTask, taskCodes } from '../../api/task_fields.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogSpec, DatabaseSpec, TableSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
@@ -45,7 +46,7 @@ import {
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
 import { engineStateOf } from '../records/states.ts';
-import { NewNameByTask, sometimesByTask, splitTaskOptions, taskCodes } from '../records/task_fields.ts';
+import { splitTaskOptions } from '../records/task_fields.ts';
 import { Purge, retentionDoc, softDelete, undropAction } from '../records/undrop.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
 import { backupAction, restoreDatabase } from '../transfer/backup_actions.ts';

@@ -2,6 +2,7 @@
 // path of SQL can end in.
 
 import { noNul, nullable } from '../../api/fields.ts';
+import { taskCodes, taskFields, waitSecondsDefault } from '../../api/task_fields.ts';
 import type { StatementParameters } from '../../engines/engine.ts';
 import type { QueryRequest, QueryRun } from '../../query/statements/queries.ts';
 import { confirmedRun, profileResult, type QueryAnswer } from '../../query/statements/query_submission.ts';
@@ -10,7 +11,7 @@ import { JsonText } from '../../standard/envelope.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { accepted, action, type Context, done } from '../records/handler_context.ts';
-import { taskCodes, taskFields, taskOptions, waitSecondsDefault, waitSecondsOf } from '../records/task_fields.ts';
+import { taskOptions, waitSecondsOf } from '../records/task_fields.ts';
 
 /** What a statement costs its caller, in GETs. */
 export const queryCost = 20;

@@ -36,10 +36,7 @@ export function searchBy<F extends TProperties>(declared: {
     body: Type.Object({ ...fields, ...pageFields }, { additionalProperties: false }) as TObject,
     result: Type.Object({ [items]: Type.Array(record), nextPageToken: Type.Optional(Type.String()) }),
     example: { body: example },
-    handle: ({ path, body, page }, context) => {
-      const { pageSize: _size, pageToken: _token, ...sought } = body as Record<string, unknown>;
-      return find(sought as Static<TObject<F>>, { path, page }, context);
-    },
+    handle: searchWith(find),
   });
 }
 
@@ -57,6 +54,22 @@ export async function pageOf<T, R extends object>(
   return listed(records, end === undefined ? undefined : key(end));
 }
 
+interface SearchInput {
+  readonly path: PathParameters;
+  readonly body: object;
+  readonly page: Page;
+}
+
+/** The handler of a search: `find` gets the fields that are sought, without those of the page. */
+export function searchWith<S extends object, R extends object>(
+  find: (sought: S, input: Pick<SearchInput, 'path' | 'page'>, context: Context) => Promise<Listed<R>>,
+) {
+  return ({ path, body, page }: SearchInput, context: Context) => {
+    const { pageSize: _size, pageToken: _token, ...sought } = body as Record<string, unknown>;
+    return find(sought as S, { path, page }, context);
+  };
+}
+
 interface FoundObjects<T extends object> {
   readonly category: string;
   readonly toRecord: Render<T>;
@@ -68,10 +81,7 @@ interface FoundObjects<T extends object> {
 
 /** Finds objects of the catalog by name pattern and comment. */
 export function findByName<T extends object>({ category, toRecord, parentOf, retained = false }: FoundObjects<T>) {
-  return async (
-    { path, body, page }: { readonly path: PathParameters; readonly body: object; readonly page: Page },
-    context: Context,
-  ): Promise<Listed<T>> => {
+  return async ({ path, body, page }: SearchInput, context: Context): Promise<Listed<T>> => {
     const holder = parentOf?.(path) ?? [];
     const chain = holder.length === 0 ? [] : await context.catalog.require(holder);
     const { namePattern, comment, dropped } = body as Sought;

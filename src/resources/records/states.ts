@@ -5,5 +5,3 @@ export const engineStateOf = ({ state, stateReason }: CatalogObject) => ({ state
 
 export const enabledStateOf = (disabled: boolean | undefined) =>
   ({ state: disabled === true ? 'disabled' : 'enabled' }) as const;
-
-export const ready = { state: 'ready' } as const;

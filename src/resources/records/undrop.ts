@@ -3,6 +3,7 @@
 // is in its parent, may bring it back; nobody else learns of it.
 
 import { engineCodes } from '../../api/fields.ts';
+import { taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { CatalogObject, DroppedObject, ObjectPath, SoftDelete, UndropRequest } from '../../catalog/object.ts';
 import type { Change } from '../../engines/engine.ts';
 import type { Code } from '../../standard/codes.ts';
@@ -23,7 +24,7 @@ import {
   segment,
   unique,
 } from './handler_context.ts';
-import { splitTaskOptions, type TaskBody, taskCodes, taskFields } from './task_fields.ts';
+import { splitTaskOptions, type TaskBody } from './task_fields.ts';
 
 export const retentionDoc =
   'It can come back by `undrop` for as long as the setting `undropSeconds` says; with `purge=true` it is gone for good.';

@@ -2,6 +2,7 @@
 
 import { Comment, exampleFields, nullable, recordFields, searchFields } from '../../api/fields.ts';
 import { engineState, engineStateExample } from '../../api/states.ts';
+import { NewNameByTask, sometimesByTask, taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { compareNames } from '../../model/names.ts';
 import type { ColumnSpec, TableSpec } from '../../model/records.ts';
@@ -34,7 +35,7 @@ import {
 } from '../records/handler_context.ts';
 import { searchBy } from '../records/search.ts';
 import { engineStateOf } from '../records/states.ts';
-import { NewNameByTask, sometimesByTask, splitTaskOptions, taskCodes, taskFields } from '../records/task_fields.ts';
+import { splitTaskOptions } from '../records/task_fields.ts';
 import { columnFieldSchemas, columnFields } from '../table_definitions/column_record.ts';
 import { changeTable, columnMissing, type TableChain } from '../table_definitions/create_and_alter.ts';
 import { DefaultValue } from '../table_definitions/table_definition.ts';

@@ -1,5 +1,7 @@
 // Tables that are made with their rows: of a query (`asSelect`), or of another table (`clone`). Both are made by a task that the
 // request waits for; nobody sees the table before it is full.
+
+import { taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
 import type { StatementParameters } from '../../engines/engine.ts';
 import { createFilledTableTask, type FillRequest } from '../../jobs/create_filled_table.ts';
@@ -17,8 +19,6 @@ import {
   splitTaskOptions,
   type TaskBody,
   type TaskOptions,
-  taskCodes,
-  taskFields,
   taskOptions,
   waitSecondsOf,
 } from '../records/task_fields.ts';

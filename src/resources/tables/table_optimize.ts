@@ -1,10 +1,12 @@
 // The action that has the engine put a table in order.
+
+import { taskCodes, taskFields } from '../../api/task_fields.ts';
 import { optimizeTableTask } from '../../jobs/optimize_table.ts';
 import type { PathParameters } from '../../standard/endpoint.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { Type } from '../../standard/type.ts';
 import { accepted, action, requirePrivilege, segment } from '../records/handler_context.ts';
-import { taskCodes, taskFields, taskOptions } from '../records/task_fields.ts';
+import { taskOptions } from '../records/task_fields.ts';
 import type { TableChain } from '../table_definitions/create_and_alter.ts';
 
 /** `pathOf`: of the table. */

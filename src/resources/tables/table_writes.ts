@@ -2,6 +2,7 @@
 // expressions. The engine makes one statement of it, which then goes the way of all statements (query/).
 
 import { noNul } from '../../api/fields.ts';
+import { taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { StatementParameters, TableWrite, WrittenStatement } from '../../engines/engine.ts';
 import { confirmedRun } from '../../query/statements/query_submission.ts';
 import type { PathParameters } from '../../standard/endpoint.ts';
@@ -11,7 +12,7 @@ import { type Static, Type } from '../../standard/type.ts';
 import { codes, Parameters, Query, queryCost, Statistics, WaitSeconds } from '../queries/sql_actions.ts';
 import { invalid } from '../records/fields.ts';
 import { accepted, action, type Context, done, requirePrivilege, segment } from '../records/handler_context.ts';
-import { splitTaskOptions, taskCodes, taskFields, waitSecondsOf } from '../records/task_fields.ts';
+import { splitTaskOptions, waitSecondsOf } from '../records/task_fields.ts';
 import { type TableChain, tableRef } from '../table_definitions/create_and_alter.ts';
 import { columnsMax } from '../table_definitions/table_definition.ts';
 import { optimizeTable } from './table_optimize.ts';

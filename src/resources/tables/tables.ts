@@ -2,6 +2,7 @@
 
 import { describedBody, engineCodes, exampleFields, noNul } from '../../api/fields.ts';
 import { engineStateExample } from '../../api/states.ts';
+import { NewNameByTask, sometimesByTask, taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { TableSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
@@ -31,7 +32,7 @@ import {
   updated,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
-import { NewNameByTask, sometimesByTask, splitTaskOptions, taskCodes, taskFields } from '../records/task_fields.ts';
+import { splitTaskOptions } from '../records/task_fields.ts';
 import { Purge, retentionDoc, undropAction } from '../records/undrop.ts';
 import {
   changeTable,

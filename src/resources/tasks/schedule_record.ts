@@ -11,6 +11,7 @@ import {
   recordFields,
 } from '../../api/fields.ts';
 import { enabledState } from '../../api/states.ts';
+import { PriorityField, taskFields } from '../../api/task_fields.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { QueryRequest } from '../../query/statements/query_request.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
@@ -22,7 +23,7 @@ import { sqlCharactersMax } from '../queries/sql_actions.ts';
 import { defined, describe, invalid, last, shownDescription } from '../records/fields.ts';
 import { type Context, commonFields, ownerName, type Render, segment } from '../records/handler_context.ts';
 import { enabledStateOf } from '../records/states.ts';
-import { checkNotify, PriorityField, taskFields } from '../records/task_fields.ts';
+import { checkNotify } from '../records/task_fields.ts';
 import { ScheduledRequest } from './scheduled_calls.ts';
 
 const missedRunsMax = 100;
@@ -121,7 +122,7 @@ export type ScheduleChange = {
 
 const timeText = (ms: number | null | undefined) => (typeof ms === 'number' ? new Date(ms).toISOString() : null);
 
-export const asSchedule: Render = async (chain, uri, context) => {
+export const asSchedule: Render<{ readonly uri: string }> = async (chain, uri, context) => {
   const object = last(chain) as Schedule;
   const { cron, timeZone, missedRuns, missedRunsMax, priority, notify, disabled, task, call, confirmedBy } =
     object.spec;

@@ -1,12 +1,16 @@
 // Schedules: work that is done by itself at set times, as tasks of the schedule's owner: SQL, or actions of the API such as loads and
 // exports.
+import { getAtTop, listAtTop, renameAtTop } from '../../api/top_level.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Type } from '../../standard/type.ts';
 import { invalid } from '../records/fields.ts';
 import {
+  action,
   type Context,
   create,
   deleted,
+  get,
+  list,
   newOwner,
   ownerId,
   remove,
@@ -15,7 +19,7 @@ import {
   updated,
 } from '../records/handler_context.ts';
 import { searchOf } from '../records/search.ts';
-import { topLevelCategory } from '../records/top_level_category.ts';
+import { topLevelHandlers } from '../records/top_level_category.ts';
 import {
   changed,
   changeFields,
@@ -30,7 +34,7 @@ import {
 
 type Tx = Parameters<Context['schedules']['setTimes']>[0];
 const ChangeBody = Type.Object({ ...changeFields }, { additionalProperties: false });
-const standing = topLevelCategory({ category: 'schedules', parameter: 'schedule', record: ScheduleRecord, toRecord });
+const standing = topLevelHandlers({ category: 'schedules', parameter: 'schedule', toRecord });
 const { pathOf } = standing;
 const { query, cron, timeZone, priority } = example;
 
@@ -43,8 +47,8 @@ export const schedules: Category<Context> = {
   record: ScheduleRecord,
   example,
   endpoints: [
-    standing.list('Lists schedules by name.'),
-    standing.get('Shows a schedule, when it runs next and when it ran last.'),
+    list({ ...listAtTop('Lists schedules by name.'), handle: standing.list }),
+    get({ ...getAtTop('Shows a schedule, when it runs next and when it ran last.'), handle: standing.get }),
     create({
       summary: 'Creates a schedule.',
       description:
@@ -120,7 +124,10 @@ export const schedules: Category<Context> = {
         return deleted(was);
       },
     }),
-    standing.rename('Renames a schedule.', 'every_night'),
+    action('rename', {
+      ...renameAtTop(ScheduleRecord, 'Renames a schedule.', 'every_night'),
+      handle: standing.rename,
+    }),
     searchOf({ category: 'schedules', record: ScheduleRecord, toRecord, example: 'nightly%' }),
   ],
 };

@@ -2,6 +2,7 @@
 
 import { nullable } from '../../api/fields.ts';
 import { stateField } from '../../api/states.ts';
+import { PriorityField } from '../../api/task_fields.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -21,7 +22,6 @@ import {
   taskRecord,
 } from '../records/handler_context.ts';
 import { type Page, pageOf, searchBy } from '../records/search.ts';
-import { PriorityField } from '../records/task_fields.ts';
 import { taskWithLinks } from './result_links.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });

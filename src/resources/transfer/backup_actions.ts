@@ -1,7 +1,9 @@
 // The actions `backup` of a catalog and a database, and `restore`, which makes one from a backup. Both are tasks; what they do is
 // backups/.
 
-import { engineCodes, noNul } from '../../api/fields.ts';
+import { engineCodes } from '../../api/fields.ts';
+import { taskFields, taskCodes as usualCodes } from '../../api/task_fields.ts';
+import { From, To } from '../../api/transfer/backup_places.ts';
 import type { BackupRequest } from '../../backups/backups.ts';
 import { type RestoreRequest, restoreTask } from '../../backups/restores.ts';
 import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
@@ -15,38 +17,11 @@ import { type Segment, uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { invalid } from '../records/fields.ts';
 import { accepted, action, type Context, requirePrivilege, requireTask, segment } from '../records/handler_context.ts';
-import { taskFields, taskOptions, taskCodes as usualCodes } from '../records/task_fields.ts';
-import { storeFolder, storeFolderOf } from './object_store_fields.ts';
+import { taskOptions } from '../records/task_fields.ts';
+import { storeFolderOf } from './object_store_fields.ts';
 
-const pathCharactersMax = 4096;
 /** It reads, or writes, all of a place. */
 const cost = 20;
-/** `hosts`: the setting that lists those of object stores. */
-const place = (hosts: string, description: string) =>
-  Type.Object(
-    {
-      path: Type.Optional(
-        Type.String({
-          minLength: 1,
-          maxLength: pathCharactersMax,
-          pattern: noNul,
-          description: 'The absolute path of a directory on the server, in one of its `backupDirectories`.',
-        }),
-      ),
-      s3: Type.Optional(storeFolder(hosts)),
-    },
-    {
-      additionalProperties: false,
-      minProperties: 1,
-      maxProperties: 1,
-      description,
-    },
-  );
-const kept =
-  'Where the backups are kept: one of these. Where a backup of the same thing is there, only what changed is sent.';
-const To = place('exportHosts', kept);
-const From = place('loadHosts', kept);
-export const ServerPlace = place('exportHosts', 'Where the files of the backup are kept: one of these.');
 
 /** What the request of a task may show, and what not. */
 export function placeOf({ path, s3 }: Static<typeof To>): {

@@ -1,5 +1,8 @@
 // The action `export`: the rows of a query, or of a table, as files to fetch from here, or in an object store. Always a task; what it
 // answers is the manifest.
+
+import { storeFolder } from '../../api/object_store_fields.ts';
+import { taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { StatementParameters } from '../../engines/engine.ts';
 import { type ExportFormat, parquetCompressions, textCompressions } from '../../engines/export.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
@@ -11,10 +14,10 @@ import { type Static, Type } from '../../standard/type.ts';
 import { codes, Parameters, Query, queryCost } from '../queries/sql_actions.ts';
 import { invalid } from '../records/fields.ts';
 import { accepted, action, type Context, requirePrivilege, segment } from '../records/handler_context.ts';
-import { taskCodes, taskFields, taskOptions } from '../records/task_fields.ts';
+import { taskOptions } from '../records/task_fields.ts';
 import { type TableChain, tableRef } from '../table_definitions/create_and_alter.ts';
 import { columnsMax } from '../table_definitions/table_definition.ts';
-import { storeFolder, storeFolderOf } from './object_store_fields.ts';
+import { storeFolderOf } from './object_store_fields.ts';
 
 const fileBytesMin = 1024 * 1024;
 const fileBytesMost = 1024 ** 4;

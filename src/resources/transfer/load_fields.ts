@@ -1,12 +1,13 @@
 // The fields of a load's body that say what is read and how, whichever table it goes into.
 
 import { engineCodes, noNul } from '../../api/fields.ts';
+import { storeFields, storeKeys } from '../../api/object_store_fields.ts';
+import { taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { LoadSource } from '../../query/loads/load_sources.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { invalid } from '../records/fields.ts';
-import { taskCodes, taskFields } from '../records/task_fields.ts';
-import { storeFields, storeKeys, storePlace } from './object_store_fields.ts';
+import { storePlace } from './object_store_fields.ts';
 
 const errorsMax = 100_000;
 

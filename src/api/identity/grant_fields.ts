@@ -1,0 +1,12 @@
+// Fields of grants that several operations show.
+import { privilegeDocs, privileges } from '../../model/privileges.ts';
+import { Type } from '../../standard/type.ts';
+import { oneOf } from '../fields.ts';
+
+export const PrivilegeField = oneOf(privileges, { description: 'What it allows.' }, privilegeDocs);
+
+export const GrantFields = {
+  grantId: Type.String({ description: 'The same for the same privilege on the same thing.' }),
+  privilege: PrivilegeField,
+  on: Type.String({ description: 'URI of what it is on, as that is called now.' }),
+};

@@ -1,0 +1,148 @@
+// The declaration of `identity_providers`: records, operations, bodies and results.
+import { signingAlgorithms } from '../../model/signing_algorithms.ts';
+import { Type } from '../../standard/type.ts';
+import { category, create, remove, update } from '../declare.ts';
+import {
+  Comment,
+  describedBody,
+  exampleFields,
+  nullable,
+  Owner,
+  oneOf,
+  PropertiesField,
+  recordFields,
+} from '../fields.ts';
+import { searchByName } from '../search.ts';
+import { enabledState } from '../states.ts';
+import { getAtTop, listAtTop } from '../top_level.ts';
+
+const Url = Type.String({ minLength: 1, maxLength: 2048 });
+
+const Claim = Type.String({ minLength: 1, maxLength: 256 });
+
+const Text = Type.String({ minLength: 1, maxLength: 512 });
+
+const fields = {
+  issuer: Type.String({ minLength: 1, maxLength: 2048, description: 'Exactly as `iss` of its tokens has it.' }),
+  audiences: Type.Array(Text, { minItems: 1, maxItems: 100, description: 'A token is for one of them (`aud`).' }),
+  algorithms: Type.Array(oneOf(signingAlgorithms), {
+    minItems: 1,
+    maxItems: signingAlgorithms.length,
+    description: 'Those that are accepted; HS* need `clientSecret`.',
+  }),
+  userClaim: Type.String({
+    ...Claim,
+    description:
+      'The claim that new users are named by. With `email`, a token whose `email_verified` is false is refused, and one without it makes no user.',
+  }),
+  roleMapping: Type.Record(Type.String(), Type.String(), {
+    maxProperties: 1000,
+    description: 'From values of `rolesClaim` to names of roles here. What is not in it is ignored.',
+  }),
+  createUsers: Type.Boolean({ description: 'Whether who comes for the first time becomes a user.' }),
+  disabled: Type.Boolean({ description: 'Whether its tokens are refused.' }),
+};
+
+const jwksUri = nullable(
+  Type.String({ ...Url, description: 'Where its keys are; null: where its discovery document says.' }),
+);
+
+const rolesClaim = nullable(
+  Type.String({ ...Claim, description: 'The claim that has roles, such as `realm_access.roles`; null: none.' }),
+);
+
+export const ProviderRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  ...fields,
+  jwksUri,
+  rolesClaim,
+  hasClientSecret: Type.Boolean(),
+  keysFetchedAt: nullable(Type.String({ format: 'date-time', description: 'When its keys were last fetched.' })),
+  error: nullable(Type.String({ description: 'Set while its signing keys are unavailable.' })),
+  ...enabledState,
+  owner: Owner,
+  ...recordFields,
+});
+
+const changeFields = {
+  ...describedBody,
+  issuer: Type.Optional(fields.issuer),
+  audiences: Type.Optional(fields.audiences),
+  algorithms: Type.Optional(fields.algorithms),
+  jwksUri: Type.Optional(jwksUri),
+  userClaim: Type.Optional(fields.userClaim),
+  rolesClaim: Type.Optional(rolesClaim),
+  roleMapping: Type.Optional(fields.roleMapping),
+  createUsers: Type.Optional(fields.createUsers),
+  disabled: Type.Optional(fields.disabled),
+  clientSecret: Type.Optional(
+    nullable(Type.String({ minLength: 32, maxLength: 1024, description: 'Kept encrypted, never shown.' })),
+  ),
+};
+
+export const ChangeBody = Type.Object({ ...changeFields }, { additionalProperties: false });
+
+export const identityProvidersApi = category({
+  name: 'identity_providers',
+  singular: 'identity_provider',
+  title: 'Identity providers',
+  doc: 'Issuers of OpenID Connect tokens that are accepted as `Authorization: Bearer`.',
+  parameter: 'identityProvider',
+  record: ProviderRecord,
+  example: {
+    name: 'company',
+    comment: null,
+    properties: {},
+    issuer: 'https://login.example.com',
+    audiences: ['tabularium'],
+    algorithms: ['RS256'],
+    userClaim: 'email',
+    roleMapping: { finance: 'analysts' },
+    createUsers: true,
+    disabled: false,
+    jwksUri: null,
+    rolesClaim: 'groups',
+    hasClientSecret: false,
+    keysFetchedAt: '2026-01-31T10:00:00.000Z',
+    error: null,
+    state: 'enabled',
+    owner: 'root',
+    ...exampleFields('/api/v2/identity_providers/company'),
+  },
+  endpoints: {
+    list: listAtTop('Lists identity providers by name.'),
+    get: getAtTop('Shows an identity provider, and whether its keys are at hand.'),
+    create: create({
+      summary: 'Creates an identity provider. Its tokens are accepted from then on.',
+      description:
+        'The caller needs `grant` on each role that is mapped to and, with `createUsers`, `create` on `/api/v2/users`.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object(
+        { ...changeFields, issuer: fields.issuer, audiences: fields.audiences },
+        { additionalProperties: false },
+      ),
+      bodyRequired: true,
+      example: {
+        body: { name: 'company', issuer: 'https://login.example.com', audiences: ['tabularium'], createUsers: true },
+      },
+    }),
+    update: update({
+      summary: 'Changes an identity provider.',
+      description:
+        'The caller needs `grant` on each role that is mapped to and, with `createUsers`, `create` on `/api/v2/users`.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: ChangeBody,
+      example: { body: { disabled: true } },
+    }),
+    delete: remove({
+      summary: 'Deletes an identity provider. Its users stay, and cannot come by it any more.',
+      permission: { privilege: 'drop', on: 'object' },
+      codes: ['CHANGE_IN_PROGRESS'],
+    }),
+    search: searchByName({ category: 'identity_providers', record: ProviderRecord, example: 'comp%' }),
+  },
+});

@@ -1,0 +1,88 @@
+// The declaration of `roles`: records, operations, bodies and results.
+import { Type } from '../../standard/type.ts';
+import { action, category, create, remove, update } from '../declare.ts';
+import { Comment, describedBody, exampleFields, nullable, Owner, PropertiesField, recordFields } from '../fields.ts';
+import { searchByName } from '../search.ts';
+import { ready, readyState } from '../states.ts';
+import { getAtTop, listAtTop, renameAtTop } from '../top_level.ts';
+
+export const membersMax = 20_000;
+
+const Members = Type.Array(Type.String(), { maxItems: membersMax, description: 'Names of users.' });
+
+export const RoleRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  members: Type.Array(Type.String(), { description: 'Names of its users, in order.' }),
+  ...readyState,
+  owner: Owner,
+  ...recordFields,
+});
+
+const NamedMembers = Type.Object(
+  { members: Type.Array(Type.String(), { minItems: 1, maxItems: membersMax, description: 'Names of users.' }) },
+  { additionalProperties: false },
+);
+
+export const rolesApi = category({
+  name: 'roles',
+  singular: 'role',
+  title: 'Roles',
+  doc: 'Sets of users that things are granted to together.',
+  parameter: 'role',
+  record: RoleRecord,
+  example: {
+    name: 'analysts',
+    comment: 'Read the reports',
+    properties: {},
+    members: ['ann'],
+    ...ready,
+    owner: 'root',
+    ...exampleFields('/api/v2/roles/analysts'),
+  },
+  endpoints: {
+    list: listAtTop('Lists roles by name.'),
+    get: getAtTop('Shows a role.'),
+    create: create({
+      summary: 'Creates a role.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object({ ...describedBody, members: Type.Optional(Members) }, { additionalProperties: false }),
+      example: { body: { name: 'analysts', members: ['ann'] } },
+    }),
+    update: update({
+      summary: 'Changes comment, properties, owner or members of a role.',
+      description: '`members` is the whole new list. It needs `grant` on the role: its members may do what it may.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object({ ...describedBody, members: Type.Optional(Members) }, { additionalProperties: false }),
+      example: { body: { members: ['ann', 'bob'] } },
+    }),
+    delete: remove({
+      summary: 'Deletes a role and what was granted to it.',
+      permission: { privilege: 'drop', on: 'object' },
+      codes: ['CHANGE_IN_PROGRESS'],
+    }),
+    rename: renameAtTop(RoleRecord, 'Renames a role; its members and grants stay.', 'reporting'),
+    add_members: action('object', {
+      summary: 'Puts users into a role. Those that are in it stay.',
+      permission: { privilege: 'grant', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: NamedMembers,
+      bodyRequired: true,
+      result: RoleRecord,
+      example: { body: { members: ['bob'] } },
+    }),
+    remove_members: action('object', {
+      summary: 'Takes users out of a role. Those that are not in it do not matter.',
+      permission: { privilege: 'grant', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: NamedMembers,
+      bodyRequired: true,
+      result: RoleRecord,
+      example: { body: { members: ['bob'] } },
+    }),
+    search: searchByName({ category: 'roles', record: RoleRecord, example: 'a%' }),
+  },
+});

@@ -1,0 +1,69 @@
+// The declaration of what is done with a user besides creating and changing it.
+import { Type } from '../../standard/type.ts';
+import { action } from '../declare.ts';
+import { noFields, nullable, pageFields } from '../fields.ts';
+import { GrantFields } from './grant_fields.ts';
+import { Password, UserRecord } from './user_fields.ts';
+
+const EffectiveGrant = Type.Object({
+  ...GrantFields,
+  via: Type.Object({ category: Type.String({ description: '`users` or `roles`.' }), name: Type.String() }),
+});
+
+export const userActionsApi = {
+  change_password: action('object', {
+    summary: 'Changes the own password, by the present one.',
+    description: 'Sessions that gave the old password end with their next request. Tokens go on.',
+    permission: { privilege: 'own', on: 'object', orSelf: true },
+    codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
+    body: Type.Object({ currentPassword: Password, newPassword: Password }, { additionalProperties: false }),
+    bodyRequired: true,
+    result: UserRecord,
+    example: { body: { currentPassword: 'correct horse battery', newPassword: 'another staple of words' } },
+  }),
+  effective_grants: action('object', {
+    summary: 'Shows what is granted to a user, by itself and by its roles. What it owns is apart.',
+    permission: { privilege: 'read', on: 'object', orSelf: true },
+    codes: ['OBJECT_NOT_FOUND'],
+    body: Type.Object(pageFields, { additionalProperties: false }),
+    item: EffectiveGrant,
+    result: Type.Object({ grants: Type.Array(EffectiveGrant), nextPageToken: Type.Optional(Type.String()) }),
+    example: {
+      body: {},
+      result: {
+        grants: [
+          {
+            grantId: 'read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+            privilege: 'read',
+            on: '/api/v2/catalogs/default/databases/ssb',
+            via: { category: 'roles', name: 'analysts' },
+          },
+        ],
+      },
+    },
+  }),
+  identify: action('collection', {
+    summary: 'Shows who the caller is.',
+    permission: { privilege: 'read', on: 'parent', orWithin: true },
+    body: noFields,
+    result: Type.Object({
+      name: Type.String(),
+      uri: Type.String(),
+      credential: Type.String({ description: '`root token`, `token`, `password` or `identity provider`.' }),
+      expiresAt: nullable(Type.String({ format: 'date-time' })),
+      roles: Type.Array(Type.String(), { description: 'Its own, and those of its identity provider.' }),
+      scoped: Type.Boolean({ description: 'Whether its token is confined to less than the user may.' }),
+    }),
+    example: {
+      body: {},
+      result: {
+        name: 'ann',
+        uri: '/api/v2/users/ann',
+        credential: 'token',
+        expiresAt: '2026-12-31T00:00:00.000Z',
+        roles: ['analysts'],
+        scoped: false,
+      },
+    },
+  }),
+};

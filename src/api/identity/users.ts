@@ -1,0 +1,81 @@
+// The declaration of `users`: records, operations, bodies and results.
+import { Type } from '../../standard/type.ts';
+import { action, category, create, get, list, remove, update } from '../declare.ts';
+import { describedBody, exampleFields, NewName, nullable } from '../fields.ts';
+import { searchByName } from '../search.ts';
+import { userActionsApi } from './user_actions.ts';
+import { Identity, Password, UserRecord } from './user_fields.ts';
+
+const changedBody = {
+  comment: describedBody.comment,
+  properties: describedBody.properties,
+  owner: describedBody.owner,
+  disabled: Type.Optional(Type.Boolean()),
+  password: Type.Optional(nullable(Password)),
+  identity: Type.Optional(nullable(Identity)),
+};
+
+const example = {
+  name: 'ann',
+  comment: 'Finance',
+  properties: {},
+  disabled: false,
+  hasPassword: true,
+  identity: null,
+  roles: ['analysts'],
+  state: 'enabled',
+  owner: 'root',
+  ...exampleFields('/api/v2/users/ann'),
+};
+
+export const usersApi = category({
+  name: 'users',
+  singular: 'user',
+  title: 'Users',
+  doc: 'Who may call: by a password, by tokens, or by an identity provider.',
+  parameter: 'user',
+  record: UserRecord,
+  example,
+  endpoints: {
+    list: list({
+      summary: 'Lists users by name.',
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
+    }),
+    get: get({
+      summary: 'Shows a user.',
+      permission: { privilege: 'read', on: 'object', orSelf: true },
+    }),
+    create: create({
+      summary: 'Creates a user. It may do nothing until something is granted to it.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object(changedBody, { additionalProperties: false }),
+      example: { body: { name: 'ann', password: 'correct horse battery', comment: 'Finance' } },
+    }),
+    update: update({
+      summary: 'Changes a user: description, password, identity; disables and enables it.',
+      description:
+        'Password, identity and owner need `own`: who can set them can be the user. To disable or enable it needs `operate`.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
+      body: Type.Object({ ...changedBody }, { additionalProperties: false }),
+      example: { body: { disabled: true } },
+    }),
+    delete: remove({
+      summary: 'Deletes a user with its tokens and grants. What it owns is then owned by `root`.',
+      permission: { privilege: 'drop', on: 'object' },
+      codes: ['OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS'],
+    }),
+    rename: action('object', {
+      summary: 'Renames a user; what it owns, and what was granted to it, stays.',
+      permission: { privilege: 'own', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS'],
+      body: NewName,
+      bodyRequired: true,
+      result: UserRecord,
+      example: { body: { newName: 'anna' } },
+    }),
+    ...userActionsApi,
+    search: searchByName({ category: 'users', record: UserRecord, example: 'a%' }),
+  },
+});

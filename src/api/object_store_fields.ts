@@ -1,0 +1,49 @@
+// An object store in a body: which one, and with which keys. Loads, exports and backups name it alike.
+import { Type } from '../standard/type.ts';
+import { noNul } from './fields.ts';
+
+export const defaultRegion = 'us-east-1';
+
+const key = (maxLength: number, description: string) =>
+  Type.String({ minLength: 1, maxLength, pattern: '^[\\u0021-\\u007e]+$', writeOnly: true, description });
+
+/** `hosts`: the setting that lists those of endpoints. */
+export const storeFields = (hosts: string) => ({
+  endpoint: Type.String({
+    maxLength: 512,
+    pattern: '^https?://[^/?#@]+/?$',
+    description: `The server, as \`https://s3.eu-central-1.amazonaws.com\`, on a host of the setting \`${hosts}\`.`,
+  }),
+  region: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$', default: defaultRegion })),
+  bucket: Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$' }),
+  pathStyle: Type.Optional(
+    Type.Boolean({
+      default: true,
+      description: 'The bucket is a part of the path, which every server takes; `false`: of the host.',
+    }),
+  ),
+});
+
+export const storeKeys = {
+  accessKeyId: key(256, 'Never shown, as those that follow.'),
+  secretAccessKey: key(1024, 'Kept encrypted until the task has ended.'),
+  sessionToken: Type.Optional(key(8192, 'As the secret key.')),
+};
+
+/** Where files are kept under a name in front. */
+export const storeFolder = (hosts: string) =>
+  Type.Object(
+    {
+      ...storeFields(hosts),
+      prefix: Type.Optional(
+        Type.String({
+          maxLength: 512,
+          pattern: noNul,
+          default: '',
+          description: 'In front of all keys; a `/` is put between.',
+        }),
+      ),
+      ...storeKeys,
+    },
+    { additionalProperties: false, description: 'A part of a bucket, in a store that speaks S3.' },
+  );

@@ -1,0 +1,61 @@
+// The fields of bodies that say how a task runs: after which others, with which priority, and who is notified of its end. For every
+// endpoint that submits tasks, even if only sometimes.
+import { Type } from '../standard/type.ts';
+import { NewName } from './fields.ts';
+
+const afterMax = 100;
+
+export const waitSecondsDefault = 30;
+
+export const PriorityField = Type.Union([Type.Literal('high'), Type.Literal('normal'), Type.Literal('low')], {
+  description:
+    'Which goes first of the tasks that wait for a runner. In one priority users take turns; every eighth to begin is the one that waits longest.',
+});
+
+export const secretCharactersMin = 16;
+
+export const taskFields = {
+  priority: Type.Optional(PriorityField),
+  after: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
+      maxItems: afterMax,
+      description:
+        'Ids of tasks that the caller may read: the task begins when all of them have succeeded, and fails with `TASK_DEPENDENCY_FAILED` when one has failed or was cancelled.',
+    }),
+  ),
+  notify: Type.Optional(
+    Type.Object(
+      {
+        url: Type.String({
+          minLength: 1,
+          maxLength: 2048,
+          writeOnly: true,
+          description: 'http or https, of a host that the setting `webhookHosts` allows. Not shown again.',
+        }),
+        secret: Type.Optional(
+          Type.String({
+            minLength: secretCharactersMin,
+            maxLength: 256,
+            writeOnly: true,
+            description: 'What the notice is signed with. Kept encrypted until it was sent, never shown.',
+          }),
+        ),
+      },
+      {
+        additionalProperties: false,
+        description:
+          'Who is told of the end of the task, by a POST that is sent until it is answered with 2xx, or given up; at least once.',
+      },
+    ),
+  ),
+};
+
+/** What an endpoint with these fields can answer besides. */
+export const taskCodes = ['HOST_NOT_ALLOWED', 'TOO_MANY_TASKS'] as const;
+
+/** For a change that is done at once unless it is large. */
+export const sometimesByTask = (what: string) =>
+  `${what} \`priority\` and \`notify\` are for that task; with \`after\` it is a task in any case.`;
+
+/** A new name, for what may take a task. */
+export const NewNameByTask = Type.Object({ ...NewName.properties, ...taskFields }, { additionalProperties: false });

@@ -1,0 +1,37 @@
+// Where backups are kept: a directory of the server or an object store.
+import { Type } from '../../standard/type.ts';
+import { noNul } from '../fields.ts';
+import { storeFolder } from '../object_store_fields.ts';
+
+const pathCharactersMax = 4096;
+
+/** `hosts`: the setting that lists those of object stores. */
+export const place = (hosts: string, description: string) =>
+  Type.Object(
+    {
+      path: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: pathCharactersMax,
+          pattern: noNul,
+          description: 'The absolute path of a directory on the server, in one of its `backupDirectories`.',
+        }),
+      ),
+      s3: Type.Optional(storeFolder(hosts)),
+    },
+    {
+      additionalProperties: false,
+      minProperties: 1,
+      maxProperties: 1,
+      description,
+    },
+  );
+
+const kept =
+  'Where the backups are kept: one of these. Where a backup of the same thing is there, only what changed is sent.';
+
+export const To = place('exportHosts', kept);
+
+export const From = place('loadHosts', kept);
+
+export const ServerPlace = place('exportHosts', 'Where the files of the backup are kept: one of these.');

@@ -1,0 +1,102 @@
+// The declaration of `server_backups`: records, operations, bodies and results.
+import { Type } from '../../standard/type.ts';
+import { category, create, remove } from '../declare.ts';
+import { exampleFields, nullable, Owner, recordFields } from '../fields.ts';
+import { searchByName } from '../search.ts';
+import { stateField } from '../states.ts';
+import { taskFields, taskCodes as usualCodes } from '../task_fields.ts';
+import { getAtTop, listAtTop } from '../top_level.ts';
+import { ServerPlace } from './backup_places.ts';
+
+/** It reads, or deletes, a copy of all data. */
+const cost = 100;
+
+export const ServerBackupRecord = Type.Object({
+  name: Type.String(),
+  backupId: Type.String({ description: 'What it is called in its place.' }),
+  place: Type.Unknown({ description: 'Where its files are, without keys.' }),
+  takenAt: nullable(
+    Type.String({
+      format: 'date-time',
+      description: 'The instant that it is of: what was acknowledged before is in it, what was begun after is not.',
+    }),
+  ),
+  bytes: nullable(Type.Integer({ description: 'Of all its files.' })),
+  catalogs: nullable(Type.Array(Type.String(), { description: 'Names of the catalogs in it, as they were.' })),
+  catalogsLeftOut: Type.Array(Type.Object({ name: Type.String(), reason: Type.String() }), {
+    description: 'Damaged catalogs, whose data is not in it.',
+  }),
+  release: nullable(Type.String({ description: 'Of the software that made it.' })),
+  task: Type.String({ description: 'URI of the task that makes it, which is deleted in its time.' }),
+  state: stateField({
+    creating: 'its task has not ended',
+    ready: 'all its files are in their place',
+    failed: 'its task did not succeed; it cannot be restored',
+    deleting: 'its deletion was begun; it cannot be restored',
+  }),
+  stateReason: nullable(Type.String({ description: 'Why it failed.' })),
+  owner: Owner,
+  ...recordFields,
+});
+
+const exampleName = 'before_the_upgrade';
+
+const exampleId = '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d';
+
+const place = { path: '/backups/tabularium' };
+
+export const serverBackupsApi = category({
+  name: 'server_backups',
+  singular: 'server_backup',
+  title: 'Server backups',
+  doc: 'Copies of the whole server at one instant: users, grants, secrets, schedules, tasks, the audit trail and all catalogs. `tabularium restore server` makes a server of one.',
+  parameter: 'serverBackup',
+  record: ServerBackupRecord,
+  example: {
+    name: exampleName,
+    backupId: exampleId,
+    place,
+    takenAt: '2026-01-31T10:00:00.120Z',
+    bytes: 73400320,
+    catalogs: ['default', 'lake'],
+    catalogsLeftOut: [],
+    release: '0.1.0',
+    task: `/api/v2/tasks/${exampleId}`,
+    state: 'ready',
+    stateReason: null,
+    owner: 'root',
+    ...exampleFields(`/api/v2/server_backups/${exampleName}`),
+  },
+  endpoints: {
+    list: listAtTop('Lists backups of the server by name.'),
+    get: getAtTop('Shows a backup of the server.'),
+    create: create({
+      summary: 'Backs the whole server up, as it is at one instant, while it is in use.',
+      description:
+        'A task (202), whose id is that of the backup; its result has `backupId`, `takenAt`, `catalogs`, `files`, `bytes`, `catalogsLeftOut`, `secretKey` and `heldMs`: how long writes were held back. All of it is copied each time. It needs the privilege `own` on `/api/v2/server_backups`: who has it can read everything. Without a passphrase (`TABULARIUM_BACKUP_PASSPHRASE`) no object store is accepted. PUT of one that exists returns it (201).',
+      permission: { privilege: 'own', on: 'parent' },
+      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', 'OBJECT_NOT_FOUND', ...usualCodes],
+      body: Type.Object({ to: ServerPlace, ...taskFields }, { additionalProperties: false }),
+      bodyRequired: true,
+      nameOptional: true,
+      mayAccept: true,
+      cost,
+      example: { body: { name: exampleName, to: place } },
+    }),
+    delete: remove({
+      summary: 'Deletes a backup of the server and its files; one that is being made is cancelled first.',
+      permission: { privilege: 'drop', on: 'object' },
+      codes: ['CHANGE_IN_PROGRESS', 'REMOTE_REFUSED', 'REMOTE_UNAVAILABLE', 'HOST_NOT_ALLOWED', 'INVALID_PARAMETER'],
+      query: Type.Object(
+        {
+          keepFiles: Type.Optional(
+            Type.Boolean({ default: false, description: 'Deletes the record alone: for a place that is gone.' }),
+          ),
+        },
+        { additionalProperties: false },
+      ),
+      cost,
+    }),
+    search: searchByName({ category: 'server_backups', record: ServerBackupRecord, example: 'before%' }),
+  },
+});
