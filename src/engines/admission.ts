@@ -36,11 +36,16 @@ interface Share {
   readonly waiting: Set<Waiter>;
 }
 
+/** How many callers may wait because they returned early; further ones are refused at once. */
+const heldMax = 10_000;
+
 export class Admission {
   #running = 0;
   #queued = 0;
   /** Ordered by when principals were last served: on a tie, the least recently served one is next. */
   readonly #shares = new Map<string, Share>();
+  /** Refuses the callers that returned early and wait. */
+  readonly #held = new Set<(reason: Failure) => void>();
   readonly #clock: () => number;
   readonly #retryQueue: RetryQueue;
   readonly #refusals = new Refusals();
@@ -59,8 +64,42 @@ export class Admission {
     return this.#queued;
   }
 
-  /** Throws WAREHOUSE_BUSY if `run` would do so now. Call it before any work is done for the statement. Reserves nothing. */
-  requirePlace(limits: AdmissionLimits, { principal, caller }: Turn): void {
+  /**
+   * Throws WAREHOUSE_BUSY if `run` would do so now. Call it before any work is done for the statement. Reserves nothing. A caller that
+   * returns before its Retry-After and finds no place waits for the rest of it and is tried once more: callers that ignore Retry-After
+   * cannot fill the event loop with refusals.
+   */
+  requirePlace(limits: AdmissionLimits, turn: Turn): Promise<void> | undefined {
+    const waitMs = (turn.caller?.retryAtMs ?? 0) - this.#clock();
+    if (waitMs <= 0 || this.#held.size >= heldMax) {
+      this.#checkPlace(limits, turn);
+      return undefined;
+    }
+    try {
+      this.#checkPlace(limits, turn);
+      return undefined;
+    } catch {
+      return this.#hold(waitMs, turn.signal).then(() => this.#checkPlace(limits, turn));
+    }
+  }
+
+  async #hold(ms: number, signal: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const cancel = () => reject(new Failure('STATEMENT_CANCELLED', 'the caller has disconnected'));
+    const timer = setTimeout(resolve, ms);
+    this.#held.add(reject);
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      if (signal.aborted) cancel();
+      await promise;
+    } finally {
+      clearTimeout(timer);
+      this.#held.delete(reject);
+      signal.removeEventListener('abort', cancel);
+    }
+  }
+
+  #checkPlace(limits: AdmissionLimits, { principal, caller }: Turn): void {
     const share = this.#shares.get(principal.id) ?? { running: 0, waiting: new Set() };
     if (caller) this.#retryQueue.arrived(principal.id, caller);
     if (share.waiting.size === 0 && this.#hasRoom(share, limits)) return;
@@ -92,6 +131,7 @@ export class Admission {
   /** Refuses every waiting statement, because the warehouse is suspended or deleted. */
   refuseAll(reason: Failure): void {
     for (const share of this.#shares.values()) for (const waiter of share.waiting) waiter.refuse(reason);
+    for (const refuse of this.#held) refuse(reason);
   }
 
   #shareOf(principalId: string): Share {

@@ -7,6 +7,8 @@ export interface RefusedCaller {
   since: number | undefined;
   /** The second in which it is expected back. */
   due: number | undefined;
+  /** When its last Retry-After ends, in milliseconds of the queue's clock. */
+  retryAtMs?: number | undefined;
   /** Call when the connection closes: the caller can then return on another one. */
   disconnected?: (() => void) | undefined;
 }
@@ -69,6 +71,7 @@ export class RetryQueue {
     if (caller) {
       caller.since ??= this.#clock();
       caller.due = due;
+      caller.retryAtMs = this.#clock() + seconds * 1000;
       caller.disconnected = () => this.#disconnected.add(principalId, caller, this.#now());
     }
     return seconds;

@@ -253,10 +253,10 @@ export class Warehouses {
     );
   }
 
-  /** Throws WAREHOUSE_BUSY if the warehouse is full now, before any work is done for a statement. */
+  /** Throws WAREHOUSE_BUSY if the warehouse is full, before any work is done for a statement. Delays callers that return too early. */
   async requirePlace(name: string, turn: Turn): Promise<void> {
     const { admission, description } = await this.#runningOf(name);
-    admission.requirePlace(this.#limitsOf(description), turn);
+    await admission.requirePlace(this.#limitsOf(description), turn);
   }
 
   /** Runs a statement when its principal's turn comes. */

@@ -91,6 +91,28 @@ describe('a full warehouse', () => {
     });
   }
 
+  it('lets a connection wait that ignores Retry-After, and serves it when there is a place then', async () => {
+    const [runs, waits, refused] = [connection(), connection(), connection()];
+    const running = runs.send(query, { sql: endless }).catch(() => undefined);
+    await until('1 0');
+    const waiting = waits.send(query, { sql: 'SELECT 1' }).catch(() => undefined);
+    await until('1 1');
+    const { status, retryAfter } = await refused.send(query, { sql: 'SELECT 1' });
+    assert.equal(status, 503);
+    const from = performance.now();
+    // Displaces none: the one that waits came first.
+    const early = await refused.send(query, { sql: 'SELECT 2' });
+    const waitedMs = performance.now() - from;
+    assert.equal(early.status, 503);
+    assert.ok(waitedMs > retryAfter * 1000 - 500, `refused again after ${waitedMs} ms, Retry-After ${retryAfter}`);
+    const again = refused.send(query, { sql: 'SELECT 3' });
+    await sleep(100);
+    runs.end();
+    await Promise.all([running, waiting]);
+    assert.equal((await again).status, 200);
+    for (const one of [waits, refused]) one.end();
+  });
+
   it('serves a principal that it refused on a connection closed since before one that came later', async () => {
     const [runs, waits, refused, late] = [connection(), connection(), connection(false), connection()];
     const running = runs.send(query, { sql: endless }).catch(() => undefined);
