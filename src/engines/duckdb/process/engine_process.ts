@@ -1,6 +1,8 @@
 // The server's handle of an engine process: starts, calls, monitors and kills it. See warehouse.ts for what is called, worker.ts
 // for cause the process executes it.
+
 import { type ChildProcess, spawn } from 'node:child_process';
+import { setPriority } from 'node:os';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { parseJson } from '../../../standard/json.ts';
 import type { AttachReport, AttachRequest } from '../../catalog_storage.ts';
@@ -18,6 +20,9 @@ const stopTimeoutMs = 5_000;
 const interruptGraceMs = 1_000;
 /** How long the process is left to report the cause after an error of another statement. */
 const fatalErrorDelayMs = 500;
+/** Added to the niceness of the server. Processes that analyze statements and files yield to those that run them. */
+const engineNice = 5;
+const analysisNice = 10;
 const silenceMs = 10_000;
 const watchMs = 500;
 /** How far a process may exceed its memory limit before it is killed: code, buffers of rows in transit, fragmentation. */
@@ -116,6 +121,7 @@ export class EngineProcess {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
       env,
     });
+    lowerPriority(this.#child.pid, runsOneCall ? analysisNice : engineNice);
     this.#child.on('message', (message: FromEngine) => this.#receive(message));
     this.exited = new Promise((resolve) => {
       this.#child.on('error', (error) => {
@@ -388,6 +394,15 @@ export class EngineProcess {
     // that this call had taken.
     const isInnocent = this.wasKilledFromOutside && this.residentBytes <= this.#memoryLimitBytes;
     return isInnocent ? engineLost(false, true) : engineLost(true);
+  }
+}
+
+/** So that statements that use all cores do not delay the server, which answers requests without them too. */
+function lowerPriority(pid: number | undefined, nice: number): void {
+  try {
+    if (pid !== undefined) setPriority(pid, nice);
+  } catch {
+    // It has ended already.
   }
 }
 
