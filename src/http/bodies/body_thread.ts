@@ -1,6 +1,7 @@
 // The worker thread that parses and checks large bodies, one at a time (see body_threads.ts). Rows stay in the thread until the columns
 // that they are for are known, and are then written to a file for the engine. Other modules do not import this file.
 import { writeFile } from 'node:fs/promises';
+import { setPriority } from 'node:os';
 import { serialize } from 'node:v8';
 import { parentPort } from 'node:worker_threads';
 import type { RowsBatch, StoredRows } from '../../engines/engine.ts';
@@ -14,6 +15,10 @@ import type { BodyWork, ReadBody, ThreadAnswer, ThreadRequest } from './body_thr
 /** A smaller batch is transferred as a message. */
 const storedBytesMin = 512 * 1024;
 const bytesPerIndex = 8;
+/** Large bodies yield to the main thread, which answers all other requests. */
+const niceness = 5;
+// On Linux 0 means this thread; elsewhere it means the whole process.
+if (process.platform === 'linux') setPriority(0, niceness);
 
 const readers = new RowReaders();
 /** Keyed by the text of the schema; at most two for each endpoint. */
