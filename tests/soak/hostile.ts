@@ -22,7 +22,15 @@ interface Latency {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
+  /** By what was asked. */
+  readonly p99MsOf: Readonly<Record<string, number>>;
 }
+
+/** What the honest client asks in turn. */
+const asked = ['record', 'query', 'insert'] as const;
+const round = (ms: number) => Math.round(ms * 10) / 10;
+const quantile = (sorted: readonly number[], share: number) => round(sorted[Math.floor(sorted.length * share)] ?? 0);
+const ascending = (a: number, b: number) => a - b;
 
 const password = 'correct horse battery';
 const kinds: readonly Hostility[] = ['statements', 'bodies', 'connections'];
@@ -95,9 +103,19 @@ class Honest {
       await this.#request(times.length);
       times.push(performance.now() - began);
     }
-    times.sort((a, b) => a - b);
-    const at = (share: number) => Math.round((times[Math.floor(times.length * share)] ?? 0) * 10) / 10;
-    return { requests: times.length, p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1 - 1e-9) };
+    const p99MsOf = asked.map((what, kind) => {
+      const own = times.filter((_ms, n) => n % asked.length === kind).sort(ascending);
+      return [what, quantile(own, 0.99)] as const;
+    });
+    times.sort(ascending);
+    const at = (share: number) => quantile(times, share);
+    return {
+      requests: times.length,
+      p50Ms: at(0.5),
+      p99Ms: at(0.99),
+      maxMs: at(1 - 1e-9),
+      p99MsOf: Object.fromEntries(p99MsOf),
+    };
   }
 
   async checkRows(): Promise<void> {
@@ -110,10 +128,10 @@ class Honest {
 
   async #request(n: number): Promise<void> {
     const id = n % 100_000;
-    if (n % 3 === 0) {
+    if (asked[n % asked.length] === 'record') {
       const { result } = await this.#sent({ method: 'GET', path: pathOf('databases', 'shop', 'tables', 't') });
       if (result.name !== 't') this.problems.push(`the record of t: ${JSON.stringify(result).slice(0, 200)}`);
-    } else if (n % 3 === 1) {
+    } else if (asked[n % asked.length] === 'query') {
       const body = { sql: 'SELECT text FROM t WHERE id = $1', parameters: [id] };
       const { result } = await this.#sent({ method: 'POST', path: pathOf('databases', 'shop', 'query'), body });
       if (JSON.stringify(result.rows) !== `[["text ${id}"]]`)
