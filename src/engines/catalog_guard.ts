@@ -48,6 +48,8 @@ interface Attached extends CatalogRef {
   /** The log whose first write has been recorded. */
   log: string;
   recorded: FilePosition;
+  /** While a change detaches it: its file may be removed at any time. */
+  isDetaching: boolean;
 }
 
 export class CatalogGuard {
@@ -100,7 +102,13 @@ export class CatalogGuard {
     if (report.kind === 'attached') {
       const { identity } = report;
       this.#clearRefusal(catalog.id);
-      this.#attached.set(catalog.id, { ...catalog, identity, log: '', recorded: { checkpoint: 0, logBytes: 0 } });
+      this.#attached.set(catalog.id, {
+        ...catalog,
+        identity,
+        log: '',
+        recorded: { checkpoint: 0, logBytes: 0 },
+        isDetaching: false,
+      });
       this.#record(catalog.id).catch(this.#options.failed);
       return;
     }
@@ -108,7 +116,20 @@ export class CatalogGuard {
     else this.#setDamaged({ ...catalog, reason: report.reason, isAttached: false });
   }
 
-  detached({ id }: CatalogRef): void {
+  /** Runs a change that detaches the catalog, and may remove its file. */
+  async detach<T>(catalog: CatalogRef, work: () => Promise<T>): Promise<T> {
+    const attached = this.#attached.get(catalog.id);
+    if (attached) attached.isDetaching = true;
+    try {
+      const done = await work();
+      this.#forget(catalog);
+      return done;
+    } finally {
+      if (attached) attached.isDetaching = false;
+    }
+  }
+
+  #forget({ id }: CatalogRef): void {
     this.#attached.delete(id);
     this.#damaged.delete(id);
     this.#excluded.delete(id);
@@ -289,12 +310,19 @@ export class CatalogGuard {
       const position = await this.#options.storage.position(this.#options.dataDirectory, catalog.id);
       const reason = faultOfPosition(catalog.recorded, position);
       if (reason === undefined) return position;
-      this.#setDamaged({ id: catalog.id, name: catalog.name, reason, isAttached: false });
+      this.#setDamagedInUse(catalog, reason);
     } catch (error) {
       if (!(error instanceof DamagedFile)) throw error;
-      this.#setDamaged({ id: catalog.id, name: catalog.name, reason: error.message, isAttached: false });
+      this.#setDamagedInUse(catalog, error.message);
     }
     return undefined;
+  }
+
+  /** Ignored if the catalog was detached while its file was measured: another catalog may have its name now. */
+  #setDamagedInUse(catalog: Attached, reason: string): void {
+    const { id, name, isDetaching } = catalog;
+    if (isDetaching || this.#attached.get(id) !== catalog) return;
+    this.#setDamaged({ id, name, reason, isAttached: false });
   }
 
   #setDamaged(damaged: DamagedCatalog): void {

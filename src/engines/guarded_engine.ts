@@ -133,9 +133,7 @@ export function guardedEngine(options: GuardedOptions): EngineWarehouse {
     async apply(change, options) {
       if (detachingChanges.has(change.kind)) {
         await gate.passed();
-        const done = await engine.apply(change, options);
-        guard.detached(catalogOf(change));
-        return done;
+        return guard.detach(catalogOf(change), () => engine.apply(change, options));
       }
       const write = allowedOnFullDisk.has(change.kind) ? writing : adding;
       return write([catalogOf(change)], () => engine.apply(change, options));

@@ -1,0 +1,65 @@
+// The file of a catalog may be removed while its position is measured, because the catalog is dropped. It is not damaged then: a later
+// statement that named another catalog of that name was answered 503 CATALOG_DAMAGED.
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { CatalogGuard } from '../../src/engines/catalog_guard.ts';
+import type { CatalogStorage, DamagedCatalog, RecordedPosition } from '../../src/engines/catalog_storage.ts';
+import { catalogFile, catalogsDirectory } from '../../src/engines/duckdb/storage/catalog_files.ts';
+import { duckdbStorage } from '../../src/engines/duckdb/storage/file_position.ts';
+
+const catalog = { id: 'c', name: 'shop' };
+
+for (const when of ['while it is dropped', 'when it has been dropped'] as const)
+  test(`a file that is found missing ${when} is not damaged`, async (t) => {
+    const dataDirectory = mkdtempSync(join(tmpdir(), 'tabularium-dropped-'));
+    t.after(() => rmSync(dataDirectory, { recursive: true, force: true }));
+    mkdirSync(catalogsDirectory(dataDirectory));
+    const file = catalogFile(dataDirectory, catalog);
+    const instance = await DuckDBInstance.create(':memory:');
+    const connection = await instance.connect();
+    await connection.run(`ATTACH '${file}' AS c; CREATE TABLE c.t (i INT); DETACH c`);
+    connection.closeSync();
+    instance.closeSync();
+
+    // The real measurement, once its file is gone.
+    const gate = Promise.withResolvers<void>();
+    const measured = Promise.withResolvers<void>();
+    const storage: CatalogStorage = {
+      ...duckdbStorage,
+      async position(...of) {
+        await gate.promise;
+        return duckdbStorage.position(...of).finally(measured.resolve);
+      },
+    };
+    const recorded = new Map<string, RecordedPosition>();
+    const found: DamagedCatalog[] = [];
+    const guard = new CatalogGuard({
+      dataDirectory,
+      storage,
+      records: {
+        load: async () => recorded,
+        isEmpty: async () => false,
+        save: async (positions) => positions.forEach((position, id) => recorded.set(id, position)),
+      },
+      found: (damaged) => found.push(damaged),
+      changed: () => undefined,
+      failed: (error) => assert.fail(String(error)),
+    });
+    guard.reported({ kind: 'attached', catalog, identity: 'i' });
+    await guard.detach(catalog, async () => {
+      rmSync(file);
+      if (when === 'while it is dropped') {
+        gate.resolve();
+        await measured.promise;
+        await new Promise((resolve) => setImmediate(resolve));
+        assert.deepEqual(found, []);
+      }
+    });
+    gate.resolve();
+    await guard.stop();
+    assert.deepEqual([found, guard.damaged(), guard.damageOf(catalog.id)], [[], [], undefined]);
+  });
