@@ -21,6 +21,7 @@ type Common = Pick<Endpoint, 'summary' | 'permission'> &
       | 'codes'
       | 'since'
       | 'until'
+      | 'deprecated'
       | 'description'
       | 'result'
       | 'item'

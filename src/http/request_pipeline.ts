@@ -20,7 +20,7 @@ import {
   takesExpectedVersion,
   takesSpace,
 } from '../standard/endpoint.ts';
-import { type Answer, answerOf, answerOfFailure } from '../standard/envelope.ts';
+import { type Answer, answerOf, answerOfFailure, withDeprecation } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { acceptsJson } from '../standard/media.ts';
 import { pageSizeDefault } from '../standard/page_limits.ts';
@@ -113,6 +113,7 @@ export class RequestPipeline<Context> {
     }
     const { endpoint, actor } = progress;
     if (endpoint && actor) this.#audit(endpoint, actor, code);
+    if (endpoint?.deprecated) answer = withDeprecation(answer, endpoint.deprecated);
     return {
       answer,
       requestId,

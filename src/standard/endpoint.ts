@@ -78,6 +78,12 @@ export interface OutcomeOf {
   action: Done | Accepted | Listed | Created;
 }
 
+/** When an endpoint was announced to go away, and when it goes. As dates, such as `2027-06-30`. */
+export interface Deprecation {
+  readonly since: string;
+  readonly sunset: string;
+}
+
 export interface Endpoint<Context = unknown> {
   readonly verb: Verb;
   /** The action's name; verbs that HTTP has a method for have none. */
@@ -94,6 +100,8 @@ export interface Endpoint<Context = unknown> {
   readonly since: ApiVersion;
   /** The first version that does not have it. */
   readonly until?: ApiVersion;
+  /** Its answers say so in headers, and the OpenAPI document marks it. */
+  readonly deprecated?: Deprecation;
   readonly body?: TObject;
   /** Media types besides application/json, each with the body's field that takes the text. */
   readonly textBodies?: Readonly<Record<string, string>>;
@@ -206,6 +214,7 @@ type Common = Pick<Endpoint, 'summary' | 'permission'> &
       | 'codes'
       | 'since'
       | 'until'
+      | 'deprecated'
       | 'description'
       | 'result'
       | 'example'

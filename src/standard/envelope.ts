@@ -1,7 +1,7 @@
 // Outcomes and failures → status, headers and body: the only place that knows both (rest-standard A3, A4). Records may come
 // ready-serialised, so that a hot object is not serialised again for each reader.
 import { codes, type FailureStatus, type SuccessStatus } from './codes.ts';
-import type { Outcome } from './endpoint.ts';
+import type { Deprecation, Outcome } from './endpoint.ts';
 import { type Failure, outcomeOf } from './failure.ts';
 import { envelopeHead as head, JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
 
@@ -77,6 +77,13 @@ export function answerOf(outcome: Outcome, listKey: () => string, sign: (key: st
     case 'accepted':
       return { status, headers: { Location: outcome.uri }, body: [head, JSON.stringify(outcome.task), '}'] };
   }
+}
+
+/** The answer of an endpoint that goes away, with the headers of RFC 9745 and RFC 8594. */
+export function withDeprecation(answer: Answer, { since, sunset }: Deprecation): Answer {
+  const Deprecation = `@${Date.parse(since) / 1000}`;
+  const Sunset = new Date(sunset).toUTCString();
+  return { ...answer, headers: { ...answer.headers, Deprecation, Sunset } };
 }
 
 /** `allow`: for METHOD_NOT_ALLOWED. */

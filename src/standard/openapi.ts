@@ -234,6 +234,7 @@ function describeOperation(operation: Operation, shared: Shared): Json {
     operationId,
     tags: [category.title],
     summary: endpoint.summary,
+    ...(endpoint.deprecated ? { deprecated: true } : {}),
     ...(endpoint.description === undefined ? {} : { description: endpoint.description }),
     'x-permission': endpoint.permission,
     'x-codes': codesOf(endpoint),

@@ -54,6 +54,7 @@ const sideNotes: Category<Shelf> = {
       summary: 'Shows a note.',
       permission,
       until: 'v3',
+      deprecated: { since: '2026-06-30', sunset: '2027-06-30' },
       handle: async ({ path }, shelf) => ({ outcome: 'found', record: record(path.sideNote as string, shelf) }),
     }),
     get({
@@ -184,6 +185,14 @@ test('both versions answer, each with its own endpoint and its own URIs, all oth
   assert.deepEqual(v2.result, { name: 'a b', text: 'four', uri: '/api/v2/side_notes/a%20b' });
   const v3 = await call('GET', '/api/v3/side_notes/a%20b');
   assert.deepEqual(v3.result, { name: 'a b', text: 'four', uri: '/api/v3/side_notes/a%20b', length: 4 });
+  assert.deepEqual(
+    [v2, v3].map(({ headers }) => [headers.get('deprecation'), headers.get('sunset')]),
+    [
+      [`@${Date.UTC(2026, 5, 30) / 1000}`, 'Wed, 30 Jun 2027 00:00:00 GMT'],
+      [null, null],
+    ],
+  );
+  assert.equal((await call('GET', '/api/v2/side_notes/none')).headers.get('sunset'), v2.headers.get('sunset'));
   assert.equal((await call('PATCH', '/api/v3/side_notes/a%20b', { text: 'x' })).result.text, 'x');
   assert.equal((await call('GET', '/api/v4/side_notes')).code, 'API_NOT_FOUND');
 });
