@@ -27,10 +27,12 @@ for (const when of ['while it is dropped', 'when it has been dropped'] as const)
 
     // The real measurement, once its file is gone.
     const gate = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
     const measured = Promise.withResolvers<void>();
     const storage: CatalogStorage = {
       ...duckdbStorage,
       async position(...of) {
+        begun.resolve();
         await gate.promise;
         return duckdbStorage.position(...of).finally(measured.resolve);
       },
@@ -43,13 +45,16 @@ for (const when of ['while it is dropped', 'when it has been dropped'] as const)
       records: {
         load: async () => recorded,
         isEmpty: async () => false,
-        save: async (positions) => positions.forEach((position, id) => recorded.set(id, position)),
+        save: async (positions) => {
+          for (const [id, position] of positions) recorded.set(id, position);
+        },
       },
       found: (damaged) => found.push(damaged),
       changed: () => undefined,
       failed: (error) => assert.fail(String(error)),
     });
     guard.reported({ kind: 'attached', catalog, identity: 'i' });
+    await begun.promise;
     await guard.detach(catalog, async () => {
       rmSync(file);
       if (when === 'while it is dropped') {
