@@ -1,6 +1,6 @@
 // The way to declare a category: data whose type keeps everything that was declared, so that its handlers (handlers.ts) and its client
 // are typed by it. Loads in a browser: no declaration imports anything of Node.js.
-import type { Category, Endpoint } from '../standard/endpoint.ts';
+import type { Category, CommonDeclaration, Endpoint } from '../standard/endpoint.ts';
 import type { TObject } from '../standard/type.ts';
 
 /** An endpoint without its handler. `codes`: none by default; `since`: v2 by default. */
@@ -14,31 +14,8 @@ export interface DeclaredCategory extends Omit<Category, 'endpoints' | 'parent'>
 }
 
 type Reached = Pick<Endpoint, 'verb' | 'on'>;
-type Common = Pick<Endpoint, 'summary' | 'permission'> &
-  Partial<
-    Pick<
-      Endpoint,
-      | 'codes'
-      | 'since'
-      | 'until'
-      | 'deprecated'
-      | 'description'
-      | 'result'
-      | 'item'
-      | 'example'
-      | 'mayAccept'
-      | 'freesSpace'
-      | 'creates'
-      | 'bodyBytesMax'
-      | 'rowsIn'
-      | 'queued'
-      | 'cost'
-      | 'secretFields'
-      | 'known'
-    >
-  >;
-type WithQuery = Common & Pick<Endpoint, 'query'>;
-type WithBody = Common & { readonly body: TObject };
+type WithQuery = CommonDeclaration & Pick<Endpoint, 'query'>;
+type WithBody = CommonDeclaration & { readonly body: TObject };
 type Creating = WithBody & Pick<Endpoint, 'named' | 'nameOptional' | 'nameField' | 'textBodies' | 'bodyRequired'>;
 /** `action`: the last segment of the path, where the name of the operation is another. */
 type Acting = WithBody & Pick<Endpoint, 'action' | 'bodyRequired'>;

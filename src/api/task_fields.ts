@@ -44,7 +44,7 @@ export const taskFields = {
       {
         additionalProperties: false,
         description:
-          'Who is told of the end of the task, by a POST that is sent until it is answered with 2xx, or given up; at least once.',
+          'Where the end of the task is reported: a POST, at least once, repeated until it is answered with 2xx or given up.',
       },
     ),
   ),

@@ -207,7 +207,8 @@ export interface Category<Context = unknown> {
   readonly endpoints: readonly Endpoint<Context>[];
 }
 
-type Common = Pick<Endpoint, 'summary' | 'permission'> &
+/** What is declared of an endpoint whatever its verb is. */
+export type CommonDeclaration = Pick<Endpoint, 'summary' | 'permission'> &
   Partial<
     Pick<
       Endpoint,
@@ -217,6 +218,7 @@ type Common = Pick<Endpoint, 'summary' | 'permission'> &
       | 'deprecated'
       | 'description'
       | 'result'
+      | 'item'
       | 'example'
       | 'mayAccept'
       | 'freesSpace'
@@ -246,7 +248,7 @@ export function endpointsFor<Context>(
   const finish = <V extends Verb>(
     verb: V,
     on: Endpoint['on'],
-    declared: Common & { handle: unknown; action?: string },
+    declared: CommonDeclaration & { handle: unknown; action?: string },
   ) => {
     const own = declared.handle as Endpoint<Context>['handle'];
     const changing: Endpoint<Context>['handle'] = (input, context) => around(() => own(input, context), context);
@@ -255,25 +257,26 @@ export function endpointsFor<Context>(
   };
   return {
     list: <Q extends TObject | undefined = undefined>(
-      declared: Common & { query?: Q; handle: Handler<'list', undefined, Q, Context> },
+      declared: CommonDeclaration & { query?: Q; handle: Handler<'list', undefined, Q, Context> },
     ) => finish('list', 'collection', declared),
     get: <Q extends TObject | undefined = undefined>(
-      declared: Common & { query?: Q; handle: Handler<'get', undefined, Q, Context> },
+      declared: CommonDeclaration & { query?: Q; handle: Handler<'get', undefined, Q, Context> },
     ) => finish('get', 'object', declared),
     create: <B extends TObject>(
-      declared: Common & { body: B; handle: Handler<'create', B, undefined, Context> } & Pick<
+      declared: CommonDeclaration & { body: B; handle: Handler<'create', B, undefined, Context> } & Pick<
           Endpoint,
           'named' | 'nameOptional' | 'nameField' | 'textBodies' | 'bodyRequired'
         >,
     ) => finish('create', 'collection', declared),
-    update: <B extends TObject>(declared: Common & { body: B; handle: Handler<'update', B, undefined, Context> }) =>
-      finish('update', 'object', { ...declared, bodyRequired: true } as never),
+    update: <B extends TObject>(
+      declared: CommonDeclaration & { body: B; handle: Handler<'update', B, undefined, Context> },
+    ) => finish('update', 'object', { ...declared, bodyRequired: true } as never),
     remove: <Q extends TObject | undefined = undefined>(
-      declared: Common & { query?: Q; handle: Handler<'delete', undefined, Q, Context> },
+      declared: CommonDeclaration & { query?: Q; handle: Handler<'delete', undefined, Q, Context> },
     ) => finish('delete', 'object', declared),
     action: <B extends TObject>(
       action: string,
-      declared: Common & {
+      declared: CommonDeclaration & {
         on: 'object' | 'collection';
         body: B;
         bodyRequired?: boolean;

@@ -1,7 +1,9 @@
 // Verifies tokens of identity providers (JWTs of OpenID Connect) and extracts subject, roles and expiry. The cryptography is in jose,
 // keys are in oidc_keys.ts, and oidc_users.ts maps subjects to users.
+
 import { createHash } from 'node:crypto';
 import type { errors, JWTPayload, JWTVerifyOptions } from 'jose';
+import { signingAlgorithms } from '../../model/signing_algorithms.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { strictBase64url } from '../../standard/base64url.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -72,19 +74,8 @@ const roleValuesMax = 1000;
 /** How many keys are tried for a token that does not name its key. */
 const keysTriedMax = 8;
 const secretBytesMin: Readonly<Record<string, number>> = { HS256: 32, HS384: 48, HS512: 64 };
-const asymmetric = [
-  'RS256',
-  'RS384',
-  'RS512',
-  'PS256',
-  'PS384',
-  'PS512',
-  'ES256',
-  'ES384',
-  'ES512',
-  'EdDSA',
-  'Ed25519',
-];
+/** `Ed25519` is the newer name of `EdDSA`, which tokens may have. */
+const asymmetric: readonly string[] = [...signingAlgorithms.filter((name) => !(name in secretBytesMin)), 'Ed25519'];
 
 export class Oidc {
   readonly #options: OidcOptions;

@@ -12,7 +12,7 @@ const EventRecord = Type.Object({
   at: Timestamp,
   action: Type.String({ description: 'The endpoint, such as `tables.create`.' }),
   outcome: Type.String({
-    description: '`0` for success, the code of a failure, or `begun` for what an engine was then told to do.',
+    description: '`0` for success, the code of a failure, or `begun` for a statement that was then sent to an engine.',
   }),
   principal: nullable(Type.String({ description: 'Name of the user, as it was; null where nobody was known.' })),
   principalId: nullable(Type.String()),
