@@ -1,6 +1,6 @@
 // Runs the tests (node:test), all of them or those under the paths given, and ends with what was skipped and why, the slowest
 // files, and node's own counts. A file that hangs is ended and named, the others continue. In CI a skip fails the run.
-import { globSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism, constants, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -26,10 +26,11 @@ const abortMsMax = 5000;
 /** Nothing is computed any more when tests are over: even a slow machine ends soon. */
 const endingScaleMax = 3;
 const remeasureEveryMs = 60_000;
-const slowestShown = 15;
+const slowestShown = Number(process.env.TEST_SLOWEST ?? 15);
 /** One more than there are cores: tests wait for other processes, for timers and for the disk. */
 const filesAtOnce = Math.min(5, availableParallelism() + 1);
 const isCi = ['true', '1'].includes(process.env.CI ?? '');
+const usageModule = new URL('file_usage.ts', import.meta.url).href;
 const countsPattern = /^(tests|suites|pass|fail|cancelled|skipped|todo) (\d+)$/;
 
 type Event = { readonly type: string; readonly data: Record<string, unknown> };
@@ -57,6 +58,7 @@ const durations: { readonly file: string; readonly ms: number }[] = [];
 let left: string[] = [];
 let failures = 0;
 let scale = 1;
+let usageFile = '';
 
 function testFiles(given: readonly string[]): string[] {
   const paths = given.length > 0 ? given.map((path) => resolve(path)) : [join(root, 'tests')];
@@ -131,7 +133,13 @@ async function runFile(file: string): Promise<Event[]> {
     lastSignMs: startedMs,
   };
   running.add(fileRun);
-  const stream = run({ files: [file], cwd: root, timeout: testTimeoutMs * scale, signal: abort.signal });
+  const stream = run({
+    files: [file],
+    cwd: root,
+    execArgv: ['--import', usageModule],
+    timeout: testTimeoutMs * scale,
+    signal: abort.signal,
+  });
   for await (const event of stream) note(fileRun, event as Event);
   running.delete(fileRun);
   durations.push({ file, ms: performance.now() - startedMs });
@@ -166,10 +174,24 @@ function endAll(startMs: number): void {
   setTimeout(() => process.exit(conclude(startMs)), abortMsMax);
 }
 
+/** The processor time of each file that exited, by its path (file_usage.ts). */
+function processorTimes(): Map<string, number> {
+  const lines = readFileSync(usageFile, 'utf8').split('\n').slice(0, -1);
+  return new Map(
+    lines.map((line) => {
+      const { file, ms } = JSON.parse(line) as { file: string; ms: number };
+      return [file, ms];
+    }),
+  );
+}
+
 function showSlowest(): void {
+  const processorMs = processorTimes();
   const slowest = durations.toSorted((a, b) => b.ms - a.ms).slice(0, slowestShown);
-  console.log('\nslowest files:');
-  for (const { file, ms } of slowest) console.log(`  ${seconds(ms).padStart(8)}  ${short(file)}`);
+  console.log('\nslowest files, and the processor time that they used:');
+  for (const { file, ms } of slowest)
+    console.log(`  ${seconds(ms).padStart(8)}  ${seconds(processorMs.get(file) ?? 0).padStart(8)}  ${short(file)}`);
+  console.log(`processor time of all files: ${seconds([...processorMs.values()].reduce((sum, ms) => sum + ms, 0))}`);
 }
 
 function conclude(startMs: number): number {
@@ -193,10 +215,16 @@ async function scaleDeadlines(): Promise<MachineSpeed> {
   return speed;
 }
 
-/** Compiled code for this run's processes and the servers and engines that they start: half of what a start costs. */
-function useCompileCache(): void {
+/**
+ * For compiled code of this run's processes and the servers and engines that they start (half of what a start costs), and for the
+ * processor times of the files.
+ */
+function makeRunDirectory(): void {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-compiled-'));
   process.env.NODE_COMPILE_CACHE = directory;
+  usageFile = join(directory, 'processor_times');
+  writeFileSync(usageFile, '');
+  process.env.TEST_USAGE_FILE = usageFile;
   process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.once(signal, () => process.exit(128 + constants.signals[signal]));
@@ -209,7 +237,7 @@ async function main(): Promise<number> {
     console.error('there is no test file under the paths given');
     return 1;
   }
-  useCompileCache();
+  makeRunDirectory();
   const { startMs: processMs, computeMs } = await scaleDeadlines();
   console.log(
     `a process starts in ${processMs.toFixed(0)} ms, the sample computation takes ${computeMs.toFixed(0)} ms: deadlines x${scale.toFixed(1)}`,

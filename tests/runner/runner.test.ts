@@ -52,8 +52,19 @@ test('a run measures the machine, passes the scale on, lists the slowest files a
   assert.match(output, /a process starts in \d+ ms, the sample computation takes \d+ ms: deadlines x\d/);
   const [, scale] = /scale ([\d.]+) \S*tabularium-compiled-/.exec(output) ?? [];
   assert.ok(Number(scale) >= 7, output);
-  assert.match(output, /slowest files:\n +[\d.]+ s {2}\S*a\.test\.ts/);
+  assert.match(output, /slowest files, .*:\n +[\d.]+ s +[\d.]+ s {2}\S*a\.test\.ts/);
   assert.deepEqual(left, []);
+});
+
+test('the processor time of a file includes its child processes', async () => {
+  const parent = `import { execFileSync } from 'node:child_process';
+test('a child computes', () => execFileSync(process.execPath, ['-e', ${JSON.stringify(`const end = process.cpuUsage().user + 500_000; while (process.cpuUsage().user < end);`)}]));`;
+  const { output } = await run({ 'idle.test.ts': "test('nothing', () => {});", 'parent.test.ts': parent }, {});
+  const [idle = 0, parents = 0] = ['idle', 'parent'].map((name) =>
+    Number(new RegExp(`([\\d.]+) s {2}\\S*${name}\\.test\\.ts`).exec(output)?.[1]),
+  );
+  assert.ok(idle > 0, output);
+  assert.ok(parents >= idle + 0.4, output);
 });
 
 test('a seed gives the same cases in the same order; the time decides how many', () => {
