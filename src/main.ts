@@ -55,11 +55,11 @@ import { observers } from './observe/observations.ts';
 import { HostPatternError, hostAllowlist } from './outbound/host_allowlist.ts';
 import { Exports } from './query/exports/exports.ts';
 import { assembleLoads } from './query/loads/assemble_loads.ts';
-import { backupDirectoriesOf, LoadSettingsError, loadingOf } from './query/loads/load_settings.ts';
+import { LoadSettingsError, readBackupDirectories, readLoadSettings } from './query/loads/load_settings.ts';
 import { ResultAccess } from './query/results/result_access.ts';
 import { ResultStore } from './query/results/result_store.ts';
 import { resultUsage } from './query/results/result_usage.ts';
-import { Rows } from './query/rows/table_rows.ts';
+import { TableRows } from './query/rows/table_rows.ts';
 import { QueryHistory } from './query/statements/history.ts';
 import { NameVisibility } from './query/statements/name_visibility.ts';
 import { Queries } from './query/statements/queries.ts';
@@ -171,8 +171,8 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   const resultsDirectory = join(dataDirectory, 'results');
   const stagingDirectory = join(dataDirectory, 'staging');
   await prepareDataDirectory(dataDirectory);
-  const loading = await loadingOf(settings, dataDirectory);
-  const backupDirectories = await backupDirectoriesOf(settings.backupDirectories, dataDirectory, loading.directories);
+  const loading = await readLoadSettings(settings, dataDirectory);
+  const backupDirectories = await readBackupDirectories(settings.backupDirectories, dataDirectory, loading.directories);
   const store = await openStore({
     file: join(dataDirectory, storeFileName),
     inject: hooks.injectStore,
@@ -248,7 +248,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
   });
   const api = new RequestPipeline({
     requireRoom: () => ground.disk.requireRoom(),
-    requirePlace: ([root], call) => services.queries.places.require(root?.name ?? '', call),
+    requirePlace: ([root], call) => services.queries.queuePlaces.require(root?.name ?? '', call),
     categories,
     access: hooks.wrapGate?.(services.access) ?? services.access,
     limits,
@@ -367,7 +367,7 @@ function assemble(ground: Ground, opened: AssembledAccess) {
     ...loading,
     submitNewTable: submitNewTable({ catalog, secrets: ground.secrets }),
     submitLoad: submitLoad({ tasks, store, trail, secrets: ground.secrets }),
-    rows: new Rows({ ...shared, queries }),
+    rows: new TableRows({ ...shared, queries }),
     files,
     warehouseDefaults: warehouseDefaults(settings),
     undropSeconds: settings.undropSeconds,

@@ -63,8 +63,8 @@ export function loadDatabaseKind(parts: LoadDatabaseParts): TaskKind {
         const request = task.request as NewTableRequest;
         if (request.inferOnly) return loads.infer(request, run);
         if (request.dryRun) return loads.dryRun(request, run);
-        if (request.repeatOf !== undefined) return loads.repeated(request, run);
-        return loads.make(request, run, async (work) => {
+        if (request.repeatOf !== undefined) return loads.repeatResult(request, run);
+        return loads.create(request, run, async (work) => {
           const object = await parts.catalog().runCreation(run.taskId, { signal: run.signal, ...work });
           await storeStatistics(parts, object);
           return object;

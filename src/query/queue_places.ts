@@ -1,5 +1,5 @@
-// Whether a statement would find a place in the queue of its warehouse. Checked before any other work is done for a request, so that
-// refusing it costs little; the queue itself (engines/admission.ts) decides again when the statement comes to it.
+// Checks whether a statement would find room in the queue of its warehouse. Runs before any other work on a request, so that a refusal
+// costs little. The queue itself (engines/admission.ts) decides again when the statement arrives.
 import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
@@ -21,7 +21,7 @@ type WarehousePlace = Parameters<Authorizer['authorize']>[2] & { readonly wareho
 
 export class QueuePlaces {
   readonly #options: QueuePlacesOptions;
-  /** By the name of the catalog, since the last change of any catalog. */
+  /** By catalog name; cleared when any catalog changes. */
   #warehouses = new Map<string, WarehousePlace>();
 
   constructor(options: QueuePlacesOptions) {
@@ -32,26 +32,26 @@ export class QueuePlaces {
   }
 
   /**
-   * Throws WAREHOUSE_BUSY where the queue is full, FORBIDDEN where the principal may not use the warehouse. A catalog that does not exist
-   * is left for the statement to report.
+   * Throws WAREHOUSE_BUSY if the queue is full, FORBIDDEN if the principal may not use the warehouse. A missing catalog is left for the
+   * statement to report.
    */
   async require(catalog: string, turn: Omit<Turn, 'principal'> & { readonly principal: Principal }): Promise<void> {
     const place = this.#warehouses.get(catalog) ?? (await this.#find(catalog));
     if (!place) return;
-    const decided = this.#options.authorizer.authorize(turn.principal, toUse, place);
-    if (decided instanceof Promise) await decided;
+    const decision = this.#options.authorizer.authorize(turn.principal, toUse, place);
+    if (decision instanceof Promise) await decision;
     await this.#options.warehouses.requirePlace(place.warehouse, turn);
   }
 
   async #find(name: string): Promise<WarehousePlace | undefined> {
-    const known = this.#warehouses;
+    const cache = this.#warehouses;
     const [root] = ((await this.#options.catalog.find([{ category: 'catalogs', name }])) ??
       []) as readonly CatalogObject<CatalogSpec>[];
     if (!root) return undefined;
     const { warehouse } = root.spec;
     const category = 'warehouses';
     const place = { category, path: [{ category, name: warehouse }], found: undefined, warehouse };
-    known.set(name, place);
+    cache.set(name, place);
     return place;
   }
 }

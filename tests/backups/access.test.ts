@@ -99,7 +99,7 @@ describe('backups', () => {
         [root, join(root, 'within')],
       ] as const)
         await assert.rejects(start({ backupDirectories, loadDirectories }), /in or around one of loadDirectories/);
-      await assert.rejects(start({ backupDirectories: join(root, 'missing') }), /backupDirectories: there is no/);
+      await assert.rejects(start({ backupDirectories: join(root, 'missing') }), /backupDirectories: .* does not exist/);
     } finally {
       await rm(root, { recursive: true });
     }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { engineLost } from '../../src/engines/engine_lost.ts';
-import { LostReads } from '../../src/query/statements/retried_reads.ts';
+import { RetriedReads } from '../../src/query/statements/retried_reads.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
 const codeOf = (work: Promise<unknown>) =>
@@ -12,17 +12,21 @@ const codeOf = (work: Promise<unknown>) =>
   );
 
 /** A read whose first run is lost. `again`: its second run. */
-function lostRead(reads: LostReads, again: () => Promise<unknown>, revived: () => Promise<unknown> = async () => {}) {
+function lostRead(
+  reads: RetriedReads,
+  again: () => Promise<unknown>,
+  revived: () => Promise<unknown> = async () => {},
+) {
   const controller = new AbortController();
   let runs = 0;
   const work = () => (++runs === 1 ? Promise.reject(engineLost(false)) : again());
   const { signal } = controller;
-  const ended = codeOf(reads.run({ warehouse: 'w', isRead: () => true, revived, work, signal }));
+  const ended = codeOf(reads.run({ warehouse: 'w', isRead: () => true, awaitRevival: revived, work, signal }));
   return { ended, leave: () => controller.abort(), runs: () => runs };
 }
 
 test('a read whose caller goes while it waits for its turn ends at once and is not run again', async () => {
-  const reads = new LostReads();
+  const reads = new RetriedReads();
   const first = Promise.withResolvers<void>();
   const one = lostRead(reads, () => first.promise);
   const two = lostRead(reads, async () => {});
@@ -36,7 +40,7 @@ test('a read whose caller goes while it waits for its turn ends at once and is n
 });
 
 test('a read whose caller goes while the engine starts holds nobody up', async () => {
-  const reads = new LostReads();
+  const reads = new RetriedReads();
   const started = Promise.withResolvers<void>();
   const one = lostRead(
     reads,
@@ -50,7 +54,7 @@ test('a read whose caller goes while the engine starts holds nobody up', async (
 });
 
 test('a caller that has gone before the loss gets no second run', async () => {
-  const reads = new LostReads();
+  const reads = new RetriedReads();
   const one = lostRead(reads, async () => {});
   one.leave();
   assert.equal(await one.ended, 'STATEMENT_CANCELLED');

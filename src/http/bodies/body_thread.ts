@@ -46,7 +46,7 @@ async function readRows({
   version,
   file,
 }: Extract<ThreadRequest, { kind: 'rows' }>): Promise<RowsBatch | StoredRows> {
-  const batch = readers.of(columns, version).read(rows);
+  const batch = readers.readerOf(columns, version).read(rows);
   rows = [];
   const indexes = (batch.omitted ?? []).reduce((sum, { rows }) => sum + rows.length, 0);
   if (batch.json.length + bytesPerIndex * indexes < storedBytesMin) return batch;

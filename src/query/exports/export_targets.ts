@@ -37,20 +37,20 @@ export interface DownloadManifest extends Manifest {
   readonly expiresAt: string;
 }
 
-export interface ExportPlace {
+export interface ExportDestination {
   /** How many bytes there is room for; undefined: nobody knows. Throws FILE_QUOTA_EXCEEDED where it is none. */
-  room(): Promise<number | undefined>;
+  roomBytes(): Promise<number | undefined>;
   /** Takes away what is there of the task. Idempotent. */
   clear(): Promise<void>;
   /** The file at `path` is in its place when this returns. */
-  take(path: string, file: ExportedFile, signal: AbortSignal): Promise<void>;
+  store(path: string, file: ExportedFile, signal: AbortSignal): Promise<void>;
   /** Writes the manifest, which says that all is there. `directory`: for what is in between. Returns the task's result. */
-  conclude(manifest: Manifest, directory: string, signal: AbortSignal): Promise<Manifest>;
+  finish(manifest: Manifest, directory: string, signal: AbortSignal): Promise<Manifest>;
   close(): void;
 }
 
 /** A folder of the task's own. */
-export class ObjectStoreFolder implements ExportPlace {
+export class ObjectStoreFolder implements ExportDestination {
   readonly #s3: ObjectStore;
   readonly #bucket: string;
   readonly #folder: string;
@@ -61,14 +61,14 @@ export class ObjectStoreFolder implements ExportPlace {
     this.#folder = `${prefix}${taskId}/`;
   }
 
-  async room(): Promise<undefined> {}
+  async roomBytes(): Promise<undefined> {}
 
   clear = () => this.#s3.clear(this.#folder);
 
-  take = (path: string, { name }: ExportedFile, signal: AbortSignal) =>
+  store = (path: string, { name }: ExportedFile, signal: AbortSignal) =>
     this.#s3.writeFile(`${this.#folder}${name}`, path, signal);
 
-  async conclude(manifest: Manifest, _directory: string, signal: AbortSignal): Promise<Manifest> {
+  async finish(manifest: Manifest, _directory: string, signal: AbortSignal): Promise<Manifest> {
     const linked = {
       ...manifest,
       files: manifest.files.map((file) => ({ ...file, link: `s3://${this.#bucket}/${this.#folder}${file.name}` })),
@@ -81,7 +81,7 @@ export class ObjectStoreFolder implements ExportPlace {
 }
 
 /** The store of files: they are the submitter's, and count for its quota. */
-export class Downloads implements ExportPlace {
+export class Downloads implements ExportDestination {
   readonly #files: FileStore;
   readonly #task: TaskRecord;
   readonly #lifetimeMs: number;
@@ -94,11 +94,11 @@ export class Downloads implements ExportPlace {
     this.#lifetimeMs = lifetimeMs;
   }
 
-  room = () => this.#files.remainingBytes(this.#task.principal.id);
+  roomBytes = () => this.#files.remainingBytes(this.#task.principal.id);
 
   clear = () => this.#files.removeForTask(this.#task.taskId);
 
-  async take(path: string, { name, sha256 }: Pick<ExportedFile, 'name' | 'sha256'>): Promise<void> {
+  async store(path: string, { name, sha256 }: Pick<ExportedFile, 'name' | 'sha256'>): Promise<void> {
     const { taskId, principal } = this.#task;
     const file = await this.#files.adopt(path, {
       kind: 'export',
@@ -114,11 +114,11 @@ export class Downloads implements ExportPlace {
     this.#expiresAt = Math.min(this.#expiresAt, file.expiresAt);
   }
 
-  async conclude(manifest: Manifest, directory: string): Promise<DownloadManifest> {
+  async finish(manifest: Manifest, directory: string): Promise<DownloadManifest> {
     const path = join(directory, manifestName);
     const text = textOf(manifest);
     await writeFile(path, text, { mode: 0o600 });
-    await this.take(path, { name: manifestName, sha256: createHash('sha256').update(text).digest('hex') });
+    await this.store(path, { name: manifestName, sha256: createHash('sha256').update(text).digest('hex') });
     const idOf = (name: string) => this.#taken.get(name) as string;
     return {
       ...manifest,

@@ -14,7 +14,13 @@ import { HandedBack, type TaskContext, type TaskRecord, type TaskRequest } from 
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { ResultAccess } from '../results/result_access.ts';
 import type { Queries, QueryRequest } from '../statements/queries.ts';
-import { Downloads, type ExportPlace, type ExportTarget, type Manifest, ObjectStoreFolder } from './export_targets.ts';
+import {
+  Downloads,
+  type ExportDestination,
+  type ExportTarget,
+  type Manifest,
+  ObjectStoreFolder,
+} from './export_targets.ts';
 
 export const exportTask = 'export';
 
@@ -87,7 +93,7 @@ export class Exports {
       if (isAgain) await place.clear();
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       const { format, fileBytesMax, to: _to, ...query } = task.request as ExportRequest;
-      const into = { format, fileBytesMax, bytesMax: await place.room() };
+      const into = { format, fileBytesMax, bytesMax: await place.roomBytes() };
       // To take a file over is nothing beside making it; to send it to an object store may be most of the work.
       const told = isDownload(task) ? { progress } : {};
       const run = await this.#options.queries.run({ ...query, into }, { principal, actor, signal, taskId, ...told });
@@ -101,7 +107,7 @@ export class Exports {
         const { queryId, statistics } = run;
         const counts = { fileCount: files.entries.length, bytes, rowCount };
         const manifest: Manifest = { queryId, columns, files: files.entries, ...counts, statistics };
-        return await place.conclude(manifest, files.directory, signal);
+        return await place.finish(manifest, files.directory, signal);
       } finally {
         await rm(files.directory, { recursive: true, force: true });
       }
@@ -114,14 +120,14 @@ export class Exports {
   }
 
   async #send(
-    place: ExportPlace,
+    place: ExportDestination,
     { directory, entries }: { readonly directory: string; readonly entries: readonly ExportedFile[] },
     { bytes, signal, progress }: { readonly bytes: number } & Pick<TaskContext, 'signal' | 'progress'>,
   ): Promise<void> {
     let done = 0;
     for (const file of entries) {
       signal.throwIfAborted();
-      await place.take(join(directory, file.name), file, signal);
+      await place.store(join(directory, file.name), file, signal);
       done += file.bytes;
       progress({ done, total: bytes, unit: 'bytes' });
     }
@@ -197,7 +203,7 @@ export class Exports {
     }
   }
 
-  async #open(task: TaskRecord): Promise<ExportPlace> {
+  async #open(task: TaskRecord): Promise<ExportDestination> {
     const { to } = task.request as ExportRequest;
     const { files, settings, secrets, hosts } = this.#options;
     if (to.kind === 'download') return new Downloads(files, task, settings.taskRetentionDays * dayMs);

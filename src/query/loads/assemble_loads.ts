@@ -1,4 +1,4 @@
-// The parts of loads, put together: into tables that are there, and into tables that are made for them.
+// Assembles the parts of loads, into existing tables and into tables created for them.
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { FileStore } from '../../files/file_store.ts';
 import { type LoadParts, LoadPipeline } from './load_pipeline.ts';
@@ -17,9 +17,9 @@ type Options = Omit<LoadParts, 'files' | 'fileStore'> & {
 export function assembleLoads({ loading, spoolDirectory, files, ...parts }: Options) {
   const { catalog, warehouses, authorizer, definitions } = parts;
   const loadFiles = new LoadFiles({ ...loading, spoolDirectory, files });
-  const steps = new LoadPipeline({ ...parts, files: loadFiles, fileStore: files });
+  const pipeline = new LoadPipeline({ ...parts, files: loadFiles, fileStore: files });
   return {
-    loads: new Loads({ catalog, authorizer, steps }),
-    newTableLoads: new NewTableLoads({ catalog, warehouses, authorizer, steps, definitions }),
+    loads: new Loads({ catalog, authorizer, pipeline }),
+    newTableLoads: new NewTableLoads({ catalog, warehouses, authorizer, pipeline, definitions }),
   };
 }

@@ -1,5 +1,5 @@
-// What loads are made of, into whichever table: the wish looked at, the file made ready, the engine told, what was left out and what
-// came of it kept. In which order, and what else is to be true, is loads.ts' and new_table_loads.ts'.
+// Steps common to all loads, whatever the table: validate the request, prepare the file, run the engine, store rejected rows and the
+// result. The order of the steps and further conditions are in loads.ts and new_table_loads.ts.
 import { open, rm } from 'node:fs/promises';
 import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
@@ -23,20 +23,20 @@ import type { TaskContext } from '../../tasks/task.ts';
 import { LoadProgress } from './load_progress.ts';
 import {
   type Compression,
-  kindByName,
+  fileKindByName,
   type LoadFiles,
   type LoadSource,
   type PreparedFile,
   stagesOf,
 } from './load_sources.ts';
 
-/** Of the rows that were left out, a result shows so many. */
+/** Maximum number of rejected rows that a result shows. */
 const shownRejectsMax = 100;
-/** The file of all of them is kept so long. */
+/** Lifetime of the file with all rejected rows. */
 export const rejectsLifetimeMs = 86_400_000;
-const rejectsLookBytes = 1024 * 1024;
+const rejectsReadBytesMax = 1024 * 1024;
 
-/** What a caller asks for, into whichever table. */
+/** What a caller requests of a load, whatever the table. */
 export interface FileInput {
   readonly source: LoadSource;
   readonly format?: DataFormat | undefined;
@@ -47,7 +47,7 @@ export interface FileInput {
   readonly label?: string | undefined;
 }
 
-/** The same with what the name of the file said. */
+/** A validated request: what the caller omitted was derived from the file name. */
 export interface FileRequest extends FileInput {
   readonly format: DataFormat;
   readonly compression: Compression;
@@ -55,15 +55,15 @@ export interface FileRequest extends FileInput {
 
 export interface LoadResult {
   readonly rowsLoaded: number;
-  /** Null where a crash came between the rows and the end of the task, and the file was gone when it was asked again. */
+  /** Null if a crash happened between writing the rows and ending the task, and the file was gone when the task ran again. */
   readonly rowsRejected: number | null;
-  /** Of the file, unpacked; null where a crash came in between. */
+  /** Size of the uncompressed file; null after such a crash. */
   readonly bytes: number | null;
   readonly dryRun: boolean;
-  /** It was done before, under its label: nothing was done now. */
+  /** The load had been done before under the same label; nothing was loaded this time. */
   readonly repeated: boolean;
   readonly rejectedRows: readonly unknown[];
-  /** All of them, one JSON object a line; null where there is none. */
+  /** File with all rejected rows, one JSON object per line; null if no row was rejected. */
   readonly rejectsFileId: string | null;
 }
 
@@ -73,7 +73,7 @@ export interface LoadRun {
   readonly actor: Actor;
   readonly signal: AbortSignal;
   readonly progress: TaskContext['progress'];
-  /** For an object store. */
+  /** Credentials of the object store. */
   readonly credentials?: ObjectStoreCredentials | undefined;
 }
 
@@ -104,7 +104,7 @@ export interface LoadParts {
   readonly fileStore: Pick<FileStore, 'adopt'>;
 }
 
-/** The file of one run, made ready when it is first asked for, and where the rows go that are left out. To be closed. */
+/** The file of one run, prepared on first use, and the path for rejected rows. Must be closed. */
 export class RunFile {
   readonly progress: LoadProgress;
   readonly #prepare: () => Promise<PreparedFile>;
@@ -144,17 +144,17 @@ export class LoadPipeline {
     this.#parts = parts;
   }
 
-  /** Throws what can be said of a wish at once. */
-  async checked<A extends FileInput>(asked: A, principal: Principal): Promise<A & FileRequest> {
-    const { name } = await this.#parts.files.check(asked.source, principal);
-    const byName = kindByName(name);
-    const format = asked.format ?? byName.format;
-    if (format === undefined) throw invalidField('/format', 'is required: the name of the file does not say it');
-    const compression = asked.compression ?? byName.compression;
+  /** Validates what can be checked before the task runs. Throws INVALID_PARAMETER. */
+  async validate<A extends FileInput>(input: A, principal: Principal): Promise<A & FileRequest> {
+    const { name } = await this.#parts.files.check(input.source, principal);
+    const byName = fileKindByName(name);
+    const format = input.format ?? byName.format;
+    if (format === undefined) throw invalidField('/format', 'is required: it cannot be derived from the file name');
+    const compression = input.compression ?? byName.compression;
     if (format === 'parquet' && compression !== 'none')
-      throw invalidField('/compression', 'is not taken with parquet, which is compressed inside');
-    if (asked.csv && format !== 'csv') throw invalidField('/csv', 'is for files of CSV');
-    return { ...asked, format, compression };
+      throw invalidField('/compression', 'is not allowed with parquet, which is compressed internally');
+    if (input.csv && format !== 'csv') throw invalidField('/csv', 'is only allowed with format csv');
+    return { ...input, format, compression };
   }
 
   async requireUse(warehouse: string, principal: Principal): Promise<void> {
@@ -166,32 +166,36 @@ export class LoadPipeline {
     return new RunFile(this.#parts.files, request, run);
   }
 
-  /** The rows, in once however often it is run with the step. `manner` may need the file. */
+  /** Loads the rows at most once across all runs with the same step. `resolveExecution` may read the file. */
   async load(
     target: LoadTarget,
     request: FileRequest,
     step: string,
-    manner: () => Promise<LoadExecution>,
+    resolveExecution: () => Promise<LoadExecution>,
     file: RunFile,
     run: LoadRun,
   ): Promise<LoadResult> {
     const { dryRun = false, errorsMax = 0, label } = request;
-    // A crash came between the rows and the end of the task, and what they came from may be gone since.
-    const before = dryRun ? undefined : await this.#rowsBefore(target, step);
-    const late = before === undefined ? undefined : lateResult(before, errorsMax, label !== undefined);
-    if (late && errorsMax === 0) return late;
-    const how = await manner().catch((error: unknown) => (late ? undefined : Promise.reject(error)));
-    const ready = how && (await file.ready().catch((error: unknown) => (late ? undefined : Promise.reject(error))));
-    if (!ready) return late as LoadResult;
-    const done = await this.#write(target, request, { ...how, step }, file, run);
-    return this.#resultOf(done, request, file, target.table.name, run);
+    // A crash may have happened between writing the rows and ending the task, and the source may be gone since.
+    const rowsBefore = dryRun ? undefined : await this.#rowsLoadedBefore(target, step);
+    const recovered =
+      rowsBefore === undefined ? undefined : recoveredResult(rowsBefore, errorsMax, label !== undefined);
+    if (recovered && errorsMax === 0) return recovered;
+    const execution = await resolveExecution().catch((error: unknown) =>
+      recovered ? undefined : Promise.reject(error),
+    );
+    const ready =
+      execution && (await file.ready().catch((error: unknown) => (recovered ? undefined : Promise.reject(error))));
+    if (!ready) return recovered as LoadResult;
+    const done = await this.#write(target, request, { ...execution, step }, file, run);
+    return this.#toResult(done, request, file, target.table.name, run);
   }
 
-  async #rowsBefore({ warehouse, catalog }: LoadTarget, step: string): Promise<number | undefined> {
+  async #rowsLoadedBefore({ warehouse, catalog }: LoadTarget, step: string): Promise<number | undefined> {
     return (await this.#parts.warehouses.use(warehouse)).loadedBefore(catalog, step);
   }
 
-  /** The engine's part, in its turn and told in the trail. */
+  /** Runs the load in the engine, under admission and with an audit record. */
   async #write(
     { warehouse, catalog, database, table, definition }: LoadTarget,
     request: FileRequest,
@@ -221,17 +225,17 @@ export class LoadPipeline {
       this.#parts.catalog.requireNoOpenChange([path]);
       const started = performance.now();
       if (label === undefined && !dryRun) await keys.retainStep(step, { warehouse, catalogId: catalog.id, taskId });
-      const facts = { objectId: table.id, details: { taskId, kind: 'load', mode } };
-      await trail.begin(actor, facts);
+      const record = { objectId: table.id, details: { taskId, kind: 'load', mode } };
+      await trail.begin(actor, record);
       try {
-        const told = (fraction: number) => progress.at('reading', fraction * bytes, bytes);
-        const done = await engine.load(work, { principal, signal, progress: told });
-        told(1);
-        trail.enqueue(actor, { outcome: '0', ...facts });
+        const reportRead = (fraction: number) => progress.update('reading', fraction * bytes, bytes);
+        const done = await engine.load(work, { principal, signal, progress: reportRead });
+        reportRead(1);
+        trail.enqueue(actor, { outcome: '0', ...record });
         observe({ kind: 'rowsInserted', warehouse, rowCount: done.rowsLoaded, ms: performance.now() - started });
         return done;
       } catch (error) {
-        trail.enqueue(actor, { outcome: error instanceof Failure ? error.code : 'INTERNAL_ERROR', ...facts });
+        trail.enqueue(actor, { outcome: error instanceof Failure ? error.code : 'INTERNAL_ERROR', ...record });
         throw error;
       }
     });
@@ -239,18 +243,18 @@ export class LoadPipeline {
 
   async #admitted<T>(
     warehouse: string,
-    named: string,
+    table: string,
     turn: Turn,
     work: (engine: EngineWarehouse) => Promise<T>,
   ): Promise<T> {
     const { warehouses } = this.#parts;
     if ((await warehouses.availableBackends(warehouse)) === 0)
-      throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${named}`, { tables: [named] });
+      throw new Failure('REPLICAS_UNAVAILABLE', `table ${table} has no available replica`, { tables: [table] });
     return warehouses.admit(warehouse, turn, work);
   }
 
-  /** What is told of it. The file of the rows left out is kept first. */
-  async #resultOf(
+  /** Builds the result; stores the file of rejected rows first. */
+  async #toResult(
     done: LoadDone,
     { label, dryRun = false }: FileRequest,
     file: RunFile,
@@ -264,11 +268,11 @@ export class LoadPipeline {
       bytes: (await file.ready()).bytes,
       dryRun,
       rejectedRows: rejects === undefined ? [] : await firstLines(rejects),
-      rejectsFileId: rejects === undefined ? null : await this.#keepRejects(rejects, table, run),
+      rejectsFileId: rejects === undefined ? null : await this.#storeRejects(rejects, table, run),
     };
   }
 
-  async #keepRejects(path: string, table: string, { taskId, principal }: LoadRun): Promise<string | null> {
+  async #storeRejects(path: string, table: string, { taskId, principal }: LoadRun): Promise<string | null> {
     const adopted = this.#parts.fileStore.adopt(path, {
       kind: 'rejects',
       fileId: taskId,
@@ -281,40 +285,40 @@ export class LoadPipeline {
     try {
       return (await adopted).fileId;
     } catch (error) {
-      // The rows are in: that there is no room for the file of the others does not undo it.
+      // The rows are loaded: a missing quota for the file of rejected rows must not fail the load.
       if (error instanceof Failure && codes[error.code].status < 500) return null;
       throw error;
     }
   }
 
-  /** What was done before under the label, or by the task before a crash. */
-  async kept(tableId: string, label: string | undefined, taskId: string): Promise<LoadResult | undefined> {
+  /** The result stored earlier under the label, or by this task before a crash. */
+  async findResult(tableId: string, label: string | undefined, taskId: string): Promise<LoadResult | undefined> {
     const row = await this.#parts.store.db
       .selectFrom('load_labels')
       .select(['result', 'task_id'])
       .where('table_id', '=', tableId)
-      .where('label', '=', keyOf(label, taskId))
+      .where('label', '=', toLabelKey(label, taskId))
       .executeTakeFirst();
     return row && { ...(JSON.parse(row.result) as LoadResult), repeated: row.task_id !== taskId };
   }
 
-  /** The task that loaded under the label. */
-  async taskOf(tableId: string, label: string): Promise<string | undefined> {
+  /** The id of the task that loaded under the label. */
+  async findLabelTask(tableId: string, label: string): Promise<string | undefined> {
     const row = await this.#parts.store.db
       .selectFrom('load_labels')
       .select('task_id')
       .where('table_id', '=', tableId)
-      .where('label', '=', keyOf(label, ''))
+      .where('label', '=', toLabelKey(label, ''))
       .executeTakeFirst();
     return row?.task_id;
   }
 
-  async keep(tableId: string, label: string | undefined, taskId: string, result: LoadResult): Promise<void> {
+  async storeResult(tableId: string, label: string | undefined, taskId: string, result: LoadResult): Promise<void> {
     await this.#parts.store.db
       .insertInto('load_labels')
       .values({
         table_id: tableId,
-        label: keyOf(label, taskId),
+        label: toLabelKey(label, taskId),
         task_id: taskId,
         result: JSON.stringify({ ...result, repeated: false }),
         created_at: Date.now(),
@@ -323,19 +327,19 @@ export class LoadPipeline {
       .execute();
   }
 
-  /** An upload is used up by the load that succeeded. */
-  async useUp({ source, dryRun = false }: FileRequest): Promise<void> {
+  /** Deletes the upload after a successful load from it. */
+  async consumeUpload({ source, dryRun = false }: FileRequest): Promise<void> {
     if (source.upload !== undefined && !dryRun) await this.#parts.files.removeUpload(source.upload);
   }
 }
 
-/** Of rows that were in before, and whose file cannot be asked any more. */
-function lateResult(rowsLoaded: number, errorsMax: number, repeated: boolean): LoadResult {
+/** The result of a load whose rows were written by an earlier attempt and whose file can no longer be read. */
+function recoveredResult(rowsLoaded: number, errorsMax: number, repeated: boolean): LoadResult {
   const rowsRejected = errorsMax === 0 ? 0 : null;
   return { rowsLoaded, rowsRejected, bytes: null, dryRun: false, repeated, rejectedRows: [], rejectsFileId: null };
 }
 
-const keyOf = (label: string | undefined, taskId: string) =>
+const toLabelKey = (label: string | undefined, taskId: string) =>
   label === undefined ? `task/${taskId}` : `label/${label}`;
 
 export function invalidField(pointer: string, message: string): Failure {
@@ -344,21 +348,21 @@ export function invalidField(pointer: string, message: string): Failure {
   });
 }
 
-export function requireOneOrigin(columns: readonly LoadColumn[] | undefined): void {
+export function validateColumns(columns: readonly LoadColumn[] | undefined): void {
   const names = new Set<string>();
   for (const [i, { name, source, expression }] of (columns ?? []).entries()) {
     if (source !== undefined && expression !== undefined)
-      throw invalidField(`/columns/${i}`, 'has `source` or `expression`, not both');
-    if (names.has(foldName(name))) throw invalidField(`/columns/${i}/name`, 'stands more than once');
+      throw invalidField(`/columns/${i}`, 'must not have both `source` and `expression`');
+    if (names.has(foldName(name))) throw invalidField(`/columns/${i}/name`, 'is repeated');
     names.add(foldName(name));
   }
 }
 
-/** Of a file of JSON lines. */
+/** Reads the first lines of a file of JSON lines. */
 async function firstLines(path: string): Promise<unknown[]> {
   const file = await open(path);
   try {
-    const { bytesRead, buffer } = await file.read(Buffer.alloc(rejectsLookBytes), 0, rejectsLookBytes, 0);
+    const { bytesRead, buffer } = await file.read(Buffer.alloc(rejectsReadBytesMax), 0, rejectsReadBytesMax, 0);
     const lines = buffer.toString('utf8', 0, bytesRead).split('\n').slice(0, -1);
     return lines.slice(0, shownRejectsMax).map((line) => JSON.parse(line) as unknown);
   } finally {

@@ -1,4 +1,5 @@
-// How far a load is: its file is fetched, unpacked and read, each as far as it has to be, and each an equal part of the whole.
+// Progress of a load: its file is fetched, unpacked and read. Stages that do not apply are omitted, and each stage counts as an equal
+// share of the total.
 export type LoadStage = 'fetching' | 'unpacking' | 'reading';
 
 type Report = (fraction: number, text: string) => void;
@@ -8,17 +9,17 @@ export class LoadProgress {
   readonly #report: Report;
   #reached = 0;
 
-  /** `stages`: those that the load has, in their order. */
+  /** `stages`: the stages of this load, in order. */
   constructor(stages: readonly LoadStage[], report: Report) {
     this.#stages = stages;
     this.#report = report;
   }
 
-  /** It never goes back: a file whose size was not known may turn out to be read already. */
-  at(stage: LoadStage, doneBytes: number, totalBytes: number | undefined): void {
-    const part = totalBytes === undefined || totalBytes === 0 ? 0 : Math.min(1, doneBytes / totalBytes);
-    const whole = (this.#stages.indexOf(stage) + part) / this.#stages.length;
-    this.#reached = Math.max(this.#reached, whole);
+  /** Progress never decreases: a file of unknown size may turn out to be read already. */
+  update(stage: LoadStage, doneBytes: number, totalBytes: number | undefined): void {
+    const stageFraction = totalBytes === undefined || totalBytes === 0 ? 0 : Math.min(1, doneBytes / totalBytes);
+    const fraction = (this.#stages.indexOf(stage) + stageFraction) / this.#stages.length;
+    this.#reached = Math.max(this.#reached, fraction);
     const total = totalBytes === undefined ? '' : ` of ${totalBytes}`;
     this.#report(this.#reached, `${stage}: ${Math.round(doneBytes)}${total} bytes`);
   }

@@ -1,10 +1,11 @@
-// What the settings say of loads and of directories for backups, made sure of at the start: directories that are there, hosts that can be.
+// Reads the settings of loads and of backup directories, and validates them at the start: directories exist, host patterns are
+// well-formed.
 import { realpath } from 'node:fs/promises';
 import { delimiter, isAbsolute, sep } from 'node:path';
 import { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { LoadFileOptions } from './load_sources.ts';
 
-/** Told without a stack: who wrote the settings can mend it. */
+/** Reported without a stack trace: the operator can correct the settings. */
 export class LoadSettingsError extends Error {
   override name = 'LoadSettingsError';
 }
@@ -17,19 +18,19 @@ interface LoadSettings {
 }
 
 /** Throws LoadSettingsError. */
-export async function loadingOf(
+export async function readLoadSettings(
   settings: LoadSettings,
   dataDirectory: string,
 ): Promise<Omit<LoadFileOptions, 'spoolDirectory' | 'files'>> {
   return {
     directories: await directoriesOutside(dataDirectory, 'loadDirectories', settings.loadDirectories),
     bytesMax: settings.loadFileBytesMax,
-    hosts: hostRules(settings.loadHosts),
+    hosts: parseHosts(settings.loadHosts),
     fetchMs: settings.loadFetchSeconds * 1000,
   };
 }
 
-function hostRules(setting: string): HostAllowlist {
+function parseHosts(setting: string): HostAllowlist {
   try {
     return new HostAllowlist(setting.split(',').filter((one) => one.trim() !== ''));
   } catch (error) {
@@ -37,28 +38,28 @@ function hostRules(setting: string): HostAllowlist {
   }
 }
 
-/** What is backed up is for who may read it, and what can be loaded is for everybody. Throws LoadSettingsError. */
-export async function backupDirectoriesOf(
+/** Backups are readable by privilege, loadable files by everybody, so the directories must not overlap. Throws LoadSettingsError. */
+export async function readBackupDirectories(
   setting: string,
   dataDirectory: string,
   loadDirectories: readonly string[],
 ): Promise<string[]> {
   const directories = await directoriesOutside(dataDirectory, 'backupDirectories', setting);
-  const open = directories.find((one) => loadDirectories.some((other) => isIn(one, other) || isIn(other, one)));
-  if (open === undefined) return directories;
-  throw new LoadSettingsError(`backupDirectories: ${open} is in or around one of loadDirectories`);
+  const overlapping = directories.find((one) => loadDirectories.some((other) => isIn(one, other) || isIn(other, one)));
+  if (overlapping === undefined) return directories;
+  throw new LoadSettingsError(`backupDirectories: ${overlapping} overlaps with one of loadDirectories`);
 }
 
-/** Real paths. What is in or around the data is no place to load from, or to write to. */
+/** Returns real paths. A directory in or around the data directory is refused, for reading and for writing. */
 async function directoriesOutside(dataDirectory: string, name: string, setting: string): Promise<string[]> {
   const data = await realpath(dataDirectory);
-  const named = setting.split(delimiter).filter((path) => path !== '');
+  const paths = setting.split(delimiter).filter((path) => path !== '');
   return Promise.all(
-    named.map(async (path) => {
+    paths.map(async (path) => {
       const real = isAbsolute(path) ? await realpath(path).catch(() => undefined) : undefined;
-      if (real === undefined) throw new LoadSettingsError(`${name}: there is no ${path}`);
+      if (real === undefined) throw new LoadSettingsError(`${name}: ${path} does not exist or is not an absolute path`);
       if (isIn(data, real) || isIn(real, data))
-        throw new LoadSettingsError(`${name}: ${path} is in or around the data directory`);
+        throw new LoadSettingsError(`${name}: ${path} overlaps with the data directory`);
       return real;
     }),
   );

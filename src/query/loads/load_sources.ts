@@ -1,5 +1,5 @@
-// Where data to be loaded comes from, made a plain file that the engine may read: a file in a directory that the settings allow, or
-// fetched from a host that they allow; unpacked where it is compressed. What is made for a load is gone when it ended.
+// Sources of loads, turned into plain files that the engine may read: a file in an allowed directory, an upload, or a file fetched from
+// an allowed host, uncompressed if needed. Temporary files are removed when the load ends.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { link, mkdir, realpath, rm, stat } from 'node:fs/promises';
 import { isAbsolute, join, sep } from 'node:path';
@@ -23,23 +23,23 @@ export interface S3Source extends ObjectStoreLocation {
   readonly key: string;
 }
 
-/** One of these. */
+/** Exactly one field is set. */
 export interface LoadSource {
   readonly path?: string | undefined;
   readonly url?: string | undefined;
   readonly s3?: S3Source | undefined;
-  /** Id of an upload of the caller. */
+  /** Id of an upload that belongs to the caller. */
   readonly upload?: string | undefined;
 }
 
 export interface LoadFileOptions {
-  /** Absolute, with links followed. */
+  /** Absolute paths with symbolic links resolved. */
   readonly directories: readonly string[];
   readonly spoolDirectory: string;
-  /** Of one file, unpacked. */
+  /** Limit for one file, uncompressed. */
   readonly bytesMax: number;
   readonly hosts: HostAllowlist;
-  /** For all of a file. */
+  /** Timeout for fetching a whole file. */
   readonly fetchMs: number;
   readonly files: Pick<FileStore, 'find' | 'pathOf' | 'remove'>;
 }
@@ -51,7 +51,7 @@ export interface PrepareOptions {
   readonly progress: LoadProgress;
 }
 
-/** Between two pieces of what is fetched. */
+/** Timeout between two chunks of a response. */
 const idleMs = 60_000;
 
 export interface PreparedFile {
@@ -60,8 +60,8 @@ export interface PreparedFile {
   remove(): Promise<void>;
 }
 
-/** What the end of a name says. */
-const endings: Readonly<Record<string, DataFormat>> = {
+/** Formats by file extension. */
+const formatByExtension: Readonly<Record<string, DataFormat>> = {
   csv: 'csv',
   tsv: 'csv',
   txt: 'csv',
@@ -70,25 +70,30 @@ const endings: Readonly<Record<string, DataFormat>> = {
   jsonl: 'ndjson',
   parquet: 'parquet',
 };
-const packed: Readonly<Record<string, Compression>> = { gz: 'gzip', gzip: 'gzip', zst: 'zstd', zstd: 'zstd' };
+const compressionByExtension: Readonly<Record<string, Compression>> = {
+  gz: 'gzip',
+  gzip: 'gzip',
+  zst: 'zstd',
+  zstd: 'zstd',
+};
 
-/** What a file is by its name. */
-export function kindByName(name: string): {
+/** Format and compression by file name. */
+export function fileKindByName(name: string): {
   readonly format: DataFormat | undefined;
   readonly compression: Compression;
 } {
   const parts = name.toLowerCase().split('.').slice(1);
-  const compression = packed[parts.at(-1) ?? ''] ?? 'none';
-  return { format: endings[parts.at(compression === 'none' ? -1 : -2) ?? ''], compression };
+  const compression = compressionByExtension[parts.at(-1) ?? ''] ?? 'none';
+  return { format: formatByExtension[parts.at(compression === 'none' ? -1 : -2) ?? ''], compression };
 }
 
-/** What a source is called, without where it is. */
-function nameOfSource({ path, url, s3 }: LoadSource): string {
-  const whole = path ?? s3?.key ?? (url === undefined ? '' : urlOf(url).pathname);
-  return whole.split('/').at(-1) as string;
+/** The file name of a source, without its directory. */
+function sourceFileName({ path, url, s3 }: LoadSource): string {
+  const sourcePath = path ?? s3?.key ?? (url === undefined ? '' : urlOf(url).pathname);
+  return sourcePath.split('/').at(-1) as string;
 }
 
-/** What has to be done before all of it was read. */
+/** The stages of a load from the source. */
 export function stagesOf({ url, s3 }: LoadSource, compression: Compression): LoadStage[] {
   const fetching: LoadStage[] = url !== undefined || s3 !== undefined ? ['fetching'] : [];
   return [...fetching, ...(compression === 'none' ? [] : (['unpacking'] as const)), 'reading'];
@@ -101,59 +106,59 @@ export class LoadFiles {
     this.#options = options;
   }
 
-  /** Throws INVALID_PARAMETER where the source is none that could be used, as far as that can be said at once. */
+  /** Checks the source without reading it. Throws INVALID_PARAMETER. */
   async check(source: LoadSource, principal: Principal): Promise<{ readonly name: string }> {
-    if (source.upload !== undefined) return this.#upload(source.upload, principal);
-    if (source.path !== undefined) await this.#found(source.path);
+    if (source.upload !== undefined) return this.#requireUpload(source.upload, principal);
+    if (source.path !== undefined) await this.#resolvePath(source.path);
     if (source.url !== undefined) this.#options.hosts.check(urlOf(source.url));
     if (source.s3) (await openObjectStore(source.s3, undefined, this.#options.hosts)).close();
-    return { name: nameOfSource(source) };
+    return { name: sourceFileName(source) };
   }
 
-  /** The file to load. To be removed by who asked. */
+  /** Prepares the file to load. The caller removes it. */
   async prepare(source: LoadSource, compression: Compression, options: PrepareOptions): Promise<PreparedFile> {
     const found =
       source.path !== undefined
-        ? { path: await this.#found(source.path), remove: async () => {} }
+        ? { path: await this.#resolvePath(source.path), remove: async () => {} }
         : source.upload !== undefined
-          ? await this.#linked(source.upload, options.principal)
-          : await this.#fetched(source, options);
-    if (compression === 'none') return { ...found, bytes: await this.#size(found.path) };
+          ? await this.#linkUpload(source.upload, options.principal)
+          : await this.#fetch(source, options);
+    if (compression === 'none') return { ...found, bytes: await this.#requireSize(found.path) };
     try {
-      return await this.#unpacked(found.path, compression, options);
+      return await this.#unpack(found.path, compression, options);
     } finally {
       await found.remove();
     }
   }
 
-  /** Used up: it is not kept for the rest of its day. */
+  /** Deletes a consumed upload before its expiry. */
   async removeUpload(uploadId: string): Promise<void> {
     await this.#options.files.remove(uploadId);
   }
 
-  /** What is another's is as what is not there. */
-  async #upload(uploadId: string, principal: Principal): Promise<StoredFile> {
+  /** Another principal's upload is refused like one that does not exist. */
+  async #requireUpload(uploadId: string, principal: Principal): Promise<StoredFile> {
     const file = await this.#options.files.find(uploadId);
-    const isTheirs =
+    const isOwn =
       file?.kind === 'upload' &&
       file.owner === principal.id &&
       (principal.scopes === undefined || JSON.stringify(principal.scopes) === JSON.stringify(file.scopes));
-    if (isTheirs && file.state === 'ready') return file;
-    const message = isTheirs ? 'is an upload that is not whole yet' : 'names no upload of the caller';
+    if (isOwn && file.state === 'ready') return file;
+    const message = isOwn ? 'is an upload that is not complete yet' : 'is not an upload of the caller';
     throw new Failure('INVALID_PARAMETER', `/source/upload ${message}`, {
       violations: [{ pointer: '/source/upload', rule: 'upload', message }],
     });
   }
 
-  /** The engine reads the spool; a link costs nothing. */
-  async #linked(uploadId: string, principal: Principal) {
-    const { fileId } = await this.#upload(uploadId, principal);
+  /** The engine can read the spool directory only; a hard link needs no copy. */
+  async #linkUpload(uploadId: string, principal: Principal) {
+    const { fileId } = await this.#requireUpload(uploadId, principal);
     const path = await this.spoolPath();
     await link(this.#options.files.pathOf(fileId), path);
     return { path, remove: () => rm(path, { force: true }) };
   }
 
-  async #fetched(source: LoadSource, { credentials, signal, progress }: PrepareOptions) {
+  async #fetch(source: LoadSource, { credentials, signal, progress }: PrepareOptions) {
     const path = await this.spoolPath();
     const remove = () => rm(path, { force: true });
     const { bytesMax, fetchMs, hosts } = this.#options;
@@ -161,10 +166,10 @@ export class LoadFiles {
     try {
       if (source.url !== undefined) {
         const { body, bytes } = await get(source.url, hosts, limits);
-        await kept(body, path, { bytesMax, signal, tell: (done) => progress.at('fetching', done, bytes) });
+        await writeBody(body, path, { bytesMax, signal, onBytes: (done) => progress.update('fetching', done, bytes) });
       } else {
         const inTime = AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]);
-        await this.#fetchedObject(source.s3 as S3Source, path, { credentials, signal: inTime, progress });
+        await this.#fetchObject(source.s3 as S3Source, path, { credentials, signal: inTime, progress });
       }
     } catch (error) {
       await remove();
@@ -173,7 +178,7 @@ export class LoadFiles {
     return { path, remove };
   }
 
-  async #fetchedObject(
+  async #fetchObject(
     s3: S3Source,
     path: string,
     { credentials, signal, progress }: Omit<PrepareOptions, 'principal'>,
@@ -182,43 +187,45 @@ export class LoadFiles {
     const store = await openObjectStore(s3, credentials, hosts);
     try {
       const { bytes, body } = await store.read(s3.key, signal);
-      const tell = (done: number) => progress.at('fetching', done, bytes);
-      const got = await kept(body, path, { bytesMax, signal, tell });
-      if (got !== bytes) throw new Failure('REMOTE_UNAVAILABLE', 'the object store broke off');
+      const onBytes = (done: number) => progress.update('fetching', done, bytes);
+      const received = await writeBody(body, path, { bytesMax, signal, onBytes });
+      if (received !== bytes)
+        throw new Failure('REMOTE_UNAVAILABLE', 'the object store closed the connection before the end of the object');
     } finally {
       store.close();
     }
   }
 
-  /** A place in the spool that nothing has yet. */
+  /** An unused path in the spool directory. */
   async spoolPath(): Promise<string> {
     const directory = join(this.#options.spoolDirectory, 'loads');
     await mkdir(directory, { recursive: true, mode: 0o700 });
     return join(directory, newId());
   }
 
-  /** One answer for all that is not there or not allowed: what else the machine has is nobody's business. */
-  async #found(path: string): Promise<string> {
+  /** Missing and disallowed paths get the same message, so that it does not reveal which files exist on this machine. */
+  async #resolvePath(path: string): Promise<string> {
     const refused = (message: string) =>
       new Failure('INVALID_PARAMETER', `/source/path ${message}`, {
         violations: [{ pointer: '/source/path', rule: 'path', message }],
       });
     const { directories } = this.#options;
-    if (directories.length === 0) throw refused('is not taken: this server has no directories to load from');
+    if (directories.length === 0)
+      throw refused('is not allowed: this server has no directories to load from (setting `loadDirectories`)');
     const real = isAbsolute(path) && !path.includes('\0') ? await realpath(path).catch(() => undefined) : undefined;
-    const isWithin = real !== undefined && directories.some((directory) => real.startsWith(directory + sep));
-    const isFile = isWithin && (await stat(real).catch(() => undefined))?.isFile() === true;
-    if (!isFile) throw refused('names no file in a directory that this server loads from');
+    const isAllowed = real !== undefined && directories.some((directory) => real.startsWith(directory + sep));
+    const isFile = isAllowed && (await stat(real).catch(() => undefined))?.isFile() === true;
+    if (!isFile) throw refused('is not a file in a directory that this server loads from');
     return real;
   }
 
-  async #size(path: string): Promise<number> {
+  async #requireSize(path: string): Promise<number> {
     const { size } = await stat(path);
     if (size > this.#options.bytesMax) throw tooLarge(this.#options.bytesMax);
     return size;
   }
 
-  async #unpacked(
+  async #unpack(
     from: string,
     compression: Exclude<Compression, 'none'>,
     { signal, progress }: PrepareOptions,
@@ -227,33 +234,33 @@ export class LoadFiles {
     const remove = () => rm(path, { force: true });
     const { size } = await stat(from);
     const packed = createReadStream(from);
-    const counted = counter(this.#options.bytesMax, () => progress.at('unpacking', packed.bytesRead, size));
+    const counter = countingStream(this.#options.bytesMax, () => progress.update('unpacking', packed.bytesRead, size));
     const unpack = compression === 'gzip' ? createGunzip() : createZstdDecompress();
     try {
-      await pipeline(packed, unpack, counted.stream, createWriteStream(path, { mode: 0o600 }), {
+      await pipeline(packed, unpack, counter.stream, createWriteStream(path, { mode: 0o600 }), {
         signal,
       });
     } catch (error) {
       await remove();
       throw unpackFailure(error, signal);
     }
-    return { path, bytes: counted.bytes(), remove };
+    return { path, bytes: counter.bytes(), remove };
   }
 }
 
-/** Into a file; how many bytes it were. */
-async function kept(
+/** Writes the body to a file and returns its size in bytes. */
+async function writeBody(
   body: Readable,
   path: string,
   {
     bytesMax,
     signal,
-    tell,
-  }: { readonly bytesMax: number; readonly signal: AbortSignal; readonly tell: (bytes: number) => void },
+    onBytes,
+  }: { readonly bytesMax: number; readonly signal: AbortSignal; readonly onBytes: (bytes: number) => void },
 ): Promise<number> {
-  const counted = counter(bytesMax, tell);
-  await pipeline(body, counted.stream, createWriteStream(path, { mode: 0o600 }), { signal });
-  return counted.bytes();
+  const counter = countingStream(bytesMax, onBytes);
+  await pipeline(body, counter.stream, createWriteStream(path, { mode: 0o600 }), { signal });
+  return counter.bytes();
 }
 
 function fetchFailure(error: unknown, signal: AbortSignal): unknown {
@@ -265,10 +272,10 @@ function fetchFailure(error: unknown, signal: AbortSignal): unknown {
 const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the load was cancelled; nothing was loaded');
 const storageFull = (cause: unknown) => new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
 
-/** Lets so many bytes through. */
-function counter(
+/** A stream that counts bytes and fails beyond `bytesMax`. */
+function countingStream(
   bytesMax: number,
-  tell: (bytes: number) => void,
+  onBytes: (bytes: number) => void,
 ): { readonly stream: Transform; readonly bytes: () => number } {
   let bytes = 0;
   const stream = new Transform({
@@ -276,7 +283,7 @@ function counter(
       bytes += chunk.length;
       if (bytes > bytesMax) done(tooLarge(bytesMax));
       else {
-        tell(bytes);
+        onBytes(bytes);
         done(null, chunk);
       }
     },
@@ -285,7 +292,7 @@ function counter(
 }
 
 const tooLarge = (bytesMax: number): Failure =>
-  new Failure('DATA_INVALID', `the data is larger than ${bytesMax} bytes, which is the most that is loaded at once`, {
+  new Failure('DATA_INVALID', `the data exceeds ${bytesMax} bytes, the limit of one load`, {
     bytesMax,
   });
 
@@ -295,6 +302,9 @@ function unpackFailure(error: unknown, signal: AbortSignal): unknown {
   const { code = '' } = error as NodeJS.ErrnoException;
   if (isFullDisk(error)) return storageFull(error);
   if (/^(?:Z_|ZSTD_|ERR_ZSTD|ERR_.*ZLIB)/.test(code))
-    return new Failure('DATA_INVALID', 'the file is not compressed as was said, or it is cut off; nothing was loaded');
+    return new Failure(
+      'DATA_INVALID',
+      'the file is truncated, or not compressed in the stated format; nothing was loaded',
+    );
   return error;
 }

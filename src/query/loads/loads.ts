@@ -1,5 +1,5 @@
-// Loads of files into tables that are there: asked for, and done by a task (jobs/load_table.ts). No row passes through the server: it
-// makes the file ready, and the engine reads it.
+// Loads of files into existing tables: requested here, and run by a task (jobs/load_table.ts). No row passes through the server: it
+// prepares the file, and the engine reads it.
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
@@ -14,18 +14,18 @@ import {
   type LoadPipeline,
   type LoadResult,
   type LoadRun,
-  requireOneOrigin,
+  validateColumns,
 } from './load_pipeline.ts';
 
 export const loadTableTask = 'load_table';
 
-/** What a caller asks for. */
+/** What a caller requests. */
 export interface LoadInput extends FileInput {
   readonly columns?: readonly LoadColumn[] | undefined;
   readonly mode?: LoadWork['mode'] | undefined;
 }
 
-/** The request of a task. `tableId`: another table that got its name since is not meant. */
+/** The request of a task. `tableId` rules out a different table that has taken the same name since. */
 export interface LoadRequest extends LoadInput, FileRequest {
   readonly format: FileRequest['format'];
   readonly compression: FileRequest['compression'];
@@ -38,35 +38,35 @@ type Chain = [CatalogObject<CatalogSpec>, CatalogObject, CatalogObject<TableSpec
 export class Loads {
   readonly #catalog: Catalog;
   readonly #authorizer: Authorizer;
-  readonly #steps: LoadPipeline;
+  readonly #pipeline: LoadPipeline;
 
-  constructor(parts: { readonly catalog: Catalog; readonly authorizer: Authorizer; readonly steps: LoadPipeline }) {
+  constructor(parts: { readonly catalog: Catalog; readonly authorizer: Authorizer; readonly pipeline: LoadPipeline }) {
     this.#catalog = parts.catalog;
     this.#authorizer = parts.authorizer;
-    this.#steps = parts.steps;
+    this.#pipeline = parts.pipeline;
   }
 
-  /** What the task is to do. Throws what can be said at once. */
-  async request(path: readonly Segment[], asked: LoadInput, principal: Principal): Promise<LoadRequest> {
+  /** Returns the validated request of the task. */
+  async request(path: readonly Segment[], input: LoadInput, principal: Principal): Promise<LoadRequest> {
     const [root, , table] = (await this.#catalog.require(path)) as Chain;
-    await this.#steps.requireUse(root.spec.warehouse, principal);
-    const checked = await this.#steps.checked(asked, principal);
-    requireOneOrigin(asked.columns);
-    return { ...checked, path, tableId: table.id };
+    await this.#pipeline.requireUse(root.spec.warehouse, principal);
+    const validated = await this.#pipeline.validate(input, principal);
+    validateColumns(input.columns);
+    return { ...validated, path, tableId: table.id };
   }
 
-  /** All or nothing; once, however often it is run with the same task or label. */
+  /** Loads all rows or none, and only once across all runs with the same task or label. */
   async run(request: LoadRequest, run: LoadRun): Promise<LoadResult> {
-    const [root, database, table] = await this.#authorised(request, run.principal);
+    const [root, database, table] = await this.#authorise(request, run.principal);
     const { label, dryRun = false, mode = 'append', columns } = request;
     const { taskId } = run;
-    // An upload that was used up is gone, so that what was done has to be found before it.
-    const known = dryRun ? undefined : await this.#steps.kept(table.id, label, taskId);
-    if (known) {
-      if (!known.repeated) await this.#steps.useUp(request);
-      return known;
+    // A consumed upload no longer exists, so an earlier result must be found before the upload is read.
+    const earlier = dryRun ? undefined : await this.#pipeline.findResult(table.id, label, taskId);
+    if (earlier) {
+      if (!earlier.repeated) await this.#pipeline.consumeUpload(request);
+      return earlier;
     }
-    const file = this.#steps.file(request, run);
+    const file = this.#pipeline.file(request, run);
     try {
       const target = {
         warehouse: root.spec.warehouse,
@@ -75,26 +75,26 @@ export class Loads {
         table,
         definition: table.spec,
       };
-      // The engine forgets a task's step some days later; a label's with its table.
+      // The engine forgets the step of a task some days later, and that of a label when the table is dropped.
       const step = label === undefined ? `load/${taskId}` : `label/${table.id}/${label}`;
-      const result = await this.#steps.load(target, request, step, async () => ({ columns, mode }), file, run);
+      const result = await this.#pipeline.load(target, request, step, async () => ({ columns, mode }), file, run);
       if (!dryRun && (label !== undefined || request.source.upload !== undefined))
-        await this.#steps.keep(table.id, label, taskId, result);
-      await this.#steps.useUp(request);
+        await this.#pipeline.storeResult(table.id, label, taskId, result);
+      await this.#pipeline.consumeUpload(request);
       return result;
     } finally {
       await file.close();
     }
   }
 
-  /** Rights and names are those of now: a task may have waited. */
-  async #authorised(request: LoadRequest, principal: Principal): Promise<Chain> {
+  /** Rights and names are checked again, because the task may have waited. */
+  async #authorise(request: LoadRequest, principal: Principal): Promise<Chain> {
     await this.#authorizer.require(principal, 'write', { category: 'catalogs', path: request.path });
     const chain = (await this.#catalog.require(request.path)) as Chain;
-    await this.#steps.requireUse(chain[0].spec.warehouse, principal);
+    await this.#pipeline.requireUse(chain[0].spec.warehouse, principal);
     const [, , table] = chain;
     if (table.id === request.tableId) return chain;
-    throw new Failure('OBJECT_NOT_FOUND', 'the table that was to be loaded is no more', {
+    throw new Failure('OBJECT_NOT_FOUND', 'the table to load into no longer exists', {
       category: 'tables',
       name: table.name,
     });

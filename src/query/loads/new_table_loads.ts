@@ -1,5 +1,5 @@
-// Loads of files into tables that are made for them: what the file and the caller say of the table becomes its definition. The table
-// is made and filled by a task (jobs/load_database.ts); nobody sees it before it is full.
+// Loads of files into tables created for them: the file and the request together give the definition of the table. The table is created
+// and filled by a task (jobs/load_database.ts) and is not visible before it is complete.
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject, CreationWork } from '../../catalog/object.ts';
@@ -22,14 +22,14 @@ import type {
   LoadTarget,
   RunFile,
 } from './load_pipeline.ts';
-import { requireOneOrigin } from './load_pipeline.ts';
+import { validateColumns } from './load_pipeline.ts';
 
-/** So many rows are shown of a table that is not made yet. */
-const shownRows = 10;
-/** Values of files nest as deep as they like. */
+/** Number of rows in the preview of an inferred table. */
+const previewRows = 10;
+/** Values in files may nest deeper than those in requests. */
 const valueDepthMax = 10_000;
 
-/** A column of the table as the caller wants it; what is left out is the file's to say. */
+/** A column as requested; omitted fields are inferred from the file. */
 export interface ColumnRequest {
   readonly name: string;
   readonly source?: string;
@@ -40,35 +40,35 @@ export interface ColumnRequest {
   readonly comment?: string | null;
 }
 
-/** What a caller asks for; `definition` is the table's but for its columns. */
+/** What a caller requests; `definition` is that of the table without its columns. */
 export interface NewTableInput extends FileInput {
   readonly table: string;
   readonly columns?: readonly ColumnRequest[] | undefined;
-  /** Names of the file to types. */
+  /** Types by column name in the file. */
   readonly types?: Readonly<Record<string, string>> | undefined;
   readonly inferFrom?: 'sample' | 'all' | undefined;
   readonly definition: object;
-  /** Of the table, if not the caller; here only to be shown. */
+  /** Owner of the table if not the caller; present only to be shown. */
   readonly owner?: string | undefined;
-  /** Nothing is made. */
+  /** Only infer the definition; no table is created. */
   readonly inferOnly?: boolean | undefined;
 }
 
 export interface NewTableRequest extends NewTableInput, FileRequest {
   readonly format: FileRequest['format'];
   readonly compression: FileRequest['compression'];
-  /** Of the database. */
+  /** Path of the database. */
   readonly path: readonly Segment[];
   readonly databaseId: string;
-  /** The table that a load of this label made: its result is asked for. */
+  /** Id of the table that a load with this label created: its result is returned. */
   readonly repeatOf?: string | undefined;
 }
 
-/** What a table definition is made of and shown as, which is its category's to say. */
+/** Conversions of table definitions, supplied by the category of tables. */
 export interface Definitions {
   /** Throws INVALID_PARAMETER. */
-  readonly specOf: (asked: NewTableInput, inferred: readonly ColumnDefinition[], engine: Engine) => TableSpec;
-  /** As a caller sends it. */
+  readonly specOf: (input: NewTableInput, inferred: readonly ColumnDefinition[], engine: Engine) => TableSpec;
+  /** The definition in the form of a request body. */
   readonly bodyOf: (spec: TableSpec) => { readonly columns: readonly { readonly name: string }[] };
   readonly definitionOf: (spec: TableSpec) => TableDefinition;
 }
@@ -83,7 +83,7 @@ export interface Parts {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
   readonly authorizer: Authorizer;
-  readonly steps: LoadPipeline;
+  readonly pipeline: LoadPipeline;
   readonly definitions: Definitions;
 }
 
@@ -94,26 +94,26 @@ export class NewTableLoads {
     this.#parts = parts;
   }
 
-  /** What the task is to do. Throws what can be said at once. */
-  async request(path: readonly Segment[], asked: NewTableInput, principal: Principal): Promise<NewTableRequest> {
-    const { catalog, steps } = this.#parts;
+  /** Returns the validated request of the task. */
+  async request(path: readonly Segment[], input: NewTableInput, principal: Principal): Promise<NewTableRequest> {
+    const { catalog, pipeline } = this.#parts;
     const [root, database] = (await catalog.require(path)) as Parents;
-    await steps.requireUse(root.spec.warehouse, principal);
-    const checked = await steps.checked(asked, principal);
-    requireOneOrigin(asked.columns);
-    return { ...checked, path, databaseId: database.id };
+    await pipeline.requireUse(root.spec.warehouse, principal);
+    const validated = await pipeline.validate(input, principal);
+    validateColumns(input.columns);
+    return { ...validated, path, databaseId: database.id };
   }
 
-  /** The table as it would be, with its first rows. */
+  /** Returns the inferred definition of the table and its first rows. */
   async infer(request: NewTableRequest, run: LoadRun): Promise<object> {
-    const parents = await this.#authorised(request, run.principal);
-    return this.#with(request, run, parents, async (making) => {
-      const { spec, inferred } = await making.found();
+    const parents = await this.#authorise(request, run.principal);
+    return this.#withAttempt(request, run, parents, async (attempt) => {
+      const { spec, inferred } = await attempt.inferred();
       const { columns, ...body } = this.#parts.definitions.bodyOf(spec);
       const { delimiter, header, dateFormat, timestampFormat } = inferred.shape.csv;
       return {
         ...(request.table === '' ? {} : { table: request.table }),
-        columns: columns.map((column) => ({ ...column, ...originOf(column.name, inferred) })),
+        columns: columns.map((column) => ({ ...column, ...columnSource(column.name, inferred) })),
         ...body,
         rows: inferred.rows.map((row) => parseJson(row, valueDepthMax)),
         format: request.format,
@@ -121,195 +121,199 @@ export class NewTableLoads {
         ...(request.format === 'csv'
           ? { csv: { ...request.csv, delimiter, header, dateFormat, timestampFormat } }
           : {}),
-        bytes: (await making.file.ready()).bytes,
+        bytes: (await attempt.file.ready()).bytes,
       };
     });
   }
 
-  /** Everything is done, counted, and undone. */
+  /** Loads into a temporary table, reports the counts and undoes everything. */
   async dryRun(request: NewTableRequest, run: LoadRun): Promise<NewTableResult> {
-    const parents = await this.#authorised(request, run.principal);
-    return this.#with(request, run, parents, async (making) => {
-      const { spec } = await making.found();
-      return making.fill({ id: undefined, spec }, `load/${run.taskId}`, true);
+    const parents = await this.#authorise(request, run.principal);
+    return this.#withAttempt(request, run, parents, async (attempt) => {
+      const { spec } = await attempt.inferred();
+      return attempt.fill({ id: undefined, spec }, `load/${run.taskId}`, true);
     });
   }
 
   /**
-   * What the catalog needs to make the table (`Catalog.runCreation`), and the result afterwards: also where a former attempt made it.
+   * Creates and fills the table through `runCreation` (`Catalog.runCreation`) and returns the result, also if an earlier attempt created
+   * the table.
    */
-  async make(
+  async create(
     request: NewTableRequest,
     run: LoadRun,
     runCreation: (work: CreationWork) => Promise<CatalogObject>,
   ): Promise<NewTableResult> {
-    const { steps, definitions } = this.#parts;
+    const { pipeline, definitions } = this.#parts;
     const { label } = request;
     const { taskId } = run;
     const parents = await this.#parents(request);
-    return this.#with(request, run, parents, async (making) => {
+    return this.#withAttempt(request, run, parents, async (attempt) => {
       let object: { id: string; spec: TableSpec } | undefined;
-      const made = await runCreation({
+      const created = await runCreation({
         define: async ({ id, spec }) => {
-          await this.#authorised(request, run.principal);
+          await this.#authorise(request, run.principal);
           object = { id, spec: spec as TableSpec };
           if (object.spec.columns.length > 0) return undefined;
-          const found = await making.found();
-          object = { id, spec: found.spec };
-          const { catalog, database } = making.place;
-          const definition = definitions.definitionOf(found.spec);
+          const inferred = await attempt.inferred();
+          object = { id, spec: inferred.spec };
+          const { catalog, database } = attempt.target;
+          const definition = definitions.definitionOf(inferred.spec);
           const table = { catalog, database, table: request.table };
-          return { spec: found.spec, change: { kind: 'createTable', table, definition } };
+          return { spec: inferred.spec, change: { kind: 'createTable', table, definition } };
         },
         fill: async () => {
           if (!object) throw new Error('a table is filled before it is defined');
           const step = label === undefined ? `load/${taskId}` : `label/${object.id}/${label}`;
-          // Kept before anybody sees the table: the file may be gone when it is asked for again.
-          await steps.keep(object.id, label, taskId, await making.fill(object, step));
+          // Stored before the table becomes visible: the file may be gone when the result is requested again.
+          await pipeline.storeResult(object.id, label, taskId, await attempt.fill(object, step));
           return undefined;
         },
       });
-      const kept = await steps.kept(made.id, label, taskId);
-      if (!kept) throw new Failure('OBJECT_NOT_FOUND', 'the table is gone', { category: 'tables', name: made.name });
-      await steps.useUp(request);
-      return { ...kept, table: made.name };
+      const stored = await pipeline.findResult(created.id, label, taskId);
+      if (!stored)
+        throw new Failure('OBJECT_NOT_FOUND', 'the table no longer exists', { category: 'tables', name: created.name });
+      await pipeline.consumeUpload(request);
+      return { ...stored, table: created.name };
     });
   }
 
-  /** What the load of this label said, to who may load the table. */
-  async repeated(
+  /** Returns the result of the load with this label to a principal that may load the table. */
+  async repeatResult(
     { repeatOf, label, table, path }: NewTableRequest,
     { taskId, principal }: LoadRun,
   ): Promise<NewTableResult> {
-    const place = { category: 'catalogs', path: [...path, { category: 'tables', name: table }] };
-    await this.#parts.authorizer.require(principal, 'write', place);
-    const kept = repeatOf === undefined ? undefined : await this.#parts.steps.kept(repeatOf, label, taskId);
-    if (!kept) throw new Failure('OBJECT_NOT_FOUND', 'the table is no more', { category: 'tables', name: table });
-    return { ...kept, table };
+    const object = { category: 'catalogs', path: [...path, { category: 'tables', name: table }] };
+    await this.#parts.authorizer.require(principal, 'write', object);
+    const stored = repeatOf === undefined ? undefined : await this.#parts.pipeline.findResult(repeatOf, label, taskId);
+    if (!stored)
+      throw new Failure('OBJECT_NOT_FOUND', 'the table no longer exists', { category: 'tables', name: table });
+    return { ...stored, table };
   }
 
-  /** The load of this label that made, or is making, the table of this name: its task, and the table where it is there. */
-  async labelled({
+  /** Finds the load with this label that created, or is creating, the table of this name: its task, and the table if it exists. */
+  async findLabelled({
     path,
     databaseId,
     table: name,
     label,
   }: NewTableRequest): Promise<{ readonly taskId: string; readonly tableId: string | undefined } | undefined> {
     if (label === undefined) return undefined;
-    const { catalog, steps } = this.#parts;
+    const { catalog, pipeline } = this.#parts;
     const table = (await catalog.find([...path, { category: 'tables', name }]))?.at(-1);
     if (!table) {
       const taskId = await catalog.findCreationTask(databaseId, 'tables', name);
       return taskId === undefined ? undefined : { taskId, tableId: undefined };
     }
-    const taskId = await steps.taskOf(table.id, label);
-    // A load into a table that was there is another.
-    const kept = taskId === undefined ? undefined : await steps.kept(table.id, label, taskId);
-    return kept && 'table' in kept && taskId !== undefined ? { taskId, tableId: table.id } : undefined;
+    const taskId = await pipeline.findLabelTask(table.id, label);
+    // A load into an existing table is a different load.
+    const stored = taskId === undefined ? undefined : await pipeline.findResult(table.id, label, taskId);
+    return stored && 'table' in stored && taskId !== undefined ? { taskId, tableId: table.id } : undefined;
   }
 
   async #parents({ path }: NewTableRequest): Promise<Parents> {
     return (await this.#parts.catalog.require(path)) as Parents;
   }
 
-  /** Rights and names are those of now: a task may have waited. */
-  async #authorised(request: NewTableRequest, principal: Principal): Promise<Parents> {
-    const { authorizer, steps } = this.#parts;
+  /** Rights and names are checked again, because the task may have waited. */
+  async #authorise(request: NewTableRequest, principal: Principal): Promise<Parents> {
+    const { authorizer, pipeline } = this.#parts;
     await authorizer.require(principal, 'create', { category: 'catalogs', path: request.path });
     const parents = await this.#parents(request);
-    await steps.requireUse(parents[0].spec.warehouse, principal);
+    await pipeline.requireUse(parents[0].spec.warehouse, principal);
     if (parents[1].id === request.databaseId) return parents;
-    throw new Failure('OBJECT_NOT_FOUND', 'the database of the new table is no more', {
+    throw new Failure('OBJECT_NOT_FOUND', 'the database of the new table no longer exists', {
       category: 'databases',
       name: parents[1].name,
     });
   }
 
-  async #with<T>(
+  async #withAttempt<T>(
     request: NewTableRequest,
     run: LoadRun,
     parents: Parents,
-    work: (making: Making) => Promise<T>,
+    work: (attempt: NewTableAttempt) => Promise<T>,
   ): Promise<T> {
-    const file = this.#parts.steps.file(request, run);
+    const file = this.#parts.pipeline.file(request, run);
     try {
-      return await work(new Making(this.#parts, { request, run, parents, file }));
+      return await work(new NewTableAttempt(this.#parts, { request, run, parents, file }));
     } finally {
       await file.close();
     }
   }
 }
 
-interface Found {
+interface InferredDefinition {
   readonly spec: TableSpec;
   readonly inferred: InferredTable;
 }
 
-/** One attempt: its file, and what was found in it. */
-class Making {
-  readonly place: Pick<LoadTarget, 'warehouse' | 'catalog' | 'database'>;
+/** One attempt: its file and the definition inferred from it. */
+class NewTableAttempt {
+  readonly target: Pick<LoadTarget, 'warehouse' | 'catalog' | 'database'>;
   readonly file: RunFile;
   readonly #parts: Parts;
   readonly #request: NewTableRequest;
   readonly #run: LoadRun;
-  #found: Promise<Found> | undefined;
+  #inferred: Promise<InferredDefinition> | undefined;
 
   constructor(
     parts: Parts,
-    of: {
+
+    options: {
       readonly request: NewTableRequest;
       readonly run: LoadRun;
       readonly parents: Parents;
       readonly file: RunFile;
     },
   ) {
-    const [root, database] = of.parents;
+    const [root, database] = options.parents;
     this.#parts = parts;
-    this.#request = of.request;
-    this.#run = of.run;
-    this.file = of.file;
-    this.place = {
+    this.#request = options.request;
+    this.#run = options.run;
+    this.file = options.file;
+    this.target = {
       warehouse: root.spec.warehouse,
       catalog: { id: root.id, name: root.name },
       database: database.name,
     };
   }
 
-  found(): Promise<Found> {
-    this.#found ??= this.#find();
-    return this.#found;
+  inferred(): Promise<InferredDefinition> {
+    this.#inferred ??= this.#infer();
+    return this.#inferred;
   }
 
-  async #find(): Promise<Found> {
+  async #infer(): Promise<InferredDefinition> {
     const { warehouses, definitions } = this.#parts;
     const { format, csv = {}, columns, types, inferFrom, inferOnly } = this.#request;
     const { path } = await this.file.ready();
-    const { warehouse } = this.place;
+    const { warehouse } = this.target;
     const work = {
       file: { path, format, csv },
       columns: columns?.map(inferColumn),
       types: types && Object.fromEntries(Object.entries(types).map(([name, type]) => [name, parseType(type)])),
       isWhole: inferFrom === 'all',
-      rowsMax: inferOnly ? shownRows : 0,
+      rowsMax: inferOnly ? previewRows : 0,
     };
     const inferred = await warehouses.admit(warehouse, this.#run, (engine) => engine.inferTable(work, this.#run));
     const spec = definitions.specOf(this.#request, inferred.columns, await warehouses.engineOf(warehouse));
     return { spec, inferred };
   }
 
-  /** The rows of the file, into the table as it was defined. */
+  /** Loads the rows of the file into the table as defined. */
   async fill(
     table: { readonly id: string | undefined; readonly spec: TableSpec },
     step: string,
     isUnmade = false,
   ): Promise<NewTableResult> {
     const { table: name } = this.#request;
-    const target = { ...this.place, table: { id: table.id, name }, definition: table.spec };
-    const manner = async (): Promise<LoadExecution> => {
-      const { loaded: columns, shape } = (await this.found()).inferred;
+    const target = { ...this.target, table: { id: table.id, name }, definition: table.spec };
+    const resolveExecution = async (): Promise<LoadExecution> => {
+      const { loaded: columns, shape } = (await this.inferred()).inferred;
       return { mode: 'append', columns, shape, isUnmade };
     };
-    const result = await this.#parts.steps.load(target, this.#request, step, manner, this.file, this.#run);
+    const result = await this.#parts.pipeline.load(target, this.#request, step, resolveExecution, this.file, this.#run);
     return { ...result, table: name };
   }
 }
@@ -319,8 +323,11 @@ function inferColumn({ name, source, expression, type, defaultValue }: ColumnReq
   return { name, source, expression, type: type === undefined ? undefined : parseType(type), isOptional };
 }
 
-/** Where a column of the table comes from, as a caller would say it. */
-function originOf(name: string, { loaded }: InferredTable): { readonly source?: string; readonly expression?: string } {
+/** The source of a column, in the form of a request. */
+function columnSource(
+  name: string,
+  { loaded }: InferredTable,
+): { readonly source?: string; readonly expression?: string } {
   const { source, expression } = loaded?.find((one) => one.name === name) ?? {};
   return { ...(source === undefined ? {} : { source }), ...(expression === undefined ? {} : { expression }) };
 }

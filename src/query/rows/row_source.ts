@@ -31,7 +31,7 @@ const readersMax = 500;
 export class RowReaders {
   readonly #readers = new Map<string, RowReader>();
 
-  of(columns: readonly ColumnDefinition[], version: string): RowReader {
+  readerOf(columns: readonly ColumnDefinition[], version: string): RowReader {
     let reader = this.#readers.get(version);
     if (!reader) {
       reader = rowReader(columns);
@@ -53,7 +53,7 @@ export class ParsedRows implements RowSource {
   }
 
   async read(columns: readonly ColumnDefinition[], version: string): Promise<RowsBatch> {
-    return readers.of(columns, version).read(this.#rows);
+    return readers.readerOf(columns, version).read(this.#rows);
   }
 
   async digest(): Promise<string> {

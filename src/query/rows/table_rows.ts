@@ -20,7 +20,7 @@ const pageAttemptsMax = 5;
 
 type TableChain = [CatalogObject<CatalogSpec>, CatalogObject, CatalogObject<TableSpec>];
 
-export class Rows {
+export class TableRows {
   readonly #catalog: Catalog;
   readonly #warehouses: Warehouses;
   readonly #queries: Queries;

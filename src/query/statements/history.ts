@@ -1,13 +1,12 @@
-// The history of statements: those that run are in memory, those that ended are written a moment later, many in one
-// transaction, so that a point query does not pay for a disk flush. A crash can lose the last second of history; it never
-// loses data.
+// History of statements. Running statements are held in memory. Finished ones are written within 500 ms, many in one transaction, so that
+// a point query does not pay for a disk flush. A crash can lose the last second of history, but never data.
 import type { Kysely } from 'kysely';
 import type { Actor } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { requireBasis } from '../../standard/basis.ts';
 import type { QueriesTable, Schema } from '../../store/schema.ts';
 import { basisOfQuery, type QueryEntry, type QueryState } from './history_entry.ts';
-import { conditionsOf, matchesFilter, type QueryFilter } from './history_search.ts';
+import { matchesFilter, type QueryFilter, toConditions } from './history_search.ts';
 
 export type { QueryEntry } from './history_entry.ts';
 
@@ -17,13 +16,13 @@ export interface HistoryOptions {
   readonly observe: Observe;
 }
 
-/** How the store says that a statement ended before it was known what it is. */
+/** Stored as the kind of a statement that ended before it was analyzed. */
 const unknownKind = 'unknown';
-/** Longer texts are kept cut. */
-export const sqlCharactersKept = 65_536;
-const planCharactersKept = 65_536;
+/** Longer texts are truncated. */
+export const sqlCharactersMax = 65_536;
+const planCharactersMax = 65_536;
 const flushMs = 500;
-/** Where the store is down for long, the oldest unwritten entries go. */
+/** If the store is unavailable for long, the oldest unwritten entries are dropped. */
 const unwrittenMax = 50_000;
 const batchRows = 500;
 const sweepEveryFlushes = 600;
@@ -64,12 +63,12 @@ export class QueryHistory {
     if (!running) return;
     this.#running.delete(queryId);
     const ended = { ...running.entry, ...change };
-    const sql = cut(ended.sql, sqlCharactersKept);
-    this.#unwritten.push({ ...ended, sql, plan: ended.plan === null ? null : cut(ended.plan, planCharactersKept) });
+    const sql = truncate(ended.sql, sqlCharactersMax);
+    this.#unwritten.push({ ...ended, sql, plan: ended.plan === null ? null : truncate(ended.plan, planCharactersMax) });
     if (this.#unwritten.length > unwrittenMax) this.#unwritten.shift();
   }
 
-  /** Asks a running statement to stop; one that has ended stays as it is. Undefined where there is none. */
+  /** Cancels a running statement; a finished one is left as it is. Returns undefined if there is no such statement. */
   async cancel(queryId: string, actor: Actor): Promise<QueryEntry | undefined> {
     if (!this.#cancel(queryId, actor)) {
       const ended = await this.get(queryId);
@@ -78,7 +77,7 @@ export class QueryHistory {
     return this.get(queryId);
   }
 
-  /** False where it does not run (any more). */
+  /** Returns false if the statement is not running. */
   #cancel(queryId: string, actor: Actor): boolean {
     const running = this.#running.get(queryId);
     if (!running) return false;
@@ -100,27 +99,27 @@ export class QueryHistory {
       .selectAll()
       .where('query_id', '=', queryId)
       .executeTakeFirst();
-    return row && entryOf(row);
+    return row && toEntry(row);
   }
 
-  /** In order of id, which is the order of submission. */
+  /** Newest first: ids are ordered by time of submission. */
   async list({
     after,
     limit,
-    ...sought
+    ...filter
   }: QueryFilter & { readonly after?: string | undefined; readonly limit: number }): Promise<QueryEntry[]> {
     await this.flush();
     let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id', 'desc').limit(limit);
     if (after !== undefined) query = query.where('query_id', '<', after);
-    for (const condition of conditionsOf(sought)) query = query.where(condition);
-    const ended = (await query.execute()).map(entryOf);
+    for (const condition of toConditions(filter)) query = query.where(condition);
+    const ended = (await query.execute()).map(toEntry);
     const running = [...this.#running.values()]
-      .map((one) => one.entry)
-      .filter((entry) => (after === undefined || entry.queryId < after) && matchesFilter(entry, sought));
+      .map(({ entry }) => entry)
+      .filter((entry) => (after === undefined || entry.queryId < after) && matchesFilter(entry, filter));
     return [...ended, ...running].sort((a, b) => (a.queryId > b.queryId ? -1 : 1)).slice(0, limit);
   }
 
-  /** Forgets one that ended; cancels one that runs. */
+  /** Removes a finished statement from the history; cancels a running one. */
   async remove(queryId: string, actor: Actor): Promise<boolean> {
     if (this.#cancel(queryId, actor)) return true;
     const ended = await this.get(queryId);
@@ -133,7 +132,7 @@ export class QueryHistory {
     return numDeletedRows > 0n;
   }
 
-  /** Writes what ended since the last time. Failing keeps it for the next. */
+  /** Writes the statements that ended since the last flush. After a failure they are retried by the next flush. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.then(() => this.#flush());
     return this.#flushing;
@@ -143,7 +142,7 @@ export class QueryHistory {
     try {
       while (this.#unwritten.length > 0) {
         const batch = this.#unwritten.slice(0, batchRows);
-        await this.#options.db.insertInto('queries').values(batch.map(rowOf)).execute();
+        await this.#options.db.insertInto('queries').values(batch.map(toRow)).execute();
         this.#unwritten = this.#unwritten.slice(batch.length);
       }
       if (this.#flushes++ % sweepEveryFlushes === 0) await this.#sweep();
@@ -165,10 +164,10 @@ export class QueryHistory {
   }
 }
 
-const cut = (text: string, characters: number) =>
+const truncate = (text: string, characters: number) =>
   (text.length > characters ? text.slice(0, characters) : text).toWellFormed();
 
-function rowOf(entry: QueryEntry): QueriesTable {
+function toRow(entry: QueryEntry): QueriesTable {
   return {
     query_id: entry.queryId,
     sql: entry.sql,
@@ -193,7 +192,7 @@ function rowOf(entry: QueryEntry): QueriesTable {
   };
 }
 
-function entryOf(row: QueriesTable): QueryEntry {
+function toEntry(row: QueriesTable): QueryEntry {
   return {
     queryId: row.query_id,
     sql: row.sql,

@@ -1,4 +1,4 @@
-// What the history knows of a statement.
+// One entry of the statement history.
 import type { Basis } from '../../model/principal.ts';
 
 export type QueryState = 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled';
@@ -24,7 +24,7 @@ export interface QueryEntry {
   readonly errorCode: string | null;
   readonly errorMessage: string | null;
   readonly taskId: string | null;
-  /** Of one that took long; parameters with their values. */
+  /** Recorded for slow statements only; contains the values of the parameters. */
   readonly plan: string | null;
 }
 

@@ -1,13 +1,13 @@
-// What can be looked for in the history of statements: the same criteria on those that run, which are in memory, and on those that
-// ended, which are in the store.
+// Search criteria of the statement history. The same criteria apply to running statements, which are in memory, and to finished ones,
+// which are in the store.
 import { type RawBuilder, sql } from 'kysely';
 import type { QueriesTable } from '../../store/schema.ts';
 import type { QueryEntry, QueryState } from './history_entry.ts';
 
-/** All that is given must fit. Times in milliseconds since 1970. */
+/** Criteria are combined with AND. Times are in milliseconds since 1970. */
 export interface QueryFilter {
   readonly state?: QueryState | undefined;
-  /** Parts of texts, of which case does not count. */
+  /** Case-insensitive substrings. */
   readonly text?: string | undefined;
   readonly errorText?: string | undefined;
   readonly planText?: string | undefined;
@@ -23,17 +23,17 @@ export interface QueryFilter {
   readonly queuedMsMin?: number | undefined;
   readonly rowCountMin?: number | undefined;
   readonly resultBytesMin?: number | undefined;
-  /** Only those of one user. */
+  /** Id of the user who submitted the statement. */
   readonly owner?: string | undefined;
 }
 
-type Criterion = readonly ['is' | 'holds' | 'from' | 'before', keyof QueryEntry, keyof QueriesTable];
+type Criterion = readonly ['is' | 'contains' | 'from' | 'before', keyof QueryEntry, keyof QueriesTable];
 
 const criteria: Readonly<Record<keyof QueryFilter, Criterion>> = {
   state: ['is', 'state', 'state'],
-  text: ['holds', 'sql', 'sql'],
-  errorText: ['holds', 'errorMessage', 'error_message'],
-  planText: ['holds', 'plan', 'plan'],
+  text: ['contains', 'sql', 'sql'],
+  errorText: ['contains', 'errorMessage', 'error_message'],
+  planText: ['contains', 'plan', 'plan'],
   kind: ['is', 'kind', 'kind'],
   warehouse: ['is', 'warehouse', 'warehouse'],
   catalog: ['is', 'catalog', 'catalog'],
@@ -49,39 +49,39 @@ const criteria: Readonly<Record<keyof QueryFilter, Criterion>> = {
   owner: ['is', 'owner', 'owner'],
 };
 
-function given(sought: QueryFilter): (readonly [Criterion, string | number])[] {
+function activeCriteria(filter: QueryFilter): (readonly [Criterion, string | number])[] {
   return Object.entries(criteria).flatMap(([name, criterion]) => {
-    const value = sought[name as keyof QueryFilter];
+    const value = filter[name as keyof QueryFilter];
     return value === undefined ? [] : [[criterion, value] as const];
   });
 }
 
-export function matchesFilter(entry: QueryEntry, sought: QueryFilter): boolean {
-  return given(sought).every(([[how, field], value]) => {
-    const has = entry[field];
-    if (has === null) return false;
-    switch (how) {
+export function matchesFilter(entry: QueryEntry, filter: QueryFilter): boolean {
+  return activeCriteria(filter).every(([[operator, field], value]) => {
+    const actual = entry[field];
+    if (actual === null) return false;
+    switch (operator) {
       case 'is':
-        return has === value;
-      case 'holds':
-        return String(has).toLowerCase().includes(String(value).toLowerCase());
+        return actual === value;
+      case 'contains':
+        return String(actual).toLowerCase().includes(String(value).toLowerCase());
       case 'from':
-        return has >= value;
+        return actual >= value;
       default:
-        return has < value;
+        return actual < value;
     }
   });
 }
 
-/** For rows of `queries`. */
-export function conditionsOf(sought: QueryFilter): RawBuilder<boolean>[] {
-  return given(sought).map(([[how, , name], value]) => {
+/** Conditions on the table `queries`. */
+export function toConditions(filter: QueryFilter): RawBuilder<boolean>[] {
+  return activeCriteria(filter).map(([[operator, , name], value]) => {
     const column = sql.ref(name);
-    switch (how) {
+    switch (operator) {
       case 'is':
         return sql<boolean>`${column} = ${value}`;
-      case 'holds':
-        return sql<boolean>`lower(${column}) like ${patternOf(String(value))} escape '\\'`;
+      case 'contains':
+        return sql<boolean>`lower(${column}) like ${toLikePattern(String(value))} escape '\\'`;
       case 'from':
         return sql<boolean>`${column} >= ${value}`;
       default:
@@ -90,4 +90,4 @@ export function conditionsOf(sought: QueryFilter): RawBuilder<boolean>[] {
   });
 }
 
-const patternOf = (part: string) => `%${part.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
+const toLikePattern = (part: string) => `%${part.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;

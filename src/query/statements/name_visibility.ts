@@ -1,6 +1,7 @@
-// Whether what an engine makes of a statement may be shown, where its plan does not tell by itself: complaints tell which tables
-// and columns exist, and so do parts that binding made a constant of. It may where each name that can be a table's is of a
-// database, or a table, that the caller may read; never by what the caller may not read, or the difference would tell of that.
+// Decides whether an engine's output about a statement may be shown when its plan alone does not tell. Error messages reveal which tables
+// and columns exist, and so do parts that binding folded into a constant. The output may be shown if every name that could be a table
+// belongs to a database, or a table, that the caller may read. The decision never depends on objects that the caller may not read,
+// because the difference would reveal them.
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { Statement, TableName } from '../../engines/engine.ts';
@@ -8,7 +9,7 @@ import { foldName } from '../../model/names.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Segment } from '../../standard/paths.ts';
 
-/** More names than these are looked up for nobody. */
+/** A statement with more names than this is treated as not visible. */
 const namesMax = 100;
 
 export class NameVisibility {
@@ -21,39 +22,41 @@ export class NameVisibility {
   }
 
   /**
-   * `names`: of all that can be a table in the statement (engine.tableNamesIn). `authorised`: tables of its plan, which have been
-   * decided on.
+   * `names`: every name in the statement that could be a table (`engine.tableNamesIn`). `authorised`: tables of its plan whose access was
+   * checked already.
    */
-  async areKnownTo(
+  async areVisibleTo(
     principal: Principal,
     { catalog, database }: Pick<Statement, 'catalog' | 'database'>,
     names: () => readonly (readonly string[])[],
     authorised: readonly TableName[] = [],
   ): Promise<boolean> {
     if (this.#authorizer.isVisible(principal, 'read', 'catalogs', [])) return true;
-    const shown = new Set(authorised.map(({ catalog: root, database: of, table }) => keyOf([root, of, table])));
-    const whole = new Map<string, readonly string[]>();
+    const shown = new Set(
+      authorised.map(({ catalog: root, database: databaseName, table }) => keyOf([root, databaseName, table])),
+    );
+    const pathsToCheck = new Map<string, readonly string[]>();
     for (const name of names()) {
-      // Without a database, a name alone is the name of nothing.
+      // Without a database, an unqualified name cannot refer to a table.
       if (name.length === 1 && database === undefined) continue;
       const path = [...[catalog.name, database ?? ''].slice(0, Math.max(0, 3 - name.length)), ...name];
       if (path.length > 3) return false;
       const key = keyOf(path);
-      if (!shown.has(key)) whole.set(key, path);
+      if (!shown.has(key)) pathsToCheck.set(key, path);
     }
-    if (whole.size > namesMax) return false;
-    for (const path of whole.values()) if (!(await this.#isKnown(principal, path))) return false;
+    if (pathsToCheck.size > namesMax) return false;
+    for (const path of pathsToCheck.values()) if (!(await this.#isVisible(principal, path))) return false;
     return true;
   }
 
-  async #isKnown(principal: Principal, [root = '', database = '', table = '']: readonly string[]): Promise<boolean> {
-    const within: Segment[] = [
+  async #isVisible(principal: Principal, [root = '', database = '', table = '']: readonly string[]): Promise<boolean> {
+    const databasePath: Segment[] = [
       { category: 'catalogs', name: root },
       { category: 'databases', name: database },
     ];
-    const named = ['tables', 'views'].map((category) => [...within, { category, name: table }]);
-    for (const part of [within, ...named]) {
-      const chain = await this.#catalog.findFolded(part);
+    const tablePaths = ['tables', 'views'].map((category) => [...databasePath, { category, name: table }]);
+    for (const candidate of [databasePath, ...tablePaths]) {
+      const chain = await this.#catalog.findFolded(candidate);
       if (chain && this.#authorizer.isVisible(principal, 'read', 'catalogs', chain)) return true;
     }
     return false;

@@ -1,5 +1,5 @@
-// Whether somebody may run a statement whose plan is known: what it needs on each table that it reads or writes, and on each view that
-// it goes through. What the caller may not know of is refused like what does not exist.
+// Authorizes a statement by its plan: privileges on each table that it reads or writes, and on each view that it goes through. Objects
+// that are hidden from the caller are refused exactly like objects that do not exist.
 import { type Authorizer, forbidden } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
@@ -18,43 +18,43 @@ interface Parts {
   readonly names: NameVisibility;
 }
 
-interface Asked {
+interface AccessRequest {
   readonly principal: Principal;
   readonly statement: Statement;
-  /** Of all that can be a table in the statement. */
+  /** Every name in the statement that could be a table. */
   readonly names: () => readonly (readonly string[])[];
-  readonly only: ExpectedStatement | undefined;
+  readonly expected: ExpectedStatement | undefined;
 }
 
 export const hiddenObject = () =>
   new Failure('FORBIDDEN', 'the statement names something that does not exist, or that the caller may not use');
 
 /**
- * Objects that the caller may not know of are checked first: which of two faults is reported must not depend on whether they exist.
- * Returns the tables and views that are read.
+ * Visibility is checked before privileges: which of two failures is reported must not depend on whether a hidden object exists. Returns
+ * the tables and views that the statement reads.
  */
 export async function requireAccess(
   parts: Parts,
   { reads, writes, views }: StatementAnalysis,
-  { principal, statement, names, only }: Asked,
+  { principal, statement, names: statementNames, expected }: AccessRequest,
 ): Promise<ResultSources> {
-  const may = (privilege: Privilege, chain: readonly CatalogObject[]) =>
+  const hasPrivilege = (privilege: Privilege, chain: readonly CatalogObject[]) =>
     parts.authorizer.isAllowedOn(principal, privilege, 'catalogs', chain);
   const needed: (readonly [Privilege, readonly CatalogObject[]])[] = [];
-  for (const [privilege, category, all] of [
+  for (const [privilege, category, names] of [
     ['read', 'tables', reads],
     ['read', 'views', views],
-    ['write', 'tables', only?.isNew ? [] : writes],
+    ['write', 'tables', expected?.isNew ? [] : writes],
   ] as const)
-    for (const one of all) needed.push([privilege, await chainOf(parts, one, category, principal)]);
+    for (const name of names) needed.push([privilege, await chainOf(parts, name, category, principal)]);
   const shows = (privilege: Privilege, chain: readonly CatalogObject[]) =>
     parts.authorizer.isVisible(principal, privilege, 'catalogs', chain);
-  // Who may read or write it knows that it is there.
+  // A privilege to read or write an object includes seeing that it exists.
   if (!needed.every(([, chain]) => shows('read', chain) || shows('write', chain))) throw hiddenObject();
-  if (!(await parts.names.areKnownTo(principal, statement, names, [...reads, ...writes, ...views])))
+  if (!(await parts.names.areVisibleTo(principal, statement, statementNames, [...reads, ...writes, ...views])))
     throw hiddenObject();
   for (const [privilege, chain] of needed)
-    if (!may(privilege, chain)) throw forbidden(privilege, { category: 'catalogs', path: chain });
+    if (!hasPrivilege(privilege, chain)) throw forbidden(privilege, { category: 'catalogs', path: chain });
   return needed.filter(([privilege]) => privilege === 'read').map(([, chain]) => chain.map(({ id }) => id));
 }
 
@@ -71,8 +71,8 @@ async function chainOf(
   ];
   const chain = await catalog.findFolded(path);
   if (chain) return chain;
-  // An object that only the engine knows is half made or internal: refused as if it did not exist.
-  const holder = (await catalog.findFolded(path.slice(0, 2))) ?? [];
-  if (!authorizer.isVisible(principal, 'read', 'catalogs', holder)) throw hiddenObject();
+  // An object that exists only in the engine is unfinished or internal: it is refused as if it did not exist.
+  const databaseChain = (await catalog.findFolded(path.slice(0, 2))) ?? [];
+  if (!authorizer.isVisible(principal, 'read', 'catalogs', databaseChain)) throw hiddenObject();
   throw new Failure('SQL_INVALID', `the table "${database}"."${table}" does not exist`);
 }

@@ -1,5 +1,5 @@
-// SQL in → authorised bound plan → rows out. One path for a call that waits and for a task that does not: admit, analyse,
-// authorise every table of the plan, execute. What is slow to find out is remembered by text and namespace.
+// Runs SQL: a statement becomes an authorised, bound plan, and the plan returns rows. Synchronous calls and tasks share one path:
+// admission, analysis, authorization of every table of the plan, execution. Analyses are cached by text and namespace.
 import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Directory } from '../../access/authorization/directory.ts';
@@ -31,10 +31,10 @@ import type { ResultSources } from '../results/result_access.ts';
 import type { QueryHistory } from './history.ts';
 import type { NameVisibility } from './name_visibility.ts';
 import { hiddenObject, requireAccess } from './plan_access.ts';
-import { type ExpectedStatement, requireExpected, requireReading } from './plan_constraints.ts';
+import { type ExpectedStatement, requireExpected, requireSelect } from './plan_constraints.ts';
 import { QueryLifecycle } from './query_lifecycle.ts';
 import type { Caller, QueryRequest, QueryRun, RunCaller } from './query_request.ts';
-import { LostReads } from './retried_reads.ts';
+import { RetriedReads } from './retried_reads.ts';
 
 export type { QueryStatistics } from './query_lifecycle.ts';
 export type { Caller, QueryRequest, QueryRun } from './query_request.ts';
@@ -50,22 +50,22 @@ export interface QueriesOptions {
   readonly caps: Pick<Quotas, 'startQuery' | 'waitForQuerySlot' | 'trackStatement'>;
   readonly history: QueryHistory;
   readonly observe: Observe;
-  /** Absolute; results that do not fit one page are left here, to be taken away by who asked. */
+  /** Absolute. Results larger than one page are written here, to be removed by the caller. */
   readonly spoolDirectory: string;
   readonly pageBytesMax: number;
 }
 
-interface Known {
+interface CachedAnalysis {
   readonly analysis: StatementAnalysis;
-  /** Of the catalog and the rights, when `authorised` was begun. */
+  /** Version of the catalog and of the rights at which `authorised` was filled. */
   version: string;
-  /** Who may run it. */
+  /** Principals that may run the statement. */
   authorised: WeakSet<Principal>;
-  /** What it reads, as found when it was authorised. */
+  /** The objects that the statement reads, as found when it was authorized. */
   sources: ResultSources;
 }
 
-/** A statement on its way to the engine. */
+/** A statement about to be executed. */
 interface Run {
   readonly engine: EngineWarehouse;
   readonly warehouse: string;
@@ -77,37 +77,40 @@ interface Run {
 
 type PrincipalTurn = Pick<Caller, 'principal' | 'signal'>;
 
-/** What an engine says of a statement that it has bound, or could not: it may tell what exists. */
-const ofBinding: ReadonlySet<Code> = new Set<Code>([
+/** Codes of an engine's errors about binding: their messages may reveal which objects exist. */
+const bindingCodes: ReadonlySet<Code> = new Set<Code>([
   'SQL_INVALID',
   'SQL_NOT_SUPPORTED',
   'SQL_FORBIDDEN_FUNCTION',
   'PARAMETERS_INVALID',
   'CATALOG_DAMAGED',
 ]);
-/** Faults of the text alone, which tell of nothing that exists. */
-const aboutSyntax = /^(?:syntax error|unterminated|the text |a NUL |more than \d+ arrows)/;
-/** To make a plan costs a millisecond or two: of statements that take no longer than this, it is made when somebody asks. */
+/** Syntax errors depend on the text alone and reveal nothing. */
+const syntaxErrorPattern = /^(?:syntax error|unterminated|the text |a NUL |more than \d+ arrows)/;
+/** Rendering a plan costs 1 to 2 ms, so plans are recorded only for statements slower than this. */
 const planAfterMs = 250;
-const knownMax = 2000;
+const cachedAnalysesMax = 2000;
 const staleRetriesMax = 5;
 
 export class Queries {
-  readonly places: QueuePlaces;
+  readonly queuePlaces: QueuePlaces;
   readonly #options: QueriesOptions;
-  readonly #known = new Map<string, Known>();
-  readonly #lost = new LostReads();
+  readonly #analyses = new Map<string, CachedAnalysis>();
+  readonly #retriedReads = new RetriedReads();
   #generation = 0;
 
   constructor(options: QueriesOptions) {
-    this.places = new QueuePlaces(options);
+    this.queuePlaces = new QueuePlaces(options);
     this.#options = options;
     options.catalog.onChange(() => {
       this.#generation++;
     });
   }
 
-  /** `step`: makes a writing statement happen once however often it is run with it. A task's waits for room, others are refused. */
+  /**
+   * `step`: runs a writing statement at most once across all runs with the same step. A task waits for a free slot of its principal;
+   * other callers are refused.
+   */
   async run(request: QueryRequest, caller: RunCaller): Promise<QueryRun> {
     const { caps } = this.#options;
     const { id } = caller.principal;
@@ -121,7 +124,7 @@ export class Queries {
 
   async #run(request: QueryRequest, caller: RunCaller): Promise<QueryRun> {
     const { spoolDirectory, pageBytesMax, warehouses, caps } = this.#options;
-    const { statement, warehouse } = await this.#place(request, caller.principal);
+    const { statement, warehouse } = await this.#resolve(request, caller.principal);
     if (caller.taskId === undefined) await warehouses.requirePlace(warehouse, caller);
     const queryId = newId();
     const controller = new AbortController();
@@ -140,120 +143,129 @@ export class Queries {
       taskId: caller.taskId ?? null,
     };
     let sources: ResultSources = [];
-    const course = new QueryLifecycle(this.#options, submitted, abort);
+    const lifecycle = new QueryLifecycle(this.#options, submitted, abort);
     try {
       const turn = { principal: caller.principal, signal: controller.signal, caller: caller.caller };
       const isKeyed = (caller.step ?? caller.actor.guard) !== undefined;
       warehouses.quarantine.require(warehouse, caller.principal.id, statement, isKeyed);
       const result = await warehouses.admit(warehouse, turn, async (engine, queuedMs, spec) => {
-        course.begin(queuedMs);
+        lifecycle.begin(queuedMs);
         const work = () =>
-          this.#authorised(engine, statement, warehouse, turn, request.only, async (analysis, read) => {
-            sources = read;
-            course.analysed(analysis.kind);
-            if (request.into || request.profile) requireReading(analysis);
-            await this.#announce(analysis, queryId, caller.actor, request.only?.objectId);
-            const resultPath = `${spoolDirectory}/${queryId}`;
-            const step = await this.#stepOf({ engine, warehouse, statement, analysis, queryId, resultPath }, caller);
-            const end = caps.trackStatement(caller.principal.id, warehouse, (why) => controller.abort(why));
-            const executing = engine.execute(statement, {
-              analysis,
-              rowsMax: request.rowsMax,
-              numbers: request.numbers,
-              timeoutMs: spec.statementTimeoutSeconds * 1000,
-              signal: controller.signal,
-              progress: caller.progress,
-              resultPath,
-              pageBytesMax,
-              into: request.into,
-              profile: request.profile,
-              planAfterMs,
-              get step() {
-                return step();
-              },
-            });
-            return executing.finally(end);
-          });
-        return this.#lost.run({
+          this.#withAuthorisedAnalysis(
+            engine,
+            statement,
+            warehouse,
+            turn,
+            request.only,
+            async (analysis, readSources) => {
+              sources = readSources;
+              lifecycle.analysed(analysis.kind);
+              if (request.into || request.profile) requireSelect(analysis);
+              await this.#beginAudit(analysis, queryId, caller.actor, request.only?.objectId);
+              const resultPath = `${spoolDirectory}/${queryId}`;
+              const step = await this.#stepFor({ engine, warehouse, statement, analysis, queryId, resultPath }, caller);
+              const end = caps.trackStatement(caller.principal.id, warehouse, (reason) => controller.abort(reason));
+              const execution = engine.execute(statement, {
+                analysis,
+                rowsMax: request.rowsMax,
+                numbers: request.numbers,
+                timeoutMs: spec.statementTimeoutSeconds * 1000,
+                signal: controller.signal,
+                progress: caller.progress,
+                resultPath,
+                pageBytesMax,
+                into: request.into,
+                profile: request.profile,
+                planAfterMs,
+                get step() {
+                  return step();
+                },
+              });
+              return execution.finally(end);
+            },
+          );
+        return this.#retriedReads.run({
           warehouse,
-          isRead: () => course.kind === undefined || course.kind === 'select',
-          revived: () => warehouses.use(warehouse),
+          isRead: () => lifecycle.kind === undefined || lifecycle.kind === 'select',
+          awaitRevival: () => warehouses.use(warehouse),
           work,
           signal: controller.signal,
         });
       });
-      const statistics = course.succeeded(result);
-      this.#conclude(course.kind, queryId, caller.actor, '0');
-      return { queryId, kind: course.kind ?? 'select', result, statistics, sources };
-    } catch (thrown) {
+      const statistics = lifecycle.succeeded(result);
+      this.#endAudit(lifecycle.kind, queryId, caller.actor, '0');
+      return { queryId, kind: lifecycle.kind ?? 'select', result, statistics, sources };
+    } catch (caught) {
       const run = { statement, warehouse, principal: caller.principal };
-      const error = this.#blamed(whyStopped(thrown, controller.signal), run, course.kind);
+      const error = this.#quarantineIfCrashed(toStopReason(caught, controller.signal), run, lifecycle.kind);
       const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
-      this.#conclude(course.kind, queryId, caller.actor, code);
-      // The request that asked for the task was not refused: nobody else tells of it.
+      this.#endAudit(lifecycle.kind, queryId, caller.actor, code);
+      // The request that submitted the task was not refused, so nothing else audits this refusal.
       if (code === 'FORBIDDEN' && caller.taskId !== undefined)
         this.#options.trail.enqueue(caller.actor, { outcome: code, objectId: caller.taskId });
-      throw course.failed(error);
+      throw lifecycle.failed(error);
     } finally {
       caller.signal.removeEventListener('abort', abort);
     }
   }
 
-  /** The engine's plan as text, for a statement that the caller may run. Runs nothing. */
+  /** Returns the engine's plan as text, for a statement that the caller may run. Runs nothing. */
   explain(request: QueryRequest, caller: Caller): Promise<string> {
-    return this.#look(request, caller, (engine, statement) => engine.explain(statement));
+    return this.#inspect(request, caller, (engine, statement) => engine.explain(statement));
   }
 
-  /** The columns of a query that the caller may run. Runs nothing. Throws SQL_NOT_SUPPORTED for what is no query. */
+  /** Returns the columns of a query that the caller may run. Runs nothing. Throws SQL_NOT_SUPPORTED if the statement is not a query. */
   describe(request: QueryRequest, caller: Caller): Promise<readonly DescribedColumn[]> {
-    return this.#look(request, caller, (engine, statement, { kind }) => {
-      if (kind !== 'select')
-        throw new Failure('SQL_NOT_SUPPORTED', 'a query is taken here, not a statement that writes');
+    return this.#inspect(request, caller, (engine, statement, { kind }) => {
+      if (kind !== 'select') throw new Failure('SQL_NOT_SUPPORTED', 'only SELECT is allowed here');
       return engine.describe(statement);
     });
   }
 
-  /** What a view of the query, in the database of the request, would be. The caller may run the query. */
+  /** Returns the definition of a view of the query in the database of the request. The caller must be allowed to run the query. */
   readView(request: QueryRequest & { readonly database: string }, caller: Caller): Promise<ViewReading> {
-    return this.#look(request, caller, (engine, statement, { kind }) => {
-      if (kind !== 'select') throw new Failure('SQL_NOT_SUPPORTED', 'a view is made of a query, which writes nothing');
-      // Whoever reads it later is another: in a view the functions about the caller are refused.
+    return this.#inspect(request, caller, (engine, statement, { kind }) => {
+      if (kind !== 'select') throw new Failure('SQL_NOT_SUPPORTED', 'only SELECT is allowed in a view');
+      // The readers of a view differ from its creator, so functions about the caller are refused in views.
       return engine.readView({ ...statement, caller: undefined, database: statement.database ?? request.database });
     });
   }
 
-  async #look<T>(
+  async #inspect<T>(
     request: QueryRequest,
     caller: Caller,
     work: (engine: EngineWarehouse, statement: Statement, analysis: StatementAnalysis) => Promise<T>,
   ): Promise<T> {
-    const { statement, warehouse } = await this.#place(request, caller.principal);
+    const { statement, warehouse } = await this.#resolve(request, caller.principal);
     const { warehouses } = this.#options;
     const { principal } = caller;
     warehouses.quarantine.require(warehouse, principal.id, statement);
     const end = this.#options.caps.startQuery(principal.id);
     try {
       return await warehouses.admit(warehouse, caller, (engine) =>
-        this.#lost.run({
+        this.#retriedReads.run({
           warehouse,
           isRead: () => true,
-          revived: () => warehouses.use(warehouse),
+          awaitRevival: () => warehouses.use(warehouse),
           work: () =>
-            this.#authorised(engine, statement, warehouse, caller, undefined, (analysis) =>
+            this.#withAuthorisedAnalysis(engine, statement, warehouse, caller, undefined, (analysis) =>
               work(engine, statement, analysis),
             ),
           signal: caller.signal,
         }),
       );
     } catch (error) {
-      throw this.#blamed(error, { statement, warehouse, principal }, 'select');
+      throw this.#quarantineIfCrashed(error, { statement, warehouse, principal }, 'select');
     } finally {
       end();
     }
   }
 
-  /** Of a statement that ended its engine, later runs are refused; a read that crashed it is answered so at once. */
-  #blamed(
+  /**
+   * Quarantines a statement that crashed its engine: later runs are refused, and a read that crashed it is answered with that refusal at
+   * once.
+   */
+  #quarantineIfCrashed(
     error: unknown,
     { statement, warehouse, principal }: { statement: Statement; warehouse: string; principal: Principal },
     kind: StatementAnalysis['kind'] | undefined,
@@ -264,53 +276,56 @@ export class Queries {
     return isRead && (error as Failure).code === 'WAREHOUSE_FAILED' ? refusal : error;
   }
 
-  /** What an engine is about to change is told before: the store's transactions do not reach it. */
-  async #announce(analysis: StatementAnalysis, queryId: string, actor: Actor, objectId?: string): Promise<void> {
+  /** Writes the audit record before the engine changes anything, because the transactions of the store do not cover the engine. */
+  async #beginAudit(analysis: StatementAnalysis, queryId: string, actor: Actor, objectId?: string): Promise<void> {
     if (analysis.kind === 'select') return;
     const tables = analysis.writes.map(({ catalog, database, table }) => `${catalog}.${database}.${table}`);
     const details = { queryId, kind: analysis.kind, tables };
     await this.#options.trail.begin(actor, { objectId, details });
   }
 
-  /** By what the engine knows a statement that writes again, where it is a task's or a keyed request's; asked for as it is handed over. */
-  async #stepOf(
+  /**
+   * Returns the step of a writing statement that belongs to a task or to a keyed request, as a function that is called when the engine
+   * takes the statement.
+   */
+  async #stepFor(
     run: Run,
-    { actor: { guard }, step: ofTask, taskId, becoming }: RunCaller,
+    { actor: { guard }, step: taskStepName, taskId, taskStep }: RunCaller,
   ): Promise<() => string | undefined> {
     if (run.analysis.kind === 'select') return () => undefined;
-    if (ofTask === null) {
-      const message = 'the server stopped while the statement ran; whether it was applied is not known';
+    if (taskStepName === null) {
+      const message = 'the server stopped while the statement ran; whether it was applied is not cached';
       throw new Failure('TASK_INTERRUPTED', message, {}, { outcome: 'unknown' });
     }
     const { keys } = this.#options;
-    const place = { warehouse: run.warehouse, catalogId: await this.#writtenBy(run) };
-    if (guard && ofTask === undefined) {
+    const location = { warehouse: run.warehouse, catalogId: await this.#writtenCatalogId(run) };
+    if (guard && taskStepName === undefined) {
       const step = keyedStep(guard);
-      await keys.retainStep(step, place, { guard, queryId: run.queryId });
+      await keys.retainStep(step, location, { guard, queryId: run.queryId });
       return () => step;
     }
-    const keep = (step: string) => keys.retainStep(step, { ...place, taskId: taskId ?? step });
-    const remember = (given: string) => run.engine.remember(run.resultPath, given);
-    const step = ofTask ?? becoming?.begin({ keep, remember });
+    const keep = (step: string) => keys.retainStep(step, { ...location, taskId: taskId ?? step });
+    const remember = (assigned: string) => run.engine.remember(run.resultPath, assigned);
+    const step = taskStepName ?? taskStep?.begin({ keep, remember });
     if (step !== undefined) await keep(step);
-    return () => step ?? becoming?.handOver();
+    return () => step ?? taskStep?.handOver();
   }
 
-  /** The id of the catalog that a statement writes to, which is not always the one that it was sent to. */
-  async #writtenBy({ analysis: { writes }, statement: { catalog } }: Run): Promise<string> {
+  /** The id of the catalog that the statement writes to, which can differ from the catalog that it was sent to. */
+  async #writtenCatalogId({ analysis: { writes }, statement: { catalog } }: Run): Promise<string> {
     const name = writes[0]?.catalog;
     if (name === undefined || name === catalog.name) return catalog.id;
     return (await this.#options.catalog.require([{ category: 'catalogs', name }]))[0]?.id ?? catalog.id;
   }
 
-  #conclude(kind: StatementAnalysis['kind'] | undefined, queryId: string, actor: Actor, outcome: Code | '0'): void {
+  #endAudit(kind: StatementAnalysis['kind'] | undefined, queryId: string, actor: Actor, outcome: Code | '0'): void {
     if (kind === undefined || kind === 'select') return;
     actor.audited = true;
     if (outcome === '0') actor.changed = true;
     this.#options.trail.enqueue(actor, { outcome, details: { queryId, kind } });
   }
 
-  async #place(request: QueryRequest, principal: Principal): Promise<{ statement: Statement; warehouse: string }> {
+  async #resolve(request: QueryRequest, principal: Principal): Promise<{ statement: Statement; warehouse: string }> {
     const namespace: Segment[] = [{ category: 'catalogs', name: request.catalog }];
     if (request.database !== undefined) namespace.push({ category: 'databases', name: request.database });
     const [root, database] = (await this.#options.catalog.require(namespace)) as [
@@ -319,7 +334,7 @@ export class Queries {
     ];
     const { warehouse } = root.spec;
     if (request.warehouse !== undefined && request.warehouse !== warehouse) {
-      const message = `the catalog "${root.name}" is in the warehouse "${warehouse}", which alone can read it`;
+      const message = `catalog "${root.name}" belongs to warehouse "${warehouse}"; run the statement there`;
       throw new Failure('INVALID_PARAMETER', message, {
         violations: [{ pointer: '/warehouse', rule: 'warehouse', message }],
       });
@@ -339,13 +354,13 @@ export class Queries {
     };
   }
 
-  /** Analyses, authorises, runs; again where a change of the catalog came in between. */
-  async #authorised<T>(
+  /** Analyzes, authorizes and runs the statement; repeats all three if the catalog changed in between. */
+  async #withAuthorisedAnalysis<T>(
     engine: EngineWarehouse,
     statement: Statement,
     warehouse: string,
     turn: PrincipalTurn,
-    only: ExpectedStatement | undefined,
+    expected: ExpectedStatement | undefined,
     work: (analysis: StatementAnalysis, sources: ResultSources) => Promise<T>,
   ): Promise<T> {
     const { principal } = turn;
@@ -356,79 +371,85 @@ export class Queries {
       statement.database,
       statement.sql,
       statement.caller,
-      only?.isNew,
+      expected?.isNew,
     ]);
-    for (let attempt = 0, anew = false; ; attempt++) {
+    for (let attempt = 0, skipCache = false; ; attempt++) {
       try {
-        let known = anew ? undefined : this.#known.get(key);
-        const isKnown = known !== undefined;
-        if (!known) {
-          known = {
-            analysis: await this.#analysed(engine, statement, turn),
+        let cached = skipCache ? undefined : this.#analyses.get(key);
+        const wasCached = cached !== undefined;
+        if (!cached) {
+          cached = {
+            analysis: await this.#analyze(engine, statement, turn),
             version: '',
             authorised: new WeakSet(),
             sources: [],
           };
-          this.#remember(key, known);
+          this.#cacheAnalysis(key, cached);
         }
         const version = `${this.#generation} ${this.#options.directory.rightsVersion}`;
-        if (known.version !== version) {
-          known.version = version;
-          known.authorised = new WeakSet();
+        if (cached.version !== version) {
+          cached.version = version;
+          cached.authorised = new WeakSet();
         }
-        requireExpected(only, known.analysis);
-        const { reads, writes, views } = known.analysis;
-        this.#options.catalog.requireNoOpenChange([...reads, ...writes, ...views].map(partsOf));
-        if (!known.authorised.has(principal)) {
-          const { authorised } = known;
+        requireExpected(expected, cached.analysis);
+        const { reads, writes, views } = cached.analysis;
+        this.#options.catalog.requireNoOpenChange([...reads, ...writes, ...views].map(toNamePath));
+        if (!cached.authorised.has(principal)) {
+          const { authorised } = cached;
           const names = () => engine.tableNamesIn(statement.sql);
           try {
-            known.sources = await requireAccess(this.#options, known.analysis, { principal, statement, names, only });
+            cached.sources = await requireAccess(this.#options, cached.analysis, {
+              principal,
+              statement,
+              names,
+              expected,
+            });
           } catch (error) {
             if (error instanceof Failure && error.code === 'SQL_INVALID')
-              await this.#requireUnmoved(statement, names());
-            // Perhaps it was allowed for a view that was of other tables then. Looked at anew, it also takes as long as what is not
-            // there, of which nothing is remembered.
-            if (!isKnown) throw error;
-            anew = true;
+              await this.#requireNotRenamed(statement, names());
+            // The refusal may rest on a stale analysis, of a view that has since been redefined. A new analysis also takes as long as one
+            // of a missing object, which is never cached.
+            if (!wasCached) throw error;
+            skipCache = true;
             continue;
           }
           authorised.add(principal);
         }
-        await this.#requireReplicas(known.analysis, warehouse);
-        return await work(known.analysis, known.sources);
+        await this.#requireReplicas(cached.analysis, warehouse);
+        return await work(cached.analysis, cached.sources);
       } catch (error) {
         if (!(error instanceof StaleAnalysis)) throw error;
         if (attempt >= staleRetriesMax)
-          throw new Failure('WAREHOUSE_BUSY', 'the tables of the statement are being changed; try again');
-        this.#known.delete(key);
+          throw new Failure('WAREHOUSE_BUSY', 'the tables of the statement are being changed; retry later');
+        this.#analyses.delete(key);
       }
     }
   }
 
-  #remember(key: string, known: Known): void {
-    if (key.length > 20_000) return; // long texts are seldom sent twice, and would fill the memory
-    if (this.#known.size >= knownMax) this.#known.delete(this.#known.keys().next().value as string);
-    this.#known.set(key, known);
+  #cacheAnalysis(key: string, cached: CachedAnalysis): void {
+    if (key.length > 20_000) return; // long texts are seldom repeated, and would fill the memory
+    if (this.#analyses.size >= cachedAnalysesMax) this.#analyses.delete(this.#analyses.keys().next().value as string);
+    this.#analyses.set(key, cached);
   }
 
-  /** What the engine says of names is told to who may see what it could be about; to others it is one answer. */
-  async #analysed(engine: EngineWarehouse, statement: Statement, turn: PrincipalTurn): Promise<StatementAnalysis> {
+  /** Engine messages about names are returned only to callers who may see those objects; other callers get one uniform refusal. */
+  async #analyze(engine: EngineWarehouse, statement: Statement, turn: PrincipalTurn): Promise<StatementAnalysis> {
     try {
       return await engine.analyze(statement, turn);
     } catch (error) {
-      if (!(error instanceof Failure) || !ofBinding.has(error.code) || aboutSyntax.test(error.message)) throw error;
+      if (!(error instanceof Failure) || !bindingCodes.has(error.code) || syntaxErrorPattern.test(error.message))
+        throw error;
       const names = () => engine.tableNamesIn(statement.sql);
-      // What it names may only be missing because a change of it was interrupted.
+      // A name may be missing only because a change of the object was interrupted.
       this.#options.catalog.requireNoOpenChange(names(), true);
-      if (!(await this.#options.names.areKnownTo(turn.principal, statement, names))) throw hiddenObject();
-      await this.#requireUnmoved(statement, names());
+      if (!(await this.#options.names.areVisibleTo(turn.principal, statement, names))) throw hiddenObject();
+      await this.#requireNotRenamed(statement, names());
       throw error;
     }
   }
 
-  /** A name may also be missing because of a rename, under way or done since the namespace was found. */
-  async #requireUnmoved({ catalog, database }: Statement, names: readonly (readonly string[])[]): Promise<void> {
+  /** A name may also be missing because of a rename that is under way, or that finished after the namespace was resolved. */
+  async #requireNotRenamed({ catalog, database }: Statement, names: readonly (readonly string[])[]): Promise<void> {
     const namespace = [catalog.name, ...(database === undefined ? [] : [database])];
     await this.#options.catalog.requireNotBeingRenamed([namespace, ...names]);
     await this.#options.catalog.require(
@@ -438,21 +459,23 @@ export class Queries {
 
   async #requireReplicas(analysis: StatementAnalysis, warehouse: string): Promise<void> {
     if ((await this.#options.warehouses.availableBackends(warehouse)) > 0) return;
-    const tables = [...analysis.reads, ...analysis.writes].map((one) => `${one.catalog}.${one.database}.${one.table}`);
+    const tables = [...analysis.reads, ...analysis.writes].map(
+      ({ catalog, database, table }) => `${catalog}.${database}.${table}`,
+    );
     if (tables.length === 0) {
       throw new Failure('NOT_ENOUGH_BACKENDS', 'the statement needs 1 backend and 0 are available', {
         needed: 1,
         available: 0,
       });
     }
-    const named = [...new Set(tables)];
-    throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${named.join(', ')}`, { tables: named });
+    const names = [...new Set(tables)];
+    throw new Failure('REPLICAS_UNAVAILABLE', `no available replica of ${names.join(', ')}`, { tables: names });
   }
 }
 
-const partsOf = ({ catalog, database, table }: TableName): readonly string[] => [catalog, database, table];
+const toNamePath = ({ catalog, database, table }: TableName): readonly string[] => [catalog, database, table];
 
-/** What was cancelled because it took too much did not end because its caller wanted it to. */
-function whyStopped(error: unknown, { reason }: AbortSignal): unknown {
+/** A statement cancelled for exceeding a limit reports that limit, not a cancellation by its caller. */
+function toStopReason(error: unknown, { reason }: AbortSignal): unknown {
   return error instanceof Failure && error.code === 'STATEMENT_CANCELLED' && reason instanceof Failure ? reason : error;
 }

@@ -1,4 +1,4 @@
-// The course of one statement, from its submission to its end, as the history and the metrics are told of it. Runs nothing.
+// The lifecycle of one statement, from submission to end, as reported to the history and the metrics. Runs nothing.
 import type { StatementAnalysis, StatementResult } from '../../engines/engine.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -12,24 +12,24 @@ export interface QueryStatistics {
   readonly resultBytes: number;
 }
 
-/** What is known of a statement when it is submitted. */
+/** The facts that are known when a statement is submitted. */
 export type Submitted = Pick<
   QueryEntry,
   'queryId' | 'sql' | 'warehouse' | 'catalog' | 'database' | 'submittedBy' | 'owner' | 'taskId'
 >;
 
-const rounded = (ms: number) => Math.round(ms * 1000) / 1000;
+const roundToMicroseconds = (ms: number) => Math.round(ms * 1000) / 1000;
 
 export class QueryLifecycle {
   readonly #history: QueryHistory;
   readonly #observe: Observe;
   readonly #submitted: Submitted;
-  readonly #waitsSince = performance.now();
-  #begunAt: number | undefined;
+  readonly #queuedAt = performance.now();
+  #startedAt: number | undefined;
   #queuedMs: number | undefined;
   #kind: StatementAnalysis['kind'] | undefined;
 
-  /** `cancel`: how the statement is stopped by whoever sees it in the history. */
+  /** `cancel`: called when the statement is cancelled through the history. */
   constructor(
     parts: { readonly history: QueryHistory; readonly observe: Observe },
     submitted: Submitted,
@@ -38,7 +38,7 @@ export class QueryLifecycle {
     this.#history = parts.history;
     this.#observe = parts.observe;
     this.#submitted = submitted;
-    const nothingYet = {
+    const emptyOutcome = {
       kind: null,
       startedAt: null,
       endedAt: null,
@@ -50,10 +50,10 @@ export class QueryLifecycle {
       errorMessage: null,
       plan: null,
     };
-    this.#history.begin({ ...submitted, ...nothingYet, state: 'queued', submittedAt: Date.now() }, cancel);
+    this.#history.begin({ ...submitted, ...emptyOutcome, state: 'queued', submittedAt: Date.now() }, cancel);
   }
 
-  /** What the statement does, once it is analysed. */
+  /** Undefined until the statement is analyzed. */
   get kind(): StatementAnalysis['kind'] | undefined {
     return this.#kind;
   }
@@ -63,10 +63,10 @@ export class QueryLifecycle {
     this.#history.update(this.#submitted.queryId, { kind });
   }
 
-  /** Its turn has come. */
+  /** The statement leaves the queue of its warehouse. */
   begin(queuedMs: number): void {
-    this.#begunAt = performance.now();
-    this.#queuedMs = rounded(queuedMs);
+    this.#startedAt = performance.now();
+    this.#queuedMs = roundToMicroseconds(queuedMs);
     this.#history.update(this.#submitted.queryId, {
       state: 'running',
       startedAt: Date.now(),
@@ -75,29 +75,29 @@ export class QueryLifecycle {
   }
 
   succeeded({ rows, rowCount, files, plan }: StatementResult): QueryStatistics {
-    const inFiles = files?.entries.reduce((sum, { bytes }) => sum + bytes, 0);
-    const resultBytes = inFiles ?? (rows.kind === 'text' ? rows.text.length : (rows.offsets.at(-1) ?? 0));
+    const fileBytes = files?.entries.reduce((sum, { bytes }) => sum + bytes, 0);
+    const resultBytes = fileBytes ?? (rows.kind === 'text' ? rows.text.length : (rows.offsets.at(-1) ?? 0));
     const times = this.#end({ state: 'succeeded', rowCount, resultBytes, plan: plan ?? null }, '0', rowCount);
     return { ...times, resultBytes };
   }
 
-  /** Returns what to throw: a Failure then names the query. */
+  /** Returns the error to throw; a Failure carries the id of the query. */
   failed(error: unknown): unknown {
-    const known = error instanceof Failure;
-    const errorCode = known ? error.code : 'INTERNAL_ERROR';
-    const errorMessage = known ? error.message : 'an unexpected error of the service';
+    const isFailure = error instanceof Failure;
+    const errorCode = isFailure ? error.code : 'INTERNAL_ERROR';
+    const errorMessage = isFailure ? error.message : 'an unexpected error of the service';
     const state = errorCode === 'STATEMENT_CANCELLED' ? 'cancelled' : 'failed';
     this.#end({ state, errorCode, errorMessage }, errorCode, 0);
-    if (!known) return error;
+    if (!isFailure) return error;
     const { code, message, result, retryAfterSeconds, outcome, cause } = error;
-    const named = { ...result, queryId: this.#submitted.queryId };
-    return new Failure(code, message, named, { cause, retryAfterSeconds, outcome });
+    const resultWithId = { ...result, queryId: this.#submitted.queryId };
+    return new Failure(code, message, resultWithId, { cause, retryAfterSeconds, outcome });
   }
 
   #end(change: Partial<QueryEntry>, code: string, rowCount: number): { elapsedMs: number; queuedMs: number } {
     const { queryId, warehouse } = this.#submitted;
-    const elapsedMs = this.#begunAt === undefined ? 0 : rounded(performance.now() - this.#begunAt);
-    const times = { elapsedMs, queuedMs: this.#queuedMs ?? rounded(performance.now() - this.#waitsSince) };
+    const elapsedMs = this.#startedAt === undefined ? 0 : roundToMicroseconds(performance.now() - this.#startedAt);
+    const times = { elapsedMs, queuedMs: this.#queuedMs ?? roundToMicroseconds(performance.now() - this.#queuedAt) };
     this.#history.end(queryId, { kind: this.kind ?? null, endedAt: Date.now(), ...times, ...change });
     const statement = this.kind ?? 'unknown';
     this.#observe({ kind: 'queryEnded', queryId, warehouse, statement, code, ...times, rowCount });

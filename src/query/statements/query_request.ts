@@ -1,4 +1,4 @@
-// What is asked of queries.ts, by whom, and what comes of it.
+// Requests to run a statement, their callers and their results. See queries.ts.
 import type { StatementAnalysis, StatementParameters, StatementResult, WorkOptions } from '../../engines/engine.ts';
 import type { ExportInto } from '../../engines/export.ts';
 import type { RefusedCaller } from '../../engines/returns.ts';
@@ -16,15 +16,18 @@ export interface QueryRequest {
   readonly catalog: string;
   readonly database?: string | undefined;
   readonly warehouse?: string | undefined;
-  /** The rows go to files, and nowhere else. */
+  /** Rows are written to files and not returned. */
   readonly into?: ExportInto | undefined;
-  /** No rows come back, but the engine's profile of how it ran. */
+  /** The engine's execution profile is returned instead of rows. */
   readonly profile?: true | undefined;
-  /** It must turn out to be this, and to write this alone: for statements that were put together from parts. */
+  /** For statements assembled from a request: the statement must be of this kind and write this table only. */
   readonly only?: ExpectedStatement | undefined;
-  /** Where the statement was put together: what from, without its parameters. It is what a task shows. */
+  /** For statements assembled from a request: the request without its parameters, as a task shows it. */
   readonly asked?: object | undefined;
-  /** Of a statement that began before it became a task: how the engine knows it; null: not at all, its commit was under way already. */
+  /**
+   * For a statement that became a task while it ran: the step by which the engine remembers it. Null: it has none, because its commit was
+   * already under way.
+   */
   readonly step?: string | null | undefined;
 }
 
@@ -33,22 +36,22 @@ export interface QueryRun {
   readonly kind: StatementAnalysis['kind'];
   readonly result: StatementResult;
   readonly statistics: QueryStatistics;
-  /** The tables and views that it read. */
+  /** The tables and views that the statement read. */
   readonly sources: ResultSources;
 }
 
-/** Who runs a statement: with which rights, and in which request. */
+/** The caller of a statement: its rights and its request. */
 export interface Caller {
   readonly principal: Principal;
   readonly actor: Actor;
   readonly signal: AbortSignal;
-  /** By what a warehouse knows again whom it refused; a task has none. */
+  /** Identifies a refused caller to the warehouse when it returns; absent for tasks. */
   readonly caller?: RefusedCaller | undefined;
 }
 
 /**
- * `step`: makes a writing statement happen once however often it is run with it; null: one that writes may not be run again.
- * `becoming`: where the statement may become a task while it runs.
+ * `step`: runs a writing statement at most once across all runs with the same step; null: a writing statement must not be run again.
+ * `taskStep`: set if the statement may become a task while it runs.
  */
 export type RunCaller = Caller &
-  WorkOptions & { readonly step?: string | null; readonly taskId?: string; readonly becoming?: TaskStep };
+  WorkOptions & { readonly step?: string | null; readonly taskId?: string; readonly taskStep?: TaskStep };

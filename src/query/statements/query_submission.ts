@@ -1,4 +1,4 @@
-// A statement as a caller meets it: an answer in time, or a task to come back to. A result of more than one page always
+// Statement submission as seen by a caller: an answer within the wait time, or a task to poll. A result of more than one page always
 // belongs to a task, because its pages are fetched there.
 import { readFile, rm } from 'node:fs/promises';
 import { keyedStep } from '../../access/idempotency_keys.ts';
@@ -17,7 +17,7 @@ import type { Caller, Queries, QueryRequest, QueryRun, QueryStatistics } from '.
 export const runQueryTask = 'run_query';
 export const profileQueryTask = 'profile_query';
 
-/** What the record of a finished query task holds as its result. */
+/** The `result` of a finished query task. */
 export interface QueryTaskResult {
   readonly queryId: string;
   readonly columns: readonly ResultColumn[];
@@ -27,7 +27,7 @@ export interface QueryTaskResult {
   readonly statistics: QueryStatistics;
 }
 
-/** The same of a profile: there are no rows to keep. */
+/** The `result` of a finished profile task; there are no rows. */
 export interface ProfileTaskResult {
   readonly profile: unknown;
   readonly rowCount: number;
@@ -40,13 +40,13 @@ export type QueryAnswer =
   | {
       readonly kind: 'rows';
       readonly run: QueryRun;
-      /** JSON arrays joined by commas: all of them, or the first page. */
+      /** JSON arrays joined by commas: all rows, or the first page. */
       readonly rows: string | Uint8Array;
-      /** Where the further pages are. */
+      /** The task that has the remaining pages. */
       readonly pages: { readonly taskId: string; readonly pageCount: number } | undefined;
     };
 
-/** `signal` is aborted when the caller goes away: a statement that it still waits for is stopped then. */
+/** `signal` is aborted when the caller disconnects; a statement that the caller still waits for is cancelled then. */
 export interface Submission extends Caller, Pick<TaskRequest, 'priority' | 'after' | 'notify'> {
   readonly request: QueryRequest;
   readonly waitSeconds: number;
@@ -54,88 +54,91 @@ export interface Submission extends Caller, Pick<TaskRequest, 'priority' | 'afte
   readonly target: string;
 }
 
-/** A statement that is being committed when it would become a task is waited for so much longer. */
+/** Additional wait for a statement that is committing at the moment it would become a task. */
 const commitMsMax = 10_000;
 
-type SubmitterCaps = Pick<Quotas, 'requireResultQuota' | 'recordResult' | 'resultRemoved'>;
+type SubmissionQuotas = Pick<Quotas, 'requireResultQuota' | 'recordResult' | 'resultRemoved'>;
 
 export class QuerySubmitter {
   readonly #queries: Queries;
   readonly #tasks: Tasks;
   readonly #results: ResultStore;
-  readonly #caps: SubmitterCaps;
+  readonly #quotas: SubmissionQuotas;
   readonly #access: ResultAccess;
-  /** Results on their way to a task that is not there yet. */
-  readonly #keeping = new Set<string>();
+  /** Ids of tasks whose result is being saved before the task exists. */
+  readonly #savingTaskIds = new Set<string>();
 
   constructor(parts: {
     readonly queries: Queries;
     readonly tasks: Tasks;
     readonly results: ResultStore;
-    readonly caps: SubmitterCaps;
+    readonly caps: SubmissionQuotas;
     readonly access: ResultAccess;
   }) {
     this.#queries = parts.queries;
     this.#tasks = parts.tasks;
     this.#results = parts.results;
-    this.#caps = parts.caps;
+    this.#quotas = parts.caps;
     this.#access = parts.access;
   }
 
   async submit(submission: Submission): Promise<QueryAnswer> {
     const { request, principal, actor, signal, caller, waitSeconds, target, priority, after, notify } = submission;
     const type = request.profile ? profileQueryTask : runQueryTask;
-    const described = { type, principal, target, request, priority, after, notify };
+    const submitted = { type, principal, target, request, priority, after, notify };
     if (waitSeconds === 0) {
-      // What a task answers is stored: better to say now that it cannot be.
-      if (!request.profile) await this.#caps.requireResultQuota(principal.id);
+      // The result of a task is stored: a quota that is already exhausted is reported now.
+      if (!request.profile) await this.#quotas.requireResultQuota(principal.id);
       actor.writing = true;
-      return { kind: 'task', task: await this.#tasks.submit({ ...described, guard: actor.guard }) };
+      return { kind: 'task', task: await this.#tasks.submit({ ...submitted, guard: actor.guard }) };
     }
-    await this.#queries.places.require(request.catalog, submission);
+    await this.#queries.queuePlaces.require(request.catalog, submission);
     const startedAt = Date.now();
     const controller = new AbortController();
     const abort = () => controller.abort();
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
-    const course: { fraction?: number; task?: Pick<TaskContext, 'progress'> } = {};
+    const reported: { fraction?: number; task?: Pick<TaskContext, 'progress'> } = {};
     const progress = (fraction: number) => {
-      course.fraction = fraction;
-      course.task?.progress(fraction);
+      reported.fraction = fraction;
+      reported.task?.progress(fraction);
     };
-    const becoming = new TaskStep();
+    const taskStep = new TaskStep();
     const work = this.#queries.run(request, {
       principal,
       actor,
       signal: controller.signal,
       caller,
+
       progress,
-      becoming,
+      taskStep,
     });
     try {
       const { guard } = actor;
       const taskId = newId();
-      let run = await within(work, waitSeconds * 1000);
+      let run = await withTimeout(work, waitSeconds * 1000);
       let step: string | null | undefined;
       if (!run) {
-        step = guard ? keyedStep(guard) : (await becoming.give(taskId)) ? taskId : null;
-        if (step === null) run = await within(work, commitMsMax);
+        step = guard ? keyedStep(guard) : (await taskStep.assign(taskId)) ? taskId : null;
+        if (step === null) run = await withTimeout(work, commitMsMax);
       }
-      if (run) return await this.#rows(run, { ...described, startedAt });
-      // From here on it is a task's: the caller may go.
+      if (run) return await this.#answerWithRows(run, { ...submitted, startedAt });
+      // From here on the statement belongs to a task: the caller may disconnect.
       signal.removeEventListener('abort', abort);
-      const running = (task: Pick<TaskContext, 'progress' | 'signal'>) => {
-        course.task = task;
-        if (course.fraction !== undefined) task.progress(course.fraction);
+      const continueAsTask = (task: Pick<TaskContext, 'progress' | 'signal'>) => {
+        reported.task = task;
+        if (reported.fraction !== undefined) task.progress(reported.fraction);
         task.signal.addEventListener('abort', abort, { once: true });
-        return work.then((done) => this.keep({ taskId, principal }, done, { durable: true }));
+        return work.then((done) => this.saveResult({ taskId, principal }, done, { durable: true }));
       };
-      // The statement runs already, and may be done before it is stopped.
-      const begun = { ...described, request: { ...request, step } };
+      // The statement is already running and may finish before it is stopped.
+      const startedTask = { ...submitted, request: { ...request, step } };
       actor.writing = true;
-      const task = await this.#tasks.adopt({ ...begun, guard, taskId, running }).catch((error: unknown) => {
-        throw withOutcome(error, 'unknown');
-      });
+      const task = await this.#tasks
+        .adopt({ ...startedTask, guard, taskId, running: continueAsTask })
+        .catch((error: unknown) => {
+          throw withOutcome(error, 'unknown');
+        });
       return { kind: 'task', task };
     } catch (error) {
       abort();
@@ -146,8 +149,8 @@ export class QuerySubmitter {
     }
   }
 
-  /** Keeps a result under its task: its rows in pages, a profile as it is. */
-  async keep(
+  /** Saves a result under its task: rows as pages, a profile unchanged. */
+  async saveResult(
     { taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>,
     run: QueryRun,
     options: { readonly durable: boolean },
@@ -155,8 +158,8 @@ export class QuerySubmitter {
     const { rows, profile } = run.result;
     if (profile !== undefined) return profileResult(run);
     try {
-      const isDone = run.kind !== 'select';
-      await this.#caps.recordResult(principal.id, taskId, run.statistics.resultBytes, isDone);
+      const isApplied = run.kind !== 'select';
+      await this.#quotas.recordResult(principal.id, taskId, run.statistics.resultBytes, isApplied);
     } catch (error) {
       if (rows.kind === 'file') await rm(rows.path, { force: true });
       throw error;
@@ -166,34 +169,34 @@ export class QuerySubmitter {
     return taskResult(run, pageCount);
   }
 
-  /** Deletes what is kept under a task. Idempotent. */
-  async forget({ taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>): Promise<void> {
+  /** Deletes the stored result of a task. Idempotent. */
+  async deleteResult({ taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>): Promise<void> {
     await this.#results.remove(taskId);
     await this.#access.forget(taskId);
-    await this.#caps.resultRemoved(principal.id, taskId);
+    await this.#quotas.resultRemoved(principal.id, taskId);
   }
 
-  /** Deletes what no task answers with: a crash came between the result and its task, or the end of that. */
+  /** Deletes orphaned results: a crash happened between saving the result and recording its task, or the end of the task. */
   async sweep(): Promise<void> {
     for (const taskId of await this.#results.taskIds()) {
-      if (this.#keeping.has(taskId)) continue;
+      if (this.#savingTaskIds.has(taskId)) continue;
       const task = await this.#tasks.get(taskId);
       if (!task) {
         await this.#results.remove(taskId);
         await this.#access.forget(taskId);
-      } else if (task.endedAt !== null && task.state !== 'succeeded') await this.forget(task);
+      } else if (task.endedAt !== null && task.state !== 'succeeded') await this.deleteResult(task);
     }
   }
 
-  /** Throws FORBIDDEN where the task's principal may no longer read what it came from, RESULT_EXPIRED, OBJECT_NOT_FOUND. */
+  /** Throws FORBIDDEN if the task's principal may no longer read the sources of the result, RESULT_EXPIRED, OBJECT_NOT_FOUND. */
   async page(task: Pick<TaskRecord, 'taskId' | 'principal'>, page: number): Promise<ResultPage> {
     await this.#access.require(task);
     return this.#results.page(task.taskId, page);
   }
 
-  async #rows(
+  async #answerWithRows(
     run: QueryRun,
-    described: { type: string; principal: Principal; target: string; request: QueryRequest; startedAt: number },
+    submitted: { type: string; principal: Principal; target: string; request: QueryRequest; startedAt: number },
   ): Promise<QueryAnswer> {
     const { rows } = run.result;
     if (rows.kind === 'text') return { kind: 'rows', run, rows: rows.text, pages: undefined };
@@ -204,23 +207,23 @@ export class QuerySubmitter {
       return { kind: 'rows', run, rows: withoutSeparator(bytes), pages: undefined };
     }
     const taskId = newId();
-    const { principal } = described;
-    this.#keeping.add(taskId);
+    const { principal } = submitted;
+    this.#savingTaskIds.add(taskId);
     try {
-      const result = await this.keep({ taskId, principal }, run, { durable: false });
-      await this.#tasks.record({ ...described, taskId, state: 'succeeded', endedAt: Date.now(), result });
+      const result = await this.saveResult({ taskId, principal }, run, { durable: false });
+      await this.#tasks.record({ ...submitted, taskId, state: 'succeeded', endedAt: Date.now(), result });
     } catch (error) {
-      await this.forget({ taskId, principal });
+      await this.deleteResult({ taskId, principal });
       throw error;
     } finally {
-      this.#keeping.delete(taskId);
+      this.#savingTaskIds.delete(taskId);
     }
     const first = await this.#results.page(taskId, 0);
     return { kind: 'rows', run, rows: first.rows, pages: { taskId, pageCount } };
   }
 }
 
-/** What a keyed statement that writes answers where an earlier attempt ran it and its answer is lost: the counts alone are known. */
+/** The answer to a keyed write that an earlier attempt applied and whose own answer is lost: only the counts are known. */
 export function confirmedRun({ rowCount, queryId }: AppliedWrite) {
   return { rowCount, statistics: { elapsedMs: 0, queuedMs: 0, resultBytes: 0 }, queryId };
 }
@@ -235,8 +238,8 @@ function taskResult(run: QueryRun, pageCount: number): QueryTaskResult {
   return { queryId, columns, rowCount, truncated, pageCount, statistics };
 }
 
-/** The value if it comes within so many milliseconds. */
-async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+/** The value, or undefined if it does not resolve within `ms`. */
+async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => resolve(undefined), ms);
   try {

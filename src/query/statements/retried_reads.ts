@@ -1,68 +1,68 @@
-// Reads whose engine process ended without their fault are run once more on the next process, so that their callers do not notice. In each
-// warehouse they are repeated one at a time: the one that ended the process cannot end it for the others a second time, and a read that
-// ends the next process too, while nothing else runs in it, is blamed.
+// Retries reads whose engine process ended through no fault of their own, so that their callers do not notice. In each warehouse retries
+// run one at a time: the read that crashed the process cannot crash it for the others again, and a read that crashes the next process
+// too, while nothing else runs in it, is blamed.
 import { blamedFor, crashedAlone, wasLost } from '../../engines/engine_lost.ts';
 import { Failure } from '../../standard/failure.ts';
 
 interface Read<T> {
   readonly warehouse: string;
-  /** Called after the work failed: a write may have been applied and is not repeated. */
+  /** Called after the work failed. A write is not retried, because it may have been applied. */
   readonly isRead: () => boolean;
-  /** Resolves when the engine runs again. */
-  readonly revived: () => Promise<unknown>;
-  /** Limits its own time. The second run gets the whole time again: the loss of the first is not the statement's fault. */
+  /** Resolves when the engine is running again. */
+  readonly awaitRevival: () => Promise<unknown>;
+  /** Enforces its own timeout. The retry gets the full timeout again, because losing the first run is not the fault of the statement. */
   readonly work: () => Promise<T>;
-  /** Aborted when the caller has gone. */
+  /** Aborted when the caller disconnects. */
   readonly signal: AbortSignal;
 }
 
-export class LostReads {
-  readonly #turns = new Map<string, Promise<unknown>>();
+export class RetriedReads {
+  readonly #lastRetries = new Map<string, Promise<unknown>>();
 
-  /** Throws what the work throws, and STATEMENT_CANCELLED where the caller goes before the second run begins. */
-  async run<T>({ warehouse, isRead, revived, work, signal }: Read<T>): Promise<T> {
+  /** Throws the errors of `work`, and STATEMENT_CANCELLED if the caller disconnects before the retry begins. */
+  async run<T>({ warehouse, isRead, awaitRevival: revived, work, signal }: Read<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
       if (!wasLost(error) || !isRead()) throw error;
-      return this.#inTurn(warehouse, signal, async () => {
+      return this.#runSerially(warehouse, signal, async () => {
         await unlessAborted(revived(), signal);
         try {
           return await work();
-        } catch (again) {
-          throw crashedAlone(again) ? blamedFor(again as Failure) : again;
+        } catch (secondError) {
+          throw crashedAlone(secondError) ? blamedFor(secondError as Failure) : secondError;
         }
       });
     }
   }
 
-  async #inTurn<T>(warehouse: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const before = this.#turns.get(warehouse) ?? Promise.resolve();
-    const running = before.then(() => {
+  async #runSerially<T>(warehouse: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const previous = this.#lastRetries.get(warehouse) ?? Promise.resolve();
+    const running = previous.then(() => {
       if (signal.aborted) throw cancelled();
       return work();
     });
     const settled = running.catch(() => undefined);
-    this.#turns.set(warehouse, settled);
+    this.#lastRetries.set(warehouse, settled);
     settled.then(() => {
-      if (this.#turns.get(warehouse) === settled) this.#turns.delete(warehouse);
+      if (this.#lastRetries.get(warehouse) === settled) this.#lastRetries.delete(warehouse);
     });
-    await unlessAborted(before, signal);
+    await unlessAborted(previous, signal);
     return running;
   }
 }
 
-/** Stops the wait, not what is waited for. */
-async function unlessAborted<T>(waited: Promise<T>, signal: AbortSignal): Promise<T> {
+/** Aborting ends the wait, not the awaited work. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = () => reject(cancelled());
   signal.addEventListener('abort', abort, { once: true });
   try {
     if (signal.aborted) abort();
-    return await Promise.race([waited, aborted]);
+    return await Promise.race([work, aborted]);
   } finally {
     signal.removeEventListener('abort', abort);
   }
 }
 
-const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the statement was cancelled before it was repeated');
+const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the statement was cancelled before it was retried');

@@ -4,7 +4,7 @@ import { nullable } from '../../api/fields.ts';
 import { stateField } from '../../api/states.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
-import { type QueryEntry, sqlCharactersKept } from '../../query/statements/history.ts';
+import { type QueryEntry, sqlCharactersMax } from '../../query/statements/history.ts';
 import { basisOfQuery } from '../../query/statements/history_entry.ts';
 import type { QueryFilter } from '../../query/statements/history_search.ts';
 import type { QueryRequest } from '../../query/statements/queries.ts';
@@ -258,7 +258,7 @@ export const queries: Category<Context> = {
         const entry = await context.history.get(queryId);
         if (!entry) throw missing(queryId);
         const { sql, catalog, database } = entry;
-        if (sql.length >= sqlCharactersKept)
+        if (sql.length >= sqlCharactersMax)
           throw new Failure('SQL_NOT_SUPPORTED', 'the text is too long: only its beginning is kept');
         const request: QueryRequest = {
           sql,

@@ -23,7 +23,7 @@ import { rejectsLifetimeMs } from '../../query/loads/load_pipeline.ts';
 import type { Loads } from '../../query/loads/loads.ts';
 import type { NewTableLoads } from '../../query/loads/new_table_loads.ts';
 import type { ResultAccess } from '../../query/results/result_access.ts';
-import type { Rows } from '../../query/rows/table_rows.ts';
+import type { TableRows } from '../../query/rows/table_rows.ts';
 import type { QueryHistory } from '../../query/statements/history.ts';
 import type { Queries } from '../../query/statements/queries.ts';
 import type { QuerySubmitter } from '../../query/statements/query_submission.ts';
@@ -75,7 +75,7 @@ export interface Services extends AssembledAccess {
   readonly submitter: QuerySubmitter;
   readonly resultAccess: ResultAccess;
   readonly history: QueryHistory;
-  readonly rows: Rows;
+  readonly rows: TableRows;
   readonly loads: Loads;
   readonly newTableLoads: NewTableLoads;
   readonly submitNewTable: NewTableSubmit;

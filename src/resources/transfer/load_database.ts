@@ -240,7 +240,7 @@ const looked = (task: Task, credentials: ObjectStoreCredentials | undefined, con
 async function firstOf(error: unknown, task: Task, context: Context): Promise<TaskRecord | undefined> {
   const isTaken =
     error instanceof Failure && (error.code === 'OBJECT_ALREADY_EXISTS' || error.code === 'CHANGE_IN_PROGRESS');
-  const known = isTaken ? await context.newTableLoads.labelled(task.request) : undefined;
+  const known = isTaken ? await context.newTableLoads.findLabelled(task.request) : undefined;
   if (!known) return undefined;
   const { authorizer } = context.access;
   const { principal } = task;
