@@ -126,7 +126,7 @@ export class Backups {
   /** Rights are those of now: a task may have waited. */
   async #authorised(objectId: string, principal: Principal): Promise<Definitions> {
     const { catalog, authorizer, directory } = this.#parts;
-    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
+    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     const definitions = await definitionsOf(catalog, objectId);
     const { root, of } = definitions;
     if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', root === of ? [root] : [root, of]))

@@ -149,7 +149,7 @@ export class Restores {
   /** Rights are those of now: a task may have waited. */
   async #authorise({ category, catalog, warehouse }: RestoreRequest, principal: Principal): Promise<void> {
     const { authorizer, directory } = this.#parts;
-    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
+    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     const parent = category === 'databases' && catalog ? [{ category: 'catalogs', name: catalog.name }] : [];
     await authorizer.require(principal, 'create', { category: 'catalogs', path: parent });
     const path = [{ category: 'warehouses', name: warehouse }];

@@ -37,7 +37,7 @@ export function createFilledTableKind(parts: {
         fill: async () => {
           // Who was disabled since may not go on.
           if (!parts.directory.isActive(principal))
-            throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
+            throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
           const caller = { principal, actor, signal, progress, step: taskId, taskId };
           const { result } = await parts.queries().run(fill, caller);
           rowCount = result.rowCount;

@@ -65,7 +65,7 @@ export async function runLoad<T>(
 ): Promise<T> {
   const { taskId, principal, target } = task;
   try {
-    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
+    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
     const sealed = (task.request as FileInput).source.s3 ? await secrets.get(secretOf(taskId)) : undefined;
     const credentials = sealed === undefined ? undefined : (JSON.parse(sealed) as ObjectStoreCredentials);

@@ -18,7 +18,7 @@ export function runQueryKinds(parts: {
     async run(task, { signal, progress }) {
       const { taskId, principal, target } = task;
       // Who was disabled since may not go on.
-      if (!parts.directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
+      if (!parts.directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       try {
         const request = task.request as QueryRequest;

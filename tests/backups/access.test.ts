@@ -98,7 +98,7 @@ describe('backups', () => {
         [join(root, 'within'), root],
         [root, join(root, 'within')],
       ] as const)
-        await assert.rejects(start({ backupDirectories, loadDirectories }), /in or around one of loadDirectories/);
+        await assert.rejects(start({ backupDirectories, loadDirectories }), /overlaps with one of loadDirectories/);
       await assert.rejects(start({ backupDirectories: join(root, 'missing') }), /backupDirectories: .* does not exist/);
     } finally {
       await rm(root, { recursive: true });

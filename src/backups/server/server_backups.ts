@@ -173,7 +173,7 @@ export class ServerBackups {
   /** Rights are those of now: a task may have waited. Throws FORBIDDEN. */
   async #authorise(principal: Principal): Promise<void> {
     const { directory, authorizer } = this.#parts;
-    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
+    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     await authorizer.require(principal, 'own', { category: serverBackupsCategory, path: [] });
   }
 

@@ -1,5 +1,5 @@
-// Where the files of an export go: an object store, or the store of files, from which they are fetched by links. What a place took
-// for a task can be taken away again, whoever was interrupted when.
+// Destinations of exports: an object store, or the file store, from which files are fetched by links. Everything that a destination
+// received for a task can be removed again after an interruption.
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ export const manifestName = 'manifest.json';
 
 export interface ObjectStoreTarget extends ObjectStoreLocation {
   readonly kind: 's3';
-  /** In front of the folder's name: empty, or it ends with `/`. */
+  /** Prefix of the folder name: empty, or ending with `/`. */
   readonly prefix: string;
 }
 export type ExportTarget = ObjectStoreTarget | { readonly kind: 'download' };
@@ -29,63 +29,63 @@ export interface Manifest {
   readonly statistics: QueryStatistics;
 }
 
-/** What a task keeps of a download. Links are made when somebody asks for them: they do not last. */
+/** The stored result of a download task. Links are created on request, because they expire. */
 export interface DownloadManifest extends Manifest {
   readonly files: readonly (ExportedFile & { readonly fileId: string })[];
   readonly manifestFileId: string;
-  /** Until when the files are kept. RFC 3339. */
+  /** When the files expire. RFC 3339. */
   readonly expiresAt: string;
 }
 
 export interface ExportDestination {
-  /** How many bytes there is room for; undefined: nobody knows. Throws FILE_QUOTA_EXCEEDED where it is none. */
+  /** Available bytes; undefined if unknown. Throws FILE_QUOTA_EXCEEDED if there are none. */
   roomBytes(): Promise<number | undefined>;
-  /** Takes away what is there of the task. Idempotent. */
+  /** Removes all files of the task. Idempotent. */
   clear(): Promise<void>;
-  /** The file at `path` is in its place when this returns. */
+  /** Resolves when the file at `path` is stored. */
   store(path: string, file: ExportedFile, signal: AbortSignal): Promise<void>;
-  /** Writes the manifest, which says that all is there. `directory`: for what is in between. Returns the task's result. */
+  /** Writes the manifest, which marks the export as complete. `directory`: for temporary files. Returns the result of the task. */
   finish(manifest: Manifest, directory: string, signal: AbortSignal): Promise<Manifest>;
   close(): void;
 }
 
-/** A folder of the task's own. */
+/** A folder in an object store that belongs to the task. */
 export class ObjectStoreFolder implements ExportDestination {
-  readonly #s3: ObjectStore;
+  readonly #objectStore: ObjectStore;
   readonly #bucket: string;
   readonly #folder: string;
 
-  constructor(s3: ObjectStore, { bucket, prefix }: ObjectStoreTarget, taskId: string) {
-    this.#s3 = s3;
+  constructor(objectStore: ObjectStore, { bucket, prefix }: ObjectStoreTarget, taskId: string) {
+    this.#objectStore = objectStore;
     this.#bucket = bucket;
     this.#folder = `${prefix}${taskId}/`;
   }
 
   async roomBytes(): Promise<undefined> {}
 
-  clear = () => this.#s3.clear(this.#folder);
+  clear = () => this.#objectStore.clear(this.#folder);
 
   store = (path: string, { name }: ExportedFile, signal: AbortSignal) =>
-    this.#s3.writeFile(`${this.#folder}${name}`, path, signal);
+    this.#objectStore.writeFile(`${this.#folder}${name}`, path, signal);
 
   async finish(manifest: Manifest, _directory: string, signal: AbortSignal): Promise<Manifest> {
-    const linked = {
+    const manifestWithLinks = {
       ...manifest,
       files: manifest.files.map((file) => ({ ...file, link: `s3://${this.#bucket}/${this.#folder}${file.name}` })),
     };
-    await this.#s3.writeSmall(`${this.#folder}${manifestName}`, textOf(linked), signal);
-    return linked;
+    await this.#objectStore.writeSmall(`${this.#folder}${manifestName}`, toText(manifestWithLinks), signal);
+    return manifestWithLinks;
   }
 
-  close = () => this.#s3.close();
+  close = () => this.#objectStore.close();
 }
 
-/** The store of files: they are the submitter's, and count for its quota. */
+/** The file store: files belong to the submitter and count towards its quota. */
 export class Downloads implements ExportDestination {
   readonly #files: FileStore;
   readonly #task: TaskRecord;
   readonly #lifetimeMs: number;
-  readonly #taken = new Map<string, string>();
+  readonly #fileIds = new Map<string, string>();
   #expiresAt = Number.POSITIVE_INFINITY;
 
   constructor(files: FileStore, task: TaskRecord, lifetimeMs: number) {
@@ -110,16 +110,16 @@ export class Downloads implements ExportDestination {
       expiresInMs: this.#lifetimeMs,
       taskId,
     });
-    this.#taken.set(name, file.fileId);
+    this.#fileIds.set(name, file.fileId);
     this.#expiresAt = Math.min(this.#expiresAt, file.expiresAt);
   }
 
   async finish(manifest: Manifest, directory: string): Promise<DownloadManifest> {
     const path = join(directory, manifestName);
-    const text = textOf(manifest);
+    const text = toText(manifest);
     await writeFile(path, text, { mode: 0o600 });
     await this.store(path, { name: manifestName, sha256: createHash('sha256').update(text).digest('hex') });
-    const idOf = (name: string) => this.#taken.get(name) as string;
+    const idOf = (name: string) => this.#fileIds.get(name) as string;
     return {
       ...manifest,
       files: manifest.files.map((file) => ({ ...file, fileId: idOf(file.name) })),
@@ -131,4 +131,4 @@ export class Downloads implements ExportDestination {
   close = () => {};
 }
 
-const textOf = (manifest: Manifest) => `${JSON.stringify(manifest, null, 2)}\n`;
+const toText = (manifest: Manifest) => `${JSON.stringify(manifest, null, 2)}\n`;

@@ -1,5 +1,5 @@
-// Exports: the rows of a query as files, by a task: in an object store, or to be fetched from here. What a task left is known by the
-// task, so that one that is run again or ends badly takes away all that it left and nothing else.
+// Exports: a task writes the rows of a query as files to an object store, or to the file store for download. Files are recorded by task,
+// so that a task that runs again or fails removes exactly what it left.
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Directory } from '../../access/authorization/directory.ts';
@@ -24,11 +24,11 @@ import {
 
 export const exportTask = 'export';
 
-/** What a task keeps of it; the credentials are a secret beside it. */
+/** The request of the task; credentials are stored as a secret. */
 export interface ExportRequest
   extends Pick<QueryRequest, 'sql' | 'parameters' | 'numbers' | 'catalog' | 'database' | 'warehouse'>,
     Pick<ExportInto, 'format' | 'fileBytesMax'> {
-  /** Where the caller did not say the query: what instead. It is what the task shows. */
+  /** For exports without a query in the request: the request as a task shows it. */
   readonly asked?: object | undefined;
   readonly to: ExportTarget;
 }
@@ -39,21 +39,21 @@ export interface ExportsOptions {
   readonly store: Store;
   readonly secrets: Secrets;
   readonly directory: Directory;
-  /** Where exports may go. */
+  /** Hosts that exports may be sent to. */
   readonly hosts: HostAllowlist;
   readonly files: FileStore;
   readonly access: ResultAccess;
-  /** Files are kept as long as their task. */
+  /** Exported files are retained as long as their task. */
   readonly settings: { readonly taskRetentionDays: number };
 }
 
 type Submitted = Omit<TaskRequest, 'type' | 'request'> & { readonly request: ExportRequest };
 
-/** How long credentials are kept after an end that could not be cleared up, because the store did not answer. */
-const clearWithinMs = 86_400_000;
+/** How long cleanup is retried after a failed end if the object store does not answer; then the credentials are deleted. */
+const clearRetryMsMax = 86_400_000;
 const dayMs = 86_400_000;
 const secretPrefix = 'export ';
-const secretOf = (taskId: string): string => `${secretPrefix}${taskId}`;
+const secretName = (taskId: string): string => `${secretPrefix}${taskId}`;
 const isDownload = ({ request }: TaskRecord): boolean => (request as ExportRequest).to.kind === 'download';
 
 export class Exports {
@@ -63,99 +63,102 @@ export class Exports {
     this.#options = options;
   }
 
-  /** To an object store: the task and its secret are there together or not at all. */
+  /** Submits the task. For an object store, the task and its secret are stored in one transaction. */
   async submit(described: Submitted, credentials: ObjectStoreCredentials | undefined): Promise<TaskRecord> {
     const { store, secrets, tasks, files, hosts } = this.#options;
     const { to } = described.request;
     if (to.kind === 'download') {
-      // It could only fail.
+      // Reported now: without any room the task could only fail.
       await files.remainingBytes(described.principal.id);
       return tasks.submit({ ...described, type: exportTask });
     }
-    // Throws where the server may not connect to it.
+    // Throws if the server may not connect to this host.
     (await openObjectStore(to, credentials, hosts)).close();
     const task = await store.transaction(async (tx) => {
-      const made = await tasks.submit({ ...described, type: exportTask }, tx);
-      await secrets.put(secretOf(made.taskId), JSON.stringify(credentials), tx);
-      return made;
+      const submitted = await tasks.submit({ ...described, type: exportTask }, tx);
+      await secrets.put(secretName(submitted.taskId), JSON.stringify(credentials), tx);
+      return submitted;
     });
     tasks.notify();
     return task;
   }
 
-  async run(task: TaskRecord, { signal, progress, isAgain }: TaskContext): Promise<Manifest> {
+  async run(task: TaskRecord, { signal, progress, isAgain: isRetry }: TaskContext): Promise<Manifest> {
     const { taskId, principal, target } = task;
     if (!this.#options.directory.isActive(principal))
-      throw new Failure('FORBIDDEN', 'the submitter may no longer do this');
-    const place = await this.#open(task);
+      throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
+    const destination = await this.#open(task);
     try {
-      // The first time there is nothing, and who may only write to an object store could not look.
-      if (isAgain) await place.clear();
+      // The first attempt has nothing to remove, and credentials that only allow writing could not list the folder.
+      if (isRetry) await destination.clear();
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       const { format, fileBytesMax, to: _to, ...query } = task.request as ExportRequest;
-      const into = { format, fileBytesMax, bytesMax: await place.roomBytes() };
-      // To take a file over is nothing beside making it; to send it to an object store may be most of the work.
-      const told = isDownload(task) ? { progress } : {};
-      const run = await this.#options.queries.run({ ...query, into }, { principal, actor, signal, taskId, ...told });
+      const into = { format, fileBytesMax, bytesMax: await destination.roomBytes() };
+      // Moving a file into the file store is cheap compared with writing it; uploading it may be most of the work.
+      const reporting = isDownload(task) ? { progress } : {};
+      const run = await this.#options.queries.run(
+        { ...query, into },
+        { principal, actor, signal, taskId, ...reporting },
+      );
       const { files, columns, rowCount } = run.result;
       if (!files) throw new Error('the engine wrote no files');
       if (isDownload(task)) await this.#options.access.record(taskId, run.sources);
       try {
         const bytes = files.entries.reduce((sum, file) => sum + file.bytes, 0);
         if (!isDownload(task)) progress({ done: 0, total: bytes, unit: 'bytes' });
-        await this.#send(place, files, { bytes, signal, progress });
+        await this.#send(destination, files, { bytes, signal, progress });
         const { queryId, statistics } = run;
         const counts = { fileCount: files.entries.length, bytes, rowCount };
         const manifest: Manifest = { queryId, columns, files: files.entries, ...counts, statistics };
-        return await place.finish(manifest, files.directory, signal);
+        return await destination.finish(manifest, files.directory, signal);
       } finally {
         await rm(files.directory, { recursive: true, force: true });
       }
     } catch (error) {
-      if (!(signal.reason instanceof HandedBack)) await place.clear().catch(() => undefined);
+      if (!(signal.reason instanceof HandedBack)) await destination.clear().catch(() => undefined);
       throw error;
     } finally {
-      place.close();
+      destination.close();
     }
   }
 
   async #send(
-    place: ExportDestination,
+    destination: ExportDestination,
     { directory, entries }: { readonly directory: string; readonly entries: readonly ExportedFile[] },
     { bytes, signal, progress }: { readonly bytes: number } & Pick<TaskContext, 'signal' | 'progress'>,
   ): Promise<void> {
     let done = 0;
     for (const file of entries) {
       signal.throwIfAborted();
-      await place.store(join(directory, file.name), file, signal);
+      await destination.store(join(directory, file.name), file, signal);
       done += file.bytes;
       progress({ done, total: bytes, unit: 'bytes' });
     }
   }
 
-  /** A task has ended: what it left is taken away unless it succeeded, and its credentials are forgotten. Idempotent. */
+  /** Called when a task has ended: removes its files unless it succeeded, and deletes its credentials. Idempotent. */
   async settle(task: TaskRecord): Promise<void> {
     if (isDownload(task)) {
       if (task.state !== 'succeeded') await this.#options.files.removeForTask(task.taskId);
       return;
     }
     const { secrets } = this.#options;
-    const name = secretOf(task.taskId);
+    const name = secretName(task.taskId);
     if ((await secrets.get(name)) === undefined) return;
-    const isBegun = task.startedAt !== null && task.state !== 'succeeded';
-    if (isBegun) {
-      const isLate = task.endedAt !== null && Date.now() - Date.parse(task.endedAt) > clearWithinMs;
+    const needsClearing = task.startedAt !== null && task.state !== 'succeeded';
+    if (needsClearing) {
+      const isLate = task.endedAt !== null && Date.now() - Date.parse(task.endedAt) > clearRetryMsMax;
       try {
         await this.#clear(task);
       } catch (error) {
-        // Refused for good, or for a day: to try again would not help.
+        // A permanent refusal, or failures for a day: another attempt would not help.
         if (!isLate && !(error instanceof Failure && error.code !== 'REMOTE_UNAVAILABLE')) throw error;
       }
     }
     await secrets.remove(name);
   }
 
-  /** A task is about to be removed: what is kept here goes with it. Idempotent. */
+  /** Called before a task is removed: removes its files and records. Idempotent. */
   async forget(task: TaskRecord): Promise<void> {
     const { files, access } = this.#options;
     if (!isDownload(task)) return this.settle(task);
@@ -163,7 +166,7 @@ export class Exports {
     await access.forget(task.taskId);
   }
 
-  /** What a crash kept from being settled. */
+  /** Settles the tasks that a crash left unsettled. */
   async sweep(): Promise<void> {
     const { store, secrets, tasks } = this.#options;
     await this.#sweepFiles();
@@ -180,7 +183,7 @@ export class Exports {
     }
   }
 
-  /** Files of tasks that did not succeed, or are gone. */
+  /** Removes files of tasks that failed or no longer exist. */
   async #sweepFiles(): Promise<void> {
     const { store, files } = this.#options;
     const rows = await store.db
@@ -195,11 +198,11 @@ export class Exports {
   }
 
   async #clear(task: TaskRecord): Promise<void> {
-    const place = await this.#open(task);
+    const destination = await this.#open(task);
     try {
-      await place.clear();
+      await destination.clear();
     } finally {
-      place.close();
+      destination.close();
     }
   }
 
@@ -207,9 +210,9 @@ export class Exports {
     const { to } = task.request as ExportRequest;
     const { files, settings, secrets, hosts } = this.#options;
     if (to.kind === 'download') return new Downloads(files, task, settings.taskRetentionDays * dayMs);
-    const kept = await secrets.get(secretOf(task.taskId));
-    if (kept === undefined) throw new Failure('REMOTE_REFUSED', 'the credentials of the export are no longer kept');
-    const credentials = JSON.parse(kept) as ObjectStoreCredentials;
+    const sealed = await secrets.get(secretName(task.taskId));
+    if (sealed === undefined) throw new Failure('REMOTE_REFUSED', 'the credentials of the export were deleted');
+    const credentials = JSON.parse(sealed) as ObjectStoreCredentials;
     return new ObjectStoreFolder(await openObjectStore(to, credentials, hosts), to, task.taskId);
   }
 }

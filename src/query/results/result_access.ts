@@ -1,4 +1,4 @@
-// Access to stored results (pages, exported files): each use requires that the principal for whom the result was made may still read
+// Access to stored results (pages, exported files). Each use requires that the principal for whom the result was created may still read
 // every table and view that it came from.
 import type { Authorizer, PathObject } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
@@ -6,7 +6,7 @@ import type { Principal } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Store } from '../../store/store.ts';
 
-/** Of each table and view: the ids of its catalog, its database and itself. */
+/** One entry per table and view: the ids of its catalog, its database and itself. */
 export type ResultSources = readonly (readonly string[])[];
 
 interface ResultOwner {
@@ -29,7 +29,7 @@ export class ResultAccess {
     this.#authorizer = parts.authorizer;
   }
 
-  /** To be called before the result can be fetched: what has no recorded sources is refused. */
+  /** Must be called before the result can be fetched: a result without recorded sources is refused. */
   async record(taskId: string, sources: ResultSources): Promise<void> {
     const row = { sources: JSON.stringify(sources) };
     await this.#store.db
@@ -39,22 +39,22 @@ export class ResultAccess {
       .execute();
   }
 
-  /** The result is removed. Idempotent. */
+  /** Called when the result is removed. Idempotent. */
   async forget(taskId: string): Promise<void> {
     await this.#store.db.deleteFrom('result_sources').where('task_id', '=', taskId).execute();
   }
 
   async isAllowed({ taskId, principal }: ResultOwner): Promise<boolean> {
-    return (await this.#missing(taskId, principal)) === undefined;
+    return (await this.#refusal(taskId, principal)) === undefined;
   }
 
   /** Throws FORBIDDEN. */
   async require(owner: ResultOwner): Promise<void> {
-    const missing = await this.#missing(owner.taskId, owner.principal);
-    if (missing) throw missing;
+    const refusal = await this.#refusal(owner.taskId, owner.principal);
+    if (refusal) throw refusal;
   }
 
-  async #missing(taskId: string, principal: Principal): Promise<Failure | undefined> {
+  async #refusal(taskId: string, principal: Principal): Promise<Failure | undefined> {
     const row = await this.#store.db
       .selectFrom('result_sources')
       .select('sources')
@@ -62,7 +62,7 @@ export class ResultAccess {
       .executeTakeFirst();
     if (!row) return new Failure('FORBIDDEN', 'the sources of this result are unknown');
     for (const ids of JSON.parse(row.sources) as ResultSources) {
-      if (!this.#authorizer.isAllowedOn(principal, 'read', 'catalogs', await this.#steps(ids)))
+      if (!this.#authorizer.isAllowedOn(principal, 'read', 'catalogs', await this.#existingPath(ids)))
         return new Failure(
           'FORBIDDEN',
           'the result was made for a principal that may no longer read all of its sources',
@@ -71,8 +71,8 @@ export class ResultAccess {
     return undefined;
   }
 
-  /** Of a source that was dropped, what is left of its path: rights on the table itself went with it. */
-  async #steps(ids: readonly string[]): Promise<readonly PathObject[]> {
+  /** The part of a dropped source's path that still exists: privileges on the table itself were dropped with it. */
+  async #existingPath(ids: readonly string[]): Promise<readonly PathObject[]> {
     for (const id of ids.toReversed()) {
       const chain = await this.#catalog.findChain(id);
       if (chain.length > 0) return chain;

@@ -1,5 +1,5 @@
-// Results that are fetched page by page: one file of rows a task, cut at the byte offsets that the engine gave, and a small
-// description beside it. Knows nothing of tasks but their ids.
+// Results that are fetched page by page: per task one file of rows, cut at byte offsets supplied by the engine, and a small description.
+// Of tasks it knows only their ids.
 import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ResultColumn, StatementResult } from '../../engines/engine.ts';
@@ -9,7 +9,7 @@ import { Failure } from '../../standard/failure.ts';
 interface Description {
   readonly columns: readonly ResultColumn[];
   readonly rowCount: number;
-  /** Where each page begins; the last entry is the file's length. */
+  /** Start of each page; the last entry is the length of the file. */
   readonly offsets: readonly number[];
 }
 
@@ -21,20 +21,24 @@ export interface ResultPage {
   readonly pageCount: number;
 }
 
-const aheadMs = 2000;
+/** How long a prefetched page is held. */
+const prefetchedMs = 2000;
 
 export class ResultStore {
   readonly #directory: string;
-  /** The last descriptions read: the pages of one result are asked for one after the other. */
-  readonly #known = new Map<string, Description>();
-  #ahead: { readonly taskId: string; readonly page: number; readonly rows: Promise<Buffer> } | undefined;
-  #aheadTimer: NodeJS.Timeout | undefined;
+  /** Recently read descriptions: the pages of a result are usually requested one after another. */
+  readonly #descriptions = new Map<string, Description>();
+  #prefetched: { readonly taskId: string; readonly page: number; readonly rows: Promise<Buffer> } | undefined;
+  #prefetchTimer: NodeJS.Timeout | undefined;
 
   constructor(directory: string) {
     this.#directory = directory;
   }
 
-  /** Takes the result over (its file is moved). `durable`: it survives the machine, as what a task acknowledged must. */
+  /**
+   * Takes ownership of the result (its file is moved). `durable`: the result survives a power failure, as the acknowledged result of a
+   * task must.
+   */
   async save(
     taskId: string,
     result: StatementResult,
@@ -43,7 +47,7 @@ export class ResultStore {
     try {
       return await this.#save(taskId, result, options);
     } catch (error) {
-      // Half of it is of no use, and takes the room that there is too little of.
+      // A partial result is useless and occupies scarce disk space.
       await this.remove(taskId);
       if (result.rows.kind === 'file') await rm(result.rows.path, { force: true });
       return storageFailure(error);
@@ -66,7 +70,7 @@ export class ResultStore {
     return { pageCount: offsets.length - 1 };
   }
 
-  /** Throws RESULT_EXPIRED where the result is no longer kept, OBJECT_NOT_FOUND where it has no such page. */
+  /** Throws RESULT_EXPIRED if the result is no longer stored, OBJECT_NOT_FOUND if it has no such page. */
   async page(taskId: string, page: number): Promise<ResultPage> {
     const { columns, offsets } = await this.#describe(taskId);
     const pageCount = offsets.length - 1;
@@ -77,28 +81,30 @@ export class ResultStore {
         name: String(page),
       });
     }
-    const ahead = this.#ahead;
-    const rows = await (ahead?.taskId === taskId && ahead.page === page ? ahead.rows : this.#read(taskId, start, end));
-    this.#readAhead(taskId, page + 1, end, offsets[page + 2]);
+    const prefetched = this.#prefetched;
+    const rows = await (prefetched?.taskId === taskId && prefetched.page === page
+      ? prefetched.rows
+      : this.#read(taskId, start, end));
+    this.#prefetch(taskId, page + 1, end, offsets[page + 2]);
     return { columns, rows: withoutSeparator(rows), page, pageCount };
   }
 
-  /** Pages are asked for one after the other: the next is read while this one is sent. Only one is kept so. */
-  #readAhead(taskId: string, page: number, start: number, end: number | undefined): void {
-    clearTimeout(this.#aheadTimer);
-    this.#ahead = undefined;
+  /** Pages are usually requested one after another: the next one is read while this one is sent. At most one page is prefetched. */
+  #prefetch(taskId: string, page: number, start: number, end: number | undefined): void {
+    clearTimeout(this.#prefetchTimer);
+    this.#prefetched = undefined;
     if (end === undefined) return;
     const rows = this.#read(taskId, start, end);
     rows.catch(() => undefined);
-    this.#ahead = { taskId, page, rows };
-    this.#aheadTimer = setTimeout(() => {
-      this.#ahead = undefined;
-    }, aheadMs).unref();
+    this.#prefetched = { taskId, page, rows };
+    this.#prefetchTimer = setTimeout(() => {
+      this.#prefetched = undefined;
+    }, prefetchedMs).unref();
   }
 
   async #read(taskId: string, start: number, end: number): Promise<Buffer> {
     const rows = Buffer.allocUnsafe(end - start);
-    const file = await open(this.#path(taskId, 'rows')).catch(expired);
+    const file = await open(this.#path(taskId, 'rows')).catch(rethrowAsExpired);
     try {
       const { bytesRead } = await file.read(rows, 0, rows.length, start);
       if (bytesRead !== rows.length) throw expiredFailure();
@@ -109,15 +115,15 @@ export class ResultStore {
   }
 
   async remove(taskId: string): Promise<void> {
-    this.#known.delete(taskId);
-    if (this.#ahead?.taskId === taskId) this.#ahead = undefined;
+    this.#descriptions.delete(taskId);
+    if (this.#prefetched?.taskId === taskId) this.#prefetched = undefined;
     await Promise.all([
       rm(this.#path(taskId, 'rows'), { force: true }),
       rm(this.#path(taskId, 'json'), { force: true }),
     ]);
   }
 
-  /** Whose results there are; some of them perhaps by halves. */
+  /** Ids of the tasks that have results, including incomplete ones. */
   async taskIds(): Promise<string[]> {
     const names = await readdir(this.#directory);
     return [...new Set(names.map((name) => name.split('.')[0] as string))];
@@ -128,12 +134,12 @@ export class ResultStore {
   }
 
   async #describe(taskId: string): Promise<Description> {
-    const known = this.#known.get(taskId);
-    if (known) return known;
-    const text = await readFile(this.#path(taskId, 'json'), 'utf8').catch(expired);
+    const cached = this.#descriptions.get(taskId);
+    if (cached) return cached;
+    const text = await readFile(this.#path(taskId, 'json'), 'utf8').catch(rethrowAsExpired);
     const description = readDescription(text);
-    if (this.#known.size >= 100) this.#known.delete(this.#known.keys().next().value as string);
-    this.#known.set(taskId, description);
+    if (this.#descriptions.size >= 100) this.#descriptions.delete(this.#descriptions.keys().next().value as string);
+    this.#descriptions.set(taskId, description);
     return description;
   }
 
@@ -142,7 +148,7 @@ export class ResultStore {
   }
 }
 
-/** Rows end with a comma and a newline, but for the last of the whole result; a page is the inside of a JSON array. */
+/** Removes the comma and newline that end every row but the last of the whole result; a page is the inside of a JSON array. */
 export function withoutSeparator(rows: Buffer): Buffer {
   let end = rows.length;
   if (rows[end - 1] === 0x0a) end--;
@@ -151,10 +157,10 @@ export function withoutSeparator(rows: Buffer): Buffer {
 }
 
 function expiredFailure(): Failure {
-  return new Failure('RESULT_EXPIRED', 'the pages of this result are no longer kept');
+  return new Failure('RESULT_EXPIRED', 'the result has expired; run the query again');
 }
 
-function expired(error: NodeJS.ErrnoException): never {
+function rethrowAsExpired(error: NodeJS.ErrnoException): never {
   throw error.code === 'ENOENT' ? expiredFailure() : error;
 }
 
@@ -167,7 +173,7 @@ async function sync(path: string): Promise<void> {
   }
 }
 
-/** Throws RESULT_EXPIRED where it is not whole. */
+/** Throws RESULT_EXPIRED if the description is incomplete. */
 function readDescription(text: string): Description {
   try {
     return JSON.parse(text) as Description;

@@ -1,11 +1,11 @@
-// How much is stored of whose results: the tasks of a user from the store, the sizes of their files. Counts nothing itself.
+// Disk usage of stored results per user: the tasks come from the store, the sizes from their files.
 import type { Store } from '../../store/store.ts';
 import { runQueryTask } from '../statements/query_submission.ts';
 import type { ResultStore } from './result_store.ts';
 
 const tasksPerPage = 200;
 
-/** By task; those that keep nothing are left out. */
+/** Bytes by task id; tasks without stored rows are omitted. */
 export async function resultUsage(
   store: Store,
   results: Pick<ResultStore, 'bytes'>,

@@ -1,4 +1,4 @@
-// Numbers as digits: what a decimal text means, without going through a double.
+// Exact decimal numbers as digits, parsed from text without a conversion to double.
 
 export interface DecimalText {
   readonly negative: boolean;
@@ -8,10 +8,10 @@ export interface DecimalText {
   readonly fraction: string;
 }
 
-/** Beyond this no type of ours reaches; a larger exponent must not make a text of a million zeros. */
+/** No logical type reaches this exponent; a larger one must not produce a text of a million zeros. */
 const exponentMax = 400;
 
-/** Reads a JSON number's text; undefined where it is none, or where its exponent is beyond every type. */
+/** Parses the text of a JSON number. Returns undefined if it is not a number, or if its exponent exceeds every type. */
 export function parseDecimal(text: string): DecimalText | undefined {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text);
   if (!match) return undefined;
@@ -24,18 +24,18 @@ export function parseDecimal(text: string): DecimalText | undefined {
   const point = wholeDigits.length + exponent;
   const whole = point <= 0 ? '' : digits.slice(0, point).padEnd(point, '0');
   const fraction = point >= digits.length ? '' : digits.slice(Math.max(0, point)).padStart(digits.length - point, '0');
-  const number = { whole: whole.replace(/^0+/, ''), fraction: withoutEndingZeros(fraction) };
+  const number = { whole: whole.replace(/^0+/, ''), fraction: trimTrailingZeros(fraction) };
   return { negative: sign === '-' && number.whole + number.fraction !== '', ...number };
 }
 
-/** No pattern for them: it would begin anew at each zero of a long number. */
-export function withoutEndingZeros(digits: string): string {
+/** Not a regular expression: it would restart at each zero of a long number. */
+export function trimTrailingZeros(digits: string): string {
   let end = digits.length;
   while (digits.charCodeAt(end - 1) === 48) end--;
   return digits.slice(0, end);
 }
 
-/** Plain digits, as every engine reads them: `-123.45`, no exponent. */
+/** Plain digits without an exponent, as every engine reads them: `-123.45`. */
 export function formatDecimal({ negative, whole, fraction }: DecimalText): string {
   return `${negative ? '-' : ''}${whole || '0'}${fraction ? `.${fraction}` : ''}`;
 }

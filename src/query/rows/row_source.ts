@@ -1,4 +1,4 @@
-// The rows of a request's body, before it is known which columns they are for. Where they were parsed is for others.
+// The rows of a request body before the table's columns are known. Implementations decide where the rows are parsed.
 import { createHash } from 'node:crypto';
 import type { RowsBatch, StoredRows } from '../../engines/engine.ts';
 import type { ColumnDefinition } from '../../model/records.ts';
@@ -7,7 +7,7 @@ import { type RowReader, rowReader } from './row_validation.ts';
 
 export interface RowSource {
   /**
-   * May be called again for the same columns, which have the same `version`; for others perhaps CHANGE_IN_PROGRESS is thrown.
+   * May be called again for the same columns, which have the same `version`. For other columns it may throw CHANGE_IN_PROGRESS.
    * @throws Failure ROWS_INVALID with violations by index.
    */
   read(columns: readonly ColumnDefinition[], version: string): Promise<RowsBatch | StoredRows>;
@@ -27,7 +27,7 @@ export function digestOfRows(rows: readonly unknown[]): string {
 
 const readersMax = 500;
 
-/** Readers are compiled once for one version of one table. */
+/** Caches one compiled reader per version of a table. */
 export class RowReaders {
   readonly #readers = new Map<string, RowReader>();
 
@@ -44,7 +44,7 @@ export class RowReaders {
 
 const readers = new RowReaders();
 
-/** Rows that were parsed by this thread. */
+/** Rows that were parsed on this thread. */
 export class ParsedRows implements RowSource {
   readonly #rows: readonly unknown[];
 

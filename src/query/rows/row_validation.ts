@@ -1,5 +1,5 @@
-// Rows as JSON against the columns of a table: every value is checked before an engine sees it, and what is wrong is named by row
-// and column. What each type takes is value_validation.ts'.
+// Validates JSON rows against the columns of a table. Every value is checked before an engine sees it, and violations are reported by row
+// and column. The accepted values of each type are in value_validation.ts.
 import type { RowsBatch } from '../../engines/engine.ts';
 import type { ColumnDefinition } from '../../model/records.ts';
 import { Failure, type Violation, violationsMax } from '../../standard/failure.ts';
@@ -13,7 +13,7 @@ export interface RowReader {
   read(rows: readonly unknown[]): RowsBatch;
 }
 
-/** Compiled once for a table's columns, to be used for every batch. */
+/** Compiles a reader for the columns of a table, to be used for every batch. */
 export function rowReader(columns: readonly ColumnDefinition[]): RowReader {
   const cells = columns.map(compile);
   const names = new Set(columns.map((column) => column.name));
@@ -25,7 +25,7 @@ interface Cell {
   readonly read: ValueReader;
   readonly nullable: boolean;
   readonly hasDefault: boolean;
-  /** A name like `toString` is found in every object: only an own field counts. */
+  /** The column name exists on Object.prototype, such as `toString`: only own fields count. */
   readonly inherited: boolean;
 }
 
@@ -45,7 +45,7 @@ class Batch {
   readonly #names: ReadonlySet<string>;
   readonly #violations: Violation[] = [];
   #violationCount = 0;
-  /** By column: the rows that do not give it. */
+  /** Indexes of the rows that omit a column, by column. */
   readonly #omitted: (number[] | undefined)[];
 
   constructor(columns: readonly ColumnDefinition[], cells: readonly Cell[], names: ReadonlySet<string>) {
@@ -62,7 +62,7 @@ class Batch {
       if (Array.isArray(row)) out[i] = this.#array(row, i);
       else if (typeof row === 'object' && row !== null && !JSON.isRawJSON(row)) {
         out[i] = this.#object(row as Record<string, unknown>, i);
-      } else this.#violate(`/rows/${i}`, 'type', 'a row is an object or an array');
+      } else this.#violate(`/rows/${i}`, 'type', 'must be an object or an array');
     }
     if (this.#violationCount > 0) throw this.#failure();
     return this.#batch(out);
@@ -87,7 +87,7 @@ class Batch {
   #object(row: Record<string, unknown>, index: number): unknown[] {
     const cells = this.#cells;
     const out: unknown[] = new Array(cells.length);
-    let given = 0;
+    let fieldCount = 0;
     for (let c = 0; c < cells.length; c++) {
       const cell = cells[c]!;
       const value = cell.inherited && !Object.hasOwn(row, cell.name) ? undefined : row[cell.name];
@@ -95,14 +95,14 @@ class Batch {
         out[c] = this.#missing(cell, index, c);
         continue;
       }
-      given++;
+      fieldCount++;
       out[c] = value === null ? this.#null(cell, index, cell.name) : this.#value(cell, value, index, cell.name);
     }
     const fields = Object.keys(row);
-    if (fields.length !== given) {
+    if (fields.length !== fieldCount) {
       for (const name of fields) {
         if (this.#names.has(name)) continue;
-        this.#violate(`/rows/${index}/${escapePointer(name)}`, 'unknownField', 'the table has no such column');
+        this.#violate(`/rows/${index}/${escapePointer(name)}`, 'unknownField', 'is not a column of the table');
       }
     }
     return out;
@@ -120,14 +120,14 @@ class Batch {
   #null(cell: Cell, index: number, segment: string | number): null {
     if (!cell.nullable) {
       const pointer = `/rows/${index}/${escapePointer(String(segment))}`;
-      this.#violate(pointer, 'notNull', `the column "${cell.name}" is not nullable`);
+      this.#violate(pointer, 'notNull', `column "${cell.name}" is not nullable`);
     }
     return null;
   }
 
   #missing(cell: Cell, index: number, column: number): null {
     if (!cell.nullable && !cell.hasDefault) {
-      const message = `the column "${cell.name}" is not nullable and has no default`;
+      const message = `column "${cell.name}" is not nullable and has no default`;
       this.#violate(`/rows/${index}/${escapePointer(cell.name)}`, 'required', message);
     }
     const omitted = this.#omitted[column];
@@ -142,7 +142,7 @@ class Batch {
 
   #failure(): Failure {
     const count = this.#violationCount;
-    return new Failure('ROWS_INVALID', 'rows do not fit the table; nothing was inserted', {
+    return new Failure('ROWS_INVALID', 'the rows do not match the table; nothing was inserted', {
       violations: this.#violations,
       ...(count > violationsMax ? { violationCount: count } : {}),
     });
@@ -150,17 +150,20 @@ class Batch {
 
   #batch(out: readonly unknown[][]): RowsBatch {
     const rowCount = out.length;
-    // A column that no row gives is left out, so that the engine puts its default; one at least must stay to carry the rows.
-    const kept = this.#columns.flatMap((_, c) => (this.#omitted[c]?.length === rowCount && rowCount > 0 ? [] : [c]));
-    if (kept.length === 0) kept.push(0);
-    const complete = kept.length === this.#columns.length;
-    const omitted = kept.flatMap((c, column) => {
+    // A column omitted by every row is dropped from the batch, so that the engine applies its default. At least one column must remain to
+    // carry the rows.
+    const included = this.#columns.flatMap((_, c) =>
+      this.#omitted[c]?.length === rowCount && rowCount > 0 ? [] : [c],
+    );
+    if (included.length === 0) included.push(0);
+    const isComplete = included.length === this.#columns.length;
+    const omitted = included.flatMap((c, column) => {
       const rows = this.#omitted[c];
       return rows !== undefined && this.#cells[c]!.hasDefault ? [{ column, rows }] : [];
     });
     return {
-      columns: complete ? this.#columns : kept.map((c) => this.#columns[c]!),
-      json: JSON.stringify(complete ? out : out.map((row) => kept.map((c) => row[c]))),
+      columns: isComplete ? this.#columns : included.map((c) => this.#columns[c]!),
+      json: JSON.stringify(isComplete ? out : out.map((row) => included.map((c) => row[c]))),
       rowCount,
       ...(omitted.length > 0 ? { omitted } : {}),
     };

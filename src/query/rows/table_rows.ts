@@ -1,4 +1,4 @@
-// Rows of one table by REST: inserted all or nothing, and read page by page.
+// The rows of a table through REST: inserts are all or nothing, and reads are paged.
 import { readFile, rm } from 'node:fs/promises';
 import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
@@ -15,7 +15,7 @@ import { withoutSeparator } from '../results/result_store.ts';
 import type { Caller, Queries } from '../statements/queries.ts';
 import type { RowSource } from './row_source.ts';
 
-/** How often a page is read again because its rows were renumbered meanwhile. */
+/** Maximum number of attempts to read a page whose rows are renumbered at the same time. */
 const pageAttemptsMax = 5;
 
 type TableChain = [CatalogObject<CatalogSpec>, CatalogObject, CatalogObject<TableSpec>];
@@ -50,7 +50,7 @@ export class TableRows {
   /** Throws ROWS_INVALID or CONSTRAINT_VIOLATED with violations by index; then nothing was inserted. */
   async insert(path: readonly Segment[], rows: RowSource, caller: Caller): Promise<number> {
     const { actor, signal } = caller;
-    // An earlier attempt inserted them.
+    // An earlier attempt inserted the rows.
     if (actor.guard?.applied) return actor.guard.applied.rowCount;
     const [root, database, table] = (await this.#catalog.require(path)) as TableChain;
     const { warehouse } = root.spec;
@@ -71,41 +71,44 @@ export class TableRows {
           definition: table.spec,
           steps: step === undefined ? [] : [{ step, rowCount: batch.rowCount }],
         })
-        .catch((error) => this.#changedMeanwhile(path, error));
+        .catch((error) => this.#toChangeInProgress(path, error));
       this.#observe({ kind: 'rowsInserted', warehouse, rowCount, ms: performance.now() - started });
       return rowCount;
     });
   }
 
-  /** Rows as objects, in the order of the engine; `next`: the position after which the next page begins. Throws INVALID_PAGE_TOKEN. */
+  /**
+   * Returns rows as objects in the order of the engine. `next` is the position after which the next page begins. Throws
+   * INVALID_PAGE_TOKEN.
+   */
   async page(
     path: readonly Segment[],
     page: { readonly after?: string | undefined; readonly limit: number },
     caller: Caller,
   ): Promise<{ readonly rows: object[]; readonly next: string | undefined }> {
-    const from = page.after === undefined ? undefined : positionOf(page.after);
+    const start = page.after === undefined ? undefined : parsePosition(page.after);
     for (let attempt = 1; ; attempt++) {
       const chain = (await this.#catalog.require(path)) as TableChain;
       await this.#requireWarehouse(chain[0], caller);
       const before = await this.#numbering(chain, caller);
-      if (from && !haveCommon(from.numbering, before))
+      if (start && !sharesMark(start.numbering, before))
         throw new Failure(
           'INVALID_PAGE_TOKEN',
-          'the rows of the table have other positions since the page token was issued; start again without it',
+          'the positions of the rows changed since the page token was issued; start again without it',
         );
-      const { rows, last } = await this.#read(chain, { after: from?.row, limit: page.limit }, caller).catch((error) =>
-        this.#changedMeanwhile(path, error),
+      const { rows, last } = await this.#read(chain, { after: start?.row, limit: page.limit }, caller).catch((error) =>
+        this.#toChangeInProgress(path, error),
       );
-      if (last === undefined && from === undefined) return { rows, next: undefined };
-      // Where rows were renumbered while they were read, some may be missing from the page.
-      if (haveCommon(await this.#numbering(chain, caller), before))
+      if (last === undefined && start === undefined) return { rows, next: undefined };
+      // If rows were renumbered during the read, some may be missing from the page.
+      if (sharesMark(await this.#numbering(chain, caller), before))
         return { rows, next: last && JSON.stringify([before, last]) };
       if (attempt >= pageAttemptsMax)
-        throw new Failure('CHANGE_IN_PROGRESS', 'the rows of the table are being moved in the file');
+        throw new Failure('CHANGE_IN_PROGRESS', 'the rows of the table are being renumbered; retry later');
     }
   }
 
-  /** `last`: the position of the last row, where there are more. */
+  /** `last`: the position of the last row of the page if there are more rows. */
   async #read(
     [root, database, table]: TableChain,
     { after, limit }: { readonly after: string | undefined; readonly limit: number },
@@ -119,7 +122,7 @@ export class TableRows {
       { ...statement, numbers: 'number', catalog: root.name, database: database.name },
       caller,
     );
-    const rows = parseJson(`[${await textOf(result.rows)}]`, Number.POSITIVE_INFINITY) as unknown[][];
+    const rows = parseJson(`[${await readText(result.rows)}]`, Number.POSITIVE_INFINITY) as unknown[][];
     const shown = rows.slice(0, limit);
     const names = result.columns.slice(1).map((column) => column.name);
     const objects = shown.map(([_position, ...row]) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
@@ -131,8 +134,8 @@ export class TableRows {
     return this.#warehouses.admit(root.spec.warehouse, caller, (engine) => engine.rowNumbering(ref, table.spec));
   }
 
-  /** The caller sent no SQL: where ours does not fit what the engine has, the table was changed since it was looked up. */
-  async #changedMeanwhile(path: readonly Segment[], error: unknown): Promise<never> {
+  /** The caller sent no SQL: a generated statement that fails to bind means that the table was changed since it was looked up. */
+  async #toChangeInProgress(path: readonly Segment[], error: unknown): Promise<never> {
     if (!(error instanceof Failure) || error.code !== 'SQL_INVALID') throw error;
     await this.#catalog.require(path);
     throw new Failure('CHANGE_IN_PROGRESS', 'the table, or its database, is being changed', {}, { cause: error });
@@ -145,22 +148,22 @@ export class TableRows {
 
   async #requireReplica(warehouse: string, table: string): Promise<void> {
     if ((await this.#warehouses.availableBackends(warehouse)) > 0) return;
-    throw new Failure('REPLICAS_UNAVAILABLE', `no replica is available of ${table}`, { tables: [table] });
+    throw new Failure('REPLICAS_UNAVAILABLE', `table ${table} has no available replica`, { tables: [table] });
   }
 }
 
-/** The rows have the positions that they had. */
-const haveCommon = (marks: readonly string[], others: readonly string[]) => marks.some((mark) => others.includes(mark));
+/** Whether rows still have the same positions. */
+const sharesMark = (marks: readonly string[], others: readonly string[]) => marks.some((mark) => others.includes(mark));
 
-/** As `page` made it; the token was signed. */
-function positionOf(after: string): { readonly numbering: readonly string[]; readonly row: string } {
+/** Parses a position created by `page`; the token was signed. */
+function parsePosition(after: string): { readonly numbering: readonly string[]; readonly row: string } {
   const [marks, row] = JSON.parse(after) as [string | readonly string[], string];
-  // Tokens of earlier releases have one mark.
+  // Tokens of earlier releases contain a single mark.
   const numbering = typeof marks === 'string' ? [marks] : marks;
   return { numbering, row };
 }
 
-async function textOf(rows: { kind: 'text'; text: string } | { kind: 'file'; path: string }): Promise<string> {
+async function readText(rows: { kind: 'text'; text: string } | { kind: 'file'; path: string }): Promise<string> {
   if (rows.kind === 'text') return rows.text;
   const bytes = await readFile(rows.path);
   await rm(rows.path, { force: true });

@@ -1,9 +1,9 @@
-// For each logical type, what JSON values are taken (rest-standard B7) and how each is handed to an engine. A value that no
-// double may touch is handed on as a string. Rows are row_validation.ts'.
+// The accepted JSON values of each logical type (rest-standard B7), and the form in which they are passed to an engine. A value that must
+// not become a double is passed as a string. Rows are checked in row_validation.ts.
 import { formatType, type LogicalType, type ScalarKind } from '../../model/types.ts';
 import { formatDecimal, parseDecimal } from './decimal_text.ts';
 
-/** What is wrong with a value; `pointer` leads from the value to the place, `/3/value`. */
+/** A violation in a value. `pointer` leads from the value to the violation, such as `/3/value`. */
 export class Fault {
   readonly pointer: string;
   readonly rule: string;
@@ -15,13 +15,13 @@ export class Fault {
     this.pointer = pointer;
   }
 
-  /** The same fault, seen from one level further out. */
+  /** The same violation with a pointer from one level further out. */
   under(segment: string | number): Fault {
     return new Fault(this.rule, this.message, `/${escapePointer(String(segment))}${this.pointer}`);
   }
 }
 
-/** Takes a value as parseJson gives it, never null; gives the one to hand on, or a Fault. */
+/** Takes a value as returned by parseJson, never null; returns the value to pass on, or a Fault. */
 export type ValueReader = (value: unknown) => unknown;
 
 export function escapePointer(segment: string): string {
@@ -46,7 +46,7 @@ export function valueReader(type: LogicalType): ValueReader {
   }
 }
 
-function described(value: unknown): string {
+function describeValue(value: unknown): string {
   if (JSON.isRawJSON(value)) return value.rawJSON.length > 50 ? 'a number' : value.rawJSON;
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return value === null ? 'null' : 'an object';
@@ -54,14 +54,14 @@ function described(value: unknown): string {
   return text.length > 50 ? `${text.slice(0, 50)}...` : text;
 }
 
-const wrongType = (wanted: string, value: unknown): Fault =>
-  new Fault('type', `${wanted} is wanted, not ${described(value)}`);
+const wrongType = (expected: string, value: unknown): Fault =>
+  new Fault('type', `must be ${expected}, not ${describeValue(value)}`);
 
 const booleanReader: ValueReader = (value) => (typeof value === 'boolean' ? value : wrongType('true or false', value));
 
 /**
- * The exact text of a number (parseJson keeps a double only where it prints what was meant),
- * or of a string that the query API writes for one (`"numbers": "string"`).
+ * The exact text of a number (parseJson returns a double only if it prints as the same text), or of a string that the query API returns
+ * for a number (`"numbers": "string"`).
  */
 function numberText(value: unknown): string | undefined {
   if (typeof value === 'number') return String(value);
@@ -80,10 +80,10 @@ function integerReader(bits: number): ValueReader {
     if (text === undefined) return wrongType('an integer', value);
     const exact = parseDecimal(text);
     if (exact !== undefined && exact.fraction !== '')
-      return new Fault('type', `an integer is wanted, not ${described(value)}`);
+      return new Fault('type', `must be an integer, not ${describeValue(value)}`);
     const integer = exact === undefined || exact.whole.length > 40 ? undefined : BigInt(formatDecimal(exact));
     if (integer === undefined || integer < least || integer > most) {
-      return new Fault('range', `${described(value)} is not from ${least} to ${most}`);
+      return new Fault('range', `${describeValue(value)} is out of range: ${least} to ${most}`);
     }
     return String(integer);
   };
@@ -97,12 +97,12 @@ function decimalReader(precision: number, scale: number): ValueReader {
     const text = numberText(value);
     if (text === undefined) return wrongType('a number', value);
     const exact = parseDecimal(text);
-    if (exact === undefined) return new Fault('range', `${described(value)} is beyond ${name}`);
+    if (exact === undefined) return new Fault('range', `${describeValue(value)} is out of range for ${name}`);
     if (exact.whole.length > precision - scale) {
-      return new Fault('range', `${described(value)} has too many digits before the point for ${name}`);
+      return new Fault('range', `${describeValue(value)} has too many digits before the point for ${name}`);
     }
     if (exact.fraction.length > scale) {
-      return new Fault('scale', `${described(value)} has too many digits after the point for ${name}`);
+      return new Fault('scale', `${describeValue(value)} has too many digits after the point for ${name}`);
     }
     return formatDecimal(exact);
   };
@@ -114,7 +114,8 @@ function floatReader(most: number): ValueReader {
   return (value) => {
     const number = JSON.isRawJSON(value) ? Number(value.rawJSON) : value;
     if (typeof number === 'number') {
-      if (!(Math.abs(number) <= most)) return new Fault('range', `${described(value)} is beyond the type's range`);
+      if (!(Math.abs(number) <= most))
+        return new Fault('range', `${describeValue(value)} is out of range for the type`);
       // JSON.stringify would write 0.
       return Object.is(number, -0) ? '-0.0' : number;
     }
@@ -128,7 +129,7 @@ function textReader(lengthMax: number): ValueReader {
     if (typeof value !== 'string') return wrongType('a string', value);
     if (!value.isWellFormed()) return new Fault('unicode', 'the string is not well-formed Unicode');
     if (value.length > lengthMax && characters(value) > lengthMax) {
-      return new Fault('length', `the string has ${characters(value)} characters, at most ${lengthMax} are taken`);
+      return new Fault('length', `the string has ${characters(value)} characters; the limit is ${lengthMax}`);
     }
     return value;
   };
@@ -143,7 +144,7 @@ function characters(text: string): number {
 
 const monthDays = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-/** Whether the first ten characters are a day of the calendar, 0001-01-01 to 9999-12-31. */
+/** Whether the first ten characters are a calendar date from 0001-01-01 to 9999-12-31. */
 function startsWithDate(text: string): boolean {
   const year = digits(text, 0, 4);
   const month = digits(text, 5, 2);
@@ -154,7 +155,7 @@ function startsWithDate(text: string): boolean {
   return day <= (leap ? 29 : monthDays[month - 1]!);
 }
 
-/** The number that `count` ASCII digits mean, or NaN. */
+/** The number represented by `count` ASCII digits, or NaN. */
 function digits(text: string, from: number, count: number): number {
   let number = 0;
   for (let i = from; i < from + count; i++) {
@@ -166,17 +167,17 @@ function digits(text: string, from: number, count: number): number {
 }
 
 const dateReader: ValueReader = (value) => {
-  if (typeof value !== 'string') return wrongType('a date "2026-01-31"', value);
+  if (typeof value !== 'string') return wrongType('a date such as "2026-01-31"', value);
   if (value.length === 10 && startsWithDate(value)) return value;
-  return new Fault('format', `a date "2026-01-31" is wanted, not ${described(value)}`);
+  return new Fault('format', `must be a date such as "2026-01-31", not ${describeValue(value)}`);
 };
 
 const timeOfDay = /^[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6}0*)?/;
 const zone = /^(?:Z|[+-](?:0\d|1[0-4]):[0-5]\d)$/;
 
-function instantReader(example: string, zoned: boolean): ValueReader {
+function timestampReader(example: string, zoned: boolean): ValueReader {
   return (value) => {
-    if (typeof value !== 'string') return wrongType(`a timestamp "${example}"`, value);
+    if (typeof value !== 'string') return wrongType(`a timestamp such as "${example}"`, value);
     if (value.length <= 48 && startsWithDate(value)) {
       const afterDate = value.slice(10);
       const time = timeOfDay.exec(afterDate)?.[0];
@@ -184,10 +185,13 @@ function instantReader(example: string, zoned: boolean): ValueReader {
         const rest = afterDate.slice(time.length);
         if (zoned ? zone.test(rest) : rest === '') return value;
         if (zone.test(rest))
-          return new Fault('format', `the type has no time zone; "${example}" is wanted, not ${described(value)}`);
+          return new Fault(
+            'format',
+            `the type has no time zone: must be a timestamp such as "${example}", not ${describeValue(value)}`,
+          );
       }
     }
-    return new Fault('format', `a timestamp "${example}" is wanted, not ${described(value)}`);
+    return new Fault('format', `must be a timestamp such as "${example}", not ${describeValue(value)}`);
   };
 }
 
@@ -196,13 +200,13 @@ const base64Reader: ValueReader = (value) => {
   const padding = value.endsWith('==') ? 2 : value.endsWith('=') ? 1 : 0;
   const body = padding === 0 ? value : value.slice(0, -padding);
   if (value.length % 4 === 0 && !/[^A-Za-z0-9+/]/.test(body)) return value;
-  return new Fault('format', 'base64 with padding (RFC 4648, section 4) is wanted');
+  return new Fault('format', 'must be base64 with padding (RFC 4648, section 4)');
 };
 
-/** A JSON column holds the text of its value, so its text is handed on as a string: no reader of numbers touches it. */
+/** A JSON column stores the text of its value, so the text is passed on as a string and never parsed as numbers. */
 const jsonReader: ValueReader = (value) => {
   const text = JSON.stringify(value);
-  // JSON.stringify escapes lone surrogates, and nothing else so.
+  // JSON.stringify escapes lone surrogates in this form, and nothing else.
   if (/\\ud[89a-f]/.test(text) && !JSON.stringify(JSON.parse(text), wellFormed).isWellFormed()) {
     return new Fault('unicode', 'a string in the value is not well-formed Unicode');
   }
@@ -211,14 +215,14 @@ const jsonReader: ValueReader = (value) => {
 
 function wellFormed(key: string, value: unknown): unknown {
   const sound = key.isWellFormed() && (typeof value !== 'string' || value.isWellFormed());
-  // A raw lone surrogate cannot come out of JSON.stringify any other way than through rawJSON.
+  // Only rawJSON can make JSON.stringify emit a raw lone surrogate.
   return sound ? value : JSON.rawJSON('"\ud800"');
 }
 
 const uuidReader: ValueReader = (value) =>
   typeof value === 'string' && /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(value)
     ? value
-    : wrongType('a UUID "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"', value);
+    : wrongType('a UUID such as "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"', value);
 
 const scalarReaders: Record<ScalarKind, ValueReader> = {
   BOOLEAN: booleanReader,
@@ -230,8 +234,8 @@ const scalarReaders: Record<ScalarKind, ValueReader> = {
   FLOAT: floatReader(floatMax),
   DOUBLE: floatReader(Number.MAX_VALUE),
   DATE: dateReader,
-  DATETIME: instantReader('2026-01-31T10:00:00.123456', false),
-  TIMESTAMPTZ: instantReader('2026-01-31T10:00:00.123456Z', true),
+  DATETIME: timestampReader('2026-01-31T10:00:00.123456', false),
+  TIMESTAMPTZ: timestampReader('2026-01-31T10:00:00.123456Z', true),
   STRING: textReader(Number.POSITIVE_INFINITY),
   BINARY: base64Reader,
   JSON: jsonReader,
@@ -244,9 +248,9 @@ function arrayReader(element: LogicalType): ValueReader {
     if (!Array.isArray(value)) return wrongType(`an array (${formatType({ kind: 'ARRAY', element })})`, value);
     const out: unknown[] = [];
     for (let i = 0; i < value.length; i++) {
-      const one = value[i] === null ? null : read(value[i]);
-      if (one instanceof Fault) return one.under(i);
-      out.push(one);
+      const item = value[i] === null ? null : read(value[i]);
+      if (item instanceof Fault) return item.under(i);
+      out.push(item);
     }
     return out;
   };
@@ -264,10 +268,10 @@ function mapReader(key: LogicalType, value: LogicalType): ValueReader {
     for (let i = 0; i < entries.length; i++) {
       const entry = readEntry(entries[i]);
       if (entry instanceof Fault) return entry.under(i);
-      const { key: one } = entry as { key: unknown };
-      if (one === null) return new Fault('required', 'a key is not null', `/${i}/key`);
-      const text = JSON.stringify(one);
-      if (keys.has(text)) return new Fault('unique', 'the key stands in the map already', `/${i}/key`);
+      const { key: entryKey } = entry as { key: unknown };
+      if (entryKey === null) return new Fault('required', 'must not be null', `/${i}/key`);
+      const text = JSON.stringify(entryKey);
+      if (keys.has(text)) return new Fault('unique', 'is a duplicate key', `/${i}/key`);
       keys.add(text);
       out.push(entry);
     }
@@ -283,14 +287,14 @@ function structReader(fields: readonly { readonly name: string; readonly type: L
     }
     const unknown = Object.keys(value).find((name) => !readers.has(name));
     if (unknown !== undefined)
-      return new Fault('unknownField', 'the STRUCT has no such field', `/${escapePointer(unknown)}`);
-    // Without a prototype, so that a field may be called __proto__.
+      return new Fault('unknownField', 'is not a field of the STRUCT', `/${escapePointer(unknown)}`);
+    // Without a prototype, so that a field may be named __proto__.
     const out: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
     for (const [name, read] of readers) {
-      const given = Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : null;
-      const one = given === null ? null : read(given);
-      if (one instanceof Fault) return one.under(name);
-      out[name] = one;
+      const field = Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : null;
+      const result = field === null ? null : read(field);
+      if (result instanceof Fault) return result.under(name);
+      out[name] = result;
     }
     return out;
   };
