@@ -131,17 +131,7 @@ export class Queries {
     const abort = () => controller.abort();
     caller.signal.addEventListener('abort', abort, { once: true });
     if (caller.signal.aborted) abort();
-    const { sql, catalog, database = null } = request;
-    const submitted = {
-      queryId,
-      sql,
-      warehouse,
-      catalog,
-      database,
-      submittedBy: caller.principal.name,
-      owner: caller.principal.id,
-      taskId: caller.taskId ?? null,
-    };
+    const submitted = toSubmitted(request, caller, queryId, warehouse);
     let sources: ResultSources = [];
     const lifecycle = new QueryLifecycle(this.#options, submitted, abort);
     try {
@@ -478,4 +468,14 @@ const toNamePath = ({ catalog, database, table }: TableName): readonly string[] 
 /** A statement cancelled for exceeding a limit reports that limit, not a cancellation by its caller. */
 function toStopReason(error: unknown, { reason }: AbortSignal): unknown {
   return error instanceof Failure && error.code === 'STATEMENT_CANCELLED' && reason instanceof Failure ? reason : error;
+}
+
+function toSubmitted(
+  { sql, catalog, database = null }: QueryRequest,
+  caller: RunCaller,
+  queryId: string,
+  warehouse: string,
+) {
+  const { name: submittedBy, id: owner } = caller.principal;
+  return { queryId, sql, warehouse, catalog, database, submittedBy, owner, taskId: caller.taskId ?? null };
 }
