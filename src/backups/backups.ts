@@ -1,5 +1,6 @@
-// Backups: asked for, and done by a task (jobs/back_up.ts). What a backup sends lies in a folder of its own, with the manifest written
-// last; files of earlier backups are named where nothing changed. Without a manifest there is no backup, and its folder goes.
+// Backups of catalogs and databases: requested here, and made by a task (jobs/back_up.ts). The files of a backup are in a folder of its
+// own, and the manifest is written last. Unchanged data refers to files of earlier backups. A folder without a manifest is not a backup
+// and is removed.
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Trail } from '../access/audit/audit_log.ts';
@@ -18,33 +19,33 @@ import { Failure } from '../standard/failure.ts';
 import type { Store } from '../store/store.ts';
 import { HandedBack, RetryableError, type TaskContext, type TaskRecord, type TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
-import { consistentSnapshot, type Definitions, definitionsOf } from './definitions.ts';
+import { consistentSnapshot, type Definitions, readDefinitions } from './definitions.ts';
 import {
   type BackedUpPart,
-  folderIdOf,
-  folderOf,
+  backupFolder,
+  backupIdOfFile,
+  computeTotals,
   formatVersion,
+  listParts,
   type Manifest,
   manifestPath,
   manifestText,
-  partsOf,
   type TableBody,
-  totalsOf,
 } from './manifest.ts';
-import { type BackupTarget, backupsAmong, filesAt, manifestAt, type TargetFile } from './targets/backup_target.ts';
+import { type BackupTarget, listBackupIds, listFiles, loadManifest, type TargetFile } from './targets/backup_target.ts';
 import type { BackupTargets, TargetRequest } from './targets/backup_targets.ts';
 import { PartUploader, type TableToUpload } from './targets/part_uploader.ts';
 import type { TargetSecrets } from './targets/target_secrets.ts';
 
 export const backupTask = 'backup';
-/** So many of the last backups of a place are looked at for one of the same object. */
-const manifestsLookedAtMax = 100;
-/** How long a place that does not answer is asked to let go of what was left there. */
-const clearWithinMs = 86_400_000;
+/** How many of the latest backups in the target are searched for one of the same object. */
+const manifestsReadMax = 100;
+/** How long cleanup is retried if the target does not answer. */
+const clearRetryMsMax = 86_400_000;
 
-/** What a task keeps of it; the credentials are sealed beside it. */
+/** The request of the task; credentials are stored as a secret. */
 export interface BackupRequest {
-  /** Of the catalog or the database, whatever it is called by then. */
+  /** Id of the catalog or the database, which may have been renamed since. */
   readonly objectId: string;
   readonly to: TargetRequest;
 }
@@ -57,11 +58,11 @@ interface Parts {
   readonly trail: Trail;
   readonly store: Store;
   readonly tasks: Pick<Tasks, 'submit' | 'notify' | 'get'>;
-  readonly notes: TargetSecrets;
-  readonly places: BackupTargets;
+  readonly secrets: TargetSecrets;
+  readonly targets: BackupTargets;
   readonly spoolDirectory: string;
   readonly release: string;
-  /** A definition as the body that would make the table. */
+  /** Converts a definition to the body of a request that creates the table. */
   readonly bodyOf: (spec: TableSpec) => TableBody;
 }
 
@@ -72,41 +73,41 @@ export class Backups {
     this.#parts = parts;
   }
 
-  /** The task, its line in the trail and what it must not show, or none of them. Throws what can be said at once. */
+  /** Stores the task, its audit record and its credentials in one transaction. Throws what can be checked before the task runs. */
   async submit(
-    described: Omit<TaskRequest, 'type' | 'request'> & { readonly request: BackupRequest },
+    metadataOf: Omit<TaskRequest, 'type' | 'request'> & { readonly request: BackupRequest },
     actor: Actor,
     credentials: ObjectStoreCredentials | undefined,
   ): Promise<TaskRecord> {
-    const { store, tasks, notes, places, trail } = this.#parts;
-    await places.check(described.request.to, 'to');
-    const { objectId } = described.request;
+    const { store, tasks, secrets: notes, targets: places, trail } = this.#parts;
+    await places.check(metadataOf.request.to, 'to');
+    const { objectId } = metadataOf.request;
     const task = await store.transaction(async (tx) => {
-      const made = await tasks.submit({ ...described, type: backupTask }, tx);
-      await notes.put(made.taskId, { credentials }, tx);
-      await trail.append(tx, actor, { outcome: '0', objectId, details: { taskId: made.taskId } });
-      return made;
+      const submitted = await tasks.submit({ ...metadataOf, type: backupTask }, tx);
+      await notes.put(submitted.taskId, { credentials }, tx);
+      await trail.append(tx, actor, { outcome: '0', objectId, details: { taskId: submitted.taskId } });
+      return submitted;
     });
     tasks.notify();
     return task;
   }
 
   async run(task: TaskRecord, context: Pick<TaskContext, 'signal' | 'progress'>): Promise<object> {
-    const { taskId, principal, target } = task;
+    const { taskId, principal, target: uri } = task;
     const { objectId, to } = task.request as BackupRequest;
-    const definitions = await this.#authorised(objectId, principal);
-    const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
-    const place = await this.#open(taskId, to);
+    const definitions = await this.#authorize(objectId, principal);
+    const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: uri };
+    const target = await this.#open(taskId, to);
     const { signal } = context;
     const details = { taskId, kind: 'backup' };
     try {
-      const files = await filesAt(place, signal);
-      // An attempt before this one came to the end, and the process died before it could say so.
-      if (files.has(manifestPath(taskId))) return resultOf((await manifestAt(place, taskId, signal)).manifest);
+      const files = await listFiles(target, signal);
+      // A previous attempt completed the backup, but the process died before it recorded that.
+      if (files.has(manifestPath(taskId))) return resultOf((await loadManifest(target, taskId, signal)).manifest);
       await this.#parts.trail.begin(actor, { objectId, details });
       const { warehouse } = definitions.root.spec;
       const result = await this.#parts.warehouses.admit(warehouse, { principal, signal }, (engine) =>
-        this.#taken(engine, { taskId, objectId, place, files }, context),
+        this.#takeBackup(engine, { taskId, objectId, target, files }, context),
       );
       this.#parts.trail.enqueue(actor, { outcome: '0', objectId, details });
       return result;
@@ -114,55 +115,56 @@ export class Backups {
       const fault = signal.aborted ? 'STATEMENT_CANCELLED' : 'INTERNAL_ERROR';
       const outcome = error instanceof Failure ? error.code : fault;
       this.#parts.trail.enqueue(actor, { outcome, objectId, details });
-      const mayGoOn = error instanceof Failure ? codes[error.code].status >= 500 : !signal.aborted;
+      const isRetryable = error instanceof Failure ? codes[error.code].status >= 500 : !signal.aborted;
       const isHandedBack = signal.reason instanceof HandedBack;
-      if (!mayGoOn && !isHandedBack) await clearUnfinished(place, taskId).catch(() => undefined);
+      if (!isRetryable && !isHandedBack) await clearUnfinished(target, taskId).catch(() => undefined);
       throw retryable(error);
     } finally {
-      place.close();
+      target.close();
     }
   }
 
-  /** Rights are those of now: a task may have waited. */
-  async #authorised(objectId: string, principal: Principal): Promise<Definitions> {
+  /** Rights are checked again, because the task may have waited. */
+  async #authorize(objectId: string, principal: Principal): Promise<Definitions> {
     const { catalog, authorizer, directory } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
-    const definitions = await definitionsOf(catalog, objectId);
+    const definitions = await readDefinitions(catalog, objectId);
     const { root, of } = definitions;
     if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', root === of ? [root] : [root, of]))
-      throw new Failure('FORBIDDEN', 'the submitter may no longer read what is to be backed up');
+      throw new Failure('FORBIDDEN', 'the submitter may no longer read the object to back up');
     const path = [{ category: 'warehouses', name: root.spec.warehouse }];
     await authorizer.require(principal, 'use', { category: 'warehouses', path });
     return definitions;
   }
 
-  async #taken(
+  async #takeBackup(
     engine: EngineWarehouse,
-    of: {
+
+    options: {
       readonly taskId: string;
       readonly objectId: string;
-      readonly place: BackupTarget;
+      readonly target: BackupTarget;
       readonly files: ReadonlyMap<string, TargetFile>;
     },
     { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>,
   ): Promise<object> {
-    const { taskId: backupId, objectId, place, files } = of;
-    const base = await lastOf(objectId, place, files, signal);
+    const { taskId: backupId, objectId, target, files } = options;
+    const base = await findLatest(objectId, target, files, signal);
     const staging = join(this.#parts.spoolDirectory, 'backups', newId());
     await mkdir(staging, { recursive: true, mode: 0o700 });
-    const taken = await consistentSnapshot(this.#parts.catalog, objectId, engine, signal).catch(async (error) => {
+    const consistent = await consistentSnapshot(this.#parts.catalog, objectId, engine, signal).catch(async (error) => {
       await rm(staging, { recursive: true, force: true });
       throw error;
     });
-    const { definitions, snapshot, takenAt } = taken;
+    const { definitions, snapshot, takenAt } = consistent;
     try {
       const tables = await this.#tables(definitions, snapshot, signal);
-      const sender = new PartUploader({ place, backupId, staging, snapshot, signal, progress }, base, files);
+      const sender = new PartUploader({ target: target, backupId, staging, snapshot, signal, progress }, base, files);
       const sent = await sender.send(tables);
       const { release } = this.#parts;
       const manifest = manifestOf({ backupId, takenAt, release }, definitions, tables, sent);
-      await settleFiles(place, manifest, signal);
-      await place.writeSmall(manifestPath(backupId), manifestText(manifest), signal);
+      await settleFiles(target, manifest, signal);
+      await target.writeSmall(manifestPath(backupId), manifestText(manifest), signal);
       const { filesSent, bytesSent } = sender;
       return { ...resultOf(manifest), filesSent, bytesSent, since: base?.backupId ?? null };
     } finally {
@@ -181,27 +183,27 @@ export class Backups {
     return all;
   }
 
-  /** A task has ended: what it left is taken away unless it succeeded, and its credentials are forgotten. Idempotent. */
+  /** Called when a task has ended: removes its files unless it succeeded, and deletes its credentials. Idempotent. */
   async settle(task: TaskRecord): Promise<void> {
-    const { notes } = this.#parts;
+    const { secrets: notes } = this.#parts;
     const { taskId, startedAt, state, endedAt } = task;
     if ((await notes.get(taskId)) === undefined) return;
     if (startedAt !== null && state !== 'succeeded') {
-      const isLate = endedAt !== null && Date.now() - Date.parse(endedAt) > clearWithinMs;
+      const isLate = endedAt !== null && Date.now() - Date.parse(endedAt) > clearRetryMsMax;
       try {
-        const place = await this.#open(taskId, (task.request as BackupRequest).to);
-        await clearUnfinished(place, taskId).finally(() => place.close());
+        const target = await this.#open(taskId, (task.request as BackupRequest).to);
+        await clearUnfinished(target, taskId).finally(() => target.close());
       } catch (error) {
-        // Refused for good, or for a day: to try again would not help.
+        // A permanent refusal, or failures for a day: another attempt would not help.
         if (!isLate && !(error instanceof Failure && codes[error.code].status < 500)) throw error;
       }
     }
     await notes.remove(taskId);
   }
 
-  /** What a crash kept from being settled. */
+  /** Settles the tasks that a crash left unsettled. */
   async sweep(): Promise<void> {
-    const { notes, tasks } = this.#parts;
+    const { secrets: notes, tasks } = this.#parts;
     for (const taskId of await notes.taskIds()) {
       const task = await tasks.get(taskId);
       if (!task) await notes.remove(taskId);
@@ -210,31 +212,31 @@ export class Backups {
   }
 
   async #open(taskId: string, to: TargetRequest): Promise<BackupTarget> {
-    const note = await this.#parts.notes.get(taskId);
-    if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the backup are no longer kept');
-    return this.#parts.places.open(to, note.credentials, 'to');
+    const note = await this.#parts.secrets.get(taskId);
+    if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the backup were deleted');
+    return this.#parts.targets.open(to, note.credentials, 'to');
   }
 }
 
-/** What changed under it is read anew by the next attempt. */
+/** A concurrent change is retried: the next attempt reads the definitions again. */
 function retryable(error: unknown): unknown {
   if (error instanceof Failure && error.code !== 'CHANGE_IN_PROGRESS') return error;
   return error instanceof RetryableError ? error : new RetryableError('the backup was interrupted', { cause: error });
 }
 
-/** The last backup of the object that can be read. */
-async function lastOf(
+/** The latest readable backup of the object. */
+async function findLatest(
   objectId: string,
-  place: BackupTarget,
+  target: BackupTarget,
   files: ReadonlyMap<string, TargetFile>,
   signal: AbortSignal,
 ): Promise<Manifest | undefined> {
-  for (const id of backupsAmong(files).slice(0, manifestsLookedAtMax)) {
+  for (const id of listBackupIds(files).slice(0, manifestsReadMax)) {
     try {
-      const { manifest } = await manifestAt(place, id, signal);
+      const { manifest } = await loadManifest(target, id, signal);
       if (manifest.of.id === objectId) return manifest;
     } catch (error) {
-      // One that is broken is nothing to build on.
+      // A damaged backup cannot serve as a base.
       if (!(error instanceof Failure && error.code === 'DATA_INVALID')) throw error;
     }
   }
@@ -244,56 +246,69 @@ async function lastOf(
 function manifestOf(
   head: Pick<Manifest, 'backupId' | 'takenAt' | 'release'>,
   { root, of, databases }: Definitions,
-  tables: readonly TableToUpload[],
+
+  uploaded: readonly TableToUpload[],
   sent: ReadonlyMap<string, BackedUpPart[]>,
 ): Manifest {
-  const described = ({ comment, properties }: { comment?: string; properties?: Readonly<Record<string, string>> }) => ({
+  const metadataOf = ({
+    comment,
+    properties,
+  }: {
+    comment?: string;
+    properties?: Readonly<Record<string, string>>;
+  }) => ({
     ...(comment === undefined ? {} : { comment }),
     ...(properties === undefined ? {} : { properties: { ...properties } }),
   });
-  const bodies = new Map(tables.map(({ id, body }) => [id, body]));
+  const bodies = new Map(uploaded.map(({ id, body }) => [id, body]));
   const category = of === root ? ('catalogs' as const) : ('databases' as const);
   return {
     formatVersion,
     ...head,
-    of: { category, id: of.id, name: of.name, catalog: root.name, ...described(of.spec) },
-    databases: databases.map(({ object, tables: within, views }) => ({
+    of: { category, id: of.id, name: of.name, catalog: root.name, ...metadataOf(of.spec) },
+    databases: databases.map(({ object, tables, views }) => ({
       id: object.id,
       name: object.name,
-      ...described(object.spec),
-      tables: within.map(({ id, name }) => {
+      ...metadataOf(object.spec),
+      tables: tables.map(({ id, name }) => {
         const parts = sent.get(id) ?? [];
         const rows = parts.reduce((sum, part) => sum + part.rows, 0);
         return { id, name, definition: bodies.get(id) as TableBody, rows, parts };
       }),
-      views: views.map(({ id, name, spec }) => ({ id, name, ...described(spec), sql: spec.sql })),
+      views: views.map(({ id, name, spec }) => ({ id, name, ...metadataOf(spec), sql: spec.sql })),
     })),
   };
 }
 
-/** All that is named is there, and nothing else in the folder. Throws RetryableError where a file went meanwhile. */
-async function settleFiles(place: BackupTarget, manifest: Manifest, signal: AbortSignal): Promise<void> {
-  const named = new Map([...partsOf(manifest)].map(({ part }) => [part.path, part.bytes]));
-  const folders = new Set([...named.keys()].map((path) => folderOf(folderIdOf(path) as string)));
-  folders.add(folderOf(manifest.backupId));
+/**
+ * Checks that all files of the manifest exist and removes other files from the folder. Throws RetryableError if a file disappeared
+ * meanwhile.
+ */
+async function settleFiles(target: BackupTarget, manifest: Manifest, signal: AbortSignal): Promise<void> {
+  const named = new Map([...listParts(manifest)].map(({ part }) => [part.path, part.bytes]));
+  const folders = new Set([...named.keys()].map((path) => backupFolder(backupIdOfFile(path) as string)));
+  folders.add(backupFolder(manifest.backupId));
   const found = new Map<string, number>();
   for (const folder of folders)
-    for await (const { path, bytes } of place.list(folder, signal)) {
+    for await (const { path, bytes } of target.list(folder, signal)) {
       found.set(path, bytes);
-      const isLeft = folder === folderOf(manifest.backupId) && !named.has(path);
-      if (isLeft) await place.remove(path);
+      const isLeft = folder === backupFolder(manifest.backupId) && !named.has(path);
+      if (isLeft) await target.remove(path);
     }
   for (const [path, bytes] of named)
-    if (found.get(path) !== bytes) throw new RetryableError('a file of an earlier backup went while it was built upon');
+    if (found.get(path) !== bytes)
+      throw new RetryableError('a file of an earlier backup was removed during the backup');
 }
 
-/** A backup that has its manifest stays, whatever became of its task: others may be built on it. */
-async function clearUnfinished(place: BackupTarget, backupId: string): Promise<void> {
-  for await (const { path } of place.list(folderOf(backupId))) if (path === manifestPath(backupId)) return;
-  await place.clear(folderOf(backupId));
+/**
+ * Removes an unfinished backup. A backup with a manifest stays, whatever the state of its task, because others may refer to its files.
+ */
+async function clearUnfinished(target: BackupTarget, backupId: string): Promise<void> {
+  for await (const { path } of target.list(backupFolder(backupId))) if (path === manifestPath(backupId)) return;
+  await target.clear(backupFolder(backupId));
 }
 
 const resultOf = (manifest: Manifest) => {
   const { backupId, takenAt } = manifest;
-  return { backupId, takenAt, ...totalsOf(manifest) };
+  return { backupId, takenAt, ...computeTotals(manifest) };
 };

@@ -1,5 +1,5 @@
-// What a backup says of itself: the file that makes it one. How it is written and read, with its digest; who wrote what is in it is
-// not known, so that all of it is looked at before it is used. What it names is checked by who reads the files.
+// The manifest of a backup: the file that marks it as complete. It is written and read with a digest. Its author is unknown, so
+// everything in it is validated before use. The files that it names are checked by their readers.
 import { createHash } from 'node:crypto';
 import { Failure } from '../standard/failure.ts';
 import { type Static, Type } from '../standard/type.ts';
@@ -7,7 +7,7 @@ import { validation } from '../standard/validation.ts';
 
 export const formatVersion = 1;
 export const manifestName = 'manifest.json';
-/** One with 100,000 tables of 20 columns is about half as large. */
+/** A manifest with 100,000 tables of 20 columns is about half as large. */
 export const manifestBytesMax = 1024 ** 3;
 
 const id = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
@@ -26,10 +26,10 @@ const Part = Type.Object({
   fingerprint: Type.String(),
   sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
   bytes: Count,
-  /** From where the backups are; it can be in the folder of an earlier one. */
+  /** Relative to the target; may be in the folder of an earlier backup. */
   path: Type.String({ pattern: `^backups/${id}/[0-9a-f]{64}\\.parquet$` }),
 });
-/** As the body of a request that would make the table. */
+/** In the form of a request body that creates the table. */
 const Definition = Type.Object({
   ...described,
   columns: Type.Array(
@@ -71,7 +71,7 @@ const Manifest = Type.Object({
     category: Type.Union([Type.Literal('catalogs'), Type.Literal('databases')]),
     id: Id,
     name: Name,
-    /** Of a database, the catalog that it was in. */
+    /** Name of the catalog; for a database, the catalog that it was in. */
     catalog: Name,
     ...described,
   }),
@@ -87,19 +87,19 @@ export type TableBody = Static<typeof Definition>;
 
 const digestOf = (manifest: unknown) => createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
 
-export const folderOf = (backupId: string): string => `backups/${backupId}/`;
-export const manifestPath = (backupId: string): string => `${folderOf(backupId)}${manifestName}`;
-export const filePath = (backupId: string, sha256: string): string => `${folderOf(backupId)}${sha256}.parquet`;
-/** The backup in whose folder a file is. */
-export const folderIdOf = (path: string): string | undefined => new RegExp(`^backups/(${id})/`).exec(path)?.[1];
+export const backupFolder = (backupId: string): string => `backups/${backupId}/`;
+export const manifestPath = (backupId: string): string => `${backupFolder(backupId)}${manifestName}`;
+export const filePath = (backupId: string, sha256: string): string => `${backupFolder(backupId)}${sha256}.parquet`;
+/** Id of the backup in whose folder the file is. */
+export const backupIdOfFile = (path: string): string | undefined => new RegExp(`^backups/(${id})/`).exec(path)?.[1];
 
-/** Throws INVALID_PARAMETER where it is larger than one may be. */
+/** Throws INVALID_PARAMETER if the manifest exceeds its maximum size. */
 export function manifestText(manifest: object): string {
   const text = `${JSON.stringify({ digest: digestOf(manifest), manifest }, null, 1)}\n`;
   if (Buffer.byteLength(text) <= manifestBytesMax) return text;
   throw new Failure(
     'INVALID_PARAMETER',
-    'there is more in it than one backup can say: back up its databases one by one',
+    `the manifest would exceed ${manifestBytesMax} bytes; back up the databases one by one`,
   );
 }
 
@@ -108,28 +108,32 @@ export interface ReadManifest {
   readonly digest: string;
 }
 
-/** What `manifestText` wrote, its content not checked yet. Throws DATA_INVALID where it is not as it was written, or of another format. */
-export function unsealed(text: string, format: number): { readonly manifest: unknown; readonly digest: string } {
-  const { digest, manifest } = (parsed(text) ?? {}) as { digest?: unknown; manifest?: { formatVersion?: unknown } };
+/**
+ * Parses the output of `manifestText` without validating its content. Throws DATA_INVALID if the digest does not match or the format is
+ * another one.
+ */
+export function unsealManifest(text: string, format: number): { readonly manifest: unknown; readonly digest: string } {
+  const { digest, manifest } = (tryParse(text) ?? {}) as { digest?: unknown; manifest?: { formatVersion?: unknown } };
   if (typeof digest !== 'string' || typeof manifest !== 'object' || manifest === null)
-    throw broken('its manifest is not whole');
-  if (digestOf(manifest) !== digest) throw broken('its manifest is not as it was written');
+    throw unusableBackup('its manifest is not whole');
+  if (digestOf(manifest) !== digest) throw unusableBackup('its manifest is not as it was written');
   if (manifest.formatVersion !== format)
-    throw broken(`it is of format ${JSON.stringify(manifest.formatVersion)}, and this release reads ${format}`);
+    throw unusableBackup(`it is of format ${JSON.stringify(manifest.formatVersion)}, and this release reads ${format}`);
   return { manifest, digest };
 }
 
-/** Throws DATA_INVALID where it is not as it was written, or not one that this release can read. */
+/** Throws DATA_INVALID if the manifest was altered, or if this release cannot read it. */
 export function readManifest(text: string, backupId: string): ReadManifest {
-  const { manifest, digest } = unsealed(text, formatVersion);
-  if (!validation().Compile(Manifest).Check(manifest)) throw broken('its manifest is none that a server wrote');
-  if (manifest.backupId !== backupId) throw broken('its manifest is that of another backup');
+  const { manifest, digest } = unsealManifest(text, formatVersion);
+  if (!validation().Compile(Manifest).Check(manifest)) throw unusableBackup('its manifest is none that a server wrote');
+  if (manifest.backupId !== backupId) throw unusableBackup('its manifest is that of another backup');
   for (const { rows, parts } of manifest.databases.flatMap(({ tables }) => tables))
-    if (parts.reduce((sum, part) => sum + part.rows, 0) !== rows) throw broken('its manifest contradicts itself');
+    if (parts.reduce((sum, part) => sum + part.rows, 0) !== rows)
+      throw unusableBackup('its manifest contradicts itself');
   return { manifest, digest };
 }
 
-function parsed(text: string): unknown {
+function tryParse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -137,10 +141,10 @@ function parsed(text: string): unknown {
   }
 }
 
-export const broken = (why: string, result: Readonly<Record<string, unknown>> = {}): Failure =>
-  new Failure('DATA_INVALID', `the backup cannot be used: ${why}`, result);
+export const unusableBackup = (reason: string, result: Readonly<Record<string, unknown>> = {}): Failure =>
+  new Failure('DATA_INVALID', `the backup cannot be used: ${reason}`, result);
 
-export function* partsOf(
+export function* listParts(
   manifest: Manifest,
 ): Generator<{ readonly table: BackedUpTable; readonly part: BackedUpPart }> {
   for (const { tables } of manifest.databases)
@@ -155,10 +159,10 @@ export interface Totals {
   readonly bytes: number;
 }
 
-/** Of what a backup names, a file that stands for two parts counted once. */
-export function totalsOf(manifest: Manifest): Totals {
+/** Totals of a backup. A file that is shared by two parts counts once. */
+export function computeTotals(manifest: Manifest): Totals {
   const tables = manifest.databases.flatMap((database) => database.tables);
-  const files = new Map([...partsOf(manifest)].map(({ part }) => [part.path, part.bytes]));
+  const files = new Map([...listParts(manifest)].map(({ part }) => [part.path, part.bytes]));
   return {
     databases: manifest.databases.length,
     tables: tables.length,

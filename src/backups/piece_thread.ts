@@ -1,5 +1,5 @@
-// The thread that cuts pieces out of files (pieces.ts): copies a range to a file of its own and works out its digest. Nothing here is
-// imported by others.
+// The worker thread that cuts pieces out of files (see pieces.ts): copies a range to a new file and computes its digest. Not imported by
+// other files.
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
@@ -15,7 +15,7 @@ function cut({ from, start, bytes, to }: CutRequest): string {
   try {
     for (let done = 0; done < bytes; ) {
       const count = readSync(source, buffer, 0, Math.min(buffer.length, bytes - done), start + done);
-      if (count === 0) throw new Error(`the file has ${fstatSync(source).size} bytes, and had ${start + bytes}`);
+      if (count === 0) throw new Error(`the file has ${fstatSync(source).size} bytes, expected ${start + bytes}`);
       const piece = buffer.subarray(0, count);
       hash.update(piece);
       for (let written = 0; written < count; ) written += writeSync(target, piece, written);

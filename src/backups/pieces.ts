@@ -1,5 +1,5 @@
-// Pieces of large files, cut by a thread: copied through the main one, each megabyte of a backup would wait for the requests of a busy
-// server, and they for it.
+// Cuts pieces out of large files in a worker thread. Copied on the main thread, each megabyte of a backup would delay the requests of a
+// busy server, and be delayed by them.
 import { addAbortListener } from 'node:events';
 import { Worker } from 'node:worker_threads';
 
@@ -24,10 +24,13 @@ export class Pieces {
   readonly #pending = new Map<number, PromiseWithResolvers<string>>();
   readonly #listening: Disposable;
   #nextId = 1;
-  /** Why the thread no longer answers. */
+  /** The reason why the thread no longer answers. */
   #lost: unknown;
 
-  /** The signal ends the thread; a piece that it cuts is refused once it has ended, so that its descriptor may be closed then. */
+  /**
+   * The signal ends the thread. A piece in progress is rejected only after the thread has ended, so that its descriptor can be closed
+   * then.
+   */
   constructor(signal: AbortSignal) {
     this.#thread.on('message', (answered: CutAnswer) => {
       const pending = this.#pending.get(answered.id);
@@ -35,18 +38,18 @@ export class Pieces {
       if ('sha256' in answered) pending?.resolve(answered.sha256);
       else pending?.reject(Object.assign(new Error(answered.fault), { code: answered.code }));
     });
-    const lost = (why: unknown) => {
+    const failPending = (cause: unknown) => {
       const isAborted = signal.aborted;
-      this.#lost ??= isAborted ? signal.reason : new Error('the thread that copies files has ended', { cause: why });
+      this.#lost ??= isAborted ? signal.reason : new Error('the thread that copies files has ended', { cause });
       for (const pending of this.#pending.values()) pending.reject(this.#lost);
       this.#pending.clear();
     };
-    this.#thread.on('error', lost);
-    this.#thread.on('exit', lost);
+    this.#thread.on('error', failPending);
+    this.#thread.on('exit', failPending);
     this.#listening = addAbortListener(signal, () => void this.#thread.terminate());
   }
 
-  /** The SHA-256 of the piece, in hexadecimal. Throws what the system says, such as ENOENT. */
+  /** Returns the SHA-256 of the piece in hexadecimal. Throws system errors such as ENOENT. */
   async cut(request: CutRequest): Promise<string> {
     if (this.#lost !== undefined) throw this.#lost;
     const id = this.#nextId++;

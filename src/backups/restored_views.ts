@@ -1,5 +1,5 @@
-// Views of a backup, made once the tables of all its databases are there. Their texts are whoever's who wrote the backup: each is read
-// as a request of the restorer's would be, and one that is not valid, or reads what the restorer may not, is left out and named.
+// Restores the views of a backup after the tables of all its databases. The texts come from whoever wrote the backup: each is analyzed
+// like a request of the restorer, and a view that is not valid, or reads what the restorer may not, is omitted and reported.
 import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { NewChild } from '../catalog/object.ts';
@@ -18,13 +18,13 @@ interface Restoring {
   readonly principal: Principal;
   readonly engine: EngineWarehouse;
   readonly signal: AbortSignal;
-  /** Into which they come. */
+  /** The catalog that the views are restored into. */
   readonly into: CatalogRef;
-  /** Databases that are being restored: what is in them is the restorer's. */
+  /** Databases that are being restored: their contents belong to the restorer. */
   readonly databases: readonly string[];
 }
 
-/** `database`: by the name that it gets. */
+/** `database`: its new name. */
 export interface ViewToRestore {
   readonly database: string;
   readonly view: BackedUpView;
@@ -35,37 +35,38 @@ export interface RestoredViews {
   readonly left: readonly string[];
 }
 
-/** In whatever order they can be made. Idempotent: those that an attempt before this one made are made anew. */
-export async function restoredViews(all: readonly ViewToRestore[], restoring: Restoring): Promise<RestoredViews> {
+/** Creates the views in any order that satisfies their dependencies. Idempotent: views of a previous attempt are created again. */
+export async function restoreViews(all: readonly ViewToRestore[], restoring: Restoring): Promise<RestoredViews> {
   const { engine, into, signal } = restoring;
   const refOf = ({ database, view }: ViewToRestore) => ({ catalog: into, database, view: view.name });
-  for (const one of all) await engine.apply({ kind: 'dropView', view: refOf(one) }, { step: newId(), signal });
+  for (const candidate of all)
+    await engine.apply({ kind: 'dropView', view: refOf(candidate) }, { step: newId(), signal });
   const made: (NewChild & { readonly database: string })[] = [];
-  for (let open = [...all]; open.length > 0; ) {
+  for (let pending = [...all]; pending.length > 0; ) {
     const left: ViewToRestore[] = [];
-    for (const one of open) {
-      const child = await restoredView(one, restoring);
-      if (child) made.push({ ...child, database: one.database });
-      else left.push(one);
+    for (const candidate of pending) {
+      const child = await restoreView(candidate, restoring);
+      if (child) made.push({ ...child, database: candidate.database });
+      else left.push(candidate);
     }
-    if (left.length === open.length)
+    if (left.length === pending.length)
       return { made, left: left.map(({ database, view }) => `${database}.${view.name}`).sort() };
-    open = left;
+    pending = left;
   }
   return { made, left: [] };
 }
 
-/** What an engine says of a text that is no view here. */
-const notHere: ReadonlySet<Code> = new Set<Code>([
+/** Codes of statements that cannot be a view in this catalog. */
+const invalidViewCodes: ReadonlySet<Code> = new Set<Code>([
   'SQL_INVALID',
   'SQL_NOT_SUPPORTED',
   'SQL_FORBIDDEN_FUNCTION',
   'PARAMETERS_INVALID',
 ]);
 
-async function restoredView(one: ViewToRestore, restoring: Restoring): Promise<NewChild | undefined> {
+async function restoreView(candidate: ViewToRestore, restoring: Restoring): Promise<NewChild | undefined> {
   const { engine, into, principal, signal } = restoring;
-  const { database, view } = one;
+  const { database, view } = candidate;
   const { name, sql, comment, properties } = view;
   const statement = { sql, catalog: into, database };
   try {
@@ -84,7 +85,7 @@ async function restoredView(one: ViewToRestore, restoring: Restoring): Promise<N
     };
     return { category: 'views', name, spec, sources };
   } catch (error) {
-    if (error instanceof Failure && notHere.has(error.code)) return undefined;
+    if (error instanceof Failure && invalidViewCodes.has(error.code)) return undefined;
     throw error;
   }
 }
@@ -94,7 +95,10 @@ async function mayRead(
   category: 'tables' | 'views',
   { catalog, authorizer, principal, into, databases }: Restoring,
 ): Promise<boolean> {
-  if (foldName(root) === foldName(into.name) && databases.some((one) => foldName(one) === foldName(database)))
+  if (
+    foldName(root) === foldName(into.name) &&
+    databases.some((candidate) => foldName(candidate) === foldName(database))
+  )
     return true;
   const chain = await catalog.findFolded([
     { category: 'catalogs', name: root },

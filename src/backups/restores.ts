@@ -1,5 +1,5 @@
-// Restores: a catalog or a database made from a backup under another name, by a task (jobs/restore_backup.ts). Nobody sees it before it
-// is whole (catalog/changes/create_by_task.ts). Grants are not in a backup: all that is made is its maker's.
+// Restores: a task (jobs/restore_backup.ts) creates a catalog or a database from a backup under another name. It is not visible before it
+// is complete (catalog/changes/create_by_task.ts). Backups contain no grants: the restorer owns everything that is created.
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Authorizer } from '../access/authorization/authorizer.ts';
@@ -18,18 +18,18 @@ import type { Tasks } from '../tasks/tasks.ts';
 import {
   type BackedUpDatabase,
   type BackedUpTable,
-  broken,
   type Manifest,
   manifestPath,
   type TableBody,
+  unusableBackup,
 } from './manifest.ts';
-import { restoredViews, type ViewToRestore } from './restored_views.ts';
+import { restoreViews, type ViewToRestore } from './restored_views.ts';
 import {
   type BackupTarget,
-  backupsAmong,
-  filesAt,
-  manifestAt,
-  noBackup,
+  backupNotFound,
+  listBackupIds,
+  listFiles,
+  loadManifest,
   type TargetFile,
 } from './targets/backup_target.ts';
 import type { BackupTargets, TargetRequest } from './targets/backup_targets.ts';
@@ -38,17 +38,17 @@ import type { TargetSecret, TargetSecrets } from './targets/target_secrets.ts';
 
 export const restoreTask = 'restore';
 
-/** What a task keeps of it; the credentials are sealed beside it. */
+/** The request of the task; credentials are stored as a secret. */
 export interface RestoreRequest {
   readonly category: 'catalogs' | 'databases';
   readonly name: string;
   readonly from: TargetRequest;
-  /** Absent: the newest that fits. */
+  /** Absent: the newest backup that matches. */
   readonly backupId?: string | undefined;
-  /** Of a backup, this database alone. */
+  /** Restore only this database of the backup. */
   readonly database?: string | undefined;
   readonly warehouse: string;
-  /** Of a database, the catalog that it comes into. */
+  /** For a database, the catalog that it is restored into. */
   readonly catalog?: CatalogRef | undefined;
 }
 
@@ -58,19 +58,19 @@ interface Parts {
   readonly authorizer: Authorizer;
   readonly directory: Directory;
   readonly tasks: Pick<Tasks, 'get'>;
-  readonly notes: TargetSecrets;
-  readonly places: BackupTargets;
+  readonly secrets: TargetSecrets;
+  readonly targets: BackupTargets;
   readonly spoolDirectory: string;
-  /** Of one file that is fetched. */
+  /** Limits for one downloaded file. */
   readonly loading: { readonly bytesMax: number; readonly fetchMs: number };
-  /** Throws INVALID_PARAMETER where no table can be made so. */
+  /** Throws INVALID_PARAMETER if such a table cannot be created. */
   readonly specOf: (body: TableBody, engine: Engine, warehouse: EngineWarehouse) => Promise<TableSpec>;
   readonly definitionOf: (spec: TableSpec) => TableDefinition;
 }
 
 type Run = Pick<TaskContext, 'signal' | 'progress'>;
 
-/** What of a backup is restored. */
+/** The backup, and the databases of it to restore. */
 interface Chosen {
   readonly manifest: Manifest;
   readonly databases: readonly BackedUpDatabase[];
@@ -80,11 +80,11 @@ type RestoredDatabase = NewChild & { readonly children: NewChild[] };
 
 interface Work extends Run {
   readonly principal: Principal;
-  readonly place: BackupTarget;
+  readonly target: BackupTarget;
   readonly engine: EngineWarehouse;
   readonly staging: string;
-  /** An attempt before this one may have brought some of it. */
-  readonly isAgain: boolean;
+  /** A previous attempt may have restored part of it. */
+  readonly isRetry: boolean;
   readonly rows: { done: number; readonly total: number };
 }
 
@@ -96,11 +96,11 @@ export class Restores {
   }
 
   get notes(): TargetSecrets {
-    return this.#parts.notes;
+    return this.#parts.secrets;
   }
 
   get places(): BackupTargets {
-    return this.#parts.places;
+    return this.#parts.targets;
   }
 
   async run(task: TaskRecord, run: Run): Promise<object> {
@@ -108,45 +108,53 @@ export class Restores {
     const object = await this.#parts.catalog.runCreation(task.taskId, {
       signal: run.signal,
       fill: async (objectId) => {
-        const within = await this.#filled(task, objectId, run);
-        done = within.details ?? {};
-        return within;
+        const children = await this.#fill(task, objectId, run);
+        done = children.details ?? {};
+        return children;
       },
     });
     return { name: object.name, ...done };
   }
 
-  async #filled(task: TaskRecord, objectId: string, run: Run): Promise<NewChildren> {
-    const { notes, places, warehouses, spoolDirectory } = this.#parts;
+  async #fill(task: TaskRecord, objectId: string, run: Run): Promise<NewChildren> {
+    const { secrets: notes, targets: places, warehouses, spoolDirectory } = this.#parts;
     const request = task.request as RestoreRequest;
     await this.#authorise(request, task.principal);
     const note = await notes.get(task.taskId);
-    if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the restore are no longer kept');
-    const place = await places.open(request.from, note.credentials, 'from');
+    if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the restore were deleted');
+    const target = await places.open(request.from, note.credentials, 'from');
     const staging = join(spoolDirectory, 'backups', newId());
     try {
       await mkdir(staging, { recursive: true, mode: 0o700 });
-      const files = await filesAt(place, run.signal);
-      const chosen = await this.#chosen(task, note, place, files, run.signal);
+      const files = await listFiles(target, run.signal);
+      const chosen = await this.#chooseBackup(task, note, target, files, run.signal);
       await this.#authoriseSource(chosen.manifest, request, task.principal);
-      check(chosen.databases, await warehouses.engineOf(request.warehouse), files, this.#parts.loading);
+      validateBackup(chosen.databases, await warehouses.engineOf(request.warehouse), files, this.#parts.loading);
       const total = chosen.databases.flatMap(({ tables }) => tables).reduce((sum, { rows }) => sum + rows, 0);
       const { principal } = task;
       return await warehouses.admit(request.warehouse, { principal, signal: run.signal }, (engine) => {
-        const work = { ...run, principal, place, engine, staging, isAgain: task.attempt > 1, rows: { done: 0, total } };
-        return this.#restored(request, objectId, chosen, work);
+        const work = {
+          ...run,
+          principal,
+          target,
+          engine,
+          staging,
+          isRetry: task.attempt > 1,
+          rows: { done: 0, total },
+        };
+        return this.#restore(request, objectId, chosen, work);
       });
     } catch (error) {
-      // A failure, so that what was made is undone at once.
+      // Thrown as a Failure, so that what was created is undone at once.
       if (!run.signal.aborted || error instanceof Failure) throw error;
       throw new Failure('STATEMENT_CANCELLED', 'the restore was cancelled; nothing was restored', {}, { cause: error });
     } finally {
-      place.close();
+      target.close();
       await rm(staging, { recursive: true, force: true });
     }
   }
 
-  /** Rights are those of now: a task may have waited. */
+  /** Rights are checked again, because the task may have waited. */
   async #authorise({ category, catalog, warehouse }: RestoreRequest, principal: Principal): Promise<void> {
     const { authorizer, directory } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
@@ -157,8 +165,9 @@ export class Restores {
   }
 
   /**
-   * What lies in a directory of the server is not the caller's because the server can read it: it is for who may read the thing itself.
-   * Where that is gone, for who may read all. Who has the keys of an object store has what is in it anyway.
+   * A backup in a directory of the server is not the caller's just because the server can read it: restoring it requires the privilege to
+   * read the original object, or, if that no longer exists, to read all catalogs. Whoever has the keys of an object store can read its
+   * contents anyway.
    */
   async #authoriseSource({ of }: Manifest, { from }: RestoreRequest, principal: Principal): Promise<void> {
     if (from.kind !== 'directory') return;
@@ -167,36 +176,39 @@ export class Restores {
     if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', chain))
       throw new Failure(
         'FORBIDDEN',
-        'this needs the privilege read on what the backup is of; on all catalogs if it is gone',
+        'requires the privilege read on the object of the backup, or on all catalogs if that no longer exists',
       );
   }
 
-  /** The same in every attempt. */
-  async #chosen(
+  /** Chooses the backup; every attempt uses the same one. */
+  async #chooseBackup(
     { taskId, request }: TaskRecord,
     note: TargetSecret,
-    place: BackupTarget,
+    target: BackupTarget,
     files: ReadonlyMap<string, TargetFile>,
     signal: AbortSignal,
   ): Promise<Chosen> {
-    const asked = request as RestoreRequest;
-    const wanted = note.chosen?.backupId ?? asked.backupId;
-    for (const id of wanted === undefined ? backupsAmong(files) : [wanted]) {
-      if (!files.has(manifestPath(id))) throw noBackup(id);
-      const { manifest, digest } = await manifestAt(place, id, signal);
-      if (note.chosen && note.chosen.digest !== digest) throw broken('its manifest changed while it was restored');
-      const databases = databasesOf(manifest, asked);
+    const restoreRequest = request as RestoreRequest;
+    const requestedId = note.chosen?.backupId ?? restoreRequest.backupId;
+    for (const id of requestedId === undefined ? listBackupIds(files) : [requestedId]) {
+      if (!files.has(manifestPath(id))) throw backupNotFound(id);
+      const { manifest, digest } = await loadManifest(target, id, signal);
+      if (note.chosen && note.chosen.digest !== digest) throw unusableBackup('its manifest changed during the restore');
+      const databases = databasesOf(manifest, restoreRequest);
       if (databases) {
-        await this.#parts.notes.put(taskId, { ...note, chosen: { backupId: id, digest } });
+        await this.#parts.secrets.put(taskId, { ...note, chosen: { backupId: id, digest } });
         return { manifest, databases };
       }
-      if (wanted !== undefined)
-        throw new Failure('OBJECT_NOT_FOUND', unfit(manifest, asked), { category: 'backups', name: id });
+      if (requestedId !== undefined)
+        throw new Failure('OBJECT_NOT_FOUND', mismatchReason(manifest, restoreRequest), {
+          category: 'backups',
+          name: id,
+        });
     }
-    throw noBackup();
+    throw backupNotFound();
   }
 
-  async #restored(
+  async #restore(
     request: RestoreRequest,
     objectId: string,
     { manifest, databases }: Chosen,
@@ -215,40 +227,40 @@ export class Restores {
       for (const table of tables)
         children.push(await this.#table(table, { ...ref, table: table.name }, warehouse, work));
       texts.push(...views.map((view) => ({ database: ref.database, view })));
-      made.push({ category: 'databases', name: ref.database, spec: described(database), children });
+      made.push({ category: 'databases', name: ref.database, spec: metadataOf(database), children });
     }
     const views = await this.#views(texts, catalog, made, work);
     const [only] = made;
     const { backupId, takenAt } = manifest;
     const tables = databases.flatMap((database) => database.tables).length;
     const details = { backupId, takenAt, databases: databases.length, tables, ...views, rows: work.rows.total };
-    if (isCatalog) return { spec: { ...described(manifest.of), warehouse }, children: made, details };
+    if (isCatalog) return { spec: { ...metadataOf(manifest.of), warehouse }, children: made, details };
     return { spec: only?.spec, children: only?.children ?? [], details };
   }
 
-  /** Adds them to what is in the databases. @returns how many there are, and which were left out. */
+  /** Adds the views to the restored databases. @returns how many were created, and which were omitted. */
   async #views(all: readonly ViewToRestore[], into: CatalogRef, databases: readonly RestoredDatabase[], work: Work) {
     const { catalog, authorizer } = this.#parts;
     const { engine, signal, principal } = work;
     const names = databases.map(({ name }) => name);
     const restoring = { catalog, authorizer, principal, engine, signal, into, databases: names };
-    const { made, left } = await restoredViews(all, restoring);
+    const { made, left } = await restoreViews(all, restoring);
     for (const { database, ...view } of made) databases.find(({ name }) => name === database)?.children.push(view);
     return { views: made.length, ...(left.length === 0 ? {} : { viewsLeft: left }) };
   }
 
   async #table(table: BackedUpTable, ref: TableRef, warehouse: string, work: Work): Promise<NewChild> {
-    const { engine, place, staging, signal, progress, rows } = work;
+    const { engine, target, staging, signal, progress, rows } = work;
     const spec = await this.#spec(table, warehouse, engine);
     const definition = this.#parts.definitionOf(spec);
     await engine.apply({ kind: 'createTable', table: ref, definition }, { step: newId(), signal });
-    const there = work.isAgain ? (await engine.tableStatistics(ref)).rowCount : 0;
+    const rowsPresent = work.isRetry ? (await engine.tableStatistics(ref)).rowCount : 0;
     let rowsBefore = 0;
     for (const part of table.parts) {
       progress({ ...rows, unit: 'rows' });
-      if (rowsBefore + part.rows > there) {
+      if (rowsBefore + part.rows > rowsPresent) {
         const path = join(staging, `${newId()}.parquet`);
-        await downloadPart(place, part, path, { signal, ms: this.#parts.loading.fetchMs });
+        await downloadPart(target, part, path, { signal, ms: this.#parts.loading.fetchMs });
         try {
           const restored = { table: ref, columns: definition.columns, path, rowsBefore, rows: part.rows };
           await engine.restorePart(restored, { signal });
@@ -263,24 +275,24 @@ export class Restores {
     return { category: 'tables', name: table.name, spec, statistics: await engine.tableStatistics(ref) };
   }
 
-  /** Who wrote the manifest may not be one of ours: it is read as a request would be. */
+  /** The manifest may not have been written by this server, so a definition in it is validated like a request. */
   async #spec({ name, definition }: BackedUpTable, warehouse: string, engine: EngineWarehouse): Promise<TableSpec> {
     try {
       return await this.#parts.specOf(definition, await this.#parts.warehouses.engineOf(warehouse), engine);
     } catch (error) {
       if (!(error instanceof Failure && error.code === 'INVALID_PARAMETER')) throw error;
-      throw broken(`the definition of the table ${JSON.stringify(name)}: ${error.message}`);
+      throw unusableBackup(`the definition of the table ${JSON.stringify(name)}: ${error.message}`);
     }
   }
 
-  /** A task has ended: its credentials are forgotten. Idempotent. */
+  /** Called when a task has ended: deletes its credentials. Idempotent. */
   async settle({ taskId }: TaskRecord): Promise<void> {
-    await this.#parts.notes.remove(taskId);
+    await this.#parts.secrets.remove(taskId);
   }
 
-  /** What a crash kept from being settled. */
+  /** Settles the tasks that a crash left unsettled. */
   async sweep(): Promise<void> {
-    const { notes, tasks } = this.#parts;
+    const { secrets: notes, tasks } = this.#parts;
     for (const taskId of await notes.taskIds()) {
       const task = await tasks.get(taskId);
       if (!task || task.endedAt !== null) await notes.remove(taskId);
@@ -288,7 +300,7 @@ export class Restores {
   }
 }
 
-/** Those of a backup that are asked for; undefined: it is none of the kind. */
+/** The requested databases of a backup; undefined if the backup does not match the request. */
 function databasesOf({ of, databases }: Manifest, { category, database }: RestoreRequest) {
   if (database !== undefined) {
     const found = databases.filter(({ name }) => name === database);
@@ -297,18 +309,18 @@ function databasesOf({ of, databases }: Manifest, { category, database }: Restor
   return of.category === category ? databases : undefined;
 }
 
-function unfit({ of }: Manifest, { category, database }: RestoreRequest): string {
+function mismatchReason({ of }: Manifest, { category, database }: RestoreRequest): string {
   if (database !== undefined) return `the backup has no database ${JSON.stringify(database)}`;
-  if (category === 'catalogs') return 'the backup is of a database, which is restored in a catalog';
-  return `the backup is of the catalog ${JSON.stringify(of.name)}: "database" says which of its databases is meant`;
+  if (category === 'catalogs') return 'this is the backup of a database; restore it into a catalog';
+  return `this is the backup of catalog ${JSON.stringify(of.name)}; name one of its databases in "database"`;
 }
 
-function described({ comment, properties }: { readonly comment?: string; readonly properties?: object }) {
+function metadataOf({ comment, properties }: { readonly comment?: string; readonly properties?: object }) {
   return { ...(comment === undefined ? {} : { comment }), ...(properties === undefined ? {} : { properties }) };
 }
 
-/** Before anything is made: names that can be, and files that are there. */
-function check(
+/** Checked before anything is created: valid names, and files that exist. */
+function validateBackup(
   databases: readonly BackedUpDatabase[],
   engine: Engine,
   files: ReadonlyMap<string, TargetFile>,
@@ -320,9 +332,11 @@ function check(
     for (const { path, bytes } of tables.flatMap(({ parts }) => parts)) {
       const file = path.split('/').at(-1);
       const found = files.get(path);
-      if (bytes > bytesMax) throw broken(`the file ${file} is larger than ${bytesMax} bytes`, { file, bytesMax });
-      if (!found) throw broken(`the file ${file} is not there`, { file });
-      if (found.bytes !== bytes) throw broken(`the file ${file} has ${found.bytes} bytes, and had ${bytes}`, { file });
+      if (bytes > bytesMax)
+        throw unusableBackup(`file ${file} exceeds the limit of ${bytesMax} bytes`, { file, bytesMax });
+      if (!found) throw unusableBackup(`file ${file} is missing`, { file });
+      if (found.bytes !== bytes)
+        throw unusableBackup(`file ${file} has ${found.bytes} bytes instead of ${bytes}`, { file });
     }
   }
 }
@@ -331,8 +345,8 @@ function checkNames(category: 'databases' | 'tables', all: readonly { readonly n
   const folded = new Set<string>();
   for (const { name } of all) {
     const fault = nameFault(name) ?? engine.reservedName(category, name);
-    if (fault !== undefined) throw broken(`it names something ${JSON.stringify(name)}: ${fault}`);
-    if (folded.has(foldName(name))) throw broken(`it names two things ${JSON.stringify(name)}`);
+    if (fault !== undefined) throw unusableBackup(`it contains the invalid name ${JSON.stringify(name)}: ${fault}`);
+    if (folded.has(foldName(name))) throw unusableBackup(`it contains the name ${JSON.stringify(name)} twice`);
     folded.add(foldName(name));
   }
 }

@@ -1,58 +1,58 @@
-// Whether the backups of a place are whole: the manifest by its digest, each file by its size, its digest and the rows that it says
-// that it has. And what no backup names, taken away where it is wanted.
+// Verifies the backups in a target: the manifest by its digest, each file by its size, its digest and its number of rows. Also removes
+// files that no backup refers to.
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { Failure } from '../standard/failure.ts';
 import {
   type BackedUpPart,
-  folderIdOf,
-  folderOf,
+  backupFolder,
+  backupIdOfFile,
+  listParts,
   type Manifest,
   manifestName,
   manifestPath,
-  partsOf,
 } from './manifest.ts';
 import { footerBytes, rowsOfFooter } from './parquet_footer.ts';
 import {
   type BackupTarget,
-  backupsAmong,
-  filesAt,
-  manifestAt,
-  noBackup,
+  backupNotFound,
+  listBackupIds,
+  listFiles,
+  loadManifest,
   type TargetFile,
 } from './targets/backup_target.ts';
 
 const tailBytes = 8;
-/** What is younger may be of a backup that is being made. */
-export const sweptAfterMs = 86_400_000;
+/** Younger files may belong to a backup in progress. */
+export const sweepAgeMs = 86_400_000;
 
 export interface Fault {
   readonly backupId: string;
-  /** Absent: it is about the manifest. */
+  /** Absent if the fault is in the manifest. */
   readonly file?: string;
   readonly fault: string;
 }
 
 export interface Verdict {
-  /** Those that were looked at, with a manifest that is as it was written. */
+  /** The verified backups whose manifest is unaltered. */
   readonly backups: readonly { readonly manifest: Manifest; readonly isWhole: boolean }[];
   readonly faults: readonly Fault[];
-  /** What no backup names, in bytes; undefined: not all manifests could be read, so nobody knows. */
+  /** Files that no backup refers to; undefined if some manifest could not be read. */
   readonly unnamed: { readonly files: number; readonly bytes: number } | undefined;
 }
 
-/** `backupId`: that one alone. */
-export async function verifyBackups(place: BackupTarget, backupId?: string): Promise<Verdict> {
-  const files = await filesAt(place);
-  const ids = backupId === undefined ? backupsAmong(files) : [backupId];
+/** `backupId`: verify this backup only. */
+export async function verifyBackups(target: BackupTarget, backupId?: string): Promise<Verdict> {
+  const files = await listFiles(target);
+  const ids = backupId === undefined ? listBackupIds(files) : [backupId];
   const faults: Fault[] = [];
   const backups: { manifest: Manifest; isWhole: boolean }[] = [];
   const known = new Map<string, string | undefined>();
   for (const id of ids) {
-    if (!files.has(manifestPath(id))) throw noBackup(id);
+    if (!files.has(manifestPath(id))) throw backupNotFound(id);
     try {
-      const { manifest } = await manifestAt(place, id);
-      const found = await faultsOf(place, manifest, files, known);
+      const { manifest } = await loadManifest(target, id);
+      const found = await faultsOf(target, manifest, files, known);
       faults.push(...found);
       backups.push({ manifest, isWhole: found.length === 0 });
     } catch (error) {
@@ -60,23 +60,23 @@ export async function verifyBackups(place: BackupTarget, backupId?: string): Pro
       faults.push({ backupId: id, fault: error.message });
     }
   }
-  const left = await unnamedAmong(place, files);
+  const left = await unnamedAmong(target, files);
   const unnamed = left && { files: left.length, bytes: left.reduce((sum, { bytes }) => sum + bytes, 0) };
   return { backups, faults, unnamed };
 }
 
-/** `known`: what is wrong with files that were looked at; those that backups share are read once. */
+/** `known`: faults of files verified so far; files that backups share are read once. */
 async function faultsOf(
-  place: BackupTarget,
+  target: BackupTarget,
   manifest: Manifest,
   files: ReadonlyMap<string, TargetFile>,
   known: Map<string, string | undefined>,
 ): Promise<Fault[]> {
   const { backupId } = manifest;
   const found = new Map<string, Fault>();
-  for (const { part } of partsOf(manifest)) {
+  for (const { part } of listParts(manifest)) {
     const key = JSON.stringify([part.path, part.sha256, part.bytes, part.rows]);
-    if (!known.has(key)) known.set(key, await faultOf(place, part, files.get(part.path)));
+    if (!known.has(key)) known.set(key, await faultOf(target, part, files.get(part.path)));
     const fault = known.get(key);
     if (fault !== undefined) found.set(part.path, { backupId, file: part.path, fault });
   }
@@ -84,7 +84,7 @@ async function faultsOf(
 }
 
 async function faultOf(
-  place: BackupTarget,
+  target: BackupTarget,
   part: BackedUpPart,
   file: TargetFile | undefined,
 ): Promise<string | undefined> {
@@ -93,23 +93,23 @@ async function faultOf(
   if (!file) return 'it is not there';
   if (file.bytes !== bytes) return `it has ${file.bytes} bytes, and had ${bytes}`;
   const hash = createHash('sha256');
-  for await (const chunk of await place.read(path)) hash.update(chunk as Buffer);
+  for await (const chunk of await target.read(path)) hash.update(chunk as Buffer);
   if (hash.digest('hex') !== sha256) return 'it is not as it was written';
-  const size = footerBytes(await place.readEnd(path, bytes, tailBytes));
-  const found = size === undefined ? undefined : rowsOfFooter(await place.readEnd(path, bytes, size));
+  const size = footerBytes(await target.readEnd(path, bytes, tailBytes));
+  const found = size === undefined ? undefined : rowsOfFooter(await target.readEnd(path, bytes, size));
   if (found === undefined) return 'it is no Parquet file';
   return found === rows ? undefined : `it has ${found} rows, and should have ${rows}`;
 }
 
-/** Undefined where a manifest cannot be read: what it names cannot be known. */
+/** Returns undefined if a manifest cannot be read, because the files that it refers to are unknown. */
 async function unnamedAmong(
-  place: BackupTarget,
+  target: BackupTarget,
   files: ReadonlyMap<string, TargetFile>,
 ): Promise<TargetFile[] | undefined> {
   const named = new Set<string>();
-  for (const id of backupsAmong(files)) {
+  for (const id of listBackupIds(files)) {
     try {
-      for (const { part } of partsOf((await manifestAt(place, id)).manifest)) named.add(part.path);
+      for (const { part } of listParts((await loadManifest(target, id)).manifest)) named.add(part.path);
     } catch (error) {
       if (!(error instanceof Failure && error.code === 'DATA_INVALID')) throw error;
       return undefined;
@@ -119,31 +119,32 @@ async function unnamedAmong(
 }
 
 /**
- * Takes away what no backup names: what a backup left that was broken off, and what only backups named whose manifests were removed.
- * A folder in which something is young may be that of a backup which is being made: it stays. Undefined: nothing was, because a
- * manifest cannot be read.
+ * Removes files that no backup refers to: leftovers of interrupted backups, and files of backups whose manifests were removed. A folder
+ * with a recent file may belong to a backup in progress and stays. Returns undefined, without removing anything, if a manifest cannot be
+ * read.
  */
 export async function sweepUnnamed(
-  place: BackupTarget,
+  target: BackupTarget,
   now: number,
 ): Promise<{ files: number; bytes: number } | undefined> {
-  const files = await filesAt(place);
-  const unnamed = await unnamedAmong(place, files);
+  const files = await listFiles(target);
+  const unnamed = await unnamedAmong(target, files);
   if (!unnamed) return undefined;
   const young = new Set(
     [...files.values()]
-      .filter(({ modifiedAtMs }) => now - modifiedAtMs < sweptAfterMs)
-      .map(({ path }) => folderIdOf(path)),
+      .filter(({ modifiedAtMs }) => now - modifiedAtMs < sweepAgeMs)
+      .map(({ path }) => backupIdOfFile(path)),
   );
   let [count, sum] = [0, 0];
   for (const { path, bytes } of unnamed) {
-    if (young.has(folderIdOf(path))) continue;
-    await place.remove(path);
+    if (young.has(backupIdOfFile(path))) continue;
+    await target.remove(path);
     count++;
     sum += bytes;
   }
-  const left = await filesAt(place);
-  for (const id of new Set([...files.keys()].map(folderIdOf)))
-    if (id !== undefined && ![...left.keys()].some((path) => folderIdOf(path) === id)) await place.clear(folderOf(id));
+  const left = await listFiles(target);
+  for (const id of new Set([...files.keys()].map(backupIdOfFile)))
+    if (id !== undefined && ![...left.keys()].some((path) => backupIdOfFile(path) === id))
+      await target.clear(backupFolder(id));
   return { files: count, bytes: sum };
 }

@@ -1,7 +1,7 @@
 // The command `backup verify`: goes over backups in a directory or an object store, without a server, and says what of them is not as
 // it was written. What is looked at is backups/verification.ts'.
-import { totalsOf } from '../backups/manifest.ts';
-import { serverBackupsAt, serverTotals } from '../backups/server/server_manifest.ts';
+import { computeTotals } from '../backups/manifest.ts';
+import { listServerBackups, serverTotals } from '../backups/server/server_manifest.ts';
 import { type ServerVerdict, sweepServerBackups, verifyServerBackups } from '../backups/server/server_verification.ts';
 import type { BackupTarget } from '../backups/targets/backup_target.ts';
 import { sweepUnnamed, type Verdict, verifyBackups } from '../backups/verification.ts';
@@ -35,7 +35,7 @@ async function verdicts(
   backupId: string | undefined,
 ): Promise<{ found: Verdict; servers: ServerVerdict }> {
   const none = { backups: [], faults: [] };
-  const isOfServer = backupId !== undefined && (await serverBackupsAt(place)).whole.includes(backupId);
+  const isOfServer = backupId !== undefined && (await listServerBackups(place)).whole.includes(backupId);
   return {
     found: isOfServer ? { ...none, unnamed: undefined } : await verifyBackups(place, backupId),
     servers: backupId === undefined || isOfServer ? await verifyServerBackups(place, backupId) : none,
@@ -46,7 +46,7 @@ function tell({ backups, faults: found, unnamed }: Verdict, servers: ServerVerdi
   const faults = [...found, ...servers.faults];
   for (const { manifest, isWhole } of backups) {
     const { backupId, takenAt, of } = manifest;
-    const { tables, rows, files, bytes } = totalsOf(manifest);
+    const { tables, rows, files, bytes } = computeTotals(manifest);
     const what = of.category === 'catalogs' ? 'catalog' : 'database';
     const holds = `${tables} tables, ${rows} rows, ${files} files, ${bytes} bytes`;
     say(`${isWhole ? 'whole ' : 'BROKEN'} ${backupId} ${takenAt} ${what} ${JSON.stringify(of.name)}: ${holds}`);

@@ -4,14 +4,14 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import { serverBackupNotes } from '../backups/server/server_backups.ts';
-import { type ServerManifest, serverBackupsAt, serverManifestAt } from '../backups/server/server_manifest.ts';
+import { type ServerManifest, listServerBackups, loadServerManifest } from '../backups/server/server_manifest.ts';
 import {
   fetchCatalog,
   hasCatalog,
-  manifestFault,
-  openRecorded,
-  type RecordedPlace,
-  recordedPlaces,
+  incompatibility,
+  openRecordedTarget,
+  type RecordedTarget,
+  listRecordedTargets,
 } from '../backups/server_catalog.ts';
 import type { BackupTarget } from '../backups/targets/backup_target.ts';
 import { TargetSecrets } from '../backups/targets/target_secrets.ts';
@@ -38,7 +38,7 @@ interface FoundBackup {
 
 /** What is known before it is looked for. */
 export async function backupLoses(store: Store, backupPlace: string): Promise<string | undefined> {
-  const places = backupPlace === '' ? await recordedPlaces(store) : [backupPlace];
+  const places = backupPlace === '' ? await listRecordedTargets(store) : [backupPlace];
   if (places.length === 0) return undefined;
   return 'puts the catalog back to its state in the newest backup of the server that can be used, and loses what was written after that';
 }
@@ -88,7 +88,7 @@ async function foundBackup(
   try {
     const candidates: Candidate[] = [];
     for (const { place, where } of places) {
-      const listed = await attempt(() => serverBackupsAt(place));
+      const listed = await attempt(() => listServerBackups(place));
       if (listed instanceof Failure) say(`  the backups in ${where} cannot be listed: ${listed.message}`);
       else candidates.push(...listed.whole.map((backupId) => ({ place, where, backupId })));
     }
@@ -122,16 +122,16 @@ async function openPlaces({ store, settings, dataDirectory, say }: CatalogsToChe
   if (backupPlace !== '') return [{ place: await placeOf(backupPlace, settings), where: backupPlace }];
   const opened: { readonly place: BackupTarget; readonly where: string }[] = [];
   const notes = new TargetSecrets(store, await secretsOf(settings, store, dataDirectory), serverBackupNotes);
-  for (const recorded of await recordedPlaces(store)) {
+  for (const recorded of await listRecordedTargets(store)) {
     const where = placeText(recorded);
-    const place = await attempt(() => openRecorded(recorded, notes));
+    const place = await attempt(() => openRecordedTarget(recorded, notes));
     if (place instanceof Failure) say(`  ${where} cannot be used: ${place.message}`);
     else opened.push({ place, where });
   }
   return opened;
 }
 
-const placeText = ({ to }: RecordedPlace) => (to.kind === 's3' ? `s3://${to.bucket}/${to.prefix}` : to.path);
+const placeText = ({ to }: RecordedTarget) => (to.kind === 's3' ? `s3://${to.bucket}/${to.prefix}` : to.path);
 
 /** Undefined: the backup is not one of this catalog. Throws a Failure where it cannot be used. */
 async function usable(
@@ -140,12 +140,12 @@ async function usable(
   { place, backupId }: Candidate,
   directory: string,
 ): Promise<FoundBackup | undefined> {
-  const manifest = await serverManifestAt(place, backupId);
+  const manifest = await loadServerManifest(place, backupId);
   const unusable = (why: string) => new Failure('DATA_INVALID', why);
   const left = manifest.catalogsLeftOut.find(({ name }) => name === catalog.name);
   if (left) throw unusable(`the catalog was damaged already when it was made (${left.reason})`);
   if (!hasCatalog(manifest, catalog.id)) return undefined;
-  const fault = manifestFault(manifest);
+  const fault = incompatibility(manifest);
   if (fault !== undefined) throw unusable(fault);
   try {
     const { signal } = new AbortController();

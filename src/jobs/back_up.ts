@@ -1,4 +1,4 @@
-// A backup as a task: its id is the backup's. An attempt after another goes on with the files that the one before it has sent.
+// A backup as a task; the id of the task is the id of the backup. A retry continues with the files that the previous attempt sent.
 import { type Backups, backupTask } from '../backups/backups.ts';
 import type { TaskKind } from '../tasks/task.ts';
 

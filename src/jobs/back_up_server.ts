@@ -1,4 +1,5 @@
-// A backup of the whole server as a task: its id is the backup's. Another attempt sends what the one before it has not sent, as it is then.
+// A backup of the whole server as a task; the id of the task is the id of the backup. A retry takes a new snapshot and sends the pieces
+// that are missing.
 import { type ServerBackups, serverBackupTask } from '../backups/server/server_backups.ts';
 import type { TaskKind } from '../tasks/task.ts';
 

@@ -1,8 +1,8 @@
-// Changes of objects that have to write data again: the catalog wrote down what is to be done, the task does it.
+// Changes of objects that rewrite data: the catalog has recorded the intent, and the task carries it out.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
-/** One kind for each type of task that a change can become; all run the catalog's intent. */
+/** One task kind for each type of change that can become a task; all of them run the catalog's intent. */
 export function changeKinds(catalog: () => Catalog): TaskKind[] {
   return ['alter_table', 'rename_database', 'undrop_table', 'undrop_database'].map((type) => ({
     type,
@@ -11,7 +11,7 @@ export function changeKinds(catalog: () => Catalog): TaskKind[] {
       const { name, version } = await catalog().runIntent(task.taskId, { signal, progress });
       return { name, version };
     },
-    // Also where it ran out of attempts: its names are free at once.
+    // Also after the last attempt failed: the reserved names become available at once.
     ended: async (task) => {
       if (task.state !== 'succeeded') await catalog().settleTask(task.taskId);
     },

@@ -1,5 +1,5 @@
-// Checks a catalog while it is in use: compares its tables with the metadata store and reads all of them, one at a time. Damage is in the
-// result, not an error. A catalog that was refused as damaged and is sound now is served again.
+// Checks a catalog while it is in use: compares its tables with the metadata store and reads all of them, one at a time. Damage is
+// reported in the result, not as an error. A catalog that was refused as damaged and is sound now is served again.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import { type CatalogFault, faultText } from '../engines/catalog_storage.ts';
@@ -15,7 +15,7 @@ import type { TaskContext, TaskKind, TaskRecord } from '../tasks/task.ts';
 export const checkCatalogTask = 'check_catalog';
 
 export interface CheckRequest {
-  /** Of the catalog, whatever it is called by then. */
+  /** Id of the catalog, which may have been renamed since. */
   readonly objectId: string;
 }
 
@@ -24,12 +24,12 @@ interface Parts {
   readonly warehouses: Warehouses;
 }
 
-interface Found {
+interface CheckFindings {
   readonly faults: readonly CatalogFault[];
   readonly tablesRead: number;
 }
 
-/** How many faults a result has. */
+/** Maximum number of faults in a result. */
 const faultsShownMax = 100;
 
 export function checkCatalogKind(parts: Parts): TaskKind {
@@ -43,7 +43,7 @@ export function checkCatalogKind(parts: Parts): TaskKind {
       const check = new CatalogCheck(parts, { catalog, warehouse }, task, context);
       const { found, isReleased } = await check.run();
       if ((await catalogOf(parts, objectId)).catalog.name !== catalog.name)
-        throw new Failure('CHANGE_IN_PROGRESS', 'the catalog was renamed while it was read');
+        throw new Failure('CHANGE_IN_PROGRESS', 'the catalog was renamed while it was checked');
       const damage = await parts.warehouses.damageOf(warehouse, objectId);
       const { faults, tablesRead } = found;
       return {
@@ -52,7 +52,7 @@ export function checkCatalogKind(parts: Parts): TaskKind {
         released: isReleased,
         tablesRead,
         faultCount: faults.length,
-        faults: faults.slice(0, faultsShownMax).map(shown),
+        faults: faults.slice(0, faultsShownMax).map(toProblem),
         advice: adviceOf(faults, damage?.isAttached !== false),
       };
     },
@@ -61,7 +61,7 @@ export function checkCatalogKind(parts: Parts): TaskKind {
 
 async function catalogOf({ catalog }: Parts, objectId: string) {
   const [root] = await catalog().findChain(objectId);
-  if (!root) throw new Failure('OBJECT_NOT_FOUND', 'the catalog is gone', { category: 'catalogs' });
+  if (!root) throw new Failure('OBJECT_NOT_FOUND', 'the catalog no longer exists', { category: 'catalogs' });
   const { id, name, spec } = root as CatalogObject<CatalogSpec>;
   return { catalog: { id, name }, warehouse: spec.warehouse };
 }
@@ -90,7 +90,7 @@ class CatalogCheck {
     this.#progress = progress;
   }
 
-  async run(): Promise<{ readonly found: Found; readonly isReleased: boolean }> {
+  async run(): Promise<{ readonly found: CheckFindings; readonly isReleased: boolean }> {
     const { warehouses } = this.#parts;
     const faults = await this.#admit(async () => {
       if (await this.#isServed()) return undefined;
@@ -98,36 +98,36 @@ class CatalogCheck {
       return warehouses.recheck(this.#warehouse, this.#catalog, expected, { signal: this.#signal });
     });
     if (faults === undefined) {
-      const found = await this.#served();
+      const found = await this.#checkServed();
       if (found.faults.length === 0) await warehouses.foundSound(this.#warehouse, this.#catalog);
       return { found, isReleased: false };
     }
     if (!(await this.#isServed())) return { found: { faults, tablesRead: 0 }, isReleased: false };
-    return { found: await this.#served(), isReleased: true };
+    return { found: await this.#checkServed(), isReleased: true };
   }
 
-  /** Compares and reads what the engine has attached. Each table waits for its turn among the statements of all. */
-  async #served(): Promise<Found> {
-    const { faults: different, tables } = await this.#compared();
-    const faults = [...different];
+  /** Compares and reads the attached tables. Each table waits for admission like any other statement. */
+  async #checkServed(): Promise<CheckFindings> {
+    const { faults: differences, tables } = await this.#compare();
+    const faults = [...differences];
     let tablesRead = 0;
-    for (const [at, { database, table }] of tables.entries()) {
+    for (const [index, { database, table }] of tables.entries()) {
       try {
         if (await this.#readTable({ catalog: this.#catalog, database, table })) tablesRead++;
       } catch (error) {
         const reason = damageIn(error);
         if (reason === undefined) throw error;
-        // Once the file cannot be used at all, each further table would say the same.
+        // If the file has become unusable, every further table would report the same.
         if (!(await this.#isServed())) return { faults: [...faults, { kind: 'damaged', reason }], tablesRead };
         faults.push({ kind: 'damaged', database, table, reason });
       }
-      this.#progress((at + 1) / tables.length);
+      this.#progress((index + 1) / tables.length);
     }
     return { faults, tablesRead };
   }
 
-  /** Differences of tables that were changed at the same time say nothing, and are left out. */
-  async #compared() {
+  /** Differences of tables that were changed at the same time are ignored. */
+  async #compare() {
     const { id } = this.#catalog;
     const before = await expectedTables(this.#store, id);
     const { faults, tables } = await this.#admit((engine) =>
@@ -160,13 +160,13 @@ const keyOf = (table: ExpectedTable) => JSON.stringify(table);
 const nameOf = ({ database, table }: { readonly database?: string; readonly table?: string }) =>
   JSON.stringify([database, table]);
 
-/** Undefined: the error is about something else. */
+/** Returns undefined if the error is not about damage. */
 function damageIn(error: unknown): string | undefined {
   if (!(error instanceof Failure) || error.code !== 'CATALOG_DAMAGED') return undefined;
   return String(error.result.reason);
 }
 
-const shown = ({ kind, database, table, reason }: CatalogFault) => ({
+const toProblem = ({ kind, database, table, reason }: CatalogFault) => ({
   database: database ?? null,
   table: table ?? null,
   problem: kind,
@@ -177,9 +177,9 @@ function adviceOf(faults: readonly CatalogFault[], isServed: boolean): string | 
   const [first] = faults;
   if (!first) return null;
   if (!isServed)
-    return 'Put the sound file and its .wal back while the warehouse is suspended and check again, or restore the newest backup under another name.';
+    return 'Suspend the warehouse, put back an undamaged file with its .wal, resume it and check again; or restore the newest backup under another name.';
   const damaged = faults.find(({ kind }) => kind === 'damaged');
   if (damaged)
-    return 'Restore the newest backup under another name, or copy what can be read and delete the damaged tables.';
+    return 'Restore the newest backup under another name, or copy the readable rows and delete the damaged tables.';
   return `Compare with the newest backup: the metadata store and the file do not agree (${faultText(first)}).`;
 }

@@ -1,5 +1,5 @@
-// A table that is made with its rows: of a query, or of another table. Seen by nobody before it is full; filled by a statement that
-// goes the way of all statements, with the rights that its submitter has when it runs.
+// A table created with the rows of a query or of another table. It is not visible before it is full. It is filled by an ordinary
+// statement, with the rights that the submitter has when it runs.
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
@@ -11,7 +11,7 @@ import { storeStatistics } from './new_table_statistics.ts';
 
 export const createFilledTableTask = 'create_filled_table';
 
-/** What such a task was asked: the statement that fills the table. */
+/** The request of the task: the statement that fills the table. */
 export interface FillRequest {
   readonly fill: QueryRequest;
 }
@@ -35,7 +35,7 @@ export function createFilledTableKind(parts: {
       const object = await parts.catalog().runCreation(taskId, {
         signal,
         fill: async () => {
-          // Who was disabled since may not go on.
+          // A user who was disabled meanwhile must not continue.
           if (!parts.directory.isActive(principal))
             throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
           const caller = { principal, actor, signal, progress, step: taskId, taskId };
@@ -47,7 +47,7 @@ export function createFilledTableKind(parts: {
       await storeStatistics(parts, object);
       return { name: object.name, rowCount };
     },
-    // Also where it ran out of attempts: its names are free at once.
+    // Also after the last attempt failed: the reserved names become available at once.
     ended: async (task) => {
       if (task.state !== 'succeeded') await parts.catalog().settleTask(task.taskId);
     },

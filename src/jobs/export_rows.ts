@@ -1,4 +1,4 @@
-// An export as a task. What it wrote is known by the task: an attempt after a crash begins with nothing of the one before.
+// An export as a task. Its files are recorded by task: a retry after a crash first removes those of the previous attempt.
 import { type Exports, exportTask } from '../query/exports/exports.ts';
 import type { TaskKind } from '../tasks/task.ts';
 

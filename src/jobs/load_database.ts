@@ -1,5 +1,6 @@
-// A table made from a file, as a task: its name is taken when the task is submitted, its definition is written down when the file was
-// looked at, and it is seen when it is full. The same kind of task looks at a file only, or tries a load, and makes nothing.
+// Creates a table from a file as a task. The name is reserved when the task is submitted, the definition is recorded when the file has
+// been read, and the table becomes visible when it is full. The same task kind also infers a definition or makes a dry run, without
+// creating anything.
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CreateRequest } from '../catalog/object.ts';
@@ -20,7 +21,7 @@ export type NewTableSubmit = (
   credentials: ObjectStoreCredentials | undefined,
 ) => Promise<string>;
 
-/** The name, the task and what it must not show, or none of them; the id of the task. */
+/** Reserves the name and stores the task and its credentials in one transaction. Returns the id of the task. */
 export function submitNewTable(parts: { readonly catalog: Catalog; readonly secrets: SecretStore }): NewTableSubmit {
   const { catalog, secrets } = parts;
   return async (creation, { target, request, principal, priority, after, notify }, credentials) => {
@@ -35,10 +36,10 @@ export function submitNewTable(parts: { readonly catalog: Catalog; readonly secr
         priority,
         after,
         notify,
-        inTransaction: (tx, made) => keepCredentials(secrets, made, credentials, tx),
+        also: (tx, taskId) => keepCredentials(secrets, taskId, credentials, tx),
       },
     });
-    if (taskId === undefined) throw new Error('a table that must not be there was there');
+    if (taskId === undefined) throw new Error('createLater returned no task although ifExists is "fail"');
     return taskId;
   };
 }
@@ -63,14 +64,14 @@ export function loadDatabaseKind(parts: LoadDatabaseParts): TaskKind {
         const request = task.request as NewTableRequest;
         if (request.inferOnly) return loads.infer(request, run);
         if (request.dryRun) return loads.dryRun(request, run);
-        if (request.repeatOf !== undefined) return loads.repeatResult(request, run);
-        return loads.create(request, run, async (work) => {
+        if (request.repeatOf !== undefined) return loads.repeated(request, run);
+        return loads.make(request, run, async (work) => {
           const object = await parts.catalog().runCreation(run.taskId, { signal: run.signal, ...work });
           await storeStatistics(parts, object);
           return object;
         });
       }),
-    // Not before the end is written: until then it may run again. The name is free at once.
+    // Only after the end is recorded, because until then the task may run again. The name becomes available at once.
     async ended(task) {
       await forgetCredentials(parts.secrets, task);
       if (task.state !== 'succeeded') await parts.catalog().settleTask(task.taskId);

@@ -1,5 +1,5 @@
-// What the tasks of loads have in common: the credentials of an object store, kept sealed beside the task until it has ended, and
-// who may still run it.
+// Shared by the tasks of loads: object store credentials, sealed until the task has ended, and the check that the submitter may still run
+// it.
 import type { Kysely } from 'kysely';
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
@@ -15,18 +15,18 @@ export const loadAttemptsMax = 5;
 export type SecretStore = Pick<Secrets, 'put' | 'get' | 'remove'>;
 
 const secretPrefix = 'load/';
-const secretOf = (taskId: string) => `${secretPrefix}${taskId}`;
+const secretName = (taskId: string) => `${secretPrefix}${taskId}`;
 
-/** Of tasks whose end a crash kept from being told. */
+/** Deletes the credentials of tasks whose end was not processed because of a crash. */
 export async function sweepLoadSecrets(store: Store): Promise<void> {
-  const kept = await store.db
+  const names = await store.db
     .selectFrom('secrets')
     .select('name')
     .where('name', '>=', secretPrefix)
     .where('name', '<', `${secretPrefix}~`)
     .execute();
-  for (const { name } of kept) {
-    const open = store.db
+  for (const { name } of names) {
+    const runningTask = store.db
       .selectFrom('tasks')
       .select('task_id')
       .where('task_id', '=', name.slice(secretPrefix.length))
@@ -34,29 +34,29 @@ export async function sweepLoadSecrets(store: Store): Promise<void> {
     await store.db
       .deleteFrom('secrets')
       .where('name', '=', name)
-      .where((e) => e.not(e.exists(open)))
+      .where((e) => e.not(e.exists(runningTask)))
       .execute();
   }
 }
 
-/** With the task, or not at all. */
+/** Stores the credentials in the transaction that submits the task. */
 export async function keepCredentials(
   secrets: SecretStore,
   taskId: string,
   credentials: ObjectStoreCredentials | undefined,
   tx: Kysely<Schema>,
 ): Promise<void> {
-  if (credentials) await secrets.put(secretOf(taskId), JSON.stringify(credentials), tx);
+  if (credentials) await secrets.put(secretName(taskId), JSON.stringify(credentials), tx);
 }
 
 export async function forgetCredentials(
   secrets: SecretStore,
   { taskId, request }: Pick<TaskRecord, 'taskId' | 'request'>,
 ): Promise<void> {
-  if ((request as FileInput).source.s3) await secrets.remove(secretOf(taskId));
+  if ((request as FileInput).source.s3) await secrets.remove(secretName(taskId));
 }
 
-/** Throws a Failure, or a RetryableError. */
+/** Runs a load for the task. Throws a Failure, or a RetryableError. */
 export async function runLoad<T>(
   { directory, secrets }: { readonly directory: Directory; readonly secrets: SecretStore },
   task: TaskRecord,
@@ -67,12 +67,12 @@ export async function runLoad<T>(
   try {
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
-    const sealed = (task.request as FileInput).source.s3 ? await secrets.get(secretOf(taskId)) : undefined;
+    const sealed = (task.request as FileInput).source.s3 ? await secrets.get(secretName(taskId)) : undefined;
     const credentials = sealed === undefined ? undefined : (JSON.parse(sealed) as ObjectStoreCredentials);
     return await work({ taskId, principal, actor, signal, progress, credentials });
   } catch (error) {
     if (error instanceof Failure || error instanceof RetryableError) throw error;
-    // The rows may be in: run again, it finds that out.
+    // The rows may have been written: the next attempt finds out.
     throw new RetryableError('the load was interrupted', { cause: error });
   }
 }

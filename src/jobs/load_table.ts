@@ -1,4 +1,5 @@
-// A file into a table as a task. It happens once, however often a crash makes it run: the task's id, or its label, is its step.
+// Loads a file into a table as a task. The rows are loaded once, however often a crash restarts the task: the step is the id of the task
+// or its label.
 import type { Kysely } from 'kysely';
 import type { Trail } from '../access/audit/audit_log.ts';
 import type { Directory } from '../access/authorization/directory.ts';
@@ -11,7 +12,7 @@ import type { TaskKind, TaskRecord, TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { forgetCredentials, keepCredentials, loadAttemptsMax, runLoad, type SecretStore } from './load_run.ts';
 
-/** `objectId`: what the line in the trail is about. */
+/** `objectId`: the subject of the audit record. */
 export type LoadSubmit = (
   task: TaskRequest,
   objectId: string,
@@ -19,7 +20,7 @@ export type LoadSubmit = (
   credentials: ObjectStoreCredentials | undefined,
 ) => Promise<TaskRecord>;
 
-/** The task, its line in the trail, and what it must not show, or none of them. */
+/** Stores the task, its audit record and its credentials in one transaction. */
 export function submitLoad(parts: {
   readonly tasks: Tasks;
   readonly store: Store;
@@ -28,7 +29,7 @@ export function submitLoad(parts: {
 }): LoadSubmit {
   const { tasks, store, secrets, trail } = parts;
   return async (task, objectId, actor, credentials) => {
-    const made = await store.transaction(async (tx) => {
+    const submittedTask = await store.transaction(async (tx) => {
       const submitted = await tasks.submit(task, tx);
       const { taskId } = submitted;
       await keepCredentials(secrets, taskId, credentials, tx as Kysely<Schema>);
@@ -36,7 +37,7 @@ export function submitLoad(parts: {
       return submitted;
     });
     tasks.notify();
-    return made;
+    return submittedTask;
   };
 }
 
@@ -45,14 +46,14 @@ export function loadTableKind(parts: {
   readonly directory: Directory;
   readonly secrets: SecretStore;
 }): TaskKind {
-  const forget = (task: TaskRecord) => forgetCredentials(parts.secrets, task);
+  const forgetTask = (task: TaskRecord) => forgetCredentials(parts.secrets, task);
   return {
     type: loadTableTask,
     attemptsMax: loadAttemptsMax,
     actsAsPrincipal: true,
     run: (task, context) => runLoad(parts, task, context, (run) => parts.loads().run(task.request as LoadRequest, run)),
-    // Not before the end is written: until then it may run again.
-    ended: forget,
-    removed: forget,
+    // Only after the end is recorded, because until then the task may run again.
+    ended: forgetTask,
+    removed: forgetTask,
   };
 }

@@ -1,11 +1,12 @@
-// How large a table is that a task has just made: of a table that nobody saw, the engine told in vain that it was written.
+// Stores the size of a table that a task has just created. The engine reported its writes while the table was not visible yet, so those
+// reports had no effect.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 
-/** Best effort: what is not known of it now is asked again after the next write. */
+/** Best effort: statistics that are missing now are refreshed after the next write. */
 export async function storeStatistics(
   parts: { readonly catalog: () => Catalog; readonly warehouses: Warehouses; readonly observe: Observe },
   { id }: CatalogObject,

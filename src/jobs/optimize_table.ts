@@ -1,4 +1,4 @@
-// A table put in order by its engine. What is done is the same however often it is begun.
+// Optimizes the storage of a table. Idempotent: the work is the same however often it is restarted.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
@@ -9,7 +9,7 @@ import type { TaskKind } from '../tasks/task.ts';
 export const optimizeTableTask = 'optimize_table';
 
 export interface OptimizeRequest {
-  /** Of the table, whatever it is called by then. */
+  /** Id of the table, which may have been renamed since. */
   readonly objectId: string;
 }
 
@@ -25,16 +25,16 @@ export function optimizeTableKind(parts: {
       const { objectId } = task.request as OptimizeRequest;
       const [root, database, table] = await parts.catalog().findChain(objectId);
       if (!root || !database || !table)
-        throw new Failure('OBJECT_NOT_FOUND', 'the table is gone', { category: 'tables' });
+        throw new Failure('OBJECT_NOT_FOUND', 'the table no longer exists', { category: 'tables' });
       const { warehouse } = (root as CatalogObject<CatalogSpec>).spec;
       const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
       const [before, after] = await parts.warehouses.admit(
         warehouse,
         { principal: task.principal, signal },
         async (engine) => {
-          const was = await engine.tableStatistics(ref);
+          const statistics = await engine.tableStatistics(ref);
           await engine.optimize(ref, { signal, progress });
-          return [was, await engine.tableStatistics(ref)] as const;
+          return [statistics, await engine.tableStatistics(ref)] as const;
         },
       );
       await parts.catalog().saveStatistics(objectId, { ...after, asOf: new Date().toISOString() });

@@ -1,4 +1,4 @@
-// A restore as a task. Nobody sees what it makes before it is whole; an attempt after another goes on where that one ended.
+// A restore as a task. The restored object is not visible before it is complete. A retry continues where the previous attempt ended.
 import { type Restores, restoreTask } from '../backups/restores.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { TaskKind } from '../tasks/task.ts';
@@ -14,7 +14,7 @@ export function restoreBackupKind(parts: {
     run: (task, context) => parts.restores().run(task, context),
     async ended(task) {
       await parts.restores().settle(task);
-      // What a last attempt left that could not be undone then.
+      // Undoes the leftovers of a last attempt that could not be undone at the time.
       if (task.state !== 'succeeded') await parts.catalog().settleTask(task.taskId);
     },
     abandoned: (task) => parts.catalog().settleTask(task.taskId),

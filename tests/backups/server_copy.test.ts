@@ -80,7 +80,7 @@ describe('a copy of a server', () => {
       sealer: new KeySealer(''),
       pieceBytesMax: 1 << 20,
     };
-    const run = { place, backupId: 'any', signal: new AbortController().signal, progress: () => {} };
+    const run = { target: place, backupId: 'any', signal: new AbortController().signal, progress: () => {} };
     await assert.rejects(
       copyServer(server, async () => snapshot, run),
       (error) => error === place.fault,

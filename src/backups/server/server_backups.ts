@@ -1,5 +1,5 @@
-// Backups of the whole server: asked for, done by a task (jobs/back_up_server.ts), recorded as objects of a category of their own, and
-// deleted with their files. What is copied, and how it is of one instant, is server_copy.ts and server_snapshot.ts.
+// Backups of the whole server: requested here, made by a task (jobs/back_up_server.ts), recorded as objects of their own category, and
+// deleted with their files. See server_copy.ts and server_snapshot.ts for the content and its consistency.
 import { addAbortListener } from 'node:events';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Directory } from '../../access/authorization/directory.ts';
@@ -17,8 +17,8 @@ import type { TargetSecrets } from '../targets/target_secrets.ts';
 import { type CopiedServer, copyServer } from './server_copy.ts';
 import {
   type CatalogLeftOut,
+  loadServerManifest,
   serverFolder,
-  serverManifestAt,
   serverManifestPath,
   serverTotals,
 } from './server_manifest.ts';
@@ -26,25 +26,25 @@ import { type SnapshotParts, serverSnapshot } from './server_snapshot.ts';
 
 export const serverBackupTask = 'server_backup';
 export const serverBackupsCategory = 'server_backups';
-/** Of the names of its secrets. */
+/** Prefix of the names of its secrets. */
 export const serverBackupNotes = 'server backup ';
 const pageSize = 1000;
-/** What the service does by itself, as the audit trail names it. */
+/** Action of the audit records of changes that the server makes itself. */
 const deleteBegun = 'server_backups.begin_delete';
 /** How long a deletion waits for the task that makes the backup to stop. */
 const stopWaitMs = 10_000;
 
-/** What a task keeps of it; the credentials are sealed beside it. */
+/** The request of the task; credentials are stored as a secret. */
 export interface ServerBackupRequest {
-  /** Of the record. */
+  /** Id of the record. */
   readonly objectId: string;
   readonly name: string;
   readonly to: TargetRequest;
 }
 
-/** What is recorded. `creating` until the task has ended; `deleting` once files may be gone. */
+/** The record. `creating` until the task has ended; `deleting` once files may be gone. */
 export interface ServerBackupSpec {
-  /** Its task's too. */
+  /** Also the id of the task. */
   readonly backupId: string;
   readonly to: TargetRequest;
   readonly status: 'creating' | 'ready' | 'failed' | 'deleting';
@@ -63,13 +63,13 @@ interface Parts extends CopiedServer, SnapshotParts {
   readonly authorizer: Authorizer;
   readonly directory: Directory;
   readonly tasks: Pick<Tasks, 'submit' | 'notify' | 'get' | 'cancel' | 'wait'>;
-  /** By the id of the backup; they stay as long as its record, so that its files can be deleted. */
-  readonly notes: TargetSecrets;
-  readonly places: BackupTargets;
+  /** By backup id; they stay as long as the record, so that the files can be deleted. */
+  readonly secrets: TargetSecrets;
+  readonly targets: BackupTargets;
 }
 
-export interface ServerBackupAsked {
-  /** Without it, the backup is called as its id. */
+export interface ServerBackupSubmission {
+  /** Default: the id of the backup. */
   readonly name: string | undefined;
   readonly to: TargetRequest;
   readonly credentials: ObjectStoreCredentials | undefined;
@@ -79,24 +79,24 @@ export interface ServerBackupAsked {
 
 export class ServerBackups {
   readonly #parts: Parts;
-  /** Ends when all backups that were begun have ended: the store is pinned for one at a time. */
+  /** Resolves when all backups that were started have ended: the store can be pinned for one at a time. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(parts: Parts) {
     this.#parts = parts;
   }
 
-  /** The record and its task, or neither. `taskId` is absent where the record exists and `ifExists` is `return`. */
+  /** Creates the record and its task in one transaction. `taskId` is absent if the record exists and `ifExists` is `return`. */
   async submit(
-    { name, to, credentials, ifExists, task }: ServerBackupAsked,
+    { name, to, credentials, ifExists, task }: ServerBackupSubmission,
     actor: Actor,
   ): Promise<{ readonly object: ServerBackup; readonly taskId?: string }> {
-    const { catalog, tasks, notes, places } = this.#parts;
+    const { catalog, tasks, secrets: notes, targets: places } = this.#parts;
     this.#requirePassphrase(to);
     await places.check(to, 'to');
     const backupId = newId();
     const called = name ?? backupId;
-    // A request that is sent again is answered with the task: the task's submission marks the key.
+    // A repeated request is answered with the task, because submitting the task marks the idempotency key.
     const maker: Actor = { ...actor, guard: undefined };
     const spec: ServerBackupSpec = { backupId, to, status: 'creating' };
     const { object, created } = await catalog.create<ServerBackupSpec>({
@@ -137,31 +137,34 @@ export class ServerBackups {
   }
 
   async #run(
-    { taskId: backupId, principal, target, request }: TaskRecord,
+    { taskId: backupId, principal, target: uri, request }: TaskRecord,
     { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>,
   ): Promise<object> {
     const { objectId, to } = request as ServerBackupRequest;
     signal.throwIfAborted();
     await this.#authorise(principal);
-    const actor: Actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
-    const place = await this.#open(backupId, to);
+    const actor: Actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: uri };
+    const target = await this.#open(backupId, to);
     try {
-      // An attempt before this one came to the end, and the process died before it could record that.
-      if (!(await hasManifest(place, backupId, signal))) {
+      // A previous attempt completed the backup, but the process died before it recorded that.
+      if (!(await hasManifest(target, backupId, signal))) {
         this.#requirePassphrase(to);
         const take = () => serverSnapshot(this.#parts, signal);
-        const { heldMs } = await copyServer(this.#parts, take, { place, backupId, signal, progress });
-        await this.#record(objectId, backupId, place, actor);
-        return { ...(await resultOf(place, backupId)), heldMs };
+        const { heldMs } = await copyServer(this.#parts, take, { target: target, backupId, signal, progress });
+        await this.#record(objectId, backupId, target, actor);
+        return { ...(await resultOf(target, backupId)), heldMs };
       }
-      await this.#record(objectId, backupId, place, actor);
-      return await resultOf(place, backupId);
+      await this.#record(objectId, backupId, target, actor);
+      return await resultOf(target, backupId);
     } finally {
-      place.close();
+      target.close();
     }
   }
 
-  /** Throws INVALID_PARAMETER where the keys would be plain in an object store. The passphrase may be another one when the task runs. */
+  /**
+   * Throws INVALID_PARAMETER if the keys would be stored in plain text in an object store. The passphrase may have changed by the time
+   * the task runs.
+   */
   #requirePassphrase(to: TargetRequest): void {
     if (to.kind !== 's3' || !this.#parts.sealer.isPlain) return;
     const [pointer, rule] = ['/to/s3', 'passphrase'];
@@ -170,21 +173,21 @@ export class ServerBackups {
     throw new Failure('INVALID_PARAMETER', `${pointer} ${message}`, { violations: [{ pointer, rule, message }] });
   }
 
-  /** Rights are those of now: a task may have waited. Throws FORBIDDEN. */
+  /** Rights are checked again, because the task may have waited. Throws FORBIDDEN. */
   async #authorise(principal: Principal): Promise<void> {
     const { directory, authorizer } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     await authorizer.require(principal, 'own', { category: serverBackupsCategory, path: [] });
   }
 
-  async #record(objectId: string, backupId: string, place: BackupTarget, actor: Actor): Promise<void> {
-    const manifest = await serverManifestAt(place, backupId);
+  async #record(objectId: string, backupId: string, target: BackupTarget, actor: Actor): Promise<void> {
+    const manifest = await loadServerManifest(target, backupId);
     const { takenAt, release, catalogs, catalogsLeftOut } = manifest;
     const { bytes } = serverTotals(manifest);
     await this.#change(objectId, actor, { status: 'ready', takenAt, bytes, release, catalogs, catalogsLeftOut });
   }
 
-  /** Only while it is `creating`: one that is being deleted stays so. */
+  /** Changes the record only while it is `creating`, so that a deletion in progress is not overwritten. */
   async #change(objectId: string, actor: Actor, change: Partial<ServerBackupSpec>): Promise<void> {
     const { catalog } = this.#parts;
     await catalog.retrying(async () => {
@@ -194,7 +197,7 @@ export class ServerBackups {
     });
   }
 
-  /** The task of a backup has ended: what it left goes, unless it has its manifest. Idempotent. */
+  /** Called when the task of a backup has ended: removes its files unless it has a manifest. Idempotent. */
   async settle(task: Pick<TaskRecord, 'taskId' | 'state' | 'error' | 'request' | 'principal'>): Promise<void> {
     const { objectId, to } = task.request as ServerBackupRequest;
     const object = (await this.#parts.catalog.byId(objectId)) as ServerBackup | undefined;
@@ -204,20 +207,20 @@ export class ServerBackups {
     const fail = () =>
       this.#change(objectId, actor, { status: 'failed', reason: error?.message ?? `its task was ${state}` });
     try {
-      const place = await this.#open(backupId, to);
+      const target = await this.#open(backupId, to);
       try {
-        if (await hasManifest(place, backupId)) return await this.#record(objectId, backupId, place, actor);
-        await place.clear(serverFolder(backupId));
+        if (await hasManifest(target, backupId)) return await this.#record(objectId, backupId, target, actor);
+        await target.clear(serverFolder(backupId));
       } finally {
-        place.close();
+        target.close();
       }
     } catch {
-      // The place is out of reach: the files stay until the backup is deleted.
+      // The target is unavailable: the files stay until the backup is deleted.
     }
     await fail();
   }
 
-  /** What a crash kept from being settled. */
+  /** Settles the tasks that a crash left unsettled. */
   async sweep(): Promise<void> {
     const { catalog, tasks } = this.#parts;
     for (let after: string | undefined; ; ) {
@@ -235,9 +238,11 @@ export class ServerBackups {
     }
   }
 
-  /** With its files, unless `keepFiles`. Throws CHANGE_IN_PROGRESS where it is still being made and does not stop in time. */
+  /**
+   * Deletes the backup with its files, unless `keepFiles`. Throws CHANGE_IN_PROGRESS if it is still being made and does not stop in time.
+   */
   async remove(object: ServerBackup, keepFiles: boolean, actor: Actor): Promise<boolean> {
-    const { catalog, tasks, notes } = this.#parts;
+    const { catalog, tasks, secrets: notes } = this.#parts;
     const { backupId, to, status } = object.spec;
     if (status === 'creating') {
       await tasks.cancel(backupId, { ...actor, guard: undefined });
@@ -246,16 +251,16 @@ export class ServerBackups {
         throw new Failure('CHANGE_IN_PROGRESS', 'the backup is being made, and its task has not stopped yet');
     }
     if (!keepFiles) {
-      // The state that the request has to find is checked with this change, and is another one after it.
+      // The precondition of the request is checked with this change, which alters the state.
       const principal = { ...systemActor, action: deleteBegun, basis: actor.basis };
       await catalog.update(object, { spec: { ...object.spec, status: 'deleting' }, principal });
       actor.basis = undefined;
-      const place = await this.#open(backupId, to);
+      const target = await this.#open(backupId, to);
       try {
-        await place.remove(serverManifestPath(backupId));
-        await place.clear(serverFolder(backupId));
+        await target.remove(serverManifestPath(backupId));
+        await target.clear(serverFolder(backupId));
       } finally {
-        place.close();
+        target.close();
       }
     }
     return catalog.retrying(async () => {
@@ -267,9 +272,9 @@ export class ServerBackups {
   }
 
   async #open(backupId: string, to: TargetRequest): Promise<BackupTarget> {
-    const note = await this.#parts.notes.get(backupId);
-    if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the backup are no longer kept');
-    return this.#parts.places.open(to, note.credentials, 'to');
+    const note = await this.#parts.secrets.get(backupId);
+    if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the backup were deleted');
+    return this.#parts.targets.open(to, note.credentials, 'to');
   }
 }
 
@@ -280,14 +285,14 @@ async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promi
   await Promise.race([work, aborted.promise]);
 }
 
-async function hasManifest(place: BackupTarget, backupId: string, signal?: AbortSignal): Promise<boolean> {
-  for await (const { path } of place.list(serverFolder(backupId), signal))
+async function hasManifest(target: BackupTarget, backupId: string, signal?: AbortSignal): Promise<boolean> {
+  for await (const { path } of target.list(serverFolder(backupId), signal))
     if (path === serverManifestPath(backupId)) return true;
   return false;
 }
 
-async function resultOf(place: BackupTarget, backupId: string): Promise<object> {
-  const manifest = await serverManifestAt(place, backupId);
+async function resultOf(target: BackupTarget, backupId: string): Promise<object> {
+  const manifest = await loadServerManifest(target, backupId);
   const { takenAt, secretKey, catalogsLeftOut } = manifest;
   return { backupId, takenAt, ...serverTotals(manifest), catalogsLeftOut, secretKey };
 }

@@ -1,5 +1,5 @@
-// One copy of a whole server to a place: all files of a snapshot, the keys, and the manifest last. Whose work it is, when it is tried
-// again and what is recorded of it is server_backups.ts.
+// Copies a whole server to a target: all files of a snapshot, the keys, and the manifest last. Tasks, retries and records are in
+// server_backups.ts.
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { newId } from '../../model/ids.ts';
@@ -10,7 +10,7 @@ import type { Amount } from '../../tasks/task.ts';
 import { type CopierOptions, FileCopier, type FileToCopy } from '../file_copier.ts';
 import { Pieces } from '../pieces.ts';
 import type { BackupTarget } from '../targets/backup_target.ts';
-import { type KeySealer, keysOf } from './server_keys.ts';
+import { type KeySealer, loadServerKeys } from './server_keys.ts';
 import {
   type CatalogLeftOut,
   type CopiedFile,
@@ -25,28 +25,28 @@ import {
 import type { ServerSnapshot } from './server_snapshot.ts';
 
 export const defaultPieceBytesMax = 64 * 1024 * 1024;
-const copiesAtOnce = 4;
+const concurrentCopies = 4;
 
-/** Of the server that is copied. */
+/** The server to copy. */
 export interface CopiedServer {
   readonly dataDirectory: string;
-  /** Engines cannot access it: the copy of the store and the keys are in it while they are sent. */
+  /** Not accessible to engines: holds the copy of the store and the keys until they are sent. */
   readonly stagingDirectory: string;
   readonly release: string;
-  /** The key of the secrets is kept outside of the data directory. */
+  /** The key of the secrets is stored outside the data directory. */
   readonly isKeyOutside: boolean;
   readonly sealer: KeySealer;
   readonly pieceBytesMax: number;
 }
 
 export interface CopyRun {
-  readonly place: BackupTarget;
+  readonly target: BackupTarget;
   readonly backupId: string;
   readonly signal: AbortSignal;
   readonly progress: (at: Amount) => void;
 }
 
-/** Throws RetryableError where files changed under it; what was sent is not sent again then. */
+/** Throws RetryableError if files changed during the copy; pieces that were sent are not sent again. */
 export async function copyServer(
   server: CopiedServer,
   take: () => Promise<ServerSnapshot>,
@@ -58,7 +58,7 @@ export async function copyServer(
   try {
     const snapshot = await take();
     try {
-      const manifest = await sent(server, snapshot, { ...run, staging, cutter });
+      const manifest = await copySnapshot(server, snapshot, { ...run, staging, cutter });
       return { ...manifest, heldMs: Math.round(snapshot.heldMs) };
     } finally {
       await snapshot.release();
@@ -69,16 +69,16 @@ export async function copyServer(
   }
 }
 
-async function sent(
+async function copySnapshot(
   server: CopiedServer,
   snapshot: ServerSnapshot,
   run: CopyRun & { readonly staging: string; readonly cutter: Pieces },
 ): Promise<ServerManifest> {
-  const { place, backupId, signal, progress, staging, cutter } = run;
+  const { target, backupId, signal, progress, staging, cutter } = run;
   const { dataDirectory, release, isKeyOutside, sealer, pieceBytesMax } = server;
   const store = join(staging, storePath);
   await copyStore(snapshot.store, store, cutter);
-  const { included, catalogsLeftOut } = sorted(catalogsInCopy(store), snapshot);
+  const { included, catalogsLeftOut } = selectCatalogs(catalogsInCopy(store), snapshot);
   const names = new Set(included.map(({ id }) => id));
   const toCopy: FileToCopy[] = [{ path: storePath, from: store, bytes: snapshot.store.bytes }];
   for (const { id, files } of snapshot.catalogs)
@@ -86,16 +86,16 @@ async function sent(
       toCopy.push(...files.map(({ path, bytes }) => ({ path, from: join(dataDirectory, path), bytes })));
   const total = toCopy.reduce((sum, { bytes }) => sum + bytes, 0);
   let done = 0;
-  const copied = (bytes: number) => {
+  const onCopied = (bytes: number) => {
     done += bytes;
     progress({ done: Math.min(done, total), total, unit: 'bytes' });
   };
-  const there = new Map<string, number>();
-  for await (const { path, bytes } of place.list(serverFolder(backupId), signal)) there.set(path, bytes);
-  const options = { ...run, pieceBytesMax, copied, there };
+  const existingPieces = new Map<string, number>();
+  for await (const { path, bytes } of target.list(serverFolder(backupId), signal)) existingPieces.set(path, bytes);
+  const options = { ...run, pieceBytesMax, onCopied, existingPieces };
   const files = await copyAll(options, toCopy);
   await snapshot.requireUnchanged();
-  const keys = await sealer.textOf(await keysOf(dataDirectory, isKeyOutside));
+  const keys = await sealer.serializeKeys(await loadServerKeys(dataDirectory, isKeyOutside));
   files.push(await new FileCopier(options).copyText(keysPath, keys));
   const manifest: ServerManifest = {
     formatVersion: serverFormatVersion,
@@ -108,12 +108,12 @@ async function sent(
     catalogsLeftOut,
     files,
   };
-  await clearLeft(place, manifest, there);
-  await place.writeSmall(serverManifestPath(backupId), serverManifestText(manifest), signal);
+  await removeUnusedPieces(target, manifest, existingPieces);
+  await target.writeSmall(serverManifestPath(backupId), serverManifestText(manifest), signal);
   return manifest;
 }
 
-/** A few at a time: small ones mostly wait for the place. The first failure stops the others. */
+/** Copies a few files at a time, because small ones mostly wait for the target. The first failure stops the others. */
 async function copyAll(options: CopierOptions, toCopy: readonly FileToCopy[]): Promise<CopiedFile[]> {
   const failed = new AbortController();
   const signal = AbortSignal.any([options.signal, failed.signal]);
@@ -127,12 +127,12 @@ async function copyAll(options: CopierOptions, toCopy: readonly FileToCopy[]): P
       failed.abort(error);
     }
   };
-  await Promise.all(Array.from({ length: copiesAtOnce }, worker));
+  await Promise.all(Array.from({ length: concurrentCopies }, worker));
   failed.signal.throwIfAborted();
   return files;
 }
 
-/** To the staging directory first: until it is copied the log of the store grows. */
+/** Copied to the staging directory first, because the log of the store grows while the store is pinned. */
 async function copyStore(pinned: PinnedFile, to: string, cutter: Pieces): Promise<void> {
   try {
     await cutter.cut({ from: pinned.descriptor, start: 0, bytes: pinned.bytes, to });
@@ -141,7 +141,7 @@ async function copyStore(pinned: PinnedFile, to: string, cutter: Pieces): Promis
   }
 }
 
-function sorted(catalogs: readonly CopiedCatalog[], snapshot: ServerSnapshot) {
+function selectCatalogs(catalogs: readonly CopiedCatalog[], snapshot: ServerSnapshot) {
   const located = new Set(snapshot.catalogs.map(({ id }) => id));
   const catalogsLeftOut: CatalogLeftOut[] = [];
   const isWhole = ({ id, hasFile }: CopiedCatalog) => located.has(id) || (!hasFile && !snapshot.damaged.has(id));
@@ -154,8 +154,12 @@ function sorted(catalogs: readonly CopiedCatalog[], snapshot: ServerSnapshot) {
   return { included: catalogs.filter(isWhole), catalogsLeftOut };
 }
 
-/** Pieces that an attempt before this one sent, and that are of no file as it was at the last instant. */
-async function clearLeft(place: BackupTarget, { backupId, files }: ServerManifest, there: ReadonlyMap<string, number>) {
+/** Removes pieces of earlier attempts that belong to no file of this snapshot. */
+async function removeUnusedPieces(
+  target: BackupTarget,
+  { backupId, files }: ServerManifest,
+  existingPieces: ReadonlyMap<string, number>,
+) {
   const named = new Set(files.flatMap(({ pieces }) => pieces.map(({ sha256 }) => serverFolder(backupId) + sha256)));
-  for (const path of there.keys()) if (!named.has(path)) await place.remove(path);
+  for (const path of existingPieces.keys()) if (!named.has(path)) await target.remove(path);
 }

@@ -1,5 +1,5 @@
-// The keys that a server restored from a backup needs: the key of its secrets and the token of its first user. In a backup they are
-// encrypted with a passphrase, or plain where there is none.
+// The keys that a restored server needs: the key of its secrets and the token of its first user. In a backup they are encrypted with a
+// passphrase, or in plain text without one.
 import { createCipheriv, createDecipheriv, randomBytes, scrypt } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,19 +7,19 @@ import { rootTokenFileName } from '../../access/authentication/root_token.ts';
 import { secretKeyFileName } from '../../access/secrets/secrets.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { validation } from '../../standard/validation.ts';
-import { broken } from '../manifest.ts';
+import { unusableBackup } from '../manifest.ts';
 
 const cipher = 'aes-256-gcm';
 const keyBytes = 32;
 const nonceBytes = 12;
 const saltBytes = 16;
-/** About a tenth of a second and 128 MiB for each guess (RFC 7914; OWASP's parameters for scrypt). */
+/** About 0.1 s and 128 MiB for each guess (RFC 7914; OWASP's parameters for scrypt). */
 const cost = { N: 131_072, r: 8, p: 1 };
 const scryptMemoryBytesMax = 256 * 1024 * 1024;
 
 const ServerKeys = Type.Object({
   rootToken: Type.String(),
-  /** Absent: it is not kept in the data directory. */
+  /** Absent if it is not stored in the data directory. */
   secretKey: Type.Optional(Type.String()),
 });
 const Base64 = Type.String({ pattern: '^[A-Za-z0-9+/]*={0,2}$', maxLength: 65_536 });
@@ -29,23 +29,23 @@ export type ServerKeys = Static<typeof ServerKeys>;
 
 const isKeys = (value: unknown): value is ServerKeys => validation().Compile(ServerKeys).Check(value);
 
-/** The passphrase is missing or another one. The message is for who starts the command. */
+/** The passphrase is missing or wrong. The message is for the operator who runs the command. */
 export class PassphraseError extends Error {
   override name = 'PassphraseError';
 }
 
-/** `isKeyOutside`: the key of the secrets is kept elsewhere by the operator, and is not read. */
-export async function keysOf(dataDirectory: string, isKeyOutside: boolean): Promise<ServerKeys> {
+/** `isKeyOutside`: the operator stores the key of the secrets elsewhere; it is not read. */
+export async function loadServerKeys(dataDirectory: string, isKeyOutside: boolean): Promise<ServerKeys> {
   const read = async (name: string) => (await readFile(join(dataDirectory, name), 'utf8')).trim();
   const rootToken = await read(rootTokenFileName);
   return isKeyOutside ? { rootToken } : { rootToken, secretKey: await read(secretKeyFileName) };
 }
 
-/** How the keys get into a backup: encrypted, or as they are where the passphrase is empty. */
+/** Serializes the keys for a backup: encrypted, or in plain text if the passphrase is empty. */
 export class KeySealer {
   readonly #passphrase: string;
-  /** Derived with the first backup, and used for all: that costs time and memory by design. */
-  #derived: Promise<{ readonly salt: Buffer; readonly key: Buffer }> | undefined;
+  /** Derived for the first backup and reused, because the derivation is expensive by design. */
+  #derivedKey: Promise<{ readonly salt: Buffer; readonly key: Buffer }> | undefined;
 
   constructor(passphrase: string) {
     this.#passphrase = passphrase;
@@ -55,13 +55,13 @@ export class KeySealer {
     return this.#passphrase === '';
   }
 
-  async textOf(keys: ServerKeys): Promise<string> {
+  async serializeKeys(keys: ServerKeys): Promise<string> {
     if (this.isPlain) return JSON.stringify(keys);
-    this.#derived ??= derived(this.#passphrase).catch((error: unknown) => {
-      this.#derived = undefined;
+    this.#derivedKey ??= deriveNewKey(this.#passphrase).catch((error: unknown) => {
+      this.#derivedKey = undefined;
       throw error;
     });
-    const { salt, key } = await this.#derived;
+    const { salt, key } = await this.#derivedKey;
     const nonce = randomBytes(nonceBytes);
     const sealing = createCipheriv(cipher, key, nonce);
     const sealed = Buffer.concat([sealing.update(JSON.stringify(keys), 'utf8'), sealing.final()]);
@@ -76,23 +76,23 @@ export class KeySealer {
   }
 }
 
-async function derived(passphrase: string) {
+async function deriveNewKey(passphrase: string) {
   const salt = randomBytes(saltBytes);
-  return { salt, key: await derivedKey(passphrase, salt) };
+  return { salt, key: await deriveKey(passphrase, salt) };
 }
 
 /** Throws DATA_INVALID, PassphraseError. */
 export async function readKeys(text: string, passphrase: string): Promise<ServerKeys> {
   const read = parsed(text);
   if (isKeys(read)) return read;
-  if (!validation().Compile(Wrapped).Check(read)) throw broken('its keys cannot be read');
+  if (!validation().Compile(Wrapped).Check(read)) throw unusableBackup('its keys cannot be read');
   if (passphrase === '')
     throw new PassphraseError(
       'the keys of the backup are encrypted with a passphrase: give it in TABULARIUM_BACKUP_PASSPHRASE',
     );
   const bytes = (field: string) => Buffer.from(field, 'base64');
   try {
-    const opening = createDecipheriv(cipher, await derivedKey(passphrase, bytes(read.salt)), bytes(read.nonce), {
+    const opening = createDecipheriv(cipher, await deriveKey(passphrase, bytes(read.salt)), bytes(read.nonce), {
       authTagLength: 16,
     });
     opening.setAuthTag(bytes(read.tag));
@@ -101,10 +101,10 @@ export async function readKeys(text: string, passphrase: string): Promise<Server
   } catch (cause) {
     throw new PassphraseError('TABULARIUM_BACKUP_PASSPHRASE is not the passphrase of this backup', { cause });
   }
-  throw broken('its keys cannot be read');
+  throw unusableBackup('its keys cannot be read');
 }
 
-function derivedKey(passphrase: string, salt: Buffer): Promise<Buffer> {
+function deriveKey(passphrase: string, salt: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     scrypt(passphrase.normalize('NFKC'), salt, keyBytes, { ...cost, maxmem: scryptMemoryBytesMax }, (error, key) =>
       error ? reject(error) : resolve(key),

@@ -1,11 +1,11 @@
-// The manifest of a backup of a whole server: the file that makes it one. Every other file of the backup is a piece of a file of the
-// data directory, named after its digest.
+// The manifest of a backup of a whole server: the file that marks it as complete. Every other file of the backup is a piece of a file of
+// the data directory, named by its digest.
 import { type Static, Type } from '../../standard/type.ts';
 import { validation } from '../../standard/validation.ts';
-import { broken, manifestBytesMax, manifestText, unsealed } from '../manifest.ts';
+import { manifestBytesMax, manifestText, unsealManifest, unusableBackup } from '../manifest.ts';
 import type { BackupTarget } from '../targets/backup_target.ts';
 
-/** Of the backup as a whole; the files in it have formats of their own. */
+/** Format of the backup as a whole; the files in it have their own formats. */
 export const serverFormatVersion = 1;
 export const storePath = 'metadata.sqlite';
 export const keysPath = 'keys.json';
@@ -17,7 +17,7 @@ const Bytes = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 const Name = Type.String({ minLength: 1, maxLength: 1024 });
 
 const CopiedFile = Type.Object({
-  /** From the data directory. Nothing else is ever written by a restore. */
+  /** Relative to the data directory. A restore never writes any other path. */
   path: Type.String({ pattern: `^(?:metadata\\.sqlite|keys\\.json|catalogs/${id}(?:\\.[a-z]{1,16}){1,3})$` }),
   bytes: Bytes,
   pieces: Type.Array(Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }), bytes: Bytes })),
@@ -26,12 +26,12 @@ const LeftOut = Type.Object({ name: Name, reason: Type.String() });
 const ServerManifest = Type.Object({
   formatVersion: Type.Integer(),
   backupId: Type.String({ pattern: `^${id}$` }),
-  /** The instant: what was acknowledged before it is in the backup, what was begun after it is not. */
+  /** The instant of the backup: it contains what was acknowledged before, and nothing that began after. */
   takenAt: Type.String({ format: 'date-time' }),
   release: Type.String(),
-  /** Of the tables of the metadata store. */
+  /** Schema version of the metadata store. */
   storeVersion: Type.Integer({ minimum: 1 }),
-  /** `outside`: the key of the secrets is not in the data directory, and not in the backup. */
+  /** `outside`: the key of the secrets is neither in the data directory nor in the backup. */
   secretKey: Type.Union([Type.Literal('plain'), Type.Literal('wrapped'), Type.Literal('outside')]),
   catalogs: Type.Array(Name),
   catalogsLeftOut: Type.Array(LeftOut),
@@ -48,32 +48,34 @@ export const piecePath = (backupId: string, sha256: string): string => `${server
 
 export const serverManifestText: (manifest: ServerManifest) => string = manifestText;
 
-/** Throws DATA_INVALID where it is not as it was written, or not one that this release can read. */
-export async function serverManifestAt(
-  place: BackupTarget,
+/** Throws DATA_INVALID if the manifest was altered, or if this release cannot read it. */
+export async function loadServerManifest(
+  target: BackupTarget,
   backupId: string,
   signal?: AbortSignal,
 ): Promise<ServerManifest> {
-  const text = await place.readSmall(serverManifestPath(backupId), manifestBytesMax, signal);
-  const { manifest } = unsealed(text.toString(), serverFormatVersion);
-  if (!validation().Compile(ServerManifest).Check(manifest)) throw broken('its manifest is none that a server wrote');
-  if (manifest.backupId !== backupId) throw broken('its manifest is that of another backup');
+  const text = await target.readSmall(serverManifestPath(backupId), manifestBytesMax, signal);
+  const { manifest } = unsealManifest(text.toString(), serverFormatVersion);
+  if (!validation().Compile(ServerManifest).Check(manifest))
+    throw unusableBackup('its manifest is none that a server wrote');
+  if (manifest.backupId !== backupId) throw unusableBackup('its manifest is that of another backup');
   for (const { bytes, pieces } of manifest.files)
-    if (pieces.reduce((sum, piece) => sum + piece.bytes, 0) !== bytes) throw broken('its manifest contradicts itself');
+    if (pieces.reduce((sum, piece) => sum + piece.bytes, 0) !== bytes)
+      throw unusableBackup('its manifest contradicts itself');
   for (const path of [storePath, keysPath])
-    if (!manifest.files.some((file) => file.path === path)) throw broken(`it lacks ${path}`);
+    if (!manifest.files.some((file) => file.path === path)) throw unusableBackup(`it lacks ${path}`);
   if (new Set(manifest.files.map(({ path }) => path)).size !== manifest.files.length)
-    throw broken('its manifest contradicts itself');
+    throw unusableBackup('its manifest contradicts itself');
   return manifest;
 }
 
-/** Ids of the backups of servers in a place, those without a manifest among them; the newest first. */
-export async function serverBackupsAt(
-  place: BackupTarget,
+/** Ids of the server backups in a target, newest first, with and without a manifest. */
+export async function listServerBackups(
+  target: BackupTarget,
   signal?: AbortSignal,
 ): Promise<{ readonly whole: string[]; readonly unfinished: string[] }> {
   const found = new Map<string, boolean>();
-  for await (const { path } of place.list(root, signal)) {
+  for await (const { path } of target.list(root, signal)) {
     const [, backupId, name] = new RegExp(`^${root}(${id})/(.*)$`).exec(path) ?? [];
     if (backupId !== undefined) found.set(backupId, found.get(backupId) === true || name === manifestName);
   }
@@ -81,7 +83,7 @@ export async function serverBackupsAt(
   return { whole: ids.filter((one) => found.get(one)), unfinished: ids.filter((one) => !found.get(one)) };
 }
 
-/** A piece that is in two places counts once. */
+/** A piece that is shared by two files counts once. */
 export function serverTotals({ files, catalogs }: ServerManifest) {
   const pieces = new Map(files.flatMap((file) => file.pieces.map((piece) => [piece.sha256, piece.bytes] as const)));
   return {

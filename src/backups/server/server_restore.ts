@@ -1,50 +1,50 @@
-// A server made from a backup of one, without a server: every piece fetched and checked against its digest, the metadata store put in
-// its place last, so that a directory in which a restore was broken off is not taken for a server.
+// Restores a server from a backup, without a running server: every piece is fetched and compared with its digest. The metadata store is
+// put in place last, so that a directory of an interrupted restore is not mistaken for a server.
 import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { rootTokenFileName } from '../../access/authentication/root_token.ts';
 import { secretKeyFileName } from '../../access/secrets/secrets.ts';
 import { schemaVersion } from '../../store/migrations/migrate.ts';
-import { deleteFilesInCopy, integrityFaultsOfCopy } from '../../store/store_copy.ts';
-import { broken } from '../manifest.ts';
-import { type BackupTarget, noBackup } from '../targets/backup_target.ts';
+import { integrityFaultsOfCopy, deleteFilesInCopy } from '../../store/store_copy.ts';
+import { unusableBackup } from '../manifest.ts';
+import { type BackupTarget, backupNotFound } from '../targets/backup_target.ts';
 import { downloadPart } from '../targets/download_part.ts';
 import { readKeys } from './server_keys.ts';
 import {
   type CopiedFile,
   keysPath,
+  listServerBackups,
+  loadServerManifest,
   piecePath,
   type ServerManifest,
-  serverBackupsAt,
-  serverManifestAt,
   storePath,
 } from './server_manifest.ts';
 
-/** For one piece. */
+/** Timeout for one piece. */
 const fetchMsMax = 3_600_000;
 const unfinished = '.restoring';
 
 export interface ServerRestore {
-  /** Without it, the newest. */
+  /** Absent: the newest backup. */
   readonly backupId: string | undefined;
-  /** Empty, or not there yet. */
+  /** Empty or nonexistent. */
   readonly dataDirectory: string;
   readonly passphrase: string;
   readonly signal: AbortSignal;
 }
 
-/** Throws OBJECT_NOT_FOUND, DATA_INVALID, PassphraseError before anything is written, and DATA_INVALID where a piece is damaged. */
-export async function restoreServer(place: BackupTarget, restore: ServerRestore): Promise<ServerManifest> {
+/** Throws OBJECT_NOT_FOUND, DATA_INVALID or PassphraseError before anything is written, and DATA_INVALID if a piece is damaged. */
+export async function restoreServer(target: BackupTarget, restore: ServerRestore): Promise<ServerManifest> {
   const { dataDirectory, passphrase, signal } = restore;
-  const manifest = await chosen(place, restore);
+  const manifest = await chooseManifest(target, restore);
   if (manifest.storeVersion > schemaVersion)
-    throw broken(
+    throw unusableBackup(
       `release ${manifest.release} made it, with a newer metadata store (version ${manifest.storeVersion}) than this release knows (${schemaVersion}); restore it with that release, or a later one`,
     );
   await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
   const keysFile = join(dataDirectory, keysPath);
   try {
-    await fetchFile(place, manifest, fileOf(manifest, keysPath), keysFile, signal);
+    await fetchFile(target, manifest, findFile(manifest, keysPath), keysFile, signal);
     const keys = await readKeys(await readFile(keysFile, 'utf8'), passphrase);
     await writeKey(join(dataDirectory, rootTokenFileName), keys.rootToken);
     if (keys.secretKey !== undefined) await writeKey(join(dataDirectory, secretKeyFileName), keys.secretKey);
@@ -55,13 +55,13 @@ export async function restoreServer(place: BackupTarget, restore: ServerRestore)
     if (file.path === keysPath || file.path === storePath) continue;
     const path = join(dataDirectory, file.path);
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    await fetchFile(place, manifest, file, path, signal);
+    await fetchFile(target, manifest, file, path, signal);
     await sync(dirname(path));
   }
   const store = join(dataDirectory, storePath);
-  await fetchFile(place, manifest, fileOf(manifest, storePath), store + unfinished, signal);
+  await fetchFile(target, manifest, findFile(manifest, storePath), store + unfinished, signal);
   const [fault] = integrityFaultsOfCopy(store + unfinished);
-  if (fault !== undefined) throw broken(`its metadata store is damaged: ${fault}`);
+  if (fault !== undefined) throw unusableBackup(`its metadata store is damaged: ${fault}`);
   deleteFilesInCopy(store + unfinished);
   await sync(store + unfinished);
   await rename(store + unfinished, store);
@@ -69,7 +69,7 @@ export async function restoreServer(place: BackupTarget, restore: ServerRestore)
   return manifest;
 }
 
-/** Whether anything is in a directory; one that does not exist is empty. */
+/** Whether a directory is empty; a nonexistent one is. */
 export async function isEmptyDirectory(directory: string): Promise<boolean> {
   try {
     return (await readdir(directory)).length === 0;
@@ -79,19 +79,19 @@ export async function isEmptyDirectory(directory: string): Promise<boolean> {
   }
 }
 
-async function chosen(place: BackupTarget, { backupId, signal }: ServerRestore): Promise<ServerManifest> {
-  const { whole } = await serverBackupsAt(place, signal);
+async function chooseManifest(target: BackupTarget, { backupId, signal }: ServerRestore): Promise<ServerManifest> {
+  const { whole } = await listServerBackups(target, signal);
   const id = backupId ?? whole[0];
-  if (id === undefined || !whole.includes(id)) throw noBackup(backupId);
-  return serverManifestAt(place, id, signal);
+  if (id === undefined || !whole.includes(id)) throw backupNotFound(backupId);
+  return loadServerManifest(target, id, signal);
 }
 
-export const fileOf = ({ files }: ServerManifest, path: string) =>
+export const findFile = ({ files }: ServerManifest, path: string) =>
   files.find((file) => file.path === path) as CopiedFile;
 
-/** The file is on the disk when this ends. */
+/** The file is synced to disk when this resolves. */
 export async function fetchFile(
-  place: BackupTarget,
+  target: BackupTarget,
   { backupId }: ServerManifest,
   { pieces }: CopiedFile,
   to: string,
@@ -100,7 +100,7 @@ export async function fetchFile(
   await writeFile(to, '', { mode: 0o600 });
   for (const { sha256, bytes } of pieces) {
     const piece = { path: piecePath(backupId, sha256), sha256, bytes };
-    await downloadPart(place, piece, to, { signal, ms: fetchMsMax, appends: true });
+    await downloadPart(target, piece, to, { signal, ms: fetchMsMax, appends: true });
   }
   await sync(to);
 }

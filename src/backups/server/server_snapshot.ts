@@ -1,5 +1,6 @@
-// A whole server at one instant: the metadata store and the files of all catalogs, fixed together while it runs, to be copied at
-// leisure. What is fixed is what a power failure at that instant would leave, so a restored server recovers from it as from one.
+// A consistent snapshot of a whole server: the metadata store and the files of all catalogs, fixed at one instant while the server runs
+// and copied afterwards. The snapshot equals the state after a power failure at that instant, so a restored server uses the normal
+// recovery.
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   type CatalogFile,
@@ -12,14 +13,14 @@ import type { PinnedFiles, Warehouses } from '../../engines/warehouses.ts';
 import type { PinnedFile, Store } from '../../store/store.ts';
 import { RetryableError } from '../../tasks/task.ts';
 
-/** How long writes may be held back in one attempt to find an instant. */
+/** How long one attempt may hold back writes. */
 const holdMsMax = 2_000;
 const attemptsMax = 5;
 const pauseMs = 500;
-/** Files that are looked at beside each other. */
-const looksAtOnce = 16;
+/** Maximum number of catalogs that are inspected concurrently. */
+const concurrentInspections = 16;
 
-export interface CatalogAt {
+export interface CatalogSnapshot {
   readonly id: string;
   readonly position: FilePosition;
   readonly files: readonly CatalogFile[];
@@ -30,10 +31,10 @@ export interface ServerSnapshot {
   /** How long writes were held back. */
   readonly heldMs: number;
   readonly store: PinnedFile;
-  readonly catalogs: readonly CatalogAt[];
-  /** Why a catalog cannot be used, by its id. */
+  readonly catalogs: readonly CatalogSnapshot[];
+  /** The damage of unusable catalogs, by id. */
   readonly damaged: ReadonlyMap<string, string>;
-  /** Throws RetryableError where a file was written anew since, so that a copy of it may be torn. */
+  /** Throws RetryableError if a file was rewritten since, because a copy of it may be torn. */
   requireUnchanged(): Promise<void>;
   release(): Promise<void>;
 }
@@ -51,7 +52,7 @@ interface Located {
 }
 type Positions = ReadonlyMap<string, Located>;
 
-/** Throws RetryableError where no instant is found. */
+/** Throws RetryableError if no consistent instant is found. */
 export async function serverSnapshot(parts: SnapshotParts, signal: AbortSignal): Promise<ServerSnapshot> {
   const pins: PinnedFiles[] = [];
   const release = async () => {
@@ -62,18 +63,18 @@ export async function serverSnapshot(parts: SnapshotParts, signal: AbortSignal):
     const unusable = pins.flatMap(({ damaged }) => damaged.filter(({ isAttached }) => !isAttached));
     const damaged = new Map(unusable.map(({ id, reason }) => [id, reason]));
     for (let attempt = 1; attempt <= attemptsMax; attempt++) {
-      const fixed = await fix(parts, damaged);
-      if (fixed) return snapshotOf(parts, fixed, damaged, release);
+      const instant = await tryFixInstant(parts, damaged);
+      if (instant) return snapshotOf(parts, instant, damaged, release);
       await pause(pauseMs, undefined, { signal });
     }
-    throw new RetryableError('writes that were running kept ending while the instant was looked for');
+    throw new RetryableError('no consistent instant was found: running writes kept committing');
   } catch (error) {
     await release();
     throw error;
   }
 }
 
-interface Fixed {
+interface FixedInstant {
   readonly takenAt: string;
   readonly heldMs: number;
   readonly store: PinnedFile;
@@ -81,12 +82,12 @@ interface Fixed {
 }
 
 /**
- * Nothing is committed to the store, no write begins. Writes that run may still commit: only when two looks at all files find the same
- * was there an instant, between them, of which both tell.
+ * The store commits nothing and no new write begins, but running writes may still commit. If two inspections of all files agree, both
+ * describe one instant between them.
  */
-async function fix(parts: SnapshotParts, damaged: Map<string, string>): Promise<Fixed | undefined> {
+async function tryFixInstant(parts: SnapshotParts, damaged: Map<string, string>): Promise<FixedInstant | undefined> {
   const { store, warehouses } = parts;
-  // Long logs are read before anybody waits.
+  // Long logs are read before writes are held back.
   const known = await locate(parts, damaged, new Map());
   return warehouses.writeGate.closedWhile(async () => {
     const began = performance.now();
@@ -109,7 +110,7 @@ async function fix(parts: SnapshotParts, damaged: Map<string, string>): Promise<
 const textOf = (positions: Positions) =>
   JSON.stringify([...positions].map(([id, { position }]) => [id, position.checkpoint, position.logBytes]));
 
-/** Where the files of all sound catalogs are; one that turns out to be damaged is noted. */
+/** Finds the positions of all undamaged catalogs and adds newly found damage to `damaged`. */
 async function locate(
   { warehouses, dataDirectory }: SnapshotParts,
   damaged: Map<string, string>,
@@ -118,8 +119,8 @@ async function locate(
   const found = new Map<string, Located>();
   for (const storage of warehouses.storages()) {
     const ids = (await storage.catalogIds(dataDirectory)).filter((id) => !damaged.has(id)).sort();
-    for (let start = 0; start < ids.length; start += looksAtOnce) {
-      const some = ids.slice(start, start + looksAtOnce);
+    for (let start = 0; start < ids.length; start += concurrentInspections) {
+      const some = ids.slice(start, start + concurrentInspections);
       const positions = await Promise.all(
         some.map((id) => positionOf(storage, dataDirectory, id, since.get(id)?.position)),
       );
@@ -133,20 +134,20 @@ async function locate(
   return found;
 }
 
-/** A text: why it has none. */
+/** Returns a string with the reason if the catalog is damaged. */
 async function positionOf(storage: CatalogStorage, dataDirectory: string, id: string, since?: FilePosition) {
   try {
     return await storage.position(dataDirectory, id, since);
   } catch (error) {
     if (!(error instanceof DamagedFile)) throw error;
-    // One that is dropped in this moment is not damaged.
+    // A catalog that is being dropped is not damaged.
     return storage.exists(dataDirectory, id) ? error.message : undefined;
   }
 }
 
 async function snapshotOf(
   { dataDirectory }: SnapshotParts,
-  { takenAt, heldMs, store, located }: Fixed,
+  { takenAt, heldMs, store, located }: FixedInstant,
   damaged: ReadonlyMap<string, string>,
   unpin: () => Promise<void>,
 ): Promise<ServerSnapshot> {
@@ -154,7 +155,7 @@ async function snapshotOf(
     store.release();
     await unpin();
   };
-  const catalogs: CatalogAt[] = [];
+  const catalogs: CatalogSnapshot[] = [];
   try {
     for (const [id, { storage, position }] of located)
       catalogs.push({ id, position, files: await storage.filesAt(dataDirectory, id, position) });
@@ -174,7 +175,7 @@ async function snapshotOf(
       for (const [id, { storage, position }] of located) {
         const now = await positionOf(storage, dataDirectory, id, position);
         if (typeof now !== 'object' || now.checkpoint !== position.checkpoint)
-          throw new RetryableError('the file of a catalog was written anew, or deleted, while it was copied');
+          throw new RetryableError('the file of a catalog was rewritten or deleted during the copy');
       }
     },
     release,

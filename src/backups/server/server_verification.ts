@@ -1,27 +1,33 @@
-// Whether the backups of whole servers in a place are whole: the manifest by its digest, each piece by its size and digest. And the
-// folders of backups that were broken off, taken away where it is wanted.
+// Verifies the backups of whole servers in a target: the manifest by its digest, each piece by its size and digest. Also removes the
+// folders of interrupted backups.
 import { createHash } from 'node:crypto';
 import { Failure } from '../../standard/failure.ts';
-import { type BackupTarget, noBackup } from '../targets/backup_target.ts';
-import { type Fault, sweptAfterMs } from '../verification.ts';
-import { piecePath, type ServerManifest, serverBackupsAt, serverFolder, serverManifestAt } from './server_manifest.ts';
+import { type BackupTarget, backupNotFound } from '../targets/backup_target.ts';
+import { type Fault, sweepAgeMs } from '../verification.ts';
+import {
+  listServerBackups,
+  loadServerManifest,
+  piecePath,
+  type ServerManifest,
+  serverFolder,
+} from './server_manifest.ts';
 
 export interface ServerVerdict {
-  /** Those with a manifest that is as it was written. */
+  /** The backups whose manifest is unaltered. */
   readonly backups: readonly { readonly manifest: ServerManifest; readonly isWhole: boolean }[];
   readonly faults: readonly Fault[];
 }
 
-/** `backupId`: that one alone. */
-export async function verifyServerBackups(place: BackupTarget, backupId?: string): Promise<ServerVerdict> {
-  const { whole } = await serverBackupsAt(place);
-  if (backupId !== undefined && !whole.includes(backupId)) throw noBackup(backupId);
+/** `backupId`: verify this backup only. */
+export async function verifyServerBackups(target: BackupTarget, backupId?: string): Promise<ServerVerdict> {
+  const { whole } = await listServerBackups(target);
+  if (backupId !== undefined && !whole.includes(backupId)) throw backupNotFound(backupId);
   const faults: Fault[] = [];
   const backups: { manifest: ServerManifest; isWhole: boolean }[] = [];
   for (const id of backupId === undefined ? whole : [backupId]) {
     try {
-      const manifest = await serverManifestAt(place, id);
-      const found = await faultsOf(place, manifest);
+      const manifest = await loadServerManifest(target, id);
+      const found = await faultsOf(target, manifest);
       faults.push(...found);
       backups.push({ manifest, isWhole: found.length === 0 });
     } catch (error) {
@@ -32,9 +38,9 @@ export async function verifyServerBackups(place: BackupTarget, backupId?: string
   return { backups, faults };
 }
 
-async function faultsOf(place: BackupTarget, { backupId, files }: ServerManifest): Promise<Fault[]> {
+async function faultsOf(target: BackupTarget, { backupId, files }: ServerManifest): Promise<Fault[]> {
   const sizes = new Map<string, number>();
-  for await (const { path, bytes } of place.list(serverFolder(backupId))) sizes.set(path, bytes);
+  for await (const { path, bytes } of target.list(serverFolder(backupId))) sizes.set(path, bytes);
   const pieces = new Map(files.flatMap((file) => file.pieces.map((piece) => [piece.sha256, piece.bytes] as const)));
   const faults: Fault[] = [];
   for (const [sha256, bytes] of pieces) {
@@ -45,26 +51,26 @@ async function faultsOf(place: BackupTarget, { backupId, files }: ServerManifest
         ? 'it is not there'
         : size !== bytes
           ? `it has ${size} bytes, and had ${bytes}`
-          : await changed(place, file, sha256);
+          : await digestFault(target, file, sha256);
     if (fault !== undefined) faults.push({ backupId, file, fault });
   }
   return faults;
 }
 
-async function changed(place: BackupTarget, file: string, sha256: string): Promise<string | undefined> {
+async function digestFault(target: BackupTarget, file: string, sha256: string): Promise<string | undefined> {
   const hash = createHash('sha256');
-  for await (const chunk of await place.read(file)) hash.update(chunk as Buffer);
+  for await (const chunk of await target.read(file)) hash.update(chunk as Buffer);
   return hash.digest('hex') === sha256 ? undefined : 'it is not as it was written';
 }
 
-/** Takes away the folders without a manifest in which nothing is young. @returns how many files, and their bytes. */
-export async function sweepServerBackups(place: BackupTarget, now: number): Promise<{ files: number; bytes: number }> {
-  const { unfinished } = await serverBackupsAt(place);
+/** Removes folders that have no manifest and no recent file. @returns the number of files, and their bytes. */
+export async function sweepServerBackups(target: BackupTarget, now: number): Promise<{ files: number; bytes: number }> {
+  const { unfinished } = await listServerBackups(target);
   let [files, bytes] = [0, 0];
   for (const id of unfinished) {
-    const found = await Array.fromAsync(place.list(serverFolder(id)));
-    if (found.some(({ modifiedAtMs }) => now - modifiedAtMs < sweptAfterMs)) continue;
-    await place.clear(serverFolder(id));
+    const found = await Array.fromAsync(target.list(serverFolder(id)));
+    if (found.some(({ modifiedAtMs }) => now - modifiedAtMs < sweepAgeMs)) continue;
+    await target.clear(serverFolder(id));
     files += found.length;
     bytes += found.reduce((sum, file) => sum + file.bytes, 0);
   }

@@ -1,9 +1,9 @@
-// Where backups are stored: files under one root, all or nothing each. The two kinds are directory_target.ts and
-// object_store_target.ts; which may be used is backup_targets.ts.
+// The port of backup targets: files under one root, each written completely or not at all. Implemented by directory_target.ts and
+// object_store_target.ts. See backup_targets.ts for which targets are allowed.
 import type { Readable } from 'node:stream';
 import { Failure } from '../../standard/failure.ts';
 import {
-  folderIdOf,
+  backupIdOfFile,
   manifestBytesMax,
   manifestName,
   manifestPath,
@@ -18,45 +18,49 @@ export interface TargetFile {
   readonly modifiedAtMs: number;
 }
 
-/** Every method throws a Failure, or what may pass by itself. What is there is somebody else's to write too. */
+/** Every method throws a Failure, or a transient error. Others may write to the target too. */
 export interface BackupTarget {
   /** All files below a prefix. */
   list(prefix: string, signal?: AbortSignal): AsyncIterable<TargetFile>;
   read(path: string, signal?: AbortSignal): Promise<Readable>;
   readSmall(path: string, bytesMax: number, signal?: AbortSignal): Promise<Buffer>;
-  /** The last bytes of a file of that size. */
+  /** The last `bytes` bytes of a file of that size. */
   readEnd(path: string, size: number, bytes: number, signal?: AbortSignal): Promise<Buffer>;
-  /** In the place of what has the name. `from`: a file of this machine. */
+  /** Writes or replaces a file. `from`: a local file. */
   write(path: string, from: string, signal?: AbortSignal): Promise<void>;
   writeSmall(path: string, text: string, signal?: AbortSignal): Promise<void>;
   remove(path: string): Promise<void>;
-  /** Takes away all below a prefix, and what was on its way there. */
+  /** Removes everything below a prefix, including unfinished files. */
   clear(prefix: string): Promise<void>;
   close(): void;
 }
 
-/** What a place holds, by path. */
-export async function filesAt(place: BackupTarget, signal?: AbortSignal): Promise<Map<string, TargetFile>> {
+/** The files of a target, by path. */
+export async function listFiles(target: BackupTarget, signal?: AbortSignal): Promise<Map<string, TargetFile>> {
   const files = new Map<string, TargetFile>();
-  for await (const file of place.list('backups/', signal))
-    if (folderIdOf(file.path) !== undefined) files.set(file.path, file);
+  for await (const file of target.list('backups/', signal))
+    if (backupIdOfFile(file.path) !== undefined) files.set(file.path, file);
   return files;
 }
 
-/** Those that have a manifest, the newest first: ids are by time. */
-export function backupsAmong(files: ReadonlyMap<string, TargetFile>): string[] {
-  const ids = [...files.keys()].filter((path) => path.endsWith(`/${manifestName}`)).map(folderIdOf);
+/** Ids of the backups that have a manifest, newest first: ids are ordered by time. */
+export function listBackupIds(files: ReadonlyMap<string, TargetFile>): string[] {
+  const ids = [...files.keys()].filter((path) => path.endsWith(`/${manifestName}`)).map(backupIdOfFile);
   return [...new Set(ids.filter((id) => id !== undefined))].sort().reverse();
 }
 
 /** Throws DATA_INVALID. */
-export async function manifestAt(place: BackupTarget, backupId: string, signal?: AbortSignal): Promise<ReadManifest> {
-  const bytes = await place.readSmall(manifestPath(backupId), manifestBytesMax, signal);
+export async function loadManifest(
+  target: BackupTarget,
+  backupId: string,
+  signal?: AbortSignal,
+): Promise<ReadManifest> {
+  const bytes = await target.readSmall(manifestPath(backupId), manifestBytesMax, signal);
   return readManifest(bytes.toString(), backupId);
 }
 
-export const noBackup = (backupId?: string): Failure =>
-  new Failure('OBJECT_NOT_FOUND', 'there is no such backup in that place', {
+export const backupNotFound = (backupId?: string): Failure =>
+  new Failure('OBJECT_NOT_FOUND', 'there is no such backup in that target', {
     category: 'backups',
     name: backupId ?? 'newest',
   });

@@ -1,5 +1,5 @@
-// Which places the server may write backups to and read them from: directories of the settings, object stores on hosts of the
-// settings. What is refused is told alike, whether it is there or not.
+// The targets that the server may write backups to and read them from: directories and object store hosts from the settings. A refusal
+// does not reveal whether the target exists.
 import { mkdir, realpath } from 'node:fs/promises';
 import { dirname, isAbsolute, resolve, sep } from 'node:path';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
@@ -13,15 +13,15 @@ export type TargetRequest =
   | { readonly kind: 'directory'; readonly path: string }
   | (ObjectStoreLocation & {
       readonly kind: 's3';
-      /** Empty, or it ends with `/`. */
+      /** Empty, or ends with `/`. */
       readonly prefix: string;
     });
 
-/** The field of the body that names the place: backups go `to` it, and come `from` it. */
+/** The field of the request body that has the target: backups go `to` it and come `from` it. */
 export type Direction = 'to' | 'from';
 
 export interface BackupTargetsOptions {
-  /** Absolute, with links followed. */
+  /** Absolute paths with symbolic links resolved. */
   readonly directories: readonly string[];
   readonly hosts: Readonly<Record<Direction, HostAllowlist>>;
 }
@@ -33,43 +33,42 @@ export class BackupTargets {
     this.#options = options;
   }
 
-  /** Throws INVALID_PARAMETER, HOST_NOT_ALLOWED where it could not be used, as far as that can be said without a look at it. */
-  async check(asked: TargetRequest, direction: Direction): Promise<void> {
-    if (asked.kind === 's3') return (await this.open(asked, undefined, direction)).close();
-    await this.#allowed(asked.path, direction);
+  /** Checks the request without accessing the target. Throws INVALID_PARAMETER, HOST_NOT_ALLOWED. */
+  async check(request: TargetRequest, direction: Direction): Promise<void> {
+    if (request.kind === 's3') return (await this.open(request, undefined, direction)).close();
+    await this.#allowed(request.path, direction);
   }
 
-  /** To be closed. */
+  /** Opens the target. The caller closes it. */
   async open(
-    asked: TargetRequest,
+    request: TargetRequest,
     credentials: ObjectStoreCredentials | undefined,
     direction: Direction,
   ): Promise<BackupTarget> {
-    if (asked.kind === 's3')
+    if (request.kind === 's3')
       return new ObjectStoreTarget(
-        await openObjectStore(asked, credentials, this.#options.hosts[direction]),
-        asked.prefix,
+        await openObjectStore(request, credentials, this.#options.hosts[direction]),
+        request.prefix,
       );
-    const path = await this.#allowed(asked.path, direction);
+    const path = await this.#allowed(request.path, direction);
     if (direction === 'to')
       await mkdir(path, { recursive: true, mode: 0o700 }).catch((cause) => {
-        throw new Failure('REMOTE_REFUSED', 'the directory of the backup cannot be made', {}, { cause });
+        throw new Failure('REMOTE_REFUSED', 'the directory of the backup cannot be created', {}, { cause });
       });
-    // A link that was put there meanwhile leads nowhere else.
-    return new DirectoryTarget(await this.#allowed(asked.path, direction));
+    // Resolved again: a symbolic link that was created meanwhile must not lead elsewhere.
+    return new DirectoryTarget(await this.#allowed(request.path, direction));
   }
 
-  /** As it is once links are followed. Where backups go to need not be there yet. */
+  /** Returns the path with links resolved. A directory that backups go to need not exist yet. */
   async #allowed(path: string, direction: Direction): Promise<string> {
     const pointer = `/${direction}/path`;
     const refused = (message: string) =>
       new Failure('INVALID_PARAMETER', `${pointer} ${message}`, { violations: [{ pointer, rule: 'path', message }] });
     const { directories } = this.#options;
     if (directories.length === 0)
-      throw refused(
-        'is not taken: this server has no directories for backups; the setting `backupDirectories` names them',
-      );
-    const real = isAbsolute(path) && !path.includes('\0') ? await realOf(resolve(path), direction === 'to') : undefined;
+      throw refused('is not allowed: this server has no directories for backups (setting `backupDirectories`)');
+    const real =
+      isAbsolute(path) && !path.includes('\0') ? await resolveRealPath(resolve(path), direction === 'to') : undefined;
     const isIn = (directory: string) => real === directory || real?.startsWith(directory + sep);
     if (real === undefined || !directories.some(isIn))
       throw refused('is not in a directory that this server has for backups, or there is nothing of that name');
@@ -77,14 +76,14 @@ export class BackupTargets {
   }
 }
 
-/** `mayBeMade`: what of it is not there yet is taken as it is written. */
-async function realOf(path: string, mayBeMade: boolean): Promise<string | undefined> {
+/** `canCreate`: the missing part of the path is taken literally. */
+async function resolveRealPath(path: string, canCreate: boolean): Promise<string | undefined> {
   try {
     return await realpath(path);
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    if (!mayBeMade || !isMissing || dirname(path) === path) return undefined;
-    const parent = await realOf(dirname(path), true);
+    if (!canCreate || !isMissing || dirname(path) === path) return undefined;
+    const parent = await resolveRealPath(dirname(path), true);
     return parent === undefined ? undefined : `${parent}${path.slice(dirname(path).length)}`;
   }
 }

@@ -1,4 +1,4 @@
-// Backups in a directory of the machine. A file gets its name when it is whole and on the disk.
+// Backups in a local directory. A file gets its final name once it is complete and synced to disk.
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -7,24 +7,24 @@ import type { Readable } from 'node:stream';
 import { Failure } from '../../standard/failure.ts';
 import type { BackupTarget, TargetFile } from './backup_target.ts';
 
-/** What its owner has to mend; that of others may pass. */
+/** Errors that the operator must fix; others may be transient. */
 const lasting = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENAMETOOLONG', 'ENOENT']);
 const full = new Set(['ENOSPC', 'EDQUOT']);
-/** Of a file that is not whole: what a crash leaves is below its backup's folder, and goes with it. */
+/** Suffix of unfinished files. After a crash they are in the folder of their backup, and are removed with it. */
 const unfinished = '.part';
 
 export class DirectoryTarget implements BackupTarget {
   readonly #root: string;
 
-  /** `root`: absolute; it is there. */
+  /** `root`: an absolute path that exists. */
   constructor(root: string) {
     this.#root = root;
   }
 
   async *list(prefix: string): AsyncGenerator<TargetFile> {
-    const entries = await told(this.#entries(prefix));
+    const entries = await mapErrors(this.#entries(prefix));
     for (const path of entries.sort()) {
-      // What goes away meanwhile is not listed.
+      // A file that is removed meanwhile is not listed.
       const found = await stat(join(this.#root, path)).catch(() => undefined);
       if (found?.isFile()) yield { path, bytes: found.size, modifiedAtMs: found.mtimeMs };
     }
@@ -39,22 +39,22 @@ export class DirectoryTarget implements BackupTarget {
   }
 
   async read(path: string): Promise<Readable> {
-    const file = await told(open(join(this.#root, path), 'r'));
+    const file = await mapErrors(open(join(this.#root, path), 'r'));
     return file.createReadStream();
   }
 
   async readSmall(path: string, bytesMax: number, signal?: AbortSignal): Promise<Buffer> {
     const full = join(this.#root, path);
-    const { size } = await told(stat(full));
+    const { size } = await mapErrors(stat(full));
     if (size > bytesMax) throw new Failure('REMOTE_REFUSED', `a file is larger than ${bytesMax} bytes`, { bytesMax });
-    return told(readFile(full, { signal }));
+    return mapErrors(readFile(full, { signal }));
   }
 
   async readEnd(path: string, size: number, bytes: number): Promise<Buffer> {
-    const file = await told(open(join(this.#root, path), 'r'));
+    const file = await mapErrors(open(join(this.#root, path), 'r'));
     try {
       const start = Math.max(0, size - bytes);
-      const { buffer, bytesRead } = await told(file.read(Buffer.alloc(size - start), 0, size - start, start));
+      const { buffer, bytesRead } = await mapErrors(file.read(Buffer.alloc(size - start), 0, size - start, start));
       return buffer.subarray(0, bytesRead);
     } finally {
       await file.close();
@@ -63,35 +63,35 @@ export class DirectoryTarget implements BackupTarget {
 
   write(path: string, from: string, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
-    // By the system alone: what goes through this process waits for its requests, megabyte by megabyte.
-    return this.#whole(path, async (part) => {
+    // Copied by the operating system: a copy through this process would compete with its requests.
+    return this.#writeAtomically(path, async (part) => {
       await copyFile(from, part, constants.COPYFILE_EXCL);
       await sealFile(part);
     });
   }
 
   writeSmall(path: string, text: string, signal?: AbortSignal): Promise<void> {
-    return this.#whole(path, (part) => writeFile(part, text, { mode: 0o600, flush: true, signal }));
+    return this.#writeAtomically(path, (part) => writeFile(part, text, { mode: 0o600, flush: true, signal }));
   }
 
   async remove(path: string): Promise<void> {
-    await told(rm(join(this.#root, path), { force: true }));
+    await mapErrors(rm(join(this.#root, path), { force: true }));
   }
 
   async clear(prefix: string): Promise<void> {
-    await told(rm(join(this.#root, prefix), { recursive: true, force: true }));
+    await mapErrors(rm(join(this.#root, prefix), { recursive: true, force: true }));
   }
 
   close(): void {}
 
-  async #whole(path: string, write: (part: string) => Promise<unknown>): Promise<void> {
+  async #writeAtomically(path: string, write: (part: string) => Promise<unknown>): Promise<void> {
     const named = join(this.#root, path);
     const part = `${named}.${randomUUID()}${unfinished}`;
-    await told(mkdir(dirname(named), { recursive: true, mode: 0o700 }));
+    await mapErrors(mkdir(dirname(named), { recursive: true, mode: 0o700 }));
     try {
-      await told(write(part));
-      await told(rename(part, named));
-      await told(syncDirectory(dirname(named)));
+      await mapErrors(write(part));
+      await mapErrors(rename(part, named));
+      await mapErrors(syncDirectory(dirname(named)));
     } catch (error) {
       await rm(part, { force: true });
       throw error;
@@ -99,7 +99,7 @@ export class DirectoryTarget implements BackupTarget {
   }
 }
 
-/** On the disk for good, and its owner's alone. */
+/** Syncs a file to disk and restricts it to its owner. */
 async function sealFile(path: string): Promise<void> {
   const file = await open(path, 'r+');
   try {
@@ -110,7 +110,7 @@ async function sealFile(path: string): Promise<void> {
   }
 }
 
-/** What is in a directory is there for good only once the directory is on the disk. */
+/** A directory entry is durable only once the directory is synced. */
 async function syncDirectory(path: string): Promise<void> {
   if (process.platform === 'win32') return;
   const directory = await open(path, 'r');
@@ -121,8 +121,8 @@ async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** What the system says names files of the machine: it is for the log. */
-async function told<T>(work: Promise<T>): Promise<T> {
+/** System errors contain file names of this machine, which belong in the log only. */
+async function mapErrors<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (cause) {

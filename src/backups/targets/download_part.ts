@@ -1,4 +1,4 @@
-// A file of a backup brought to the spool, and found to be what the manifest says that it is.
+// Downloads a file of a backup to the spool directory and verifies it against the manifest.
 import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -6,7 +6,7 @@ import { basename } from 'node:path';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Failure } from '../../standard/failure.ts';
-import { broken } from '../manifest.ts';
+import { unusableBackup } from '../manifest.ts';
 import type { BackupTarget } from './backup_target.ts';
 
 export interface PartToDownload {
@@ -16,11 +16,11 @@ export interface PartToDownload {
 }
 
 /**
- * `ms`: for all of it. `appends`: it comes after what the file holds already. Throws DATA_INVALID where it is another,
- * REMOTE_UNAVAILABLE where it takes too long; then there is no file.
+ * `ms`: timeout for the whole file. `appends`: appends to the local file. Throws DATA_INVALID if the file differs from the manifest,
+ * REMOTE_UNAVAILABLE after the timeout; the local file is removed then.
  */
 export async function downloadPart(
-  place: BackupTarget,
+  target: BackupTarget,
   { path, bytes, sha256 }: PartToDownload,
   to: string,
   {
@@ -32,28 +32,28 @@ export async function downloadPart(
   const signal = AbortSignal.any([cancelled, AbortSignal.timeout(ms)]);
   const file = basename(path);
   const hash = createHash('sha256');
-  let got = 0;
+  let received = 0;
   const counted = new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      got += chunk.length;
-      if (got > bytes) return done(broken(`the file ${file} is larger than it was`, { file }));
+      received += chunk.length;
+      if (received > bytes) return done(unusableBackup(`the file ${file} is larger than it was`, { file }));
       hash.update(chunk);
       done(null, chunk);
     },
   });
   try {
     await pipeline(
-      await place.read(path, signal),
+      await target.read(path, signal),
       counted,
       createWriteStream(to, { mode: 0o600, flags: appends ? 'a' : 'w' }),
       { signal },
     );
-    if (got !== bytes) throw broken(`the file ${file} has ${got} bytes, and had ${bytes}`, { file });
-    if (hash.digest('hex') !== sha256) throw broken(`the file ${file} is not as it was written`, { file });
+    if (received !== bytes) throw unusableBackup(`the file ${file} has ${received} bytes, and had ${bytes}`, { file });
+    if (hash.digest('hex') !== sha256) throw unusableBackup(`the file ${file} is not as it was written`, { file });
   } catch (error) {
     await rm(to, { force: true });
     if (signal.aborted && !cancelled.aborted)
-      throw new Failure('REMOTE_UNAVAILABLE', 'a file did not come in time', {}, { cause: error });
+      throw new Failure('REMOTE_UNAVAILABLE', `a file was not received within ${ms} ms`, {}, { cause: error });
     if ((error as NodeJS.ErrnoException).code === 'ENOSPC')
       throw new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause: error });
     throw error;

@@ -1,4 +1,4 @@
-// Backups in an object store, below a prefix. An object is there when all of it is.
+// Backups in an object store, below a prefix. Objects are written atomically.
 import type { Readable } from 'node:stream';
 import type { ObjectStore } from '../../outbound/object_store.ts';
 import type { BackupTarget, TargetFile } from './backup_target.ts';
@@ -7,7 +7,7 @@ export class ObjectStoreTarget implements BackupTarget {
   readonly #store: ObjectStore;
   readonly #prefix: string;
 
-  /** `prefix`: empty, or it ends with `/`. The store is closed with this. */
+  /** `prefix`: empty, or ends with `/`. Closing this target closes the store. */
   constructor(store: ObjectStore, prefix: string) {
     this.#store = store;
     this.#prefix = prefix;

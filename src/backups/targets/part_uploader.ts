@@ -1,27 +1,34 @@
-// Parts of tables on their way to a place: written by the engine to a folder of the spool, given a name by what is in them, and sent
-// only where the place has them not yet.
+// Uploads parts of tables: the engine writes them to a folder of the spool, they are named by their digest, and sent only if the target
+// does not have them yet.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Snapshot, SnapshotTable, TablePart } from '../../engines/snapshot.ts';
 import type { Amount } from '../../tasks/task.ts';
-import { type BackedUpPart, type BackedUpTable, filePath, folderIdOf, type Manifest, partsOf } from '../manifest.ts';
+import {
+  type BackedUpPart,
+  type BackedUpTable,
+  backupIdOfFile,
+  filePath,
+  listParts,
+  type Manifest,
+} from '../manifest.ts';
 import type { BackupTarget, TargetFile } from './backup_target.ts';
 
 const readBytes = 1024 * 1024;
 
 export interface PartUploaderOptions {
-  readonly place: BackupTarget;
+  readonly target: BackupTarget;
   readonly backupId: string;
-  /** Empty, and of this backup alone. */
+  /** An empty directory for this backup only. */
   readonly staging: string;
   readonly snapshot: Snapshot;
   readonly signal: AbortSignal;
-  readonly progress: (at: Amount) => void;
+  readonly progress: (amount: Amount) => void;
 }
 
-/** A table with its parts as they are now. */
+/** A table with its current parts. */
 export interface TableToUpload {
   readonly id: string;
   readonly ref: SnapshotTable;
@@ -31,8 +38,8 @@ export interface TableToUpload {
 
 export class PartUploader {
   readonly #options: PartUploaderOptions;
-  /** What the place has of the last backup, and of an attempt of this one that was broken off. */
-  readonly #there = new Map<string, { readonly path: string; readonly bytes: number }>();
+  /** Files of the last backup, and of an interrupted attempt of this one, by digest. */
+  readonly #existingFiles = new Map<string, { readonly path: string; readonly bytes: number }>();
   readonly #tables = new Map<string, BackedUpTable>();
   #sending: Promise<void> = Promise.resolve();
   #written = 0;
@@ -41,24 +48,24 @@ export class PartUploader {
   filesSent = 0;
   bytesSent = 0;
 
-  /** `base`: the last backup of the same object. `files`: what is in the place. */
+  /** `base`: the last backup of the same object. `files`: the files in the target. */
   constructor(options: PartUploaderOptions, base: Manifest | undefined, files: ReadonlyMap<string, TargetFile>) {
     this.#options = options;
-    for (const { part } of base ? partsOf(base) : []) this.#know(part, files);
+    for (const { part } of base ? listParts(base) : []) this.#addExisting(part, files);
     for (const [path, { bytes }] of files) {
       const sha256 = /([0-9a-f]{64})\.parquet$/.exec(path)?.[1];
-      const isOwn = sha256 !== undefined && folderIdOf(path) === options.backupId;
-      if (isOwn && !this.#there.has(sha256)) this.#there.set(sha256, { path, bytes });
+      const isOwn = sha256 !== undefined && backupIdOfFile(path) === options.backupId;
+      if (isOwn && !this.#existingFiles.has(sha256)) this.#existingFiles.set(sha256, { path, bytes });
     }
     for (const { tables } of base?.databases ?? []) for (const table of tables) this.#tables.set(table.id, table);
   }
 
-  /** A file that is not there as it was is written again. */
-  #know({ sha256, path, bytes }: BackedUpPart, files: ReadonlyMap<string, TargetFile>): void {
-    if (files.get(path)?.bytes === bytes) this.#there.set(sha256, { path, bytes });
+  /** A file that is missing or changed is written again. */
+  #addExisting({ sha256, path, bytes }: BackedUpPart, files: ReadonlyMap<string, TargetFile>): void {
+    if (files.get(path)?.bytes === bytes) this.#existingFiles.set(sha256, { path, bytes });
   }
 
-  /** The parts of all tables, in order. */
+  /** Sends the parts of all tables, in order. */
   async send(tables: readonly TableToUpload[]): Promise<Map<string, BackedUpPart[]>> {
     this.#rowsAll = tables.flatMap(({ parts }) => parts).reduce((sum, { rows }) => sum + rows, 0);
     const sent = new Map<string, BackedUpPart[]>();
@@ -66,7 +73,7 @@ export class PartUploader {
       for (const table of tables) sent.set(table.id, await this.#sendTable(table));
       await this.#sending;
     } finally {
-      // What is on its way reads a file that goes when this ends.
+      // A running upload reads a file that is deleted when this ends.
       await this.#sending.catch(() => undefined);
     }
     return sent;
@@ -85,17 +92,17 @@ export class PartUploader {
     return sent;
   }
 
-  /** Parts of the last backup that still hold what the table holds: their files have the columns that it has now. */
+  /** Parts of the last backup that are unchanged, if the columns of the table are unchanged too. */
   #unchanged(id: string, { columns }: BackedUpTable['definition']): Map<string, BackedUpPart> {
     const before = this.#tables.get(id);
     const columnsOf = (all: typeof columns) => JSON.stringify(all.map(({ name, type }) => [name, type]));
     if (!before || columnsOf(before.definition.columns) !== columnsOf(columns)) return new Map();
-    const there = before.parts.filter(({ sha256, path }) => this.#there.get(sha256)?.path === path);
+    const there = before.parts.filter(({ sha256, path }) => this.#existingFiles.get(sha256)?.path === path);
     return new Map(there.map((part) => [keyOf(part), part]));
   }
 
   async #sendPart(ref: SnapshotTable, { part, rows, fingerprint }: TablePart): Promise<BackedUpPart> {
-    const { snapshot, staging, place, backupId, signal } = this.#options;
+    const { snapshot, staging, target, backupId, signal } = this.#options;
     const staged = join(staging, `${this.#written++}.parquet`);
     const written = await snapshot.write(ref, part, staged, signal);
     if (written !== rows) throw new Error(`${written} rows were written of ${rows}`);
@@ -103,16 +110,16 @@ export class PartUploader {
     const sha256 = await digestOf(staged, signal);
     // One file is sent while the next is written, and no more.
     await this.#sending;
-    const known = this.#there.get(sha256);
+    const known = this.#existingFiles.get(sha256);
     if (known?.bytes === bytes) {
       await rm(staged);
       return { part, rows, fingerprint, sha256, bytes, path: known.path };
     }
     const path = filePath(backupId, sha256);
-    this.#there.set(sha256, { path, bytes });
+    this.#existingFiles.set(sha256, { path, bytes });
     this.filesSent++;
     this.bytesSent += bytes;
-    this.#sending = place.write(path, staged, signal).then(() => rm(staged));
+    this.#sending = target.write(path, staged, signal).then(() => rm(staged));
     this.#sending.catch(() => undefined);
     return { part, rows, fingerprint, sha256, bytes, path };
   }

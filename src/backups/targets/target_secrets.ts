@@ -1,5 +1,5 @@
-// What is kept beside a task of a backup or a restore until it has ended, sealed: the credentials of its object store, and which backup
-// a restore has begun with, so that every attempt goes on with the same.
+// Sealed secrets of a backup or restore task, stored until it has ended: the credentials of its object store, and the backup that a
+// restore has chosen, so that every attempt uses the same one.
 import type { Transaction } from 'kysely';
 import type { Secrets } from '../../access/secrets/secrets.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
@@ -16,7 +16,7 @@ export class TargetSecrets {
   readonly #secrets: Pick<Secrets, 'put' | 'get' | 'remove'>;
   readonly #prefix: string;
 
-  /** `prefix`: of the names of these secrets; it ends with a blank. */
+  /** `prefix`: prefix of the names of these secrets; ends with a blank. */
   constructor(store: Store, secrets: Pick<Secrets, 'put' | 'get' | 'remove'>, prefix: string) {
     this.#store = store;
     this.#secrets = secrets;

@@ -52,12 +52,12 @@ export function assembleBackups(parts: {
   const places = new BackupTargets({ directories, hosts: { to: exportHosts, from: loading.hosts } });
   const notes = (prefix: string) => new TargetSecrets(store, secrets, prefix);
   return {
-    backups: new Backups({ ...parts, places, notes: notes('backup '), bodyOf: backedUpBody }),
-    restores: new Restores({ ...parts, places, notes: notes('restore '), specOf: restoredSpec, definitionOf }),
+    backups: new Backups({ ...parts, targets: places, secrets: notes('backup '), bodyOf: backedUpBody }),
+    restores: new Restores({ ...parts, targets: places, secrets: notes('restore '), specOf: restoredSpec, definitionOf }),
     serverBackups: new ServerBackups({
       ...parts,
-      places,
-      notes: notes(serverBackupNotes),
+      targets: places,
+      secrets: notes(serverBackupNotes),
       warehouseNames: () => warehouseNames(catalog),
       isKeyOutside: settings.secretKey !== '' || settings.secretKeyFile !== '',
       sealer: new KeySealer(settings.backupPassphrase),
