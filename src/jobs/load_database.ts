@@ -36,7 +36,7 @@ export function submitNewTable(parts: { readonly catalog: Catalog; readonly secr
         priority,
         after,
         notify,
-        also: (tx, taskId) => keepCredentials(secrets, taskId, credentials, tx),
+        inTransaction: (tx, taskId) => keepCredentials(secrets, taskId, credentials, tx),
       },
     });
     if (taskId === undefined) throw new Error('createLater returned no task although ifExists is "fail"');
@@ -64,8 +64,8 @@ export function loadDatabaseKind(parts: LoadDatabaseParts): TaskKind {
         const request = task.request as NewTableRequest;
         if (request.inferOnly) return loads.infer(request, run);
         if (request.dryRun) return loads.dryRun(request, run);
-        if (request.repeatOf !== undefined) return loads.repeated(request, run);
-        return loads.make(request, run, async (work) => {
+        if (request.repeatOf !== undefined) return loads.repeatResult(request, run);
+        return loads.create(request, run, async (work) => {
           const object = await parts.catalog().runCreation(run.taskId, { signal: run.signal, ...work });
           await storeStatistics(parts, object);
           return object;

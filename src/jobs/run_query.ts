@@ -24,7 +24,7 @@ export function runQueryKinds(parts: {
         const request = task.request as QueryRequest;
         const { step = taskId } = request;
         const run = await parts.queries().run(request, { principal, actor, signal, progress, step, taskId });
-        return await parts.submitter().keep(task, run, { durable: true });
+        return await parts.submitter().saveResult(task, run, { durable: true });
       } catch (error) {
         if (error instanceof Failure) throw error;
         // The write may have been applied: the next attempt finds out.
@@ -33,9 +33,9 @@ export function runQueryKinds(parts: {
     },
     // A result may have been stored although a later step failed.
     ended: async (task) => {
-      if (task.state !== 'succeeded') await parts.submitter().forget(task);
+      if (task.state !== 'succeeded') await parts.submitter().deleteResult(task);
     },
-    removed: (task) => parts.submitter().forget(task),
+    removed: (task) => parts.submitter().deleteResult(task),
   };
   return [runQueryTask, profileQueryTask].map((type) => ({ ...kind, type }));
 }

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { rootTokenFileName } from '../../access/authentication/root_token.ts';
 import { secretKeyFileName } from '../../access/secrets/secrets.ts';
 import { schemaVersion } from '../../store/migrations/migrate.ts';
-import { integrityFaultsOfCopy, deleteFilesInCopy } from '../../store/store_copy.ts';
+import { deleteFilesInCopy, integrityFaultsOfCopy } from '../../store/store_copy.ts';
 import { unusableBackup } from '../manifest.ts';
 import { type BackupTarget, backupNotFound } from '../targets/backup_target.ts';
 import { downloadPart } from '../targets/download_part.ts';
