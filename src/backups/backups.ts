@@ -159,7 +159,7 @@ export class Backups {
     const { definitions, snapshot, takenAt } = consistent;
     try {
       const tables = await this.#tables(definitions, snapshot, signal);
-      const sender = new PartUploader({ target: target, backupId, staging, snapshot, signal, progress }, base, files);
+      const sender = new PartUploader({ target, backupId, staging, snapshot, signal, progress }, base, files);
       const sent = await sender.send(tables);
       const { release } = this.#parts;
       const manifest = manifestOf({ backupId, takenAt, release }, definitions, tables, sent);

@@ -90,8 +90,8 @@ async function faultOf(
 ): Promise<string | undefined> {
   const { path, bytes, sha256, rows } = part;
   if (basename(path) !== `${sha256}.parquet`) return 'it has the name of another';
-  if (!file) return 'it is not there';
-  if (file.bytes !== bytes) return `it has ${file.bytes} bytes, and had ${bytes}`;
+  if (!file) return 'it is missing';
+  if (file.bytes !== bytes) return `it has ${file.bytes} bytes instead of ${bytes}`;
   const hash = createHash('sha256');
   for await (const chunk of await target.read(path)) hash.update(chunk as Buffer);
   if (hash.digest('hex') !== sha256) return 'it is not as it was written';

@@ -4,14 +4,14 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import { serverBackupNotes } from '../backups/server/server_backups.ts';
-import { type ServerManifest, listServerBackups, loadServerManifest } from '../backups/server/server_manifest.ts';
+import { listServerBackups, loadServerManifest, type ServerManifest } from '../backups/server/server_manifest.ts';
 import {
   fetchCatalog,
   hasCatalog,
   incompatibility,
+  listRecordedTargets,
   openRecordedTarget,
   type RecordedTarget,
-  listRecordedTargets,
 } from '../backups/server_catalog.ts';
 import type { BackupTarget } from '../backups/targets/backup_target.ts';
 import { TargetSecrets } from '../backups/targets/target_secrets.ts';

@@ -224,7 +224,7 @@ describe('a server with something of everything', () => {
     });
 
     it('without its manifest, or with a torn one', options, async () => {
-      await refused(await changed((_folder, manifest) => rmSync(manifest)), /there is no such backup in that place/);
+      await refused(await changed((_folder, manifest) => rmSync(manifest)), /the backup does not exist in this target/);
       const torn = await changed((_folder, file) => writeFileSync(file, readFileSync(file).subarray(0, 500)));
       await refused(torn, /its manifest is not whole/);
     });
@@ -254,7 +254,7 @@ describe('a server with something of everything', () => {
       await refused(from.directory, /encrypted with a passphrase: give it in TABULARIUM_BACKUP_PASSPHRASE/, [], {});
       const wrong = { TABULARIUM_BACKUP_PASSPHRASE: 'another' };
       await refused(from.directory, /is not the passphrase of this backup/, [], wrong);
-      await refused(from.directory, /there is no such backup/, ['--backup-id=019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d']);
+      await refused(from.directory, /the backup does not exist/, ['--backup-id=019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d']);
     });
 
     it('and a whole one is found to be whole', options, async () => {

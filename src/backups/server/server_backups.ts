@@ -150,7 +150,7 @@ export class ServerBackups {
       if (!(await hasManifest(target, backupId, signal))) {
         this.#requirePassphrase(to);
         const take = () => serverSnapshot(this.#parts, signal);
-        const { heldMs } = await copyServer(this.#parts, take, { target: target, backupId, signal, progress });
+        const { heldMs } = await copyServer(this.#parts, take, { target, backupId, signal, progress });
         await this.#record(objectId, backupId, target, actor);
         return { ...(await resultOf(target, backupId)), heldMs };
       }

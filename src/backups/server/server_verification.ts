@@ -48,9 +48,9 @@ async function faultsOf(target: BackupTarget, { backupId, files }: ServerManifes
     const size = sizes.get(file);
     const fault =
       size === undefined
-        ? 'it is not there'
+        ? 'it is missing'
         : size !== bytes
-          ? `it has ${size} bytes, and had ${bytes}`
+          ? `it has ${size} bytes instead of ${bytes}`
           : await digestFault(target, file, sha256);
     if (fault !== undefined) faults.push({ backupId, file, fault });
   }

@@ -60,7 +60,7 @@ export async function loadManifest(
 }
 
 export const backupNotFound = (backupId?: string): Failure =>
-  new Failure('OBJECT_NOT_FOUND', 'there is no such backup in that target', {
+  new Failure('OBJECT_NOT_FOUND', 'the backup does not exist in this target', {
     category: 'backups',
     name: backupId ?? 'newest',
   });

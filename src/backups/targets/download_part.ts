@@ -48,7 +48,7 @@ export async function downloadPart(
       createWriteStream(to, { mode: 0o600, flags: appends ? 'a' : 'w' }),
       { signal },
     );
-    if (received !== bytes) throw unusableBackup(`the file ${file} has ${received} bytes, and had ${bytes}`, { file });
+    if (received !== bytes) throw unusableBackup(`file ${file} has ${received} bytes instead of ${bytes}`, { file });
     if (hash.digest('hex') !== sha256) throw unusableBackup(`the file ${file} is not as it was written`, { file });
   } catch (error) {
     await rm(to, { force: true });

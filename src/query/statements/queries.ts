@@ -470,12 +470,8 @@ function toStopReason(error: unknown, { reason }: AbortSignal): unknown {
   return error instanceof Failure && error.code === 'STATEMENT_CANCELLED' && reason instanceof Failure ? reason : error;
 }
 
-function toSubmitted(
-  { sql, catalog, database = null }: QueryRequest,
-  caller: RunCaller,
-  queryId: string,
-  warehouse: string,
-) {
+function toSubmitted(request: QueryRequest, caller: RunCaller, queryId: string, warehouse: string) {
+  const { sql, catalog, database = null } = request;
   const { name: submittedBy, id: owner } = caller.principal;
   return { queryId, sql, warehouse, catalog, database, submittedBy, owner, taskId: caller.taskId ?? null };
 }

@@ -53,7 +53,13 @@ export function assembleBackups(parts: {
   const notes = (prefix: string) => new TargetSecrets(store, secrets, prefix);
   return {
     backups: new Backups({ ...parts, targets: places, secrets: notes('backup '), bodyOf: backedUpBody }),
-    restores: new Restores({ ...parts, targets: places, secrets: notes('restore '), specOf: restoredSpec, definitionOf }),
+    restores: new Restores({
+      ...parts,
+      targets: places,
+      secrets: notes('restore '),
+      specOf: restoredSpec,
+      definitionOf,
+    }),
     serverBackups: new ServerBackups({
       ...parts,
       targets: places,
