@@ -252,7 +252,7 @@ describe('a backup that is not as it was written', () => {
     const missing = await verify(join(backing.directory, 'nowhere'));
     assert.deepEqual([missing.code, /there is no directory/.test(missing.text)], [2, true]);
     const other = await verify(whole, ['--backup-id', '00000000-0000-7000-8000-000000000000']);
-    assert.deepEqual([other.code, /no such backup/.test(other.text)], [1, true]);
+    assert.deepEqual([other.code, /the backup does not exist/.test(other.text)], [1, true]);
   });
 });
 
