@@ -1,5 +1,4 @@
-// The only file that knows everything: settings → store → access → engines → catalog → tasks → http, up in that order and down
-// in the other.
+// The composition root: starts settings → store → access → engines → catalog → tasks → http in this order, and stops them in reverse.
 import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type AssembledAccess, assembleAccess } from './access/assemble_access.ts';
@@ -86,84 +85,84 @@ import { Webhooks } from './tasks/webhooks.ts';
 
 export type { RunningServer } from './cli/serve.ts';
 
-/** How long credentials that became void may go on in a request that runs. */
+/** The maximum time that a running request continues after its credentials are revoked. */
 const revalidateEveryMs = 2_000;
 
 export interface ServerHooks {
   /** Fault tests: called before every statement of the store. */
   readonly injectStore?: Parameters<typeof openStore>[0]['inject'];
-  /** Fault tests: puts something between the server and its engine. */
+  /** Fault tests: wraps the engine. */
   readonly wrapEngine?: (engine: Engine) => Engine;
-  /** Benchmarks: puts something else in the place of who asks whether a call is allowed, to see what asking costs. */
+  /** Benchmarks: replaces the authorizer, to measure the cost of authorization. */
   readonly wrapGate?: (gate: RequestAuthorizer) => RequestAuthorizer;
-  /** Fault tests: told the parts, so that recovery need not be waited for. */
+  /** Fault tests: receives the services, so that tests can trigger recovery. */
   readonly assembled?: (services: Services) => void;
-  /** Fault tests: told what is done every minute, so that it need not be waited for. */
+  /** Fault tests: receives the periodic maintenance, so that tests can trigger it. */
   readonly maintained?: (all: () => Promise<void>) => void;
-  /** Fault tests: the pause before a task's second attempt. */
+  /** Fault tests: the delay before the second attempt of a task. */
   readonly taskRetryPauseMs?: number;
-  /** Tests: the clock that schedules go by. */
+  /** Tests: the clock of schedules. */
   readonly scheduleClock?: () => number;
 }
 
 export async function startServer(settings: Settings, hooks: ServerHooks = {}): Promise<RunningServer> {
   const started = performance.now();
   const transport = await transportOf(settings);
-  const ground = await openGround(settings, hooks);
-  const { store, metrics, observe, dataDirectory } = ground;
+  const foundation = await openFoundation(settings, hooks);
+  const { store, metrics, observe, dataDirectory } = foundation;
   const opened = await assembleAccess({
     store,
     observe,
-    secrets: ground.secrets,
-    rootToken: ground.token,
+    secrets: foundation.secrets,
+    rootToken: foundation.token,
     failedLogins: new FailedLogins({ settings, networkOf }),
     auditRetentionDays: settings.auditRetentionDays,
-    journal: ground.journal,
+    journal: foundation.journal,
     identityProviderHosts: hostAllowlist('identityProviderHosts', settings.identityProviderHosts),
     resolvePath: (path) => parts.services.catalog.findPrefix(path),
     ownsDescendant: (userId, objectId) => parts.services.catalog.ownsDescendant(userId, objectId),
     ownersOf: (ids) => parts.services.catalog.findByIdsWithDropped(ids),
     makeUser: (visitor) => userOfVisitor(visitor, parts.services),
   });
-  const parts = assemble(ground, opened);
+  const parts = assemble(foundation, opened);
   const { services } = parts;
   hooks.assembled?.(services);
   await bootstrap(services, duckdbEngine.name);
-  const { api, http, bodyThreads } = front(ground, services, transport);
+  const { api, http, bodyThreads } = assembleHttp(foundation, services, transport);
   measureLoad(metrics, services.warehouses);
   measureOpenIntents(metrics, services.catalog);
-  const stopBackground = await startBackground(parts, api, ground);
+  const stopBackground = await startBackground(parts, api, foundation);
   const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
   observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
 
-  const closing = async () => {
+  const shutDown = async () => {
     const since = performance.now();
     const share = (part: number) => settings.shutdownTimeoutMs * part;
     const cancelLate = setTimeout(() => services.history.cancelAll(), share(0.4));
-    // A statement that is cancelled still has its answer to send.
+    // Cancelled statements still have a response to send.
     await http.close(share(0.75));
     await bodyThreads.stop();
     clearTimeout(cancelLate);
     services.history.cancelAll();
     await stopBackground(share(0.2));
     await store.close();
-    ground.journal.close();
+    foundation.journal.close();
     observe({ kind: 'serverStopped', ms: performance.now() - since });
   };
   let closed: Promise<void> | undefined;
   return {
     url,
-    token: ground.token,
+    token: foundation.token,
     dataDirectory,
     close: () => {
-      closed ??= closing();
+      closed ??= shutDown();
       return closed;
     },
   };
 }
 
-/** What all parts stand on: the directories, the store, the secrets, who is told of what happens. */
-async function openGround(settings: Settings, hooks: ServerHooks) {
+/** Opens the foundation of all parts: the directories, the store, the secrets and the observers. */
+async function openFoundation(settings: Settings, hooks: ServerHooks) {
   const webhookRules = hostAllowlist('webhookHosts', settings.webhookHosts);
   const exportHosts = hostAllowlist('exportHosts', settings.exportHosts);
   const dataDirectory = resolve(settings.dataDir);
@@ -179,7 +178,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
     checkMs: settings.storeCheckStartMs,
   });
   const journal = await openJournal(dataDirectory, store);
-  // Only who holds the store may touch what is beside it.
+  // The lock on the store must be held before these directories are changed.
   for (const directory of [spoolDirectory, stagingDirectory]) await rm(directory, { recursive: true, force: true });
   for (const directory of [spoolDirectory, stagingDirectory, resultsDirectory])
     await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -223,7 +222,7 @@ async function openGround(settings: Settings, hooks: ServerHooks) {
   };
 }
 
-/** A store that lacks acknowledged changes is let go: another may be put in its place. */
+/** Closes a store that lacks acknowledged changes, so that it can be replaced. */
 async function openJournal(dataDirectory: string, store: Store): Promise<AuditJournal> {
   try {
     return await AuditJournal.open(dataDirectory, store);
@@ -233,21 +232,21 @@ async function openJournal(dataDirectory: string, store: Store): Promise<AuditJo
   }
 }
 
-type Ground = Awaited<ReturnType<typeof openGround>>;
+type Foundation = Awaited<ReturnType<typeof openFoundation>>;
 
-/** What callers meet. */
-function front(ground: Ground, services: Services, transport: Transport) {
-  const { settings, store, secrets, metrics, observe, hooks } = ground;
+/** Assembles the HTTP interface. */
+function assembleHttp(foundation: Foundation, services: Services, transport: Transport) {
+  const { settings, store, secrets, metrics, observe, hooks } = foundation;
   const categories = categoriesWith(settings);
   const limits = new RateLimits({ settings, networkOf });
   const bodyThreads = new BodyThreads({
-    spoolDirectory: ground.spoolDirectory,
+    spoolDirectory: foundation.spoolDirectory,
     threadsMax: settings.bodyThreadsMax,
     memoryBytesMax: settings.bodyThreadMemoryBytesMax,
     timeoutMs: settings.bodyThreadTimeoutMs,
   });
   const api = new RequestPipeline({
-    requireRoom: () => ground.disk.requireRoom(),
+    requireRoom: () => foundation.disk.requireRoom(),
     requirePlace: ([root], call) => services.queries.queuePlaces.require(root?.name ?? '', call),
     categories,
     access: hooks.wrapGate?.(services.access) ?? services.access,
@@ -270,7 +269,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
     observe,
   });
   const operations = systemEndpoints({
-    warning: () => [ground.disk.message, ground.storeChecks.message].filter(Boolean).join('; ') || undefined,
+    warning: () => [foundation.disk.message, foundation.storeChecks.message].filter(Boolean).join('; ') || undefined,
     ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
     metrics,
     document: new Document(() => openApi(categories as readonly Category[], apiInfo(release))),
@@ -285,7 +284,7 @@ function front(ground: Ground, services: Services, transport: Transport) {
   return { api, bodyThreads, http: new HttpServer({ api, operations, files, limits: settings, observe, transport }) };
 }
 
-/** Before anything else is touched: what is wrong with it is for who wrote the settings to mend. */
+/** Called before anything else: errors of the transport are errors of settings. */
 async function transportOf(settings: Settings): Promise<Transport> {
   try {
     return await openTransport(settings);
@@ -294,31 +293,31 @@ async function transportOf(settings: Settings): Promise<Transport> {
   }
 }
 
-/** Every part, made and told of the others; nothing runs yet. */
-function assemble(ground: Ground, opened: AssembledAccess) {
-  const { settings, store, observe, hooks } = ground;
+/** Creates and connects all parts; starts nothing. */
+function assemble(foundation: Foundation, opened: AssembledAccess) {
+  const { settings, store, observe, hooks } = foundation;
   const { directory, audit: trail } = opened;
-  const warehouses = warehousesOf(ground, { catalog: () => catalog, records: () => services.records });
+  const warehouses = warehousesOf(foundation, { catalog: () => catalog, records: () => services.records });
   const catalog: Catalog = new Catalog({
     store,
     observe,
     engineOf: (name) => warehouses.use(name),
     onTask: () => tasks.notify(),
     requireTaskQuota: (tx, principalId) => caps.requireTaskQuota(tx, principalId),
-    addWebhook: (tx, taskId, notify) => ground.notices.keep(tx, taskId, notify),
+    addWebhook: (tx, taskId, notify) => foundation.notices.keep(tx, taskId, notify),
     trail,
   });
-  tellAccess(catalog, opened);
-  const results = new ResultStore(ground.resultsDirectory);
-  const caps = usageCaps(ground, results, warehouses);
-  const filling = { catalog: () => catalog, warehouses, directory, observe };
+  subscribeAccess(catalog, opened);
+  const results = new ResultStore(foundation.resultsDirectory);
+  const caps = usageCaps(foundation, results, warehouses);
+  const creation = { catalog: () => catalog, warehouses, directory, observe };
   const tasks: Tasks = new Tasks({
-    ...ground,
+    ...foundation,
     kinds: [
       ...runQueryKinds({ queries: () => queries, submitter: () => submitter, directory }),
-      loadTableKind({ loads: () => loading.loads, directory, secrets: ground.secrets }),
-      loadDatabaseKind({ ...filling, loads: () => loading.newTableLoads, secrets: ground.secrets }),
-      createFilledTableKind({ ...filling, queries: () => queries }),
+      loadTableKind({ loads: () => loading.loads, directory, secrets: foundation.secrets }),
+      loadDatabaseKind({ ...creation, loads: () => loading.newTableLoads, secrets: foundation.secrets }),
+      createFilledTableKind({ ...creation, queries: () => queries }),
       optimizeTableKind({ catalog: () => catalog, warehouses }),
       checkCatalogKind({ catalog: () => catalog, warehouses }),
       ...changeKinds(() => catalog),
@@ -336,20 +335,20 @@ function assemble(ground: Ground, opened: AssembledAccess) {
   const shared = { catalog, warehouses, authorizer, trail, observe, keys: opened.idempotencyKeys };
   const resultAccess = new ResultAccess({ store, catalog, authorizer });
   const names = new NameVisibility(shared);
-  const queries: Queries = new Queries({ ...shared, directory, names, caps, history, ...paging(ground) });
+  const queries: Queries = new Queries({ ...shared, directory, names, caps, history, ...paging(foundation) });
   const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps, access: resultAccess });
-  const files = assembleFiles(ground, opened, readableResults(tasks, resultAccess));
+  const files = assembleFiles(foundation, opened, readableResults(tasks, resultAccess));
   const exports = new Exports({
     queries,
     tasks,
     directory,
     files,
     access: resultAccess,
-    ...ground,
-    hosts: ground.exportHosts,
+    ...foundation,
+    hosts: foundation.exportHosts,
   });
-  const loading = assembleLoads({ ...ground, ...shared, files, definitions: newTableDefinitions });
-  const backups: AssembledBackups = assembleBackups({ ...ground, ...shared, directory, tasks, release });
+  const loading = assembleLoads({ ...foundation, ...shared, files, definitions: newTableDefinitions });
+  const backups: AssembledBackups = assembleBackups({ ...foundation, ...shared, directory, tasks, release });
   const services: Services = {
     exports,
     ...backups,
@@ -357,16 +356,16 @@ function assemble(ground: Ground, opened: AssembledAccess) {
     catalog,
     records: new RecordCache(catalog, settings.recordCacheBytesMax),
     tasks,
-    notices: ground.notices,
-    ...assembleSchedules({ ...ground, tasks, directory, trail }, categoriesWith(settings), () => services),
+    notices: foundation.notices,
+    ...assembleSchedules({ ...foundation, tasks, directory, trail }, categoriesWith(settings), () => services),
     warehouses,
     queries,
     submitter,
     resultAccess,
     history,
     ...loading,
-    submitNewTable: submitNewTable({ catalog, secrets: ground.secrets }),
-    submitLoad: submitLoad({ tasks, store, trail, secrets: ground.secrets }),
+    submitNewTable: submitNewTable({ catalog, secrets: foundation.secrets }),
+    submitLoad: submitLoad({ tasks, store, trail, secrets: foundation.secrets }),
     rows: new TableRows({ ...shared, queries }),
     files,
     warehouseDefaults: warehouseDefaults(settings),
@@ -376,10 +375,10 @@ function assemble(ground: Ground, opened: AssembledAccess) {
 }
 
 function warehousesOf(
-  ground: Ground,
+  foundation: Foundation,
   { catalog, records }: { readonly catalog: () => Catalog; readonly records: () => RecordCache },
 ): Warehouses {
-  const { settings, hooks, dataDirectory, spoolDirectory, observe } = ground;
+  const { settings, hooks, dataDirectory, spoolDirectory, observe } = foundation;
   const engine = duckdbWith({
     confinement: new Confinement(settings.engineConfinement),
     spareEngine: settings.spareEngine,
@@ -389,20 +388,20 @@ function warehousesOf(
     load: (name) => describeWarehouse(catalog(), name),
     recovered: (warehouse) => catalog().waitForRecovery(warehouse),
     catalogsOf: (warehouse) => catalogsOf(catalog(), warehouse),
-    disk: ground.disk,
+    disk: foundation.disk,
     damageChanged: (catalogId) => records().forget(catalogId, null),
-    positions: filePositions(ground.store),
+    positions: filePositions(foundation.store),
     dataDirectory,
     spoolDirectory,
-    readableDirectories: ground.loading.directories,
+    readableDirectories: foundation.loading.directories,
     queueWaitMs: settings.queueWaitMs,
     observe,
   });
 }
 
-const paging = ({ settings: { pageBytesMax }, spoolDirectory }: Ground) => ({ spoolDirectory, pageBytesMax });
+const paging = ({ settings: { pageBytesMax }, spoolDirectory }: Foundation) => ({ spoolDirectory, pageBytesMax });
 
-function tellAccess(catalog: Catalog, { access, directory }: AssembledAccess): void {
+function subscribeAccess(catalog: Catalog, { access, directory }: AssembledAccess): void {
   catalog.onChange((event) => {
     directory.objectChanged(event);
     if (event.deep) access.authorizer.pathsChanged();
@@ -414,7 +413,7 @@ const readableResults = (tasks: Tasks, access: ResultAccess) => async (taskId: s
   return task !== undefined && access.isAllowed(task);
 };
 
-function usageCaps({ settings, store }: Ground, results: ResultStore, warehouses: Warehouses): Quotas {
+function usageCaps({ settings, store }: Foundation, results: ResultStore, warehouses: Warehouses): Quotas {
   return new Quotas({
     settings,
     storedResults: (principalId) => resultUsage(store, results, principalId),
@@ -422,15 +421,15 @@ function usageCaps({ settings, store }: Ground, results: ResultStore, warehouses
   });
 }
 
-/** Starts what runs by itself; the answer stops it. */
+/** Starts background work; returns a function that stops it. */
 async function startBackground(
   { services, statistics }: ReturnType<typeof assemble>,
   api: Pick<RequestPipeline<Context>, 'revalidate'>,
-  ground: Ground,
+  foundation: Foundation,
 ) {
-  const { observe, hooks } = ground;
+  const { observe, hooks } = foundation;
   const { tasks, notices, schedules, warehouses, history, audit, tokens, oidc, directory } = services;
-  const maintenance = maintenanceOf(services, ground);
+  const maintenance = maintenanceOf(services, foundation);
   hooks.maintained?.(maintenance.all);
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
     work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
@@ -438,8 +437,8 @@ async function startBackground(
   const stopDisabled = guarded('tasks of disabled users', () =>
     tasks.revalidate((principal) => directory.isActive(principal)),
   );
-  ground.disk.start();
-  ground.storeChecks.start();
+  foundation.disk.start();
+  foundation.storeChecks.start();
   warehouses.start();
   guarded('check of catalog files', async () => {
     for (const name of await warehouseNames(services.catalog)) await warehouses.inspect(name);
@@ -460,8 +459,8 @@ async function startBackground(
   }, revalidateEveryMs);
   revalidation.unref();
   return async (deadlineMs: number) => {
-    ground.disk.stop();
-    await ground.storeChecks.stop();
+    foundation.disk.stop();
+    await foundation.storeChecks.stop();
     maintenance.stop();
     await services.catalog.stop();
     await stopFiles();
@@ -478,12 +477,12 @@ async function startBackground(
   };
 }
 
-/** Brings the engine's library into this process, which a server does not need. */
+/** Loads the library of the engine into this process; only commands need it. */
 const checkCatalog: CatalogChecks['checkCatalog'] = async (...file) =>
   (await import('./engines/duckdb/storage/check_file.ts')).checkCatalogFile(...file);
 
 async function main(): Promise<void> {
-  // Whatever this process and its engines write is the user's alone, however the file is opened: SQLite and DuckDB take no mode.
+  // Files of this process and its engines are accessible to its user only: SQLite and DuckDB accept no file mode.
   process.umask(0o077);
   const commands = [
     serveCommand({ start: startServer, rootTokenFileName }),
@@ -493,14 +492,14 @@ async function main(): Promise<void> {
   ];
   const { command, argument, flags } = commandOf(process.argv.slice(2), commands);
   const settings = readSettings(flags, process.env, command.name);
-  const say = (line: string) => void process.stdout.write(`${line}\n`);
-  if (settings.help) return say(helpText(commands));
-  if (settings.version) return say(release);
-  await command.run(settings, say, argument);
+  const print = (line: string) => void process.stdout.write(`${line}\n`);
+  if (settings.help) return print(helpText(commands));
+  if (settings.version) return print(release);
+  await command.run(settings, print, argument);
 }
 
-/** Told without a stack: who starts the command can mend it. */
-const forPeople = [
+/** Errors that the operator can correct, printed without a stack. */
+const operatorErrors = [
   SettingsError,
   LoadSettingsError,
   HostPatternError,
@@ -516,8 +515,8 @@ const forPeople = [
 
 if (import.meta.main) {
   main().catch((error: unknown) => {
-    const plain = forPeople.some((kind) => error instanceof kind);
-    process.stderr.write(`${plain ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
+    const isOperatorError = operatorErrors.some((kind) => error instanceof kind);
+    process.stderr.write(`${isOperatorError ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
     process.exit(error instanceof SettingsError || error instanceof HostPatternError ? 2 : 1);
   });
 }

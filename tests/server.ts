@@ -40,7 +40,7 @@ function requireDeclared(method: string, path: string, reply: Reply): void {
   const declared = codesOf(endpoint as Endpoint).includes(reply.code as Code);
   assert.ok(
     declared,
-    `${category.name}.${endpoint.known ?? endpoint.action ?? endpoint.verb} does not declare ${reply.code}: ${reply.text}`,
+    `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb} does not declare ${reply.code}: ${reply.text}`,
   );
 }
 

@@ -1,5 +1,5 @@
-// One REST call of a command: its request, its `curl` line, its envelope, its failure with what to do about it. Knows the
-// REST standard from outside only, as any client would; which calls are made is up to the demo and the commands. Runs in browsers too.
+// A minimal REST client for the commands and the demo: sends a call, waits for its task, and explains failures. It depends only on the
+// REST standard, as any client does, and also runs in browsers.
 const requestTimeoutMs = 120_000;
 const taskWaitSecondsDefault = 30;
 const taskTimeoutMsDefault = 600_000;
@@ -21,15 +21,15 @@ export interface RestCall {
   readonly body?: string;
   /** Absolute path of a file that holds `body`: the `curl` line then sends that file. */
   readonly bodyFile?: string | undefined;
-  /** Makes a POST safe to send again (rest-standard B6). */
+  /** Makes a POST safe to retry (rest-standard B6). */
   readonly idempotencyKey?: string;
 }
 
-/** How a call waits for the task that it is answered with. */
+/** How a call waits for the task in a 202 response. */
 export interface TaskWait {
   readonly timeoutMs?: number;
   readonly pollSeconds?: number;
-  /** Called with each record of the task, the last one included. */
+  /** Called with each record of the task, including the last one. */
   readonly onRecord?: (task: RestResult) => void;
 }
 
@@ -38,23 +38,23 @@ export type RestResult = Readonly<Record<string, unknown>>;
 export interface RestAnswer {
   readonly status: number;
   readonly result: RestResult;
-  /** From before the request to after the last byte of the answer, as the client sees it. */
+  /** The time from before the request until after the last byte of the response. */
   readonly wallMs: number;
 }
 
 const adviceByStatus: Readonly<Record<number, string>> = {
-  400: 'the request does not fit what the server has: read the message, change the request, send it again',
-  401: 'the token was refused: use the one in the root.token file of the data directory that this server runs on',
-  403: 'the token is good but may not do this: use one of a principal that may, such as root',
-  404: 'there is no such object or API: check the URL, and that it is the URL of a Tabularium server of this version',
-  405: 'this API has other methods: see /openapi.json of the server',
-  406: 'the server answers in application/json only',
-  415: 'the body is not of the media type that the request says',
-  500: "an error of the server's own: look for the errorId in its log, then try again",
-  503: 'the server cannot do it now: nothing is wrong with the request, try again later',
+  400: 'the request is not valid for the state of the server: correct it as the message says, then send it again',
+  401: 'the token is not valid: use the one in the file root.token of the data directory of this server',
+  403: 'the token is valid, but its principal lacks a privilege: use the token of one that has it, such as root',
+  404: 'the object or API does not exist: check the URL, and that it is the URL of a Tabularium server of this version',
+  405: 'the method is not supported by this API: see /openapi.json of the server',
+  406: 'the server responds in application/json only',
+  415: 'the media type of the body is not accepted by this API',
+  500: 'an internal error of the server: search its log for the errorId, then retry',
+  503: 'the server cannot process the request at the moment: retry later',
 };
 
-/** A call that did not do what it was to do: a code other than "0", a failed task, or no answer at all. */
+/** A call that failed: a code other than "0", a failed task, or no response. */
 export class RestFailure extends Error {
   readonly call: RestCall;
   readonly status: number;
@@ -69,7 +69,7 @@ export class RestFailure extends Error {
     this.status = status;
     this.code = code;
     this.result = result;
-    this.advice = advice ?? adviceByStatus[status] ?? 'this is not an answer of a Tabularium server: check the URL';
+    this.advice = advice ?? adviceByStatus[status] ?? 'the response is not from a Tabularium server: check the URL';
   }
 }
 
@@ -101,7 +101,7 @@ function headersOf(call: RestCall): Record<string, string> {
   return headers;
 }
 
-function unanswered(server: RestServer, call: RestCall, error: unknown): unknown {
+function noAnswerFailure(server: RestServer, call: RestCall, error: unknown): unknown {
   if (server.signal?.aborted) return server.signal.reason;
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const message = cause instanceof Error ? cause.message || cause.name : String(cause);
@@ -120,7 +120,7 @@ async function exchange(server: RestServer, call: RestCall): Promise<{ response:
     });
     return { response, text: await response.text() };
   } catch (error) {
-    throw unanswered(server, call, error);
+    throw noAnswerFailure(server, call, error);
   }
 }
 
@@ -145,7 +145,7 @@ function busyWaitMs(response: Response): number {
   return Number.isFinite(seconds) ? Math.min(seconds * 1000, busyWaitMsMax) : busyWaitDefaultMs;
 }
 
-async function finishedTask(server: RestServer, call: RestCall, task: RestResult, wait: TaskWait): Promise<RestResult> {
+async function waitForTask(server: RestServer, call: RestCall, task: RestResult, wait: TaskWait): Promise<RestResult> {
   const { timeoutMs = taskTimeoutMsDefault, pollSeconds = taskWaitSecondsDefault, onRecord } = wait;
   const giveUpAt = performance.now() + timeoutMs;
   let record = task;
@@ -165,8 +165,8 @@ async function finishedTask(server: RestServer, call: RestCall, task: RestResult
 }
 
 /**
- * Sends the call. A 503 is tried again after its Retry-After, a 202 waited for until its task has ended.
- * @throws RestFailure for everything but success; the signal's reason when it is aborted.
+ * Sends the call. Retries a 503 after its Retry-After, and after a 202 waits until the task has ended.
+ * @throws RestFailure unless the call succeeds; the reason of the signal when it is aborted.
  */
 export async function sendRest(server: RestServer, call: RestCall, wait: TaskWait = {}): Promise<RestAnswer> {
   const startedAt = performance.now();
@@ -177,16 +177,16 @@ export async function sendRest(server: RestServer, call: RestCall, wait: TaskWai
       continue;
     }
     const first = resultOf(call, response.status, text);
-    const result = response.status === 202 ? await finishedTask(server, call, first, wait) : first;
+    const result = response.status === 202 ? await waitForTask(server, call, first, wait) : first;
     return { status: response.status, result, wallMs: performance.now() - startedAt };
   }
 }
 
-/** One bash word, quoted only where it must be. */
+/** Quotes a bash word if necessary. */
 export const shellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** The call as one line that can be pasted into bash; the token stays in its file. */
+/** The call as a line for bash; the token is read from its file. */
 export function curlLine(server: RestServer, tokenFile: string, call: RestCall): string {
   const parts = ['curl', '-sS', '-X', call.method, shellWord(new URL(call.path, server.url).href)];
   parts.push('-H', `"Authorization: Bearer $(cat ${shellWord(tokenFile)})"`);

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { Actor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { RequestOutcome } from '../standard/codes.ts';
-import { type Endpoint, readsOnly } from '../standard/endpoint.ts';
+import { type Endpoint, isReadOnly } from '../standard/endpoint.ts';
 import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
 
 export class CallFailures {
@@ -17,7 +17,7 @@ export class CallFailures {
   /** A 5xx gets the outcome of the whole request, which the failed step alone does not determine. */
   ofHandler<Context>(error: unknown, endpoint: Endpoint<Context>, { requestId, changed, writing }: Actor): Failure {
     const failure = this.#failureOf(error, requestId as string);
-    if (readsOnly(endpoint)) return withOutcome(failure, 'notApplied');
+    if (isReadOnly(endpoint)) return withOutcome(failure, 'notApplied');
     // An unexpected error may leave changes behind, but not before the first write.
     if (!(error instanceof Failure) && !changed && !writing) return withOutcome(failure, 'notApplied');
     return withOutcome(failure, changed ? 'unknown' : (outcomeOf(failure) ?? 'notApplied'));

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Basis } from '../model/principal.ts';
 import { type Endpoint, type Input, isConditional } from '../standard/endpoint.ts';
 import { ReadyRecord, type RecordBody } from '../standard/envelope.ts';
-import { Failure, violated } from '../standard/failure.ts';
+import { Failure, violationsFailure } from '../standard/failure.ts';
 import type { Route } from '../standard/paths.ts';
 import { type RecordVersion, versionOf } from '../standard/record_version.ts';
 import { entityTagsOf } from './conditions.ts';
@@ -26,7 +26,7 @@ export function preconditionOf<Context>(
   const tags = header === undefined ? undefined : entityTagsOf(header);
   if (header !== undefined && tags === undefined) {
     const message = 'must be * or a list of entity tags in double quotes';
-    throw violated('INVALID_PARAMETER', `If-Match ${message}`, [
+    throw violationsFailure('INVALID_PARAMETER', `If-Match ${message}`, [
       { pointer: 'header:If-Match', rule: 'format', message },
     ]);
   }

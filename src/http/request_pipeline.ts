@@ -9,16 +9,16 @@ import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import {
+  acceptsExpectedVersion,
   type Category,
-  changes,
   costOf,
   type Endpoint,
   type Input,
+  isMutation,
   isPaged,
   nameFieldOf,
+  needsDiskSpace,
   type Outcome,
-  takesExpectedVersion,
-  takesSpace,
 } from '../standard/endpoint.ts';
 import { type Answer, answerOf, answerOfFailure, withDeprecation } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
@@ -203,7 +203,7 @@ export class RequestPipeline<Context> {
     }
     const parameters = this.#parametersOf(endpoint);
     const query = readQuery(mark < 0 ? '' : url.slice(mark + 1), parameters);
-    const misspelled = changes(endpoint) ? misspelledHeader(incoming) : undefined;
+    const misspelled = isMutation(endpoint) ? misspelledHeader(incoming) : undefined;
     if (misspelled) throw misspelled;
     const key = keyOf(incoming, endpoint);
     const call = new RequestContext(session, actor, route.version, outgoing, key !== undefined);
@@ -302,7 +302,7 @@ export class RequestPipeline<Context> {
     let outcome: Outcome;
     this.#running.add(call);
     try {
-      if (takesSpace(endpoint)) this.#options.requireRoom();
+      if (needsDiskSpace(endpoint)) this.#options.requireRoom();
       outcome = await endpoint.handle(input as Input<never, never>, contextOf(call));
       if (!call.permitted) throw new Error(`${call.actor.action} did not authorize its target`);
       if (call.revoked) throw revoked();
@@ -351,7 +351,7 @@ export class RequestPipeline<Context> {
   /** Applied changes write their own audit records. This adds records for refusals and for changes that had no effect. */
   #audit(endpoint: Endpoint<Context>, actor: CallActor, code: Code | '0'): void {
     const refusal = code !== '0' && refusals.has(code);
-    if (refusal || (changes(endpoint) && !actor.audited))
+    if (refusal || (isMutation(endpoint) && !actor.audited))
       this.#options.audit.enqueue(actor.id === '' ? anonymousActor(actor) : actor, { outcome: code });
   }
 
@@ -404,7 +404,7 @@ function takeExpectedVersion<Context>(
   endpoint: Endpoint<Context>,
   body: Record<string, unknown> | undefined,
 ): number | undefined {
-  if (!body || !takesExpectedVersion(endpoint)) return undefined;
+  if (!body || !acceptsExpectedVersion(endpoint)) return undefined;
   const { expectedVersion } = body;
   delete body.expectedVersion;
   return expectedVersion as number | undefined;

@@ -10,7 +10,7 @@ const endpointNames = new WeakMap<object, string>();
 export function operationName<Context>({ endpoint, category }: Route<Context>): string {
   let name = endpointNames.get(endpoint);
   if (name === undefined) {
-    name = `${category.name}.${endpoint.known ?? endpoint.action ?? endpoint.verb}`;
+    name = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
     endpointNames.set(endpoint, name);
   }
   return name;

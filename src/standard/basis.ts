@@ -2,9 +2,9 @@
 import type { Actor, Basis } from '../model/principal.ts';
 import { Failure } from './failure.ts';
 
-/** The object is not what it was when the caller looked it up. Look again, decide again (`Catalog.retrying`). */
+/** The object has changed since it was read. The caller reads it again and retries (see `Catalog.retrying`). */
 export class ObjectChanged extends Failure {
-  /** Of the object, where one is known that the next attempts have to take turns at. */
+  /** The object that the next attempts must serialize on, if known. */
   readonly objectId: string | undefined;
 
   constructor(objectId?: string) {
@@ -13,7 +13,7 @@ export class ObjectChanged extends Failure {
   }
 }
 
-/** Throws ObjectChanged: the precondition of the request is then checked against what there is now, and the change tried again. */
+/** Throws ObjectChanged; the precondition is then checked against the current state and the change is retried. */
 export function requireBasis(current: Basis, actor: Actor): void {
   const { basis } = actor;
   if (basis === undefined) return;

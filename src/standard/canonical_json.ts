@@ -1,7 +1,7 @@
-// Canonical JSON: one text for equal JSON values, to sign and to compare.
+// Canonical JSON: equal values have the same text, for signatures and comparison.
 import { canonicalNumber } from './json.ts';
 
-/** Members in the order of their names, numbers as they would be written. */
+/** Members are sorted by name; numbers are serialized as usual. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_name, member: unknown) => {
     if (typeof member !== 'object' || member === null || Array.isArray(member) || JSON.isRawJSON(member)) return member;
@@ -10,7 +10,7 @@ export function canonicalJson(value: unknown): string {
   });
 }
 
-/** Pieces of a JSON text that is the same for equal values. */
+/** Yields pieces of a canonical text for hashing; equal values yield the same text. */
 export function* canonicalTexts(value: unknown): Generator<string> {
   if (Array.isArray(value)) {
     yield '[';
@@ -33,7 +33,7 @@ export function* canonicalTexts(value: unknown): Generator<string> {
   } else yield JSON.isRawJSON(value) ? canonicalNumber(value.rawJSON) : (JSON.stringify(value) ?? 'null');
 }
 
-/** Without objects, whose members would have to be put in order, and numbers that are not doubles. */
+/** Whether a value contains no objects, whose members would need sorting, and no numbers that exceed a double. */
 function isFlat(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
   return Array.isArray(value) && value.every((item) => typeof item !== 'object' || item === null);

@@ -1,39 +1,39 @@
-// What a category and an endpoint are: data. The router, the validator, the OpenAPI document, the permission check, the
-// client and the tests only read it. Handlers return an outcome and never see a status, a header or the HTTP framework.
+// Categories and endpoints as data. The router, the validator, the OpenAPI document, the permission check, the client and the tests read
+// these definitions. Handlers return an outcome and never see a status, a header or the HTTP framework.
 import type { Privilege } from '../model/privileges.ts';
 import type { Code } from './codes.ts';
 import type { RecordBody } from './record_body.ts';
 import type { Static, TObject, TSchema } from './type.ts';
 
 export interface Permission {
-  /** What grants it is access/'s business. */
+  /** See access/ for how it is granted. */
   readonly privilege: Privilege;
   /**
-   * What the privilege is needed on: the object that the path names, or the one that holds the collection. `target`: what the
-   * request is about, which the handler finds out; a call whose handler did not ask for leave is an error of ours.
+   * What the privilege applies to: the object in the path, or the parent of the collection. `target`: an object that the handler
+   * determines and authorizes itself; a handler that does not is a defect.
    */
   readonly on: 'object' | 'parent' | 'target';
-  /** The privilege on something in it is enough: the handler then shows no more than that. */
+  /** The privilege on a descendant is sufficient: the handler then shows only such descendants. */
   readonly orWithin?: true;
-  /** To be the user whom the path names, or whose it is, is enough. */
+  /** Being the user in the path, or the owner of the object, is sufficient. */
   readonly orSelf?: true;
 }
 
-/** How an endpoint is reached and answered. All actions are POST. */
+/** Determines the method and the response of an endpoint. All actions are POST. */
 export type Verb = 'list' | 'get' | 'create' | 'update' | 'delete' | 'action';
 
 export type ApiVersion = `v${number}`;
 
 export type PathParameters = Readonly<Record<string, string>>;
 
-/** What a handler is given. `uriOf` builds the URI of an object in the version of the API that was called. */
+/** The input of a handler. */
 export interface Input<Body, Query> {
   readonly path: PathParameters;
   readonly body: Body;
   readonly query: Query;
-  /** Of lists and searches: what comes after this key, at most so many. */
+  /** For lists and searches: at most `limit` items after the key `after`. */
   readonly page: { readonly after?: string; readonly limit: number };
-  /** `create` only: POST fails on an object that exists, PUT returns it. */
+  /** `create` only: for an existing object, POST fails and PUT returns it. */
   readonly ifExists: 'fail' | 'return';
 }
 
@@ -41,9 +41,9 @@ export type Found<T extends object = object> = { readonly outcome: 'found'; read
 export type Listed<T extends object = object> = {
   readonly outcome: 'listed';
   readonly items: readonly RecordBody<T>[];
-  /** The field of the items, where it is not the category's. */
+  /** The field that has the items, if it is not the category's. */
   readonly field?: string | undefined;
-  /** The key of the last item, where there are more. */
+  /** The key of the last item, if there are more pages. */
   readonly next?: string | undefined;
 };
 export type Created<T extends object = object> = {
@@ -54,15 +54,15 @@ export type Created<T extends object = object> = {
 };
 export type Updated<T extends object = object> = { readonly outcome: 'updated'; readonly record: RecordBody<T> };
 export type Deleted = { readonly outcome: 'deleted'; readonly deleted: boolean };
-/** A task was submitted: its record, which names its `uri`. */
+/** A task was submitted: its record, which includes its `uri`. */
 export type Accepted = { readonly outcome: 'accepted'; readonly task: object; readonly uri: string };
-/** What an action answers when it is done. */
+/** The result of a completed action. */
 export type Done<T extends object = object> = {
   readonly outcome: 'done';
   readonly result: RecordBody<T>;
   /**
-   * What a repetition with the same idempotency key gets, where that is not the result; null: nothing is stored, and it runs again. By
-   * default null for what only reads.
+   * The response to a retry with the same idempotency key, if it differs from the result; null: nothing is stored and a retry runs
+   * again, which is the default for actions that only read.
    */
   readonly stored?: RecordBody | null;
 };
@@ -78,7 +78,7 @@ export interface OutcomeOf {
   action: Done | Accepted | Listed | Created;
 }
 
-/** When an endpoint was announced to go away, and when it goes. As dates, such as `2027-06-30`. */
+/** The dates on which an endpoint was deprecated and will be removed, such as `2027-06-30`. */
 export interface Deprecation {
   readonly since: string;
   readonly sunset: string;
@@ -86,128 +86,128 @@ export interface Deprecation {
 
 export interface Endpoint<Context = unknown> {
   readonly verb: Verb;
-  /** The action's name; verbs that HTTP has a method for have none. */
+  /** The name of an action; other verbs have none. */
   readonly action?: string;
-  /** The name of the action in the audit trail and in documents, where its verb is also that of another endpoint. */
-  readonly known?: string;
+  /** The name in the audit trail and in documents, if another endpoint has the same verb. */
+  readonly auditName?: string;
   readonly on: 'object' | 'collection';
   /** One sentence. */
   readonly summary: string;
   readonly description?: string;
   readonly permission: Permission;
-  /** Codes of its own, beyond those that its shape can always answer (`commonCodes` in openapi.ts). */
+  /** Codes specific to this endpoint, in addition to those that follow from its shape (see `codesOf` in openapi.ts). */
   readonly codes: readonly Code[];
   readonly since: ApiVersion;
-  /** The first version that does not have it. */
+  /** The first version without this endpoint. */
   readonly until?: ApiVersion;
-  /** Its answers say so in headers, and the OpenAPI document marks it. */
+  /** Announced in the headers of its responses and in the OpenAPI document. */
   readonly deprecated?: Deprecation;
   readonly body?: TObject;
-  /** Media types besides application/json, each with the body's field that takes the text. */
+  /** Media types in addition to application/json, each with the body field that receives the text. */
   readonly textBodies?: Readonly<Record<string, string>>;
   readonly bodyRequired?: boolean;
   readonly bodyBytesMax?: number;
-  /** The field of the body that holds rows of a table. A large body's never reach the main thread: the handler gets a source of them. */
+  /** The body field with rows of a table. Rows of a large body never reach the main thread: the handler receives a row source. */
   readonly rowsIn?: string;
   /**
-   * Whatever its body says, it runs a statement in the warehouse of its catalog: where the queue of that is full, it is refused before the
-   * body is read.
+   * It always runs a statement in the warehouse of its catalog: when the queue of the warehouse is full, the request is refused before
+   * the body is read.
    */
   readonly queued?: boolean;
   readonly query?: TObject;
-  /** The answer's result, where it is not the category's record. */
+  /** The schema of the result, if it is not the category's record. */
   readonly result?: TSchema;
-  /** Of lists and searches: the record of an item, where it is not the category's. */
+  /** For lists and searches: the record of an item, if it is not the category's. */
   readonly item?: TObject;
   readonly example?: { readonly body?: unknown; readonly result?: unknown };
-  /** What a call of it costs its caller (limits of rate); a GET costs 1. Without it, what its verb costs. */
+  /** The cost of a call against the rate limits; a GET costs 1. The default depends on the verb. */
   readonly cost?: number;
-  /** Fields of its answer's result that are not kept for who sends the request again. */
+  /** Fields of the result that are not stored for retries. */
   readonly secretFields?: readonly string[];
-  /** `create` only. False: the collection takes POST alone (its members have no names to be idempotent by). */
+  /** `create` only. False: the collection supports POST only, because its members have no names that would make PUT idempotent. */
   readonly named?: boolean;
-  /** `create` only: the body need not have the name. */
+  /** `create` only: the name in the body is optional. */
   readonly nameOptional?: boolean;
-  /** `create` only: the field of the body that the name in the path replaces, where it is not `name`. */
+  /** `create` only: the body field that the name in the path replaces, if it is not `name`. */
   readonly nameField?: string;
-  /** It may answer 202 with a task instead. */
+  /** It may respond with 202 and a task instead. */
   readonly mayAccept?: boolean;
-  /** A change that is served on a disk that is almost full: it takes little space, and may free some. Deletes are. */
+  /** A change that is permitted when the disk is almost full, because it needs little space or frees some. Deletes always are. */
   readonly freesSpace?: boolean;
-  /** An action that makes an object: it answers 201. */
+  /** An action that creates an object and responds with 201. */
   readonly creates?: boolean;
   handle(input: Input<never, never>, context: Context): Promise<Outcome>;
 }
 
-/** What a call costs its caller, where the endpoint does not say. */
+/** The default cost of a call. */
 const costs: Readonly<Record<Verb, number>> = { get: 1, list: 2, create: 10, update: 10, delete: 10, action: 5 };
 
 export function costOf<Context>(endpoint: Endpoint<Context>): number {
   return endpoint.cost ?? costs[endpoint.verb];
 }
 
-/** Whether it answers in pages: every list, and the searches whose body takes a page token. */
+/** Whether the response is paged: every list, and searches with a page token in the body. */
 export function isPaged<Context>({ verb, body }: Endpoint<Context>): boolean {
   return verb === 'list' || body?.properties.pageToken !== undefined;
 }
 
 /**
- * Whether `If-Match` counts (rest-standard B4): PATCH, DELETE and actions. Of those that take a body on an object, also
+ * Whether `If-Match` applies (rest-standard B4): to PATCH, DELETE and actions. Those with a body on an object also accept
  * `expectedVersion` in it.
  */
 export function isConditional<Context>({ verb }: Endpoint<Context>): boolean {
   return verb === 'update' || verb === 'delete' || verb === 'action';
 }
 
-/** The field of a create's body that holds the name of the object. */
+/** The field in the body of a create that has the name of the object. */
 export const nameFieldOf = ({ nameField = 'name' }: Pick<Endpoint, 'nameField'>): string => nameField;
 
-export function takesExpectedVersion<Context>({ verb, on, body }: Endpoint<Context>): boolean {
+export function acceptsExpectedVersion<Context>({ verb, on, body }: Endpoint<Context>): boolean {
   return body !== undefined && (verb === 'update' || (verb === 'action' && on === 'object'));
 }
 
-/** Whether an idempotency key counts: on POST, PUT, PATCH, DELETE and actions (rest-standard B6). */
-export function takesKey<Context>({ verb }: Pick<Endpoint<Context>, 'verb'>): boolean {
+/** Whether an idempotency key applies: to POST, PUT, PATCH, DELETE and actions (rest-standard B6). */
+export function acceptsIdempotencyKey<Context>({ verb }: Pick<Endpoint<Context>, 'verb'>): boolean {
   return verb !== 'get' && verb !== 'list';
 }
 
-/** Whether a call of it can change something; an action that needs but to read does not, unless it makes an object. */
-export function changes<Context>(endpoint: Endpoint<Context>): boolean {
+/** Whether a call can change something; an action with the `read` privilege cannot, unless it creates an object. */
+export function isMutation<Context>(endpoint: Endpoint<Context>): boolean {
   const { verb, permission, creates } = endpoint;
-  // A search needs `own` where others' records are secret.
+  // Searches over confidential records require the `own` privilege, yet change nothing.
   if (verb === 'action') return (permission.privilege !== 'read' && !isPaged(endpoint)) || creates === true;
   return verb !== 'get' && verb !== 'list';
 }
 
-/** Whether it is refused on a disk that is almost full. */
-export function takesSpace<Context>(endpoint: Endpoint<Context>): boolean {
-  return changes(endpoint) && endpoint.verb !== 'delete' && endpoint.freesSpace !== true;
+/** Whether it is refused when the disk is almost full. */
+export function needsDiskSpace<Context>(endpoint: Endpoint<Context>): boolean {
+  return isMutation(endpoint) && endpoint.verb !== 'delete' && endpoint.freesSpace !== true;
 }
 
-/** Whether no call of it can leave anything behind. What may submit a task can, and so can SQL, which only its text tells apart. */
-export function readsOnly<Context>(endpoint: Endpoint<Context>): boolean {
-  return !changes(endpoint) && endpoint.mayAccept !== true;
+/** Whether no call can have side effects. Endpoints that may submit a task can have them, and so can SQL, depending on its text. */
+export function isReadOnly<Context>(endpoint: Endpoint<Context>): boolean {
+  return !isMutation(endpoint) && endpoint.mayAccept !== true;
 }
 
 export interface Category<Context = unknown> {
-  /** Lower snake_case, last word plural; unique in the whole API, but that leaves may share it under different parents. */
+  /** Lower snake_case, last word plural; unique in the API, except that categories without children may share it under different parents. */
   readonly name: string;
   readonly singular: string;
   readonly title: string;
   readonly doc: string;
-  /** The path parameter that holds an object's name. */
+  /** The path parameter for the name of an object. */
   readonly parameter: string;
-  /** The field of the record that identifies it in its collection, where it is not `name`. */
+  /** The record field that identifies an object in its collection, if it is not `name`. */
   readonly idField?: string;
   readonly parent?: string;
-  /** Also served without the parent's segments, which then mean the parent object of this name (rest-standard A1). */
+  /** The parent object that is implied when the path omits the parent's segments (rest-standard A1). */
   readonly parentDefault?: string;
   readonly record: TObject;
   readonly example: Readonly<Record<string, unknown>>;
   readonly endpoints: readonly Endpoint<Context>[];
 }
 
-/** What is declared of an endpoint whatever its verb is. */
+/** The properties that endpoints of all verbs declare. */
 export type CommonDeclaration = Pick<Endpoint, 'summary' | 'permission'> &
   Partial<
     Pick<
@@ -228,7 +228,7 @@ export type CommonDeclaration = Pick<Endpoint, 'summary' | 'permission'> &
       | 'queued'
       | 'cost'
       | 'secretFields'
-      | 'known'
+      | 'auditName'
     >
   >;
 
@@ -239,41 +239,41 @@ type Handler<V extends Verb, B, Q, Context> = (
 ) => Promise<OutcomeOf[V]>;
 
 /**
- * The way to declare endpoints: one function a verb, so that a handler can only return what its verb can answer.
- * `around` is what every handler that may change something runs in.
+ * Builders of endpoints: one function per verb, so that a handler can only return the outcomes of its verb.
+ * `around` wraps every handler that may change something.
  */
 export function endpointsFor<Context>(
   around: <T>(work: () => Promise<T>, context: Context) => Promise<T> = (work) => work(),
 ) {
-  const finish = <V extends Verb>(
+  const build = <V extends Verb>(
     verb: V,
     on: Endpoint['on'],
     declared: CommonDeclaration & { handle: unknown; action?: string },
   ) => {
-    const own = declared.handle as Endpoint<Context>['handle'];
-    const changing: Endpoint<Context>['handle'] = (input, context) => around(() => own(input, context), context);
-    const handle = verb === 'list' || verb === 'get' ? own : changing;
+    const handler = declared.handle as Endpoint<Context>['handle'];
+    const wrapped: Endpoint<Context>['handle'] = (input, context) => around(() => handler(input, context), context);
+    const handle = verb === 'list' || verb === 'get' ? handler : wrapped;
     return { codes: [], since: 'v2', ...declared, verb, on, handle } as unknown as Endpoint<Context>;
   };
   return {
     list: <Q extends TObject | undefined = undefined>(
       declared: CommonDeclaration & { query?: Q; handle: Handler<'list', undefined, Q, Context> },
-    ) => finish('list', 'collection', declared),
+    ) => build('list', 'collection', declared),
     get: <Q extends TObject | undefined = undefined>(
       declared: CommonDeclaration & { query?: Q; handle: Handler<'get', undefined, Q, Context> },
-    ) => finish('get', 'object', declared),
+    ) => build('get', 'object', declared),
     create: <B extends TObject>(
       declared: CommonDeclaration & { body: B; handle: Handler<'create', B, undefined, Context> } & Pick<
           Endpoint,
           'named' | 'nameOptional' | 'nameField' | 'textBodies' | 'bodyRequired'
         >,
-    ) => finish('create', 'collection', declared),
+    ) => build('create', 'collection', declared),
     update: <B extends TObject>(
       declared: CommonDeclaration & { body: B; handle: Handler<'update', B, undefined, Context> },
-    ) => finish('update', 'object', { ...declared, bodyRequired: true } as never),
+    ) => build('update', 'object', { ...declared, bodyRequired: true } as never),
     remove: <Q extends TObject | undefined = undefined>(
       declared: CommonDeclaration & { query?: Q; handle: Handler<'delete', undefined, Q, Context> },
-    ) => finish('delete', 'object', declared),
+    ) => build('delete', 'object', declared),
     action: <B extends TObject>(
       action: string,
       declared: CommonDeclaration & {
@@ -282,6 +282,6 @@ export function endpointsFor<Context>(
         bodyRequired?: boolean;
         handle: Handler<'action', B, undefined, Context>;
       },
-    ) => finish('action', declared.on, { ...declared, action }),
+    ) => build('action', declared.on, { ...declared, action }),
   };
 }

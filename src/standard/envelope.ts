@@ -1,10 +1,9 @@
-// Outcomes and failures → status, headers and body: the only place that knows both (rest-standard A3, A4). Records may come
-// ready-serialised, so that a hot object is not serialised again for each reader.
+// Converts outcomes and failures to status, headers and body (rest-standard A3, A4). Records may be serialized in advance, so that a
+// frequently read object is not serialized for each request.
 import { codes, type FailureStatus, type SuccessStatus } from './codes.ts';
 import type { Deprecation, Outcome } from './endpoint.ts';
 import { type Failure, outcomeOf } from './failure.ts';
 import { envelopeHead as head, JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
-
 import { type RecordVersion, versionOf } from './record_version.ts';
 
 export { JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
@@ -14,7 +13,7 @@ export interface Answer {
   readonly headers: Readonly<Record<string, string>>;
   /** Pieces of the JSON body. */
   readonly body: readonly (string | Uint8Array)[];
-  /** Of all pieces, where it is known. */
+  /** The total size of the pieces, if known. */
   readonly bodyBytes?: number;
 }
 
@@ -38,7 +37,7 @@ function pieces(body: RecordBody): readonly (string | Uint8Array)[] {
   return body instanceof JsonText ? body.pieces : [JSON.stringify(body)];
 }
 
-/** `listKey`: gives the field of a list's result, the category in camelCase; `sign` makes the page token of a key. */
+/** `listKey` returns the field of a list's result, the category in camelCase; `sign` creates the page token for a key. */
 export function answerOf(outcome: Outcome, listKey: () => string, sign: (key: string) => string): Answer {
   const status = successStatus[outcome.outcome];
   switch (outcome.outcome) {
@@ -79,14 +78,14 @@ export function answerOf(outcome: Outcome, listKey: () => string, sign: (key: st
   }
 }
 
-/** The answer of an endpoint that goes away, with the headers of RFC 9745 and RFC 8594. */
+/** The response of a deprecated endpoint, with the headers of RFC 9745 and RFC 8594. */
 export function withDeprecation(answer: Answer, { since, sunset }: Deprecation): Answer {
   const Deprecation = `@${Date.parse(since) / 1000}`;
   const Sunset = new Date(sunset).toUTCString();
   return { ...answer, headers: { ...answer.headers, Deprecation, Sunset } };
 }
 
-/** `allow`: for METHOD_NOT_ALLOWED. */
+/** A METHOD_NOT_ALLOWED failure must have `allow` in its result. */
 export function answerOfFailure(failure: Failure): Answer {
   const { status, retryAfterSeconds } = codes[failure.code];
   const headers: Record<string, string> = {};

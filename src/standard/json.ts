@@ -1,10 +1,10 @@
-// JSON in and out, exactly: numbers that a double cannot hold are kept as JSON.rawJSON objects, which JSON.stringify writes
-// back to the letter. Malformed text is a Failure with line and column (rest-standard B2).
+// Lossless JSON: numbers that a double cannot represent are kept as JSON.rawJSON objects, which JSON.stringify writes unchanged.
+// Malformed text is a Failure with line and column (rest-standard B2).
 import { Failure } from './failure.ts';
-import { faultIn, placeAt, repeatedNameIn, stringEnd } from './json_faults.ts';
+import { duplicateNameOffset, positionAt, stringEnd, syntaxErrorOffset } from './json_faults.ts';
 
 export const jsonDepthMax = 128;
-/** Of one object: an object with very many is slow to make, and no table has as many columns. */
+/** The limit of members in one object: larger objects are slow to create, and no table has as many columns. */
 export const membersMax = 20_000;
 
 /** A number as its source text. Node has these (TC39 "JSON.parse source text access"); TypeScript's library does not yet. */
@@ -20,14 +20,14 @@ declare global {
   }
 }
 
-/** Text to value. Throws Failure MALFORMED_JSON. `depthMax`: for text of our own making that may nest deeper. */
+/** Parses text. `depthMax` can be raised for text that this server has written. Throws MALFORMED_JSON. */
 export function parseJson(text: string, depthMax = jsonDepthMax): unknown {
   return valueIn(text, survey(text, depthMax), depthMax);
 }
 
 /**
- * The text of a request, in which no object has two members of one name, and which has at most `valuesMax` values (members of objects
- * and elements of arrays). Throws MALFORMED_JSON, BODY_TOO_LARGE.
+ * Parses the text of a request, in which member names must be unique and the number of values (members of objects and elements of
+ * arrays) is at most `valuesMax`. Throws MALFORMED_JSON, BODY_TOO_LARGE.
  */
 export function parseRequestJson(
   text: string,
@@ -36,12 +36,12 @@ export function parseRequestJson(
   const surveyed = survey(text, jsonDepthMax);
   if (surveyed.tooDeepAt === undefined) requireBounded(surveyed, valuesMax);
   const value = valueIn(text, surveyed, jsonDepthMax);
-  // Of two members of one name, JSON.parse keeps the last.
+  // For duplicate names, JSON.parse keeps the last member.
   if (membersIn(value) === surveyed.members) return { value, wideNumbers: surveyed.wideNumbers };
-  throw malformed(text, repeatedNameIn(text) ?? 0, 'an object names a member twice');
+  throw malformed(text, duplicateNameOffset(text) ?? 0, 'an object has a duplicate member name');
 }
 
-/** Text that `parseRequestJson` took before, with what it said of its numbers. */
+/** Parses text that `parseRequestJson` has accepted; `wideNumbers` is from its result. */
 export function parseKnownJson(text: string, wideNumbers: boolean): unknown {
   return wideNumbers ? JSON.parse(text, keepExact) : JSON.parse(text);
 }
@@ -52,18 +52,18 @@ function requireBounded({ values, widestMembers }: Survey, valuesMax: number): v
     throw new Failure('BODY_TOO_LARGE', message, { valuesMax });
   }
   if (widestMembers > membersMax)
-    throw new Failure('BODY_TOO_LARGE', `an object of the body has more than ${membersMax} members`, { membersMax });
+    throw new Failure('BODY_TOO_LARGE', `an object in the body has more than ${membersMax} members`, { membersMax });
 }
 
 function valueIn(text: string, { tooDeepAt, wideNumbers }: Survey, depthMax: number): unknown {
-  // Before parsing: a reviver overflows the stack on text that nests a hundred thousand deep.
-  if (tooDeepAt !== undefined) throw malformed(text, tooDeepAt, `nesting is at most ${depthMax} deep`);
+  // Checked before parsing: a reviver overflows the stack at a nesting depth of 100,000.
+  if (tooDeepAt !== undefined) throw malformed(text, tooDeepAt, `the nesting depth exceeds ${depthMax}`);
   try {
-    // A reviver makes parsing eight times as slow, and almost every text can do without.
+    // A reviver makes parsing eight times slower, and most texts do not need it.
     return parseKnownJson(text, wideNumbers);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw malformed(text, faultIn(text) ?? 0, 'this is not JSON');
+    throw malformed(text, syntaxErrorOffset(text) ?? 0, 'the text is not valid JSON');
   }
 }
 
@@ -89,19 +89,19 @@ function keepExact(_key: string, value: unknown, context: { source?: string }): 
   return sameNumber(source, String(value)) ? value : JSON.rawJSON(source);
 }
 
-/** Whether two decimal texts mean the same number: equal digits and exponent after zeros are taken off. */
+/** Whether two decimal texts denote the same number: equal digits and exponent after zeros are stripped. */
 function sameNumber(a: string, b: string): boolean {
   return a === b || canonicalNumber(a) === canonicalNumber(b);
 }
 
-/** One text for all that mean the same number. */
+/** The canonical text of a number. */
 export function canonicalNumber(text: string): string {
   const [, sign, whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
   const digits = whole + fraction;
   let first = 0;
   while (digits.charCodeAt(first) === 48) first++;
-  // No pattern for zeros at the end: it would begin anew at each zero of a long number.
+  // Not a regular expression for trailing zeros: it would restart at each zero of a long number.
   let last = digits.length;
   while (last > first && digits.charCodeAt(last - 1) === 48) last--;
   if (first === last) return '0';
@@ -109,31 +109,31 @@ export function canonicalNumber(text: string): string {
 }
 
 function malformed(text: string, offset: number, what: string): Failure {
-  const { line, column } = placeAt(text, offset);
+  const { line, column } = positionAt(text, offset);
   return new Failure('MALFORMED_JSON', `${what} at line ${line}, column ${column}`, { line, column });
 }
 
 interface Survey {
   /** The offset at which nesting passes the limit. */
   readonly tooDeepAt?: number;
-  /** Whether a double would change a number of the text. */
+  /** Whether a double would change any number in the text. */
   readonly wideNumbers: boolean;
-  /** Members of all objects, of sound text. */
+  /** Members of all objects, if the text is valid. */
   readonly members: number;
-  /** Of the object that has most. */
+  /** Members of the largest object. */
   readonly widestMembers: number;
-  /** Objects, arrays, their members and elements: at most, of sound text. */
+  /** An upper bound of objects, arrays, members and elements, if the text is valid. */
   readonly values: number;
 }
 
-/** One pass over what is outside of strings. Of malformed text it says anything; JSON.parse refuses that. */
+/** Scans the text outside of strings once. The result is meaningless for malformed text, which JSON.parse rejects. */
 function survey(text: string, depthMax: number): Survey {
   let depth = 0;
   let wideNumbers = false;
   let members = 0;
   let values = 1;
   let widestMembers = 0;
-  /** By depth: the members so far of the objects that are open. */
+  /** The members so far of the open objects, by depth. */
   const before: number[] = [];
   let own = 0;
   for (let i = 0; i < text.length; i++) {
@@ -169,7 +169,7 @@ function numberEnd(text: string, start: number): number {
   }
 }
 
-/** Fifteen digits always survive a double; more, or an exponent, has to be tried. */
+/** A double represents 15 digits exactly; more digits or an exponent need a check. */
 function isWide(text: string, start: number, end: number): boolean {
   if (end - start === 1) return false;
   const source = text.slice(start, end);

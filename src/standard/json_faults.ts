@@ -1,13 +1,13 @@
-// Where JSON text is at fault: the place at which it departs from the grammar, or names a member twice. Only for text that was
-// refused already; one pass, linear in its length whatever it holds.
+// Locates errors in JSON text: the offset of a syntax error or of a duplicate member name. Used only for rejected text; one pass, linear in
+// its length for any content.
 
-export interface Place {
+export interface TextPosition {
   /** From 1. */
   readonly line: number;
   readonly column: number;
 }
 
-export function placeAt(text: string, offset: number): Place {
+export function positionAt(text: string, offset: number): TextPosition {
   let line = 1;
   let start = 0;
   for (let end = text.indexOf('\n'); end >= 0 && end < offset; end = text.indexOf('\n', start)) {
@@ -30,32 +30,32 @@ export function stringEnd(text: string, start: number): number {
   }
 }
 
-const space = /[\t\n\r ]*/y;
-const mark = /[{}[\],:]/y;
+const whitespace = /[\t\n\r ]*/y;
+const punctuator = /[{}[\],:]/y;
 const scalar = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)(?!\w))/y;
-const escapeOrFault = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|[\u0000-\u001f\\]/g;
+const escapeOrInvalid = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|[\u0000-\u001f\\]/g;
 
-function endOf(pattern: RegExp, text: string, at: number): number | undefined {
-  pattern.lastIndex = at;
+function endOf(pattern: RegExp, text: string, offset: number): number | undefined {
+  pattern.lastIndex = offset;
   return pattern.test(text) ? pattern.lastIndex : undefined;
 }
 
-/** The end of the string that begins at `at`; undefined where it is none. */
-function soundStringEnd(text: string, at: number): number | undefined {
-  const end = stringEnd(text, at);
+/** The end of the string that starts at `start`; undefined when it is not valid. */
+function validStringEnd(text: string, start: number): number | undefined {
+  const end = stringEnd(text, start);
   if (end === text.length) return undefined;
-  // Of the string alone: a search in the whole text would go on to its end where nothing is found.
-  for (const [found] of text.slice(at + 1, end).matchAll(escapeOrFault)) if (found.length === 1) return undefined;
+  // Searches a slice: a search in the whole text would continue to its end when nothing is found.
+  for (const [found] of text.slice(start + 1, end).matchAll(escapeOrInvalid)) if (found.length === 1) return undefined;
   return end + 1;
 }
 
 type Expecting = 'value' | 'valueOrEnd' | 'key' | 'keyOrEnd' | 'colon' | 'comma' | 'nothing';
 
-/** The offset of the first member whose name its object has already, in text that is JSON. */
-export function repeatedNameIn(text: string): number | undefined {
-  /** Of each open object the names so far; undefined for an array. */
+/** The offset of the first duplicate member name in valid JSON. */
+export function duplicateNameOffset(text: string): number | undefined {
+  /** The names so far of each open object; undefined for arrays. */
   const open: (Set<string> | undefined)[] = [];
-  /** The set of the object whose member's name comes next. */
+  /** The names of the object whose member name is expected next. */
   let names: Set<string> | undefined;
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i);
@@ -80,20 +80,20 @@ export function repeatedNameIn(text: string): number | undefined {
   return undefined;
 }
 
-/** The offset at which text departs from the grammar, if it does. */
-export function faultIn(text: string): number | undefined {
+/** The offset of the first syntax error, if there is one. */
+export function syntaxErrorOffset(text: string): number | undefined {
   const open: ('{' | '[')[] = [];
   let expecting: Expecting = 'value';
-  let at = 0;
+  let offset = 0;
   const ended = (): Expecting => (open.length > 0 ? 'comma' : 'nothing');
   for (;;) {
-    const start = endOf(space, text, at) as number;
+    const start = endOf(whitespace, text, offset) as number;
     if (start === text.length && expecting === 'nothing') return undefined;
     const isString = text[start] === '"';
-    const markEnd = endOf(mark, text, start);
-    const end = isString ? soundStringEnd(text, start) : (markEnd ?? endOf(scalar, text, start));
+    const markEnd = endOf(punctuator, text, start);
+    const end = isString ? validStringEnd(text, start) : (markEnd ?? endOf(scalar, text, start));
     if (end === undefined || expecting === 'nothing') return start;
-    at = end;
+    offset = end;
     const sign = markEnd === undefined ? undefined : text[start];
     const isObject = open.at(-1) === '{';
     if (

@@ -1,7 +1,7 @@
-// Media types of requests and answers (rest-standard A4, B2): which Accept is satisfied, which Content-Type is declared.
+// Content negotiation (rest-standard A4, B2): evaluates Accept and Content-Type headers.
 import { Failure } from './failure.ts';
 
-/** Whether an Accept header (absent: yes) admits application/json with a quality above 0. The most specific range decides. */
+/** Whether an Accept header allows application/json with a quality above 0; true when absent. The most specific range decides. */
 export function acceptsJson(accept: string | undefined): boolean {
   if (accept === undefined || accept === '*/*' || accept === 'application/json') return true;
   let best = -1;
@@ -27,7 +27,7 @@ function rangeSpecificity(range: string, parameters: readonly string[]): number 
   return range === 'application/*' ? 1 : range === '*/*' || range === '*' ? 0 : -1;
 }
 
-/** The media type of a Content-Type header in lower case, where its charset is UTF-8 or not said; undefined otherwise. */
+/** The media type of a Content-Type header in lower case; undefined when its charset is not UTF-8. */
 export function mediaTypeOf(contentType: string | undefined): string | undefined {
   if (contentType === undefined) return undefined;
   const [type = '', ...parameters] = contentType.split(';').map((s) => s.trim());
@@ -37,15 +37,15 @@ export function mediaTypeOf(contentType: string | undefined): string | undefined
   return type.toLowerCase();
 }
 
-/** Throws UNSUPPORTED_MEDIA_TYPE unless the Content-Type is one of those declared; returns the one it is. */
+/** Returns the media type of the request. Throws UNSUPPORTED_MEDIA_TYPE unless it is one of the declared ones. */
 export function requireMediaType(contentType: string | undefined, declared: readonly string[]): string {
   const type = mediaTypeOf(contentType);
   if (type !== undefined && declared.includes(type)) return type;
-  const said =
+  const actual =
     contentType === undefined ? 'no Content-Type' : `Content-Type ${JSON.stringify(contentType.slice(0, 100))}`;
   throw new Failure(
     'UNSUPPORTED_MEDIA_TYPE',
-    `this API takes ${declared.join(' or ')} in UTF-8; the request has ${said}`,
+    `this API accepts ${declared.join(' or ')} in UTF-8; the request has ${actual}`,
     {
       supported: declared,
     },

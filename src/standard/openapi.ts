@@ -1,18 +1,18 @@
-// The OpenAPI 3.1 document, read off the declarations: every path in both shapes, every form of create, every code that can
-// come back. Nothing is said here that the declarations do not say.
+// Generates the OpenAPI 3.1 document from the declarations: every path in both shapes, every form of create, every code that can be
+// returned. It contains only what the declarations contain.
 import { type Code, codes, type RequestOutcome } from './codes.ts';
 import {
   type ApiVersion,
+  acceptsIdempotencyKey,
   type Category,
-  changes,
   type Endpoint,
   isConditional,
+  isMutation,
   isPaged,
   nameFieldOf,
-  takesKey,
 } from './endpoint.ts';
 import { bodyOf, listKeyOf, queryOf } from './parameters.ts';
-import { isIn } from './paths.ts';
+import { isInVersion } from './paths.ts';
 import { type TObject, type TSchema, Type } from './type.ts';
 
 type Json = Record<string, unknown>;
@@ -38,14 +38,14 @@ export interface Operation {
 
 const pascal = (name: string) => name.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-/** Every way to reach every endpoint of a version. What tests and documents go by. */
+/** All operations of a version, for tests and documents. */
 export function operationsOf(categories: readonly Category[], version: ApiVersion): Operation[] {
   const byName = new Map(categories.map((category) => [category.name, category]));
   const isShared = (name: string) => categories.filter((one) => one.name === name).length > 1;
   return categories.flatMap((category) =>
     shapesOf(category, byName, version, isShared(category.name)).flatMap(({ base, suffix }) =>
       category.endpoints
-        .filter((endpoint) => isIn(endpoint, version))
+        .filter((endpoint) => isInVersion(endpoint, version))
         .flatMap((endpoint) =>
           formsOf(category, endpoint, base).map((form) => ({
             ...form,
@@ -58,7 +58,7 @@ export function operationsOf(categories: readonly Category[], version: ApiVersio
   );
 }
 
-/** The templates of a category's collection: whole, and without the parent that has a default. */
+/** The path templates of a category's collection: complete, and without the parent that has a default. */
 function shapesOf(
   category: Category,
   byName: ReadonlyMap<string, Category>,
@@ -66,10 +66,10 @@ function shapesOf(
   shared: boolean,
 ): { base: string; suffix: string }[] {
   const ancestors: Category[] = [];
-  for (let at = category.parent; at !== undefined; at = byName.get(at)?.parent)
-    ancestors.unshift(byName.get(at) as Category);
-  const template = (above: readonly Category[]) =>
-    `/api/${version}/${[...above.map((one) => `${one.name}/{${one.parameter}}`), category.name].join('/')}`;
+  for (let parent = category.parent; parent !== undefined; parent = byName.get(parent)?.parent)
+    ancestors.unshift(byName.get(parent) as Category);
+  const template = (parents: readonly Category[]) =>
+    `/api/${version}/${[...parents.map(({ name, parameter }) => `${name}/{${parameter}}`), category.name].join('/')}`;
   const shapes = [{ base: template(ancestors), suffix: shared ? `Of${pascal(ancestors.at(-1)?.singular ?? '')}` : '' }];
   const chain = [...ancestors, category];
   const from = chain.findIndex((one) => one.parentDefault !== undefined);
@@ -105,7 +105,7 @@ function formsOf(category: Category, endpoint: Endpoint, base: string): Form[] {
     case 'action': {
       const action = endpoint.action as string;
       const [path, noun] = endpoint.on === 'object' ? [object, one] : [base, many];
-      const known = pascal(endpoint.known ?? action).replace(/^./, (c) => c.toLowerCase());
+      const known = pascal(endpoint.auditName ?? action).replace(/^./, (c) => c.toLowerCase());
       return [form('post', `${path}/${action}`, known + noun)];
     }
     case 'create':
@@ -149,12 +149,12 @@ const withBody: readonly Code[] = [
 ];
 const withoutBody: readonly Code[] = ['UNKNOWN_QUERY_PARAMETER', 'BODY_NOT_ALLOWED'];
 
-/** Every code that an endpoint can answer: those of its shape, and its own. */
+/** All codes that an endpoint can return: those that follow from its shape, and its own. */
 export function codesOf(endpoint: Endpoint): Code[] {
   const all = new Set<Code>([...always, ...(endpoint.body ? withBody : withoutBody), ...endpoint.codes]);
-  if (takesKey(endpoint)) for (const code of withKey) all.add(code);
-  if (changes(endpoint) || takesKey(endpoint)) all.add('STORAGE_FULL');
-  if (changes(endpoint)) all.add('INVALID_PARAMETER');
+  if (acceptsIdempotencyKey(endpoint)) for (const code of withKey) all.add(code);
+  if (isMutation(endpoint) || acceptsIdempotencyKey(endpoint)) all.add('STORAGE_FULL');
+  if (isMutation(endpoint)) all.add('INVALID_PARAMETER');
   if (queryOf(endpoint)) all.add('INVALID_PARAMETER');
   if (isConditional(endpoint)) for (const code of ['VERSION_CONFLICT', 'INVALID_PARAMETER'] as const) all.add(code);
   if (isPaged(endpoint)) all.add('INVALID_PAGE_TOKEN');
@@ -168,9 +168,9 @@ export function openApi(categories: readonly Category[], info: OpenApiInfo): Jso
   const paths: Record<string, Json> = {};
   const responses: Shared = {};
   for (const operation of operationsOf(categories, info.version)) {
-    const at = paths[operation.path] ?? {};
-    at[operation.method] = describeOperation(operation, responses);
-    paths[operation.path] = at;
+    const pathItem = paths[operation.path] ?? {};
+    pathItem[operation.method] = describeOperation(operation, responses);
+    paths[operation.path] = pathItem;
   }
   return {
     openapi: '3.1.0',
@@ -180,7 +180,7 @@ export function openApi(categories: readonly Category[], info: OpenApiInfo): Jso
       version: info.release,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: '/', description: 'The server that this document comes from.' }],
+    servers: [{ url: '/', description: 'The server that serves this document.' }],
     security: [{ bearer: [] }, { basic: [] }],
     tags: categories.map(({ title, doc }) => ({ name: title, description: doc })),
     paths,
@@ -201,7 +201,7 @@ const requestId = {
   name: 'x-service-request-id',
   in: 'header',
   required: false,
-  description: 'Echoed in the answer and written to the log; made up where it is absent.',
+  description: 'Returned in the response and written to the log; generated if absent.',
   schema: { type: 'string', minLength: 1, maxLength: 128 },
 };
 
@@ -209,13 +209,14 @@ const idempotencyKey = {
   name: 'x-service-idempotency-key',
   in: 'header',
   required: false,
-  description: 'The same key with the same request within 24 hours has the first answer, and does nothing again.',
+  description:
+    'Repeating a request with the same key within 24 hours returns the first response without applying the request again.',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 };
 
 const failure = Type.Object({
   code: Type.String(),
-  message: Type.String({ description: 'Short, for people.' }),
+  message: Type.String({ description: 'A short, human-readable message.' }),
   result: Type.Object({}, { additionalProperties: true, description: 'Details, such as `violations`.' }),
 });
 
@@ -242,7 +243,7 @@ function describeOperation(operation: Operation, shared: Shared): Json {
       ...pathParameters(operation),
       ...queryParameters(endpoint),
       { $ref: '#/components/parameters/requestId' },
-      ...(takesKey(endpoint) ? [{ $ref: '#/components/parameters/idempotencyKey' }] : []),
+      ...(acceptsIdempotencyKey(endpoint) ? [{ $ref: '#/components/parameters/idempotencyKey' }] : []),
     ],
     ...(body && method !== 'get' && method !== 'delete' ? { requestBody: body } : {}),
     responses: { ...successes(operation), ...failures(endpoint, shared) },
@@ -282,7 +283,7 @@ function requestBody({ endpoint, nameInPath }: Operation): Json | undefined {
 
 function successes({ endpoint, category }: Operation): Json {
   const envelope = (result: unknown, example?: unknown) => ({
-    description: 'Done.',
+    description: 'Success.',
     headers: { 'x-service-request-id': { schema: { type: 'string' } } },
     content: {
       'application/json': {
@@ -306,7 +307,7 @@ function successOf(endpoint: Endpoint, category: Category): [200 | 201, unknown,
   const record = reference(category);
   const created = {
     type: 'object',
-    properties: { created: { type: 'boolean', description: 'False where it existed already.' } },
+    properties: { created: { type: 'boolean', description: 'False if the object already existed.' } },
   };
   const key = listKeyOf(category);
   switch (endpoint.verb) {
@@ -353,34 +354,38 @@ const withRequestOutcome = {
     outcome: {
       enum: ['notApplied', 'unknown'] satisfies RequestOutcome[],
       description:
-        'Whether the request certainly changed nothing (`notApplied`), or may have, or may still (`unknown`).',
+        'Whether the request changed nothing (`notApplied`), or may have been applied or may still be (`unknown`).',
     },
   },
 };
 
-/** Failures are shared by all operations that can answer with the same codes of a status. */
+/** Failure responses, shared by all operations with the same codes for a status. */
 type Shared = Record<string, Json>;
 
-/** One answer for each status, with the codes that it can carry. */
+/** One response for each status, with its possible codes. */
 function failures(endpoint: Endpoint, shared: Shared): Json {
   const byStatus = new Map<number, Code[]>();
   for (const code of codesOf(endpoint)) {
     byStatus.set(codes[code].status, [...(byStatus.get(codes[code].status) ?? []), code]);
   }
   return Object.fromEntries(
-    [...byStatus].map(([status, of]) => [status, { $ref: `#/components/responses/${shareOf(status, of, shared)}` }]),
+    [...byStatus].map(([status, possible]) => [
+      status,
+      { $ref: `#/components/responses/${responseName(status, possible, shared)}` },
+    ]),
   );
 }
 
-function shareOf(status: number, of: readonly Code[], shared: Shared): string {
-  const description = of.join(', ');
+/** The name of the shared response for these codes, which is added unless it exists. */
+function responseName(status: number, possible: readonly Code[], shared: Shared): string {
+  const description = possible.join(', ');
   const known = Object.keys(shared).find((name) => shared[name]?.description === description);
   if (known !== undefined) return known;
   const count = Object.keys(shared).filter((one) => one.startsWith(`Failure${status}`)).length;
   const name = `Failure${status}_${count + 1}`;
-  const properties = { code: { enum: of }, ...(status >= 500 ? { result: withRequestOutcome } : {}) };
+  const properties = { code: { enum: possible }, ...(status >= 500 ? { result: withRequestOutcome } : {}) };
   const schema = { allOf: [{ $ref: '#/components/schemas/Failure' }, { type: 'object', properties }] };
-  const first = of[0] as Code;
+  const first = possible[0] as Code;
   const { meaning, outcome } = codes[first];
   const example = { code: first, message: meaning, result: outcome ? { outcome } : {} };
   const headers =

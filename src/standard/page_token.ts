@@ -1,5 +1,5 @@
-// Page tokens of lists: opaque, bound to the identity of the collection and to the filter of the search that issued them, signed
-// against tampering (rest-standard B3).
+// Page tokens of lists: opaque, signed, and bound to the identity of the collection and the filter of the search that issued them
+// (rest-standard B3).
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { strictBase64url } from './base64url.ts';
 import { canonicalJson } from './canonical_json.ts';
@@ -7,7 +7,6 @@ import { Failure } from './failure.ts';
 import { pageTokenCharactersMax } from './page_limits.ts';
 
 const signatureBytes = 16;
-/** As the schemas of bodies and queries declare it. */
 
 function signature(key: Uint8Array, scope: string, after: string): Buffer {
   return createHmac('sha256', key)
@@ -17,12 +16,12 @@ function signature(key: Uint8Array, scope: string, after: string): Buffer {
 }
 
 /**
- * What a token is bound to: the endpoint, the ids of the objects that hold the collection, and the filter of a search. The page
- * size is not part of it: it may differ from page to page.
+ * The scope that a token is bound to: the endpoint, the ids of the ancestors of the collection, and the filter of a search. The page
+ * size is not part of it and may differ from page to page.
  */
-export function pageScope(endpoint: string, holder: readonly string[], body: object): string {
+export function pageScope(endpoint: string, ancestors: readonly string[], body: object): string {
   const { pageToken: _token, pageSize: _size, ...filter } = body as { pageToken?: unknown; pageSize?: unknown };
-  return canonicalJson([endpoint, holder, filter]);
+  return canonicalJson([endpoint, ancestors, filter]);
 }
 
 export function signPageToken(key: Uint8Array, scope: string, after: string): string {

@@ -1,8 +1,8 @@
-// Declared parameters → checked values: compiled once for each endpoint, and the only place that says what is wrong with a
-// body or a query (rest-standard A5, B2).
+// Validates declared parameters: compiled once for each endpoint. The only source of validation errors for bodies and queries
+// (rest-standard A5, B2).
 import { camelCase } from './camel_case.ts';
-import { type Category, type Endpoint, nameFieldOf, takesExpectedVersion } from './endpoint.ts';
-import { Failure, type Violation, violated } from './failure.ts';
+import { acceptsExpectedVersion, type Category, type Endpoint, nameFieldOf } from './endpoint.ts';
+import { Failure, type Violation, violationsFailure } from './failure.ts';
 import { pageSizeDefault, pageSizeMax, pageTokenCharactersMax } from './page_limits.ts';
 import { type TObject, type TSchema, Type } from './type.ts';
 import { narrowUnion, type Schema, schemaAt } from './union_narrowing.ts';
@@ -16,11 +16,11 @@ export const pageQuery = Type.Object(
         minimum: 1,
         maximum: pageSizeMax,
         default: pageSizeDefault,
-        description: 'How many items a page holds.',
+        description: 'The maximum number of items in a page.',
       }),
     ),
     pageToken: Type.Optional(
-      Type.String({ maxLength: pageTokenCharactersMax, description: '`nextPageToken` of the page before.' }),
+      Type.String({ maxLength: pageTokenCharactersMax, description: '`nextPageToken` of the previous page.' }),
     ),
   },
   { additionalProperties: false },
@@ -30,12 +30,12 @@ export type Check = (value: unknown) => void;
 
 const ExpectedVersion = Type.Integer({
   minimum: 1,
-  description: 'The request is done only if this is the version of the object.',
+  description: 'The request is applied only if the object has this version.',
 });
 
-/** The schema of a body: of a create with the name where the path does not hold it, of a change with `expectedVersion`. */
+/** The schema of a body: for a create with the name unless the path has it, for a change with `expectedVersion`. */
 export function bodyOf(endpoint: Endpoint, withName: boolean): TObject | undefined {
-  if (endpoint.body && takesExpectedVersion(endpoint)) {
+  if (endpoint.body && acceptsExpectedVersion(endpoint)) {
     const { properties, required: _required, type: _type, ...options } = endpoint.body;
     return Type.Object({ ...properties, expectedVersion: Type.Optional(ExpectedVersion) }, options) as TObject;
   }
@@ -54,7 +54,7 @@ export function compileCheck(schema: TSchema, where: 'body' | 'query'): Check {
     if (validator.Check(value)) return;
     const narrowed = narrowUnion(schema, value);
     const [, errors] = Errors(narrowed.schema, narrowed.value);
-    // What is meant is a guess: the declared schema has the last word.
+    // Narrowing is heuristic: the declared schema is authoritative.
     throw failureOf(violationsOf(errors.length > 0 ? errors : validator.Errors(value)[1], narrowed.schema, where));
   };
 }
@@ -71,9 +71,9 @@ function violationsOf(errors: readonly SchemaError[], schema: TSchema, where: 'b
   const found: Violation[] = [];
   for (const error of errors) {
     const { keyword, instancePath, params } = error;
-    // Beside additionalProperties, which says it better.
+    // additionalProperties reports the same error more precisely.
     if (keyword === 'boolean') continue;
-    const at = where === 'body' ? instancePath : `query:${instancePath.slice(1)}`;
+    const location = where === 'body' ? instancePath : `query:${instancePath.slice(1)}`;
     const declared = schemaAt(schema, error.schemaPath);
     if (keyword === 'additionalProperties') {
       for (const field of (params as { additionalProperties: string[] }).additionalProperties) {
@@ -84,19 +84,19 @@ function violationsOf(errors: readonly SchemaError[], schema: TSchema, where: 'b
       for (const field of (params as { requiredProperties: string[] }).requiredProperties) {
         const values = declared?.properties?.[field]?.enum;
         const message = values ? `is required: ${oneOf(values)}` : 'is required';
-        found.push({ pointer: `${at}/${escapePointer(field)}`, rule: 'required', message });
+        found.push({ pointer: `${location}/${escapePointer(field)}`, rule: 'required', message });
       }
-    } else found.push({ pointer: at, rule: keyword, message: messageOf(error, declared) });
+    } else found.push({ pointer: location, rule: keyword, message: messageOf(error, declared) });
   }
   return found;
 }
 
 const oneOf = (values: readonly unknown[]): string => {
-  const said = values.map((value) => (/^[\w-]+$/.test(String(value)) ? String(value) : JSON.stringify(value)));
-  return said.length === 1 ? (said[0] as string) : `one of ${said.join(', ')}`;
+  const texts = values.map((value) => (/^[\w-]+$/.test(String(value)) ? String(value) : JSON.stringify(value)));
+  return texts.length === 1 ? (texts[0] as string) : `one of ${texts.join(', ')}`;
 };
 
-/** The validator's own message, where that names what is allowed. */
+/** The validator's message, unless the allowed values can be listed. */
 function messageOf({ keyword, params, message }: SchemaError, declared: Schema | undefined): string {
   const { allowedValues, allowedValue } = params as { allowedValues?: unknown[]; allowedValue?: unknown };
   if (keyword === 'enum' && allowedValues) return `must be ${oneOf(allowedValues)}`;
@@ -110,15 +110,17 @@ function messageOf({ keyword, params, message }: SchemaError, declared: Schema |
 function failureOf(violations: readonly Violation[]): Failure {
   const first = violations[0];
   const unknown = violations.every((violation) => violation.rule === 'unknownField');
-  const message = first ? `${first.pointer || 'the body'} ${first.message}` : 'the request does not fit this API';
-  return violated(unknown && first ? 'UNKNOWN_FIELD' : 'INVALID_PARAMETER', message, violations);
+  const message = first
+    ? `${first.pointer || 'the body'} ${first.message}`
+    : 'the request does not match the schema of this API';
+  return violationsFailure(unknown && first ? 'UNKNOWN_FIELD' : 'INVALID_PARAMETER', message, violations);
 }
 
 export function escapePointer(field: string): string {
   return field.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-/** What an endpoint takes, compiled. */
+/** The compiled parameters of an endpoint. */
 export interface Parameters {
   readonly query: TObject | undefined;
   readonly checkQuery: Check | undefined;
@@ -129,7 +131,7 @@ export interface Parameters {
   readonly mediaTypes: readonly string[];
 }
 
-/** The query parameters that an endpoint declares; without compiling anything. */
+/** The query parameters that an endpoint declares; compiles nothing. */
 export function queryOf(endpoint: Endpoint): TObject | undefined {
   return endpoint.query ?? (endpoint.verb === 'list' ? pageQuery : undefined);
 }
@@ -149,7 +151,7 @@ export function parametersOf(endpoint: Endpoint): Parameters {
 
 /**
  * The query string → declared, typed, unrepeated parameters. Throws UNKNOWN_QUERY_PARAMETER, REPEATED_QUERY_PARAMETER,
- * BODY_AND_QUERY (where the API takes a body) or INVALID_PARAMETER.
+ * BODY_AND_QUERY (when the API accepts a body) or INVALID_PARAMETER.
  */
 export function readQuery(text: string, parameters: Parameters): Record<string, unknown> {
   const values: Record<string, unknown> = {};
@@ -158,18 +160,19 @@ export function readQuery(text: string, parameters: Parameters): Record<string, 
   for (const [name, value] of new URLSearchParams(text)) {
     if (!Object.hasOwn(declared, name)) {
       if (parameters.body)
-        throw new Failure('BODY_AND_QUERY', 'this API takes its parameters in the body, not in the query');
-      const known = Object.keys(declared);
-      const has = known.length > 0 ? `it has ${known.join(' and ')}` : 'it has none';
+        throw new Failure('BODY_AND_QUERY', 'this API accepts parameters in the body, not in the query string');
+      const names = Object.keys(declared);
+      const accepted = names.length > 0 ? `it accepts ${names.join(' and ')}` : 'it accepts none';
       throw new Failure(
         'UNKNOWN_QUERY_PARAMETER',
-        `"${name.slice(0, 64)}" is not a query parameter of this API; ${has}`,
+        `"${name.slice(0, 64)}" is not a query parameter of this API; ${accepted}`,
         {
-          declared: known,
+          declared: names,
         },
       );
     }
-    if (Object.hasOwn(values, name)) throw new Failure('REPEATED_QUERY_PARAMETER', `"${name}" stands more than once`);
+    if (Object.hasOwn(values, name))
+      throw new Failure('REPEATED_QUERY_PARAMETER', `query parameter "${name}" is repeated`);
     values[name] = typed(value, declared[name] as TSchema);
   }
   parameters.checkQuery?.(values);

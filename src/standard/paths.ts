@@ -1,10 +1,10 @@
-// The grammar of paths (rest-standard A1, B1): /api/{version}/{category}/{object}/.../{action}. Built from the declared
-// categories; says which endpoint a method and path name, or that the path or the method is not one of ours.
+// The router (rest-standard A1, B1): /api/{version}/{category}/{object}/.../{action}. Built from the declared categories; resolves a
+// method and path to an endpoint, or to API_NOT_FOUND or METHOD_NOT_ALLOWED.
 import type { ApiVersion, Category, Endpoint, PathParameters } from './endpoint.ts';
 import { Failure } from './failure.ts';
 
-/** Empty, `api` and the version come before the names. */
-const namesFrom = 3;
+/** The index of the first name, after the empty segment, `api` and the version. */
+const firstNameIndex = 3;
 
 export interface Segment {
   readonly category: string;
@@ -18,9 +18,9 @@ export function uriOf(version: string, path: readonly Segment[]): string {
   return uri;
 }
 
-/** The other way round: the objects that a URI of ours names; an odd last segment, a collection, is left out. */
+/** The inverse of `uriOf`: the objects in a URI of this API; a trailing collection segment is ignored. */
 export function segmentsOfUri(uri: string): Segment[] {
-  const names = uri.split('/').slice(namesFrom);
+  const names = uri.split('/').slice(firstNameIndex);
   const segments: Segment[] = [];
   for (let i = 0; i + 1 < names.length; i += 2) {
     segments.push({ category: names[i] as string, name: decodeURIComponent(names[i + 1] as string) });
@@ -36,38 +36,38 @@ export interface Route<Context> {
   readonly ifExists: 'fail' | 'return';
   /** The name in the path of `PUT /{collection}/{object}`. */
   readonly nameInPath?: string;
-  /** The collection or object as a path with its parents, defaults filled in: what page tokens and permissions hang on. */
+  /** The full path of the collection or object, with default parents, for page tokens and permissions. */
   readonly segments: readonly Segment[];
 }
 
 interface Node<Context> {
   readonly category: Category<Context>;
   readonly children: Map<string, Node<Context>>;
-  /** What a path that ends here can mean, in each version. */
-  readonly ends: Map<ApiVersion, Ends<Context>>;
+  /** The endpoints of a path that ends at this node, by version. */
+  readonly ends: Map<ApiVersion, NodeEndpoints<Context>>;
 }
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** Which endpoint each method names, at one path. */
-type Choices<Context> = Partial<Record<Method, Endpoint<Context>>>;
+/** The endpoint for each method of one path. */
+type EndpointsByMethod<Context> = Partial<Record<Method, Endpoint<Context>>>;
 
-interface Ends<Context> {
-  readonly collection: Choices<Context>;
-  readonly object: Choices<Context>;
-  /** By the action's name. */
-  readonly objectActions: ReadonlyMap<string, Choices<Context>>;
-  readonly collectionActions: ReadonlyMap<string, Choices<Context>>;
+interface NodeEndpoints<Context> {
+  readonly collection: EndpointsByMethod<Context>;
+  readonly object: EndpointsByMethod<Context>;
+  /** Keyed by the name of the action. */
+  readonly objectActions: ReadonlyMap<string, EndpointsByMethod<Context>>;
+  readonly collectionActions: ReadonlyMap<string, EndpointsByMethod<Context>>;
 }
 
-const noChoices = {};
-const knownMax = 2000;
-const knownCharactersMax = 500;
+const noEndpoints = {};
+const cachedMax = 2000;
+const cachedCharactersMax = 500;
 
 export class Routes<Context> {
   readonly #root = new Map<string, Node<Context>>();
-  /** Routes lately found. They are never changed. */
-  readonly #known = new Map<string, Route<Context>>();
+  /** Cache of resolved routes, which are immutable. */
+  readonly #cache = new Map<string, Route<Context>>();
   readonly versions: readonly ApiVersion[];
 
   constructor(categories: readonly Category<Context>[]) {
@@ -83,35 +83,34 @@ export class Routes<Context> {
     this.versions = [...new Set(since)].sort((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
     for (const { category, ends } of nodes) {
       for (const version of this.versions) {
-        ends.set(version, endsOf(category.endpoints.filter((endpoint) => isIn(endpoint, version))));
+        ends.set(version, endpointsOfNode(category.endpoints.filter((endpoint) => isInVersion(endpoint, version))));
       }
     }
   }
 
   /**
-   * `path` is the raw path of the request, without its query. Throws API_NOT_FOUND, or METHOD_NOT_ALLOWED with the methods
-   * that the path has.
+   * `path` is the raw path of the request, without its query. Throws API_NOT_FOUND, or METHOD_NOT_ALLOWED with the supported methods.
    */
   resolve(method: string, path: string): Route<Context> {
     const key = `${method} ${path}`;
-    const known = this.#known.get(key);
-    if (known) return known;
+    const cached = this.#cache.get(key);
+    if (cached) return cached;
     const route = this.#resolve(method, path);
-    if (key.length <= knownCharactersMax) {
-      // All at once: a map whose entries go one by one is made anew all the time.
-      if (this.#known.size >= knownMax) this.#known.clear();
-      this.#known.set(key, route);
+    if (key.length <= cachedCharactersMax) {
+      // Cleared at once: evicting single entries would make the map rehash repeatedly.
+      if (this.#cache.size >= cachedMax) this.#cache.clear();
+      this.#cache.set(key, route);
     }
     return route;
   }
 
   #resolve(method: string, path: string): Route<Context> {
     const { version, node, segments, parameters, last } = this.#walk(path);
-    const { collection, object, objectActions, collectionActions } = node.ends.get(version) as Ends<Context>;
+    const { collection, object, objectActions, collectionActions } = node.ends.get(version) as NodeEndpoints<Context>;
     const wanted = method === 'HEAD' ? 'GET' : method;
     const { category } = node;
     const ifExists = wanted === 'PUT' ? 'return' : 'fail';
-    const pick = (choices: Choices<Context>): Endpoint<Context> => {
+    const pick = (choices: EndpointsByMethod<Context>): Endpoint<Context> => {
       const endpoint = Object.hasOwn(choices, wanted) ? choices[wanted as Method] : undefined;
       if (!endpoint) throw this.#methodFailure(method, Object.keys(choices) as Method[]);
       return endpoint;
@@ -127,14 +126,14 @@ export class Routes<Context> {
 
     if (last === undefined) return route(pick(collection));
     const { name, isObject } = last;
-    // The path ends in an action of the object that the segments already name.
-    if (isObject) return route(pick(objectActions.get(name) ?? noChoices));
-    const actions = collectionActions.get(name) ?? noChoices;
-    // Where a PUT's (or POST's) last segment is an action of the collection, it is the action; else it is an object.
+    // The path ends in an action of the object in `segments`.
+    if (isObject) return route(pick(objectActions.get(name) ?? noEndpoints));
+    const actions = collectionActions.get(name) ?? noEndpoints;
+    // The last segment is an action when the collection has an action of that name, otherwise an object.
     const isAction = collectionActions.has(name);
     if (isAction && Object.hasOwn(actions, wanted)) return route(pick(actions));
-    const hidden = isAction && wanted === 'PUT';
-    if (hidden || !Object.hasOwn(object, wanted)) {
+    const isShadowed = isAction && wanted === 'PUT';
+    if (isShadowed || !Object.hasOwn(object, wanted)) {
       const all = allMethods({ ...object, ...actions });
       throw this.#methodFailure(method, isAction ? all.filter((m) => m !== 'PUT' || Object.hasOwn(actions, m)) : all);
     }
@@ -145,23 +144,23 @@ export class Routes<Context> {
     return route(endpoint);
   }
 
-  /** Follows categories and objects; `last` is the last segment where it is not simply a collection. */
+  /** Walks the segments; `last` is the last segment unless it is a collection. */
   #walk(path: string) {
     const names = path.split('/');
-    if (names.length <= namesFrom || names[0] !== '' || names[1] !== 'api') throw notFound();
-    // The parser lets raw bytes through as Latin-1: read as they stand, they would be another name than the caller meant.
+    if (names.length <= firstNameIndex || names[0] !== '' || names[1] !== 'api') throw notFound();
+    // The HTTP parser passes raw bytes on as Latin-1, which would be a different name than the caller intended.
     if (/[^\x21-\x7e]/.test(path)) throw notFound();
     const version = names[2] as ApiVersion;
     if (!this.versions.includes(version)) throw notFound();
-    for (let i = namesFrom; i < names.length; i++) names[i] = decodeSegment(names[i] as string);
+    for (let i = firstNameIndex; i < names.length; i++) names[i] = decodeSegment(names[i] as string);
 
     let children = this.#root;
     let node: Node<Context> | undefined;
     const segments: Segment[] = [];
     const parameters: Record<string, string> = {};
-    let i = namesFrom;
+    let i = firstNameIndex;
     for (;;) {
-      // `names[i]` stands where a category (or, below an object, an action) must stand.
+      // `names[i]` must be a category or, below an object, an action.
       const name = names[i] as string;
       const next: Node<Context> | undefined = children.get(name);
       if (!next) {
@@ -171,7 +170,7 @@ export class Routes<Context> {
       }
       node = next;
       const { category } = node;
-      if (i === namesFrom && category.parent !== undefined && category.parentDefault !== undefined) {
+      if (i === firstNameIndex && category.parent !== undefined && category.parentDefault !== undefined) {
         segments.push({ category: category.parent, name: category.parentDefault });
         parameters[parameterOf(this.#root, category.parent)] = category.parentDefault;
       }
@@ -189,7 +188,7 @@ export class Routes<Context> {
     const all = [...new Set([...allow, ...(allow.includes('GET') ? ['HEAD'] : []), 'OPTIONS'])].sort();
     return new Failure(
       'METHOD_NOT_ALLOWED',
-      `${method.slice(0, 20)} is not a method of this URI; it has ${all.join(', ')}`,
+      `${method.slice(0, 20)} is not supported by this URI; it supports ${all.join(', ')}`,
       {
         allow: all,
       },
@@ -201,7 +200,7 @@ function parameterOf<Context>(root: Map<string, Node<Context>>, category: string
   return (root.get(category) as Node<Context>).category.parameter;
 }
 
-export function isIn(endpoint: Pick<Endpoint, 'since' | 'until'>, version: ApiVersion): boolean {
+export function isInVersion(endpoint: Pick<Endpoint, 'since' | 'until'>, version: ApiVersion): boolean {
   const n = Number(version.slice(1));
   return Number(endpoint.since.slice(1)) <= n && (endpoint.until === undefined || n < Number(endpoint.until.slice(1)));
 }
@@ -220,10 +219,10 @@ function notFound(): Failure {
   return new Failure('API_NOT_FOUND', 'the URI is not a registered REST API; check the path and its encoding');
 }
 
-const allMethods = <Context>(choices: Choices<Context>) => Object.keys(choices) as Method[];
+const allMethods = <Context>(choices: EndpointsByMethod<Context>) => Object.keys(choices) as Method[];
 
-function collectionChoices<Context>(endpoints: readonly Endpoint<Context>[]): Choices<Context> {
-  const choices: Choices<Context> = {};
+function collectionChoices<Context>(endpoints: readonly Endpoint<Context>[]): EndpointsByMethod<Context> {
+  const choices: EndpointsByMethod<Context> = {};
   for (const endpoint of endpoints) {
     if (endpoint.verb === 'list') choices.GET = endpoint;
     if (endpoint.verb === 'create') {
@@ -234,8 +233,8 @@ function collectionChoices<Context>(endpoints: readonly Endpoint<Context>[]): Ch
   return choices;
 }
 
-function objectChoices<Context>(endpoints: readonly Endpoint<Context>[]): Choices<Context> {
-  const choices: Choices<Context> = {};
+function objectChoices<Context>(endpoints: readonly Endpoint<Context>[]): EndpointsByMethod<Context> {
+  const choices: EndpointsByMethod<Context> = {};
   for (const endpoint of endpoints) {
     if (endpoint.verb === 'get') choices.GET = endpoint;
     if (endpoint.verb === 'create' && endpoint.named !== false) choices.PUT = endpoint;
@@ -245,13 +244,13 @@ function objectChoices<Context>(endpoints: readonly Endpoint<Context>[]): Choice
   return choices;
 }
 
-function endsOf<Context>(endpoints: readonly Endpoint<Context>[]): Ends<Context> {
+function endpointsOfNode<Context>(endpoints: readonly Endpoint<Context>[]): NodeEndpoints<Context> {
   const names = (on: Endpoint['on']) => {
     const declared = endpoints.flatMap((one) => (one.on === on && one.action !== undefined ? [one.action] : []));
     return new Set([...declared, 'create']);
   };
   const actions = (on: Endpoint['on']) => {
-    const found = new Map<string, Choices<Context>>();
+    const found = new Map<string, EndpointsByMethod<Context>>();
     for (const name of names(on)) {
       const choices = actionChoices(endpoints, on, name);
       if (Object.keys(choices).length > 0) found.set(name, choices);
@@ -271,8 +270,8 @@ function actionChoices<Context>(
   endpoints: readonly Endpoint<Context>[],
   on: Endpoint['on'],
   name: string,
-): Choices<Context> {
-  const choices: Choices<Context> = {};
+): EndpointsByMethod<Context> {
+  const choices: EndpointsByMethod<Context> = {};
   for (const endpoint of endpoints) {
     if (endpoint.on !== on) continue;
     if (endpoint.verb === 'action' && endpoint.action === name) choices.POST = endpoint;

@@ -1,4 +1,4 @@
-// What an outcome carries: a record as an object, or ready-serialised. How it becomes an answer is envelope.ts's business.
+// The body of an outcome: a record as an object or already serialized. See envelope.ts for the response.
 
 import { type RecordVersion, versionOf } from './record_version.ts';
 
@@ -14,15 +14,15 @@ export class JsonText<T extends object = object> {
 /** A record of type T, or its JSON text. */
 export type RecordBody<T extends object = object> = T | JsonText<T> | ReadyRecord<T>;
 
-/** What every answer of success begins with, up to its result. */
+/** The start of every success response, up to the result. */
 export const envelopeHead = '{"code":"0","message":"OK","result":';
 
-/** A record that is sent often: its whole envelope, made once, and from it the record alone, without a copy of either. */
+/** A serialized record that is sent often: the complete envelope, from which the record can be sliced without a copy. */
 export class ReadyRecord<T extends object = object> {
   declare readonly value?: T;
   readonly body: readonly [string];
   readonly bodyBytes: number;
-  /** What it shows: its name may become another's. */
+  /** The id of the object, because its name can later belong to another object. */
   readonly objectId: string;
   readonly version: RecordVersion | undefined;
 

@@ -1,4 +1,4 @@
-// Which state of which object a record shows: its ETag, and what a conditional change is checked against (rest-standard B4).
+// The version of the object in a record: its ETag, and the basis that conditional changes are checked against (rest-standard B4).
 import { createHash } from 'node:crypto';
 import type { Basis } from '../model/principal.ts';
 
@@ -7,14 +7,14 @@ export const basisOf = Symbol('basis');
 
 export interface RecordVersion {
   readonly version: number;
-  /** Strong, with its quotes. */
+  /** A strong entity tag, with its quotes. */
   readonly etag: string;
   readonly basis: Basis | undefined;
 }
 
-const tagCharacters = 22;
+const etagCharacters = 22;
 
-/** Undefined for a result that is no record. A record without a basis has an id in its URI or is known by when it was created. */
+/** Undefined for a result that is not a record. A record without a basis is identified by the id in its URI or by its creation time. */
 export function versionOf(record: object): RecordVersion | undefined {
   const {
     version,
@@ -24,6 +24,6 @@ export function versionOf(record: object): RecordVersion | undefined {
   } = record as Record<string | symbol, unknown> & { [basisOf]?: Basis };
   if (typeof version !== 'number' || typeof uri !== 'string') return undefined;
   const identity = JSON.stringify([basis?.objectId, createdAt, version]);
-  const tag = createHash('sha256').update(identity).digest('base64url').slice(0, tagCharacters);
+  const tag = createHash('sha256').update(identity).digest('base64url').slice(0, etagCharacters);
   return { version, etag: `"${tag}"`, basis };
 }

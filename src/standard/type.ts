@@ -1,5 +1,5 @@
-// Builders of JSON Schema with TypeBox's types: the types are TypeBox's, the few functions that are used are here, because loading its
-// own takes longer than all other modules of a start. A test compares what they build with what TypeBox builds.
+// Builders of JSON Schema with the types of TypeBox. The few functions in use are implemented here, because loading those of TypeBox takes
+// longer than all other modules at startup. A test compares their results with those of TypeBox.
 import type { TSchema, Type as TypeBox } from 'typebox';
 
 export type { Static, TEnum, TObject, TProperties, TSchema } from 'typebox';
@@ -22,7 +22,7 @@ type Builders = Pick<
 >;
 type Options = Readonly<Record<string, unknown>>;
 
-/** TypeBox recognises schemas by properties that are not enumerable, so that JSON does not show them. */
+/** TypeBox marks schemas with non-enumerable properties, which JSON omits. */
 const hide = (schema: object, key: '~kind' | '~optional', value: unknown) =>
   Object.defineProperty(schema, key, { configurable: true, writable: true, enumerable: false, value });
 
@@ -45,7 +45,7 @@ function optional(schema: object): object {
   return hide(Object.defineProperties({}, Object.getOwnPropertyDescriptors(schema)), '~optional', true);
 }
 
-/** Keys of any text; TypeBox knows others, which no schema here has. */
+/** Keys are any strings; no schema here uses the other key types of TypeBox. */
 const record = (_key: TSchema, value: TSchema, options?: Options): object =>
   build('Record', { type: 'object', patternProperties: { '^.*$': value } }, options);
 

@@ -1,4 +1,4 @@
-// TypeBox's validators. The package is loaded when the first value is checked: a start does not need it.
+// The validators of TypeBox, loaded when the first value is checked, because startup does not need them.
 import type * as schema from 'typebox/schema';
 import type * as system from 'typebox/system';
 import { lazyPackage } from '../model/lazy_package.ts';
@@ -9,7 +9,7 @@ const loadSystem = lazyPackage<typeof system>('typebox/system');
 let isSet = false;
 
 export function validation(): typeof schema {
-  // Each unknown field counts twice.
+  // Each unknown field produces two errors.
   if (!isSet) loadSystem().Settings.Set({ maxErrors: 2 * violationsMax });
   isSet = true;
   return loadSchema();

@@ -1,4 +1,4 @@
-// What a caller sends and nobody is shown again: fields that a schema calls `writeOnly`.
+// Removes fields that a schema declares `writeOnly`: callers send them, but responses never include them.
 import type { TSchema } from './type.ts';
 
 interface Shape {
@@ -8,7 +8,7 @@ interface Shape {
   readonly anyOf?: readonly TSchema[];
 }
 
-/** A value that fits the schema, without what is only written. */
+/** A value of the schema without its write-only fields. */
 export function withoutWriteOnly(value: unknown, schema: TSchema | undefined): unknown {
   if (typeof value !== 'object' || value === null || schema === undefined) return value;
   const shapes = shapesOf(schema);
@@ -16,15 +16,15 @@ export function withoutWriteOnly(value: unknown, schema: TSchema | undefined): u
     const items = shapes.find((shape) => shape.items !== undefined)?.items;
     return value.map((one) => withoutWriteOnly(one, items));
   }
-  const shown: Record<string, unknown> = {};
+  const readable: Record<string, unknown> = {};
   for (const [key, inner] of Object.entries(value)) {
     const schemas = shapes.flatMap(({ properties }) =>
       properties && Object.hasOwn(properties, key) ? properties[key] : [],
     );
     if (schemas.some((one) => (one as Shape).writeOnly)) continue;
-    shown[key] = schemas.reduce<unknown>((left, one) => withoutWriteOnly(left, one), inner);
+    readable[key] = schemas.reduce<unknown>((remaining, schema) => withoutWriteOnly(remaining, schema), inner);
   }
-  return shown;
+  return readable;
 }
 
 /** The schema, or the alternatives of a union. */

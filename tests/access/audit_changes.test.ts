@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { changes } from '../../src/standard/endpoint.ts';
+import { isMutation } from '../../src/standard/endpoint.ts';
 import type { Operation } from '../../src/standard/openapi.ts';
 import { bodyOf, fixtureOf, makeFor, namedBody, newNameOf } from '../every_endpoint/fixtures.ts';
 import {
@@ -46,8 +46,8 @@ async function eventsOf(requestId: string): Promise<Event[]> {
   return (await server.post('/api/v2/audit_events/search', { requestId })).is(200).at<Event[]>('auditEvents').reverse();
 }
 
-const keyOf = ({ endpoint }: Operation) => endpoint.known ?? endpoint.action ?? endpoint.verb;
-const changing = operations.filter(({ endpoint }) => changes(endpoint));
+const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
+const changing = operations.filter(({ endpoint }) => isMutation(endpoint));
 /** What an engine does is told before, too. */
 const isBegun = ({ outcome }: Event) => outcome === 'begun';
 

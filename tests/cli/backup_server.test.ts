@@ -115,8 +115,11 @@ describe('a server that runs', () => {
     const place = join(from.directory, 'refused');
     (await from.server.put('/api/v2/users/ann')).is(201);
     for (const [token, says] of [
-      ['tbl_root_wrong', /^FAULT: the backup was not made: .*\nWhat to do: the token was refused/m],
-      [await newToken(from.server, 'ann', 'test'), /\(FORBIDDEN\)\nWhat to do: the token is good but may not do this/],
+      ['tbl_root_wrong', /^FAULT: the backup was not made: .*\nWhat to do: the token is not valid/m],
+      [
+        await newToken(from.server, 'ann', 'test'),
+        /\(FORBIDDEN\)\nWhat to do: the token is valid, but its principal lacks a privilege/,
+      ],
     ] as const) {
       const { status, out, errors } = await backupServer([place, ...at()], { TABULARIUM_TOKEN: token });
       assert.deepEqual([status, out], [1, '']);

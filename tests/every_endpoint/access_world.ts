@@ -152,7 +152,7 @@ export async function besides(server: TestServer, { top, path }: Place): Promise
   return onPlace({ top, path: path.map(({ category }) => ({ category, name: params[category.parameter] as string })) });
 }
 
-export const keyOf = ({ endpoint }: Operation) => endpoint.known ?? endpoint.action ?? endpoint.verb;
+export const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 export const privilegeOf = ({ endpoint }: Operation): Privilege => endpoint.permission.privilege;
 
 export const fresh = (server: TestServer, operation: Operation) =>

@@ -24,7 +24,7 @@ export const operations: readonly Operation[] = operationsOf(categories, 'v2');
 export type Params = Readonly<Record<string, string>>;
 
 export const nameOf = ({ category, endpoint }: Operation) =>
-  `${category.name}.${endpoint.known ?? endpoint.action ?? endpoint.verb}`;
+  `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
 export const titleOf = (operation: Operation) => `${operation.method.toUpperCase()} ${operation.path}`;
 export const takesBody = ({ endpoint }: Operation) => endpoint.body !== undefined;
 

@@ -11,7 +11,7 @@ import { quoteIdentifier } from '../../src/engines/duckdb/sql/identifiers.ts';
 import { startServer } from '../../src/main.ts';
 import type { Services } from '../../src/resources/records/handler_context.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
-import { type Category, readsOnly } from '../../src/standard/endpoint.ts';
+import { type Category, isReadOnly } from '../../src/standard/endpoint.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import type { Operation } from '../../src/standard/openapi.ts';
 import { Budget } from '../budget.ts';
@@ -113,7 +113,7 @@ async function rowsOf({ catalog = 'default', database, table }: Params): Promise
 
 /** The first way to reach each endpoint: the others run the same handler. */
 const endpoints = [...new Map(operations.map((operation) => [operation.endpoint, operation])).values()];
-const keyOf = ({ endpoint }: Operation) => endpoint.known ?? endpoint.action ?? endpoint.verb;
+const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 
 async function requestFor(operation: Operation): Promise<{ params: Params; send: () => Promise<RawReply> }> {
   const { category, endpoint, method } = operation;
@@ -152,7 +152,7 @@ async function requireTrueOutcome(operation: Operation, fault: Fault): Promise<v
   assert.ok(outcome === 'notApplied' || outcome === 'unknown', what);
   counts[outcome]++;
   if (struck !== undefined && !hasWritten) assert.equal(outcome, 'notApplied', `${what}: nothing was begun`);
-  if (readsOnly(operation.endpoint)) assert.equal(outcome, 'notApplied', what);
+  if (isReadOnly(operation.endpoint)) assert.equal(outcome, 'notApplied', what);
   if (outcome === 'unknown') return;
   const later = await settled();
   const isNew = (row: string) => !store.includes(row);

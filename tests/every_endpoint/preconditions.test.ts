@@ -1,7 +1,7 @@
 // `ETag`, `If-Match` and `expectedVersion` at every endpoint that changes an object or acts on one (rest-standard B4).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { isConditional, takesExpectedVersion } from '../../src/standard/endpoint.ts';
+import { acceptsExpectedVersion, isConditional } from '../../src/standard/endpoint.ts';
 import type { Operation } from '../../src/standard/openapi.ts';
 import { start, type TestServer } from '../server.ts';
 import { bodyOf, fixtureOf, makeFor } from './fixtures.ts';
@@ -13,7 +13,7 @@ before(async () => {
 });
 after(() => server.close());
 
-const keyOf = ({ endpoint }: Operation) => endpoint.known ?? endpoint.action ?? endpoint.verb;
+const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 /** Their version follows what they do, whoever looks. */
 const changeByThemselves = ['tasks', 'queries'];
 const stale = '"AAAAAAAAAAAAAAAAAAAAAA"';
@@ -54,7 +54,7 @@ for (const operation of once.values()) {
       (await attempt(malformed)).is(400, 'INVALID_PARAMETER');
     const isSteady = !changeByThemselves.includes(category.name);
     const good = isSteady ? `${stale} ,, ${etag}` : '*';
-    if (takesExpectedVersion(endpoint)) {
+    if (acceptsExpectedVersion(endpoint)) {
       const version = shown.at<number>('version');
       const conflict = await attempt(good, { expectedVersion: version + 7 });
       if (isSteady) conflict.is(400, 'VERSION_CONFLICT', { version });

@@ -14,7 +14,7 @@ before(async () => {
 });
 after(() => server.close());
 
-const keyOf = ({ endpoint }: Operation) => endpoint.known ?? endpoint.action ?? endpoint.verb;
+const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 const idFieldOf = ({ category }: Operation) => category.idField ?? 'name';
 
 /** The path in its whole shape, as records name it. */

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Code, codes } from '../../src/standard/codes.ts';
 import { answerOfFailure } from '../../src/standard/envelope.ts';
-import { Failure, outcomeOf, violated, violationsMax, withOutcome } from '../../src/standard/failure.ts';
+import { Failure, outcomeOf, violationsFailure, violationsMax, withOutcome } from '../../src/standard/failure.ts';
 
 const names = Object.keys(codes) as Code[];
 
@@ -58,8 +58,12 @@ test('the envelope of a failure has its three keys and no more', () => {
 
 test('violations are listed up to a limit, and counted beyond it', () => {
   const one = { pointer: '/a', rule: 'type', message: 'must be a number' };
-  assert.deepEqual(violated('INVALID_PARAMETER', 'm', [one]).result, { violations: [one] });
-  const { violations, violationCount } = violated('INVALID_PARAMETER', 'm', Array(violationsMax + 5).fill(one)).result;
+  assert.deepEqual(violationsFailure('INVALID_PARAMETER', 'm', [one]).result, { violations: [one] });
+  const { violations, violationCount } = violationsFailure(
+    'INVALID_PARAMETER',
+    'm',
+    Array(violationsMax + 5).fill(one),
+  ).result;
   assert.equal((violations as unknown[]).length, violationsMax);
   assert.equal(violationCount, violationsMax + 5);
 });

@@ -17,7 +17,7 @@ function fault(text: string): { code: string; line: unknown; column: unknown } {
     if (!(error instanceof Failure)) throw error;
     return { code: error.code, line: error.result.line, column: error.result.column };
   }
-  return assert.fail(`${text.slice(0, 80)} was taken`);
+  return assert.fail(`${text.slice(0, 80)} was accepted`);
 }
 
 const nested = (depth: number, inner = '') => '['.repeat(depth) + inner + ']'.repeat(depth);
@@ -178,10 +178,10 @@ function requestFault(text: string, valuesMax = 1000): { code: string; line?: un
     const { line, column } = error.result;
     return { code: error.code, ...(line === undefined ? {} : { line, column }) };
   }
-  return assert.fail(`${text.slice(0, 80)} was taken`);
+  return assert.fail(`${text.slice(0, 80)} was accepted`);
 }
 
-test('an object that names a member twice is refused at the second name, however it is written', () => {
+test('a duplicate member name is refused at its second occurrence, also when it is escaped', () => {
   const cases: Record<string, [line: number, column: number]> = {
     '{"a":1,"a":2}': [1, 8],
     '{"a":1,"a":1}': [1, 8],

@@ -73,7 +73,7 @@ test('names: categories in snake_case with a plural, actions in snake_case, fiel
 
 test('parameters: at most two in a query, never a query and a body, unknown fields refused', () => {
   for (const { category, endpoint } of operations) {
-    const what = `${category.name}.${endpoint.known ?? endpoint.action ?? endpoint.verb}`;
+    const what = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
     const { query, body } = parametersOf(endpoint);
     assert.ok(Object.keys(query?.properties ?? {}).length <= 2, what);
     assert.ok(query === undefined || body === undefined, what);
@@ -94,7 +94,7 @@ test('every record says who, when, which version and where; what has no record o
 
 test('codes: declared ones exist, none stands twice, and each status of the closed set is in the document', () => {
   for (const { category, endpoint, path, method } of operations) {
-    const what = `${category.name}.${endpoint.known ?? endpoint.action ?? endpoint.verb}`;
+    const what = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
     assert.equal(new Set(endpoint.codes).size, endpoint.codes.length, `${what} declares a code twice`);
     const responses = document.paths[path]?.[method]?.responses ?? {};
     const failures = new Set(codesOf(endpoint).map((code) => String(codes[code].status)));
@@ -128,7 +128,7 @@ test('examples fit their schemas', () => {
   for (const category of categories) {
     fits(category.record, category.example, category.name);
     for (const endpoint of category.endpoints) {
-      const what = `${category.name}.${endpoint.known ?? endpoint.action ?? endpoint.verb}`;
+      const what = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
       const body = bodyOf(endpoint, true);
       if (endpoint.example?.body !== undefined) fits(body as TSchema, endpoint.example.body, `${what} body`);
       else if (body !== undefined) assert.ok(endpoint.bodyRequired !== true, `${what} needs an example of its body`);

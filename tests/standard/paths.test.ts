@@ -12,7 +12,7 @@ const routes = new Routes(categoriesWith({ rowsBodyBytesMax: 1024 }));
 function named(method: string, path: string) {
   const { category, endpoint, path: parameters, nameInPath, ifExists } = routes.resolve(method, path);
   return {
-    endpoint: `${category.name}.${endpoint.known ?? endpoint.action ?? endpoint.verb}`,
+    endpoint: `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`,
     parameters,
     nameInPath,
     ifExists,

@@ -2,7 +2,7 @@
 // for large ones (body_thread.ts), with the same result.
 import { Failure } from '../../standard/failure.ts';
 import { parseKnownJson, parseRequestJson } from '../../standard/json.ts';
-import { placeAt } from '../../standard/json_faults.ts';
+import { positionAt } from '../../standard/json_faults.ts';
 import { requireMediaType } from '../../standard/media.ts';
 import { type Check, escapePointer } from '../../standard/parameters.ts';
 
@@ -105,7 +105,7 @@ function decodeText(bytes: Uint8Array): string {
     return utf8.decode(bytes);
   } catch {
     const text = new TextDecoder().decode(bytes);
-    const { line, column } = placeAt(text, text.indexOf('\ufffd'));
+    const { line, column } = positionAt(text, text.indexOf('\ufffd'));
     throw new Failure('MALFORMED_JSON', `the body is not UTF-8 at line ${line}, column ${column}`, { line, column });
   }
 }

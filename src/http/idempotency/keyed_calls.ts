@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { IdempotencyKeys } from '../../access/idempotency_keys.ts';
 import type { Granted, Guard } from '../../model/principal.ts';
-import { type Accepted, changes, type Outcome } from '../../standard/endpoint.ts';
+import { type Accepted, isMutation, type Outcome } from '../../standard/endpoint.ts';
 import type { Answer } from '../../standard/envelope.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Route } from '../../standard/paths.ts';
@@ -158,7 +158,7 @@ function completedOf<Context>(
   const answer = answerOf(outcome);
   if (outcome.outcome === 'listed') return { answer, stored: undefined };
   if (outcome.outcome !== 'done') return { answer, stored: answer };
-  const { stored = changes(endpoint) ? outcome.result : null } = outcome;
+  const { stored = isMutation(endpoint) ? outcome.result : null } = outcome;
   if (stored === null) return { answer, stored: undefined };
   return { answer, stored: answerOf({ outcome: 'done', result: stored }) };
 }

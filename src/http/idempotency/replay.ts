@@ -13,7 +13,7 @@ import {
 } from '../../access/idempotency_keys.ts';
 import type { AppliedWrite, Granted, Guard } from '../../model/principal.ts';
 import { type Code, codes, type SuccessStatus } from '../../standard/codes.ts';
-import { type Endpoint, takesKey } from '../../standard/endpoint.ts';
+import { acceptsIdempotencyKey, type Endpoint } from '../../standard/endpoint.ts';
 import { type Answer, answerOfFailure } from '../../standard/envelope.ts';
 import { Failure, outcomeOf, withOutcome } from '../../standard/failure.ts';
 import { idempotencyKeyHeader } from '../request_headers.ts';
@@ -65,7 +65,7 @@ const quotingRows: ReadonlySet<Code> = new Set<Code>([
 /** Throws INVALID_IDEMPOTENCY_KEY. */
 export function keyOf<Context>(incoming: IncomingMessage, endpoint: Endpoint<Context>): string | undefined {
   const key = incoming.headers[idempotencyKeyHeader] as string | undefined;
-  if (key === undefined || !takesKey(endpoint)) return undefined;
+  if (key === undefined || !acceptsIdempotencyKey(endpoint)) return undefined;
   if (idempotencyKeyForm.test(key)) return key;
   throw new Failure('INVALID_IDEMPOTENCY_KEY', `${idempotencyKeyHeader} must be 1 to 255 visible ASCII characters`);
 }

@@ -6,7 +6,7 @@ import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ColumnDefinition, ColumnSpec, TableDefinition, TableSpec } from '../../model/records.ts';
 import { formatType, type LogicalType, parseType, TypeSyntaxError } from '../../model/types.ts';
-import { Failure, type Violation, violated } from '../../standard/failure.ts';
+import { Failure, type Violation, violationsFailure } from '../../standard/failure.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { defined } from '../records/fields.ts';
 
@@ -156,7 +156,7 @@ export function faults(spec: TableSpec, engine: Engine): Violation[] {
 
 export function refuse(violations: readonly Violation[]): void {
   const [first] = violations;
-  if (first) throw violated('INVALID_PARAMETER', `${first.pointer}: ${first.message}`, violations);
+  if (first) throw violationsFailure('INVALID_PARAMETER', `${first.pointer}: ${first.message}`, violations);
 }
 
 /** The engine reads each new default as it would when it uses it. */

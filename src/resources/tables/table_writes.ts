@@ -142,7 +142,7 @@ async function written(
 const updateRows = (pathOf: PathOf) =>
   action('update', {
     ...shared,
-    known: 'update_rows',
+    auditName: 'update_rows',
     summary: 'Changes rows of a table: columns get the values of expressions.',
     description: `The caller reads the table too, and so needs \`read\` on it, as on every table that an expression names. ${past}`,
     body: UpdateBody,

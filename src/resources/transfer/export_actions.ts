@@ -157,7 +157,7 @@ export const exportQuery = (what: string, pathOf: (path: PathParameters) => read
 export const exportTable = (pathOf: (path: PathParameters) => readonly Segment[]) =>
   action('export', {
     ...shared,
-    known: 'export_table',
+    auditName: 'export_table',
     summary: 'Writes the rows of a table to files to download, or in an object store.',
     description,
     permission: { privilege: 'read', on: 'object' },

@@ -3,7 +3,7 @@
 import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import { holdsType, type LogicalType } from '../../../model/types.ts';
-import { Failure, type Violation, violated } from '../../../standard/failure.ts';
+import { Failure, type Violation, violationsFailure } from '../../../standard/failure.ts';
 import type { InsertStep, RowsBatch, TableRef } from '../../engine.ts';
 import { inTransaction, rememberSteps, rowsOf } from '../instance/applied_steps.ts';
 import { qualifiedTable, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -225,7 +225,7 @@ async function findConflicts(
   }
   found.sort((a, b) => a.index - b.index);
   if (found.length > 0) {
-    return violated(
+    return violationsFailure(
       'CONSTRAINT_VIOLATED',
       'rows violate a key of the table; nothing was inserted',
       found.map((f) => f.violation),
