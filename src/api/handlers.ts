@@ -1,6 +1,17 @@
 // What the handlers of a declared category are: functions by the name of the operation, whose input and answer follow from the
 // declaration. A handler that returns another record, or reads a field that the body does not have, does not compile.
-import type { Accepted, Created, Deleted, Done, Found, Input, Listed, Updated } from '../standard/endpoint.ts';
+import type {
+  Accepted,
+  Created,
+  Deleted,
+  Done,
+  Found,
+  Input,
+  Listed,
+  PathParameters,
+  Segment,
+  Updated,
+} from '../standard/endpoint.ts';
 import type { Static, TSchema } from '../standard/type.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from './declare.ts';
 
@@ -10,6 +21,15 @@ export type PathOf<C extends DeclaredCategory> = Readonly<Record<C['parameter'],
 export type ParentPathOf<C extends DeclaredCategory> = C['parent'] extends DeclaredCategory
   ? PathOf<C['parent']>
   : Readonly<Record<never, string>>;
+
+/** The path of an object of the category, root first. */
+export type SegmentsOf<C extends DeclaredCategory> = readonly [...ParentSegmentsOf<C>, Segment<C['name']>];
+/** The path of the object that holds a collection of the category. */
+export type ParentSegmentsOf<C extends DeclaredCategory> = C['parent'] extends DeclaredCategory
+  ? SegmentsOf<C['parent']> extends infer P extends readonly Segment[]
+    ? P
+    : never
+  : readonly [];
 
 /** A value as a handler answers it: nothing changes it any more. */
 type Answered<T> = T extends object ? { readonly [K in keyof T]: Answered<T[K]> } : T;
@@ -30,41 +50,70 @@ type Named<E extends DeclaredEndpoint> = E['verb'] extends 'create'
 export type BodyOf<E extends DeclaredEndpoint> = E['body'] extends TSchema ? Static<E['body']> & Named<E> : undefined;
 type QueryOf<E extends DeclaredEndpoint> = E['query'] extends TSchema ? Static<E['query']> : undefined;
 
-type InputOf<C extends DeclaredCategory, E extends DeclaredEndpoint> = Omit<Input<BodyOf<E>, QueryOf<E>>, 'path'> & {
-  readonly path: E['on'] extends 'object' ? PathOf<C> : ParentPathOf<C>;
-};
+/** What the path of a request says: its parameters by name, and the objects on it, root first. */
+interface ObjectPlace<C extends DeclaredCategory> {
+  readonly path: PathOf<C>;
+  readonly segments: SegmentsOf<C>;
+}
+interface ParentPlace<C extends DeclaredCategory> {
+  readonly path: ParentPathOf<C>;
+  readonly segments: ParentSegmentsOf<C>;
+}
+/** Of an object in any category. */
+interface AnyObjectPlace {
+  readonly path: PathParameters;
+  readonly segments: readonly [Segment, ...Segment[]];
+}
 
-/** What an action answers: its declared result, or the record of its category. */
-export type ResultOf<C extends DeclaredCategory, E extends DeclaredEndpoint> = E['result'] extends TSchema
+type InputOf<E extends DeclaredEndpoint, Place> = Omit<Input<BodyOf<E>, QueryOf<E>>, keyof AnyObjectPlace> & Place;
+
+/** What an endpoint answers: its declared result, or the record of its category. */
+type ResultOf<E extends DeclaredEndpoint, R extends object> = E['result'] extends TSchema
   ? AnsweredObject<E['result']>
-  : RecordOf<C>;
+  : R;
+type ItemOf<E extends DeclaredEndpoint, R extends object> = E['item'] extends TSchema ? AnsweredObject<E['item']> : R;
 type IfAccepting<E extends DeclaredEndpoint> = E['mayAccept'] extends true ? Accepted : never;
 /** An action that takes a page token answers as a list does. */
 type Paged<E extends DeclaredEndpoint> = E['body'] extends { readonly properties: { readonly pageToken: TSchema } }
   ? true
   : false;
 
-interface AnswerOf<C extends DeclaredCategory, E extends DeclaredEndpoint> {
-  list: Listed<ItemOf<C, E>>;
-  get: Found<ResultOf<C, E>>;
-  create: Created<Omit<ResultOf<C, E>, 'created'>> | IfAccepting<E>;
-  update: Updated<ResultOf<C, E>> | IfAccepting<E>;
+interface AnswerOf<E extends DeclaredEndpoint, R extends object> {
+  list: Listed<ItemOf<E, R>>;
+  get: Found<ResultOf<E, R>>;
+  create: Created<Omit<ResultOf<E, R>, 'created'>> | IfAccepting<E>;
+  update: Updated<ResultOf<E, R>> | IfAccepting<E>;
   delete: Deleted | IfAccepting<E>;
   action:
     | (Paged<E> extends true
-        ? Listed<ItemOf<C, E>>
+        ? Listed<ItemOf<E, R>>
         : E['creates'] extends true
-          ? Created<ResultOf<C, E>>
-          : Done<ResultOf<C, E>>)
+          ? Created<ResultOf<E, R>>
+          : Done<ResultOf<E, R>>)
     | IfAccepting<E>;
 }
-type ItemOf<C extends DeclaredCategory, E extends DeclaredEndpoint> = E['item'] extends TSchema
-  ? AnsweredObject<E['item']>
-  : RecordOf<C>;
+
+/** `R`: the record of the category. */
+type Handler<E extends DeclaredEndpoint, R extends object, Place, Context> = (
+  input: InputOf<E, Place>,
+  context: Context,
+) => Promise<AnswerOf<E, R>[E['verb']]>;
 
 export type Handlers<C extends DeclaredCategory, Context> = {
-  readonly [K in keyof C['endpoints']]: (
-    input: InputOf<C, C['endpoints'][K]>,
-    context: Context,
-  ) => Promise<AnswerOf<C, C['endpoints'][K]>[C['endpoints'][K]['verb']]>;
+  readonly [K in keyof C['endpoints']]: Handler<
+    C['endpoints'][K],
+    RecordOf<C>,
+    C['endpoints'][K]['on'] extends 'object' ? ObjectPlace<C> : ParentPlace<C>,
+    Context
+  >;
+};
+
+/** Of operations that several categories have in common, and whose results are declared with them. */
+export type SharedHandlers<E extends Readonly<Record<string, DeclaredEndpoint>>, Context> = {
+  readonly [K in keyof E]: Handler<
+    E[K],
+    never,
+    E[K]['on'] extends 'object' ? AnyObjectPlace : Pick<Input<never, never>, keyof AnyObjectPlace>,
+    Context
+  >;
 };

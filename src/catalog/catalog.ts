@@ -39,6 +39,7 @@ import { sourcesOf } from './changes/view_dependencies.ts';
 import type {
   CatalogObject,
   Category,
+  ChainOf,
   ChangeEvent,
   CreateRequest,
   CreationWork,
@@ -46,6 +47,7 @@ import type {
   DroppedObject,
   DropRequest,
   ListOptions,
+  ObjectOf,
   ObjectPath,
   UndropRequest,
   UpdateOutcome,
@@ -53,6 +55,7 @@ import type {
 } from './object.ts';
 import { objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
 import { RecoveryRounds } from './recovery_rounds.ts';
+import type { SpecOf } from './specs.ts';
 import { catalogStatements, pathRow, pathStatement, prefixStatement } from './statements.ts';
 
 /** Maximum number of values in one `in (...)` of a store query. */
@@ -105,7 +108,11 @@ export class Catalog {
   }
 
   /** The objects of the path, root first; undefined if any of them does not exist. */
-  async find(path: ObjectPath): Promise<CatalogObject[] | undefined> {
+  async find<const P extends ObjectPath>(path: P): Promise<ChainOf<P> | undefined> {
+    return (await this.#find(path)) as ChainOf<P> | undefined;
+  }
+
+  async #find(path: ObjectPath): Promise<CatalogObject[] | undefined> {
     if (path.length === 0) return [];
     const { store, specs } = this.#context;
     this.#paths[path.length] ??= pathStatement(store.db, path.length);
@@ -134,7 +141,7 @@ export class Catalog {
   }
 
   /** Like `find`, but throws OBJECT_NOT_FOUND {category, name} for the first missing object. */
-  async require(path: ObjectPath): Promise<CatalogObject[]> {
+  async require<const P extends ObjectPath>(path: P): Promise<ChainOf<P>> {
     const found = await this.find(path);
     if (found) return found;
     for (const [n, { category, name }] of path.entries()) {
@@ -202,7 +209,11 @@ export class Catalog {
   }
 
   /** Ordered by the code points of the name. */
-  async list(parentId: string | null, category: Category, options: ListOptions): Promise<CatalogObject[]> {
+  async list<K extends Category>(parentId: string | null, category: K, options: ListOptions): Promise<ObjectOf<K>[]> {
+    return (await this.#list(parentId, category, options)) as ObjectOf<K>[];
+  }
+
+  async #list(parentId: string | null, category: Category, options: ListOptions): Promise<CatalogObject[]> {
     const { store, specs } = this.#context;
     let query = store.db
       .selectFrom('objects')
@@ -314,7 +325,7 @@ export class Catalog {
    * Writes the fields that differ; without a difference and without a `change` the object is not touched. Throws like `create`, and
    * VERSION_CONFLICT {version}. If the outcome in the engine is unknown, recovery retries the change.
    */
-  async update<S>(object: CatalogObject, request: UpdateRequest<S>): Promise<UpdateOutcome<S>> {
+  async update<S>(object: CatalogObject<S>, request: UpdateRequest<NoInfer<S>>): Promise<UpdateOutcome<S>> {
     return (await updateObject(this.#context, object, request)) as UpdateOutcome<S>;
   }
 
@@ -324,21 +335,21 @@ export class Catalog {
   }
 
   /** Dropped objects that can be restored, ordered by name. */
-  async listDropped(
+  async listDropped<K extends Category>(
     parentId: string | null,
-    category: Category,
+    category: K,
     options: DroppedListOptions,
-  ): Promise<DroppedObject[]> {
-    return listDropped(this.#context, parentId, category, options);
+  ): Promise<DroppedObject<SpecOf<K>>[]> {
+    return (await listDropped(this.#context, parentId, category, options)) as DroppedObject<SpecOf<K>>[];
   }
 
   /** The dropped objects with this id or name, most recently dropped first. */
-  async findDropped(
+  async findDropped<K extends Category>(
     parentId: string | null,
-    category: Category,
+    category: K,
     by: { readonly id: string } | { readonly name: string },
-  ): Promise<DroppedObject[]> {
-    return findDropped(this.#context, parentId, category, by);
+  ): Promise<DroppedObject<SpecOf<K>>[]> {
+    return (await findDropped(this.#context, parentId, category, by)) as DroppedObject<SpecOf<K>>[];
   }
 
   /** The number of objects of a category that a dropped object contained. */
@@ -347,8 +358,8 @@ export class Catalog {
   }
 
   /** Throws like `create`, and OBJECT_NOT_FOUND if the object has been restored or purged meanwhile. */
-  async undrop(dropped: DroppedObject, request: UndropRequest): Promise<UpdateOutcome> {
-    return undropObject(this.#context, dropped, request);
+  async undrop<S>(dropped: DroppedObject<S>, request: UndropRequest): Promise<UpdateOutcome<S>> {
+    return (await undropObject(this.#context, dropped, request)) as UpdateOutcome<S>;
   }
 
   /** Purges dropped objects whose retention has expired. Runs every minute. */

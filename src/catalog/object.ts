@@ -6,6 +6,7 @@ import type { ViewSource } from '../engines/views.ts';
 import type { Actor } from '../model/principal.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
 import type { TaskRequest } from '../tasks/task.ts';
+import type { SpecOf } from './specs.ts';
 
 /** 'catalogs', 'databases', ...: code shared by all categories never names a particular one. */
 export type Category = string;
@@ -31,6 +32,10 @@ export interface CatalogObject<S = unknown> {
 
 /** Root first. */
 export type ObjectPath = readonly { readonly category: Category; readonly name: string }[];
+/** An object of a category. */
+export type ObjectOf<K extends Category> = CatalogObject<SpecOf<K>>;
+/** The objects of a path. */
+export type ChainOf<P extends ObjectPath> = { readonly [K in keyof P]: ObjectOf<P[K]['category']> };
 
 export interface ListOptions {
   /** The list continues after this name. */

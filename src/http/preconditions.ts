@@ -2,7 +2,7 @@
 // RFC 9110, 13.1.1). The record is read as by a GET; its basis is checked again in the transaction of the change.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Basis } from '../model/principal.ts';
-import { type Endpoint, type Input, isConditional } from '../standard/endpoint.ts';
+import { type Endpoint, type Input, inputOfGet, isConditional } from '../standard/endpoint.ts';
 import { ReadyRecord, type RecordBody } from '../standard/envelope.ts';
 import { Failure, violationsFailure } from '../standard/failure.ts';
 import type { Route } from '../standard/paths.ts';
@@ -63,14 +63,13 @@ function missingObject<Context>({ segments, category }: Route<Context>): Basis {
 
 /** The state that a GET of the object would show. Undefined when it does not exist. */
 async function currentOf<Context>(
-  { category, path }: Route<Context>,
+  { category, path, segments }: Route<Context>,
   context: Context,
 ): Promise<RecordVersion | undefined> {
   const get = category.endpoints.find(({ verb }) => verb === 'get');
   if (!get) return undefined;
-  const input: Input<unknown, unknown> = { path, body: undefined, query: {}, page: { limit: 1 }, ifExists: 'fail' };
   try {
-    const outcome = await get.handle(input as Input<never, never>, context);
+    const outcome = await get.handle(inputOfGet(path, segments) as Input<never, never>, context);
     return outcome.outcome === 'found' ? versionOfBody(outcome.record) : undefined;
   } catch (error) {
     if (error instanceof Failure && error.code === 'OBJECT_NOT_FOUND') return undefined;

@@ -266,7 +266,7 @@ export class RequestPipeline<Context> {
 
   /** Throws INVALID_PAGE_TOKEN. */
   #inputOf(
-    { endpoint, path, ifExists }: Route<Context>,
+    { endpoint, path, segments, ifExists }: Route<Context>,
     body: Record<string, unknown> | undefined,
     query: Readonly<Record<string, unknown>>,
     scope: string,
@@ -276,9 +276,9 @@ export class RequestPipeline<Context> {
       pageSize?: number;
     };
     const limit = pageSize ?? pageSizeDefault;
-    if (scope === '' || pageToken === undefined) return { path, body, query, page: { limit }, ifExists };
+    if (scope === '' || pageToken === undefined) return { path, segments, body, query, page: { limit }, ifExists };
     const after = readPageToken(this.#options.pageTokenKey, scope, pageToken);
-    return { path, body, query, page: { limit, after }, ifExists };
+    return { path, segments, body, query, page: { limit, after }, ifExists };
   }
 
   /** Returns a promise only when the store must be queried. */

@@ -2,7 +2,7 @@
 // was lost in a crash.
 import type { RetainedStep } from '../access/idempotency_keys.ts';
 import type { Shown, Wanted } from '../http/request_pipeline.ts';
-import type { Category, Found, Input } from '../standard/endpoint.ts';
+import { type Category, type Found, type Input, inputOfGet } from '../standard/endpoint.ts';
 import { ReadyRecord } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { parseJson } from '../standard/json.ts';
@@ -29,8 +29,7 @@ export async function recordOf(
   const get = category?.endpoints.find(({ verb }) => verb === 'get');
   if (!get) return undefined;
   const path = Object.fromEntries(at.map((one) => [categoryOf(one.category)?.parameter ?? one.category, one.name]));
-  const input: Input<unknown, unknown> = { path, body: undefined, query: {}, page: { limit: 1 }, ifExists: 'fail' };
-  const { record } = (await get.handle(input as Input<never, never>, context)) as Found;
+  const { record } = (await get.handle(inputOfGet(path, at) as Input<never, never>, context)) as Found;
   const shown = record instanceof ReadyRecord ? (parseJson(record.recordText) as object) : (record as object);
   return { outcome: 'found', record: shown, uri: uriOf(context.call.version, at) };
 }
@@ -54,14 +53,14 @@ async function memberOf(
 ): Promise<Shown | undefined> {
   const get = category?.endpoints.find(({ verb }) => verb === 'get');
   if (!get || category?.idField === undefined || category.parent !== undefined) return undefined;
+  const at = [segment(category.name, id)];
   const path = { [category.parameter]: id };
-  const input: Input<unknown, unknown> = { path, body: undefined, query: {}, page: { limit: 1 }, ifExists: 'fail' };
   try {
-    const { record } = (await get.handle(input as Input<never, never>, context)) as Found;
+    const { record } = (await get.handle(inputOfGet(path, at) as Input<never, never>, context)) as Found;
     return {
       outcome: 'found',
       record: record as object,
-      uri: uriOf(context.call.version, [segment(category.name, id)]),
+      uri: uriOf(context.call.version, at),
     };
   } catch (error) {
     if (error instanceof Failure && error.code === 'OBJECT_NOT_FOUND') return undefined;

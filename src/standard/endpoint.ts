@@ -26,9 +26,17 @@ export type ApiVersion = `v${number}`;
 
 export type PathParameters = Readonly<Record<string, string>>;
 
+/** A step of a path: a category, and the name of the object in it. */
+export interface Segment<C extends string = string> {
+  readonly category: C;
+  readonly name: string;
+}
+
 /** The input of a handler. */
 export interface Input<Body, Query> {
   readonly path: PathParameters;
+  /** What the path names, root first and defaults filled in: the object, or what holds the collection. */
+  readonly segments: readonly Segment[];
   readonly body: Body;
   readonly query: Query;
   /** For lists and searches: at most `limit` items after the key `after`. */
@@ -36,6 +44,16 @@ export interface Input<Body, Query> {
   /** `create` only: for an existing object, POST fails and PUT returns it. */
   readonly ifExists: 'fail' | 'return';
 }
+
+/** For a handler of a GET that is called on behalf of another request. */
+export const inputOfGet = (path: PathParameters, segments: readonly Segment[]): Input<undefined, object> => ({
+  path,
+  segments,
+  body: undefined,
+  query: {},
+  page: { limit: 1 },
+  ifExists: 'fail',
+});
 
 export type Found<T extends object = object> = { readonly outcome: 'found'; readonly record: RecordBody<T> };
 export type Listed<T extends object = object> = {

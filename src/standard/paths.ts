@@ -1,15 +1,12 @@
 // The router (rest-standard A1, B1): /api/{version}/{category}/{object}/.../{action}. Built from the declared categories; resolves a
 // method and path to an endpoint, or to API_NOT_FOUND or METHOD_NOT_ALLOWED.
-import type { ApiVersion, Category, Endpoint, PathParameters } from './endpoint.ts';
+import type { ApiVersion, Category, Endpoint, PathParameters, Segment } from './endpoint.ts';
 import { Failure } from './failure.ts';
+
+export type { Segment };
 
 /** The index of the first name, after the empty segment, `api` and the version. */
 const firstNameIndex = 3;
-
-export interface Segment {
-  readonly category: string;
-  readonly name: string;
-}
 
 /** `/api/v2/catalogs/a%2Fb/databases/x`: the URI of an object. */
 export function uriOf(version: string, path: readonly Segment[]): string {

@@ -15,6 +15,11 @@ export interface UserSpec {
   readonly identity?: { readonly providerId: string; readonly subject: string };
 }
 
+export interface RoleSpec {
+  readonly comment?: string;
+  readonly properties?: Readonly<Record<string, string>>;
+}
+
 export interface User {
   readonly id: string;
   readonly name: string;

@@ -2,12 +2,10 @@
 // service and put back, not added or removed.
 
 import { backendsApi } from '../../api/compute/backends.ts';
-import type { RecordOf } from '../../api/handlers.ts';
-import type { CatalogObject } from '../../catalog/object.ts';
-import type { BackendSpec, WarehouseSpec } from '../../model/records.ts';
-import type { PathParameters } from '../../standard/endpoint.ts';
+import type { SegmentsOf } from '../../api/handlers.ts';
+import type { CatalogObject, ObjectOf } from '../../catalog/object.ts';
 import { Failure } from '../../standard/failure.ts';
-import { defined, last, patched } from '../records/fields.ts';
+import { defined, patched } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
@@ -16,7 +14,7 @@ import {
   found,
   implement,
   listed,
-  type Render,
+  type RenderOf,
   render,
   segment,
   updated,
@@ -25,12 +23,10 @@ import { enabledStateOf } from '../records/states.ts';
 
 export const embeddedBackendName = 'embedded';
 
-const parentOf = (path: PathParameters) => [segment('warehouses', path.warehouseName as string)];
-
-const pathOf = (path: PathParameters) => [...parentOf(path), segment('backends', path.backendId as string)];
+type Path = SegmentsOf<typeof backendsApi>;
 
 /** All backends of a warehouse: there are few. */
-export function backendsOf(warehouse: CatalogObject, context: Context): Promise<CatalogObject[]> {
+export function backendsOf(warehouse: CatalogObject, context: Context): Promise<ObjectOf<'backends'>[]> {
   return context.catalog.list(warehouse.id, 'backends', { limit: 1000 });
 }
 
@@ -38,15 +34,14 @@ export function backendsOf(warehouse: CatalogObject, context: Context): Promise<
 async function tabletCount(warehouse: string, context: Context): Promise<number> {
   let count = 0;
   for (const root of await context.catalog.list(null, 'catalogs', { limit: 1000 })) {
-    if ((root.spec as { warehouse: string }).warehouse !== warehouse) continue;
+    if (root.spec.warehouse !== warehouse) continue;
     for (const database of await context.catalog.list(root.id, 'databases', { limit: 1000 }))
       count += await context.catalog.count(database.id, 'tables');
   }
   return count;
 }
 
-const toRecord: Render<RecordOf<typeof backendsApi>> = async (chain, uri, context) => {
-  const [warehouse, backend] = chain as [CatalogObject<WarehouseSpec>, CatalogObject<BackendSpec>];
+const toRecord: RenderOf<typeof backendsApi> = async ([warehouse, backend], uri, context) => {
   const { backend: status } = await context.warehouses.condition(warehouse.name);
   const { version: engineVersion, confinement: _confinement, ...measured } = status;
   return {
@@ -62,40 +57,37 @@ const toRecord: Render<RecordOf<typeof backendsApi>> = async (chain, uri, contex
   };
 };
 
-async function setDisabled(path: PathParameters, disabled: boolean, context: Context) {
-  const [warehouse, backend] = (await context.catalog.require(pathOf(path))) as [
-    CatalogObject,
-    CatalogObject<BackendSpec>,
-  ];
+async function setDisabled(path: Path, disabled: boolean, context: Context) {
+  const [warehouse, backend] = await context.catalog.require(path);
   const changed = await context.catalog.update(backend, {
     spec: { ...backend.spec, disabled },
     principal: context.call.actor,
   });
   await context.warehouses.changed(warehouse.name);
-  return done(await render(pathOf(path), [warehouse, changed.object ?? backend], context, toRecord));
+  return done(await render(path, [warehouse, changed.object ?? backend], context, toRecord));
 }
 
 export const backends = implement(backendsApi, {
-  list: async ({ path, page }, context) => {
-    const chain = await context.catalog.require(parentOf(path));
-    const objects = await context.catalog.list(last(chain).id, 'backends', {
+  list: async ({ segments, page }, context) => {
+    const [warehouse] = await context.catalog.require(segments);
+    const objects = await context.catalog.list(warehouse.id, 'backends', {
       limit: page.limit + 1,
       ...defined({ after: page.after }),
     });
     const records = [];
     for (const object of objects.slice(0, page.limit)) {
       records.push(
-        await render([...parentOf(path), segment('backends', object.name)], [...chain, object], context, toRecord),
+        await render([...segments, segment('backends', object.name)], [warehouse, object], context, toRecord),
       );
     }
     return listed(records, objects.length > page.limit ? objects[page.limit - 1]?.name : undefined);
   },
-  get: async ({ path }, context) =>
-    found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, toRecord)),
-  create: async ({ path, body, ifExists }, context) => {
+  get: async ({ segments }, context) =>
+    found(await render(segments, await context.catalog.require(segments), context, toRecord)),
+  create: async ({ segments, body, ifExists }, context) => {
     const { name } = body;
-    const chain = (await context.catalog.require(parentOf(path))) as [CatalogObject<WarehouseSpec>];
-    const at = [...parentOf(path), segment('backends', name)];
+    const [warehouse] = await context.catalog.require(segments);
+    const at = [...segments, segment('backends', name)] as const;
     const existing = await context.catalog.find(at);
     if (existing && ifExists === 'return') {
       const record = await render(at, existing, context, toRecord);
@@ -108,28 +100,25 @@ export const backends = implement(backendsApi, {
       });
     throw new Failure(
       'CHANGE_NOT_SUPPORTED',
-      `the engine "${chain[0].spec.engine}" runs in one backend of its own; none can be added`,
+      `the engine "${warehouse.spec.engine}" runs in one backend of its own; none can be added`,
     );
   },
-  update: async ({ path, body }, context) => {
-    const [warehouse, backend] = (await context.catalog.require(pathOf(path))) as [
-      CatalogObject,
-      CatalogObject<BackendSpec>,
-    ];
+  update: async ({ segments, body }, context) => {
+    const [warehouse, backend] = await context.catalog.require(segments);
     const { comment, ...rest } = backend.spec;
     const changed = await context.catalog.update(backend, {
       spec: { ...rest, ...defined({ comment: patched(comment, body.comment) }) },
       principal: context.call.actor,
     });
-    return updated(await render(pathOf(path), [warehouse, changed.object ?? backend], context, toRecord));
+    return updated(await render(segments, [warehouse, changed.object ?? backend], context, toRecord));
   },
-  delete: async ({ path }, context) => {
-    if (!(await context.catalog.find(pathOf(path)))) return deleted(false);
+  delete: async ({ segments }, context) => {
+    if (!(await context.catalog.find(segments))) return deleted(false);
     throw new Failure(
       'OBJECT_PROTECTED',
       'the backend of an embedded engine goes with its warehouse; disable it instead',
     );
   },
-  disable: ({ path }, context) => setDisabled(path, true, context),
-  enable: ({ path }, context) => setDisabled(path, false, context),
+  disable: ({ segments }, context) => setDisabled(segments, true, context),
+  enable: ({ segments }, context) => setDisabled(segments, false, context),
 });

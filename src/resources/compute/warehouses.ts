@@ -1,14 +1,13 @@
 // Warehouses: what runs SQL. Their limits are kept here; their processes are engines/warehouses.ts.
 
 import { blockedShownMax, warehousesApi } from '../../api/compute/warehouses.ts';
-import type { RecordOf } from '../../api/handlers.ts';
+import type { SegmentsOf } from '../../api/handlers.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { type BlockedIntent, type OpenChanges, openChanges } from '../../catalog/open_intents.ts';
 import { catalogsOf, droppedCatalogsOf } from '../../catalog/warehouse_objects.ts';
 import type { WarehouseCondition } from '../../engines/warehouses.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { BackendSpec, WarehouseSpec } from '../../model/records.ts';
-import type { PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { defined, describe, dottedNames, invalid, shownDescription } from '../records/fields.ts';
 import {
@@ -24,7 +23,7 @@ import {
   newOwner,
   ownerId,
   ownerName,
-  type Render,
+  type RenderOf,
   render,
   segment,
   updated,
@@ -32,12 +31,9 @@ import {
 import { findByName } from '../records/search.ts';
 import { embeddedBackendName } from './backends.ts';
 
-const pathOf = (path: PathParameters) => [segment('warehouses', path.warehouseName as string)];
+type Path = SegmentsOf<typeof warehousesApi>;
 
-type Warehouse = CatalogObject<WarehouseSpec>;
-
-const toRecord: Render<RecordOf<typeof warehousesApi>> = async (chain, uri, context) => {
-  const [object] = chain as [Warehouse];
+const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) => {
   const { suspended: _asked, comment: _comment, properties: _properties, engine, ...limits } = object.spec;
   const { backend, availableBackendCount, runningQueries, queuedQueries, state, health } =
     await context.warehouses.condition(object.name);
@@ -108,15 +104,15 @@ export async function ensureBackend(
   });
 }
 
-async function setSuspended(path: PathParameters, suspended: boolean, context: Context) {
-  const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
+async function setSuspended(path: Path, suspended: boolean, context: Context) {
+  const [object] = await context.catalog.require(path);
   const changed = await context.catalog.update(object, {
     spec: { ...object.spec, suspended },
     principal: context.call.actor,
   });
   await context.warehouses.changed(object.name);
   if (!suspended) await context.warehouses.resume(object.name);
-  return done(await render(pathOf(path), [changed.object ?? object], context, toRecord));
+  return done(await render(path, [changed.object ?? object], context, toRecord));
 }
 
 export const warehouses = implement(warehousesApi, {
@@ -131,8 +127,8 @@ export const warehouses = implement(warehousesApi, {
       records.push(await render([segment('warehouses', object.name)], [object], context, toRecord));
     return listed(records, objects.length > page.limit ? objects[page.limit - 1]?.name : undefined);
   },
-  get: async ({ path }, context) =>
-    found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, toRecord)),
+  get: async ({ segments }, context) =>
+    found(await render(segments, await context.catalog.require(segments), context, toRecord)),
   create: async ({ body, ifExists }, context) => {
     const { name, owner, comment, properties, engine: asked, ...limits } = body;
     const names = context.warehouses.engineNames();
@@ -154,22 +150,21 @@ export const warehouses = implement(warehousesApi, {
     const record = await render([segment('warehouses', object.name)], [object], context, toRecord);
     return created(record, made, record.uri);
   },
-  update: async ({ path, body }, context) => {
-    const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
+  update: async ({ segments, body }, context) => {
+    const [object] = await context.catalog.require(segments);
     const { owner, comment, properties, ...limits } = body;
     const spec = describe({ ...object.spec, ...defined(limits) }, defined({ comment, properties }));
     const changed = await context.catalog.update(object, {
       spec,
       principal: context.call.actor,
-      owner: await newOwner(owner, pathOf(path), context),
+      owner: await newOwner(owner, segments, context),
     });
     await context.warehouses.changed(object.name);
-    return updated(await render(pathOf(path), [changed.object ?? object], context, toRecord));
+    return updated(await render(segments, [changed.object ?? object], context, toRecord));
   },
-  delete: async ({ path }, context) => {
-    const chain = (await context.catalog.find(pathOf(path))) as [Warehouse] | undefined;
-    if (!chain) return deleted(false);
-    const [object] = chain;
+  delete: async ({ segments }, context) => {
+    const [object] = (await context.catalog.find(segments)) ?? [];
+    if (!object) return deleted(false);
     const living = (await catalogsOf(context.catalog, object.name)).map(({ name }) => name);
     if (living.length > 0)
       throw new Failure('IN_USE', `catalogs live in the warehouse: ${dottedNames(living)}`, { catalogs: living });
@@ -186,11 +181,11 @@ export const warehouses = implement(warehousesApi, {
     await context.warehouses.removed(object.name, object.id);
     return deleted(was);
   },
-  suspend: ({ path }, context) => setSuspended(path, true, context),
-  resume: ({ path }, context) => setSuspended(path, false, context),
-  search: findByName({ category: 'warehouses', toRecord }),
-  release_blocked_changes: async ({ path }, context) => {
-    const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
+  suspend: ({ segments }, context) => setSuspended(segments, true, context),
+  resume: ({ segments }, context) => setSuspended(segments, false, context),
+  search: findByName(warehousesApi, toRecord),
+  release_blocked_changes: async ({ segments }, context) => {
+    const [object] = await context.catalog.require(segments);
     const { actor } = context.call;
     actor.writing = true;
     const released = await context.catalog.releaseBlocked(object.name);
@@ -198,8 +193,8 @@ export const warehouses = implement(warehousesApi, {
     context.audit.enqueue(actor, { outcome: '0', objectId: object.id, details: { released } });
     return done({ released });
   },
-  release_quarantine: async ({ path }, context) => {
-    const [object] = (await context.catalog.require(pathOf(path))) as [Warehouse];
+  release_quarantine: async ({ segments }, context) => {
+    const [object] = await context.catalog.require(segments);
     const released = context.warehouses.quarantine.release(object.name);
     const { actor } = context.call;
     actor.audited = true;

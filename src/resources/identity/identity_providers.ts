@@ -148,5 +148,5 @@ export const identityProviders = implement(identityProvidersApi, {
     await context.identityProviders.reload();
     return deleted(was);
   },
-  search: findByName({ category: 'identity_providers', toRecord }),
+  search: findByName(identityProvidersApi, toRecord),
 });

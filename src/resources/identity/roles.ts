@@ -137,5 +137,5 @@ export const roles = implement(rolesApi, {
     const fewer = new Set(body.members.flatMap((name) => context.directory.userNamed(name)?.id ?? []));
     return done(await setMembers(path, (members) => members.difference(fewer), context));
   },
-  search: findByName({ category: 'roles', toRecord }),
+  search: findByName(rolesApi, toRecord),
 });

@@ -91,5 +91,5 @@ export const users = implement(usersApi, {
     return done(await render([segment('users', newName)], [changed.object ?? object], context, shownUser));
   },
   ...userActions,
-  search: findByName({ category: 'users', toRecord: shownUser }),
+  search: findByName(usersApi, shownUser),
 });

@@ -3,13 +3,13 @@
 import type { AssembledAccess } from '../../access/assemble_access.ts';
 import type { VisibleChildren } from '../../access/authorization/authorizer.ts';
 import { globalScope } from '../../access/authorization/grant_scopes.ts';
-import type { DeclaredCategory } from '../../api/declare.ts';
-import type { Handlers } from '../../api/handlers.ts';
+import type { DeclaredCategory, DeclaredEndpoint } from '../../api/declare.ts';
+import type { Handlers, RecordOf, SegmentsOf, SharedHandlers } from '../../api/handlers.ts';
 import type { Backups } from '../../backups/backups.ts';
 import type { Restores } from '../../backups/restores.ts';
 import type { ServerBackups } from '../../backups/server/server_backups.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
+import type { CatalogObject, ChainOf, ObjectPath } from '../../catalog/object.ts';
 import { type RecordCache, rootId } from '../../catalog/record_cache.ts';
 import type { Warehouses } from '../../engines/warehouses.ts';
 import type { FileStore } from '../../files/file_store.ts';
@@ -48,7 +48,7 @@ import type { Schedules } from '../../tasks/schedules.ts';
 import { basisOfTask, type TaskRecord } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { Webhooks } from '../../tasks/webhooks.ts';
-import { invalid } from './fields.ts';
+import { invalid, last } from './fields.ts';
 import { withInUseErrors } from './in_use_by_views.ts';
 import { redactedRequest } from './request_redaction.ts';
 
@@ -111,18 +111,30 @@ export function implement<C extends DeclaredCategory>(declared: C, handlers: Han
   return {
     ...category,
     ...(parent ? { parent: parent.name } : {}),
-    endpoints: Object.entries(endpoints).map(([operation, endpoint]) => {
-      const own = handlers[operation] as unknown as Endpoint<Context>['handle'];
-      const handle: typeof own = (input, context) => changing(() => own(input, context), context);
-      const { verb } = endpoint;
-      return {
-        codes: [],
-        since: 'v2',
-        ...(verb === 'action' ? { action: operation } : {}),
-        ...endpoint,
-        handle: verb === 'list' || verb === 'get' ? own : handle,
-      };
-    }),
+    endpoints: Object.entries(endpoints).map(([operation, endpoint]) =>
+      withHandler(operation, endpoint, handlers[operation]),
+    ),
+  };
+}
+
+/** Declared operations that several categories share, with their handlers. */
+export const endpointsOf = <E extends Readonly<Record<string, DeclaredEndpoint>>>(
+  endpoints: E,
+  handlers: SharedHandlers<E, Context>,
+): Endpoint<Context>[] =>
+  Object.entries(endpoints).map(([operation, endpoint]) => withHandler(operation, endpoint, handlers[operation]));
+
+/** The types of a handler are checked where it is written; the router calls all of them alike. */
+function withHandler(operation: string, endpoint: DeclaredEndpoint, handler: unknown): Endpoint<Context> {
+  const own = handler as Endpoint<Context>['handle'];
+  const handle: typeof own = (input, context) => changing(() => own(input, context), context);
+  const { verb } = endpoint;
+  return {
+    codes: [],
+    since: 'v2',
+    ...(verb === 'action' ? { action: operation } : {}),
+    ...endpoint,
+    handle: verb === 'list' || verb === 'get' ? own : handle,
   };
 }
 
@@ -210,35 +222,37 @@ export function commonFields(object: CatalogObject, uri: string) {
 }
 
 /** How a category shows its objects. `chain` is the object and its parents, root first. */
-export type Render<T extends object = object> = (
-  chain: readonly CatalogObject[],
+export type Render<T extends object = object, P extends ObjectPath = ObjectPath> = (
+  chain: ChainOf<P>,
   uri: string,
   context: Context,
 ) => Promise<T>;
 
+/** How the objects of a declared category are shown. */
+export type RenderOf<C extends DeclaredCategory> = Render<RecordOf<C>, SegmentsOf<C>>;
+
 /** GET of one object: from the cache, or read, rendered and kept. */
-export async function show<T extends object>(
-  path: ObjectPath,
+export async function show<T extends object, P extends ObjectPath>(
+  path: P,
   context: Context,
-  render: Render<T>,
+  render: Render<T, P>,
 ): Promise<ReadyRecord<T>> {
   const uri = uriOf(context.call.version, path);
   const cached = context.records.get(uri);
   if (cached instanceof ReadyRecord) return cached as ReadyRecord<T>;
   return context.records.getOrLoad(uri, async () => {
     const chain = await context.catalog.require(path);
-    const object = chain.at(-1) as CatalogObject;
-    const value = new ReadyRecord(await render(chain, uri, context), object.id);
-    return { value, dependsOn: [object.id] };
+    const { id } = last(chain);
+    return { value: new ReadyRecord(await render(chain, uri, context), id), dependsOn: [id] };
   });
 }
 
 /** The record of an object just changed; not from the cache. */
-export function render<T extends object>(
-  path: ObjectPath,
-  chain: readonly CatalogObject[],
+export function render<T extends object, const P extends ObjectPath>(
+  path: P,
+  chain: ChainOf<NoInfer<P>>,
   context: Context,
-  toRecord: Render<T>,
+  toRecord: Render<T, NoInfer<P>>,
 ): Promise<T> {
   return toRecord(chain, uriOf(context.call.version, path), context);
 }
@@ -257,13 +271,16 @@ class ReadyPage<T extends object = object> {
   }
 }
 
+/** The path of an object in a collection. `P`: of what holds the collection. */
+export type Member<P extends ObjectPath, K extends string> = readonly [...P, Segment<K>];
+
 /** GET of a collection: whole pages are kept. `parents` is the path of what holds it. */
-export async function page<T extends object>(
-  parents: ObjectPath,
-  category: string,
+export async function page<T extends object, P extends ObjectPath, K extends string>(
+  parents: P,
+  category: K,
   at: { readonly after?: string; readonly limit: number },
   context: Context,
-  toRecord: Render<T>,
+  toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
   const base = uriOf(context.call.version, parents);
   if (context.call.reach === 'within') return partOfPage(parents, category, at, context, toRecord);
@@ -271,7 +288,7 @@ export async function page<T extends object>(
   const cached = context.records.get(key);
   if (cached instanceof ReadyPage) return listed((cached as ReadyPage<T>).items, cached.next);
   const made = await context.records.getOrLoad(key, async () => {
-    const chain = parents.length === 0 ? [] : await context.catalog.require(parents);
+    const chain = await context.catalog.require(parents);
     const parentId = chain.at(-1)?.id ?? null;
     const objects = await context.catalog.list(parentId, category, { ...at, limit: at.limit + 1 });
     const texts: string[] = [];
@@ -288,12 +305,12 @@ export async function page<T extends object>(
 }
 
 /** For a caller who may read only some of it: the page is theirs alone, its records are kept. */
-async function partOfPage<T extends object>(
-  parents: ObjectPath,
-  category: string,
+async function partOfPage<T extends object, P extends ObjectPath, K extends string>(
+  parents: P,
+  category: K,
   at: { readonly after?: string; readonly limit: number },
   context: Context,
-  toRecord: Render<T>,
+  toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
   const base = uriOf(context.call.version, parents);
   const { records } = context;
@@ -315,9 +332,9 @@ async function partOfPage<T extends object>(
 }
 
 /** What the caller may see of a page. `next`: the key of the page after it. */
-async function listShown(
-  parents: ObjectPath,
-  category: string,
+async function listShown<P extends ObjectPath, K extends string>(
+  parents: P,
+  category: K,
   at: { readonly after?: string; readonly limit: number },
   context: Context,
 ) {
@@ -333,18 +350,18 @@ async function listShown(
 }
 
 /** The same, not kept: for a caller who may read only some of it, and for records that change with other objects. */
-export async function freshPage<T extends object>(
-  parents: ObjectPath,
-  category: string,
+export async function freshPage<T extends object, P extends ObjectPath, K extends string>(
+  parents: P,
+  category: K,
   at: { readonly after?: string; readonly limit: number },
   context: Context,
-  toRecord: Render<T>,
+  toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
   const { chain, objects, next } = await listShown(parents, category, at, context);
   const records: T[] = [];
   for (const object of objects) {
-    const path = [...parents, segment(category, object.name)];
-    records.push(await render(path, [...chain, object], context, toRecord));
+    const uri = uriOf(context.call.version, [...parents, segment(category, object.name)]);
+    records.push(await toRecord([...chain, object], uri, context));
   }
   return listed(records, next);
 }
@@ -403,6 +420,6 @@ export function listing(
   return context.access.authorizer.visibleChildren(principal, chain[0]?.category ?? category, chain);
 }
 
-export const segment = (category: string, name: string): Segment => ({ category, name });
+export const segment = <const K extends string>(category: K, name: string): Segment<K> => ({ category, name });
 
 export const unique = <T>(all: readonly T[]): readonly T[] => [...new Set(all)];

@@ -1,13 +1,25 @@
 // The action `search`, declared once: what a collection is searched by, one page of what was found, and the key of the next page.
 
+import type { DeclaredCategory } from '../../api/declare.ts';
 import { pageFields, searchFields } from '../../api/fields.ts';
-import type { CatalogObject, ListOptions, ObjectPath } from '../../catalog/object.ts';
+import type { ParentSegmentsOf, RecordOf } from '../../api/handlers.ts';
+import type { ListOptions, ObjectOf, ObjectPath } from '../../catalog/object.ts';
 import type { Code } from '../../standard/codes.ts';
 import type { Endpoint, Input, Listed, PathParameters } from '../../standard/endpoint.ts';
 import { listKeyOf } from '../../standard/parameters.ts';
+import { uriOf } from '../../standard/paths.ts';
 import { type Static, type TObject, type TProperties, Type } from '../../standard/type.ts';
 import { defined } from './fields.ts';
-import { action, type Context, listed, listing, type Render, render, segment } from './handler_context.ts';
+import {
+  action,
+  type Context,
+  listed,
+  listing,
+  type Member,
+  type Render,
+  type RenderOf,
+  segment,
+} from './handler_context.ts';
 import { searchDropped, searchResultOf } from './undrop.ts';
 
 export type Page = Input<unknown, unknown>['page'];
@@ -70,31 +82,35 @@ export function searchWith<S extends object, R extends object>(
   };
 }
 
-interface FoundObjects<T extends object> {
-  readonly category: string;
-  readonly toRecord: Render<T>;
-  /** What holds the collection; absent: it is at the top. */
-  readonly parentOf?: (path: PathParameters) => ObjectPath;
-  /** Dropped objects of the category are retained for a while, and are found too. */
-  readonly retained?: boolean;
+/** Finds objects of a category by name pattern and comment, also those that were dropped and can come back. */
+export function findByName<C extends DeclaredCategory>(declared: C, toRecord: RenderOf<C>) {
+  const category: C['name'] = declared.name;
+  return (input: ObjectSearchInput<ParentSegmentsOf<C>>, context: Context): Promise<Listed<RecordOf<C>>> =>
+    findObjects(category, input, context, toRecord);
 }
 
-/** Finds objects of the catalog by name pattern and comment. */
-export function findByName<T extends object>({ category, toRecord, parentOf, retained = false }: FoundObjects<T>) {
-  return async ({ path, body, page }: SearchInput, context: Context): Promise<Listed<T>> => {
-    const holder = parentOf?.(path) ?? [];
-    const chain = holder.length === 0 ? [] : await context.catalog.require(holder);
-    const { namePattern, comment, dropped } = body as Sought;
-    const by = defined({ namePattern, comment });
-    if (retained && dropped)
-      return (await searchDropped(category, holder, chain, by, page, context, toRecord)) as Listed<T>;
-    const only = listing(category, chain, context);
-    const options: ListOptions = { ...by, after: page.after, limit: page.limit + 1, restrictTo: only };
-    const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, options);
-    const show = (object: CatalogObject) =>
-      render([...holder, segment(category, object.name)], [...chain, object], context, toRecord);
-    return pageOf(objects, page, ({ name }) => name, show);
-  };
+async function findObjects<T extends object, P extends ObjectPath, K extends string>(
+  category: K,
+  { segments, body, page }: ObjectSearchInput<P>,
+  context: Context,
+  toRecord: Render<T, Member<P, K>>,
+): Promise<Listed<T>> {
+  const chain = await context.catalog.require(segments);
+  const { namePattern, comment, dropped } = body;
+  const by = defined({ namePattern, comment });
+  if (dropped) return searchDropped(category, segments, chain, by, page, context, toRecord);
+  const only = listing(category, chain, context);
+  const options: ListOptions = { ...by, after: page.after, limit: page.limit + 1, restrictTo: only };
+  const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, options);
+  const show = (object: ObjectOf<K>) =>
+    toRecord([...chain, object], uriOf(context.call.version, [...segments, segment(category, object.name)]), context);
+  return pageOf(objects, page, ({ name }) => name, show);
+}
+
+interface ObjectSearchInput<P extends ObjectPath> {
+  readonly segments: P;
+  readonly body: Sought;
+  readonly page: Page;
 }
 
 interface Sought {
@@ -103,15 +119,17 @@ interface Sought {
   readonly dropped?: boolean;
 }
 
-interface ObjectSearch extends FoundObjects<object> {
+interface ObjectSearch {
+  readonly category: string;
+  readonly toRecord: Render;
+  readonly parentOf?: (path: PathParameters) => ObjectPath;
+  readonly retained?: boolean;
   readonly record: TObject;
   readonly example: string;
 }
 
 /** The search of objects of the catalog by name pattern and comment. */
-export function searchOf({ record, example, ...found }: ObjectSearch) {
-  const { category, parentOf, retained = false } = found;
-  const find = findByName(found);
+export function searchOf({ category, record, example, parentOf, toRecord, retained = false }: ObjectSearch) {
   const dropped = Type.Optional(
     Type.Boolean({ default: false, description: 'Those that were dropped and that the caller may bring back.' }),
   );
@@ -123,6 +141,12 @@ export function searchOf({ record, example, ...found }: ObjectSearch) {
     fields: retained ? { ...searchFields, dropped } : searchFields,
     record: retained ? searchResultOf(record) : record,
     example: { namePattern: example },
-    find: (sought, { path, page }, context) => find({ path, body: sought, page }, context),
+    find: (body, { path, page }, context) =>
+      findObjects<object, ObjectPath, string>(
+        category,
+        { segments: parentOf?.(path) ?? [], body, page },
+        context,
+        toRecord,
+      ),
   });
 }

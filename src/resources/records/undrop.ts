@@ -4,7 +4,14 @@
 
 import { engineCodes } from '../../api/fields.ts';
 import { taskCodes, taskFields } from '../../api/task_fields.ts';
-import type { CatalogObject, DroppedObject, ObjectPath, SoftDelete, UndropRequest } from '../../catalog/object.ts';
+import type {
+  CatalogObject,
+  ChainOf,
+  DroppedObject,
+  ObjectPath,
+  SoftDelete,
+  UndropRequest,
+} from '../../catalog/object.ts';
 import type { Change } from '../../engines/engine.ts';
 import type { Code } from '../../standard/codes.ts';
 import type { Listed, PathParameters } from '../../standard/endpoint.ts';
@@ -18,6 +25,7 @@ import {
   type Context,
   done,
   listed,
+  type Member,
   type Render,
   render,
   requireTask,
@@ -70,15 +78,15 @@ function mayUndrop(
 const tokenSeparator = '\u007f';
 
 /** One page of what was dropped in a collection. */
-export async function searchDropped(
-  category: string,
-  path: ObjectPath,
-  parents: readonly CatalogObject[],
+export async function searchDropped<T extends object, P extends ObjectPath, K extends string>(
+  category: K,
+  path: P,
+  parents: ChainOf<P>,
   body: { readonly namePattern?: string; readonly comment?: string },
   at: { readonly after?: string; readonly limit: number },
   context: Context,
-  toRecord: Render,
-): Promise<Listed> {
+  toRecord: Render<T, Member<P, K>>,
+): Promise<Listed<T>> {
   const { namePattern, comment } = body;
   const { after, limit } = at;
   const [name, id = ''] = after?.split(tokenSeparator) ?? [];
@@ -89,9 +97,10 @@ export async function searchDropped(
     comment,
     keep: (object) => mayUndrop(context, category, parents, object),
   });
-  const records: object[] = [];
+  const records: T[] = [];
   for (const { object, droppedAt, droppedBy, undropUntil } of found.slice(0, limit)) {
-    const record = await render([...path, segment(category, object.name)], [...parents, object], context, toRecord);
+    const uri = uriOf(context.call.version, [...path, segment(category, object.name)]);
+    const record = await toRecord([...parents, object], uri, context);
     records.push({ ...record, id: object.id, droppedAt, droppedBy, undropUntil });
   }
   const last = found.length > limit ? found[limit - 1]?.object : undefined;

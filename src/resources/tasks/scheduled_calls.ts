@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Call } from '../../http/request_context.ts';
 import { authorizationTarget } from '../../http/route_metadata.ts';
-import type { Category, Endpoint, Input } from '../../standard/endpoint.ts';
+import { type Category, type Endpoint, type Input, inputOfGet } from '../../standard/endpoint.ts';
 import { Failure, type Violation, violationsFailure } from '../../standard/failure.ts';
 import { type Parameters, parametersOf } from '../../standard/parameters.ts';
 import { type Route, Routes } from '../../standard/paths.ts';
@@ -102,7 +102,7 @@ class ScheduledCalls {
       signal: AbortSignal.timeout(submitMsMax),
       permitted: true,
     };
-    const input = { path: route.path, body: whole, query: {}, page: { limit: 1 }, ifExists: 'fail' as const };
+    const input = { ...inputOfGet(route.path, route.segments), body: whole };
     const { outcome } = await endpoint.handle(input as Input<never, never>, { ...services, call });
     if (outcome !== 'accepted') throw new Error(`the action ${action} of a schedule was done without a task`);
   };

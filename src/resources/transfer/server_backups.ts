@@ -69,5 +69,5 @@ export const serverBackups = implement(serverBackupsApi, {
     if (!object) return deleted(false);
     return deleted(await context.serverBackups.remove(object, query.keepFiles ?? false, context.call.actor));
   },
-  search: findByName({ category: 'server_backups', toRecord }),
+  search: findByName(serverBackupsApi, toRecord),
 });

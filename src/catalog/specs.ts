@@ -1,0 +1,21 @@
+// The spec that the objects of each category have: what the store holds as JSON is typed by the category of its row. Categories that are
+// not listed have a spec of an unknown type.
+import type { ProviderSpec } from '../access/authentication/identity_providers.ts';
+import type { RoleSpec, UserSpec } from '../access/authorization/directory_types.ts';
+import type { BackendSpec, CatalogSpec, DatabaseSpec, TableSpec, ViewSpec, WarehouseSpec } from '../model/records.ts';
+import type { ScheduleSpec } from '../tasks/schedule.ts';
+
+interface Specs {
+  readonly catalogs: CatalogSpec;
+  readonly databases: DatabaseSpec;
+  readonly tables: TableSpec;
+  readonly views: ViewSpec;
+  readonly warehouses: WarehouseSpec;
+  readonly backends: BackendSpec;
+  readonly users: UserSpec;
+  readonly roles: RoleSpec;
+  readonly identity_providers: ProviderSpec;
+  readonly schedules: ScheduleSpec;
+}
+
+export type SpecOf<K extends string> = K extends keyof Specs ? Specs[K] : unknown;
