@@ -247,7 +247,7 @@ export interface StatementResult {
   /** Present if an export was requested. */
   readonly files?: ExportedFiles;
   /** The engine's profile as JSON; present if requested. */
-  readonly profile?: unknown;
+  readonly profile?: object;
   /** In the format of `explain`. */
   readonly plan?: string;
 }

@@ -29,7 +29,7 @@ export interface QueryTaskResult {
 
 /** The `result` of a finished profile task; there are no rows. */
 export interface ProfileTaskResult {
-  readonly profile: unknown;
+  readonly profile: object;
   readonly rowCount: number;
   readonly statistics: QueryStatistics;
   readonly queryId: string;
@@ -228,7 +228,11 @@ export function confirmedRun({ rowCount, queryId }: AppliedWrite) {
   return { rowCount, statistics: { elapsedMs: 0, queuedMs: 0, resultBytes: 0 }, queryId };
 }
 
-export function profileResult({ queryId, result: { profile, rowCount }, statistics }: QueryRun): ProfileTaskResult {
+export function profileResult({
+  queryId,
+  result: { profile = {}, rowCount },
+  statistics,
+}: QueryRun): ProfileTaskResult {
   return { profile, rowCount, statistics, queryId };
 }
 

@@ -11,13 +11,14 @@ import {
   PropertiesField,
   recordFields,
 } from '../../api/fields.ts';
+import { sqlActionsApi } from '../../api/queries/sql_actions.ts';
 import { engineState, engineStateExample, engineStates, stateField } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogSpec } from '../../model/records.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { Type } from '../../standard/type.ts';
-import { sqlActions } from '../queries/sql_actions.ts';
+import { sqlHandlers } from '../queries/sql_actions.ts';
 import { describe, invalid, last, shownDescription } from '../records/fields.ts';
 import {
   action,
@@ -27,6 +28,7 @@ import {
   created,
   deleted,
   done,
+  endpointsOf,
   found,
   get,
   list,
@@ -261,7 +263,7 @@ export const catalogs: Category<Context> = {
         return { kind: 'restoreCatalog', catalog: { id: object.id, name }, views };
       },
     }),
-    ...sqlActions('catalog', pathOf),
+    ...endpointsOf(sqlActionsApi('catalog'), sqlHandlers),
     exportQuery('catalog', pathOf),
     backupAction('catalog', pathOf),
     checkCatalog(pathOf),

@@ -10,6 +10,7 @@ import {
   PropertiesField,
   recordFields,
 } from '../../api/fields.ts';
+import { sqlActionsApi } from '../../api/queries/sql_actions.ts';
 import { engineState, engineStateExample } from '../../api/states.ts';
 import { NewNameByTask, sometimesByTask, taskCodes } from '../../api/task_fields.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
@@ -17,7 +18,7 @@ import type { CatalogSpec, DatabaseSpec, TableSpec } from '../../model/records.t
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { Type } from '../../standard/type.ts';
-import { sqlActions } from '../queries/sql_actions.ts';
+import { sqlHandlers } from '../queries/sql_actions.ts';
 import { defined, describe, last, shownDescription } from '../records/fields.ts';
 import {
   accepted,
@@ -28,6 +29,7 @@ import {
   created,
   deleted,
   done,
+  endpointsOf,
   found,
   get,
   list,
@@ -283,7 +285,7 @@ export const databases: Category<Context> = {
         views: keptViews(within, () => name),
       }),
     }),
-    ...sqlActions('database', pathOf),
+    ...endpointsOf(sqlActionsApi('database'), sqlHandlers),
     exportQuery('database', pathOf),
     backupAction('database', pathOf),
     restoreDatabase(parentOf),

@@ -12,13 +12,13 @@ import {
   PropertiesField,
   recordFields,
 } from '../../api/fields.ts';
+import { codes as queryCodes, queryCost, sqlCharactersMax } from '../../api/queries/statement_fields.ts';
 import { engineState, engineStateExample } from '../../api/states.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { ViewSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { Type } from '../../standard/type.ts';
-import { codes as queryCodes, queryCost, sqlCharactersMax } from '../queries/sql_actions.ts';
 import { last, shownDescription } from '../records/fields.ts';
 import {
   action,

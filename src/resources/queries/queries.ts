@@ -1,6 +1,7 @@
 // Queries: the history of statements, those that run included.
 
 import { nullable } from '../../api/fields.ts';
+import { explainCodes, Plan, Parameters as StatementParameters } from '../../api/queries/statement_fields.ts';
 import { stateField } from '../../api/states.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
@@ -27,7 +28,6 @@ import {
   segment,
 } from '../records/handler_context.ts';
 import { type Page, pageOf, searchBy } from '../records/search.ts';
-import { explainCodes, Plan, Parameters as StatementParameters } from './sql_actions.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 const State = Type.Union([

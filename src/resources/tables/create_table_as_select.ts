@@ -1,6 +1,7 @@
 // Tables that are made with their rows: of a query (`asSelect`), or of another table (`clone`). Both are made by a task that the
 // request waits for; nobody sees the table before it is full.
 
+import { codes, Parameters, Query, WaitSeconds } from '../../api/queries/statement_fields.ts';
 import { taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
 import type { StatementParameters } from '../../engines/engine.ts';
@@ -12,7 +13,6 @@ import type { Accepted } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
-import { codes, Parameters, Query, WaitSeconds } from '../queries/sql_actions.ts';
 import { describe, invalid } from '../records/fields.ts';
 import { accepted, type Context, requirePrivilege, segment } from '../records/handler_context.ts';
 import {

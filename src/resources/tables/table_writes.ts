@@ -2,6 +2,7 @@
 // expressions. The engine makes one statement of it, which then goes the way of all statements (query/).
 
 import { noNul } from '../../api/fields.ts';
+import { codes, Parameters, Query, queryCost, Statistics, WaitSeconds } from '../../api/queries/statement_fields.ts';
 import { taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { StatementParameters, TableWrite, WrittenStatement } from '../../engines/engine.ts';
 import { confirmedRun } from '../../query/statements/query_submission.ts';
@@ -9,7 +10,6 @@ import type { PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
-import { codes, Parameters, Query, queryCost, Statistics, WaitSeconds } from '../queries/sql_actions.ts';
 import { invalid } from '../records/fields.ts';
 import { accepted, action, type Context, done, requirePrivilege, segment } from '../records/handler_context.ts';
 import { splitTaskOptions, waitSecondsOf } from '../records/task_fields.ts';

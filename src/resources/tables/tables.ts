@@ -1,13 +1,13 @@
 // Tables: made, shown, changed, dropped. What a definition means is table_definition.ts; single columns are columns.ts.
 
 import { describedBody, engineCodes, exampleFields, noNul } from '../../api/fields.ts';
+import { queryCost, WaitSeconds } from '../../api/queries/statement_fields.ts';
 import { engineStateExample } from '../../api/states.ts';
 import { NewNameByTask, sometimesByTask, taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { TableSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
 import { Type } from '../../standard/type.ts';
-import { queryCost, WaitSeconds } from '../queries/sql_actions.ts';
 import { defined } from '../records/fields.ts';
 import {
   accepted,

@@ -1,10 +1,12 @@
 // Pages of a query's result, each complete. A result is kept as long as its task.
+
+import { ColumnOfResult } from '../../api/queries/statement_fields.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { JsonText } from '../../standard/envelope.ts';
 import { Failure } from '../../standard/failure.ts';
 import { Type } from '../../standard/type.ts';
-import { ColumnOfResult, pageUri } from '../queries/sql_actions.ts';
+import { pageUri } from '../queries/sql_actions.ts';
 import { type Context, found, get, list, listed } from '../records/handler_context.ts';
 import { permitTask, taskMissing } from './tasks.ts';
 

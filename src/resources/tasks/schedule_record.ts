@@ -10,6 +10,7 @@ import {
   PropertiesField,
   recordFields,
 } from '../../api/fields.ts';
+import { sqlCharactersMax } from '../../api/queries/statement_fields.ts';
 import { enabledState } from '../../api/states.ts';
 import { PriorityField, taskFields } from '../../api/task_fields.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
@@ -19,7 +20,6 @@ import { uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { CronFault } from '../../tasks/cron.ts';
 import type { ScheduleSecrets, ScheduleSpec } from '../../tasks/schedule.ts';
-import { sqlCharactersMax } from '../queries/sql_actions.ts';
 import { defined, describe, invalid, last, shownDescription } from '../records/fields.ts';
 import { type Context, commonFields, ownerName, type Render, segment } from '../records/handler_context.ts';
 import { enabledStateOf } from '../records/states.ts';

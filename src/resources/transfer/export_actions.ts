@@ -2,6 +2,7 @@
 // answers is the manifest.
 
 import { storeFolder } from '../../api/object_store_fields.ts';
+import { codes, Parameters, Query, queryCost } from '../../api/queries/statement_fields.ts';
 import { taskCodes, taskFields } from '../../api/task_fields.ts';
 import type { StatementParameters } from '../../engines/engine.ts';
 import { type ExportFormat, parquetCompressions, textCompressions } from '../../engines/export.ts';
@@ -11,7 +12,6 @@ import type { ExportRequest } from '../../query/exports/exports.ts';
 import type { PathParameters } from '../../standard/endpoint.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
-import { codes, Parameters, Query, queryCost } from '../queries/sql_actions.ts';
 import { invalid } from '../records/fields.ts';
 import { accepted, action, type Context, requirePrivilege, segment } from '../records/handler_context.ts';
 import { taskOptions } from '../records/task_fields.ts';

@@ -1,6 +1,7 @@
 // The action `load` on a database: a table made from data from outside, by a task; or what it would be. How is query/loads/new_table_loads.ts'.
 
 import { describedBody, nullable } from '../../api/fields.ts';
+import { codes, queryCost, WaitSeconds } from '../../api/queries/statement_fields.ts';
 import { alreadyExists, checkName } from '../../catalog/changes/change_context.ts';
 import { loadDatabaseTask } from '../../jobs/load_database.ts';
 import { parseType, TypeSyntaxError } from '../../model/types.ts';
@@ -11,7 +12,6 @@ import { Failure } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import type { TaskRecord, TaskRequest } from '../../tasks/task.ts';
-import { codes, queryCost, WaitSeconds } from '../queries/sql_actions.ts';
 import { invalid } from '../records/fields.ts';
 import { accepted, action, type Context, done, requireTask, segment, unique } from '../records/handler_context.ts';
 import { taskOptions, waitSecondsOf } from '../records/task_fields.ts';

@@ -1,0 +1,151 @@
+// The actions `query`, `profile` and `explain`: SQL with the object of the path as its default namespace. For each category that the path
+// of SQL can end in.
+import { type Static, Type } from '../../standard/type.ts';
+import { action } from '../declare.ts';
+import { nullable } from '../fields.ts';
+import { taskCodes, taskFields } from '../task_fields.ts';
+import {
+  ColumnOfResult,
+  codes,
+  explainCodes,
+  Parameters,
+  Plan,
+  queryCost,
+  Sql,
+  Statistics,
+  WaitSeconds,
+} from './statement_fields.ts';
+
+const QueryBody = Type.Object(
+  {
+    sql: Sql,
+    parameters: Type.Optional(Parameters),
+    waitSeconds: Type.Optional(WaitSeconds),
+    rowsMax: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: 'The result is cut after so many rows.' }),
+    ),
+    numbers: Type.Optional(
+      Type.Union([Type.Literal('number'), Type.Literal('string')], {
+        default: 'number',
+        description:
+          '`string`: 64-bit and wider integers and decimals as JSON strings, for clients whose numbers are doubles.',
+      }),
+    ),
+    warehouse: Type.Optional(
+      Type.String({ description: 'The warehouse to run in; by default the one of the catalog.' }),
+    ),
+    ...taskFields,
+  },
+  { additionalProperties: false },
+);
+
+const QueryResult = Type.Object({
+  columns: Type.Array(ColumnOfResult),
+  rows: nullable(
+    Type.Array(Type.Array(Type.Unknown()), {
+      description:
+        'The rows, or those of the first page; null where a statement that writes is repeated with its idempotency key.',
+    }),
+  ),
+  rowCount: Type.Integer({ description: 'Rows of the whole result; for DML the rows changed.' }),
+  truncated: Type.Boolean({ description: 'Whether `rowsMax` cut the result.' }),
+  nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where the result has more than one.' })),
+  pageCount: Type.Integer(),
+  statistics: Statistics,
+  queryId: Type.String(),
+});
+
+export type QueryResult = Static<typeof QueryResult>;
+
+const ProfileBody = Type.Object(
+  {
+    sql: Sql,
+    parameters: Type.Optional(Parameters),
+    waitSeconds: Type.Optional(WaitSeconds),
+    warehouse: QueryBody.properties.warehouse,
+    ...taskFields,
+  },
+  { additionalProperties: false },
+);
+const ProfileResult = Type.Object({
+  profile: Type.Object(
+    {},
+    {
+      additionalProperties: true,
+      description:
+        'As the engine tells it: `latency` and `cpu_time` in seconds, and in `children` the operators, each with `operator_timing`, `operator_cardinality`, `operator_rows_scanned` and `extra_info`.',
+    },
+  ),
+  rowCount: Type.Integer({ description: 'Rows of the result, which is dropped.' }),
+  statistics: Statistics,
+  queryId: Type.String(),
+});
+
+const example = {
+  body: {
+    sql: 'SELECT d_year, sum(lo_revenue) AS revenue FROM lineorder, dates WHERE lo_orderdate = d_datekey AND d_year >= $1 GROUP BY d_year ORDER BY d_year',
+    parameters: [1997],
+  },
+  result: {
+    columns: [
+      { name: 'd_year', type: 'INT' },
+      { name: 'revenue', type: 'LARGEINT' },
+    ],
+    rows: [
+      [1997, 331190143214],
+      [1998, 194122370121],
+    ],
+    rowCount: 2,
+    truncated: false,
+    pageCount: 1,
+    statistics: { elapsedMs: 12.4, queuedMs: 0, resultBytes: 44 },
+    queryId: '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  },
+};
+
+/** `what`: the title of the object. */
+export const sqlActionsApi = (what: string) => ({
+  query: action('object', {
+    summary: `Runs one SQL statement with the ${what} as its default namespace.`,
+    description:
+      'Answers 200 with the rows, or 202 with a task once `waitSeconds` are over. A result larger than one page (8 MiB) is fetched page by page from `nextPage`.',
+    permission: { privilege: 'read', on: 'object', orWithin: true },
+    codes: [...codes, ...taskCodes],
+    body: QueryBody,
+    bodyRequired: true,
+    result: QueryResult,
+    mayAccept: true,
+    cost: queryCost,
+    example,
+  }),
+  profile: action('object', {
+    summary: `Runs a query with the ${what} as its default namespace, drops its rows, and tells what took how long.`,
+    description:
+      'Takes what `query` takes, SELECT alone, and waits for it in the same way: 200 with the profile, or 202 with a task whose result it will be.',
+    permission: { privilege: 'read', on: 'object', orWithin: true },
+    codes: [...explainCodes, ...taskCodes],
+    body: ProfileBody,
+    bodyRequired: true,
+    result: ProfileResult,
+    mayAccept: true,
+    cost: queryCost,
+    example: {
+      body: { sql: 'SELECT count(*) FROM lineorder' },
+      result: {
+        profile: { latency: 0.0113, cpu_time: 0.0102, children: [] },
+        rowCount: 1,
+        statistics: { elapsedMs: 12.4, queuedMs: 0, resultBytes: 0 },
+        queryId: '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+      },
+    },
+  }),
+  explain: action('object', {
+    summary: `Shows the plan of a SQL statement without running it.`,
+    permission: { privilege: 'read', on: 'object', orWithin: true },
+    codes: explainCodes,
+    body: Type.Object({ sql: Sql, parameters: Type.Optional(Parameters) }, { additionalProperties: false }),
+    bodyRequired: true,
+    result: Plan,
+    example: { body: { sql: 'SELECT count(*) FROM lineorder' }, result: { plan: 'UNGROUPED_AGGREGATE ...' } },
+  }),
+});

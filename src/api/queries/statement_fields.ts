@@ -1,0 +1,77 @@
+// What every endpoint that runs SQL has in common: fields of its body and its result, and what it can answer.
+import { Type } from '../../standard/type.ts';
+import { noNul } from '../fields.ts';
+import { waitSecondsDefault } from '../task_fields.ts';
+
+/** What a statement costs its caller, in GETs. */
+export const queryCost = 20;
+
+export const sqlCharactersMax = 1_048_576;
+
+export const waitSecondsMax = 300;
+
+export const Sql = Type.String({
+  minLength: 1,
+  maxLength: sqlCharactersMax,
+  pattern: noNul,
+  description: 'One statement: SELECT or DML.',
+});
+
+export const Query = Type.String({
+  minLength: 1,
+  maxLength: sqlCharactersMax,
+  pattern: noNul,
+  description: 'One query.',
+});
+
+export const Parameters = Type.Union(
+  [
+    Type.Array(Type.Unknown(), { maxItems: 10_000 }),
+    Type.Record(Type.String(), Type.Unknown(), { maxProperties: 10_000 }),
+  ],
+  { description: 'Values of `$1`, `?` (an array) or `$name` (an object): bound, never spliced into the text.' },
+);
+
+export const WaitSeconds = Type.Number({
+  minimum: 0,
+  maximum: waitSecondsMax,
+  default: waitSecondsDefault,
+  description: 'How long to wait for the result before the statement becomes a task; 0: a task at once.',
+});
+
+export const ColumnOfResult = Type.Object({ name: Type.String(), type: Type.String() });
+
+export const Statistics = Type.Object({
+  elapsedMs: Type.Number({ description: 'Milliseconds in the engine.' }),
+  queuedMs: Type.Number({ description: 'Milliseconds in the queue of the warehouse.' }),
+  resultBytes: Type.Integer({ description: 'Bytes of the rows as JSON.' }),
+});
+
+export const Plan = Type.Object({ plan: Type.String({ description: "The engine's plan as text." }) });
+
+export const codes = [
+  'OBJECT_NOT_FOUND',
+  'CHANGE_IN_PROGRESS',
+  'SQL_INVALID',
+  'SQL_NOT_SUPPORTED',
+  'SQL_FORBIDDEN_FUNCTION',
+  'PARAMETERS_INVALID',
+  'CONSTRAINT_VIOLATED',
+  'STATEMENT_TIMEOUT',
+  'STATEMENT_CANCELLED',
+  'MEMORY_LIMIT_EXCEEDED',
+  'STATEMENT_QUARANTINED',
+  'SPILL_LIMIT_EXCEEDED',
+  'TOO_MANY_QUERIES',
+  'RESULT_QUOTA_EXCEEDED',
+  'WAREHOUSE_BUSY',
+  'WAREHOUSE_SUSPENDED',
+  'WAREHOUSE_STARTING',
+  'WAREHOUSE_FAILED',
+  'CATALOG_DAMAGED',
+  'REPLICAS_UNAVAILABLE',
+  'NOT_ENOUGH_BACKENDS',
+  'STORAGE_FULL',
+] as const;
+
+export const explainCodes = codes.filter((code) => code !== 'CONSTRAINT_VIOLATED' && code !== 'RESULT_QUOTA_EXCEEDED');
