@@ -101,6 +101,8 @@ export interface ServerHooks {
   readonly maintained?: (all: () => Promise<void>) => void;
   /** Fault tests: the delay before the second attempt of a task. */
   readonly taskRetryPauseMs?: number;
+  /** Repairs: the server has no catalog, so that one of any name can be restored. */
+  readonly withoutDefaultCatalog?: boolean;
   /** Tests: the clock of schedules. */
   readonly scheduleClock?: () => number;
 }
@@ -127,7 +129,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const parts = assemble(foundation, opened);
   const { services } = parts;
   hooks.assembled?.(services);
-  await bootstrap(services, duckdbEngine.name);
+  await bootstrap(services, duckdbEngine.name, { withCatalog: !hooks.withoutDefaultCatalog });
   const { api, http, bodyThreads } = assembleHttp(foundation, services, transport);
   measureLoad(metrics, services.warehouses);
   measureOpenIntents(metrics, services.catalog);
@@ -487,7 +489,11 @@ async function main(): Promise<void> {
   const commands = [
     serveCommand({ start: startServer, rootTokenFileName }),
     ...offlineCommands,
-    checkCommand(async () => ({ checkCatalog, ...(await import('./engines/duckdb/storage/repair_file.ts')) })),
+    checkCommand(async () => {
+      const repairs = await import('./engines/duckdb/storage/repair_file.ts');
+      const startScratchServer = (settings: Settings) => startServer(settings, { withoutDefaultCatalog: true });
+      return { checkCatalog, startScratchServer, ...repairs };
+    }),
     restoreServerCommand({ checkCatalog }),
   ];
   const { command, argument, flags } = commandOf(process.argv.slice(2), commands);

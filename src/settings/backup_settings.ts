@@ -37,7 +37,7 @@ export const backupCommandSettings = {
     command: 'check',
     type: 'string',
     default: '',
-    doc: 'For `check --repair=backup`: the directory, or `s3://bucket/prefix` with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, that has the backups of the server; by default all places that the metadata store records.',
+    doc: 'For `check --repair=backup`: the directory, or `s3://bucket/prefix` with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, that has backups of the server or of the catalog; by default all places that the metadata store records.',
   },
   sweep: {
     ...ofVerify,

@@ -445,7 +445,7 @@ export const settings = define({
     only: 'flag',
     command: 'check',
     default: 'none',
-    doc: 'For `check`: what is done with what is damaged. `accept`: it is used as it is, as far as it can be read; `wal`: the write-ahead log of a damaged catalog is cut before the damage; `backup`: a damaged catalog is put back to its state in the newest backup of the server that can be used; `detach`: a damaged catalog is taken out of the server. The original files stay beside, renamed.',
+    doc: 'For `check`: what is done with what is damaged. `accept`: it is used as it is, as far as it can be read; `wal`: the write-ahead log of a damaged catalog is cut before the damage; `backup`: a damaged catalog is put back to its state in the newest backup that can be used, of the server or of the catalog; `detach`: a damaged catalog is taken out of the server. The original files stay beside, renamed.',
   },
   newKeyFile: {
     section: 'Commands',

@@ -6,7 +6,7 @@ import type { ObjectState, ObjectsTable, Schema } from './schema.ts';
 import type { Store } from './store.ts';
 
 /** Tables with rows that belong to the objects of a catalog, with the column that refers to them. They are copied from the older store. */
-const dependentTables = [
+export const dependentTables = [
   ['intents', 'object_id'],
   ['dropped_objects', 'object_id'],
   ['view_sources', 'view_id'],

@@ -173,7 +173,7 @@ test('no backup that can be used: exit code 1, a sentence, and nothing is change
   for (const backupId of backups) tear(backupId);
   const torn = await check('--repair=backup');
   assert.equal(torn.status, 1, torn.out + torn.errors);
-  assert.match(torn.out, /no backup of the server with the catalog "a" can be used/);
+  assert.match(torn.out, /no backup with the catalog "a" can be used/);
   await rm(place, { recursive: true, force: true });
   const gone = await check('--repair=backup');
   assert.equal(gone.status, 1, gone.out + gone.errors);

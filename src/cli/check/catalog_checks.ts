@@ -2,6 +2,7 @@
 import type { ExpectedTable } from '../../model/expected_table.ts';
 import type { Settings } from '../../settings/read_settings.ts';
 import type { Store } from '../../store/store.ts';
+import type { RunningServer } from '../serve.ts';
 import type { RepairAudit } from './repair_audit.ts';
 
 export interface RecordedFile {
@@ -20,7 +21,13 @@ export interface LogCut {
   readonly lostBytes: number;
 }
 
-/** What the engine's adapter does with files of catalogs. */
+export interface CatalogFiles {
+  /** Or a directory laid out as one. */
+  readonly dataDirectory: string;
+  readonly id: string;
+}
+
+/** What the engine's adapter does with files of catalogs, and a server that reads what only an engine can. */
 export interface CatalogChecks {
   /** Reads all of a catalog's file. `faults` are sentences; none: it is sound. */
   readonly checkCatalog: (
@@ -32,18 +39,16 @@ export interface CatalogChecks {
   readonly damagedLog: (dataDirectory: string, catalog: CatalogName) => Promise<LogCut | undefined>;
   /** `cutLog` and `setFilesAside` return the names of the files that have the originals. */
   readonly cutLog: (dataDirectory: string, catalog: CatalogName, cut: LogCut, suffix: string) => Promise<string[]>;
-  /** Moves the files of a catalog from a directory laid out as a data directory. */
-  readonly putFiles: (
-    from: string,
-    dataDirectory: string,
-    catalog: CatalogName,
-  ) => Promise<Omit<RecordedFile, 'identity'>>;
+  /** Moves the files of a catalog, also to another id. @returns their position. */
+  readonly moveFiles: (from: CatalogFiles, to: CatalogFiles) => Promise<Omit<RecordedFile, 'identity'>>;
   /** By `database.table`. */
   readonly rowCounts: (
     dataDirectory: string,
     catalog: CatalogName,
     tables: readonly ExpectedTable[],
   ) => Promise<ReadonlyMap<string, number>>;
+  /** Without a catalog. */
+  readonly startScratchServer: (settings: Settings) => Promise<RunningServer>;
   readonly setFilesAside: (dataDirectory: string, catalog: CatalogName, suffix: string) => Promise<string[]>;
 }
 

@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import type { Settings } from '../../settings/read_settings.ts';
 import { expectedTables } from '../../store/expected_tables.ts';
 import type { Store } from '../../store/store.ts';
-import { backupLoses, restoreFromBackup } from '../catalog_backup.ts';
+import { backupLoses, restoreFromBackup } from '../catalog_backup/backup_repair.ts';
 import type { CatalogName, CatalogsToCheck, LogCut } from './catalog_checks.ts';
 import type { RepairLine } from './repair_audit.ts';
 
@@ -31,12 +31,15 @@ export async function repaired(
     accept:
       'loses nothing more: the file is attached as it is, if it can be; what is damaged or missing in it stays so',
     wal: cut && `loses the last ${cut.lostBytes} bytes of its write-ahead log, which follow byte ${cut.keptBytes}`,
-    backup: await backupLoses(store, settings.backupPlace),
+    backup: await backupLoses(store, catalog, settings.backupPlace),
     detach: await detachLoses(store, catalog),
   };
   const loss = repair === 'none' ? undefined : losses[repair];
   if (repair === 'none' || loss === undefined) {
-    if (repair === 'backup') say('  no backup of the server is recorded; --backup-place names a place of backups');
+    if (repair === 'backup')
+      say(
+        '  no place with a backup of the server or of this catalog is recorded; --backup-place names a place of backups',
+      );
     else if (repair !== 'none') say(`  --repair=${repair} does not help here`);
     for (const [name, text] of Object.entries(losses)) if (text !== undefined) say(`  --repair=${name} ${text}`);
     say('  POST /api/v2/catalogs/restore makes it anew from a backup of it, under another name, once the server runs');

@@ -13,7 +13,11 @@ import type { Services } from '../records/handler_context.ts';
 import { defaultCatalogName, defaultWarehouseName } from './catalogs.ts';
 
 /** Without waking an engine. */
-export async function bootstrap(services: Services, engine: string): Promise<void> {
+export async function bootstrap(
+  services: Services,
+  engine: string,
+  { withCatalog }: { readonly withCatalog: boolean },
+): Promise<void> {
   const { catalog } = services;
   const make = { parent: null, principal: systemActor, owner: 'root', ifExists: 'return' } as const;
   if ((await catalog.count(null, 'warehouses')) === 0)
@@ -25,7 +29,7 @@ export async function bootstrap(services: Services, engine: string): Promise<voi
     });
   for (const warehouse of await catalog.list(null, 'warehouses', { limit: 1000 }))
     await ensureBackend(warehouse, services, systemActor);
-  if (await catalog.find([{ category: 'catalogs', name: defaultCatalogName }])) return;
+  if (!withCatalog || (await catalog.find([{ category: 'catalogs', name: defaultCatalogName }]))) return;
   await catalog.create({
     ...make,
     category: 'catalogs',

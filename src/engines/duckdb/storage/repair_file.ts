@@ -69,15 +69,23 @@ export async function setFilesAside(dataDirectory: string, catalog: CatalogRef, 
   return paths.map((path) => path + suffix);
 }
 
-/** Moves the files of a catalog from a directory laid out as a data directory. @returns their position. */
-export async function putFiles(from: string, dataDirectory: string, catalog: CatalogRef): Promise<FilePosition> {
-  const filesIn = (directory: string) => [catalogFile(directory, catalog), logFile(directory, catalog.id)];
-  const [sources, targets] = [filesIn(from), filesIn(dataDirectory)];
+interface CatalogFiles {
+  readonly dataDirectory: string;
+  readonly id: string;
+}
+
+/** Moves the files of a catalog, also to another id. @returns their position. */
+export async function moveFiles(from: CatalogFiles, to: CatalogFiles): Promise<FilePosition> {
+  const filesOf = ({ dataDirectory, id }: CatalogFiles) => [
+    catalogFile(dataDirectory, { id }),
+    logFile(dataDirectory, id),
+  ];
+  const [sources, targets] = [filesOf(from), filesOf(to)];
   // The log first: without its file it is not attached.
   for (const i of [1, 0])
     if (existsSync(sources[i] as string)) await rename(sources[i] as string, targets[i] as string);
-  await syncCatalogsDirectory(dataDirectory);
-  return duckdbStorage.position(dataDirectory, catalog.id);
+  await syncCatalogsDirectory(to.dataDirectory);
+  return duckdbStorage.position(to.dataDirectory, to.id);
 }
 
 /** Row counts by `database.table`, of a file that no server has open. */

@@ -1,0 +1,64 @@
+// The places that the metadata store records backups in, for a command that restores a catalog from one of them while no server runs.
+import { stat } from 'node:fs/promises';
+import { HostAllowlist } from '../outbound/host_allowlist.ts';
+import { type ObjectStoreCredentials, openObjectStore } from '../outbound/object_store.ts';
+import { Failure } from '../standard/failure.ts';
+import type { Store } from '../store/store.ts';
+import { type BackupRequest, backupTask } from './backups.ts';
+import { type ServerBackupSpec, serverBackupsCategory } from './server/server_backups.ts';
+import type { BackupTarget } from './targets/backup_target.ts';
+import type { TargetRequest } from './targets/backup_targets.ts';
+import { DirectoryTarget } from './targets/directory_target.ts';
+import { ObjectStoreTarget } from './targets/object_store_target.ts';
+
+export interface RecordedTarget {
+  readonly to: TargetRequest;
+  /** A backup of the server in it, under whose id its credentials are stored. */
+  readonly backupId?: string | undefined;
+}
+
+/**
+ * Each place once: those with backups of the server, and the directories with backups of the catalog, as long as their tasks are retained.
+ * The credentials of an object store are not stored once a backup of a catalog has ended.
+ */
+export async function listRecordedTargets(store: Store, catalogId: string): Promise<RecordedTarget[]> {
+  const places = new Map<string, RecordedTarget>();
+  for (const to of await catalogBackupPlaces(store, catalogId))
+    if (to.kind === 'directory') places.set(JSON.stringify(to), { to });
+  for (const place of await serverBackupPlaces(store)) places.set(JSON.stringify(place.to), place);
+  return [...places.values()];
+}
+
+/** The newest backup last. */
+async function serverBackupPlaces({ db }: Store): Promise<RecordedTarget[]> {
+  const rows = await db.selectFrom('objects').select('spec').where('category', '=', serverBackupsCategory).execute();
+  const ready = rows.map(({ spec }) => JSON.parse(spec) as ServerBackupSpec).filter(({ status }) => status === 'ready');
+  return ready.sort((a, b) => (a.backupId < b.backupId ? -1 : 1)).map(({ to, backupId }) => ({ to, backupId }));
+}
+
+async function catalogBackupPlaces({ db }: Store, catalogId: string): Promise<TargetRequest[]> {
+  const rows = await db
+    .selectFrom('tasks')
+    .select('request')
+    .where('type', '=', backupTask)
+    .where('state', '=', 'succeeded')
+    .execute();
+  return rows
+    .map(({ request }) => JSON.parse(request) as BackupRequest)
+    .filter(({ objectId }) => objectId === catalogId)
+    .map(({ to }) => to);
+}
+
+/** Opens a recorded place for an operator, whose machine it is: in any directory, on any host. To be closed. Throws a Failure. */
+export async function openRecordedTarget(
+  to: TargetRequest,
+  credentials: ObjectStoreCredentials | undefined,
+): Promise<BackupTarget> {
+  if (to.kind === 'directory') {
+    const found = await stat(to.path).catch(() => undefined);
+    if (!found?.isDirectory()) throw new Failure('REMOTE_REFUSED', 'there is no such directory');
+    return new DirectoryTarget(to.path);
+  }
+  const hosts = new HostAllowlist([new URL(to.endpoint).host]);
+  return new ObjectStoreTarget(await openObjectStore(to, credentials, hosts), to.prefix);
+}

@@ -1,0 +1,106 @@
+// The backups that a damaged catalog may be restored from: those of the whole server and those of catalogs, in all places that are recorded
+// or in the one that is named. Whether one can be used is up to server_backup.ts and parquet_backup.ts.
+import { listRecordedTargets, openRecordedTarget } from '../../backups/recorded_targets.ts';
+import { serverBackupNotes } from '../../backups/server/server_backups.ts';
+import { listServerBackups } from '../../backups/server/server_manifest.ts';
+import { type BackupTarget, listBackupIds, listFiles } from '../../backups/targets/backup_target.ts';
+import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
+import { TargetSecrets } from '../../backups/targets/target_secrets.ts';
+import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
+import { Failure } from '../../standard/failure.ts';
+import type { Store } from '../../store/store.ts';
+import { type PlaceNamed, placeNamed, placeOf } from '../backup_place.ts';
+import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
+import { secretsOf } from '../data_directory.ts';
+
+export interface OpenPlace {
+  readonly place: BackupTarget;
+  /** As the body of a request names it. */
+  readonly named: PlaceNamed;
+  /** For messages. */
+  readonly where: string;
+}
+
+export interface Candidate extends OpenPlace {
+  readonly kind: 'server' | 'catalog';
+  readonly backupId: string;
+}
+
+/** A backup of the catalog that was fetched and read, and is sound. */
+export interface FoundBackup {
+  readonly kind: Candidate['kind'];
+  readonly backupId: string;
+  readonly takenAt: string;
+  /** Laid out as a data directory. */
+  readonly directory: string;
+  /** A metadata store that describes the catalog as of the backup. */
+  readonly older: Store;
+  readonly identity: string | undefined;
+  /** What the backup contains but could not be restored. */
+  readonly left: readonly string[];
+}
+
+/** The files and the store of a candidate are not usable. */
+export const unusable = (why: string) => new Failure('DATA_INVALID', why);
+
+/** A Failure of the place or of the backup is returned, so that another can be tried. */
+export async function attempt<T>(work: () => Promise<T>): Promise<T | Failure> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Failure && error.code !== 'STORAGE_FULL') return error;
+    throw error;
+  }
+}
+
+/** The newest first. */
+export async function candidatesIn(
+  places: readonly OpenPlace[],
+  { say, settings: { backupId: wanted } }: CatalogsToCheck,
+): Promise<Candidate[]> {
+  const candidates: Candidate[] = [];
+  for (const open of places) {
+    const listed = await attempt(async () => [
+      ...(await listServerBackups(open.place)).whole.map((backupId) => ({ kind: 'server' as const, backupId })),
+      ...listBackupIds(await listFiles(open.place)).map((backupId) => ({ kind: 'catalog' as const, backupId })),
+    ]);
+    if (listed instanceof Failure) say(`  the backups in ${open.where} cannot be listed: ${listed.message}`);
+    else candidates.push(...listed.map((one) => ({ ...open, ...one })));
+  }
+  // Ids are ordered by time.
+  candidates.sort((a, b) => (a.backupId < b.backupId ? 1 : -1));
+  return candidates.filter(({ backupId }) => wanted === '' || backupId === wanted);
+}
+
+/** To be closed. */
+export async function openPlaces(
+  { store, settings, dataDirectory, say }: CatalogsToCheck,
+  { id }: CatalogName,
+): Promise<OpenPlace[]> {
+  const { backupPlace } = settings;
+  if (backupPlace !== '')
+    return [
+      {
+        place: await placeOf(backupPlace, settings),
+        named: placeNamed(backupPlace, settings),
+        where: backupPlace,
+      },
+    ];
+  const opened: OpenPlace[] = [];
+  const notes = new TargetSecrets(store, await secretsOf(settings, store, dataDirectory), serverBackupNotes);
+  for (const { to, backupId } of await listRecordedTargets(store, id)) {
+    const where = to.kind === 's3' ? `s3://${to.bucket}/${to.prefix}` : to.path;
+    const credentials = backupId === undefined ? undefined : (await notes.get(backupId))?.credentials;
+    const place = await attempt(() => openRecordedTarget(to, credentials));
+    if (place instanceof Failure) say(`  ${where} cannot be used: ${place.message}`);
+    else opened.push({ place, named: namedAs(to, credentials), where });
+  }
+  return opened;
+}
+
+function namedAs(to: TargetRequest, credentials: ObjectStoreCredentials | undefined): PlaceNamed {
+  if (to.kind === 'directory') return { path: to.path };
+  const { kind: _, ...location } = to;
+  const { accessKeyId = '', secretAccessKey = '', sessionToken } = credentials ?? {};
+  return { s3: { ...location, accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) } };
+}

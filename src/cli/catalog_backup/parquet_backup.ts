@@ -1,0 +1,103 @@
+// A backup of the catalog alone, which is Parquet: a server on a scratch directory restores it with the request that any client would send,
+// and its objects get the ids that they had, so that grants, owners and the audit trail still refer to them.
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Manifest } from '../../backups/manifest.ts';
+import { loadManifest } from '../../backups/targets/backup_target.ts';
+import { RestFailure, sendRest } from '../../client/rest_call.ts';
+import type { Settings } from '../../settings/read_settings.ts';
+import { adoptObjects, type RebuiltObject } from '../../store/rebuilt_catalog.ts';
+import { openStore, type Store, storeFileName } from '../../store/store.ts';
+import type { PlaceNamed } from '../backup_place.ts';
+import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
+import { type Candidate, type FoundBackup, unusable } from './backup_candidates.ts';
+import { checkedBackup } from './checked_backup.ts';
+
+/** Undefined: the backup is of something else. Throws a Failure if it cannot be used. */
+export async function fromParquetBackup(
+  work: CatalogsToCheck,
+  catalog: CatalogName,
+  { place, named, kind, backupId }: Candidate,
+  directory: string,
+): Promise<FoundBackup | undefined> {
+  const { manifest } = await loadManifest(place, backupId);
+  if (manifest.of.id !== catalog.id || manifest.of.category !== 'catalogs') return undefined;
+  const { takenAt } = manifest;
+  try {
+    await mkdir(join(directory, 'catalogs'), { recursive: true, mode: 0o700 });
+    const scratch = join(directory, 'scratch');
+    const { viewsLeft = [] } = await restoredIn(scratch, work, manifest, named);
+    const older = await openStore({ file: join(scratch, storeFileName) });
+    await adopt(older, work, catalog, manifest, { scratch, directory });
+    const left = viewsLeft.map((view) => `view ${JSON.stringify(view)}: it is not valid in the catalog alone`);
+    return await checkedBackup(work, catalog, { kind, backupId, takenAt, directory, older, left });
+  } catch (error) {
+    await rm(directory, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+interface RestoreResult {
+  readonly viewsLeft?: readonly string[];
+}
+
+/** Afterwards the scratch directory holds the data of a server that has been stopped. */
+async function restoredIn(
+  scratch: string,
+  { settings, checks }: CatalogsToCheck,
+  { backupId, of }: Manifest,
+  from: PlaceNamed,
+): Promise<RestoreResult> {
+  const server = await checks.startScratchServer(scratchSettings(settings, scratch, from));
+  try {
+    const body = JSON.stringify({ name: of.name, from, backupId });
+    const call = { method: 'POST', path: '/api/v2/catalogs/restore', mediaType: 'application/json', body } as const;
+    return (await sendRest(server, call, { timeoutMs: Number.POSITIVE_INFINITY })).result;
+  } catch (error) {
+    if (error instanceof RestFailure) throw unusable(error.message);
+    throw error;
+  } finally {
+    await server.close();
+  }
+}
+
+/** Only this process calls the server, and its data directory is deleted after use. The rest is as for the server that is repaired. */
+function scratchSettings(settings: Settings, dataDir: string, from: PlaceNamed): Settings {
+  return {
+    ...settings,
+    dataDir,
+    host: '127.0.0.1',
+    port: 0,
+    tlsCertFile: '',
+    tlsKeyFile: '',
+    secretKey: '',
+    secretKeyFile: '',
+    secretKeyNew: '',
+    logLevel: 'error',
+    loadDirectories: '',
+    ...('path' in from ? { backupDirectories: from.path } : { loadHosts: new URL(from.s3.endpoint).host }),
+  };
+}
+
+/** Moves the file to where it is expected, and closes the store if that fails. */
+async function adopt(
+  older: Store,
+  { store, checks }: CatalogsToCheck,
+  { id }: CatalogName,
+  { of, takenAt, databases }: Manifest,
+  { scratch, directory }: { readonly scratch: string; readonly directory: string },
+): Promise<void> {
+  try {
+    const objects: RebuiltObject[] = [{ id, path: [of.name] }];
+    for (const { id: databaseId, name: database, tables, views } of databases) {
+      objects.push({ id: databaseId, path: [of.name, database] });
+      for (const { id: objectId, name } of [...tables, ...views])
+        objects.push({ id: objectId, path: [of.name, database, name] });
+    }
+    const rebuiltId = await adoptObjects(older, store, objects, Date.parse(takenAt));
+    await checks.moveFiles({ dataDirectory: scratch, id: rebuiltId }, { dataDirectory: directory, id });
+  } catch (error) {
+    await older.close();
+    throw error;
+  }
+}

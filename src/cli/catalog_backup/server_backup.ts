@@ -1,0 +1,32 @@
+// One catalog of a backup of the whole server: its files are fetched, compared with their digests and read.
+import { rm } from 'node:fs/promises';
+import { fetchCatalog, hasCatalog, incompatibility } from '../../backups/server/server_catalog.ts';
+import { loadServerManifest } from '../../backups/server/server_manifest.ts';
+import { openStore } from '../../store/store.ts';
+import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
+import { type Candidate, type FoundBackup, unusable } from './backup_candidates.ts';
+import { checkedBackup } from './checked_backup.ts';
+
+/** Undefined: the backup does not contain this catalog. Throws a Failure if it cannot be used. */
+export async function fromServerBackup(
+  work: CatalogsToCheck,
+  catalog: CatalogName,
+  { place, kind, backupId }: Candidate,
+  directory: string,
+): Promise<FoundBackup | undefined> {
+  const manifest = await loadServerManifest(place, backupId);
+  const left = manifest.catalogsLeftOut.find(({ name }) => name === catalog.name);
+  if (left) throw unusable(`the catalog was damaged already when it was made (${left.reason})`);
+  if (!hasCatalog(manifest, catalog.id)) return undefined;
+  const fault = incompatibility(manifest);
+  if (fault !== undefined) throw unusable(fault);
+  try {
+    const { signal } = new AbortController();
+    const older = await openStore({ file: await fetchCatalog(place, manifest, catalog.id, directory, signal) });
+    const { takenAt } = manifest;
+    return await checkedBackup(work, catalog, { kind, backupId, takenAt, directory, older, left: [] });
+  } catch (error) {
+    await rm(directory, { recursive: true, force: true });
+    throw error;
+  }
+}
