@@ -37,7 +37,7 @@ export interface StoredFile {
   readonly createdBy: string;
   readonly updatedAt: number;
   readonly expiresAt: number;
-  /** The task of whose result it is a part. */
+  /** The task whose result includes it. */
   readonly taskId: string | null;
 }
 
@@ -63,7 +63,7 @@ export interface NewFile {
   readonly bytes?: number | undefined;
   readonly sha256?: string | undefined;
   readonly expiresInMs: number;
-  /** The task of whose result it is a part. */
+  /** The task whose result includes it. */
   readonly taskId?: string | undefined;
 }
 

@@ -24,7 +24,7 @@ export function validatePart(
   // Offset 0 is always allowed: it discards what was received before.
   if (part.offset !== 0 && part.offset !== receivedBytes)
     throw invalidOffset(
-      `the part begins position offset ${part.offset}, but ${receivedBytes} bytes of the upload are received`,
+      `the part begins at offset ${part.offset}, but ${receivedBytes} bytes of the upload are received`,
     );
   if (file.bytes !== null && part.total !== undefined && part.total !== file.bytes)
     throw invalidOffset(`the upload was created with a size of ${file.bytes} bytes`);

@@ -1,4 +1,4 @@
-// A table as the metadata store describes it, for the comparison with what an engine has.
+// A table as described by the metadata store, for the comparison with the catalog file of an engine.
 import type { LogicalType } from './types.ts';
 
 export interface ExpectedTable {

@@ -1,35 +1,35 @@
-// Ids: UUIDs of version 7, so that they sort by the time they were made. Two ids of one process never come out of order,
-// even within one millisecond or when the clock steps back.
+// Ids: UUIDs of version 7, which sort by creation time. Ids of one process are strictly increasing, even within one millisecond or when
+// the clock is set back.
 import { randomFillSync } from 'node:crypto';
 
-/** Random bytes are drawn in bulk: one call of the generator serves this many ids. */
-const idsPerDraw = 256;
+/** The number of ids for which random bytes are generated at once. */
+const idsPerBatch = 256;
 const randomBytesPerId = 8;
 
-const pool = Buffer.allocUnsafe(idsPerDraw * randomBytesPerId);
-let poolAt = pool.length;
+const pool = Buffer.allocUnsafe(idsPerBatch * randomBytesPerId);
+let poolOffset = pool.length;
 let lastMs = 0;
 let sequence = 0;
 
-/** 48 bits of milliseconds, 12 of a sequence within the millisecond, 62 of chance. */
+/** 48 bits of milliseconds, 12 of a sequence within the millisecond, 62 random. */
 export function newId(nowMs: number = Date.now()): string {
-  if (poolAt === pool.length) {
+  if (poolOffset === pool.length) {
     randomFillSync(pool);
-    poolAt = 0;
+    poolOffset = 0;
   }
-  const chanceHigh = pool.readUInt32BE(poolAt);
-  const chanceLow = pool.readUInt32BE(poolAt + 4);
-  poolAt += randomBytesPerId;
+  const randomHigh = pool.readUInt32BE(poolOffset);
+  const randomLow = pool.readUInt32BE(poolOffset + 4);
+  poolOffset += randomBytesPerId;
   if (nowMs > lastMs) {
     lastMs = nowMs;
-    sequence = chanceHigh & 0x3ff;
+    sequence = randomHigh & 0x3ff;
   } else if (++sequence > 0xfff) {
     lastMs++;
     sequence = 0;
   }
   const time = lastMs.toString(16).padStart(12, '0');
-  const variant = (0x8000 | ((chanceHigh >>> 12) & 0x3fff)).toString(16);
-  const node = hex((chanceHigh ^ (chanceLow >>> 4)) & 0xffff, 4) + hex(chanceLow, 8);
+  const variant = (0x8000 | ((randomHigh >>> 12) & 0x3fff)).toString(16);
+  const node = hex((randomHigh ^ (randomLow >>> 4)) & 0xffff, 4) + hex(randomLow, 8);
   return `${time.slice(0, 8)}-${time.slice(8)}-7${hex(sequence, 3)}-${variant}-${node}`;
 }
 

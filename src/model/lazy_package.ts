@@ -1,9 +1,9 @@
-// Packages that a start does not need and that take long to load: loaded at their first use, for good.
+// Loads packages at their first use, if they are slow to load and not needed at startup.
 import { createRequire } from 'node:module';
 
 const require = createRequire(import.meta.url);
 
-/** The package is loaded by the first call of the function that this returns, in the same thread and before it returns. */
+/** Returns a function whose first call loads the package synchronously. */
 export function lazyPackage<T>(name: string): () => T {
   let loaded: T | undefined;
   return () => {

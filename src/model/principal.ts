@@ -1,48 +1,48 @@
-// Who acts, as plain data: a task keeps it, and does later what its submitter may. What that is, access/ works out.
+// Principals and actors as plain data: tasks store them, and run with the rights of their submitter. See access/ for those rights.
 import type { Privilege } from './privileges.ts';
 
-/** A privilege on an object and all that is in it. */
+/** A privilege on an object and its descendants. */
 export interface Scope {
   readonly privilege: Privilege;
-  /** Ids of the object and of what it is in, root first. */
+  /** Ids of the object and its ancestors, root first. */
   readonly path: readonly string[];
 }
 
 export interface Principal {
-  /** Of the user; it stays when the user is renamed, and is never used again. */
+  /** The id of the user, which a rename does not change and which is never reused. */
   readonly id: string;
   readonly name: string;
-  /** Ids of roles that the issuer of its token vouches for, besides those that it is a member of. */
+  /** Ids of roles asserted by the issuer of its token, in addition to its memberships. */
   readonly roles?: readonly string[];
-  /** What its token is confined to; absent: all that the user may. */
+  /** The scopes of its token; absent: all rights of the user. */
   readonly scopes?: readonly Scope[];
 }
 
-/** A decision that allowed something, as it has to be made again for who sends a request again. */
+/** A successful authorization, which is repeated when the request is retried. */
 export interface Granted {
   readonly privilege: Privilege;
   readonly category: string;
-  /** Ids of the object and of what it is in, root first, with their owners at that time. */
+  /** Ids of the object and its ancestors, root first, with their owners at that time. */
   readonly path: readonly { readonly id: string; readonly owner: string }[];
-  /** The privilege on something in the object was enough. */
+  /** The privilege on a descendant of the object was sufficient. */
   readonly within?: true;
   /** The principal is the user in question. */
   readonly self?: true;
-  /** With `self`: a token that is confined to the same is enough. */
+  /** With `self`: a token with the same scopes is sufficient. */
   readonly scopes?: readonly Scope[];
 }
 
-/** A request that is done once however often it is sent (rest-standard B6). */
+/** The idempotency key of a request, so that retries do not apply it again (rest-standard B6). */
 export interface Guard {
   readonly owner: string;
   readonly key: string;
-  /** Of this use of the key: the key may be used again a day later. */
+  /** Identifies this use of the key, which can be reused after a day. */
   readonly keyId: string;
-  /** Of this attempt; absent where recovery completes the work of any. */
+  /** Identifies this attempt; absent if recovery completes the work of any attempt. */
   readonly attempt?: string;
-  /** What the attempt was authorized for so far. */
+  /** The authorizations of the attempt so far. */
   readonly granted?: readonly Granted[];
-  /** An earlier attempt wrote these rows in the engine: this one confirms it. */
+  /** The rows that an earlier attempt wrote in the engine, which this attempt confirms. */
   readonly applied?: AppliedWrite;
 }
 
@@ -59,28 +59,28 @@ export interface Basis {
   readonly version: number;
 }
 
-/** A principal with the request in which it acts, for the audit trail. */
+/** A principal and its request, for the audit trail. */
 export interface Actor {
   readonly id: string;
   readonly name: string;
-  /** `tables.create`; absent for what the service does by itself. */
+  /** `tables.create`; absent for actions of the service itself. */
   readonly action?: string;
   readonly requestId?: string;
   readonly address?: string;
   /** The path of the request. */
   readonly target?: string;
   readonly guard?: Guard | undefined;
-  /** The state of an object that a change of it has to find (rest-standard B4); cleared once it was found. */
+  /** The version of an object that a change of it requires (rest-standard B4); cleared after the first check. */
   basis?: Basis | undefined;
-  /** Set once the audit trail has, or surely will have, a line about what it does. */
+  /** Set when the audit trail has, or certainly will have, an event for the request. */
   audited?: boolean;
-  /** Set before the first write for the request: an error before that leaves nothing behind, whatever it is. */
+  /** Set before the first write for the request: no error before that has side effects. */
   writing?: boolean;
-  /** Set once a change was made for the request: a failure after that cannot report that nothing was applied. */
+  /** Set after a change for the request: a later failure cannot report that nothing was applied. */
   changed?: boolean;
 }
 
-/** The first user, who may do everything and cannot be taken that from. */
+/** The first user, who has all privileges; they cannot be revoked. */
 export const rootPrincipal: Principal = { id: 'root', name: 'root' };
 /** The service itself. */
 export const systemActor: Actor = { id: 'system', name: 'system' };

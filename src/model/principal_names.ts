@@ -1,10 +1,10 @@
-// Names that users and roles may not have because they would be taken for principals of the service.
+// Rejects names of users and roles that could be mistaken for principals of the service.
 import { nameFault } from './names.ts';
 
 const reserved: ReadonlySet<string> = new Set(['root', 'system']);
 
-/** Letters of other scripts that look like those of the reserved names; NFKC does not fold them. */
-const alike: Readonly<Record<string, string>> = {
+/** Letters of other scripts that look like those of the reserved names, which NFKC does not fold. */
+const lookAlikes: Readonly<Record<string, string>> = {
   г: 'r',
   о: 'o',
   ο: 'o',
@@ -23,19 +23,19 @@ const alike: Readonly<Record<string, string>> = {
   м: 'm',
 };
 
-/** What a reader takes a name for: compatibility forms, accents, case and look-alike letters folded. */
+/** The visual form of a name: compatibility forms, accents, case and look-alike letters are folded. */
 function skeleton(name: string): string {
   const plain = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase().trim();
-  return [...plain].map((letter) => alike[letter] ?? letter).join('');
+  return [...plain].map((letter) => lookAlikes[letter] ?? letter).join('');
 }
 
-/** Says why a principal cannot have a name that objects may have, or undefined where it can. */
+/** Returns why a principal cannot have a name that is valid for objects, or undefined if it can. */
 export function principalNameFault(name: string): string | undefined {
-  // What no object may be called is refused as that; folding a text of megabytes would hold the thread.
+  // Names that are invalid for all objects are rejected elsewhere; folding a text of megabytes would block the thread.
   if (nameFault(name) !== undefined) return undefined;
   if (/[\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u.test(name))
-    return 'the name of a user or role has no invisible or bidirectional characters';
+    return 'the name of a user or role must not contain invisible or bidirectional characters';
   if (reserved.has(skeleton(name)))
-    return `${JSON.stringify(name)} reads as a principal of the service; choose another name`;
+    return `${JSON.stringify(name)} looks like the name of a principal of the service; choose another name`;
   return undefined;
 }

@@ -1,5 +1,5 @@
-// The nouns of the warehouse as they are kept in the store and handed between rooms. What of them a caller sees, and how it
-// is validated, is each category's file in resources/. Names are exact; ids never change and are never reused.
+// The specs of objects as stored in the metadata store and passed between modules. See resources/ for the records that callers see, and
+// their validation. Ids never change and are never reused.
 import type { LogicalType } from './types.ts';
 
 export type Properties = Readonly<Record<string, string>>;
@@ -7,7 +7,7 @@ export type Properties = Readonly<Record<string, string>>;
 export interface CatalogSpec {
   readonly comment?: string;
   readonly properties?: Properties;
-  /** The warehouse that keeps and computes this catalog's data: a warehouse's name. */
+  /** The name of the warehouse that stores and queries the data of this catalog. */
   readonly warehouse: string;
 }
 
@@ -16,7 +16,7 @@ export interface DatabaseSpec {
   readonly properties?: Properties;
 }
 
-/** A column as the engine realises it. */
+/** A column as the engine creates it. */
 export interface ColumnDefinition {
   readonly name: string;
   readonly type: LogicalType;
@@ -27,7 +27,7 @@ export interface ColumnDefinition {
 
 export interface ColumnSpec extends ColumnDefinition {
   readonly comment?: string;
-  /** Set once the column was changed after the table was made; until then its history is the table's. */
+  /** Set when the column is changed after the creation of the table; until then the history of the table applies. */
   readonly history?: {
     readonly createdAt: string;
     readonly createdBy: string;
@@ -37,11 +37,11 @@ export interface ColumnSpec extends ColumnDefinition {
   };
 }
 
-/** What the engine must know of a table. */
+/** The part of a table that the engine creates. */
 export interface TableDefinition {
   readonly columns: readonly ColumnDefinition[];
   readonly primaryKey: readonly string[];
-  /** The columns of one unique key besides the primary key; empty: none. */
+  /** The columns of a unique key in addition to the primary key; empty: none. */
   readonly uniqueKey: readonly string[];
 }
 
@@ -55,7 +55,7 @@ export interface TableSpec extends TableDefinition {
   readonly replicationNum: number;
 }
 
-/** As the engine bound it; the type in its canonical form. */
+/** A column as bound by the engine; the type in its canonical form. */
 export interface ViewColumn {
   readonly name: string;
   readonly type: string;
@@ -64,7 +64,7 @@ export interface ViewColumn {
 export interface ViewSpec {
   readonly comment?: string;
   readonly properties?: Properties;
-  /** One query, as it was given. Names that are not whole are looked for in the view's database. */
+  /** The query as written. Unqualified names are resolved in the database of the view. */
   readonly sql: string;
   readonly columns: readonly ViewColumn[];
 }
@@ -72,7 +72,7 @@ export interface ViewSpec {
 export interface TableStatistics {
   readonly rowCount: number;
   readonly dataBytes: number;
-  /** RFC 3339; when the engine was last asked. */
+  /** RFC 3339; when the engine last reported them. */
   readonly asOf: string;
 }
 
@@ -80,7 +80,7 @@ export interface WarehouseSpec {
   readonly engine: string;
   readonly comment?: string;
   readonly properties?: Properties;
-  /** What the operator asked for; whether the processes are up is the supervisor's to say. */
+  /** The desired state; see engines/warehouses.ts for the actual one. */
   readonly suspended: boolean;
   readonly threads: number;
   readonly memoryLimitBytes: number;

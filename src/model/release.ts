@@ -1,7 +1,7 @@
 // The version of the software.
 import { readFileSync } from 'node:fs';
 
-/** As in package.json, which is one directory up from src/ and from dist/ alike. */
+/** From package.json, which is in the parent directory of src/ and of dist/. */
 export const release = (
   JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
 ).version;

@@ -1,8 +1,8 @@
-// The logical types of columns: one parser, one canonical text, one structure. How a type is stored is each engine's own
-// table (engines/<name>/types.ts); how a value looks in JSON is `jsonForms` below (rest-standard B7).
+// The logical types of columns: their structure, parser and canonical text, and the JSON form of their values (rest-standard B7). Each
+// engine maps them to its own types.
 import { nameFault } from './names.ts';
 
-/** Every kind of type. A total Record over it is how an engine shows that it maps them all. */
+/** All kinds of types. An engine maps them in a `Record`, so that the compiler reports a missing one. */
 export type TypeKind =
   | 'BOOLEAN'
   | 'TINYINT'
@@ -36,7 +36,7 @@ export type LogicalType =
   | { readonly kind: 'MAP'; readonly key: LogicalType; readonly value: LogicalType }
   | { readonly kind: 'STRUCT'; readonly fields: readonly { readonly name: string; readonly type: LogicalType }[] };
 
-/** How a value of each kind is written in JSON, in and out (rest-standard B7). */
+/** The JSON form of values, in requests and responses (rest-standard B7). */
 export type JsonForm =
   | 'boolean'
   | 'number' // an exact JSON number, any width
@@ -77,13 +77,13 @@ export const jsonForms: Record<TypeKind, JsonForm> = {
 };
 
 export const decimalPrecisionMax = 38;
-/** Of DECIMAL without digits. */
+/** For DECIMAL without precision and scale. */
 export const decimalDefault = { precision: 18, scale: 3 };
 export const varcharLengthMax = 1_048_576;
 export const typeDepthMax = 16;
 export const typeTextCharactersMax = 65_536;
 
-/** The usual names of other systems, each for one of ours. DECIMAL, CHAR and VARCHAR take arguments, the rest do not. */
+/** Type names of other systems. Only DECIMAL, CHAR and VARCHAR accept arguments. */
 const aliases: Record<string, TypeKind> = {
   BOOL: 'BOOLEAN',
   INT1: 'TINYINT',
@@ -120,22 +120,22 @@ const aliases: Record<string, TypeKind> = {
 
 const bareFieldName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** Whether a type, or one inside of it, is such. */
-export function holdsType(type: LogicalType, isSuch: (one: LogicalType) => boolean): boolean {
-  if (isSuch(type)) return true;
+/** Whether a type, or a type nested in it, satisfies the predicate. */
+export function holdsType(type: LogicalType, predicate: (one: LogicalType) => boolean): boolean {
+  if (predicate(type)) return true;
   switch (type.kind) {
     case 'ARRAY':
-      return holdsType(type.element, isSuch);
+      return holdsType(type.element, predicate);
     case 'MAP':
-      return holdsType(type.key, isSuch) || holdsType(type.value, isSuch);
+      return holdsType(type.key, predicate) || holdsType(type.value, predicate);
     case 'STRUCT':
-      return type.fields.some((field) => holdsType(field.type, isSuch));
+      return type.fields.some((field) => holdsType(field.type, predicate));
     default:
       return false;
   }
 }
 
-/** The one canonical text of a type, as every record returns it: `DECIMAL(18,2)`, `ARRAY<INT>`, `STRUCT<a: INT, b: STRING>`. */
+/** The canonical text of a type, as in records: `DECIMAL(18,2)`, `ARRAY<INT>`, `STRUCT<a: INT, b: STRING>`. */
 export function formatType(type: LogicalType): string {
   switch (type.kind) {
     case 'DECIMAL':
@@ -158,12 +158,12 @@ function formatFieldName(name: string): string {
   return bareFieldName.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }
 
-/** A type text that is not one of ours. The message is meant for the caller. */
+/** An invalid type text. The message is for the caller. */
 export class TypeSyntaxError extends Error {
   override name = 'TypeSyntaxError';
 }
 
-/** Reads a type text, aliases included, in any case. Throws TypeSyntaxError with a message for the caller. */
+/** Parses a type text with aliases, in upper or lower case. Throws TypeSyntaxError. */
 export function parseType(text: string): LogicalType {
   if (text.length > typeTextCharactersMax) throw new TypeSyntaxError('the type is too long');
   const parser = new TypeParser(text);
@@ -174,7 +174,7 @@ export function parseType(text: string): LogicalType {
 
 class TypeParser {
   readonly #tokens: string[];
-  #at = 0;
+  #position = 0;
   readonly #text: string;
 
   constructor(text: string) {
@@ -183,17 +183,18 @@ class TypeParser {
   }
 
   end(): void {
-    if (this.#at < this.#tokens.length) throw this.#fault(`"${this.#tokens[this.#at]}" was not expected`);
+    if (this.#position < this.#tokens.length)
+      throw this.#syntaxError(`"${this.#tokens[this.#position]}" is unexpected`);
   }
 
   type(depth: number): LogicalType {
-    if (depth > typeDepthMax) throw this.#fault(`types nest at most ${typeDepthMax} deep`);
+    if (depth > typeDepthMax) throw this.#syntaxError(`types can be nested at most ${typeDepthMax} levels deep`);
     let type = this.#simple(depth);
     while (this.#peek() === '[') {
-      // INT[] is how DuckDB and PostgreSQL write ARRAY<INT>
+      // DuckDB and PostgreSQL write ARRAY<INT> as INT[].
       this.#take('[');
       this.#take(']');
-      if (++depth > typeDepthMax) throw this.#fault(`types nest at most ${typeDepthMax} deep`);
+      if (++depth > typeDepthMax) throw this.#syntaxError(`types can be nested at most ${typeDepthMax} levels deep`);
       type = { kind: 'ARRAY', element: type };
     }
     return type;
@@ -203,11 +204,11 @@ class TypeParser {
     const kind = this.#kind();
     switch (kind) {
       case 'DECIMAL': {
-        const given = this.#numbers(2);
-        // Without digits as SQL's CAST reads it.
-        const [precision = decimalDefault.precision, scale = given.length > 0 ? 0 : decimalDefault.scale] = given;
+        const digits = this.#numbers(2);
+        // The defaults of CAST in SQL.
+        const [precision = decimalDefault.precision, scale = digits.length > 0 ? 0 : decimalDefault.scale] = digits;
         if (precision < 1 || precision > decimalPrecisionMax || scale > precision) {
-          throw this.#fault(`DECIMAL(p,s) has 1 <= p <= ${decimalPrecisionMax} and 0 <= s <= p`);
+          throw this.#syntaxError(`DECIMAL(p,s) requires 1 <= p <= ${decimalPrecisionMax} and 0 <= s <= p`);
         }
         return { kind, precision, scale };
       }
@@ -215,7 +216,8 @@ class TypeParser {
       case 'VARCHAR': {
         const [length] = this.#numbers(1);
         if (length === undefined) return kind === 'CHAR' ? { kind, length: 1 } : { kind: 'STRING' };
-        if (length < 1 || length > varcharLengthMax) throw this.#fault(`${kind}(n) has 1 <= n <= ${varcharLengthMax}`);
+        if (length < 1 || length > varcharLengthMax)
+          throw this.#syntaxError(`${kind}(n) requires 1 <= n <= ${varcharLengthMax}`);
         return { kind, length };
       }
       case 'ARRAY':
@@ -235,28 +237,28 @@ class TypeParser {
 
   #kind(): TypeKind {
     const first = this.#next();
-    // The longest run of words that names a type wins: DOUBLE PRECISION, TIMESTAMP WITH TIME ZONE.
+    // The longest sequence of words that is a type: DOUBLE PRECISION, TIMESTAMP WITH TIME ZONE.
     let found: { kind: TypeKind; words: number } | undefined;
     let words = first.toUpperCase();
     for (let n = 0; n < 4; n++) {
-      if (n > 0) words += ` ${(this.#tokens[this.#at + n - 1] ?? '').toUpperCase()}`;
+      if (n > 0) words += ` ${(this.#tokens[this.#position + n - 1] ?? '').toUpperCase()}`;
       const kind = aliases[words] ?? (Object.hasOwn(jsonForms, words) ? (words as TypeKind) : undefined);
       if (kind) found = { kind, words: n };
     }
-    if (!found) throw this.#fault(`"${first}" is not a type`);
-    this.#at += found.words;
+    if (!found) throw this.#syntaxError(`"${first}" is not a type`);
+    this.#position += found.words;
     return found.kind;
   }
 
-  #numbers(most: number): number[] {
+  #numbers(countMax: number): number[] {
     if (this.#peek() !== '(') return [];
     this.#take('(');
     const numbers: number[] = [];
     do {
       const digits = this.#next();
-      if (!/^\d{1,9}$/.test(digits)) throw this.#fault(`"${digits}" is not a number`);
+      if (!/^\d{1,9}$/.test(digits)) throw this.#syntaxError(`"${digits}" is not a number`);
       numbers.push(Number(digits));
-    } while (this.#peek() === ',' && numbers.length < most && this.#take(','));
+    } while (this.#peek() === ',' && numbers.length < countMax && this.#take(','));
     this.#take(')');
     return numbers;
   }
@@ -266,7 +268,7 @@ class TypeParser {
     const seen = new Set<string>();
     do {
       const name = this.#fieldName();
-      if (seen.has(name.toLowerCase())) throw this.#fault(`the field "${name}" stands twice`);
+      if (seen.has(name.toLowerCase())) throw this.#syntaxError(`the field "${name}" is repeated`);
       seen.add(name.toLowerCase());
       if (this.#peek() === ':') this.#take(':');
       fields.push({ name, type: this.type(depth + 1) });
@@ -281,47 +283,47 @@ class TypeParser {
       : token.startsWith('`')
         ? token.slice(1, -1)
         : token;
-    if (!/^(?:["`].|[\p{L}_])/su.test(token)) throw this.#fault(`"${token}" is not a field name`);
+    if (!/^(?:["`].|[\p{L}_])/su.test(token)) throw this.#syntaxError(`"${token}" is not a field name`);
     const fault = nameFault(name);
-    if (fault) throw this.#fault(`"${token}" is not a field name: ${fault}`);
+    if (fault) throw this.#syntaxError(`"${token}" is not a field name: ${fault}`);
     return name;
   }
 
-  /** `<...>` and `(...)` are both in use for nested types. */
-  #bracketed<T>(inside: () => T): T {
+  /** Nested types are written in `<...>` or `(...)`. */
+  #bracketed<T>(parseContent: () => T): T {
     const open = this.#next();
-    if (open !== '<' && open !== '(') throw this.#fault(`"<" was expected, not "${open}"`);
-    const value = inside();
+    if (open !== '<' && open !== '(') throw this.#syntaxError(`"<" was expected, not "${open}"`);
+    const value = parseContent();
     this.#take(open === '<' ? '>' : ')');
     return value;
   }
 
   #peek(): string | undefined {
-    return this.#tokens[this.#at];
+    return this.#tokens[this.#position];
   }
 
   #next(): string {
-    const token = this.#tokens[this.#at++];
-    if (token === undefined) throw this.#fault('it ends too early');
+    const token = this.#tokens[this.#position++];
+    if (token === undefined) throw this.#syntaxError('unexpected end');
     return token;
   }
 
   #take(expected: string): true {
     const token = this.#next();
-    if (token !== expected) throw this.#fault(`"${expected}" was expected, not "${token}"`);
+    if (token !== expected) throw this.#syntaxError(`"${expected}" was expected, not "${token}"`);
     return true;
   }
 
-  #fault(what: string): TypeSyntaxError {
-    const shown = this.#text.length > 80 ? `${this.#text.slice(0, 80)}...` : this.#text;
-    return new TypeSyntaxError(`"${shown}" is not a type: ${what}`);
+  #syntaxError(reason: string): TypeSyntaxError {
+    const truncated = this.#text.length > 80 ? `${this.#text.slice(0, 80)}...` : this.#text;
+    return new TypeSyntaxError(`"${truncated}" is not a type: ${reason}`);
   }
 }
 
 const integerOrder: readonly TypeKind[] = ['TINYINT', 'SMALLINT', 'INT', 'BIGINT', 'LARGEINT'];
 const integerDigits: Partial<Record<TypeKind, number>> = { TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 19, LARGEINT: 39 };
 
-/** True where every value of `from` is a value of `to`, so that changing the type loses nothing. */
+/** Whether every value of `from` is a value of `to`, so that changing the type is lossless. */
 export function widens(from: LogicalType, to: LogicalType): boolean {
   if (formatType(from) === formatType(to)) return true;
   const rank = integerOrder.indexOf(from.kind);

@@ -1,7 +1,7 @@
-// Counters, gauges and histograms as plain numbers: they are written at every request, and only a scrape reads them. How they are
-// written as text is prom-client's (metrics.ts).
+// Counters, gauges and histograms as plain numbers, because they are updated by every request and read only by scrapes. metrics.ts
+// converts them to text with prom-client.
 
-/** By the name of the label. */
+/** Label name → value. */
 export type Labels = Readonly<Record<string, string>>;
 
 export interface Sample {
@@ -10,7 +10,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** As prom-client's registry reads a metric. */
+/** The interface that the registry of prom-client expects. */
 export interface Metric {
   readonly name: string;
   get(): Promise<{
@@ -22,7 +22,7 @@ export interface Metric {
   }>;
 }
 
-/** One cell for each combination of labels that was met. */
+/** Has one cell for each observed combination of label values. */
 abstract class Instrument<Cell> implements Metric {
   readonly name: string;
   readonly #help: string;
@@ -36,7 +36,7 @@ abstract class Instrument<Cell> implements Metric {
     this.#labelNames = labelNames;
   }
 
-  /** Values in the order of the labels' names. */
+  /** The cell for label values, in the order of the label names. */
   labels(...values: readonly string[]): Cell {
     const key = values.length === 1 ? (values[0] as string) : values.join('\0');
     let cell = this.#cells.get(key);
@@ -96,7 +96,7 @@ export class Gauge extends Instrument<Value> {
 
 class Buckets {
   readonly #bounds: readonly number[];
-  /** Of each bucket alone; the last counts what is beyond all bounds. */
+  /** Not cumulative; the last one counts values beyond all bounds. */
   readonly counts: Float64Array;
   sum = 0;
 
@@ -107,9 +107,9 @@ class Buckets {
 
   observe(value: number): void {
     this.sum += value;
-    let at = 0;
-    while (at < this.#bounds.length && value > (this.#bounds[at] as number)) at++;
-    (this.counts[at] as number) += 1;
+    let bucket = 0;
+    while (bucket < this.#bounds.length && value > (this.#bounds[bucket] as number)) bucket++;
+    (this.counts[bucket] as number) += 1;
   }
 }
 

@@ -1,5 +1,5 @@
-// The log: observations → lines of JSON (pino). Successful reads are at debug, so that a busy server does not spend its time
-// on saying so; changes, refusals and faults are always logged. Refusals for overload are logged once a second, as their number.
+// The log: writes observations as lines of JSON (pino). Successful reads are logged at level debug, to save time on a busy server;
+// changes, refusals and errors are always logged. Refusals for overload are counted, and logged once a second.
 import { type DestinationStream, type Level, pino } from 'pino';
 import type { Observation, Observe } from './observations.ts';
 
@@ -54,17 +54,17 @@ function levelOf(observation: Observation): Level {
 }
 
 export function logReader(options: { readonly level: LogLevel; readonly destination?: DestinationStream }): Observe {
-  const { level, destination } = options;
-  const settings = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
+  const { level: minimumLevel, destination } = options;
+  const settings = { level: minimumLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime };
   const logger = destination ? pino(settings, destination) : pino(settings);
   const log: Observe = (observation) => {
-    const at = levelOf(observation);
-    if (!logger.isLevelEnabled(at)) return;
+    const level = levelOf(observation);
+    if (!logger.isLevelEnabled(level)) return;
     const { kind, ...fields } = observation as Observation & { error?: unknown; path?: string };
     if (fields.error !== undefined) {
       const { error, ...rest } = fields;
-      logger[at]({ ...rest, err: error }, kind);
-    } else logger[at](fields, kind);
+      logger[level]({ ...rest, err: error }, kind);
+    } else logger[level](fields, kind);
   };
   const refusals = new RefusalSummary(log);
   return (observation) => {
@@ -74,7 +74,7 @@ export function logReader(options: { readonly level: LogLevel; readonly destinat
   };
 }
 
-/** What an overloaded server refuses: a line for each would cost more than the refusal. */
+/** Counts the refusals of an overloaded server: a line for each would cost more than the refusal. */
 class RefusalSummary {
   readonly #log: Observe;
   readonly #principals = new Set<string | undefined>();

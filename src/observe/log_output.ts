@@ -1,14 +1,14 @@
-// Where the lines of the log go: a file descriptor, written without blocking the event loop. A reader that is slow, gone (a closed
-// terminal or pipe) or out of space costs lines and never the server; what is left is written when the process exits.
+// Writes log lines to a file descriptor without blocking the event loop. If the reader is slow, gone (a closed terminal or pipe) or out of
+// space, lines are lost but the server is not affected. Pending lines are written when the process exits.
 import { write, writeSync } from 'node:fs';
 
 const pendingBytesMax = 16 * 1024 * 1024;
-/** Lines of so long are one write: each is a job for another thread, and waking that costs more than the line. */
-const writeEveryMs = 10;
+/** Lines of this period are written at once: each write wakes another thread, which costs more than a line. */
+const writeIntervalMs = 10;
 const exitWaitMsMax = 500;
 const writeWaitMs = 100;
-/** Nobody will ever read it again. */
-const gone = new Set(['EPIPE', 'EIO', 'EBADF']);
+/** The reader is gone for good. */
+const readerGoneCodes = new Set(['EPIPE', 'EIO', 'EBADF']);
 
 export class LogOutput {
   readonly #fd: number;
@@ -32,7 +32,7 @@ export class LogOutput {
   }
 
   #writeSoon(): void {
-    this.#timer ??= setTimeout(() => this.#writeNext(), writeEveryMs).unref();
+    this.#timer ??= setTimeout(() => this.#writeNext(), writeIntervalMs).unref();
   }
 
   #writeNext(): void {
@@ -41,7 +41,7 @@ export class LogOutput {
     const bytes = this.#takeAll();
     write(this.#fd, bytes, (error, written) => {
       this.#isWriting = false;
-      if (error) this.#failed(error, bytes);
+      if (error) this.#onWriteError(error, bytes);
       else if (written < bytes.length) this.#putBack(bytes.subarray(written));
       if (this.#pending.length > 0) this.#writeSoon();
     });
@@ -59,15 +59,15 @@ export class LogOutput {
     this.#pendingBytes += bytes.length;
   }
 
-  #failed(error: NodeJS.ErrnoException, bytes: Buffer): void {
-    this.#isGone = gone.has(error.code ?? '');
+  #onWriteError(error: NodeJS.ErrnoException, bytes: Buffer): void {
+    this.#isGone = readerGoneCodes.has(error.code ?? '');
     if (this.#isGone) this.#takeAll();
     else this.#putBack(bytes);
   }
 
-  /** At the exit of the process: for a reader that is only slow there is a little time. */
+  /** Called when the process exits; a slow reader gets a limited time. */
   #flush(): void {
-    // What is being written is in another thread: it needs only a moment, and what follows must come after it.
+    // A write in another thread ends soon, and the following lines must come after it.
     if (this.#isWriting) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, writeWaitMs);
     const deadline = performance.now() + exitWaitMsMax;
     while (this.#pending.length > 0 && performance.now() < deadline) {
@@ -76,11 +76,11 @@ export class LogOutput {
         const written = writeSync(this.#fd, bytes);
         if (written < bytes.length) this.#putBack(bytes.subarray(written));
       } catch (error) {
-        this.#failed(error as NodeJS.ErrnoException, bytes);
+        this.#onWriteError(error as NodeJS.ErrnoException, bytes);
       }
     }
   }
 }
 
-/** The only one of the process: two would write into each other's lines. */
+/** The only instance in the process: two would interleave their lines. */
 export const standardError = new LogOutput(2);

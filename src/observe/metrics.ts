@@ -1,6 +1,6 @@
-// The metrics: observations → counters and histograms, read at /metrics. Labels are of bounded number: endpoints, codes,
-// warehouses; never names of users' objects. prom-client writes them as text and adds the figures of the process, such as memory and the
-// event loop's delay; it is loaded by the first scrape, and those figures begin then.
+// The metrics: counts observations, for /metrics. Labels have a bounded number of values: endpoints, codes and warehouses, never names of
+// users' objects. prom-client serializes them and adds metrics of the process, such as memory and event loop delay; it is loaded by the
+// first scrape, and those metrics start then.
 import type * as promClient from 'prom-client';
 import { lazyPackage } from '../model/lazy_package.ts';
 import { Counter, Gauge, Histogram, type Metric, type Sample } from './instruments.ts';
@@ -14,27 +14,27 @@ export interface Metrics {
   readonly read: Observe;
   readonly contentType: string;
   text(): Promise<string>;
-  /** A value asked for at each scrape; named before the first of them. */
+  /** A value that is collected at each scrape. Must be registered before the first one. */
   gauge(name: string, help: string, collect: () => Promise<readonly Sample[]>): void;
 }
 
-/** What is counted, apart from the process's own figures. */
+/** The instruments, without the metrics of the process. */
 function instruments() {
   const requests = new Histogram(
     'tabularium_request_seconds',
-    'Time from the first byte of a request to the last of its answer.',
+    'Time from the first byte of a request to the last byte of its response.',
     ['endpoint', 'code'],
     secondsBuckets,
   );
   const queries = new Histogram(
     'tabularium_query_seconds',
-    'Time of SQL statements in the engine, queueing apart.',
+    'Time of SQL statements in the engine, without queueing.',
     ['warehouse', 'statement', 'code'],
     secondsBuckets,
   );
   const queued = new Histogram(
     'tabularium_query_queued_seconds',
-    'Time that SQL statements waited for their turn.',
+    'Time of SQL statements in the queue of their warehouse.',
     ['warehouse'],
     secondsBuckets,
   );
@@ -46,12 +46,12 @@ function instruments() {
   ]);
   const errors = new Counter(
     'tabularium_errors_total',
-    'Errors of our own: answers with 500, and failures of background work.',
+    'Internal errors: responses with status 500, and failures of background work.',
     ['kind'],
   );
   const broken = new Counter(
     'tabularium_broken_requests_total',
-    'Requests that never became one: malformed, too slow, cut off.',
+    'Requests that were not received completely: malformed, too slow, interrupted.',
     ['code'],
   );
   const recovered = new Counter(
@@ -61,33 +61,33 @@ function instruments() {
   );
   const identityKeys = new Counter(
     'tabularium_identity_keys_total',
-    'Fetches of the keys of identity providers, by outcome.',
+    'Fetches of the signing keys of identity providers, by outcome.',
     ['outcome'],
   );
   const counted = { requests, queries, queued, rows, tasks, engine, errors, broken, recovered, identityKeys };
-  return { ...counted, ...ofTransport() };
+  return { ...counted, ...transportInstruments() };
 }
 
-function ofTransport() {
+function transportInstruments() {
   const refused = new Counter(
     'tabularium_connections_refused_total',
-    'Connections closed as they came, by the limit that they were over.',
+    'Connections closed immediately, by the exceeded limit.',
     ['limit'],
   );
   const reloads = new Counter(
     'tabularium_tls_reloads_total',
-    'Changes of the certificate or its key: taken, or refused and the old pair kept.',
+    'Reloads of the certificate and its key: taken, or refused because the new pair is invalid.',
     ['outcome'],
   );
   const certificateEnd = new Gauge(
     'tabularium_tls_certificate_end_seconds',
-    'When the certificate in use ends, in seconds since 1970.',
+    'When the certificate in use expires, in seconds since 1970.',
     ['listener'],
   );
   return { refused, reloads, certificateEnd };
 }
 
-function reader({
+function metricsReader({
   requests,
   queries,
   queued,
@@ -157,7 +157,7 @@ function reader({
         identityKeys.labels(o.kind === 'identityKeysFetched' ? 'fetched' : 'failed').inc();
         break;
       default:
-      // The log alone tells of the others.
+      // All others are only logged.
     }
   };
 }
@@ -167,7 +167,7 @@ export function createMetrics(): Metrics {
   const metrics: Metric[] = Object.values(counted);
   let registry: promClient.Registry | undefined;
   return {
-    read: reader(counted),
+    read: metricsReader(counted),
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
     text: () => {
       registry ??= registryOf(metrics);

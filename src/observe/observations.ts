@@ -1,4 +1,4 @@
-// One list of everything worth noticing. The log and the metrics are two readers of it; nothing else writes either.
+// All observable events of the server. The log and the metrics are derived only from these.
 
 export type Observation =
   | { readonly kind: 'serverStarted'; readonly url: string; readonly dataDirectory: string; readonly ms: number }
@@ -8,16 +8,16 @@ export type Observation =
       readonly kind: 'requestEnded';
       readonly requestId: string;
       readonly method: string;
-      /** `tables.get`; `-` where no endpoint was found. The path itself is not logged above debug: names are users' data. */
+      /** `tables.get`; `-` if there is no such endpoint. */
       readonly endpoint: string;
-      /** Without the query: tokens get into URLs by mistake. */
+      /** Without the query string, because tokens may be in URLs by mistake. */
       readonly path: string;
       readonly status: number;
       readonly code: string;
       readonly principal: string | undefined;
       readonly ms: number;
     }
-  /** How many requests were refused with the code within a second, and some of whose they were. */
+  /** The number of requests that were refused with the code within a second, and some of their principals. */
   | {
       readonly kind: 'requestsRefused';
       readonly code: string;
@@ -25,18 +25,18 @@ export type Observation =
       readonly principals: readonly string[];
     }
   | { readonly kind: 'requestBroken'; readonly code: string; readonly reason: string }
-  /** Closed as it came; `limit` is the setting. */
+  /** A connection that was closed immediately; `limit` is the setting. */
   | { readonly kind: 'connectionRefused'; readonly limit: 'connectionsMax' | 'connectionsPerAddressMax' }
   | { readonly kind: 'tlsLoaded'; readonly subject: string; readonly notAfter: string }
   | { readonly kind: 'tlsReloaded'; readonly subject: string; readonly notAfter: string }
-  /** The pair in use before is kept. */
+  /** The previous pair remains in use. */
   | { readonly kind: 'tlsReloadFailed'; readonly reason: string }
   | { readonly kind: 'tlsExpiring'; readonly subject: string; readonly notAfter: string }
   | { readonly kind: 'tlsKeyExposed'; readonly keyFile: string }
-  /** The key of the secrets (access/secrets/secrets.ts) can be read by others than the owner of its file. */
+  /** The key of the secrets (access/secrets/secrets.ts) is readable by users other than the owner of its file. */
   | { readonly kind: 'secretKeyExposed'; readonly keyFile: string }
   | { readonly kind: 'identityKeysFetched'; readonly provider: string; readonly keys: number }
-  /** Those fetched before are used on, if there are any. */
+  /** Previously fetched keys remain in use. */
   | { readonly kind: 'identityKeysFailed'; readonly provider: string; readonly reason: string }
   | { readonly kind: 'internalError'; readonly requestId: string; readonly errorId: string; readonly error: unknown }
   | { readonly kind: 'backgroundError'; readonly what: string; readonly error: unknown }
@@ -89,7 +89,7 @@ export type Observation =
 
 export type Observe = (observation: Observation) => void;
 
-/** Tells every reader. */
+/** An observer that notifies all readers. */
 export function observers(...readers: readonly Observe[]): Observe {
   return (observation) => {
     for (const read of readers) read(observation);

@@ -116,8 +116,8 @@ async function send(
 ): Promise<IncomingMessage> {
   allowlist.check(url);
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const { request: begin } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
-  const request = begin(url, {
+  const { request: createRequest } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
+  const request = createRequest(url, {
     ...options,
     // Connections are not reused: one may have been opened under another allowlist.
     agent: false,
@@ -150,8 +150,8 @@ function bounded(response: IncomingMessage, { bytesMax }: FetchLimits): Readable
 
 const refused = (remoteStatus: number) =>
   remoteStatus >= 500 || remoteStatus === 429 || remoteStatus === 408
-    ? new Failure('REMOTE_UNAVAILABLE', `it answered ${remoteStatus}`, { remoteStatus })
-    : new Failure('REMOTE_REFUSED', `it answered ${remoteStatus}`, { remoteStatus });
+    ? new Failure('REMOTE_UNAVAILABLE', `it returned status ${remoteStatus}`, { remoteStatus })
+    : new Failure('REMOTE_REFUSED', `it returned status ${remoteStatus}`, { remoteStatus });
 
 const tooLarge = (bytesMax: number) =>
   new Failure('REMOTE_REFUSED', `it is larger than ${bytesMax} bytes`, { bytesMax });
@@ -159,5 +159,5 @@ const tooLarge = (bytesMax: number) =>
 /** Messages of sockets contain addresses: the cause is only for the log. */
 export function unavailable(cause: unknown): Failure {
   if (cause instanceof Failure) return cause;
-  return new Failure('REMOTE_UNAVAILABLE', 'it does not respond, or the connection broke', {}, { cause });
+  return new Failure('REMOTE_UNAVAILABLE', 'it does not respond, or the connection was closed early', {}, { cause });
 }

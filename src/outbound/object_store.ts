@@ -40,12 +40,12 @@ const keysPerPage = 1000;
 
 /** Throws HOST_NOT_ALLOWED, INVALID_PARAMETER. */
 export async function openObjectStore(
-  place: ObjectStoreLocation,
+  location: ObjectStoreLocation,
   credentials: ObjectStoreCredentials | undefined,
   allowlist: HostAllowlist,
 ): Promise<ObjectStore> {
-  const url = urlOf(place.endpoint);
-  if (!place.pathStyle) url.hostname = `${place.bucket}.${url.hostname}`;
+  const url = urlOf(location.endpoint);
+  if (!location.pathStyle) url.hostname = `${location.bucket}.${url.hostname}`;
   allowlist.check(url);
   const library = await import('@aws-sdk/client-s3');
   const { accessKeyId = '', secretAccessKey = '', sessionToken } = credentials ?? {};
@@ -54,9 +54,9 @@ export async function openObjectStore(
   const { Agent } = process.getBuiltinModule('node:http');
   const { Agent: SecureAgent } = process.getBuiltinModule('node:https');
   const client = new library.S3Client({
-    endpoint: place.endpoint,
-    region: place.region,
-    forcePathStyle: place.pathStyle,
+    endpoint: location.endpoint,
+    region: location.region,
+    forcePathStyle: location.pathStyle,
     maxAttempts: attemptsMax,
     // Never the credentials of the machine that the server runs on.
     credentials: signing,
@@ -72,7 +72,7 @@ export async function openObjectStore(
       httpsAgent: new SecureAgent({ keepAlive: true, lookup }),
     },
   });
-  return new ObjectStore(library, client, place.bucket);
+  return new ObjectStore(library, client, location.bucket);
 }
 
 /** Every method throws REMOTE_REFUSED or REMOTE_UNAVAILABLE. */
@@ -93,7 +93,7 @@ export class ObjectStore {
 
   async read(key: string, signal?: AbortSignal): Promise<{ readonly bytes: number; readonly body: Readable }> {
     const command = new this.#library.GetObjectCommand({ Bucket: this.#bucket, Key: key });
-    const { Body, ContentLength } = await asFailure(this.#client.send(command, sendOptions(signal)));
+    const { Body, ContentLength } = await withFailures(this.#client.send(command, sendOptions(signal)));
     if (!Body) throw new Failure('REMOTE_REFUSED', 'the object has no content');
     return { bytes: ContentLength ?? 0, body: Body as Readable };
   }
@@ -105,7 +105,7 @@ export class ObjectStore {
       body.destroy();
       throw new Failure('REMOTE_REFUSED', `the object is larger than ${bytesMax} bytes`, { bytesMax });
     }
-    return asFailure(Array.fromAsync(body as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
+    return withFailures(Array.fromAsync(body as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
   }
 
   /** Reads the bytes from `start` up to, not including, `end` into memory. */
@@ -116,13 +116,13 @@ export class ObjectStore {
   ): Promise<Buffer> {
     const Range = `bytes=${start}-${end - 1}`;
     const command = new this.#library.GetObjectCommand({ Bucket: this.#bucket, Key: key, Range });
-    const { Body } = await asFailure(this.#client.send(command, sendOptions(signal)));
-    return asFailure(Array.fromAsync((Body ?? []) as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
+    const { Body } = await withFailures(this.#client.send(command, sendOptions(signal)));
+    return withFailures(Array.fromAsync((Body ?? []) as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
   }
 
   async writeSmall(key: string, content: string | Buffer, signal?: AbortSignal): Promise<void> {
     const command = new this.#library.PutObjectCommand({ Bucket: this.#bucket, Key: key, Body: content });
-    await asFailure(this.#client.send(command, sendOptions(signal)));
+    await withFailures(this.#client.send(command, sendOptions(signal)));
   }
 
   /** Atomic: the object exists once the last part is written. Memory: one part. */
@@ -146,7 +146,7 @@ export class ObjectStore {
         MaxKeys: keysPerPage,
         ...(after === undefined ? {} : { StartAfter: after }),
       });
-      const { Contents = [], IsTruncated } = await asFailure(this.#client.send(command, sendOptions(signal)));
+      const { Contents = [], IsTruncated } = await withFailures(this.#client.send(command, sendOptions(signal)));
       for (const { Key = '', Size = 0, LastModified } of Contents)
         yield { key: Key, bytes: Size, modifiedAtMs: LastModified?.getTime() ?? 0 };
       after = Contents.at(-1)?.Key;
@@ -156,14 +156,14 @@ export class ObjectStore {
 
   async remove(key: string, signal?: AbortSignal): Promise<void> {
     const command = new this.#library.DeleteObjectCommand({ Bucket: this.#bucket, Key: key });
-    await asFailure(this.#client.send(command, sendOptions(signal)));
+    await withFailures(this.#client.send(command, sendOptions(signal)));
   }
 
   /** Deletes all objects under a prefix, and aborts unfinished uploads there. */
   async clear(prefix: string, signal?: AbortSignal): Promise<void> {
     for (const { key, uploadId } of await this.#unfinished(prefix, signal)) {
       const target = { Bucket: this.#bucket, Key: key, UploadId: uploadId };
-      await asFailure(this.#client.send(new this.#library.AbortMultipartUploadCommand(target), sendOptions(signal)));
+      await withFailures(this.#client.send(new this.#library.AbortMultipartUploadCommand(target), sendOptions(signal)));
     }
     for await (const { key } of this.list(prefix, signal)) await this.remove(key, signal);
   }
@@ -178,23 +178,25 @@ export class ObjectStore {
   }
 
   async #writeInParts(key: string, file: FileHandle, size: number, signal: AbortSignal | undefined): Promise<void> {
-    const at = { Bucket: this.#bucket, Key: key };
+    const target = { Bucket: this.#bucket, Key: key };
     const { CreateMultipartUploadCommand, CompleteMultipartUploadCommand, AbortMultipartUploadCommand } = this.#library;
-    const { UploadId } = await asFailure(this.#client.send(new CreateMultipartUploadCommand(at), sendOptions(signal)));
+    const { UploadId } = await withFailures(
+      this.#client.send(new CreateMultipartUploadCommand(target), sendOptions(signal)),
+    );
     try {
-      const Parts = await this.#writeParts({ ...at, UploadId }, file, size, signal);
-      const complete = new CompleteMultipartUploadCommand({ ...at, UploadId, MultipartUpload: { Parts } });
-      await asFailure(this.#client.send(complete, sendOptions(signal)));
+      const Parts = await this.#writeParts({ ...target, UploadId }, file, size, signal);
+      const complete = new CompleteMultipartUploadCommand({ ...target, UploadId, MultipartUpload: { Parts } });
+      await withFailures(this.#client.send(complete, sendOptions(signal)));
     } catch (error) {
       // Otherwise the parts remain stored and are billed.
-      await this.#client.send(new AbortMultipartUploadCommand({ ...at, UploadId })).catch(() => {});
+      await this.#client.send(new AbortMultipartUploadCommand({ ...target, UploadId })).catch(() => {});
       throw error;
     }
   }
 
   /** Each part is a buffer, so that an interrupted one can be sent again. */
   async #writeParts(
-    at: { readonly Bucket: string; readonly Key: string; readonly UploadId: string | undefined },
+    target: { readonly Bucket: string; readonly Key: string; readonly UploadId: string | undefined },
     file: FileHandle,
     size: number,
     signal: AbortSignal | undefined,
@@ -205,9 +207,9 @@ export class ObjectStore {
       const PartNumber = parts.length + 1;
       const Body = Buffer.alloc(Math.min(partBytes, size - start));
       const { bytesRead } = await file.read(Body, 0, Body.length, start);
-      if (bytesRead !== Body.length) throw new Error('the file became shorter while it was sent');
-      const command = new this.#library.UploadPartCommand({ ...at, PartNumber, Body });
-      const { ETag } = await asFailure(this.#client.send(command, sendOptions(signal)));
+      if (bytesRead !== Body.length) throw new Error('the file was truncated while it was uploaded');
+      const command = new this.#library.UploadPartCommand({ ...target, PartNumber, Body });
+      const { ETag } = await withFailures(this.#client.send(command, sendOptions(signal)));
       parts.push({ ETag, PartNumber });
     }
     return parts;
@@ -217,7 +219,7 @@ export class ObjectStore {
 const sendOptions = (signal: AbortSignal | undefined) => (signal ? { abortSignal: signal } : {});
 
 /** Errors of the library contain hosts and request ids: the cause is only for the log. */
-async function asFailure<T>(work: Promise<T>): Promise<T> {
+async function withFailures<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (cause) {
@@ -228,6 +230,6 @@ async function asFailure<T>(work: Promise<T>): Promise<T> {
     const isLate = name === 'RequestTimeTooSkewed';
     if (remoteStatus === undefined || remoteStatus >= 500 || remoteStatus === 429 || isLate) throw unavailable(cause);
     const code = /^[A-Za-z]{1,64}$/.test(name ?? '') ? name : 'an error';
-    throw new Failure('REMOTE_REFUSED', `the object store answered ${code}`, { remoteStatus }, { cause });
+    throw new Failure('REMOTE_REFUSED', `the object store returned ${code}`, { remoteStatus }, { cause });
   }
 }

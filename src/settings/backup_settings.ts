@@ -1,9 +1,9 @@
-// The settings of backups, and the flags of the command that looks at them, as a part of the table of settings.
+// The settings of backups and the flags of the backup commands; part of the table in server_settings.ts.
 import type { Setting } from './setting_type.ts';
 
-const ofVerify = { section: 'Commands', only: 'flag', command: 'backup verify' } as const;
-const places = ['backup verify', 'backup server', 'restore server', 'check'] as const;
-const ofPlaces = { section: 'Commands', only: 'flag', command: places } as const;
+const verifyFlag = { section: 'Commands', only: 'flag', command: 'backup verify' } as const;
+const targetCommands = ['backup verify', 'backup server', 'restore server', 'check'] as const;
+const targetFlag = { section: 'Commands', only: 'flag', command: targetCommands } as const;
 const section = 'Queries and tasks';
 
 export const backupSettings = {
@@ -11,14 +11,14 @@ export const backupSettings = {
     section,
     type: 'string',
     default: '',
-    doc: 'The directories that `backup` may write to and `restore` read from: absolute, parted by `:` (on Windows `;`), none of them in or around the data directory or one of `loadDirectories`. Everybody who may read a catalog or a database may back it up there. Without it, no directory is taken.',
+    doc: 'The directories that `backup` may write to and `restore` may read from: absolute paths, separated by `:` (on Windows `;`). None of them may contain, or be contained in, the data directory or one of `loadDirectories`. Everybody who may read a catalog or a database may back it up there. If empty, no directory is allowed.',
   },
   backupPassphrase: {
     section,
     type: 'string',
     only: 'variable',
     default: '',
-    doc: 'Encrypts the keys in a backup of the whole server (the key of the secrets, the token of `root`); `restore server` needs the same. Choose a long one and keep it apart from the backups. Without it the keys are plain in the backup, and such backups go to directories only.',
+    doc: 'Encrypts the keys in a backup of the whole server (the key of the secrets, the token of `root`); `restore server` requires the same passphrase. Choose a long one and store it separately from the backups. Without it, the keys are not encrypted in the backup, and backups of the server can only be written to directories.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;
 
@@ -29,7 +29,7 @@ export const backupCommandSettings = {
     command: ['backup verify', 'restore server', 'check'],
     type: 'string',
     default: '',
-    doc: 'For `backup verify`: the one backup to look at, instead of all that are there. For `restore server` and `check --repair=backup`: the one to restore, instead of the newest.',
+    doc: 'For `backup verify`: verifies this backup only, instead of all. For `restore server` and `check --repair=backup`: restores this backup, instead of the newest.',
   },
   backupPlace: {
     section: 'Commands',
@@ -37,13 +37,13 @@ export const backupCommandSettings = {
     command: 'check',
     type: 'string',
     default: '',
-    doc: 'For `check --repair=backup`: the directory, or `s3://bucket/prefix` with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, that has backups of the server or of the catalog; by default all places that the metadata store records.',
+    doc: 'For `check --repair=backup`: the directory, or `s3://bucket/prefix` with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, that contains backups of the server or of the catalog; by default all places recorded in the metadata store.',
   },
   sweep: {
-    ...ofVerify,
+    ...verifyFlag,
     type: 'boolean',
     default: false,
-    doc: 'For `backup verify`: takes away the files that no backup names, where all of their folder are older than a day.',
+    doc: 'For `backup verify`: deletes files that belong to no backup, if all files in their folder are older than a day.',
   },
   url: {
     section: 'Commands',
@@ -51,23 +51,23 @@ export const backupCommandSettings = {
     command: 'backup server',
     type: 'string',
     default: '',
-    doc: 'For `backup server`: where the server is, as `http://127.0.0.1:8030`; by default where `host`, `port` and `tlsCertFile` say.',
+    doc: 'For `backup server`: the URL of the server, such as `http://127.0.0.1:8030`; by default derived from `host`, `port` and `tlsCertFile`.',
   },
   token: {
     section: 'Commands',
     only: 'variable',
     type: 'string',
     default: '',
-    doc: 'For `backup server`: the token that it authenticates with; by default that of `root`, read from the data directory while a server runs on it.',
+    doc: 'For `backup server`: the token to authenticate with; by default that of `root`, read from the data directory while a server runs on it.',
   },
   storeEndpoint: {
-    ...ofPlaces,
+    ...targetFlag,
     type: 'string',
     default: '',
-    doc: 'For a place `s3://bucket/prefix`: the server, as `https://s3.example.com`; by default that of AWS.',
+    doc: 'For a place `s3://bucket/prefix`: the server, such as `https://s3.example.com`; by default that of AWS.',
   },
   storeRegion: {
-    ...ofPlaces,
+    ...targetFlag,
     type: 'string',
     default: 'us-east-1',
     doc: 'For a place `s3://bucket/prefix`: the region.',

@@ -1,48 +1,48 @@
-// The settings that limit one caller, as a part of the table of settings. What each does is in access/: rate_limits.ts,
-// failed_logins.ts, quotas.ts.
+// The settings that limit one caller; part of the table in server_settings.ts. See rate_limits.ts, failed_logins.ts and quotas.ts in
+// access/ for their effect.
 import { GiB, type Setting, TiB } from './setting_type.ts';
 
 const section = 'Limits of callers';
-const perSecond = 200_000;
+const costPerSecondDefault = 200_000;
 
 export const callerLimitSettings = {
   exportHosts: {
     section,
     type: 'string',
     default: '',
-    doc: 'The hosts of object stores that `export` and `backup` may write to, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only where the host is listed by its very name. Without it, exports are to be downloaded, and go nowhere else.',
+    doc: 'The hosts of object stores that `export` and `backup` may write to, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses are allowed only for hosts that are listed by their exact name. If empty, exports can only be downloaded.',
   },
   principalCostPerSecondMax: {
     section,
     type: 'integer',
     min: 0,
     max: 1_000_000_000,
-    default: perSecond,
-    doc: 'The cost of requests that one principal may cause in a second; a read costs 1, a list 2, an action 5, a change 10, a query 20, what takes more says so itself. More is answered with 503 `RATE_LIMITED`; 0 is no limit. The default is above what one server answers, so it limits nobody until it is set lower.',
+    default: costPerSecondDefault,
+    doc: 'The maximum cost of the requests of one principal per second; a read costs 1, a list 2, an action 5, a change 10, a query 20, unless the endpoint declares another cost. Requests beyond it are refused with 503 `RATE_LIMITED`; 0: no limit. The default exceeds the capacity of one server, so it limits nobody until it is lowered.',
   },
   principalCostBurstMax: {
     section,
     type: 'integer',
     min: 1,
     max: 1_000_000_000,
-    default: 2 * perSecond,
-    doc: 'The cost that a principal who was idle may cause at once.',
+    default: 2 * costPerSecondDefault,
+    doc: 'The cost that a principal may cause at once after being idle.',
   },
   addressCostPerSecondMax: {
     section,
     type: 'integer',
     min: 0,
     max: 1_000_000_000,
-    default: perSecond,
-    doc: 'The same for one client address (IPv6: one /64), loopback included, whoever asks from there; 0 is no limit.',
+    default: costPerSecondDefault,
+    doc: 'The same for one client address (IPv6: one /64), including loopback, for all principals together; 0: no limit.',
   },
   addressCostBurstMax: {
     section,
     type: 'integer',
     min: 1,
     max: 1_000_000_000,
-    default: 2 * perSecond,
-    doc: 'The cost that an address which was idle may cause at once.',
+    default: 2 * costPerSecondDefault,
+    doc: 'The cost that an address may cause at once after being idle.',
   },
   failedLoginsPerAddressMax: {
     section,
@@ -50,7 +50,7 @@ export const callerLimitSettings = {
     min: 1,
     max: 1_000_000,
     default: 30,
-    doc: 'How many failed attempts to authenticate an address (IPv6: one /64) has free in `failedLoginsWindowSeconds`; then each further one makes it wait, 1, 2, 4 … seconds. Tokens and passwords that are known to be good never wait.',
+    doc: 'The number of failed attempts to authenticate per address (IPv6: one /64) in `failedLoginsWindowSeconds` without a delay; each further one delays the address by 1, 2, 4 … seconds. Tokens and passwords that are already known to be valid are never delayed.',
   },
   failedLoginsPerUserAndAddressMax: {
     section,
@@ -66,7 +66,7 @@ export const callerLimitSettings = {
     min: 1,
     max: 1_000_000,
     default: 50,
-    doc: 'After how many failed attempts in `failedLoginsWindowSeconds` at one user name, from all addresses that are not known as its own, such addresses wait for their turn. Known addresses do not.',
+    doc: 'The number of failed attempts in `failedLoginsWindowSeconds` for one user name, from all addresses not known for it, after which such addresses are limited to `unknownAddressLoginsPerMinuteMax`. Known addresses are not.',
   },
   failedLoginsWindowSeconds: {
     section,
@@ -74,7 +74,7 @@ export const callerLimitSettings = {
     min: 1,
     max: 86_400,
     default: 900,
-    doc: 'In what time failed attempts are forgotten: as many as are free in each such window, one by one.',
+    doc: 'The period in which failed attempts are forgotten, one by one: in each period as many as are allowed without a delay.',
   },
   failedLoginWaitSecondsMax: {
     section,
@@ -82,7 +82,7 @@ export const callerLimitSettings = {
     min: 1,
     max: 3600,
     default: 60,
-    doc: 'The longest wait after a failed attempt.',
+    doc: 'The maximum delay after a failed attempt.',
   },
   unknownAddressLoginsPerMinuteMax: {
     section,
@@ -90,7 +90,7 @@ export const callerLimitSettings = {
     min: 1,
     max: 100_000,
     default: 30,
-    doc: 'How many attempts a minute unknown addresses have, together, at a user name that is under attack; half of them is for those that did not fail at it yet.',
+    doc: 'The number of attempts per minute that all unknown addresses together have for a user name under attack; half of them are reserved for addresses that have not failed for it yet.',
   },
   knownAddressHours: {
     section,
@@ -98,7 +98,7 @@ export const callerLimitSettings = {
     min: 1,
     max: 8760,
     default: 24,
-    doc: 'For how long an address counts as known after a user logged in from there by password; until the server stops at most.',
+    doc: 'How long an address counts as known after a user has logged in from there by password; at most until the server stops.',
   },
   principalQueriesMax: {
     section,
@@ -106,7 +106,7 @@ export const callerLimitSettings = {
     min: 0,
     max: 100_000,
     default: 0,
-    doc: "How many statements of one principal run, or wait for their warehouse, at once; more are answered with 503 `TOO_MANY_QUERIES`, those of tasks wait. 0 is no cap but the warehouse's.",
+    doc: 'The maximum number of running and queued statements of one principal; further ones are refused with 503 `TOO_MANY_QUERIES`, while those of tasks wait. 0: only the limits of the warehouse apply.',
   },
   principalTasksMax: {
     section,
@@ -114,7 +114,7 @@ export const callerLimitSettings = {
     min: 0,
     max: 1_000_000,
     default: 1000,
-    doc: 'How many tasks of one principal may be unfinished; more are answered with 503 `TOO_MANY_TASKS`; 0 is no cap.',
+    doc: 'The maximum number of unfinished tasks of one principal; further ones are refused with 503 `TOO_MANY_TASKS`; 0: no limit.',
   },
   principalResultBytesMax: {
     section,
@@ -122,7 +122,7 @@ export const callerLimitSettings = {
     min: 0,
     max: 1024 * TiB,
     default: 10 * GiB,
-    doc: 'How large the stored results of one principal may be together; what does not fit is answered with 400 `RESULT_QUOTA_EXCEEDED`; 0 is no cap.',
+    doc: 'The maximum total size of the stored results of one principal; a result that exceeds it is refused with 400 `RESULT_QUOTA_EXCEEDED`; 0: no limit.',
   },
   principalFileBytesMax: {
     section,
@@ -130,7 +130,7 @@ export const callerLimitSettings = {
     min: 0,
     max: 1024 * TiB,
     default: 100 * GiB,
-    doc: 'How large the uploads and exported files of one principal may be together; what does not fit is answered with 400 `FILE_QUOTA_EXCEEDED`; 0 is no cap.',
+    doc: 'The maximum total size of the uploads and exported files of one principal; a file that exceeds it is refused with 400 `FILE_QUOTA_EXCEEDED`; 0: no limit.',
   },
   uploadBytesMax: {
     section,
@@ -138,7 +138,7 @@ export const callerLimitSettings = {
     min: 1,
     max: 1024 * TiB,
     default: 50 * GiB,
-    doc: 'How large one upload may be; more is answered with 400 `BODY_TOO_LARGE`.',
+    doc: 'The maximum size of one upload; a larger one is refused with 400 `BODY_TOO_LARGE`.',
   },
   principalSpillBytesMax: {
     section,
@@ -146,6 +146,6 @@ export const callerLimitSettings = {
     min: 0,
     max: 1024 * TiB,
     default: 0,
-    doc: "How much the statements of one principal may spill in one warehouse, as far as it shows: what spill grows by while no other principal's statements run there. Then they are stopped with 400 `SPILL_LIMIT_EXCEEDED`. 0 is no cap but the warehouse's.",
+    doc: 'The maximum temporary disk space of the statements of one principal in one warehouse, as far as it can be attributed: its growth while no statement of another principal runs there. Statements beyond it are stopped with 400 `SPILL_LIMIT_EXCEEDED`. 0: only the limit of the warehouse applies.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;

@@ -1,5 +1,4 @@
-// The settings of what the server reaches outside of its data, as a part of the table of settings: directories and hosts that are
-// loaded from, hosts that are told of things.
+// The settings of directories and hosts that the server may access; part of the table in server_settings.ts.
 import { type Setting, TiB } from './setting_type.ts';
 
 const section = 'Queries and tasks';
@@ -9,13 +8,13 @@ export const outboundSettings = {
     section,
     type: 'string',
     default: '',
-    doc: 'The directories that `load` may read files from, by `path`: absolute, parted by `:` (on Windows `;`), none of them in or around the data directory. Everybody who may write a table may load what is in them. Without it, no path is taken.',
+    doc: 'The directories that `load` may read files from, by `path`: absolute paths, separated by `:` (on Windows `;`). None of them may contain, or be contained in, the data directory. Everybody who may write a table may load their files. If empty, no path is allowed.',
   },
   loadHosts: {
     section,
     type: 'string',
     default: '',
-    doc: 'The hosts that `load` may fetch from, by `url` and `s3`, and `restore`, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only where the host is listed by its very name. Without it, nothing is fetched.',
+    doc: 'The hosts that `load` (by `url` and `s3`) and `restore` may read from, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses are allowed only for hosts that are listed by their exact name. If empty, no host is allowed.',
   },
   loadFetchSeconds: {
     section,
@@ -23,7 +22,7 @@ export const outboundSettings = {
     min: 1,
     max: 604_800,
     default: 21_600,
-    doc: 'How long the fetching of one file may take, for a load or of a backup.',
+    doc: 'The maximum time for fetching one file, for a load or from a backup.',
   },
   loadFileBytesMax: {
     section,
@@ -31,18 +30,18 @@ export const outboundSettings = {
     min: 1,
     max: 1024 * TiB,
     default: TiB,
-    doc: 'The largest file that is loaded, unpacked; and the largest of a backup that is restored.',
+    doc: 'The maximum size of a file to load, uncompressed, and of a file of a backup to restore.',
   },
   identityProviderHosts: {
     section,
     type: 'string',
     default: '*',
-    doc: 'Hosts that identity providers may be on, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only of hosts that are listed by their very name.',
+    doc: 'The allowed hosts of identity providers, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses are allowed only for hosts that are listed by their exact name.',
   },
   webhookHosts: {
     section,
     type: 'string',
     default: '',
-    doc: 'Hosts that notices of the ends of tasks may be sent to, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses only of hosts that are listed by their very name. None: no notices.',
+    doc: 'The hosts that webhooks of tasks may be sent to, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses are allowed only for hosts that are listed by their exact name. If empty, no webhooks are allowed.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;

@@ -1,5 +1,5 @@
-// The server's settings, read: flags before environment variables before the configuration file before defaults, each value
-// checked, each refusal naming what to mend. Which settings there are is in settings/server_settings.ts.
+// Reads and validates the settings of the server. In order of precedence: flags, environment variables, the configuration file,
+// defaults. See server_settings.ts for the table of settings.
 import { existsSync, readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -27,13 +27,12 @@ const nameOfFlag = new Map(
 );
 const helpWidth = 100;
 
-/** The known name that is nearest to what was written, as a hint for the mistyped. */
-function nearest(written: string, known: readonly string[]): string {
+/** A hint with the most similar known name, if there is one. */
+function similarNameHint(written: string, known: readonly string[]): string {
   const letters = (text: string): string => text.toLowerCase().replace(/[^a-z]/g, '');
-  const asked = letters(written);
-  const found =
-    asked.length < 3 ? undefined : known.find((name) => letters(name).startsWith(asked) || letters(name) === asked);
-  return found ? `; did you mean ${found}?` : '';
+  const prefix = letters(written);
+  const similar = prefix.length < 3 ? undefined : known.find((name) => letters(name).startsWith(prefix));
+  return similar ? `; did you mean ${similar}?` : '';
 }
 
 function flagValues(argv: readonly string[], command: string): Values {
@@ -42,40 +41,40 @@ function flagValues(argv: readonly string[], command: string): Values {
     const argument = argv[i] ?? '';
     const [, written = '', , inline] = /^(-h|--[^=]*)(=(.*))?$/s.exec(argument) ?? [];
     if (written === '') throw new SettingsError(`${JSON.stringify(argument)} is not a flag; --help lists the flags`);
-    const off = written.startsWith('--no-') && !nameOfFlag.has(written);
-    const flag = written === '-h' ? '--help' : off ? `--${written.slice('--no-'.length)}` : written;
+    const isNegated = written.startsWith('--no-') && !nameOfFlag.has(written);
+    const flag = written === '-h' ? '--help' : isNegated ? `--${written.slice('--no-'.length)}` : written;
     const name = nameOfFlag.get(flag);
     const isBoolean = name !== undefined && settingOf(name).type === 'boolean';
-    if (name === undefined || (off && !isBoolean))
+    if (name === undefined || (isNegated && !isBoolean))
       throw new SettingsError(
-        `${written} is not a flag${nearest(written, [...nameOfFlag.keys()])} (--help lists them)`,
+        `${written} is not a flag${similarNameHint(written, [...nameOfFlag.keys()])} (--help lists them)`,
       );
     const { command: owners = command } = settingOf(name);
     if (![owners].flat().includes(command))
-      throw new SettingsError(`${flag} is a flag of the command "${[owners].flat().join('", "')}" only`);
-    if (off && inline !== undefined) throw new SettingsError(`${written} takes no value`);
-    if (values[name] !== undefined) throw new SettingsError(`${flag} is given more than once`);
-    const given = inline ?? (isBoolean ? !off : argv[++i]);
-    if (given === undefined || (inline === undefined && String(given).startsWith('--')))
-      throw new SettingsError(`${flag} needs a value`);
-    values[name] = settingValue(settingOf(name), given, flag, process.cwd());
+      throw new SettingsError(`${flag} is only accepted by the command "${[owners].flat().join('", "')}"`);
+    if (isNegated && inline !== undefined) throw new SettingsError(`${written} does not accept a value`);
+    if (values[name] !== undefined) throw new SettingsError(`${flag} is repeated`);
+    const value = inline ?? (isBoolean ? !isNegated : argv[++i]);
+    if (value === undefined || (inline === undefined && String(value).startsWith('--')))
+      throw new SettingsError(`${flag} requires a value`);
+    values[name] = settingValue(settingOf(name), value, flag, process.cwd());
   }
   return values;
 }
 
-/** An empty variable counts as none. Unknown ones are let be: container platforms add their own after a service's name. */
+/** Empty variables are ignored. So are unknown ones, because container platforms add variables that start with the name of a service. */
 function variableValues(env: Environment): Values {
   const values: Values = {};
   for (const name of names) {
-    const given = env[variableOf(name)];
-    if (given === undefined || given === '' || settingOf(name).only === 'flag') continue;
-    values[name] = settingValue(settingOf(name), given, variableOf(name), process.cwd());
+    const value = env[variableOf(name)];
+    if (value === undefined || value === '' || settingOf(name).only === 'flag') continue;
+    values[name] = settingValue(settingOf(name), value, variableOf(name), process.cwd());
   }
   return values;
 }
 
-/** `mayMove` is false for the file found in the data directory: it cannot say that the data directory is another. */
-function fileValues(path: string, mayMove: boolean): Values {
+/** `allowDataDir` is false for the file in the data directory, which cannot define another data directory. */
+function fileValues(path: string, allowDataDir: boolean): Values {
   let keys: unknown;
   try {
     keys = JSON.parse(readFileSync(path, 'utf8'));
@@ -83,16 +82,16 @@ function fileValues(path: string, mayMove: boolean): Values {
     throw new SettingsError(`the configuration file ${path} cannot be read: ${(error as Error).message}`);
   }
   if (typeof keys !== 'object' || keys === null || Array.isArray(keys))
-    throw new SettingsError(`the configuration file ${path} must hold one JSON object`);
-  const allowed = names.filter((name) => settingOf(name).only === undefined && (mayMove || name !== 'dataDir'));
+    throw new SettingsError(`the configuration file ${path} must contain one JSON object`);
+  const allowed = names.filter((name) => settingOf(name).only === undefined && (allowDataDir || name !== 'dataDir'));
   const values: Values = {};
-  for (const [key, given] of Object.entries(keys)) {
+  for (const [key, value] of Object.entries(keys)) {
     const name = allowed.find((known) => known === key);
     if (name === undefined)
       throw new SettingsError(
-        `the configuration file ${path} has the key ${JSON.stringify(key)}, which is not one of its settings${nearest(key, allowed)}`,
+        `the configuration file ${path} has the key ${JSON.stringify(key)}, which is not one of its settings${similarNameHint(key, allowed)}`,
       );
-    values[name] = settingValue(settingOf(name), given, `the key "${name}" of ${path}`, dirname(path));
+    values[name] = settingValue(settingOf(name), value, `the key "${name}" of ${path}`, dirname(path));
   }
   return values;
 }
@@ -100,33 +99,31 @@ function fileValues(path: string, mayMove: boolean): Values {
 const defaults = (): Values =>
   Object.fromEntries(names.map((name) => [name, settingOf(name).default])) as Record<SettingName, SettingValue>;
 
-/** Rules between two settings, after all are known. */
+/** Rules between two settings. */
 function requireConsistent(read: Settings): void {
   if (read.headersTimeoutMs > read.requestTimeoutMs)
     throw new SettingsError(
-      `headersTimeoutMs (${read.headersTimeoutMs}) must not be larger than requestTimeoutMs (${read.requestTimeoutMs})`,
+      `headersTimeoutMs (${read.headersTimeoutMs}) must not exceed requestTimeoutMs (${read.requestTimeoutMs})`,
     );
   if (read.secretKey !== '' && read.secretKeyFile !== '')
-    throw new SettingsError(`${variableOf('secretKey')} and secretKeyFile both give the key: give one of them`);
+    throw new SettingsError(`${variableOf('secretKey')} and secretKeyFile are both set; set only one of them`);
 }
 
-/**
- * `argv` is without node, script and command. With `--help` or `--version` nothing but flags is read. Throws SettingsError.
- */
+/** `argv` excludes node, script and command. With `--help` or `--version` only flags are read. Throws SettingsError. */
 export function readSettings(argv: readonly string[], env: Environment, command = 'serve'): Settings {
   const flags = flagValues(argv, command);
   if (flags.help === true || flags.version === true) return { ...defaults(), ...flags } as Settings;
-  const above: Values = { ...variableValues(env), ...flags };
-  const named = above.config as string | undefined;
-  const dataDir = resolve((above.dataDir as string | undefined) ?? settings.dataDir.default);
-  const path = named ?? join(dataDir, configFileName);
-  const file = named !== undefined || existsSync(path) ? fileValues(path, named !== undefined) : {};
-  const read = { ...defaults(), dataDir, ...file, ...above } as Settings;
+  const overrides: Values = { ...variableValues(env), ...flags };
+  const configPath = overrides.config as string | undefined;
+  const dataDir = resolve((overrides.dataDir as string | undefined) ?? settings.dataDir.default);
+  const path = configPath ?? join(dataDir, configFileName);
+  const file = configPath !== undefined || existsSync(path) ? fileValues(path, configPath !== undefined) : {};
+  const read = { ...defaults(), dataDir, ...file, ...overrides } as Settings;
   requireConsistent(read);
   return read;
 }
 
-function wrapped(text: string, indent: string): string[] {
+function wrapText(text: string, indent: string): string[] {
   const lines: string[] = [];
   for (const word of text.split(' ')) {
     const line = lines.at(-1);
@@ -136,23 +133,23 @@ function wrapped(text: string, indent: string): string[] {
   return lines;
 }
 
-interface Told {
+interface CommandHelp {
   readonly name: string;
   readonly argument?: string;
   readonly doc: string;
 }
 
-export function helpText(commands: readonly Told[]): string {
+export function helpText(commands: readonly CommandHelp[]): string {
   const lines = [
     'Usage: tabularium [command] [flags]        in a clone of the source: npm start -- [command] [flags]',
     '',
-    'A setting is a flag, an environment variable (--data-dir is TABULARIUM_DATA_DIR) or a key of the configuration',
-    'file (dataDir); the first of them that is there counts.',
+    'A setting is a flag, an environment variable (TABULARIUM_DATA_DIR for --data-dir) or a key of the configuration',
+    'file (dataDir); the first of them that is set applies.',
     '',
     'Commands',
     ...commands.flatMap(({ name, argument, doc }) => [
       `  ${name}${argument === undefined ? '' : ` <${argument}>`}`,
-      ...wrapped(doc.replaceAll('`', ''), '      '),
+      ...wrapText(doc.replaceAll('`', ''), '      '),
     ]),
   ];
   for (const section of sections) {
@@ -162,16 +159,16 @@ export function helpText(commands: readonly Told[]): string {
       const written = setting.only === 'variable' ? variableOf(name) : flagOf(name);
       const flag =
         setting.type === 'boolean' ? written : `${written} <${setting.type === 'enum' ? 'word' : setting.type}>`;
-      const worth =
+      const defaultText =
         setting.type === 'boolean' || setting.default === '' ? '' : ` [${valueText(setting, setting.default)}]`;
-      lines.push(`  ${flag}${worth}`, ...wrapped(setting.doc.replaceAll('`', ''), '      '));
-      if (setting.type === 'enum') lines.push(...wrapped(`One of ${setting.values.join(', ')}.`, '      '));
+      lines.push(`  ${flag}${defaultText}`, ...wrapText(setting.doc.replaceAll('`', ''), '      '));
+      if (setting.type === 'enum') lines.push(...wrapText(`One of ${setting.values.join(', ')}.`, '      '));
     }
   }
   return lines.join('\n');
 }
 
-/** What a new warehouse has; 0 in a setting stands for what the machine has. */
+/** The defaults of a new warehouse; 0 for threads or memory: derived from the machine. */
 export function warehouseDefaults(settings: Settings) {
   return {
     threads: settings.warehouseThreads || availableParallelism(),

@@ -1,4 +1,4 @@
-// The settings of how long things are kept, as a part of the table of settings.
+// The settings of retention times; part of the table in server_settings.ts.
 import type { Setting } from './setting_type.ts';
 
 export const retentionSettings = {
@@ -8,6 +8,6 @@ export const retentionSettings = {
     min: 0,
     max: 31_536_000,
     default: 86_400,
-    doc: 'How long a catalog, database or table that was dropped can come back; until then its data takes room. 0: it goes at once.',
+    doc: 'How long a dropped catalog, database or table can be restored; until then its data occupies disk space. 0: it is deleted immediately.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;

@@ -1,5 +1,5 @@
-// Every setting of the server, in one table: flags, environment variables, keys of the configuration file, `--help` and
-// docs/configuration.md all come from it. settings/read_settings.ts reads it; what a setting does is up to whom main.ts hands it to.
+// The table of all settings, from which flags, environment variables, keys of the configuration file, `--help` and docs/configuration.md
+// are derived. See read_settings.ts for their values.
 
 import { backupCommandSettings, backupSettings } from './backup_settings.ts';
 import { callerLimitSettings } from './caller_limit_settings.ts';
@@ -39,27 +39,27 @@ export const settings = define({
     min: 0,
     max: 65_535,
     default: 8030,
-    doc: 'The TCP port to listen on; 0 takes any that is free.',
+    doc: 'The TCP port to listen on; 0: any free port.',
   },
   dataDir: {
     section: 'Server',
     type: 'path',
     default: './data',
-    doc: 'The directory that holds everything the server keeps; it is created if it is not there.',
+    doc: 'The directory of all data of the server; it is created if it does not exist.',
   },
   config: {
     section: 'Server',
     type: 'path',
     only: 'flag and variable',
     default: '',
-    doc: `The configuration file (JSON); without it, \`${configFileName}\` in the data directory is read if it is there.`,
+    doc: `The configuration file (JSON); without it, \`${configFileName}\` in the data directory is read if it exists.`,
   },
   logLevel: {
     section: 'Server',
     type: 'enum',
     values: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
     default: 'info',
-    doc: 'The least serious lines that the log has; `debug` adds successful reads.',
+    doc: 'The minimum level of log lines; `debug` adds successful reads.',
   },
   shutdownTimeoutMs: {
     section: 'Server',
@@ -67,13 +67,13 @@ export const settings = define({
     min: 0,
     max: 600_000,
     default: 10_000,
-    doc: 'How long requests in flight may take to end once the server is told to stop.',
+    doc: 'How long the server waits for running requests when it is stopped.',
   },
   insecure: {
     section: 'Server',
     type: 'boolean',
     default: false,
-    doc: 'Lets the server listen beyond loopback without TLS, where something in front of it does TLS; it refuses otherwise.',
+    doc: 'Allows the server to listen on addresses other than loopback without TLS, for use behind a proxy that terminates TLS; without it, the server refuses to start.',
   },
   tlsCertFile: {
     section: 'Server',
@@ -92,7 +92,7 @@ export const settings = define({
     type: 'enum',
     values: ['TLSv1.2', 'TLSv1.3'],
     default: 'TLSv1.2',
-    doc: 'The oldest version of TLS that is spoken.',
+    doc: 'The minimum version of TLS.',
   },
   hstsMaxAgeSeconds: {
     section: 'Server',
@@ -100,32 +100,32 @@ export const settings = define({
     min: 0,
     max: 63_072_000,
     default: 31_536_000,
-    doc: 'With TLS, how long browsers are to ask this host by HTTPS only (`Strict-Transport-Security`, on all its ports); 0 says nothing.',
+    doc: 'With TLS, how long browsers must use only HTTPS for this host (`Strict-Transport-Security`, on all its ports); 0: the header is not sent.',
   },
   trustedProxies: {
     section: 'Server',
     type: 'string',
     default: '',
-    doc: 'Addresses or CIDR blocks, separated by commas, of proxies whose `X-Forwarded-For` is believed.',
+    doc: 'Addresses or CIDR blocks, separated by commas, of proxies whose `X-Forwarded-For` is trusted.',
   },
   secretKeyFile: {
     section: 'Server',
     type: 'path',
     default: '',
-    doc: 'The file with the key that encrypts the secrets in the store: 32 random bytes in base64 or hexadecimal. Without it and `TABULARIUM_SECRET_KEY`, `secret.key` in the data directory, which the first start makes.',
+    doc: 'The file with the key that encrypts the secrets in the store: 32 random bytes in base64 or hexadecimal. By default, unless `TABULARIUM_SECRET_KEY` is set, `secret.key` in the data directory, which the first start generates.',
   },
   secretKey: {
     section: 'Server',
     type: 'string',
     only: 'variable',
     default: '',
-    doc: 'The key itself, in place of `secretKeyFile`.',
+    doc: 'The key itself, instead of `secretKeyFile`.',
   },
   openApiNeedsCredentials: {
     section: 'Server',
     type: 'boolean',
     default: false,
-    doc: 'Shows `/openapi.json` only to callers with credentials; otherwise it is open to everyone.',
+    doc: 'Requires credentials for `/openapi.json`; by default it is public.',
   },
   auditRetentionDays: {
     section: 'Server',
@@ -133,13 +133,13 @@ export const settings = define({
     min: 1,
     max: 36_500,
     default: 365,
-    doc: 'How long lines of the audit trail are kept.',
+    doc: 'How long events of the audit trail are retained.',
   },
   demo: {
     section: 'Demo',
     type: 'boolean',
     default: false,
-    doc: 'Creates, loads and queries the Star Schema Benchmark through the REST API, then goes on serving.',
+    doc: 'Creates, loads and queries the Star Schema Benchmark through the REST API, then continues to serve requests.',
   },
   scale: {
     section: 'Demo',
@@ -155,7 +155,7 @@ export const settings = define({
     min: KiB,
     max: GiB,
     default: 4 * MiB,
-    doc: 'The largest body of a request, rows apart.',
+    doc: 'The maximum size of a request body without rows.',
   },
   requestBodyValuesMax: {
     section: 'Limits of HTTP',
@@ -163,7 +163,7 @@ export const settings = define({
     min: 1000,
     max: 100_000_000,
     default: 100_000,
-    doc: 'How many values (members of objects and elements of arrays) the body of a request may have, rows apart.',
+    doc: 'The maximum number of values (members of objects and elements of arrays) in a request body without rows.',
   },
   rowsBodyBytesMax: {
     section: 'Limits of HTTP',
@@ -171,7 +171,7 @@ export const settings = define({
     min: KiB,
     max: 16 * GiB,
     default: 64 * MiB,
-    doc: 'The largest body of a request that inserts rows.',
+    doc: 'The maximum size of the body of a request that inserts rows.',
   },
   rowsBodyValuesMax: {
     section: 'Limits of HTTP',
@@ -187,7 +187,7 @@ export const settings = define({
     min: MiB,
     max: 64 * GiB,
     default: 512 * MiB,
-    doc: 'How many bytes of bodies over 256 KiB the server holds at once; one principal has at most half of it. More are answered with 503 `SERVER_BUSY`.',
+    doc: 'The maximum total size of the bodies over 256 KiB that the server processes at once; one principal can use at most half of it. Further ones are refused with 503 `SERVER_BUSY`.',
   },
   bodyThreadsMax: {
     section: 'Limits of HTTP',
@@ -195,7 +195,7 @@ export const settings = define({
     min: 1,
     max: 64,
     default: 2,
-    doc: 'How many threads parse and check bodies over 256 KiB; each takes one body at a time. They start when they are needed.',
+    doc: 'The maximum number of threads that parse and validate bodies over 256 KiB, one body at a time each. They are started on demand.',
   },
   bodyThreadMemoryBytesMax: {
     section: 'Limits of HTTP',
@@ -203,7 +203,7 @@ export const settings = define({
     min: 128 * MiB,
     max: 64 * GiB,
     default: GiB,
-    doc: 'The memory that the values of one body over 256 KiB may take; more is answered with 400 `BODY_TOO_LARGE`.',
+    doc: 'The maximum memory for the values of one body over 256 KiB; a body that needs more is refused with 400 `BODY_TOO_LARGE`.',
   },
   bodyThreadTimeoutMs: {
     section: 'Limits of HTTP',
@@ -211,7 +211,7 @@ export const settings = define({
     min: 1000,
     max: 3_600_000,
     default: 60_000,
-    doc: 'How long parsing and checking a body over 256 KiB may take, and how long it may wait for that.',
+    doc: 'The maximum time for parsing and validating a body over 256 KiB, and the maximum time that it waits for a thread.',
   },
   headersBytesMax: {
     section: 'Limits of HTTP',
@@ -219,7 +219,7 @@ export const settings = define({
     min: 8 * KiB,
     max: MiB,
     default: 32 * KiB,
-    doc: 'The largest head of a request: its first line and its headers together.',
+    doc: 'The maximum size of the request line and the headers together.',
   },
   headersTimeoutMs: {
     section: 'Limits of HTTP',
@@ -227,7 +227,7 @@ export const settings = define({
     min: 100,
     max: 600_000,
     default: 10_000,
-    doc: 'How long a client may take to send the head of a request; at most `requestTimeoutMs`.',
+    doc: 'The maximum time for receiving the request line and the headers; at most `requestTimeoutMs`.',
   },
   requestTimeoutMs: {
     section: 'Limits of HTTP',
@@ -235,7 +235,7 @@ export const settings = define({
     min: 100,
     max: 86_400_000,
     default: 120_000,
-    doc: 'How long a client may take to send a whole request.',
+    doc: 'The maximum time for receiving a complete request.',
   },
   keepAliveTimeoutMs: {
     section: 'Limits of HTTP',
@@ -243,7 +243,7 @@ export const settings = define({
     min: 0,
     max: 3_600_000,
     default: 65_000,
-    doc: 'How long an idle connection is kept; 0 keeps it for ever. Behind a proxy, it is to be longer than the proxy keeps one.',
+    doc: 'How long an idle connection remains open; 0: no limit. Behind a proxy, it must be longer than the idle timeout of the proxy.',
   },
   connectionsMax: {
     section: 'Limits of HTTP',
@@ -251,7 +251,7 @@ export const settings = define({
     min: 1,
     max: 1_000_000,
     default: 20_000,
-    doc: 'How many connections may be open at once; more are closed as they come.',
+    doc: 'The maximum number of open connections; further ones are closed immediately.',
   },
   connectionsPerAddressMax: {
     section: 'Limits of HTTP',
@@ -259,7 +259,7 @@ export const settings = define({
     min: 0,
     max: 1_000_000,
     default: 1000,
-    doc: 'How many connections one address (IPv6: one /64) may have, `trustedProxies` apart; more are closed as they come; 0 is no limit.',
+    doc: 'The maximum number of open connections from one address (IPv6: one /64), except `trustedProxies`; further ones are closed immediately; 0: no limit.',
   },
   requestsPerConnectionMax: {
     section: 'Limits of HTTP',
@@ -267,7 +267,7 @@ export const settings = define({
     min: 0,
     max: 1_000_000_000,
     default: 0,
-    doc: 'After how many requests a connection is closed, so that clients spread over servers anew; 0 is no limit.',
+    doc: 'The number of requests after which a connection is closed, so that clients are redistributed over servers; 0: no limit.',
   },
   headersCountMax: {
     section: 'Limits of HTTP',
@@ -275,7 +275,7 @@ export const settings = define({
     min: 20,
     max: 2000,
     default: 200,
-    doc: 'How many headers a request may have.',
+    doc: 'The maximum number of headers of a request.',
   },
   tlsHandshakeTimeoutMs: {
     section: 'Limits of HTTP',
@@ -283,7 +283,7 @@ export const settings = define({
     min: 100,
     max: 600_000,
     default: 10_000,
-    doc: 'How long a client may take for the TLS handshake.',
+    doc: 'The maximum time for the TLS handshake.',
   },
   ...callerLimitSettings,
   diskLowBytes: {
@@ -292,7 +292,7 @@ export const settings = define({
     min: 0,
     max: 64 * TiB,
     default: 64 * MiB,
-    doc: 'Below so much free space on the disk of the data directory (or 5 % of a small disk; 0: none) writes are answered with 503 `STORAGE_FULL`, while reads, deletes and purges are served.',
+    doc: 'The minimum free space on the disk of the data directory (at most 5 % of the disk; 0: none). Below it, writes are refused with 503 `STORAGE_FULL`, while reads, deletes and purges are served.',
   },
   storeCheckStartMs: {
     section: 'Data',
@@ -300,7 +300,7 @@ export const settings = define({
     min: 0,
     max: 3_600_000,
     default: 500,
-    doc: 'How long a start compares the pages of the metadata store with their checksums; what is left is compared right after the start.',
+    doc: 'The maximum time for comparing the pages of the metadata store with their checksums before the server starts; the remaining ones are compared immediately afterwards.',
   },
   storeCheckMinutes: {
     section: 'Data',
@@ -316,7 +316,7 @@ export const settings = define({
     min: 0,
     max: 3_600_000,
     default: 30_000,
-    doc: 'How long a statement waits in the queue of its warehouse before it is answered with 503 `WAREHOUSE_BUSY`.',
+    doc: 'The maximum time of a statement in the queue of its warehouse; then it is refused with 503 `WAREHOUSE_BUSY`.',
   },
   pageBytesMax: {
     section: 'Queries and tasks',
@@ -324,7 +324,7 @@ export const settings = define({
     min: 64 * KiB,
     max: 256 * MiB,
     default: 8 * MiB,
-    doc: 'The size of one page of a result; a larger result is read page by page.',
+    doc: 'The maximum size of one page of a result; a larger result is read page by page.',
   },
   recordCacheBytesMax: {
     section: 'Queries and tasks',
@@ -332,7 +332,7 @@ export const settings = define({
     min: 0,
     max: 64 * GiB,
     default: 64 * MiB,
-    doc: 'Memory for records kept ready to send; 0 keeps none.',
+    doc: 'The memory for cached serialized records; 0: no cache.',
   },
   taskRunnersMax: {
     section: 'Queries and tasks',
@@ -340,7 +340,7 @@ export const settings = define({
     min: 1,
     max: 256,
     default: 4,
-    doc: 'How many tasks run at once.',
+    doc: 'The maximum number of concurrently running tasks.',
   },
   taskRetentionDays: {
     section: 'Queries and tasks',
@@ -348,7 +348,7 @@ export const settings = define({
     min: 1,
     max: 3650,
     default: 7,
-    doc: 'How long the record and the result of an ended task are kept.',
+    doc: 'How long the record and the result of an ended task are retained.',
   },
   ...retentionSettings,
   ...outboundSettings,
@@ -359,7 +359,7 @@ export const settings = define({
     min: 0,
     max: 100_000_000,
     default: 100_000,
-    doc: 'How many queries the history keeps; the oldest go first.',
+    doc: 'The maximum number of queries in the history; the oldest are deleted first.',
   },
   warehouseThreads: {
     section: 'Defaults of warehouses',
@@ -367,7 +367,7 @@ export const settings = define({
     min: 0,
     max: 1024,
     default: 0,
-    doc: 'Threads of a warehouse; 0 is one for each core of the machine.',
+    doc: 'The threads of a warehouse; 0: one for each core of the machine.',
   },
   warehouseMemoryBytes: {
     section: 'Defaults of warehouses',
@@ -375,7 +375,7 @@ export const settings = define({
     min: 0,
     max: 64 * TiB,
     default: 0,
-    doc: "Memory of a warehouse; 0 is half of the machine's.",
+    doc: 'The memory of a warehouse; 0: half of the memory of the machine.',
   },
   warehouseSpillBytes: {
     section: 'Defaults of warehouses',
@@ -383,7 +383,7 @@ export const settings = define({
     min: 0,
     max: 1024 * TiB,
     default: 10 * GiB,
-    doc: 'Disk that a warehouse may use for what does not fit in its memory.',
+    doc: 'The disk space that a warehouse may use for intermediate results that exceed its memory.',
   },
   warehouseAutoSuspendSeconds: {
     section: 'Defaults of warehouses',
@@ -391,7 +391,7 @@ export const settings = define({
     min: 0,
     max: 31_536_000,
     default: 600,
-    doc: 'Idle time after which a warehouse is suspended; 0 is never.',
+    doc: 'The idle time after which a warehouse is suspended; 0: never.',
   },
   warehouseQueriesMax: {
     section: 'Defaults of warehouses',
@@ -399,7 +399,7 @@ export const settings = define({
     min: 1,
     max: 30,
     default: 16,
-    doc: 'How many statements a warehouse runs at once; more wait in its queue. One principal gets all of these slots but one.',
+    doc: 'The maximum number of concurrently running statements of a warehouse; further ones wait in its queue. One principal can use all of these slots except one.',
   },
   warehouseQueueMax: {
     section: 'Defaults of warehouses',
@@ -407,7 +407,7 @@ export const settings = define({
     min: 0,
     max: 100_000,
     default: 100,
-    doc: 'How many statements wait in the queue of a warehouse. When it is full, the latest statement of the principal that has most of them in it is answered with 503 `WAREHOUSE_BUSY` and a `Retry-After` of 1 to 10 seconds. Half of the queue is held for connections that were refused and are expected back.',
+    doc: 'The maximum number of statements in the queue of a warehouse. When it is full, the latest statement of the principal with the most queued statements is refused with 503 `WAREHOUSE_BUSY` and a `Retry-After` of 1 to 10 seconds. Half of the queue is reserved for connections that were refused and are expected to retry.',
   },
   warehouseStatementTimeoutSeconds: {
     section: 'Defaults of warehouses',
@@ -415,20 +415,20 @@ export const settings = define({
     min: 1,
     max: 604_800,
     default: 3600,
-    doc: 'How long a statement may run.',
+    doc: 'The maximum run time of a statement.',
   },
   engineConfinement: {
     section: 'Queries and tasks',
     type: 'enum',
     values: ['auto', 'required', 'off'],
     default: 'auto',
-    doc: 'Whether engines are restricted by Linux namespaces of their own (no network, nothing of the machine but their program and data), Landlock and a filter of system calls: `auto`, by those that the platform allows; `required`, the same, and they do not start without namespaces; `off`.',
+    doc: 'Whether engine processes are confined by Linux namespaces (no network, access only to their program and data), Landlock and a system call filter. `auto`: by those that the platform supports; `required`: the same, and engines do not start without namespaces; `off`: not at all.',
   },
   spareEngine: {
     section: 'Queries and tasks',
     type: 'boolean',
     default: true,
-    doc: 'Whether a warehouse that runs keeps a second engine process ready, which takes over at once when the first one dies. It holds no file, and about 60 MB of memory.',
+    doc: 'Whether a running warehouse has a standby engine process, which takes over immediately when the first one dies. It opens no files and uses about 60 MB of memory.',
   },
   catalog: {
     section: 'Commands',
@@ -436,7 +436,7 @@ export const settings = define({
     only: 'flag',
     command: 'check',
     default: '',
-    doc: 'For `check`: the one catalog to read, instead of all.',
+    doc: 'For `check`: checks this catalog only, instead of all.',
   },
   repair: {
     section: 'Commands',
@@ -445,7 +445,7 @@ export const settings = define({
     only: 'flag',
     command: 'check',
     default: 'none',
-    doc: 'For `check`: what is done with what is damaged. `accept`: it is used as it is, as far as it can be read; `wal`: the write-ahead log of a damaged catalog is cut before the damage; `backup`: a damaged catalog is put back to its state in the newest backup that can be used, of the server or of the catalog; `detach`: a damaged catalog is taken out of the server. The original files stay beside, renamed.',
+    doc: 'For `check`: how damage is repaired. `accept`: what can be read is used as it is; `wal`: the write-ahead log of a damaged catalog is truncated before the damage; `backup`: a damaged catalog is restored to its state in the newest usable backup, of the server or of the catalog; `detach`: a damaged catalog is removed from the server. The original files are renamed and remain in their directory.',
   },
   newKeyFile: {
     section: 'Commands',
@@ -453,18 +453,18 @@ export const settings = define({
     only: 'flag',
     command: 'secrets rotate',
     default: '',
-    doc: 'For `secrets rotate`: the file that holds the new key. It is used from there, and the old file is left alone.',
+    doc: 'For `secrets rotate`: the file with the new key. From then on it is used from there; the old file is not changed.',
   },
   secretKeyNew: {
     section: 'Commands',
     type: 'string',
     only: 'variable',
     default: '',
-    doc: 'For `secrets rotate`: the new key itself. A server that has it too opens a store that is encrypted with either.',
+    doc: 'For `secrets rotate`: the new key itself. A server with both keys opens a store that is encrypted with either of them.',
   },
   ...backupCommandSettings,
-  help: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints this text and ends.' },
-  version: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints the version and ends.' },
+  help: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints this help and exits.' },
+  version: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints the version and exits.' },
 });
 
 export type SettingName = keyof typeof settings;

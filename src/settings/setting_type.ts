@@ -1,5 +1,5 @@
-// What one setting is: its type, its names as flag, variable and key, and how its value is read from text or JSON and
-// written for people. Knows no setting by name: those are in settings/server_settings.ts.
+// The types of settings, their names as flag and environment variable, and the conversion of their values from and to text. See
+// server_settings.ts for the table of settings.
 import { resolve } from 'node:path';
 
 export const KiB = 1024;
@@ -19,38 +19,38 @@ const bytesPerUnit: Readonly<Record<string, number>> = {
 };
 const shownCharsMax = 60;
 
-interface Described {
+interface SettingBase {
   readonly section: string;
   /** Markdown; shown by `--help` and in docs/configuration.md. */
   readonly doc: string;
-  /** Where it may come from, if not from everywhere. */
+  /** The only allowed sources; absent: all. */
   readonly only?: 'flag' | 'variable' | 'flag and variable';
-  /** The commands whose flag it is, if not everyone's. */
+  /** The commands that accept the flag; absent: all. */
   readonly command?: string | readonly string[];
 }
-interface TextSetting extends Described {
+interface TextSetting extends SettingBase {
   readonly type: 'string' | 'path';
   readonly default: string;
 }
-interface EnumSetting extends Described {
+interface EnumSetting extends SettingBase {
   readonly type: 'enum';
   readonly values: readonly string[];
   readonly default: string;
 }
-interface NumberSetting extends Described {
+interface NumberSetting extends SettingBase {
   readonly type: 'port' | 'integer' | 'number' | 'bytes';
   readonly min: number;
   readonly max: number;
   readonly default: number;
 }
-interface BooleanSetting extends Described {
+interface BooleanSetting extends SettingBase {
   readonly type: 'boolean';
   readonly default: boolean;
 }
 export type Setting = TextSetting | EnumSetting | NumberSetting | BooleanSetting;
 export type SettingValue = string | number | boolean;
 
-/** A setting that cannot be used; the message names it as its user wrote it, and says what is allowed. */
+/** An invalid setting. The message names it as written, and the allowed values. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
@@ -59,7 +59,7 @@ const words = (name: string): string[] => name.split(/(?=[A-Z])/).map((word) => 
 export const flagOf = (name: string): string => `--${words(name).join('-')}`;
 export const variableOf = (name: string): string => `TABULARIUM_${words(name).join('_').toUpperCase()}`;
 
-/** 8388608 → `8MiB`; numbers that no binary unit divides stay as they are. */
+/** 8388608 → `8MiB`; numbers that are not a multiple of a binary unit have no unit. */
 export function bytesText(bytes: number): string {
   if (bytes === 0) return '0';
   for (const [unit, size] of Object.entries({ TiB, GiB, MiB, KiB }))
@@ -71,7 +71,7 @@ export function valueText(setting: Setting, value: SettingValue): string {
   return setting.type === 'bytes' && typeof value === 'number' ? bytesText(value) : String(value);
 }
 
-/** What is allowed, as the end of "must be ...". */
+/** The allowed values, to complete "must be ...". */
 export function allowedText(setting: Setting): string {
   switch (setting.type) {
     case 'boolean':
@@ -79,7 +79,7 @@ export function allowedText(setting: Setting): string {
     case 'enum':
       return `one of ${setting.values.join(', ')}`;
     case 'string':
-      return 'a text that is not empty';
+      return 'a non-empty string';
     case 'path':
       return 'a path';
     case 'bytes': {
@@ -105,31 +105,31 @@ function numberOf(setting: NumberSetting, text: string): number | undefined {
   return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
-/** `where` is the flag, variable or key as its user wrote it; `directory` is what a relative path is relative to. */
-export function settingValue(setting: Setting, given: unknown, where: string, directory: string): SettingValue {
-  const refuse = (): never => {
-    const shown = JSON.stringify(given) ?? String(given);
-    const cut = shown.length > shownCharsMax ? `${shown.slice(0, shownCharsMax)}...` : shown;
-    throw new SettingsError(`${where} must be ${allowedText(setting)}; it is ${cut}`);
+/** `source`: the flag, variable or key as written. `directory`: the base of relative paths. Throws SettingsError. */
+export function settingValue(setting: Setting, input: unknown, source: string, directory: string): SettingValue {
+  const reject = (): never => {
+    const shown = JSON.stringify(input) ?? String(input);
+    const truncated = shown.length > shownCharsMax ? `${shown.slice(0, shownCharsMax)}...` : shown;
+    throw new SettingsError(`${source} must be ${allowedText(setting)}; it is ${truncated}`);
   };
   switch (setting.type) {
     case 'boolean':
-      if (given === true || given === 'true') return true;
-      return given === false || given === 'false' ? false : refuse();
+      if (input === true || input === 'true') return true;
+      return input === false || input === 'false' ? false : reject();
     case 'enum':
-      return typeof given === 'string' && setting.values.includes(given) ? given : refuse();
+      return typeof input === 'string' && setting.values.includes(input) ? input : reject();
     case 'string':
-      return typeof given === 'string' && given.trim() !== '' ? given : refuse();
+      return typeof input === 'string' && input.trim() !== '' ? input : reject();
     case 'path':
-      if (typeof given !== 'string' || given === '' || given.includes('\0')) return refuse();
-      return resolve(directory, given);
+      if (typeof input !== 'string' || input === '' || input.includes('\0')) return reject();
+      return resolve(directory, input);
     case 'port':
     case 'integer':
     case 'number':
     case 'bytes': {
-      if (typeof given !== 'string' && typeof given !== 'number') return refuse();
-      const value = numberOf(setting, String(given));
-      return value !== undefined && value >= setting.min && value <= setting.max ? value : refuse();
+      if (typeof input !== 'string' && typeof input !== 'number') return reject();
+      const value = numberOf(setting, String(input));
+      return value !== undefined && value >= setting.min && value <= setting.max ? value : reject();
     }
   }
 }

@@ -8,13 +8,17 @@ export class BatchQueue<T> {
   #isRunning = false;
 
   /**
-   * `most`: maximum items per batch; all other items wait for it. `work` never rejects: it reports the outcome to each item. `idle` is called when
-   * the queue is empty.
+   * `itemsPerBatchMax`: further items wait for the batch. `runBatch` must not reject: it reports the outcome to each item. `onIdle` is called
+   * when the queue is empty.
    */
-  constructor(most: number, work: (group: readonly T[]) => Promise<void>, idle: () => void = () => {}) {
-    this.#itemsPerBatchMax = most;
-    this.#runBatch = work;
-    this.#onIdle = idle;
+  constructor(
+    itemsPerBatchMax: number,
+    runBatch: (batch: readonly T[]) => Promise<void>,
+    onIdle: () => void = () => {},
+  ) {
+    this.#itemsPerBatchMax = itemsPerBatchMax;
+    this.#runBatch = runBatch;
+    this.#onIdle = onIdle;
   }
 
   add(item: T): void {

@@ -37,8 +37,8 @@ async function requireStore(directory: string): Promise<void> {
   const what =
     catalogs === 0 ? 'the log of a metadata store' : `${catalogs} ${catalogs === 1 ? 'catalog' : 'catalogs'}`;
   throw new DataDirectoryError(
-    `${directory} holds ${what} but no metadata store (${storeFileName}), and a new one is not created in its place.\n` +
-      `Put ${storeFileName}, ${storeFileName}-wal and ${storeFileName}-sums back. Where they are lost, start a server with another, empty --data-dir and restore ` +
+    `${directory} contains ${what} but no metadata store (${storeFileName}), and a new one is not created in its place.\n` +
+      `Put ${storeFileName}, ${storeFileName}-wal and ${storeFileName}-sums back. If they are lost, start a server with another, empty --data-dir and restore ` +
       'each catalog from its newest backup: `tabularium backup verify <place>` lists them, POST /api/v2/catalogs/restore restores one.',
   );
 }
@@ -55,20 +55,20 @@ async function writeProbe(path: string): Promise<void> {
 }
 
 function describeUnwritable(directory: string, code: string | undefined): string {
-  const at = `the data directory ${directory}`;
+  const subject = `the data directory ${directory}`;
   switch (code) {
     case 'EROFS':
-      return `${at} is on a file system that is mounted read-only: mount it writable, or name another with --data-dir`;
+      return `${subject} is on a file system that is mounted read-only: mount it writable, or choose another with --data-dir`;
     case 'EACCES':
     case 'EPERM':
-      return `${at} cannot be written by this user: change its owner or its mode, or name another with --data-dir`;
+      return `${subject} is not writable for this user: change its owner or its mode, or choose another with --data-dir`;
     case 'ENOSPC':
     case 'EDQUOT':
-      return `there is no space left for ${at}: free some, then start the server again`;
+      return `there is no disk space left for ${subject}: free some, then restart the server`;
     case 'EEXIST':
     case 'ENOTDIR':
-      return `${at} is not a directory: name another with --data-dir`;
+      return `${subject} is not a directory: choose another with --data-dir`;
     default:
-      return `${at} cannot be used (${code ?? 'unknown error'}): check the disk, or name another with --data-dir`;
+      return `${subject} cannot be used (${code ?? 'unknown error'}): check the disk, or choose another with --data-dir`;
   }
 }

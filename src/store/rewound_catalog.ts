@@ -33,20 +33,20 @@ export async function subtreeIds(db: Db, catalogId: string): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Why the catalog cannot be rewound to `older`; undefined if it can. */
+/** The reason why the catalog cannot be rewound to `older`; undefined if it can. */
 export async function findRewindObstacle(db: Db, older: Db, catalogId: string): Promise<string | undefined> {
-  const then = await catalogRow(older, catalogId);
-  if (!then) return 'its metadata store does not have the catalog';
-  if (!settledStates.has(then.state)) return 'the catalog itself was being changed at its instant';
+  const olderRow = await catalogRow(older, catalogId);
+  if (!olderRow) return 'its metadata store does not have the catalog';
+  if (!settledStates.has(olderRow.state)) return 'the catalog itself was being changed at the instant of the backup';
   const other = await db
     .selectFrom('objects')
     .select('name')
     .where('category', '=', 'catalogs')
-    .where('folded_name', '=', then.folded_name)
+    .where('folded_name', '=', olderRow.folded_name)
     .where('id', '<>', catalogId)
     .executeTakeFirst();
   if (!other) return undefined;
-  return `the catalog was called ${JSON.stringify(then.name)} then, which is the name of another catalog now`;
+  return `the catalog was called ${JSON.stringify(olderRow.name)} at that time, which is now the name of another catalog`;
 }
 
 const catalogRow = (db: Db, catalogId: string) =>
@@ -64,26 +64,26 @@ export async function rewindCatalog(
   catalogId: string,
   instant: number,
 ): Promise<void> {
-  const [now, then] = [await subtreeIds(tx, catalogId), await subtreeIds(older, catalogId)];
-  await forgetKeys(tx, now, catalogId, instant);
+  const [currentIds, olderIds] = [await subtreeIds(tx, catalogId), await subtreeIds(older, catalogId)];
+  await deleteLaterKeys(tx, currentIds, catalogId, instant);
   await removeReservation(tx, catalogId);
-  for (const [table, column] of dependentTables) await deleteWhere(tx, table, column, now);
-  const wanted = new Set(then);
+  for (const [table, column] of dependentTables) await deleteWhere(tx, table, column, currentIds);
+  const retained = new Set(olderIds);
   await deleteWhere(
     tx,
     'objects',
     'id',
-    now.filter((id) => !wanted.has(id)),
+    currentIds.filter((id) => !retained.has(id)),
   );
-  const current = new Map((await rowsWhere(tx, 'objects', 'id', now)).map((row) => [String(row.id), row]));
+  const current = new Map((await rowsWhere(tx, 'objects', 'id', currentIds)).map((row) => [String(row.id), row]));
   // Names may have been swapped since: every name is freed before it is assigned.
   for (const id of current.keys())
     await tx.updateTable('objects').set({ folded_name: id }).where('id', '=', id).execute();
-  const rows = new Map((await rowsWhere(older, 'objects', 'id', then)).map((row) => [String(row.id), row]));
+  const rows = new Map((await rowsWhere(older, 'objects', 'id', olderIds)).map((row) => [String(row.id), row]));
   const owners = await userIds(tx);
-  for (const id of then) await upsertObject(tx, rows.get(id) as Row, current, catalogId, owners);
+  for (const id of olderIds) await upsertObject(tx, rows.get(id) as Row, current, catalogId, owners);
   for (const [table, column] of dependentTables) {
-    const ids = table === 'spent_steps' ? [catalogId] : then;
+    const ids = table === 'spent_steps' ? [catalogId] : olderIds;
     const copied = await rowsWhere(older, table, column, ids);
     await insertRows(tx, table, table === 'view_sources' ? await withExistingSource(tx, copied) : copied);
   }
@@ -98,22 +98,22 @@ async function upsertObject(
   owners: ReadonlySet<string>,
 ): Promise<void> {
   const id = String(row.id);
-  const [was, root] = [current.get(id), current.get(catalogId) as Row];
-  const version = Math.max(Number(row.version), Number(was?.version ?? 0)) + 1;
+  const [existing, root] = [current.get(id), current.get(catalogId) as Row];
+  const version = Math.max(Number(row.version), Number(existing?.version ?? 0)) + 1;
   const owner = id === catalogId || !owners.has(String(row.owner)) ? root.owner : row.owner;
-  const put = { ...row, version, owner, ...(id === catalogId ? { spec: specInCurrentWarehouse(row, root) } : {}) };
-  if (was)
+  const updated = { ...row, version, owner, ...(id === catalogId ? { spec: specInCurrentWarehouse(row, root) } : {}) };
+  if (existing)
     await tx
       .updateTable('objects')
-      .set(put as Partial<ObjectsTable>)
+      .set(updated as Partial<ObjectsTable>)
       .where('id', '=', id)
       .execute();
-  else await insertRows(tx, 'objects', [put]);
+  else await insertRows(tx, 'objects', [updated]);
 }
 
-function specInCurrentWarehouse(then: Row, now: Row): string {
-  const { warehouse } = JSON.parse(String(now.spec)) as { warehouse: string };
-  return JSON.stringify({ ...JSON.parse(String(then.spec)), warehouse });
+function specInCurrentWarehouse(older: Row, current: Row): string {
+  const { warehouse } = JSON.parse(String(current.spec)) as { warehouse: string };
+  return JSON.stringify({ ...JSON.parse(String(older.spec)), warehouse });
 }
 
 async function userIds(tx: Transaction<Schema>): Promise<ReadonlySet<string>> {
@@ -129,10 +129,10 @@ async function withExistingSource(tx: Transaction<Schema>, sources: readonly Row
 }
 
 /** `granted`, which records what a request was authorized for, contains the ids of all ancestors of the object. */
-async function forgetKeys(tx: Transaction<Schema>, ids: readonly string[], catalogId: string, instant: number) {
+async function deleteLaterKeys(tx: Transaction<Schema>, ids: readonly string[], catalogId: string, instant: number) {
   const later = tx.deleteFrom('idempotency_keys').where('created_at', '>', instant);
   await later.where('granted', 'like', `%"${catalogId}"%`).execute();
-  for (const some of chunks(ids)) await later.where('object_id', 'in', some).execute();
+  for (const chunk of chunks(ids)) await later.where('object_id', 'in', chunk).execute();
 }
 
 /** Deletes the row that reserves the new name of an open rename of the catalog. */
@@ -147,14 +147,14 @@ const columnIn = (column: string, ids: readonly string[]): RawBuilder<boolean> =
 
 async function rowsWhere(db: Db, table: keyof Schema, column: string, ids: readonly string[]): Promise<Row[]> {
   const all: Row[] = [];
-  for (const some of chunks(ids))
-    all.push(...(await sql<Row>`select * from ${sql.table(table)} where ${columnIn(column, some)}`.execute(db)).rows);
+  for (const chunk of chunks(ids))
+    all.push(...(await sql<Row>`select * from ${sql.table(table)} where ${columnIn(column, chunk)}`.execute(db)).rows);
   return all;
 }
 
 async function deleteWhere(tx: Transaction<Schema>, table: keyof Schema, column: string, ids: readonly string[]) {
-  for (const some of chunks(ids))
-    await sql`delete from ${sql.table(table)} where ${columnIn(column, some)}`.execute(tx);
+  for (const chunk of chunks(ids))
+    await sql`delete from ${sql.table(table)} where ${columnIn(column, chunk)}`.execute(tx);
 }
 
 /** Both stores have been migrated to this release, so the columns are the same. */
@@ -166,7 +166,7 @@ async function insertRows(tx: Transaction<Schema>, table: keyof Schema, rows: re
 }
 
 function chunks<T>(all: readonly T[]): T[][] {
-  const some: T[][] = [];
-  for (let i = 0; i < all.length; i += valuesPerStatementMax) some.push(all.slice(i, i + valuesPerStatementMax));
-  return some;
+  const parts: T[][] = [];
+  for (let i = 0; i < all.length; i += valuesPerStatementMax) parts.push(all.slice(i, i + valuesPerStatementMax));
+  return parts;
 }

@@ -50,7 +50,7 @@ export interface IntentsTable {
   next: string | null;
   task_id: string | null;
   principal: string;
-  /** Who began it, for the audit trail (access/audit/audit_log.ts), as JSON. */
+  /** The actor that began it, for the audit trail (access/audit/audit_log.ts), as JSON. */
   actor: string | null;
   created_at: number;
   attempts: number;
@@ -119,9 +119,9 @@ export interface TasksTable {
   error: string | null;
   /** Id of the user who submitted it. */
   owner: string;
-  /** With which rights it runs (model/principal.ts), as JSON. */
+  /** The principal with whose rights it runs (model/principal.ts), as JSON. */
   principal: string;
-  /** Which goes first: 0 high, 1 normal, 2 low. */
+  /** 0 high, 1 normal, 2 low. */
   priority: number;
   /** Its position in the queue of its priority (see tasks/queue.ts); null: not queued. */
   place: number | null;
@@ -135,9 +135,9 @@ export interface TasksTable {
   notify: string | null;
   /** When the webhook is called next; null before the task has ended and after the last call. */
   notify_at: number | null;
-  /** The runner that has it (tasks/leases.ts); null: none. */
+  /** The runner that holds its lease (tasks/leases.ts); null: none. */
   leased_by: string | null;
-  /** When that runner is considered dead, unless it renews the lease before. */
+  /** When the lease ends, unless that runner renews it. */
   lease_until: number | null;
 }
 
@@ -158,7 +158,7 @@ export interface ScheduleTimesTable {
   object_id: string;
   /** The first time without a run; null: no further run. */
   next_at: number | null;
-  /** By the clock as it was then. */
+  /** When `next_at` was computed. */
   computed_at: number;
   /** The time that the last run was for. */
   last_at: number | null;
@@ -211,30 +211,30 @@ export interface SettingsTable {
   value: string;
 }
 
-/** Who is in a role. */
+/** Role memberships. */
 export interface RoleMembersTable {
   role_id: string;
   user_id: string;
 }
 
-/** What a user or a role may do on an object and all that is in it. */
+/** A privilege of a user or role on an object and its descendants. */
 export interface GrantsTable {
-  /** `read-{on_id}`: unique in its grantee. */
+  /** `read-{on_id}`: unique per grantee. */
   grant_id: string;
-  /** Of a user or a role. */
+  /** Id of a user or role. */
   grantee_id: string;
   privilege: string;
-  /** The object's id, or the mark of a place that is no object (access/authorization/grant_scopes.ts). */
+  /** The object's id, or the id of a scope that is not an object (access/authorization/grant_scopes.ts). */
   on_id: string;
-  /** The object; with it the grant goes. */
+  /** The object whose deletion deletes the grant. */
   object_id: string | null;
-  /** Ids from the root to `on_id`, as JSON: they never change. */
+  /** Ids from the root to `on_id`, as JSON. They never change. */
   path: string;
   created_at: number;
   created_by: string;
 }
 
-/** Secrets of users that programs carry; kept as a digest. */
+/** Access tokens of users; only the digest of the secret is stored. */
 export interface TokensTable {
   token_id: string;
   user_id: string;
@@ -242,7 +242,7 @@ export interface TokensTable {
   folded_name: string;
   /** SHA-256 of the secret, in hexadecimal. */
   digest: string;
-  /** What it is confined to, as JSON; null: all that its user may. */
+  /** Its scopes, as JSON; null: all rights of its user. */
   scopes: string | null;
   expires_at: number | null;
   last_used_at: number | null;
@@ -250,45 +250,45 @@ export interface TokensTable {
   created_by: string;
 }
 
-/** What happened, in the order in which it was written; each line holds the digest of the one before. */
+/** The audit trail, a hash chain: each event has the digest of its predecessor. */
 export interface AuditEventsTable {
-  /** Each server has a chain of its own. */
+  /** Each server has its own chain. */
   server_id: string;
   sequence: number;
   event_id: string;
   at: number;
   /** `tables.create` */
   action: string;
-  /** `begun`, or the code of the answer; `0` is success. */
+  /** `begun`, or the code of the response; `0` is success. */
   outcome: string;
   principal_id: string | null;
   principal: string | null;
   request_id: string | null;
   address: string | null;
-  /** URI, as it was called. */
+  /** The URI of the request. */
   target: string | null;
   object_id: string | null;
-  /** Further facts as JSON; no secret, no literal of a statement. */
+  /** Further details as JSON, without secrets and literals of statements. */
   details: string | null;
   digest: string;
 }
 
-/** Where each chain of audit events begins and ends. */
+/** The beginning and the end of each chain of audit events. */
 export interface AuditChainsTable {
   server_id: string;
-  /** Events up to here were removed as their time was over. */
+  /** Events up to here were deleted after their retention time. */
   removed_sequence: number;
   removed_digest: string;
   last_sequence: number;
   last_digest: string;
-  /** Keyed digest over the others. */
+  /** Keyed digest of the other columns. */
   seal: string;
 }
 
-/** Secrets that the service itself has to read again, encrypted (access/secrets/secrets.ts). */
+/** Encrypted secrets that the service itself must read (access/secrets/secrets.ts). */
 export interface SecretsTable {
   name: string;
-  /** Which key it is encrypted with. */
+  /** The key that it is encrypted with. */
   key_id: string;
   sealed: string;
 }
@@ -299,15 +299,15 @@ export interface IdempotencyKeysTable {
   key: string;
   key_id: string;
   fingerprint: string;
-  /** `begun`, or `done` once its change was made. */
+  /** `begun`, or `done` after its change. */
   state: string;
-  /** Of the attempt that holds the key; an earlier one may change nothing any more. */
+  /** The attempt that holds the key; earlier ones must not change anything. */
   attempt: string | null;
-  /** What was made or changed; of a statement, its query. */
+  /** The id of the created or changed object, or of the query of a statement. */
   object_id: string | null;
-  /** JSON: what the attempt was authorized for (model/principal.ts, Granted). */
+  /** The authorizations of the attempt (model/principal.ts, Granted), as JSON. */
   granted: string | null;
-  /** The answer, where it is kept. */
+  /** The stored response, if there is one. */
   status: number | null;
   location: string | null;
   etag: string | null;
@@ -315,13 +315,13 @@ export interface IdempotencyKeysTable {
   created_at: number;
 }
 
-/** Files that callers send or fetch; their bytes are in the data directory (files/file_store.ts). */
+/** Files that callers upload or download; their bytes are in the data directory (files/file_store.ts). */
 export interface FilesTable {
   file_id: string;
   kind: 'upload' | 'export' | 'rejects';
-  /** Id of the user whose it is. */
+  /** Id of the user who owns it. */
   owner: string;
-  /** What the token that made it is confined to, as JSON; null: its user made it with all rights. */
+  /** Scopes of the token that created it, as JSON; null: all rights of its user. */
   scopes: string | null;
   name: string;
   state: 'receiving' | 'ready';
@@ -337,7 +337,7 @@ export interface FilesTable {
   created_by: string;
   updated_at: number;
   expires_at: number;
-  /** Whose result it is a part of: it goes with the task. */
+  /** The task whose result includes it; deleted with the task. */
   task_id: string | null;
 }
 

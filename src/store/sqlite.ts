@@ -59,7 +59,7 @@ export function toStoreUnusable(file: string, error: unknown): StoreUnusable | u
   const messages: Readonly<Record<number, string>> = {
     [sqliteErrors.ioError]: `${file} cannot be read or written (input/output error): check the disk`,
     [sqliteErrors.corrupt]: `${file} is damaged: ${restore}`,
-    [sqliteErrors.full]: `there is no space left for ${file}: free some, then start the server again`,
+    [sqliteErrors.full]: `there is no disk space left for ${file}: free some, then restart the server`,
     [sqliteErrors.cannotOpen]: `${file} cannot be opened: check that this user may read and write it and its directory`,
     [sqliteErrors.notADatabase]: `${file} is not a metadata store, or its header is damaged: ${restore}`,
     [sqliteErrors.readOnly]: `${file} cannot be written by this user: change its owner or its mode`,

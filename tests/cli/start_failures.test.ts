@@ -46,7 +46,7 @@ const cases: readonly Case[] = [
   {
     name: 'no metadata store beside catalogs',
     prepare: removeStore,
-    says: /holds \d+ catalogs? but no metadata store .* is not created in its place\.\nPut .* back\. .*--data-dir.*restore/s,
+    says: /contains \d+ catalogs? but no metadata store .* is not created in its place\.\nPut .* back\. .*--data-dir.*restore/s,
   },
   {
     name: 'a damaged header of the store',
@@ -75,18 +75,18 @@ const cases: readonly Case[] = [
       rmSync(at, { recursive: true });
       writeFileSync(at, '');
     },
-    says: /is not a directory: name another with --data-dir/,
+    says: /is not a directory: choose another with --data-dir/,
   },
   {
     name: 'a read-only directory',
     mount: { options: 'ro' },
-    says: /mounted read-only: mount it writable, or name another with --data-dir/,
+    says: /mounted read-only: mount it writable, or choose another with --data-dir/,
     skip: onLinux,
   },
   {
     name: 'a directory without space',
     mount: { options: 'size=8k', command: 'head -c 8192 /dev/zero > "$0/ballast" 2>/dev/null;' },
-    says: /no space left for the data directory .*: free some/,
+    says: /no disk space left for the data directory .*: free some/,
     skip: onLinux,
   },
 ];
