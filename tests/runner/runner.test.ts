@@ -46,12 +46,13 @@ test('a run over its limit names the files and tests that ran, and those that di
 
 test('a run measures the machine, passes the scale on, lists the slowest files and leaves nothing behind', async () => {
   const show =
-    "test('scale', (t) => t.diagnostic('scale ' + process.env.TEST_TIME_SCALE + ' ' + process.env.NODE_COMPILE_CACHE));";
+    "const { TEST_TIME_SCALE, NODE_COMPILE_CACHE, TMPDIR } = process.env;\ntest('scale', (t) => t.diagnostic(['scale', TEST_TIME_SCALE, NODE_COMPILE_CACHE, TMPDIR].join(' ')));";
   const { code, output, left } = await run({ 'a.test.ts': show }, { TEST_TIME_SCALE: '7' });
   assert.equal(code, 0, output);
   assert.match(output, /a process starts in \d+ ms, the sample computation takes \d+ ms: deadlines x\d/);
-  const [, scale] = /scale ([\d.]+) \S*tabularium-compiled-/.exec(output) ?? [];
+  const [, scale, directory] = /scale ([\d.]+) (\S*)\/compiled \2\/tmp$/m.exec(output) ?? [];
   assert.ok(Number(scale) >= 7, output);
+  assert.match(output, new RegExp(`temporary files are in ${directory}\n`));
   assert.match(output, /slowest files, .*:\n +[\d.]+ s +[\d.]+ s {2}\S*a\.test\.ts/);
   assert.deepEqual(left, []);
 });
