@@ -29,7 +29,7 @@ const Timestamp = Type.String({ format: 'date-time' });
 /** One of the texts, each a literal of its own. */
 export const oneOf = <const N extends string>(
   names: readonly N[],
-  options: { readonly description?: string } = {},
+  options: { readonly description?: string; readonly default?: N } = {},
   descriptions: Partial<Readonly<Record<N, string>>> = {},
 ) =>
   Type.Union(

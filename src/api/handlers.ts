@@ -60,9 +60,9 @@ interface ParentPlace<C extends DeclaredCategory> {
   readonly segments: ParentSegmentsOf<C>;
 }
 /** Of an object in any category. */
-interface AnyObjectPlace {
+interface AnyObjectPlace<S extends readonly Segment[] = readonly [Segment, ...Segment[]]> {
   readonly path: PathParameters;
-  readonly segments: readonly [Segment, ...Segment[]];
+  readonly segments: S;
 }
 
 type InputOf<E extends DeclaredEndpoint, Place> = Omit<Input<BodyOf<E>, QueryOf<E>>, keyof AnyObjectPlace> & Place;
@@ -108,12 +108,14 @@ export type Handlers<C extends DeclaredCategory, Context> = {
   >;
 };
 
-/** Of operations that several categories have in common, and whose results are declared with them. */
-export type SharedHandlers<E extends Readonly<Record<string, DeclaredEndpoint>>, Context> = {
-  readonly [K in keyof E]: Handler<
-    E[K],
-    never,
-    E[K]['on'] extends 'object' ? AnyObjectPlace : Pick<Input<never, never>, keyof AnyObjectPlace>,
-    Context
-  >;
+/**
+ * Handlers of operations that several categories share, and that declare their results.
+ * `S`: the path of the objects, or of the parents of the collections, where all of them begin alike.
+ */
+export type SharedHandlers<
+  E extends Readonly<Record<string, DeclaredEndpoint>>,
+  Context,
+  S extends readonly Segment[] = readonly [Segment, ...Segment[]],
+> = {
+  readonly [K in keyof E]: Handler<E[K], never, AnyObjectPlace<S>, Context>;
 };

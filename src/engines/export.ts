@@ -1,7 +1,6 @@
 // Export of the rows of a query to files: the options and the result.
 
-export const textCompressions = ['none', 'gzip', 'zstd'] as const;
-export const parquetCompressions = ['snappy', 'zstd', 'gzip', 'lz4', 'none'] as const;
+import type { parquetCompressions, textCompressions } from '../model/export_formats.ts';
 
 export type ExportFormat =
   | { readonly kind: 'parquet'; readonly compression: (typeof parquetCompressions)[number] }

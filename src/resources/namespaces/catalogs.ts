@@ -13,6 +13,8 @@ import {
 } from '../../api/fields.ts';
 import { sqlActionsApi } from '../../api/queries/sql_actions.ts';
 import { engineState, engineStateExample, engineStates, stateField } from '../../api/states.ts';
+import { backupApi, restoreCatalogApi } from '../../api/transfer/backup_actions.ts';
+import { exportQueryApi } from '../../api/transfer/export_actions.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogSpec } from '../../model/records.ts';
 import type { Category } from '../../standard/endpoint.ts';
@@ -48,7 +50,7 @@ import {
 import { searchOf } from '../records/search.ts';
 import { engineStateOf } from '../records/states.ts';
 import { Purge, retentionDoc, softDelete, undropAction } from '../records/undrop.ts';
-import { backupAction, restoreCatalog } from '../transfer/backup_actions.ts';
+import { backupHandlers, restoreCatalog } from '../transfer/backup_actions.ts';
 import { exportQuery } from '../transfer/export_actions.ts';
 import { checkCatalog } from './catalog_check.ts';
 import { keptViews, renamedDoc } from './view_definition.ts';
@@ -264,9 +266,9 @@ export const catalogs: Category<Context> = {
       },
     }),
     ...endpointsOf(sqlActionsApi('catalog'), sqlHandlers),
-    exportQuery('catalog', pathOf),
-    backupAction('catalog', pathOf),
+    ...endpointsOf(exportQueryApi('catalog'), exportQuery),
+    ...endpointsOf(backupApi('catalog'), backupHandlers),
     checkCatalog(pathOf),
-    restoreCatalog(defaultWarehouseName),
+    ...endpointsOf(restoreCatalogApi, restoreCatalog(defaultWarehouseName)),
   ],
 };

@@ -13,6 +13,9 @@ import {
 import { sqlActionsApi } from '../../api/queries/sql_actions.ts';
 import { engineState, engineStateExample } from '../../api/states.ts';
 import { NewNameByTask, sometimesByTask, taskCodes } from '../../api/task_fields.ts';
+import { backupApi, restoreDatabaseApi } from '../../api/transfer/backup_actions.ts';
+import { exportQueryApi } from '../../api/transfer/export_actions.ts';
+import { loadDatabaseApi } from '../../api/transfer/load_database.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogSpec, DatabaseSpec, TableSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
@@ -51,7 +54,7 @@ import { engineStateOf } from '../records/states.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
 import { Purge, retentionDoc, softDelete, undropAction } from '../records/undrop.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
-import { backupAction, restoreDatabase } from '../transfer/backup_actions.ts';
+import { backupHandlers, restoreDatabase } from '../transfer/backup_actions.ts';
 import { exportQuery } from '../transfer/export_actions.ts';
 import { loadDatabase } from '../transfer/load_database.ts';
 import { defaultCatalogName } from './catalogs.ts';
@@ -286,9 +289,9 @@ export const databases: Category<Context> = {
       }),
     }),
     ...endpointsOf(sqlActionsApi('database'), sqlHandlers),
-    exportQuery('database', pathOf),
-    backupAction('database', pathOf),
-    restoreDatabase(parentOf),
-    loadDatabase(pathOf),
+    ...endpointsOf(exportQueryApi('database'), exportQuery),
+    ...endpointsOf(backupApi('database'), backupHandlers),
+    ...endpointsOf(restoreDatabaseApi, restoreDatabase),
+    ...endpointsOf(loadDatabaseApi, loadDatabase),
   ],
 };

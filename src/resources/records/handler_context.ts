@@ -120,7 +120,7 @@ export function implement<C extends DeclaredCategory>(declared: C, handlers: Han
 /** Declared operations that several categories share, with their handlers. */
 export const endpointsOf = <E extends Readonly<Record<string, DeclaredEndpoint>>>(
   endpoints: E,
-  handlers: SharedHandlers<E, Context>,
+  handlers: SharedHandlers<E, Context, never>,
 ): Endpoint<Context>[] =>
   Object.entries(endpoints).map(([operation, endpoint]) => withHandler(operation, endpoint, handlers[operation]));
 

@@ -4,6 +4,7 @@ import { describedBody, engineCodes, exampleFields, noNul } from '../../api/fiel
 import { queryCost, WaitSeconds } from '../../api/queries/statement_fields.ts';
 import { engineStateExample } from '../../api/states.ts';
 import { NewNameByTask, sometimesByTask, taskCodes, taskFields } from '../../api/task_fields.ts';
+import { loadTableApi } from '../../api/transfer/load_table.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { TableSpec } from '../../model/records.ts';
 import type { Category, PathParameters } from '../../standard/endpoint.ts';
@@ -17,6 +18,7 @@ import {
   created,
   deleted,
   done,
+  endpointsOf,
   found,
   get,
   list,
@@ -328,7 +330,7 @@ export const tables: Category<Context> = {
         return shownNew(await cloneTable(tablePathOf(path), parentOf(to), body, context), context);
       },
     }),
-    loadTable(tablePathOf),
+    ...endpointsOf(loadTableApi, loadTable),
     searchOf({ category: 'tables', record: TableRecord, toRecord, parentOf, retained: true, example: 'ord%' }),
     undropAction<CatalogObject<TableSpec>>({
       category: 'tables',

@@ -1,0 +1,90 @@
+// Fields of tables and of their columns, as bodies give them and records show them.
+import { type Static, Type } from '../../standard/type.ts';
+import { Comment, noNul, nullable, Owner, PropertiesField, recordFields } from '../fields.ts';
+import { engineState } from '../states.ts';
+
+export const DefaultValue = Type.Union(
+  [Type.String({ maxLength: 4096, pattern: noNul }), Type.Number(), Type.Boolean()],
+  {
+    description:
+      "A SQL literal or expression without columns: `0`, `'new'`, `current_timestamp`. JSON numbers and booleans are taken as literals.",
+  },
+);
+
+export const ColumnBody = Type.Object(
+  {
+    name: Type.String(),
+    type: Type.String({ description: 'A logical type, such as `BIGINT`, `DECIMAL(18,2)`, `ARRAY<STRING>`.' }),
+    nullable: Type.Optional(Type.Boolean({ default: true })),
+    defaultValue: Type.Optional(nullable(DefaultValue)),
+    comment: Type.Optional(nullable(Comment)),
+  },
+  { additionalProperties: false },
+);
+
+export type ColumnBody = Static<typeof ColumnBody>;
+
+/** No list of columns is longer; an engine may take fewer. */
+export const columnsMax = 10_000;
+
+export const Names = Type.Array(Type.String(), { maxItems: columnsMax });
+
+export const UniqueKey = Type.Array(Type.String(), {
+  maxItems: 32,
+  description: 'Columns whose values together are unique, besides the primary key; enforced by the engine.',
+});
+
+export const Distribution = Type.Object(
+  {
+    by: Type.Optional(Names),
+    buckets: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 4096, default: 1, description: 'Tablets of the table.' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/** What a definition says besides its columns. */
+export const definitionFields = {
+  primaryKey: Type.Optional(nullable(Names)),
+  orderBy: Type.Optional(nullable(Names)),
+  partitionBy: Type.Optional(nullable(Names)),
+  distribution: Type.Optional(nullable(Distribution)),
+  replicationNum: Type.Optional(Type.Integer({ minimum: 1, maximum: 32767, default: 1 })),
+  unique_key_constraints: Type.Optional(nullable(UniqueKey)),
+};
+
+export const columnFieldSchemas = {
+  name: Type.String(),
+  position: Type.Integer({ minimum: 1, description: 'The place of the column in the table, from 1.' }),
+  type: Type.String({ description: 'The logical type in its canonical form.' }),
+  nullable: Type.Boolean(),
+  defaultValue: nullable(Type.String({ description: 'A SQL expression.' })),
+  comment: nullable(Comment),
+  isKey: Type.Boolean({ description: 'Whether it is part of the primary key.' }),
+};
+
+export const ColumnFields = Type.Object(columnFieldSchemas);
+
+export const TableRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  columns: Type.Array(ColumnFields),
+  primaryKey: Names,
+  unique_key_constraints: UniqueKey,
+  orderBy: Names,
+  partitionBy: Names,
+  distribution: Type.Object({ by: Names, buckets: Type.Integer() }),
+  replicationNum: Type.Integer({ description: 'Replicas of each tablet.' }),
+  ...engineState,
+  owner: Owner,
+  statistics: Type.Object({
+    rowCount: nullable(Type.Integer()),
+    dataBytes: nullable(Type.Integer({ description: 'Bytes on disk, compressed.' })),
+    asOf: nullable(
+      Type.String({ format: 'date-time', description: 'When this was so; a second or two behind at most.' }),
+    ),
+  }),
+  ...recordFields,
+});

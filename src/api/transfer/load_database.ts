@@ -1,0 +1,121 @@
+// The action `load` of a database: a table created from a file, or what that table would be.
+import type { Code } from '../../standard/codes.ts';
+import { Type } from '../../standard/type.ts';
+import { action } from '../declare.ts';
+import { describedBody, nullable } from '../fields.ts';
+import { codes, queryCost, WaitSeconds } from '../queries/statement_fields.ts';
+import { ColumnBody, columnsMax, DefaultValue, definitionFields } from '../tables/table_fields.ts';
+import { Csv, columnOrigin, fileFields, label, loadCodes } from './load_fields.ts';
+
+const Column = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 255, description: 'Of the table.' }),
+    ...columnOrigin,
+    type: Type.Optional(Type.String({ description: 'By default that of its source, or of its expression.' })),
+    nullable: Type.Optional(Type.Boolean({ default: true })),
+    defaultValue: Type.Optional(nullable(DefaultValue)),
+    comment: ColumnBody.properties.comment,
+  },
+  { additionalProperties: false },
+);
+
+const Body = Type.Object(
+  {
+    table: Type.Optional(
+      Type.String({ description: 'The name of the table that is made; with `inferOnly` it may be left out.' }),
+    ),
+    ...fileFields,
+    columns: Type.Optional(
+      Type.Array(Column, {
+        minItems: 1,
+        maxItems: columnsMax,
+        description:
+          'The columns of the table, all of them; by default those of the file. One that the file has not, and that has a type and a default, gets its default.',
+      }),
+    ),
+    types: Type.Optional(
+      Type.Record(Type.String(), Type.String(), {
+        maxProperties: columnsMax,
+        description:
+          'Instead of `columns`: types of single columns of the file; the others have those that were found.',
+      }),
+    ),
+    inferFrom: Type.Optional(
+      Type.Union([Type.Literal('sample'), Type.Literal('all')], {
+        default: 'sample',
+        description:
+          'Columns and types are found in the first 20,480 rows, or in all, which takes another reading of the file.',
+      }),
+    ),
+    ...describedBody,
+    ...definitionFields,
+    label: label('A load of this label that made the table, or is making it, is not done again: its task is answered.'),
+    inferOnly: Type.Optional(
+      Type.Boolean({ default: false, description: 'The table is shown as it would be, and not made.' }),
+    ),
+    waitSeconds: Type.Optional(WaitSeconds),
+  },
+  { additionalProperties: false },
+);
+export const InferredTable = Type.Object({
+  table: Type.Optional(Type.String()),
+  columns: Type.Array(Type.Object({ ...Column.properties }), {
+    description: 'As `columns` of the body takes them.',
+  }),
+  ...definitionFields,
+  rows: Type.Array(Type.Array(Type.Unknown()), {
+    description: 'The first rows, ten at most; what does not fit is left out, or null.',
+  }),
+  format: Type.String(),
+  compression: Type.String(),
+  csv: Type.Optional(Type.Object({ ...Csv.properties }, { description: 'How the file is read, with what was found.' })),
+  bytes: Type.Integer({ description: 'Of the file, unpacked.' }),
+});
+
+const exampleResult = {
+  table: 'orders',
+  columns: [
+    { name: 'id', type: 'BIGINT', nullable: false },
+    { name: 'placed', type: 'DATE', nullable: true },
+  ],
+  primaryKey: ['id'],
+  rows: [[1, '2026-01-31']],
+  format: 'csv',
+  compression: 'none',
+  csv: { delimiter: ',', header: true },
+  bytes: 48120,
+};
+
+export const loadDatabaseApi = {
+  load: action('object', {
+    summary: 'Creates a table from a file and fills it, all or nothing: CSV, JSON, NDJSON or Parquet.',
+    description:
+      'Always a task, of which the result is that of a load of a table, with `table`. Nobody sees the table before it is full, and a load that fails leaves none. ' +
+      'With `inferOnly` nothing is made: the answer (200) is the definition that the table would have, and its first rows; past `waitSeconds` it goes on as a task (202).',
+    permission: { privilege: 'create', on: 'object' },
+    codes: [
+      ...new Set<Code>([
+        ...loadCodes,
+        ...codes.filter((code) => code !== 'RESULT_QUOTA_EXCEEDED' && code !== 'PARAMETERS_INVALID'),
+        'DATA_INVALID',
+        'REMOTE_REFUSED',
+        'REMOTE_UNAVAILABLE',
+        'INVALID_NAME',
+        'OBJECT_ALREADY_EXISTS',
+        'TASK_ATTEMPTS_EXHAUSTED',
+        'TASK_ENDED_ENGINE',
+        'TASK_INTERRUPTED',
+        'TASK_DEPENDENCY_FAILED',
+      ]),
+    ],
+    body: Body,
+    bodyRequired: true,
+    result: InferredTable,
+    mayAccept: true,
+    cost: queryCost,
+    example: {
+      body: { table: 'orders', source: { path: '/data/incoming/orders.csv' }, primaryKey: ['id'], inferOnly: true },
+      result: exampleResult,
+    },
+  }),
+};
