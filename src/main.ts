@@ -201,13 +201,13 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     lowBytesMax: settings.diskLowBytes,
     onChange: ({ isLow, freeBytes }) => observe({ kind: isLow ? 'diskLow' : 'diskRecovered', freeBytes }),
   });
-  const notices = new Webhooks({ store, secrets, observe, rules: webhookRules, retryPauseMs: hooks.taskRetryPauseMs });
+  const webhooks = new Webhooks({ store, secrets, observe, rules: webhookRules, retryPauseMs: hooks.taskRetryPauseMs });
   return {
     settings,
     hooks,
     disk,
     journal,
-    notices,
+    webhooks,
     store,
     storeChecks: new StoreChecks({ store, everyMs: settings.storeCheckMinutes * 60_000, observe }),
     secrets,
@@ -249,7 +249,7 @@ function assembleHttp(foundation: Foundation, services: Services, transport: Tra
   });
   const api = new RequestPipeline({
     requireRoom: () => foundation.disk.requireRoom(),
-    requirePlace: ([root], call) => services.queries.queuePlaces.require(root?.name ?? '', call),
+    requireQueueCapacity: ([root], call) => services.queries.queueCapacity.require(root?.name ?? '', call),
     categories,
     access: hooks.wrapGate?.(services.access) ?? services.access,
     limits,
@@ -306,7 +306,7 @@ function assemble(foundation: Foundation, opened: AssembledAccess) {
     engineOf: (name) => warehouses.use(name),
     onTask: () => tasks.notify(),
     requireTaskQuota: (tx, principalId) => caps.requireTaskQuota(tx, principalId),
-    addWebhook: (tx, taskId, notify) => foundation.notices.keep(tx, taskId, notify),
+    addWebhook: (tx, taskId, notify) => foundation.webhooks.add(tx, taskId, notify),
     trail,
   });
   subscribeAccess(catalog, opened);
@@ -358,7 +358,7 @@ function assemble(foundation: Foundation, opened: AssembledAccess) {
     catalog,
     records: new RecordCache(catalog, settings.recordCacheBytesMax),
     tasks,
-    notices: foundation.notices,
+    webhooks: foundation.webhooks,
     ...assembleSchedules({ ...foundation, tasks, directory, trail }, categoriesWith(settings), () => services),
     warehouses,
     queries,
@@ -430,7 +430,7 @@ async function startBackground(
   foundation: Foundation,
 ) {
   const { observe, hooks } = foundation;
-  const { tasks, notices, schedules, warehouses, history, audit, tokens, oidc, directory } = services;
+  const { tasks, webhooks, schedules, warehouses, history, audit, tokens, oidc, directory } = services;
   const maintenance = maintenanceOf(services, foundation);
   hooks.maintained?.(maintenance.all);
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
@@ -453,7 +453,7 @@ async function startBackground(
   const stopFiles = await startFiles(services.files, observe);
   await tasks.start();
   schedules.start();
-  notices.start();
+  webhooks.start();
   maintenance.start();
   const revalidation = setInterval(() => {
     api.revalidate();
@@ -469,7 +469,7 @@ async function startBackground(
     clearInterval(revalidation);
     await schedules.stop();
     await tasks.stop(deadlineMs);
-    await notices.stop();
+    await webhooks.stop();
     await statistics.stop();
     await history.stop();
     await warehouses.stop();

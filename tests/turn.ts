@@ -1,4 +1,4 @@
 // For whom a test has an engine analyse statements, where it does not matter.
-import type { Turn } from '../src/engines/admission.ts';
+import type { AdmissionRequest } from '../src/engines/admission.ts';
 
-export const turn: Turn = { principal: { id: 'tester' }, signal: new AbortController().signal };
+export const turn: AdmissionRequest = { principal: { id: 'tester' }, signal: new AbortController().signal };

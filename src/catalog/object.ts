@@ -1,7 +1,7 @@
 // The types of the catalog's interface: objects, requests, outcomes and events. See catalog.ts for the operations.
 import type { Transaction } from 'kysely';
 import type { VisibleChildren } from '../access/authorization/authorizer.ts';
-import type { Change, HiddenTable } from '../engines/engine.ts';
+import type { Change, DroppedTable } from '../engines/engine.ts';
 import type { ViewSource } from '../engines/views.ts';
 import type { Actor } from '../model/principal.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
@@ -167,7 +167,7 @@ export interface DropRequest {
 export interface DroppedChildren {
   readonly children: readonly { readonly id: string; readonly category: Category; readonly name: string }[];
   /** Tables that were dropped before it and that the engine still stores. */
-  readonly hidden: readonly HiddenTable[];
+  readonly hidden: readonly DroppedTable[];
 }
 
 export interface SoftDelete {

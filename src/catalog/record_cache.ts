@@ -49,7 +49,7 @@ export class RecordCache {
   }
 
   /** Calls `load` and caches the result unless something changed meanwhile. Does not read the cache: see `get`. */
-  async getOrLoad<T extends CacheEntry>(
+  async loadAndCache<T extends CacheEntry>(
     key: string,
     load: () => Promise<{ readonly value: T; readonly dependsOn: readonly string[] }>,
   ): Promise<T> {

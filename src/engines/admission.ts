@@ -2,7 +2,7 @@
 // fairly between principals: the principal with the fewest running statements is next, and none gets all slots. A full queue or an
 // expired wait is 503 WAREHOUSE_BUSY; a caller that was refused and returns after its Retry-After has precedence over new callers.
 import { Failure } from '../standard/failure.ts';
-import { type RefusedCaller, RetryQueue } from './returns.ts';
+import { type RefusedCaller, RetryQueue } from './retry_queue.ts';
 
 export interface AdmissionLimits {
   readonly queriesMax: number;
@@ -11,7 +11,7 @@ export interface AdmissionLimits {
 }
 
 /** A request for admission: the principal and the signal that cancels the wait. */
-export interface Turn {
+export interface AdmissionRequest {
   readonly principal: { readonly id: string };
   readonly signal: AbortSignal;
   /**
@@ -69,7 +69,7 @@ export class Admission {
    * returns before its Retry-After and finds no place waits for the rest of it and is tried once more: callers that ignore Retry-After
    * cannot fill the event loop with refusals.
    */
-  requirePlace(limits: AdmissionLimits, turn: Turn): Promise<void> | undefined {
+  requireQueueCapacity(limits: AdmissionLimits, turn: AdmissionRequest): Promise<void> | undefined {
     const waitMs = (turn.caller?.retryAtMs ?? 0) - this.#clock();
     if (waitMs <= 0 || this.#held.size >= heldMax) {
       this.#checkPlace(limits, turn);
@@ -99,7 +99,7 @@ export class Admission {
     }
   }
 
-  #checkPlace(limits: AdmissionLimits, { principal, caller }: Turn): void {
+  #checkPlace(limits: AdmissionLimits, { principal, caller }: AdmissionRequest): void {
     const share = this.#shares.get(principal.id) ?? { running: 0, waiting: new Set() };
     if (caller) this.#retryQueue.arrived(principal.id, caller);
     if (share.waiting.size === 0 && this.#hasRoom(share, limits)) return;
@@ -108,7 +108,7 @@ export class Admission {
   }
 
   /** Runs the work once it is admitted; `queuedMs` is the time it waited. Throws WAREHOUSE_BUSY, STATEMENT_CANCELLED. */
-  async run<T>(limits: AdmissionLimits, turn: Turn, work: (queuedMs: number) => Promise<T>): Promise<T> {
+  async run<T>(limits: AdmissionLimits, turn: AdmissionRequest, work: (queuedMs: number) => Promise<T>): Promise<T> {
     const principalId = turn.principal.id;
     const share = this.#shareOf(principalId);
     if (turn.caller) this.#retryQueue.arrived(principalId, turn.caller);
@@ -180,7 +180,7 @@ export class Admission {
     if (share.waiting.delete(waiter)) this.#queued--;
   }
 
-  async #wait(limits: AdmissionLimits, share: Share, { principal, signal, caller }: Turn): Promise<number> {
+  async #wait(limits: AdmissionLimits, share: Share, { principal, signal, caller }: AdmissionRequest): Promise<number> {
     const arrivedAt = this.#clock();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const waiter: Waiter = { principalId: principal.id, caller, arrivedAt, admit: resolve, refuse: reject };

@@ -5,13 +5,13 @@
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
-import type { Turn } from './admission.ts';
+import type { AdmissionRequest } from './admission.ts';
 import type { AttachReport, AttachRequest, CatalogFault, CatalogStorage, TableComparison } from './catalog_storage.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
-import type { InferredTable, InferWork, LoadDone, LoadWork } from './load.ts';
+import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
 import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './refs.ts';
 import type { PartToRestore, Snapshot } from './snapshot.ts';
-import type { Applied, DependentView, KeptView, ParsedCreateView, ViewReading } from './views.ts';
+import type { Applied, DependentView, ParsedCreateView, RestoredView, ViewReading } from './views.ts';
 
 export type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef };
 
@@ -19,11 +19,11 @@ export type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef };
  * A dropped table that can be restored. SQL cannot name it: `id` is the id of the object, `database` the name of its database when
  * it was dropped.
  */
-export interface HiddenTable {
+export interface DroppedTable {
   readonly database: string;
   readonly id: string;
 }
-export interface HiddenDefinition {
+export interface DroppedTableDefinition {
   readonly id: string;
   /** The name of the table before the drop, and again after the restore. */
   readonly name: string;
@@ -44,13 +44,13 @@ export type Change =
    * deletes it.
    */
   | { readonly kind: 'hideCatalog'; readonly catalog: CatalogRef }
-  | { readonly kind: 'restoreCatalog'; readonly catalog: CatalogRef; readonly views?: readonly KeptView[] }
+  | { readonly kind: 'restoreCatalog'; readonly catalog: CatalogRef; readonly views?: readonly RestoredView[] }
   | { readonly kind: 'createDatabase'; readonly database: DatabaseRef }
   /**
    * Drops the contents too; the catalog has already decided that this is wanted. Of the dropped tables that can be restored, only
    * `hidden` are deleted.
    */
-  | { readonly kind: 'dropDatabase'; readonly database: DatabaseRef; readonly hidden?: readonly HiddenTable[] }
+  | { readonly kind: 'dropDatabase'; readonly database: DatabaseRef; readonly hidden?: readonly DroppedTable[] }
   /** Drops its views: they are created again when the database is restored. */
   | {
       readonly kind: 'hideDatabase';
@@ -63,8 +63,8 @@ export type Change =
       readonly database: DatabaseRef;
       /** Its name when it was dropped. */
       readonly from: string;
-      readonly tables: readonly HiddenDefinition[];
-      readonly views?: readonly KeptView[];
+      readonly tables: readonly DroppedTableDefinition[];
+      readonly views?: readonly RestoredView[];
     }
   | {
       readonly kind: 'renameDatabase';
@@ -89,7 +89,7 @@ export type Change =
   | {
       readonly kind: 'purge';
       readonly catalog: CatalogRef;
-      readonly hidden: readonly HiddenTable[];
+      readonly hidden: readonly DroppedTable[];
       readonly databases: readonly string[];
     }
   | {
@@ -160,7 +160,7 @@ export interface Statement {
 }
 
 /** A fragment of SQL in a request, and its place in the request (a JSON pointer). */
-export interface WrittenPart {
+export interface SqlFragment {
   readonly text: string;
   readonly pointer: string;
 }
@@ -170,18 +170,18 @@ export type TableWrite =
   | {
       readonly kind: 'update';
       readonly table: TableRef;
-      readonly set: readonly { readonly column: string; readonly value: WrittenPart }[];
-      readonly where: WrittenPart;
+      readonly set: readonly { readonly column: string; readonly value: SqlFragment }[];
+      readonly where: SqlFragment;
     }
-  | { readonly kind: 'delete'; readonly table: TableRef; readonly where: WrittenPart }
+  | { readonly kind: 'delete'; readonly table: TableRef; readonly where: SqlFragment }
   | {
       readonly kind: 'insert';
       readonly table: TableRef;
       readonly columns?: readonly string[] | undefined;
-      readonly query: WrittenPart;
+      readonly query: SqlFragment;
     };
 
-export interface WrittenStatement {
+export interface BuiltStatement {
   readonly sql: string;
   /** The line of the statement at which each fragment begins. */
   readonly parts: readonly { readonly pointer: string; readonly line: number }[];
@@ -328,7 +328,7 @@ export interface EngineWarehouse {
   forget(catalog: CatalogRef, steps: readonly string[]): Promise<void>;
 
   /** `turn`: analyses of different principals share the processes fairly. */
-  analyze(statement: Statement, turn: Turn): Promise<StatementAnalysis>;
+  analyze(statement: Statement, turn: AdmissionRequest): Promise<StatementAnalysis>;
   /**
    * All names in a text at places where a table can be named, each split into its parts as written (`c.d.t`, `d.t`, `t`). Used
    * where an analysis cannot show the names, because it failed or because the engine folded a part into a constant.
@@ -336,7 +336,7 @@ export interface EngineWarehouse {
   tableNamesIn(sql: string): readonly (readonly string[])[];
   execute(statement: Statement, options: ExecuteOptions): Promise<StatementResult>;
   /** Assigns a step to a running statement that writes and has none. False if it is too late: the statement is committing or has ended. */
-  remember(resultPath: ExecuteOptions['resultPath'], step: string): Promise<boolean>;
+  recordStep(resultPath: ExecuteOptions['resultPath'], step: string): Promise<boolean>;
   /** The engine's plan as text. Does not run the statement. */
   explain(statement: Statement): Promise<string>;
   /** All or nothing. Key violations are reported as a Failure CONSTRAINT_VIOLATED with violations by row index. */
@@ -360,16 +360,16 @@ export interface EngineWarehouse {
   /** Undefined if the text is not a CREATE VIEW statement. Binds nothing. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
   parseCreateView(sql: string): ParsedCreateView | undefined;
   /** Throws SQL_INVALID if a fragment is not a single expression or a single query. Nothing is bound or authorized yet. */
-  writtenStatement(write: TableWrite): Promise<WrittenStatement>;
+  buildStatement(write: TableWrite): Promise<BuiltStatement>;
   /**
    * Infers a table that can hold the file. Throws DATA_INVALID, and INVALID_PARAMETER if the requested columns cannot be derived
    * from the file.
    */
-  inferTable(work: InferWork, turn: Turn): Promise<InferredTable>;
+  inferTable(work: SchemaInference, turn: AdmissionRequest): Promise<InferredTable>;
   /** All or nothing. Throws DATA_INVALID with row and column, or CONSTRAINT_VIOLATED. */
-  load(work: LoadWork, options: WorkOptions & Turn): Promise<LoadDone>;
+  load(work: FileLoad, options: WorkOptions & AdmissionRequest): Promise<FileLoadResult>;
   /** How many rows the load with this step inserted; undefined if none did, or if the step was deleted. */
-  loadedBefore(catalog: CatalogRef, step: string): Promise<number | undefined>;
+  rowsLoadedByStep(catalog: CatalogRef, step: string): Promise<number | undefined>;
   /** Parses a CREATE TABLE statement in a scratch database. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
   parseCreateTable(sql: string): Promise<ParsedCreateTable>;
   /** Checks the expression of a default against its type: a constant or function call without columns, tables or subqueries. */

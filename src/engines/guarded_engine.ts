@@ -118,7 +118,7 @@ export function guardedEngine(options: GuardedOptions): EngineWarehouse {
       reading(catalog, () => engine.compareTables(catalog, expected, options)),
     readWholeTable: (table, options) => reading(table.catalog, () => engine.readWholeTable(table, options)),
     tableStatistics: (table) => reading(table.catalog, () => engine.tableStatistics(table)),
-    loadedBefore: (catalog, step) => reading(catalog, () => engine.loadedBefore(catalog, step)),
+    rowsLoadedByStep: (catalog, step) => reading(catalog, () => engine.rowsLoadedByStep(catalog, step)),
     load: (work, options) => adding([work.table.catalog], () => engine.load(work, options)),
     snapshot: (catalog, options) => reading(catalog, () => engine.snapshot(catalog, options)),
     restorePart: (part, options) => adding([part.table.catalog], () => engine.restorePart(part, options)),

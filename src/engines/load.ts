@@ -49,7 +49,7 @@ export interface LoadColumn {
   readonly expression?: string | undefined;
 }
 
-export interface LoadWork {
+export interface FileLoad {
   readonly table: TableRef;
   readonly definition: TableDefinition;
   readonly file: DataFile;
@@ -61,14 +61,14 @@ export interface LoadWork {
   /** Everything is done, then rolled back. */
   readonly dryRun: boolean;
   /** For a dry run into a table that does not exist: it is created, filled and dropped again. */
-  readonly isUnmade?: boolean | undefined;
+  readonly isNewTable?: boolean | undefined;
   /** Absolute path of the file for the rejected rows, one JSON object a line; written only if there are any. */
   readonly rejectsPath: string;
   /** Unique; a second run with the same step does nothing and returns `repeated`. */
   readonly step: string;
 }
 
-export interface LoadDone {
+export interface FileLoadResult {
   readonly rowsLoaded: number;
   readonly rowsRejected: number;
   readonly repeated: boolean;
@@ -81,7 +81,7 @@ export interface InferColumn extends LoadColumn {
   readonly isOptional?: boolean | undefined;
 }
 
-export interface InferWork {
+export interface SchemaInference {
   readonly file: DataFile;
   /** Absent: all columns of the file, under their names in the file. */
   readonly columns?: readonly InferColumn[] | undefined;

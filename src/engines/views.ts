@@ -23,7 +23,7 @@ export interface DependentView {
 }
 
 /** A view that was dropped with its container and is to be restored. Unqualified names are resolved in its database. */
-export interface KeptView {
+export interface RestoredView {
   readonly id: string;
   /** Under its new name. */
   readonly database: string;

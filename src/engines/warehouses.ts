@@ -4,7 +4,7 @@ import type { ExpectedTable } from '../model/expected_table.ts';
 import type { WarehouseSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
-import { Admission, type AdmissionLimits, type Turn } from './admission.ts';
+import { Admission, type AdmissionLimits, type AdmissionRequest } from './admission.ts';
 import { CatalogGuard } from './catalog_guard.ts';
 import type { CatalogFault, CatalogStorage, DamagedCatalog, PositionRecords } from './catalog_storage.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
@@ -254,15 +254,15 @@ export class Warehouses {
   }
 
   /** Throws WAREHOUSE_BUSY if the warehouse is full, before any work is done for a statement. Delays callers that return too early. */
-  async requirePlace(name: string, turn: Turn): Promise<void> {
+  async requireQueueCapacity(name: string, turn: AdmissionRequest): Promise<void> {
     const { admission, description } = await this.#runningOf(name);
-    await admission.requirePlace(this.#limitsOf(description), turn);
+    await admission.requireQueueCapacity(this.#limitsOf(description), turn);
   }
 
   /** Runs a statement when its principal's turn comes. */
   async admit<T>(
     name: string,
-    turn: Turn,
+    turn: AdmissionRequest,
     work: (engine: EngineWarehouse, queuedMs: number, spec: WarehouseSpec) => Promise<T>,
   ): Promise<T> {
     const running = await this.#runningOf(name);

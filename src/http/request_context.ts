@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Session } from '../access/authentication/authenticator.ts';
 import type { GrantReach } from '../access/authorization/authorizer.ts';
-import type { RefusedCaller } from '../engines/returns.ts';
+import type { RefusedCaller } from '../engines/retry_queue.ts';
 import type { Actor, Basis, Guard, Principal } from '../model/principal.ts';
 import type { ApiVersion } from '../standard/endpoint.ts';
 

@@ -64,7 +64,7 @@ export interface RequestPipelineOptions<Context> extends KeyedCallsOptions<Conte
   /** Throws STORAGE_FULL when the disk is almost full. */
   readonly requireRoom: () => void;
   /** Throws WAREHOUSE_BUSY when the warehouse queue for this object is full. */
-  readonly requirePlace: (path: readonly Segment[], call: Call) => Promise<void>;
+  readonly requireQueueCapacity: (path: readonly Segment[], call: Call) => Promise<void>;
   readonly observe: Observe;
 }
 
@@ -210,7 +210,7 @@ export class RequestPipeline<Context> {
     if (key !== undefined) {
       const steps = {
         authorise: () => this.#authorise(route, call),
-        requirePlace: () => this.#requirePlace(route, call),
+        requireQueueCapacity: () => this.#requireQueueCapacity(route, call),
         body: () => this.#body(incoming, outgoing, route, call, true),
         prepare: (body: Record<string, unknown> | undefined) => this.#prepare(route, call, incoming, body, query),
       };
@@ -219,7 +219,7 @@ export class RequestPipeline<Context> {
     // Authorization happens before the body is read.
     const authorization = this.#authorise(route, call);
     if (authorization) await authorization;
-    if (endpoint.queued) await this.#requirePlace(route, call);
+    if (endpoint.queued) await this.#requireQueueCapacity(route, call);
     const body = endpoint.body
       ? await this.#body(incoming, outgoing, route, call, false)
       : noBody(incoming, endpoint.verb);
@@ -292,8 +292,8 @@ export class RequestPipeline<Context> {
   }
 
   /** Runs before the body is read, so that refusing a request on a busy server is cheap. */
-  async #requirePlace({ endpoint, segments }: Route<Context>, call: RequestContext): Promise<void> {
-    if (endpoint.queued) await this.#options.requirePlace(segments, call);
+  async #requireQueueCapacity({ endpoint, segments }: Route<Context>, call: RequestContext): Promise<void> {
+    if (endpoint.queued) await this.#options.requireQueueCapacity(segments, call);
   }
 
   async #run(route: Route<Context>, call: RequestContext, input: Input<unknown, unknown>): Promise<Outcome> {

@@ -5,7 +5,7 @@ interface StepHandlers {
   /** Retains the step as long as the task may run again. */
   readonly keep: (step: string) => Promise<void>;
   /** Assigns the step to the running statement in the engine; returns false if it is committing or has ended. */
-  readonly remember: (step: string) => Promise<boolean>;
+  readonly recordStep: (step: string) => Promise<boolean>;
 }
 
 export class TaskStep {
@@ -25,10 +25,10 @@ export class TaskStep {
     return this.#step;
   }
 
-  /** Returns whether the engine will remember the statement by the step. */
+  /** Returns whether the engine will record the step with the statement. */
   async assign(step: string): Promise<boolean> {
     await this.#handlers?.keep(step);
-    if (this.#handlers && this.#isHandedOver) return this.#handlers.remember(step).catch(() => false);
+    if (this.#handlers && this.#isHandedOver) return this.#handlers.recordStep(step).catch(() => false);
     this.#step = step;
     return true;
   }

@@ -42,7 +42,7 @@ export async function rowsOfStep(
   const root = await catalog.byId(catalogId);
   // With the catalog its engine's memory is out of reach, and so is all that the request could change.
   if (!root) return undefined;
-  return (await warehouses.use(warehouse)).loadedBefore({ id: root.id, name: root.name }, step);
+  return (await warehouses.use(warehouse)).rowsLoadedByStep({ id: root.id, name: root.name }, step);
 }
 
 /** Of a collection at the top whose members are no objects and are known by their ids. */

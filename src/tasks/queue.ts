@@ -77,10 +77,10 @@ function compile(db: Kysely<Schema>): Statements {
  * consecutive positions, and a new owner starts at the same position as the next tasks of all others.
  */
 export async function positionOf(db: Kysely<Schema>, { owner, priority }: QueueKey): Promise<number> {
-  const { lastOf, head: first } = statements(db);
+  const { lastOf, head } = statements(db);
   const last = await lastOf.first(db, { owner, priority });
   if (last) return (last.place as number) + 1;
-  return (await first.first(db, { priority }))?.place ?? 0;
+  return (await head.first(db, { priority }))?.place ?? 0;
 }
 
 /** The effect of an ended task on those that depend on it. */
@@ -103,8 +103,8 @@ export class TaskQueue {
   /** The next task to start. */
   async next(): Promise<TaskRow | undefined> {
     const { first, oldest } = statements(this.#store.db);
-    const turn = (this.#startedCount + 1) % longestWaitingEvery === 0 ? oldest : first;
-    return turn.first(this.#store.db, {});
+    const query = (this.#startedCount + 1) % longestWaitingEvery === 0 ? oldest : first;
+    return query.first(this.#store.db, {});
   }
 
   /** Counts a task that was returned by `next` and started. */

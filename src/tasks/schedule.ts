@@ -1,16 +1,16 @@
-// What a schedule is: its times and what is done at them, as the catalog keeps it, and what is kept sealed beside it. Who runs it is
-// schedules.ts.
+// The types of schedules: their times and actions, as stored in the catalog, and their encrypted secrets. See schedules.ts for how they
+// run.
 import type { Actor, Principal, Scope } from '../model/principal.ts';
 import type { Notify, Priority } from './task.ts';
 
 export type MissedRuns = 'skip' | 'once' | 'all';
 
-/** An action of the API, as a schedule asks for it. */
+/** A call of an action of the API. */
 export interface ScheduledCall {
-  /** The URI of the object that it is an action of. */
+  /** The URI of the object that the action is called on. */
   readonly on: string;
   readonly action: string;
-  /** Without what is secret, which is kept apart. */
+  /** Without secrets, which are stored separately. */
   readonly body: Readonly<Record<string, unknown>>;
 }
 
@@ -20,27 +20,27 @@ export interface ScheduleSpec {
   readonly cron: string;
   readonly timeZone: string;
   readonly missedRuns: MissedRuns;
-  /** How many are made good with `all`; the last ones. */
+  /** With `all`: the maximum number of missed runs to catch up; the last ones. */
   readonly missedRunsMax: number;
-  /** What it does: a task of this type and request, or what a call of the API submits. One of the two is there. */
+  /** Either the task to submit, or the API call that submits it. */
   readonly task?: { readonly type: string; readonly request: unknown };
   readonly call?: ScheduledCall;
   readonly priority: Priority;
-  /** Who is told of the end of each run; the address is kept apart. */
+  /** The webhook to call at the end of each run; its URL is stored separately. */
   readonly notify?: { readonly host: string; readonly signed: boolean } | undefined;
   readonly disabled: boolean;
-  /** Who said last what it does, and what the token was confined to that said it. Only its owner's word counts. */
+  /** The user who last defined its action, with the scopes of the token used. It runs only if this is its owner. */
   readonly confirmedBy: { readonly id: string; readonly scopes?: readonly Scope[] };
 }
 
-/** What is not shown of a schedule. */
+/** The secrets of a schedule, which are not shown. */
 export interface ScheduleSecrets {
   readonly notify?: Notify | undefined;
-  /** The whole body of its call. */
+  /** The complete body of its call. */
   readonly body?: ScheduledCall['body'] | undefined;
 }
 
-/** Submits what a call asks for, with the rights that the principal has now. Throws the Failure that the call would answer. */
+/** Performs a call with the current rights of the principal. Throws the Failure that the call would return. */
 export type SubmitCall = (
   call: ScheduledCall,
   run: {
@@ -51,7 +51,7 @@ export type SubmitCall = (
   },
 ) => Promise<void>;
 
-/** Throws where the API would refuse it whoever asked. `shown`: without what is secret. */
+/** Throws if the API would refuse the call for every caller. `shown`: without secrets. */
 export type CheckCall = (call: {
   readonly on: string;
   readonly action: string;

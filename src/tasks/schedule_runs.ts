@@ -1,5 +1,5 @@
-// The runs of one schedule: for each of its times that is over a task, together with the note that it is over, in one transaction. A
-// run that is refused is a task too, which failed: so whoever looks, or is told, learns of it.
+// The runs of one schedule: submits a task for each due time and records, in the same transaction, that the time has passed. A refused run
+// is recorded as a failed task, so that it is visible and its webhook is called.
 import type { Selectable, Transaction } from 'kysely';
 import type { BoundGuard, Trail } from '../access/audit/audit_log.ts';
 import type { Directory } from '../access/authorization/directory.ts';
@@ -32,12 +32,12 @@ export interface ScheduleRunsOptions {
   readonly submitCall: SubmitCall;
 }
 
-/** A time is missed once it is so far back. */
+/** A run counts as missed when it is late by more than this. */
 export const missedAfterMs = 60_000;
-/** The type of the record of a call that was refused. */
+/** The task type of refused calls. */
 export const refusedCallType = 'scheduled_request';
 
-/** A schedule some of whose times are over. */
+/** A schedule with due times. */
 interface Due {
   readonly id: string;
   readonly spec: ScheduleSpec;
@@ -45,13 +45,13 @@ interface Due {
   readonly principal: Principal;
   readonly actor: Actor;
   readonly times: readonly number[];
-  /** Of the row, as it was read and as it is to be. */
+  /** `next_at` of the row as it was read, and the new values. */
   readonly from: number;
   readonly next: Pick<ScheduleTimes, 'next_at' | 'computed_at'>;
 }
 
-/** To be called after the commit. */
-type Committed = () => void;
+/** Called after the commit. */
+type CommitCallback = () => void;
 
 export class ScheduleRuns {
   readonly #options: ScheduleRunsOptions;
@@ -60,24 +60,24 @@ export class ScheduleRuns {
     this.#options = options;
   }
 
-  /** Makes the tasks of all times that are over. Throws what keeps it from that for now. */
+  /** Submits the tasks of all due times. Throws the reason if that is not possible at the moment. */
   async run(id: string, now: number): Promise<void> {
     const { store, tasks } = this.#options;
-    const committed: Committed[] = [];
+    const committed: CommitCallback[] = [];
     const due = await store.transaction(async (tx) => {
-      const found = await this.#due(tx, id, now);
-      if (!found) return undefined;
-      const why = this.#refusal(found);
-      if (why === undefined && found.spec.call && found.times.length > 0) return found;
-      committed.push(...(await this.#submitAll(tx, found, why)));
+      const schedule = await this.#readDue(tx, id, now);
+      if (!schedule) return undefined;
+      const refusal = this.#refusal(schedule);
+      if (refusal === undefined && schedule.spec.call && schedule.times.length > 0) return schedule;
+      committed.push(...(await this.#submitAll(tx, schedule, refusal)));
       return undefined;
     });
-    for (const tell of committed) tell();
+    for (const notify of committed) notify();
     if (due) for (const [i, time] of due.times.entries()) await this.#call(due, time, i);
     tasks.notify();
   }
 
-  async #due(tx: Transaction<Schema>, id: string, now: number): Promise<Due | undefined> {
+  async #readDue(tx: Transaction<Schema>, id: string, now: number): Promise<Due | undefined> {
     const { directory, secrets } = this.#options;
     const object = await tx
       .selectFrom('objects')
@@ -103,16 +103,16 @@ export class ScheduleRuns {
     };
   }
 
-  /** Why it may not run as its owner. */
+  /** The reason why it cannot run with the rights of its owner. */
   #refusal({ principal, spec }: Due): string | undefined {
     if (!this.#options.directory.isActive(principal)) return notActive;
     return isConfirmed(spec, principal) ? undefined : notConfirmed;
   }
 
-  /** All that the store's own transaction can hold: tasks whose request is known, and runs that are refused. */
-  async #submitAll(tx: Transaction<Schema>, due: Due, refusal: string | undefined): Promise<Committed[]> {
+  /** Submits tasks with a stored request, and records refused runs, in the transaction. */
+  async #submitAll(tx: Transaction<Schema>, due: Due, refusal: string | undefined): Promise<CommitCallback[]> {
     const { spec, principal, actor, secrets } = due;
-    const committed: Committed[] = [];
+    const committed: CommitCallback[] = [];
     let last: Partial<ScheduleTimes> = {};
     for (const time of due.times) {
       if (refusal === undefined) {
@@ -121,10 +121,10 @@ export class ScheduleRuns {
         const { notify } = secrets;
         const request: TaskRequest = { ...task, principal, target: actor.target as string, priority, notify };
         const { taskId } = await this.#options.tasks.submit(request, tx);
-        await this.#tell(tx, due, time, taskId, '0');
+        await this.#audit(tx, due, time, taskId, '0');
         last = { last_at: time, last_task_id: taskId };
       } else if (isConfirmed(spec, principal)) {
-        // What nobody has agreed to tells nobody.
+        // Without the confirmation of its owner, no webhook is called.
         const refused = await this.#refuse(tx, due, time, new Failure('FORBIDDEN', refusal));
         committed.push(refused.committed);
         last = refused.row;
@@ -134,26 +134,26 @@ export class ScheduleRuns {
     return committed;
   }
 
-  /** One time of a schedule that calls the API: the transaction that makes the call's task notes that the time is over. */
+  /** Runs an API call for one due time. The transaction that submits the task of the call records that the time has passed. */
   async #call(due: Due, time: number, i: number): Promise<void> {
     const { store, submitCall } = this.#options;
     const { id, spec, secrets, principal, actor } = due;
     const after = { computed_at: due.next.computed_at, next_at: due.times[i + 1] ?? due.next.next_at };
     const before = i === 0 ? due.from : time;
     const seen = new WeakSet<Transaction<Schema>>();
-    const also = async (tx: Transaction<Schema>, taskId: string | undefined): Promise<void> => {
+    const recordRun = async (tx: Transaction<Schema>, taskId: string | undefined): Promise<void> => {
       if (seen.has(tx) || taskId === undefined) return;
       seen.add(tx);
-      // Changed or deleted meanwhile, it has other times; the task is then one that came just before.
+      // If the schedule was changed or deleted meanwhile, it has other times; the task then counts as submitted just before.
       await tx
         .updateTable('schedule_times')
         .set({ ...after, last_at: time, last_task_id: taskId, error: null })
         .where('object_id', '=', id)
         .where('next_at', '=', before)
         .execute();
-      await this.#tell(tx, due, time, taskId, '0');
+      await this.#audit(tx, due, time, taskId, '0');
     };
-    const guard: BoundGuard = { owner: principal.id, key: '', keyId: '', recordChange: also };
+    const guard: BoundGuard = { owner: principal.id, key: '', keyId: '', recordChange: recordRun };
     const call = { ...(spec.call as ScheduledCall), ...(secrets.body ? { body: secrets.body } : {}) };
     const { priority } = spec;
     try {
@@ -169,27 +169,27 @@ export class ScheduleRuns {
     }
   }
 
-  /** A task that failed before it began. */
+  /** Records a run as a task that failed before it started. */
   async #refuse(tx: Transaction<Schema>, due: Due, time: number, { code, message, result }: Failure) {
     const { spec, principal, actor, secrets } = due;
-    const known = spec.task ?? { type: refusedCallType, request: spec.call };
+    const work = spec.task ?? { type: refusedCallType, request: spec.call };
     const { priority } = spec;
     const { notify } = secrets;
-    const request: TaskRequest = { ...known, principal, target: actor.target as string, priority, notify };
+    const request: TaskRequest = { ...work, principal, target: actor.target as string, priority, notify };
     const error = Object.keys(result).length > 0 ? { code, message, result } : { code, message };
     const { taskId, committed } = await this.#options.tasks.recordFailed(request, error, tx);
-    await this.#tell(tx, due, time, taskId, code);
+    await this.#audit(tx, due, time, taskId, code);
     return { committed, row: { last_at: time, last_task_id: taskId } };
   }
 
-  async #tell(tx: Transaction<Schema>, due: Due, time: number, taskId: string, outcome: Code | '0'): Promise<void> {
+  async #audit(tx: Transaction<Schema>, due: Due, time: number, taskId: string, outcome: Code | '0'): Promise<void> {
     const details = { taskId, time: new Date(time).toISOString() };
     await this.#options.trail.append(tx, due.actor, { outcome, objectId: due.id, details });
   }
 }
 
-const notActive = 'its owner may not act any more';
-const notConfirmed = 'its owner has not confirmed what it does';
+const notActive = 'the owner of the schedule is disabled';
+const notConfirmed = 'the owner of the schedule has not confirmed its action';
 
 const isConfirmed = ({ confirmedBy }: ScheduleSpec, owner: Principal) => confirmedBy.id === owner.id;
 
@@ -198,7 +198,7 @@ export function timesFrom({ cron, timeZone, disabled }: ScheduleSpec, now: numbe
   return { next_at, computed_at: now };
 }
 
-/** The times that are to be run of those from `from` to `now`. */
+/** The times from `from` to `now` that must be run. */
 export function dueTimes(spec: ScheduleSpec, from: number, now: number): number[] {
   const { cron, timeZone, missedRuns, missedRunsMax } = spec;
   const due = new CronTimes(cron, timeZone).between(from, now, missedRuns === 'all' ? missedRunsMax : 1);

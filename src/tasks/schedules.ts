@@ -1,5 +1,4 @@
-// Schedules: when the next of their times comes, and that each is looked at then, through restarts and clocks that jump. What is done
-// at a time is schedule_runs.ts'.
+// Schedules: determines the next time of each and runs it then, across restarts and clock changes. See schedule_runs.ts for a run.
 import type { Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -16,13 +15,13 @@ export interface SchedulesOptions extends Omit<ScheduleRunsOptions, 'secrets'> {
   readonly clock?: (() => number) | undefined;
 }
 
-/** A clock that was set is noticed so soon, and what could not be run is tried again. */
-const lookEveryMs = 30_000;
-/** A clock that goes back further than this is believed: the times that come again are run again. */
-export const believedBackMs = 86_400_000;
+/** The interval in which clock changes are detected and failed runs are retried. */
+const pollEveryMs = 30_000;
+/** If the clock is set back by more than this, times are computed again from it, and repeated times are run again. */
+export const clockSetBackMsMin = 86_400_000;
 const pageMax = 100;
-/** Schedules whose runs are made at the same time. */
-const atOnceMax = 8;
+/** The maximum number of schedules that run concurrently. */
+const concurrencyMax = 8;
 
 export class Schedules {
   readonly #options: SchedulesOptions;
@@ -30,8 +29,8 @@ export class Schedules {
   readonly #clock: () => number;
   #timer: NodeJS.Timeout | undefined;
   #started = false;
-  #looking: Promise<void> | undefined;
-  #lookAgain = false;
+  #dispatching: Promise<void> | undefined;
+  #dispatchAgain = false;
 
   constructor(options: SchedulesOptions) {
     this.#options = options;
@@ -39,22 +38,22 @@ export class Schedules {
     this.#clock = options.clock ?? Date.now;
   }
 
-  /** Throws CronFault. Says whether a time will ever come. */
-  everRuns({ cron, timeZone }: Pick<ScheduleSpec, 'cron' | 'timeZone'>): boolean {
+  /** Whether the schedule has any future time. Throws CronFault. */
+  hasAnyOccurrence({ cron, timeZone }: Pick<ScheduleSpec, 'cron' | 'timeZone'>): boolean {
     return new CronTimes(cron, timeZone).after(this.#clock()) !== undefined;
   }
 
-  /** Counts from now on. Part of the change of the schedule; `changed` is to be called after it. */
+  /** Sets the times from now on, in the transaction that changes the schedule. Call `changed` after the commit. */
   async setTimes(tx: Transaction<Schema>, id: string, spec: ScheduleSpec): Promise<void> {
     const row = { ...timesFrom(spec, this.#clock()), error: null };
     await tx
       .insertInto('schedule_times')
       .values({ object_id: id, last_at: null, last_task_id: null, ...row })
-      .onConflict((of) => of.column('object_id').doUpdateSet(row))
+      .onConflict((conflict) => conflict.column('object_id').doUpdateSet(row))
       .execute();
   }
 
-  /** Part of the change of the schedule. Nothing to keep: what was kept is gone. */
+  /** Stores the secrets in the transaction that changes the schedule, or deletes them if there are none. */
   async setSecrets(tx: Transaction<Schema>, id: string, { notify, body }: ScheduleSecrets): Promise<void> {
     const { secrets } = this.#options;
     if (!notify && !body) await secrets.remove(scheduleSecretOf(id), tx);
@@ -67,7 +66,7 @@ export class Schedules {
   }
 
   changed(): void {
-    if (this.#started) this.#lookIn(0);
+    if (this.#started) this.#pollAfter(0);
   }
 
   async timesOf(id: string): Promise<ScheduleTimes | undefined> {
@@ -77,43 +76,43 @@ export class Schedules {
 
   start(): void {
     this.#started = true;
-    this.#lookIn(0);
+    this.#pollAfter(0);
   }
 
   async stop(): Promise<void> {
     this.#started = false;
     clearTimeout(this.#timer);
-    await this.#looking;
+    await this.#dispatching;
   }
 
-  /** Makes the tasks of all times that are over. */
-  async look(): Promise<void> {
-    this.#lookAgain = true;
-    this.#looking ??= this.#lookUntilDone().finally(() => {
-      this.#looking = undefined;
+  /** Submits the tasks of all due times. */
+  async dispatch(): Promise<void> {
+    this.#dispatchAgain = true;
+    this.#dispatching ??= this.#dispatchUntilDone().finally(() => {
+      this.#dispatching = undefined;
     });
-    await this.#looking;
+    await this.#dispatching;
   }
 
-  async #lookUntilDone(): Promise<void> {
-    while (this.#lookAgain) {
-      this.#lookAgain = false;
+  async #dispatchUntilDone(): Promise<void> {
+    while (this.#dispatchAgain) {
+      this.#dispatchAgain = false;
       try {
-        await this.#believeClock();
+        await this.#adjustToClock();
         await this.#runDue();
       } catch (error) {
-        this.#options.observe({ kind: 'backgroundError', what: 'look for schedules to run', error });
+        this.#options.observe({ kind: 'backgroundError', what: 'run due schedules', error });
       }
     }
   }
 
-  #lookIn(ms: number): void {
+  #pollAfter(ms: number): void {
     clearTimeout(this.#timer);
     if (!this.#started) return;
-    this.#timer = setTimeout(() => void this.look().then(() => this.#lookLater()), ms).unref();
+    this.#timer = setTimeout(() => void this.dispatch().then(() => this.#scheduleNextPoll()), ms).unref();
   }
 
-  async #lookLater(): Promise<void> {
+  async #scheduleNextPoll(): Promise<void> {
     const { store, observe } = this.#options;
     const next = await store.db
       .selectFrom('schedule_times')
@@ -122,22 +121,22 @@ export class Schedules {
       .orderBy('next_at')
       .limit(1)
       .executeTakeFirst()
-      .catch((error: unknown) => observe({ kind: 'backgroundError', what: 'look for schedules to run', error }));
+      .catch((error: unknown) => observe({ kind: 'backgroundError', what: 'run due schedules', error }));
     const wait = (next?.next_at ?? Number.POSITIVE_INFINITY) - this.#clock();
-    // What is over by now could not be run.
-    this.#lookIn(wait <= 0 ? lookEveryMs : Math.min(lookEveryMs, wait));
+    // Times that are already due could not be run.
+    this.#pollAfter(wait <= 0 ? pollEveryMs : Math.min(pollEveryMs, wait));
   }
 
-  /** Times that were worked out from a clock that was wrong are worked out anew. */
-  async #believeClock(): Promise<void> {
+  /** Recomputes times that were computed from a wrong clock. */
+  async #adjustToClock(): Promise<void> {
     const now = this.#clock();
     const { store } = this.#options;
-    const ahead = await store.db
+    const outdated = await store.db
       .selectFrom('schedule_times')
       .select('object_id')
-      .where('computed_at', '>', now + believedBackMs)
+      .where('computed_at', '>', now + clockSetBackMsMin)
       .execute();
-    for (const { object_id } of ahead)
+    for (const { object_id } of outdated)
       await store.transaction(async (tx) => {
         const spec = await specOf(tx, object_id);
         if (spec) await setRow(tx, object_id, timesFrom(spec, now));
@@ -157,25 +156,25 @@ export class Schedules {
         .orderBy('object_id')
         .limit(pageMax)
         .execute();
-      for (let i = 0; i < due.length; i += atOnceMax)
-        await Promise.all(due.slice(i, i + atOnceMax).map(({ object_id }) => this.#run(object_id, now)));
+      for (let i = 0; i < due.length; i += concurrencyMax)
+        await Promise.all(due.slice(i, i + concurrencyMax).map(({ object_id }) => this.#run(object_id, now)));
       after = due.at(-1)?.object_id ?? after;
       if (due.length < pageMax) return;
     }
   }
 
-  /** What cannot be submitted now is tried at the next look. Never rejects: no look ends before all of its runs have. */
+  /** Never rejects: a run that fails is retried at the next poll. */
   async #run(id: string, now: number): Promise<void> {
     const { store, observe } = this.#options;
     try {
       await this.#runs.run(id, now);
     } catch (error) {
       if (!(error instanceof Failure)) observe({ kind: 'backgroundError', what: 'run a schedule', error });
-      const why = error instanceof Failure ? error.message : 'an unexpected error of the service';
+      const message = error instanceof Failure ? error.message : 'an unexpected error occurred in the service';
       await store
-        .transaction((tx) => setRow(tx, id, { error: why }))
-        .catch((again: unknown) =>
-          observe({ kind: 'backgroundError', what: 'note why a schedule is late', error: again }),
+        .transaction((tx) => setRow(tx, id, { error: message }))
+        .catch((storeError: unknown) =>
+          observe({ kind: 'backgroundError', what: 'record the error of a schedule', error: storeError }),
         );
     }
   }

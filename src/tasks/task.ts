@@ -1,4 +1,4 @@
-// What a task is, to those who submit, run and show them. The queue and the runner are tasks.ts.
+// The types of tasks, for the modules that submit, run and show them. See tasks.ts for the queue and the runner.
 import type { Actor, Basis, Guard, Principal } from '../model/principal.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -11,11 +11,11 @@ export interface TaskError {
   readonly result?: unknown;
 }
 
-/** Which of the tasks that could begin goes first; the position in the list is what the store keeps. */
+/** Task priorities in queue order; the store has the index in this list. */
 export const priorities = ['high', 'normal', 'low'] as const;
 export type Priority = (typeof priorities)[number];
 
-/** How far work has come. `total` null: nobody knows. */
+/** The progress of work. `total` null: unknown. */
 export interface Amount {
   readonly done: number;
   readonly total: number | null;
@@ -23,14 +23,14 @@ export interface Amount {
   readonly unit: string;
 }
 
-/** Who is to be told of a task's end. */
+/** The webhook to call when a task ends. */
 export interface Notify {
   readonly url: string;
-  /** What the notice is signed with. */
+  /** The key that the request is signed with. */
   readonly secret?: string | undefined;
 }
 
-/** What became of a notice. The address is not shown: it may be a secret. */
+/** The delivery state of a webhook. The URL is not included, because it may be a secret. */
 export interface WebhookState {
   readonly host: string;
   readonly signed: boolean;
@@ -47,13 +47,13 @@ export interface TaskRecord {
   readonly state: TaskState;
   readonly progress: number | null;
   readonly progressText: string | null;
-  /** When it will have ended, should it go on as it has; null if unknown. */
+  /** The end extrapolated from the progress; null if unknown. */
   readonly expectedEndAt: string | null;
   readonly priority: Priority;
-  /** Ids of the tasks that have to succeed before it begins. */
+  /** Ids of the tasks that must succeed before it starts. */
   readonly after: readonly string[];
   readonly notify: WebhookState | null;
-  /** With which rights it runs. */
+  /** The principal with whose rights it runs. */
   readonly principal: Principal;
   readonly submittedBy: string;
   readonly submittedAt: string;
@@ -66,7 +66,7 @@ export interface TaskRecord {
   readonly error: TaskError | null;
 }
 
-/** Its version is that of its record. */
+/** The basis of a task; its version is that of its record. */
 export const basisOfTask = ({
   taskId,
   startedAt,
@@ -80,49 +80,49 @@ export const basisOfTask = ({
 
 export interface TaskContext {
   readonly signal: AbortSignal;
-  /** An amount, or a fraction and how to say it; `null`: unknown. Written to the store at most once a second. */
-  progress(at: Amount | number | null, text?: string): void;
-  /** It was begun before, and may have left something: also where that does not count as an attempt. */
+  /** Reports an amount, or a fraction with a text; `null`: unknown. Written to the store at most once a second. */
+  progress(amount: Amount | number | null, text?: string): void;
+  /** The task was started before and may have left partial work, even if that run did not count as an attempt. */
   readonly isAgain: boolean;
   readonly store: Store;
 }
 
 export interface TaskKind {
   readonly type: string;
-  /** How often a task is begun before it fails for good. */
+  /** The maximum number of attempts. */
   readonly attemptsMax: number;
-  /** It does what its principal may: it is stopped when that may no longer act. */
+  /** Runs with the rights of its principal: it is cancelled when the principal is disabled. */
   readonly actsAsPrincipal?: boolean;
-  /** Absent: tasks of this type are only adopted or recorded, and end TASK_INTERRUPTED when their process dies. */
+  /** Absent: tasks of this type are only adopted or recorded, and fail with TASK_INTERRUPTED when their process dies. */
   run?(task: TaskRecord, context: TaskContext): Promise<unknown>;
-  /** Called at every end. May be lost in a crash. */
+  /** Called whenever a task ends. The call can be lost in a crash. */
   ended?(task: TaskRecord): Promise<void>;
-  /** Called when a task ended without `run` having seen it end: cancelled while pending, or given up at a start. May be lost in a crash. */
+  /** Called when a task ended outside of `run`: cancelled while pending, or failed at a restart. The call can be lost in a crash. */
   abandoned?(task: TaskRecord): Promise<void>;
-  /** Deletes the files of a task that is being removed. Idempotent. */
+  /** Deletes the files of a task that is being deleted. Idempotent. */
   removed?(task: TaskRecord): Promise<void>;
 }
 
 export interface TaskRequest {
-  /** For a task whose id has to be known before; without it, a new one. */
+  /** For a task whose id must be known in advance; generated if absent. */
   readonly taskId?: string;
   readonly type: string;
   readonly principal: Principal;
   readonly guard?: Guard | undefined;
-  /** Whose line of the audit trail tells of the submission, and of which object; left out where others tell of it. */
-  readonly toTell?: { readonly actor: Actor; readonly objectId: string } | undefined;
+  /** The actor and the object of the audit event for the submission; absent if another event covers it. */
+  readonly submissionAudit?: { readonly actor: Actor; readonly objectId: string } | undefined;
   /** URI of the object. */
   readonly target: string;
   readonly request: unknown;
-  /** By default `normal`. */
+  /** Defaults to `normal`. */
   readonly priority?: Priority | undefined;
-  /** Ids of tasks that have to succeed before it begins; who submits it has been found to see them. */
+  /** Ids of tasks that must succeed before it starts. The caller has checked that the submitter may see them. */
   readonly after?: readonly string[] | undefined;
-  /** Found to be allowed. */
+  /** The caller has checked that its host is allowed. */
   readonly notify?: Notify | undefined;
 }
 
-/** A failure that may pass: the task runs again after a pause. Any other, a Failure of status 503 apart, ends it. */
+/** A transient failure: the task is retried after a delay. All other errors, except a Failure with status 503, end it. */
 export class RetryableError extends Error {
   override name = 'RetryableError';
   readonly retryAfterMs: number | undefined;
@@ -132,12 +132,12 @@ export class RetryableError extends Error {
   }
 }
 
-/** Reason of an abort: the server stops and hands the task back; whoever runs next goes on with it. Nothing is to be undone. */
+/** Abort reason: the server stops and returns the task to the queue; the next runner continues it. Nothing must be undone. */
 export class HandedBack extends Error {
   override name = 'HandedBack';
 }
 
-/** Reason of an abort: somebody cancelled the task. */
+/** Abort reason: the task was cancelled. */
 export class Cancelled extends Error {
   override name = 'Cancelled';
 }

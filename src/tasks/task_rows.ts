@@ -1,4 +1,4 @@
-// Tasks as rows of the store: written, read, moved from state to state. Who runs them and when is tasks.ts.
+// Rows of tasks in the store: inserts and reads them, and moves them between states. See tasks.ts for when.
 import type { Kysely, Selectable, Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
@@ -6,7 +6,7 @@ import { parseJson } from '../standard/json.ts';
 import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
 import { priorities, type TaskError, type TaskRecord, type TaskRequest, type WebhookState } from './task.ts';
 
-/** Results hold values of callers' data, which nest as deep as they like. */
+/** Results contain data of callers, which can be nested deeply. */
 const resultDepthMax = 10_000;
 
 export type TaskRow = Selectable<TasksTable>;
@@ -26,9 +26,9 @@ export function isTerminal(state: TaskState): boolean {
 
 export const terminalStates = (Object.keys(terminal) as TaskState[]).filter(isTerminal);
 
-/** Adds a pending task that is in no line yet, or one with other `columns`. `on` may be a transaction. */
+/** Inserts a pending task without a queue position, unless `columns` says otherwise. `db` can be a transaction. */
 export async function insertRow(
-  on: Kysely<Schema>,
+  db: Kysely<Schema>,
   request: TaskRequest,
   now: number,
   columns: Partial<TaskRow> = {},
@@ -62,30 +62,30 @@ export async function insertRow(
     lease_until: null,
     ...columns,
   };
-  await on.insertInto('tasks').values(row).execute();
+  await db.insertInto('tasks').values(row).execute();
   return row;
 }
 
-export function readTask(on: Kysely<Schema>, taskId: string): Promise<TaskRow | undefined> {
-  return on.selectFrom('tasks').selectAll().where('task_id', '=', taskId).executeTakeFirst();
+export function readTask(db: Kysely<Schema>, taskId: string): Promise<TaskRow | undefined> {
+  return db.selectFrom('tasks').selectAll().where('task_id', '=', taskId).executeTakeFirst();
 }
 
-/** Changes a task if it is still in one of `from`, and held so; says whether it was. With an end, who waits for it is to be told. */
+/** Changes a task if it is in one of the states `from` and its lease matches `held`; returns whether it was. An end is recorded for dependent tasks. */
 export async function moveTask(
-  on: Transaction<Schema>,
+  tx: Transaction<Schema>,
   taskId: string,
   from: readonly TaskState[],
   to: Partial<TaskRow>,
   held: Partial<Pick<TaskRow, 'leased_by' | 'lease_until'>> = {},
 ): Promise<boolean> {
-  let update = on.updateTable('tasks').set(to).where('task_id', '=', taskId).where('state', 'in', from);
+  let update = tx.updateTable('tasks').set(to).where('task_id', '=', taskId).where('state', 'in', from);
   for (const column of ['leased_by', 'lease_until'] as const)
     if (held[column] !== undefined) update = update.where(column, 'is', held[column]);
   const { numUpdatedRows } = await update.executeTakeFirst();
   const moved = numUpdatedRows > 0n;
   if (moved && to.state && isTerminal(to.state)) {
-    await noteEnd(on, taskId, to.state);
-    await on
+    await noteEnd(tx, taskId, to.state);
+    await tx
       .updateTable('tasks')
       .set((e) => ({ notify_at: e.ref('ended_at') }))
       .where('task_id', '=', taskId)
@@ -95,23 +95,23 @@ export async function moveTask(
   return moved;
 }
 
-/** So that those that wait for it are told, should there be any. */
-export async function noteEnd(on: Transaction<Schema>, taskId: string, state: TaskState): Promise<void> {
-  const wait = await on
+/** Records the end of a task, if other tasks depend on it. */
+export async function noteEnd(tx: Transaction<Schema>, taskId: string, state: TaskState): Promise<void> {
+  const dependent = await tx
     .selectFrom('task_waits')
     .select('task_id')
     .where('after_id', '=', taskId)
     .limit(1)
     .executeTakeFirst();
-  if (!wait) return;
-  await on
+  if (!dependent) return;
+  await tx
     .insertInto('task_ends')
     .values({ task_id: taskId, state })
-    .onConflict((of) => of.column('task_id').doNothing())
+    .onConflict((conflict) => conflict.column('task_id').doNothing())
     .execute();
 }
 
-/** How a task ends, as columns. `result` is JSON text. */
+/** The columns of an ended task. `result` is JSON text. */
 export function ending(
   state: 'succeeded' | 'failed' | 'cancelled',
   now: number,
@@ -154,7 +154,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
   };
 }
 
-/** Of who may come with more about the request, what a later run needs. */
+/** Serializes the properties of a principal that a later run needs. */
 export function principalText({ id, name, roles, scopes }: Principal): string {
   return JSON.stringify({ id, name, roles, scopes });
 }

@@ -1,23 +1,23 @@
-// What tasks are searched by, as conditions of the store.
+// Converts the filter of a task search to SQL conditions.
 import { type RawBuilder, sql } from 'kysely';
 import type { TaskState } from '../store/schema.ts';
 
-/** All that is given must fit. Times in milliseconds since 1970. */
+/** Conditions are combined with AND. Times are in milliseconds since 1970. */
 export interface TaskFilter {
   readonly state?: TaskState | undefined;
   readonly type?: string | undefined;
-  /** Name of the user, as it was. */
+  /** The name of the user at the time of the submission. */
   readonly submittedBy?: string | undefined;
   /** URI of the object. */
   readonly target?: string | undefined;
-  /** Of a load. */
+  /** The label of a load. */
   readonly label?: string | undefined;
   readonly submittedFrom?: number | undefined;
   readonly submittedBefore?: number | undefined;
 }
 
-export function conditionsOf(sought: TaskFilter): RawBuilder<boolean>[] {
-  const { state, type, submittedBy, target, label, submittedFrom, submittedBefore } = sought;
+export function conditionsOf(filter: TaskFilter): RawBuilder<boolean>[] {
+  const { state, type, submittedBy, target, label, submittedFrom, submittedBefore } = filter;
   return [
     state !== undefined && sql<boolean>`state = ${state}`,
     type !== undefined && sql<boolean>`type = ${type}`,

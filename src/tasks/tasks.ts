@@ -1,5 +1,5 @@
-// The durable queue of tasks: submitted, shown, waited for, cancelled, removed. Knows no kind: kinds are handed to it. What
-// runs them is runner.ts.
+// The durable task queue: submits, lists, awaits, cancels and deletes tasks. Independent of the kinds of tasks. See runner.ts for how
+// they run.
 import assert from 'node:assert/strict';
 import type { Kysely, Transaction } from 'kysely';
 import { noTrail, type Trail } from '../access/audit/audit_log.ts';
@@ -35,7 +35,7 @@ import {
 import { conditionsOf, type TaskFilter } from './task_search.ts';
 import type { Webhooks } from './webhooks.ts';
 
-/** How long the removal of an unfinished task waits for it to end. */
+/** How long the deletion of a running task waits for its end. */
 const removeWaitMs = 10_000;
 const retryPauseMs = 1000;
 const sweepPage = 100;
@@ -45,19 +45,19 @@ export interface TasksOptions {
   readonly store: Store;
   readonly kinds: readonly TaskKind[];
   readonly runnersMax: number;
-  /** Other servers have the store open and run its tasks too. By default, what a process left is this one's at once. */
+  /** Other servers run tasks of the same store. By default, tasks of a dead process are taken over immediately. */
   readonly isShared?: boolean | undefined;
   readonly retentionDays: number;
-  /** Throws where the principal may have no further unfinished task; asked in the transaction that adds it. */
-  readonly requireRoom?: ((on: Kysely<Schema>, principalId: string) => Promise<void>) | undefined;
+  /** Throws if the principal is at its limit of unfinished tasks. Called in the transaction that inserts the task. */
+  readonly requireRoom?: ((db: Kysely<Schema>, principalId: string) => Promise<void>) | undefined;
   readonly observe?: Observe | undefined;
   readonly clock?: (() => number) | undefined;
-  /** The pause before a second attempt; doubles for each further one. */
+  /** The delay before the second attempt; doubled for each further one. */
   readonly retryPauseMs?: number | undefined;
   readonly heartbeatEveryMs?: number | undefined;
   readonly trail?: Trail | undefined;
-  readonly notices?: Pick<Webhooks, 'keep' | 'forget' | 'look'> | undefined;
-  /** From 0 to 1: how much longer than need be a pause is. */
+  readonly webhooks?: Pick<Webhooks, 'add' | 'remove' | 'dispatch'> | undefined;
+  /** A random number from 0 to 1, for the jitter of delays. */
   readonly chance?: (() => number) | undefined;
 }
 
@@ -68,7 +68,7 @@ export interface FinishedTask extends TaskRequest {
   readonly endedAt: number;
   readonly result?: unknown;
   readonly error?: TaskError | null;
-  /** For a task whose id had to be known before (the name of its files). */
+  /** For a task whose id was known in advance (the name of its files). */
   readonly taskId?: string;
 }
 
@@ -81,9 +81,9 @@ export class Tasks {
   readonly #clock: () => number;
   readonly #runner: TaskRunner;
   readonly #trail: Trail;
-  readonly #notices: TasksOptions['notices'];
+  readonly #webhooks: TasksOptions['webhooks'];
   readonly #submissions: GroupedWrites<TaskRow>;
-  readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #waiters = new Map<string, Set<() => void>>();
 
   constructor(options: TasksOptions) {
     this.#store = options.store;
@@ -93,7 +93,7 @@ export class Tasks {
     this.#trail = options.trail ?? noTrail;
     this.#retentionMs = options.retentionDays * dayMs;
     this.#requireRoom = options.requireRoom;
-    this.#notices = options.notices;
+    this.#webhooks = options.webhooks;
     this.#submissions = new GroupedWrites(options.store);
     this.#runner = new TaskRunner({
       store: this.#store,
@@ -109,16 +109,21 @@ export class Tasks {
     });
   }
 
-  /** Durable before it returns; inside the caller's transaction if given, who then calls `notify` after its commit. */
+  /** The task is durable when this returns. With `tx`, it is part of that transaction, and the caller calls `notify` after the commit. */
   async submit(request: TaskRequest, tx?: Transaction<Schema>): Promise<TaskRecord> {
     assert(this.#kinds.get(request.type)?.run, `nothing runs tasks of type ${request.type}`);
-    const write = async (on: Transaction<Schema>) => {
-      await this.#requireRoom?.(on, request.principal.id);
-      const row = await this.#told(on, request, await insertTask(on, request, this.#clock()));
-      await this.#trail.markKeyDone(on, request.guard, row.task_id);
-      const { toTell } = request;
+    const write = async (db: Transaction<Schema>) => {
+      await this.#requireRoom?.(db, request.principal.id);
+      const row = await this.#addWebhook(db, request, await insertTask(db, request, this.#clock()));
+      await this.#trail.markKeyDone(db, request.guard, row.task_id);
+      const { submissionAudit } = request;
       const details = { taskId: row.task_id };
-      if (toTell) await this.#trail.append(on, toTell.actor, { outcome: '0', objectId: toTell.objectId, details });
+      if (submissionAudit)
+        await this.#trail.append(db, submissionAudit.actor, {
+          outcome: '0',
+          objectId: submissionAudit.objectId,
+          details,
+        });
       return row;
     };
     if (tx) return taskRecord(await write(tx));
@@ -127,14 +132,14 @@ export class Tasks {
     return taskRecord(row);
   }
 
-  /** Looks for tasks to run, soon. */
+  /** Wakes the runner, for new tasks. */
   notify(): void {
     this.#runner.notify();
   }
 
   /**
-   * Makes a task of work that runs in this process already. `running` links the work to the task's signal and progress, and returns its promise.
-   * Should the process die, the task runs again if its kind can, and fails with TASK_INTERRUPTED if not.
+   * Creates a task for work that already runs in this process. `running` connects the work to the signal and progress of the task, and
+   * returns its promise. If the process dies, the task is run again if its kind allows that, and otherwise fails with TASK_INTERRUPTED.
    */
   async adopt(
     request: TaskRequest & {
@@ -158,20 +163,20 @@ export class Tasks {
   async #insert(request: TaskRequest, now: number, columns: Partial<TaskRow>) {
     return this.#store.transaction(async (tx) => {
       await this.#requireRoom?.(tx, request.principal.id);
-      const row = await this.#told(tx, request, await insertRow(tx, request, now, columns));
+      const row = await this.#addWebhook(tx, request, await insertRow(tx, request, now, columns));
       await this.#trail.markKeyDone(tx, request.guard, row.task_id);
       return row;
     });
   }
 
-  /** Who is to be told of its end is noted. */
-  async #told(tx: Transaction<Schema>, { notify }: TaskRequest, row: TaskRow): Promise<TaskRow> {
+  /** Stores the webhook of the task, if there is one. */
+  async #addWebhook(tx: Transaction<Schema>, { notify }: TaskRequest, row: TaskRow): Promise<TaskRow> {
     if (!notify) return row;
-    if (!this.#notices) throw new Error('nobody sends notices');
-    return { ...row, notify: JSON.stringify(await this.#notices.keep(tx, row.task_id, notify)) };
+    if (!this.#webhooks) throw new Error('webhooks are not available');
+    return { ...row, notify: JSON.stringify(await this.#webhooks.add(tx, row.task_id, notify)) };
   }
 
-  /** A task that is done when it is written. */
+  /** Records work that has already ended. */
   async record(finished: FinishedTask): Promise<TaskRecord> {
     const row = await insertRow(this.#store.db, finished, finished.startedAt, {
       ...ending(finished.state, finished.endedAt, {
@@ -185,14 +190,18 @@ export class Tasks {
     return taskRecord(row);
   }
 
-  /** One that failed before it could begin. Part of a transaction, after whose commit `committed` is to be called. */
+  /** Records a task that failed before it started. Call `committed` after the commit of the transaction. */
   async recordFailed(
     request: TaskRequest,
     error: TaskError,
     tx: Transaction<Schema>,
   ): Promise<{ readonly taskId: string; readonly committed: () => void }> {
     const now = this.#clock();
-    const row = await this.#told(tx, request, await insertRow(tx, request, now, ending('failed', now, { error })));
+    const row = await this.#addWebhook(
+      tx,
+      request,
+      await insertRow(tx, request, now, ending('failed', now, { error })),
+    );
     const { task_id: taskId } = row;
     if (row.notify !== null)
       await tx.updateTable('tasks').set({ notify_at: now }).where('task_id', '=', taskId).execute();
@@ -204,11 +213,11 @@ export class Tasks {
     return row && this.#runner.live(row);
   }
 
-  /** By id, which is by time of submission. */
+  /** In descending order of ids, which is the order of submission. */
   async list(options: {
     readonly after?: string | undefined;
     readonly limit: number;
-    /** Only what this principal submitted: a confined token sees its own alone. */
+    /** Only tasks of this principal; a token with scopes sees only those it submitted. */
     readonly of?: Principal | undefined;
     readonly sought?: TaskFilter | undefined;
   }): Promise<TaskRecord[]> {
@@ -224,76 +233,76 @@ export class Tasks {
   /** Returns when the task ended, `waitMs` passed or the signal was aborted. */
   async wait(taskId: string, waitMs: number, signal?: AbortSignal): Promise<TaskRecord | undefined> {
     const { promise: ended, resolve } = Promise.withResolvers<void>();
-    const all = this.#waiting.get(taskId) ?? new Set();
-    this.#waiting.set(taskId, all.add(resolve));
+    const waiters = this.#waiters.get(taskId) ?? new Set();
+    this.#waiters.set(taskId, waiters.add(resolve));
     const timer = setTimeout(resolve, waitMs);
-    const aborted = (): void => resolve();
-    signal?.addEventListener('abort', aborted, { once: true });
+    const onAbort = (): void => resolve();
+    signal?.addEventListener('abort', onAbort, { once: true });
     try {
-      // Read after the waiting began, so that an end in between is not missed.
+      // Read after the registration, so that an end in between is not missed.
       const record = await this.get(taskId);
       if (!record || isTerminal(record.state) || signal?.aborted) return record;
       await ended;
       return await this.get(taskId);
     } finally {
       clearTimeout(timer);
-      signal?.removeEventListener('abort', aborted);
-      all.delete(resolve);
-      if (all.size === 0 && this.#waiting.get(taskId) === all) this.#waiting.delete(taskId);
+      signal?.removeEventListener('abort', onAbort);
+      waiters.delete(resolve);
+      if (waiters.size === 0 && this.#waiters.get(taskId) === waiters) this.#waiters.delete(taskId);
     }
   }
 
-  /** Idempotent. A pending task is cancelled at once, a running one is told to stop, an ended one stays as it is. */
+  /** Idempotent. A pending task is cancelled immediately, a running one is signalled to stop, an ended one is not changed. */
   async cancel(taskId: string, actor: Actor): Promise<TaskRecord | undefined> {
     const now = this.#clock();
     const moved = await this.#store.transaction(async (tx) => {
       const row = await readTask(tx, taskId);
       if (row) requireBasis(basisOfTask(taskRecord(row)), actor);
       const ended = await moveTask(tx, taskId, ['pending'], ending('cancelled', now, {}));
-      const told = !ended && (await moveTask(tx, taskId, ['running'], { state: 'cancelling' }));
-      if (ended || told) await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });
-      return { ended, told };
+      const signalled = !ended && (await moveTask(tx, taskId, ['running'], { state: 'cancelling' }));
+      if (ended || signalled) await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });
+      return { ended, signalled };
     });
     if (moved.ended) {
       const row = await readTask(this.#store.db, taskId);
       if (row) this.#ended(row, true);
-      // Somebody may wait for it.
+      // Other tasks may depend on it.
       this.notify();
-    } else if (moved.told) this.#runner.cancel(taskId);
+    } else if (moved.signalled) this.#runner.cancel(taskId);
     return this.get(taskId);
   }
 
-  /** Cancels what runs as a principal that may no longer act. To be called every few seconds. */
+  /** Cancels running tasks whose principal has been disabled. Called every few seconds. */
   async revalidate(isActive: (principal: Principal) => boolean): Promise<void> {
     for (const { taskId, type, principal } of this.#runner.records())
       if (this.#kinds.get(type)?.actsAsPrincipal && !isActive(principal))
         await this.cancel(taskId, { ...systemActor, action: 'tasks.revalidate' });
   }
 
-  /** Cancels an unfinished task first. False where there is none. Throws TASK_NOT_CANCELLABLE if it does not end in time. */
+  /** Deletes a task; cancels it first if it has not ended. Returns false if it does not exist. Throws TASK_NOT_CANCELLABLE if it does not end in time. */
   async remove(taskId: string, actor: Actor): Promise<boolean> {
     let record = await this.cancel(taskId, actor);
     if (record && !isTerminal(record.state)) record = await this.wait(taskId, removeWaitMs);
     if (!record) return false;
     if (!isTerminal(record.state)) {
-      throw new Failure('TASK_NOT_CANCELLABLE', 'The task was told to stop and has not stopped yet.', { taskId });
+      throw new Failure('TASK_NOT_CANCELLABLE', 'The task was cancelled but has not stopped yet.', { taskId });
     }
     await this.#delete(record, actor);
     return true;
   }
 
-  /** Settles what a former process left running, then runs what is pending. */
+  /** Recovers tasks of a previous process, then runs pending ones. */
   async start(): Promise<void> {
     await this.#runner.start();
   }
 
-  /** Hands running work back, and lets those go who wait for it. Returns after at most `deadlineMs`. */
+  /** Returns running tasks to the queue and wakes waiters. Takes at most `deadlineMs`. */
   async stop(deadlineMs: number): Promise<void> {
     await this.#runner.stop(deadlineMs);
-    for (const all of this.#waiting.values()) for (const wake of all) wake();
+    for (const waiters of this.#waiters.values()) for (const wake of waiters) wake();
   }
 
-  /** Removes ended tasks past their retention. Returns how many. */
+  /** Deletes ended tasks after their retention time. Returns how many. */
   async sweep(): Promise<number> {
     const before = this.#clock() - this.#retentionMs;
     let removed = 0;
@@ -313,38 +322,38 @@ export class Tasks {
           await this.#delete(taskRecord(row), { ...systemActor, action: 'tasks.expire' });
           removed++;
         } catch (error) {
-          this.#observe({ kind: 'backgroundError', what: 'remove a task past its retention', error });
+          this.#observe({ kind: 'backgroundError', what: 'delete a task after its retention time', error });
         }
       }
       if (page.length < sweepPage) return removed;
     }
   }
 
-  /** Files first: should it stop in between, the record is still there to find them by. */
+  /** Deletes files first: after an interruption, the record is still available to find them. */
   async #delete(record: TaskRecord, actor: Actor): Promise<void> {
     const { taskId } = record;
     actor.writing = true;
     await this.#kinds.get(record.type)?.removed?.(record);
     await this.#store.transaction(async (tx) => {
-      const gone = await tx
+      const deleted = await tx
         .deleteFrom('tasks')
         .where('task_id', '=', taskId)
         .where('state', 'in', terminalStates)
         .executeTakeFirst();
-      if (gone.numDeletedRows === 0n) return;
-      await this.#notices?.forget(tx, taskId);
+      if (deleted.numDeletedRows === 0n) return;
+      await this.#webhooks?.remove(tx, taskId);
       await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });
     });
   }
 
   #ended(row: TaskRow, abandoned: boolean): void {
-    for (const wake of this.#waiting.get(row.task_id) ?? []) wake();
-    if (row.notify !== null) this.#notices?.look();
+    for (const wake of this.#waiters.get(row.task_id) ?? []) wake();
+    if (row.notify !== null) this.#webhooks?.dispatch();
     const ms = (row.ended_at ?? 0) - (row.started_at ?? row.submitted_at);
     this.#observe({ kind: 'taskEnded', taskId: row.task_id, type: row.type, state: row.state, ms });
     const kind = this.#kinds.get(row.type);
-    const told = [kind?.ended?.(taskRecord(row)), abandoned ? kind?.abandoned?.(taskRecord(row)) : undefined];
-    for (const one of told)
-      one?.catch((error) => this.#observe({ kind: 'backgroundError', what: 'settle a task that ended', error }));
+    const callbacks = [kind?.ended?.(taskRecord(row)), abandoned ? kind?.abandoned?.(taskRecord(row)) : undefined];
+    for (const callback of callbacks)
+      callback?.catch((error) => this.#observe({ kind: 'backgroundError', what: 'handle the end of a task', error }));
   }
 }

@@ -1,5 +1,5 @@
-// Notices of the ends of tasks: a signed POST to whom the submitter named, again and again until it is taken or given up. That one is
-// due is written with the end of the task, that it was sent after it was taken: so each is sent at least once, whatever crashes.
+// Webhooks: sends a signed POST to the URL of the submitter when a task ends, with retries. That it is due is written together with the
+// end of the task, that it was delivered after the response: so each is delivered at least once, despite crashes.
 import { createHmac } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
@@ -20,20 +20,20 @@ export interface WebhooksOptions {
   readonly rules: HostAllowlist;
   readonly observe: Observe;
   readonly clock?: (() => number) | undefined;
-  /** The pause after a first attempt that failed. */
+  /** The delay after the first failed attempt. */
   readonly retryPauseMs?: number | undefined;
 }
 
 type Row = Selectable<TasksTable>;
 
-/** With a random half left out, and doubling, these are about three hours. */
+/** With delays that double and are jittered by half, these take about three hours. */
 export const attemptsMax = 14;
 const retryPauseMs = 5000;
 const retryPauseMsMax = 3_600_000;
-const answerMs = 10_000;
-const atOnceMax = 8;
-const lookEveryMs = 30_000;
-/** Gone: it will never be taken. */
+const responseTimeoutMs = 10_000;
+const concurrencyMax = 8;
+const pollEveryMs = 30_000;
+/** 410 Gone: the receiver never accepts it. */
 const goneStatus = 410;
 
 const secretOf = (taskId: string) => `task/${taskId}`;
@@ -42,13 +42,13 @@ export class Webhooks {
   readonly #options: WebhooksOptions;
   readonly #clock: () => number;
   readonly #sending = new Map<string, Promise<void>>();
-  /** Hosts that did not answer: until when nothing else is sent there. */
-  readonly #silent = new Map<string, number>();
+  /** Unresponsive host → time until which nothing is sent there. */
+  readonly #unresponsive = new Map<string, number>();
   readonly #stopped = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #started = false;
-  #looking = false;
-  #lookAgain = false;
+  #dispatching = false;
+  #dispatchAgain = false;
 
   constructor(options: WebhooksOptions) {
     this.#options = options;
@@ -60,8 +60,8 @@ export class Webhooks {
     this.#options.rules.check(urlOf(url));
   }
 
-  /** Part of the submission. The address may be a secret as such: it is kept as one. */
-  async keep(tx: Transaction<Schema>, taskId: string, notify: Notify): Promise<WebhookState> {
+  /** Called in the transaction that submits the task. The URL is stored as a secret, because it may contain one. */
+  async add(tx: Transaction<Schema>, taskId: string, notify: Notify): Promise<WebhookState> {
     const { host } = urlOf(notify.url);
     const state: WebhookState = {
       host,
@@ -79,17 +79,17 @@ export class Webhooks {
     return state;
   }
 
-  /** Part of the task's removal. */
-  async forget(tx: Transaction<Schema>, taskId: string): Promise<void> {
+  /** Called in the transaction that deletes the task. */
+  async remove(tx: Transaction<Schema>, taskId: string): Promise<void> {
     await this.#options.secrets.remove(secretOf(taskId), tx);
   }
 
   start(): void {
     this.#started = true;
-    this.look();
+    this.dispatch();
   }
 
-  /** What is being sent is broken off, and sent again by who runs next. */
+  /** Aborts requests in progress; they are repeated after the next start. */
   async stop(): Promise<void> {
     this.#started = false;
     clearTimeout(this.#timer);
@@ -97,31 +97,31 @@ export class Webhooks {
     await Promise.all(this.#sending.values());
   }
 
-  /** Sends what is due, soon. */
-  look(): void {
+  /** Starts sending due webhooks. */
+  dispatch(): void {
     if (!this.#started) return;
-    this.#lookAgain = true;
-    if (!this.#looking) void this.#lookUntilDone();
+    this.#dispatchAgain = true;
+    if (!this.#dispatching) void this.#dispatchUntilDone();
   }
 
-  async #lookUntilDone(): Promise<void> {
-    this.#looking = true;
-    let waitMs = lookEveryMs;
+  async #dispatchUntilDone(): Promise<void> {
+    this.#dispatching = true;
+    let waitMs = pollEveryMs;
     try {
-      while (this.#lookAgain && this.#started) {
-        this.#lookAgain = false;
+      while (this.#dispatchAgain && this.#started) {
+        this.#dispatchAgain = false;
         waitMs = await this.#sendDue();
       }
     } catch (error) {
-      this.#options.observe({ kind: 'backgroundError', what: 'look for notices to send', error });
+      this.#options.observe({ kind: 'backgroundError', what: 'send due webhooks', error });
       waitMs = this.#options.retryPauseMs ?? retryPauseMs;
     }
-    this.#looking = false;
+    this.#dispatching = false;
     clearTimeout(this.#timer);
-    if (this.#started) this.#timer = setTimeout(() => this.look(), waitMs).unref();
+    if (this.#started) this.#timer = setTimeout(() => this.dispatch(), waitMs).unref();
   }
 
-  /** Answers when to look again. */
+  /** Returns the time until the next poll. */
   async #sendDue(): Promise<number> {
     const now = this.#clock();
     const rows = await this.#options.store.db
@@ -129,115 +129,119 @@ export class Webhooks {
       .selectAll()
       .where(hasPendingNotification)
       .orderBy('notify_at')
-      .limit(atOnceMax * 2)
+      .limit(concurrencyMax * 2)
       .execute();
     for (const row of rows) {
       if (this.#sending.has(row.task_id)) continue;
-      const at = row.notify_at as number;
-      if (isAhead(at, now)) return Math.min(lookEveryMs, at - now);
-      const silentUntil = this.#silent.get(stateOf(row).host) ?? 0;
-      if (isAhead(silentUntil, now)) {
-        await this.#put(row, silentUntil);
-        this.#lookAgain = true;
-      } else if (this.#sending.size < atOnceMax) {
+      const dueAt = row.notify_at as number;
+      if (isAhead(dueAt, now)) return Math.min(pollEveryMs, dueAt - now);
+      const retryAt = this.#unresponsive.get(stateOf(row).host) ?? 0;
+      if (isAhead(retryAt, now)) {
+        await this.#postpone(row, retryAt);
+        this.#dispatchAgain = true;
+      } else if (this.#sending.size < concurrencyMax) {
         const sending = this.#send(row).finally(() => {
           this.#sending.delete(row.task_id);
-          this.look();
+          this.dispatch();
         });
         this.#sending.set(row.task_id, sending);
       }
     }
-    return lookEveryMs;
+    return pollEveryMs;
   }
 
   async #send(row: Row): Promise<void> {
     const { observe } = this.#options;
     try {
       const before = stateOf(row);
-      const why = await this.#attempt(row);
-      if (this.#stopped.signal.aborted && why) return;
-      await this.#note(row, before, why);
+      const failure = await this.#attempt(row);
+      if (this.#stopped.signal.aborted && failure) return;
+      await this.#saveOutcome(row, before, failure);
     } catch (error) {
-      observe({ kind: 'backgroundError', what: `notice of the end of task ${row.task_id}`, error });
-      // Not sooner than after an attempt that failed, so that a store that fails is not asked all the time.
-      this.#silent.set(stateOf(row).host, this.#clock() + (this.#options.retryPauseMs ?? retryPauseMs));
+      observe({ kind: 'backgroundError', what: `webhook of task ${row.task_id}`, error });
+      // Delayed as after a failed attempt, so that a failing store is not queried continuously.
+      this.#unresponsive.set(stateOf(row).host, this.#clock() + (this.#options.retryPauseMs ?? retryPauseMs));
     }
   }
 
-  /** Undefined where it was taken. */
-  async #attempt(row: Row): Promise<Refused | undefined> {
+  /** Returns undefined if the webhook was accepted. */
+  async #attempt(row: Row): Promise<DeliveryFailure | undefined> {
     const { secrets, rules } = this.#options;
     const text = await secrets.get(secretOf(row.task_id));
-    if (text === undefined) return { message: 'its address is not known any more', forGood: true, isSilent: false };
+    if (text === undefined) return { message: 'its URL is no longer stored', isPermanent: true, isUnresponsive: false };
     const notify = JSON.parse(text) as Notify;
     const message = messageOf(row, notify, this.#clock());
     try {
-      const limits = { totalMs: answerMs, signal: this.#stopped.signal };
+      const limits = { totalMs: responseTimeoutMs, signal: this.#stopped.signal };
       const status = await post(notify.url, rules, message, limits);
       if (status >= 200 && status < 300) return undefined;
-      return { message: `it was answered with ${status}`, forGood: status === goneStatus, isSilent: false };
+      return {
+        message: `the response has status ${status}`,
+        isPermanent: status === goneStatus,
+        isUnresponsive: false,
+      };
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
-      const forGood = error.code === 'HOST_NOT_ALLOWED';
-      return { message: error.message, forGood, isSilent: !forGood };
+      const isPermanent = error.code === 'HOST_NOT_ALLOWED';
+      return { message: error.message, isPermanent, isUnresponsive: !isPermanent };
     }
   }
 
-  async #note(row: Row, before: WebhookState, why: Refused | undefined): Promise<void> {
+  async #saveOutcome(row: Row, before: WebhookState, failure: DeliveryFailure | undefined): Promise<void> {
     const attempts = before.attempts + 1;
-    const over = !why || why.forGood || attempts >= attemptsMax;
-    const longest = Math.min(retryPauseMsMax, (this.#options.retryPauseMs ?? retryPauseMs) * 2 ** (attempts - 1));
-    const again = this.#clock() + Math.ceil((longest * (1 + Math.random())) / 2);
-    if (why?.isSilent) this.#silence(before.host, again);
-    else this.#silent.delete(before.host);
+    const isFinal = !failure || failure.isPermanent || attempts >= attemptsMax;
+    const delayMsMax = Math.min(retryPauseMsMax, (this.#options.retryPauseMs ?? retryPauseMs) * 2 ** (attempts - 1));
+    const retryAt = this.#clock() + Math.ceil((delayMsMax * (1 + Math.random())) / 2);
+    if (failure?.isUnresponsive) this.#postponeHost(before.host, retryAt);
+    else this.#unresponsive.delete(before.host);
     const state = {
       ...before,
       attempts,
-      state: why ? (over ? 'failed' : 'waiting') : 'sent',
-      error: why?.message ?? null,
+      state: failure ? (isFinal ? 'failed' : 'waiting') : 'sent',
+      error: failure?.message ?? null,
     };
     await this.#options.store.transaction(async (tx) => {
       await tx
         .updateTable('tasks')
-        .set({ notify: JSON.stringify(state), notify_at: over ? null : again })
+        .set({ notify: JSON.stringify(state), notify_at: isFinal ? null : retryAt })
         .where('task_id', '=', row.task_id)
         .execute();
-      if (over) await this.forget(tx, row.task_id);
+      if (isFinal) await this.remove(tx, row.task_id);
     });
   }
 
-  /** What else is due there waits as long: one host that does not answer does not keep the others waiting. */
-  #silence(host: string, until: number): void {
+  /** Postpones all webhooks of an unresponsive host, so that they do not delay those of other hosts. */
+  #postponeHost(host: string, until: number): void {
     const now = this.#clock();
-    for (const [known, over] of this.#silent) if (over <= now) this.#silent.delete(known);
-    this.#silent.set(host, until);
+    for (const [other, end] of this.#unresponsive) if (end <= now) this.#unresponsive.delete(other);
+    this.#unresponsive.set(host, until);
   }
 
-  async #put(row: Row, at: number): Promise<void> {
+  async #postpone(row: Row, dueAt: number): Promise<void> {
     await this.#options.store.db
       .updateTable('tasks')
-      .set({ notify_at: at })
+      .set({ notify_at: dueAt })
       .where('task_id', '=', row.task_id)
       .where(hasPendingNotification)
       .execute();
   }
 }
 
-/** Why a notice was not taken. `isSilent`: the host did not answer at all. */
-interface Refused {
+/** Why a webhook was not accepted. `isUnresponsive`: there was no response. */
+interface DeliveryFailure {
   readonly message: string;
-  readonly forGood: boolean;
-  readonly isSilent: boolean;
+  readonly isPermanent: boolean;
+  readonly isUnresponsive: boolean;
 }
 
-/** What is further ahead than any pause was worked out from a clock that has been set back since. */
-const isAhead = (at: number, now: number): boolean => at > now && at <= now + retryPauseMsMax;
+/** A time beyond the longest delay was computed before the clock was set back, and counts as passed. */
+const isAhead = (time: number, now: number): boolean => time > now && time <= now + retryPauseMsMax;
 
 function stateOf(row: Row): WebhookState {
   return JSON.parse(row.notify as string) as WebhookState;
 }
 
-/** The signature is over the time too, so that who overhears one cannot send it later. */
+/** The signature covers the time too, which prevents replays. */
 function messageOf(row: Row, { secret }: Notify, now: number) {
   const { principal: _principal, request: _request, result: _result, notify: _notify, ...task } = taskRecord(row);
   const uri = uriOf('v2', [{ category: 'tasks', name: row.task_id }]);

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { Turn } from '../../src/engines/admission.ts';
+import type { AdmissionRequest } from '../../src/engines/admission.ts';
 import { crashedAlone, endedEngine } from '../../src/engines/engine_lost.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { busyChild, childrenBut } from '../children.ts';
@@ -26,18 +26,18 @@ before(async () => {
 });
 after(() => w.close());
 
-const analyze = (sql: string, one: Turn = turn) => w.engine.analyze(w.statement(sql), one);
+const analyze = (sql: string, one: AdmissionRequest = turn) => w.engine.analyze(w.statement(sql), one);
 /** An idle process takes the analysis: one that starts for it would look busy, or be missed by `busyProcess`. */
-const analyzeWarm = async (sql: string, one?: Turn) => {
+const analyzeWarm = async (sql: string, one?: AdmissionRequest) => {
   await analyze('SELECT 1');
   return { analysis: analyze(sql, one) };
 };
-const of = (id: string): Turn => ({ ...turn, principal: { id } });
+const of = (id: string): AdmissionRequest => ({ ...turn, principal: { id } });
 
 const slowExpression = killer.replace('SELECT', 'id +');
 
 /** One row, 7, into the table `loaded`. */
-function load(expression: string, one: Turn = turn) {
+function load(expression: string, one: AdmissionRequest = turn) {
   const path = join(w.root, 'spool', `${randomUUID()}.csv`);
   writeFileSync(path, 'id\n7\n');
   return w.engine.load(

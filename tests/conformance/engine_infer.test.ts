@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { DataFormat, InferredTable, InferWork, LoadWork } from '../../src/engines/load.ts';
+import type { DataFormat, FileLoad, InferredTable, SchemaInference } from '../../src/engines/load.ts';
 import { formatType, parseType } from '../../src/model/types.ts';
 import { turn } from '../turn.ts';
 import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
@@ -22,7 +22,7 @@ function put(bytes: string | Uint8Array): string {
   return path;
 }
 
-type Given = Partial<Omit<InferWork, 'file'>> & { readonly csv?: InferWork['file']['csv'] };
+type Given = Partial<Omit<SchemaInference, 'file'>> & { readonly csv?: SchemaInference['file']['csv'] };
 
 function infer(format: DataFormat, bytes: string, { csv = {}, ...more }: Given = {}): Promise<InferredTable> {
   const file = { path: put(bytes), format, csv };
@@ -163,7 +163,7 @@ for (const [name, [code, format, bytes, given]] of Object.entries(refused)) {
   });
 }
 
-function work(table: string, path: string, inferred: InferredTable, more: Partial<LoadWork> = {}): LoadWork {
+function work(table: string, path: string, inferred: InferredTable, more: Partial<FileLoad> = {}): FileLoad {
   return {
     table: { catalog: world.catalog, database: world.database, table },
     definition: { columns: inferred.columns, primaryKey: [], uniqueKey: [] },
@@ -179,7 +179,7 @@ function work(table: string, path: string, inferred: InferredTable, more: Partia
 
 test('a dry run into a table that is not there leaves none, and tells what the load would', async () => {
   const inferred = await infer('csv', csv);
-  const dry = { dryRun: true, isUnmade: true } as const;
+  const dry = { dryRun: true, isNewTable: true } as const;
   const done = await world.engine.load(work('unmade', put(csv), inferred, dry), turn);
   assert.deepEqual(done, { rowsLoaded: 2, rowsRejected: 0, repeated: false });
   assert.equal((await failureOf(world.run('SELECT * FROM unmade'))).code, 'SQL_INVALID');

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { DataFormat, LoadDone, LoadWork } from '../../src/engines/load.ts';
+import type { DataFormat, FileLoad, FileLoadResult } from '../../src/engines/load.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
 import { turn } from '../turn.ts';
 import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
@@ -16,8 +16,8 @@ before(async () => {
 });
 after(() => world.close());
 
-interface Given extends Partial<Omit<LoadWork, 'file' | 'table' | 'definition'>> {
-  readonly csv?: LoadWork['file']['csv'];
+interface Given extends Partial<Omit<FileLoad, 'file' | 'table' | 'definition'>> {
+  readonly csv?: FileLoad['file']['csv'];
   readonly signal?: AbortSignal;
 }
 
@@ -34,7 +34,7 @@ function load(
   format: DataFormat,
   bytes: string | Uint8Array,
   { csv = {}, signal = new AbortController().signal, ...more }: Given = {},
-): Promise<LoadDone> {
+): Promise<FileLoadResult> {
   return world.engine.load(
     {
       table: { catalog: world.catalog, database: world.database, table },
@@ -60,7 +60,7 @@ async function rowsOf(table: string, columns = '*'): Promise<unknown[]> {
 const people = { id: 'BIGINT', name: 'STRING', born: 'DATE' };
 const ann = [1, 'ann', '2001-02-03'];
 const bob = [2, 'b,o"b', null];
-const loaded = (rowsLoaded: number): LoadDone => ({ rowsLoaded, rowsRejected: 0, repeated: false });
+const loaded = (rowsLoaded: number): FileLoadResult => ({ rowsLoaded, rowsRejected: 0, repeated: false });
 
 const csv = 'id,name,born\n1,ann,2001-02-03\n2,"b,o""b",\n';
 const ndjson = '{"id":1,"name":"ann","born":"2001-02-03"}\n{"id":2,"name":"b,o\\"b"}\n';

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import fc from 'fast-check';
 import { Admission, type AdmissionLimits } from '../../src/engines/admission.ts';
-import type { RefusedCaller } from '../../src/engines/returns.ts';
+import type { RefusedCaller } from '../../src/engines/retry_queue.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
 const patient = { queueWaitMs: 60_000 };
@@ -157,7 +157,7 @@ describe('admission', () => {
     const admission = new Admission(() => now);
     const limits = { queriesMax: 1, queueMax: 1, ...patient };
     const requireOn = (id: string, caller: RefusedCaller) =>
-      admission.requirePlace(limits, { principal: { id }, signal: always, caller });
+      admission.requireQueueCapacity(limits, { principal: { id }, signal: always, caller });
     const newConnection = (): RefusedCaller => ({ since: undefined, due: undefined });
     const [runs, waits] = [statement(admission, limits, 'ada'), statement(admission, limits, 'ada')];
     await turnOfLoop();
@@ -222,7 +222,7 @@ async function simulated(of: {
     }
     const turn = { principal: { id: client.id }, signal: always, caller: client.caller };
     try {
-      admission.requirePlace(limits, turn);
+      admission.requireQueueCapacity(limits, turn);
       await admission.run(limits, turn, () => {
         const { promise, resolve } = Promise.withResolvers<void>();
         ending.push({ at: now + statementTicks * tickMs, end: resolve });

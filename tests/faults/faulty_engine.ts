@@ -14,7 +14,7 @@ const counted: ReadonlySet<string> = new Set([
   'readView',
   'inferTable',
   'load',
-  'loadedBefore',
+  'rowsLoadedByStep',
   'optimize',
   'compareTables',
   'readWholeTable',
@@ -22,7 +22,7 @@ const counted: ReadonlySet<string> = new Set([
   'attach',
   'snapshot',
   'restorePart',
-  'writtenStatement',
+  'buildStatement',
   'parseCreateTable',
   'checkDefault',
 ] satisfies (keyof EngineWarehouse)[]);

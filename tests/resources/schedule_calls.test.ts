@@ -211,7 +211,7 @@ test('as its owner, with the rights of that time; what is refused is told, and t
   (await w.server.post('/api/v2/databases/shop/tables/away/rename', { newName: 'ran' })).is(200);
   (await w.server.patch('/api/v2/users/ann', { disabled: true })).is(200);
   await refused('FORBIDDEN');
-  (await w.show('ann')).is(200, '0', { error: 'its owner may not act any more' });
+  (await w.show('ann')).is(200, '0', { error: 'the owner of the schedule is disabled' });
   (await w.server.patch('/api/v2/users/ann', { disabled: false })).is(200);
   await w.at(w.now + hour);
   (await w.last('ann')).is(200, '0', { state: 'succeeded' });
@@ -227,7 +227,10 @@ test('nobody else says what it asks for, nor who is told of it', async () => {
   for (const change of [{ notify: notify() }, request('delete_rows', { where: 'true' })]) {
     (await eve.request('PATCH', path('mine'), change)).is(200, '0', { needsConfirmation: true });
     await w.at(w.now + hour);
-    (await w.show('mine')).is(200, '0', { error: 'its owner has not confirmed what it does', lastTask: null });
+    (await w.show('mine')).is(200, '0', {
+      error: 'the owner of the schedule has not confirmed its action',
+      lastTask: null,
+    });
   }
   assert.equal(receiver.notices.length, before);
   (await w.server.delete(path('mine'))).is(200);
@@ -241,7 +244,7 @@ test('whatever statement of the store fails, a time has its task once', async ()
       if (++count === n) throw new Error('the disk is gone');
     };
     w.now += hour;
-    await w.services.schedules.look();
+    await w.services.schedules.dispatch();
     w.struck = undefined;
     await w.at(w.now);
     assert.equal(await w.ran('struck'), n, `statement ${n} failed`);

@@ -69,7 +69,7 @@ export class ScheduleWorld {
   async at(time: number | string): Promise<void> {
     this.now = typeof time === 'string' ? Date.parse(time) : time;
     const { schedules, tasks } = this.services;
-    await schedules.look();
+    await schedules.dispatch();
     for (let unseen = await this.#unseen(); unseen.length > 0; unseen = await this.#unseen()) {
       for (const { taskId, endedAt } of unseen) {
         const ended = endedAt === null ? await tasks.wait(taskId, deadlineMs(10_000)) : { endedAt };

@@ -96,7 +96,7 @@ test('whatever statement of the store fails, a time has its run once', async () 
       if (++count === n) throw new Error('the disk is gone');
     };
     w.now += hour;
-    await w.services.schedules.look();
+    await w.services.schedules.dispatch();
     w.struck = undefined;
     await w.at(w.now);
     assert.equal(await w.ran('struck'), n, `statement ${n} failed`);
@@ -126,12 +126,12 @@ test('as its owner, with the rights that the owner has then', async () => {
   (await w.server.get(String(lastTask))).is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
   (await w.server.patch('/api/v2/users/ann', { disabled: true })).is(200);
   await w.at(w.now + hour);
-  (await w.server.get(path('ann'))).is(200, '0', { error: 'its owner may not act any more' });
+  (await w.server.get(path('ann'))).is(200, '0', { error: 'the owner of the schedule is disabled' });
   (await w.last('ann')).is(200, '0', {
     state: 'failed',
     attempt: 0,
     startedAt: null,
-    error: { code: 'FORBIDDEN', message: 'its owner may not act any more' },
+    error: { code: 'FORBIDDEN', message: 'the owner of the schedule is disabled' },
   });
   (await w.server.patch('/api/v2/users/ann', { disabled: false })).is(200);
   await w.at(w.now + hour);
@@ -153,7 +153,7 @@ test('only the owner says what runs as the owner', async () => {
   (await eve.request('PATCH', path('kind'), { owner: 'eve' })).is(403, 'FORBIDDEN');
   await w.at(w.now + hour);
   assert.deepEqual([await w.ran('evil'), await w.ran('kind')], [0, 0]);
-  const why = 'its owner has not confirmed what it does';
+  const why = 'the owner of the schedule has not confirmed its action';
   (await w.server.get(path('kind'))).is(200, '0', { error: why, lastTask: null });
   (await w.server.patch(path('kind'), { query: noting('kind') })).is(200, '0', { needsConfirmation: false });
   (await w.server.patch(path('evil'), { comment: 'seen' })).is(200, '0', { needsConfirmation: true });
@@ -200,7 +200,7 @@ test('as many unfinished tasks as may be: it runs when there is room', async () 
   const after = [waiting.at<string>('taskId')];
   for (let i = 1; i < 50; i++) (await w.server.query('shop', 'SELECT 1', { after })).is(202);
   w.now += hour;
-  await w.services.schedules.look();
+  await w.services.schedules.dispatch();
   assert.match((await w.server.get(path('late'))).is(200).at('error'), /unfinished tasks \(limit 50\)/);
   (await w.server.post(`${waiting.at<string>('uri')}/cancel`)).is(200);
   for (const { taskId } of await w.services.tasks.list({ limit: 1000 })) await w.services.tasks.wait(taskId, 10_000);

@@ -110,7 +110,7 @@ const notes = new Map<string, { text: string }>();
 const seen: { kind: string; errorId?: string; error?: unknown }[] = [];
 const api = new RequestPipeline<Shelf>({
   requireRoom: () => {},
-  requirePlace: async () => {},
+  requireQueueCapacity: async () => {},
   categories: [sideNotes],
   access: {
     authenticate: (authorization) => {

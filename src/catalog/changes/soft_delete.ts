@@ -1,7 +1,7 @@
 // Soft delete: how a drop, an undrop and a purge end. While a dropped object is retained, its row and those of its contents are in state
 // `dropped`, its name is free, and its grants remain, because they refer to its id.
 import { sql } from 'kysely';
-import type { Change, HiddenTable } from '../../engines/engine.ts';
+import type { Change, DroppedTable } from '../../engines/engine.ts';
 import type { Applied } from '../../engines/views.ts';
 import { foldName } from '../../model/names.ts';
 import type { Code } from '../../standard/codes.ts';
@@ -37,7 +37,7 @@ export async function childrenOf(tx: Tx, id: string): Promise<DroppedChildren> {
   return { children, hidden: await hiddenTablesIn(tx, id) };
 }
 
-async function hiddenTablesIn(db: Store['db'], id: string): Promise<HiddenTable[]> {
+async function hiddenTablesIn(db: Store['db'], id: string): Promise<DroppedTable[]> {
   const rows = await db
     .selectFrom('dropped_objects')
     .innerJoin('objects', 'objects.id', 'dropped_objects.object_id')
@@ -47,7 +47,7 @@ async function hiddenTablesIn(db: Store['db'], id: string): Promise<HiddenTable[
   return rows.flatMap(({ purge }) => hiddenTablesOf(JSON.parse(purge) as Change));
 }
 
-const hiddenTablesOf = (change: Change): readonly HiddenTable[] => (change.kind === 'purge' ? change.hidden : []);
+const hiddenTablesOf = (change: Change): readonly DroppedTable[] => (change.kind === 'purge' ? change.hidden : []);
 
 /** The contents of a dropped object when it was dropped, on all levels. */
 export async function retainedChildren(context: CatalogContext, id: string): Promise<CatalogObject[]> {

@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import type { ExpectedTable } from '../../model/expected_table.ts';
 import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import { Failure, withOutcome } from '../../standard/failure.ts';
-import type { Turn } from '../admission.ts';
+import type { AdmissionRequest } from '../admission.ts';
 import type { AttachRequest, CatalogFault } from '../catalog_storage.ts';
 import type {
   BackendStatus,
@@ -164,7 +164,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     await this.#call('forget', { catalog, steps }, shortTimeoutMs);
   };
   parseCreateTable = (sql: string) => this.#parse('parseCreateTable', sql);
-  writtenStatement = (write: Operations['writtenStatement'][0]) => this.#parse('writtenStatement', write);
+  buildStatement = (write: Operations['buildStatement'][0]) => this.#parse('buildStatement', write);
   checkDefault = async (expression: string, type: Operations['checkDefault'][0]['type']) => {
     await this.#parse('checkDefault', { expression, type });
   };
@@ -182,7 +182,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   parseCreateView = (sql: string) => parseCreateView(sql);
   readView = (statement: Statement & { readonly database: string }) =>
     this.#call('readView', { ...toWireStatement(statement), database: statement.database }, analysisTimeoutMs);
-  analyze = async (statement: Statement, turn: Turn) => {
+  analyze = async (statement: Statement, turn: AdmissionRequest) => {
     const wireStatement = toWireStatement(statement);
     const objects = await this.#call('namedObjects', wireStatement, shortTimeoutMs);
     const options = { turn, timeoutMs: analysisTimeoutMs };
@@ -237,7 +237,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     }
   }
 
-  remember = (resultPath: string, step: string) => this.#call('remember', { resultPath, step }, shortTimeoutMs);
+  recordStep = (resultPath: string, step: string) => this.#call('recordStep', { resultPath, step }, shortTimeoutMs);
 
   async insertRows(
     table: TableRef,
@@ -254,15 +254,15 @@ export class DuckdbWarehouse implements EngineWarehouse {
     return count;
   }
 
-  inferTable = (work: Operations['inferTable'][0], turn: Turn) => {
+  inferTable = (work: Operations['inferTable'][0], turn: AdmissionRequest) => {
     const timeoutMs = work.isWhole ? changeTimeoutMs : shortTimeoutMs;
     return this.#withoutEffects(this.#analysis.call('inferTable', work, { turn, timeoutMs }));
   };
 
-  loadedBefore = (catalog: Operations['loadedBefore'][0]['catalog'], step: string) =>
-    this.#call('loadedBefore', { catalog, step }, shortTimeoutMs);
+  rowsLoadedByStep = (catalog: Operations['rowsLoadedByStep'][0]['catalog'], step: string) =>
+    this.#call('rowsLoadedByStep', { catalog, step }, shortTimeoutMs);
 
-  async load(work: Operations['load'][0], { progress, ...turn }: WorkOptions & Turn) {
+  async load(work: Operations['load'][0], { progress, ...turn }: WorkOptions & AdmissionRequest) {
     const shape = work.file.shape ?? (await this.#detectShape(work, turn));
     try {
       const shaped = { ...work, file: { ...work.file, shape } };
@@ -273,13 +273,13 @@ export class DuckdbWarehouse implements EngineWarehouse {
     }
   }
 
-  async #detectShape(work: Operations['load'][0], turn: Turn) {
+  async #detectShape(work: Operations['load'][0], turn: AdmissionRequest) {
     const options = { turn, timeoutMs: changeTimeoutMs };
     try {
       return await this.#withoutEffects(this.#analysis.call('shapeOfLoad', work, options));
     } catch (error) {
       // The file may have been removed because the load was done before.
-      if (work.dryRun || (await this.loadedBefore(work.table.catalog, work.step)) === undefined) throw error;
+      if (work.dryRun || (await this.rowsLoadedByStep(work.table.catalog, work.step)) === undefined) throw error;
       return undefined;
     }
   }

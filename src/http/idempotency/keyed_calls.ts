@@ -37,7 +37,7 @@ type Body = Record<string, unknown> | undefined;
 export interface CallSteps {
   authorise(): Promise<void> | undefined;
   /** Throws WAREHOUSE_BUSY. */
-  requirePlace(): Promise<void>;
+  requireQueueCapacity(): Promise<void>;
   body(): Promise<Body>;
   prepare(body: Body): Promise<PreparedCall>;
 }
@@ -73,7 +73,7 @@ export class KeyedCalls<Context> {
     const { principal } = call;
     const granted = authorizer.record(principal);
     const refusal = await this.#refusalOf(steps, principal.id, key);
-    if (refusal === undefined) await this.#requirePlace(steps, principal.id, key);
+    if (refusal === undefined) await this.#requireQueueCapacity(steps, principal.id, key);
     const body = await steps.body().catch((error) => Promise.reject(refusal ?? error));
     const [path = ''] = (incoming.url as string).split('?', 1);
     const fingerprint = await fingerprintOf({ method: incoming.method as string, path, route, query, body });
@@ -122,9 +122,9 @@ export class KeyedCalls<Context> {
   }
 
   /** A request whose key is already in use is not refused: it may have been applied, and then needs no place in the queue. */
-  async #requirePlace(steps: CallSteps, owner: string, key: string): Promise<void> {
+  async #requireQueueCapacity(steps: CallSteps, owner: string, key: string): Promise<void> {
     try {
-      await steps.requirePlace();
+      await steps.requireQueueCapacity();
     } catch (error) {
       if (!(await this.#replays.isKnown(owner, key))) throw error;
     }

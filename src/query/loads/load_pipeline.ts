@@ -5,9 +5,9 @@ import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { IdempotencyKeys } from '../../access/idempotency_keys.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import type { Turn } from '../../engines/admission.ts';
+import type { AdmissionRequest } from '../../engines/admission.ts';
 import type { EngineWarehouse } from '../../engines/engine.ts';
-import type { CsvOptions, DataFormat, FileShape, LoadColumn, LoadDone, LoadWork } from '../../engines/load.ts';
+import type { CsvOptions, DataFormat, FileLoad, FileLoadResult, FileShape, LoadColumn } from '../../engines/load.ts';
 import type { CatalogRef } from '../../engines/refs.ts';
 import type { Warehouses } from '../../engines/warehouses.ts';
 import type { FileStore } from '../../files/file_store.ts';
@@ -86,10 +86,10 @@ export interface LoadTarget {
 }
 
 export interface LoadExecution {
-  readonly mode: LoadWork['mode'];
+  readonly mode: FileLoad['mode'];
   readonly columns: readonly LoadColumn[] | undefined;
   readonly shape?: FileShape | undefined;
-  readonly isUnmade?: boolean | undefined;
+  readonly isNewTable?: boolean | undefined;
 }
 
 export interface LoadParts {
@@ -192,21 +192,21 @@ export class LoadPipeline {
   }
 
   async #rowsLoadedBefore({ warehouse, catalog }: LoadTarget, step: string): Promise<number | undefined> {
-    return (await this.#parts.warehouses.use(warehouse)).loadedBefore(catalog, step);
+    return (await this.#parts.warehouses.use(warehouse)).rowsLoadedByStep(catalog, step);
   }
 
   /** Runs the load in the engine, under admission and with an audit record. */
   async #write(
     { warehouse, catalog, database, table, definition }: LoadTarget,
     request: FileRequest,
-    { columns, mode, step, shape, isUnmade }: LoadExecution & { readonly step: string },
+    { columns, mode, step, shape, isNewTable }: LoadExecution & { readonly step: string },
     file: RunFile,
     run: LoadRun,
-  ): Promise<LoadDone> {
+  ): Promise<FileLoadResult> {
     const { taskId, actor, principal, signal } = run;
     const { path: filePath, bytes } = await file.ready();
     const { format, csv = {}, errorsMax = 0, dryRun = false, label } = request;
-    const work: LoadWork = {
+    const work: FileLoad = {
       table: { catalog, database, table: table.name },
       definition,
       file: { path: filePath, format, csv, shape },
@@ -214,7 +214,7 @@ export class LoadPipeline {
       mode,
       errorsMax,
       dryRun,
-      isUnmade,
+      isNewTable,
       rejectsPath: await file.rejectsPath(),
       step,
     };
@@ -244,7 +244,7 @@ export class LoadPipeline {
   async #admitted<T>(
     warehouse: string,
     table: string,
-    turn: Turn,
+    turn: AdmissionRequest,
     work: (engine: EngineWarehouse) => Promise<T>,
   ): Promise<T> {
     const { warehouses } = this.#parts;
@@ -255,7 +255,7 @@ export class LoadPipeline {
 
   /** Builds the result; stores the file of rejected rows first. */
   async #toResult(
-    done: LoadDone,
+    done: FileLoadResult,
     { label, dryRun = false }: FileRequest,
     file: RunFile,
     table: string,

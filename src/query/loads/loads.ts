@@ -3,7 +3,7 @@
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import type { LoadColumn, LoadWork } from '../../engines/load.ts';
+import type { FileLoad, LoadColumn } from '../../engines/load.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { CatalogSpec, TableSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -22,7 +22,7 @@ export const loadTableTask = 'load_table';
 /** What a caller requests. */
 export interface LoadInput extends FileInput {
   readonly columns?: readonly LoadColumn[] | undefined;
-  readonly mode?: LoadWork['mode'] | undefined;
+  readonly mode?: FileLoad['mode'] | undefined;
 }
 
 /** The request of a task. `tableId` rules out a different table that has taken the same name since. */

@@ -305,13 +305,13 @@ class NewTableAttempt {
   async fill(
     table: { readonly id: string | undefined; readonly spec: TableSpec },
     step: string,
-    isUnmade = false,
+    isNewTable = false,
   ): Promise<NewTableResult> {
     const { table: name } = this.#request;
     const target = { ...this.target, table: { id: table.id, name }, definition: table.spec };
     const resolveExecution = async (): Promise<LoadExecution> => {
       const { loaded: columns, shape } = (await this.inferred()).inferred;
-      return { mode: 'append', columns, shape, isUnmade };
+      return { mode: 'append', columns, shape, isNewTable };
     };
     const result = await this.#parts.pipeline.load(target, this.#request, step, resolveExecution, this.file, this.#run);
     return { ...result, table: name };

@@ -26,7 +26,7 @@ import type { Observe } from '../../observe/observations.ts';
 import type { Code } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Segment } from '../../standard/paths.ts';
-import { QueuePlaces } from '../queue_places.ts';
+import { QueueCapacity } from '../queue_capacity.ts';
 import type { ResultSources } from '../results/result_access.ts';
 import type { QueryHistory } from './history.ts';
 import type { NameVisibility } from './name_visibility.ts';
@@ -93,14 +93,14 @@ const cachedAnalysesMax = 2000;
 const staleRetriesMax = 5;
 
 export class Queries {
-  readonly queuePlaces: QueuePlaces;
+  readonly queueCapacity: QueueCapacity;
   readonly #options: QueriesOptions;
   readonly #analyses = new Map<string, CachedAnalysis>();
   readonly #retriedReads = new RetriedReads();
   #generation = 0;
 
   constructor(options: QueriesOptions) {
-    this.queuePlaces = new QueuePlaces(options);
+    this.queueCapacity = new QueueCapacity(options);
     this.#options = options;
     options.catalog.onChange(() => {
       this.#generation++;
@@ -125,7 +125,7 @@ export class Queries {
   async #run(request: QueryRequest, caller: RunCaller): Promise<QueryRun> {
     const { spoolDirectory, pageBytesMax, warehouses, caps } = this.#options;
     const { statement, warehouse } = await this.#resolve(request, caller.principal);
-    if (caller.taskId === undefined) await warehouses.requirePlace(warehouse, caller);
+    if (caller.taskId === undefined) await warehouses.requireQueueCapacity(warehouse, caller);
     const queryId = newId();
     const controller = new AbortController();
     const abort = () => controller.abort();
@@ -295,8 +295,8 @@ export class Queries {
       return () => step;
     }
     const keep = (step: string) => keys.retainStep(step, { ...location, taskId: taskId ?? step });
-    const remember = (assigned: string) => run.engine.remember(run.resultPath, assigned);
-    const step = taskStepName ?? taskStep?.begin({ keep, remember });
+    const recordStep = (assigned: string) => run.engine.recordStep(run.resultPath, assigned);
+    const step = taskStepName ?? taskStep?.begin({ keep, recordStep });
     if (step !== undefined) await keep(step);
     return () => step ?? taskStep?.handOver();
   }

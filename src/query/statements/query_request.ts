@@ -1,7 +1,7 @@
 // Requests to run a statement, their callers and their results. See queries.ts.
 import type { StatementAnalysis, StatementParameters, StatementResult, WorkOptions } from '../../engines/engine.ts';
 import type { ExportInto } from '../../engines/export.ts';
-import type { RefusedCaller } from '../../engines/returns.ts';
+import type { RefusedCaller } from '../../engines/retry_queue.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
 import type { ResultSources } from '../results/result_access.ts';
 import type { TaskStep } from '../task_step.ts';

@@ -92,7 +92,7 @@ export class QuerySubmitter {
       actor.writing = true;
       return { kind: 'task', task: await this.#tasks.submit({ ...submitted, guard: actor.guard }) };
     }
-    await this.#queries.queuePlaces.require(request.catalog, submission);
+    await this.#queries.queueCapacity.require(request.catalog, submission);
     const startedAt = Date.now();
     const controller = new AbortController();
     const abort = () => controller.abort();

@@ -38,7 +38,7 @@ export const checkCatalog = (pathOf: (path: PathParameters) => ReturnType<typeof
         target: uriOf(version, pathOf(path)),
         request,
         ...options,
-        toTell: { actor, objectId: catalog.id },
+        submissionAudit: { actor, objectId: catalog.id },
       });
       return accepted(task, context);
     },

@@ -69,7 +69,7 @@ export interface Services extends AssembledAccess {
   readonly tasks: Tasks;
   readonly schedules: Schedules;
   readonly checkCall: CheckCall;
-  readonly notices: Webhooks;
+  readonly webhooks: Webhooks;
   readonly warehouses: Warehouses;
   readonly queries: Queries;
   readonly submitter: QuerySubmitter;
@@ -240,7 +240,7 @@ export async function show<T extends object, P extends ObjectPath>(
   const uri = uriOf(context.call.version, path);
   const cached = context.records.get(uri);
   if (cached instanceof ReadyRecord) return cached as ReadyRecord<T>;
-  return context.records.getOrLoad(uri, async () => {
+  return context.records.loadAndCache(uri, async () => {
     const chain = await context.catalog.require(path);
     const { id } = last(chain);
     return { value: new ReadyRecord(await render(chain, uri, context), id), dependsOn: [id] };
@@ -287,7 +287,7 @@ export async function page<T extends object, P extends ObjectPath, K extends str
   const key = `${base}/${category}?${at.limit}&${at.after ?? ''}`;
   const cached = context.records.get(key);
   if (cached instanceof ReadyPage) return listed((cached as ReadyPage<T>).items, cached.next);
-  const made = await context.records.getOrLoad(key, async () => {
+  const made = await context.records.loadAndCache(key, async () => {
     const chain = await context.catalog.require(parents);
     const parentId = chain.at(-1)?.id ?? null;
     const objects = await context.catalog.list(parentId, category, { ...at, limit: at.limit + 1 });

@@ -64,7 +64,7 @@ async function mayRead(taskId: string, { tasks, access, call }: Context): Promis
 /** Throws as `taskOptions`. */
 export function checkNotify(notify: Notify, context: Context, within = ''): void {
   try {
-    context.notices.check(notify);
+    context.webhooks.check(notify);
   } catch (error) {
     if (error instanceof Failure && error.code === 'INVALID_PARAMETER')
       throw invalid(`${within}/notify/url`, 'url', `is not acceptable: ${error.message}`);

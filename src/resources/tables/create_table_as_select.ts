@@ -153,7 +153,7 @@ async function makeFilled(
   const names = { catalog: root.name, database: database.name };
   const columns = spec.columns.map((column) => column.name);
   const engine = await context.warehouses.use(warehouse);
-  const { sql } = await engine.writtenStatement({ kind: 'insert', table, columns, query: { text: query, pointer } });
+  const { sql } = await engine.buildStatement({ kind: 'insert', table, columns, query: { text: query, pointer } });
   const only = { kind: 'insert' as const, table: { ...names, table: name }, isNew: true as const };
   const fill: FillRequest = { fill: { sql, parameters, numbers: 'number', ...names, only, asked } };
   const path = [segment('catalogs', root.name), segment('databases', database.name), segment('tables', name)];

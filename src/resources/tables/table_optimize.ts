@@ -32,7 +32,7 @@ export const optimizeTable = (pathOf: (path: PathParameters) => ReturnType<typeo
         target: uriOf(version, pathOf(path)),
         request: { objectId: table.id },
         ...options,
-        toTell: { actor, objectId: table.id },
+        submissionAudit: { actor, objectId: table.id },
       });
       return accepted(task, context);
     },

@@ -4,7 +4,7 @@
 import { noNul } from '../../api/fields.ts';
 import { codes, Parameters, Query, queryCost, Statistics, WaitSeconds } from '../../api/queries/statement_fields.ts';
 import { taskCodes, taskFields } from '../../api/task_fields.ts';
-import type { StatementParameters, TableWrite, WrittenStatement } from '../../engines/engine.ts';
+import type { BuiltStatement, StatementParameters, TableWrite } from '../../engines/engine.ts';
 import { confirmedRun } from '../../query/statements/query_submission.ts';
 import type { PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -107,7 +107,7 @@ async function written(
   const [root, database, table] = chain;
   await requirePrivilege('use', [segment('warehouses', root.spec.warehouse)], context);
   const write = writeOf(chain);
-  const statement = await (await context.warehouses.use(root.spec.warehouse)).writtenStatement(write);
+  const statement = await (await context.warehouses.use(root.spec.warehouse)).buildStatement(write);
   const answer = await context.submitter
     .submit({
       request: {
@@ -209,7 +209,7 @@ function requireColumn(name: string, pointer: string, [, , { spec }]: TableChain
 }
 
 /** The engine counts lines of the statement that it made; the caller knows those of his body. */
-function placedInBody(error: unknown, { parts }: WrittenStatement): unknown {
+function placedInBody(error: unknown, { parts }: BuiltStatement): unknown {
   if (!(error instanceof Failure) || error.code !== 'SQL_INVALID') return error;
   const { line, column, engineMessage } = error.result as { line?: number; column?: number; engineMessage?: string };
   const part = parts.findLast((one) => line !== undefined && one.line <= line);

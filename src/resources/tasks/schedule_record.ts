@@ -190,7 +190,7 @@ export function changed(
 
 function requireTimes(spec: ScheduleSpec, context: Context): void {
   try {
-    if (context.schedules.everRuns(spec)) return;
+    if (context.schedules.hasAnyOccurrence(spec)) return;
   } catch (error) {
     if (error instanceof CronFault) throw invalid(`/${error.field}`, 'time', error.message);
     throw error;

@@ -3,7 +3,7 @@
 // process is always ready; more are started while calls wait, shared fairly between principals, and idle ones are discarded. Calls that read
 // files may take long, so they are limited to half of the processes.
 import { Failure } from '../../../standard/failure.ts';
-import { Admission, type AdmissionLimits, type Turn } from '../../admission.ts';
+import { Admission, type AdmissionLimits, type AdmissionRequest } from '../../admission.ts';
 import { EngineProcess } from '../process/engine_process.ts';
 import type { OperationName, Operations } from '../process/protocol.ts';
 import type { Launch } from '../sandbox/sandbox.ts';
@@ -96,7 +96,7 @@ export class AnalysisProcesses {
   call<K extends OperationName>(
     operation: K,
     argument: Operations[K][0],
-    { turn, timeoutMs }: { readonly turn: Turn; readonly timeoutMs: number },
+    { turn, timeoutMs }: { readonly turn: AdmissionRequest; readonly timeoutMs: number },
   ): Promise<Operations[K][1]> {
     const isReader = fileOperations.has(operation);
     const admission = isReader ? this.#readerAdmission : this.#admission;

@@ -2,7 +2,7 @@
 // catalog does not show that the change was applied. The SQL comes from table_ddl.ts and alter_table_sql.ts; catalog_files.ts handles files.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef, Change, ChangeCost, DatabaseRef, HiddenDefinition, TableRef } from '../../engine.ts';
+import type { CatalogRef, Change, ChangeCost, DatabaseRef, DroppedTableDefinition, TableRef } from '../../engine.ts';
 import type { Applied, AppliedView } from '../../views.ts';
 import { inTransaction, isConflict, rememberStep, retryingConflicts, rowsOf } from '../instance/applied_steps.ts';
 import { type Stage, stagesOf } from '../instance/progress.ts';
@@ -361,7 +361,7 @@ async function runAll(connection: DuckDBConnection, statements: readonly string[
 async function costOfRestore(
   connection: DuckDBConnection,
   from: DatabaseRef,
-  tables: readonly HiddenDefinition[],
+  tables: readonly DroppedTableDefinition[],
   moves: boolean,
 ): Promise<ChangeCost> {
   if (moves && tables.length >= movedTablesMin) return 'rewrite';

@@ -1,7 +1,7 @@
 // Dropped tables that can be restored: they stay in their schema under an internal name that no statement may use, derived from the
 // object's id. Whether a table with that name exists shows whether the object is dropped, so no step has to be recorded.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { CatalogRef, Change, DatabaseRef, HiddenDefinition, HiddenTable, TableRef } from '../../engine.ts';
+import type { CatalogRef, Change, DatabaseRef, DroppedTable, DroppedTableDefinition, TableRef } from '../../engine.ts';
 import { ownPrefix, rowsOf } from '../instance/applied_steps.ts';
 import { type Stage, stagesOf } from '../instance/progress.ts';
 import { foldedName, qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from '../sql/identifiers.ts';
@@ -47,7 +47,7 @@ export async function restoreTables(
   connection: DuckDBConnection,
   database: DatabaseRef,
   from: string,
-  tables: readonly HiddenDefinition[],
+  tables: readonly DroppedTableDefinition[],
   stage?: Stage,
 ): Promise<void> {
   const source: DatabaseRef = { catalog: database.catalog, database: from };
@@ -87,7 +87,7 @@ export async function restoreDatabase(
 export async function dropHidden(
   connection: DuckDBConnection,
   catalog: CatalogRef,
-  hidden: readonly HiddenTable[],
+  hidden: readonly DroppedTable[],
 ): Promise<void> {
   for (const [database, tables] of Map.groupBy(hidden, (table) => table.database)) {
     const existing = await tablesOf(connection, { catalog, database });

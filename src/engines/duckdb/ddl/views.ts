@@ -4,7 +4,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ViewColumn } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { Change, DatabaseRef, ViewRef } from '../../engine.ts';
-import type { AppliedView, BrokenViews, DependentView, KeptView } from '../../views.ts';
+import type { AppliedView, BrokenViews, DependentView, RestoredView } from '../../views.ts';
 import { inTransaction, rowsOf } from '../instance/applied_steps.ts';
 import { cleaned, sqlInvalid } from '../instance/sql_errors.ts';
 import { describedBy } from '../query/results.ts';
@@ -69,13 +69,13 @@ export async function dropViewsOf(
 export async function restoreViews(
   connection: DuckDBConnection,
   catalog: ViewRef['catalog'],
-  views: readonly KeptView[],
+  views: readonly RestoredView[],
 ): Promise<AppliedView[]> {
-  const refOf = ({ database, name }: KeptView): ViewRef => ({ catalog, database, view: name });
+  const refOf = ({ database, name }: RestoredView): ViewRef => ({ catalog, database, view: name });
   for (const view of views) await dropView(connection, refOf(view));
   const restored: AppliedView[] = [];
   for (let pending = [...views]; pending.length > 0; ) {
-    const failed: KeptView[] = [];
+    const failed: RestoredView[] = [];
     for (const view of pending) {
       const applied = await restoreView(connection, view, refOf(view));
       if (applied) restored.push(applied);
@@ -89,7 +89,7 @@ export async function restoreViews(
 
 async function restoreView(
   connection: DuckDBConnection,
-  { id, sql }: KeptView,
+  { id, sql }: RestoredView,
   view: ViewRef,
 ): Promise<AppliedView | undefined> {
   try {

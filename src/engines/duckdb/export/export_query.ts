@@ -22,7 +22,7 @@ const readBytes = 1024 * 1024;
 const quote = 0x22;
 const newline = 0x0a;
 
-export interface ExportPlace {
+export interface ExportContext {
   /** A directory that the engine may write to. */
   readonly workDirectory: string;
   readonly digests: Digests;
@@ -41,7 +41,7 @@ export async function exportQuery(
   session: Session,
   statement: WireStatement,
   options: WireOptions,
-  context: ExportPlace,
+  context: ExportContext,
 ): Promise<StatementResult> {
   const { into, resultPath, numbers } = options;
   if (!into) throw new Error('the export has no target');
@@ -227,7 +227,7 @@ async function exportArrow(
   columns: readonly Described[],
   directory: string,
   { into }: WireOptions,
-  { requireCurrent }: ExportPlace,
+  { requireCurrent }: ExportContext,
 ): Promise<{ rowCount: number; written: WrittenFile[] }> {
   if (into?.format.kind !== 'arrow') throw new Error('the format is not Arrow');
   // Arrow's library is loaded only for these exports.
@@ -259,7 +259,7 @@ async function exportArrow(
 }
 
 /** Counts the records of a file by reading it, for formats in which the engine does not report them. */
-async function countRecords(path: string, format: ExportFormat, { requireCurrent }: ExportPlace): Promise<number> {
+async function countRecords(path: string, format: ExportFormat, { requireCurrent }: ExportContext): Promise<number> {
   if (format.kind !== 'csv' && format.kind !== 'ndjson')
     throw new Error('the engine reports the rows of other formats');
   const raw = createReadStream(path, { highWaterMark: readBytes });

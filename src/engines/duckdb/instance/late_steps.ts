@@ -1,11 +1,11 @@
-// Steps that are assigned to statements while they run (see `remember` in engine.ts): recorded in the transaction of the statement,
+// Steps that are assigned to statements while they run (see `recordStep` in engine.ts): recorded in the transaction of the statement,
 // at its end. Once the transaction is committing, it is too late to assign a step.
 
 export class RunningWrite {
   #step: string | undefined;
   #isCommitting = false;
 
-  remember(step: string): boolean {
+  recordStep(step: string): boolean {
     if (!this.#isCommitting) this.#step = step;
     return !this.#isCommitting;
   }
@@ -37,7 +37,7 @@ export class LateSteps {
   }
 
   /** False if it is too late, or no such statement is running. */
-  remember(resultPath: string, step: string): boolean {
-    return this.#running.get(resultPath)?.remember(step) ?? false;
+  recordStep(resultPath: string, step: string): boolean {
+    return this.#running.get(resultPath)?.recordStep(step) ?? false;
   }
 }

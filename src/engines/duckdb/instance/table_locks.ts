@@ -130,7 +130,7 @@ export function withTableLocks(engine: EngineWarehouse): EngineWarehouse {
     readView: (statement) => engine.readView(statement),
     parseCreateView: (sql) => engine.parseCreateView(sql),
     explain: (statement) => engine.explain(statement),
-    writtenStatement: (write) => engine.writtenStatement(write),
+    buildStatement: (write) => engine.buildStatement(write),
     parseCreateTable: (sql) => engine.parseCreateTable(sql),
     checkDefault: (expression, type) => engine.checkDefault(expression, type),
     optimize: (table, options) => engine.optimize(table, options),
@@ -144,9 +144,9 @@ export function withTableLocks(engine: EngineWarehouse): EngineWarehouse {
     apply: (change, options) => locks.changing(change, options.signal, () => engine.apply(change, options)),
     execute: (statement, options) =>
       locks.writing(options.analysis.writes, options.signal, () => engine.execute(statement, options)),
-    remember: (resultPath, step) => engine.remember(resultPath, step),
+    recordStep: (resultPath, step) => engine.recordStep(resultPath, step),
     inferTable: (work, turn) => engine.inferTable(work, turn),
-    loadedBefore: (catalog, step) => engine.loadedBefore(catalog, step),
+    rowsLoadedByStep: (catalog, step) => engine.rowsLoadedByStep(catalog, step),
     load: (work, options) => {
       const { catalog, database, table } = work.table;
       return locks.writing([{ catalog: catalog.name, database, table }], options.signal, () =>

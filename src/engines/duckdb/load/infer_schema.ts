@@ -5,7 +5,7 @@ import { foldName } from '../../../model/names.ts';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
-import type { InferColumn, InferredTable, InferWork, LoadColumn } from '../../load.ts';
+import type { InferColumn, InferredTable, LoadColumn, SchemaInference } from '../../load.ts';
 import { optimizePlan } from '../analysis/optimized.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
@@ -33,7 +33,7 @@ export interface InferSurroundings {
 /** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
 export function inferTable(
   connection: DuckDBConnection,
-  work: InferWork,
+  work: SchemaInference,
   { own, unreviewed }: InferSurroundings,
 ): Promise<InferredTable> {
   return withLinkedFile(work.file, own, async (file) => {

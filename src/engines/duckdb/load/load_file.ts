@@ -5,7 +5,7 @@ import { link, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import type { DataFile, FileShape, LoadDone, LoadWork } from '../../load.ts';
+import type { DataFile, FileLoad, FileLoadResult, FileShape } from '../../load.ts';
 import { optimizePlan } from '../analysis/optimized.ts';
 import { commit, noteRows, rememberStep, retryingConflicts, rowsOfStep } from '../instance/applied_steps.ts';
 import type { Stage } from '../instance/progress.ts';
@@ -23,7 +23,7 @@ const shownMax = 10;
 /** Where rows may be left out, the file is read into a table of its own first; it takes about this part of the time. */
 const stagingPart = 0.7;
 
-export interface LoadSurroundings {
+export interface LoadEnvironment {
   /** The work directory of this process, the only one in which the engine opens files that it did not write. */
   readonly own: string;
   readonly unreviewed: ReadonlySet<string>;
@@ -34,16 +34,16 @@ export interface LoadSurroundings {
 /** Throws DATA_INVALID, CONSTRAINT_VIOLATED, INVALID_PARAMETER, STATEMENT_CANCELLED; then the table is as it was. */
 export function loadFile(
   connection: DuckDBConnection,
-  work: LoadWork,
-  { own, unreviewed, signal, stage }: LoadSurroundings,
-): Promise<LoadDone> {
+  work: FileLoad,
+  { own, unreviewed, signal, stage }: LoadEnvironment,
+): Promise<FileLoadResult> {
   // Work before reading the rows does not count as progress.
   stage?.(0, 0);
   return withLinkedFile(work.file, own, async (file) => {
     const catalog = work.table.catalog.name;
-    const loadedBefore = work.dryRun ? undefined : await rowsOfStep(connection, catalog, work.step);
-    const isRepeated = loadedBefore !== undefined;
-    if (isRepeated && work.errorsMax === 0) return { rowsLoaded: loadedBefore, rowsRejected: 0, repeated: true };
+    const rowsLoadedByStep = work.dryRun ? undefined : await rowsOfStep(connection, catalog, work.step);
+    const isRepeated = rowsLoadedByStep !== undefined;
+    if (isRepeated && work.errorsMax === 0) return { rowsLoaded: rowsLoadedByStep, rowsRejected: 0, repeated: true };
     const { known, loaded } = await fileOf(connection, work, file, unreviewed);
     requireKey(work);
     const reading = readingOf(known, loaded);
@@ -53,7 +53,7 @@ export function loadFile(
       try {
         await keepRejected(rows.rejected, work, own);
         const rowsRejected = rows.rejected.length;
-        if (isRepeated) return { rowsLoaded: loadedBefore, rowsRejected, repeated: true };
+        if (isRepeated) return { rowsLoaded: rowsLoadedByStep, rowsRejected, repeated: true };
         stage?.(stagingPart, 1);
         const done = await insert(connection, work, reading, { values: rows.values, from: rows.table }, signal);
         return { ...done, rowsRejected };
@@ -79,8 +79,8 @@ export function loadFile(
 /** Runs in an analysis process, which the input may crash. Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
 export function shapeOfLoad(
   connection: DuckDBConnection,
-  work: LoadWork,
-  { own, unreviewed }: Pick<LoadSurroundings, 'own' | 'unreviewed'>,
+  work: FileLoad,
+  { own, unreviewed }: Pick<LoadEnvironment, 'own' | 'unreviewed'>,
 ): Promise<FileShape> {
   return withLinkedFile(work.file, own, async (file) => {
     const { known, loaded } = await fileOf(connection, work, file, unreviewed);
@@ -97,7 +97,7 @@ export const selectText = (file: FileSchema, { types, values }: Reading): string
 /** The file with its shape, and what the table's columns get of it. */
 async function fileOf(
   connection: DuckDBConnection,
-  { definition, columns }: LoadWork,
+  { definition, columns }: FileLoad,
   file: DataFile,
   unreviewed: ReadonlySet<string>,
 ) {
@@ -128,7 +128,7 @@ export async function withLinkedFile<T>(file: DataFile, own: string, work: (file
   }
 }
 
-function requireKey({ mode, definition }: LoadWork): void {
+function requireKey({ mode, definition }: FileLoad): void {
   if (mode !== 'upsert' || definition.primaryKey.length > 0) return;
   const message = 'the table has no primary key by which rows could be replaced';
   throw new Failure('INVALID_PARAMETER', message, { violations: [{ pointer: '/mode', rule: 'key', message }] });
@@ -146,13 +146,13 @@ interface Rows {
 /** Records the step, deletes the old rows if they are replaced, and inserts the new ones, in one transaction. */
 function insert(
   connection: DuckDBConnection,
-  work: LoadWork,
+  work: FileLoad,
   reading: Reading,
   rows: Rows,
   signal: AbortSignal,
-): Promise<LoadDone> {
+): Promise<FileLoadResult> {
   const catalog = work.table.catalog.name;
-  const transaction = async (): Promise<LoadDone> => {
+  const transaction = async (): Promise<FileLoadResult> => {
     requireAlive(signal);
     await connection.run('BEGIN TRANSACTION');
     try {
@@ -161,7 +161,7 @@ function insert(
         const rowsLoaded = (await rowsOfStep(connection, catalog, work.step)) ?? 0;
         return { rowsLoaded, rowsRejected: 0, repeated: true };
       }
-      if (work.isUnmade) await make(connection, work);
+      if (work.isNewTable) await make(connection, work);
       if (work.mode === 'replace') await connection.run(`TRUNCATE ${qualifiedTable(work.table)}`);
       const { rowsChanged } = await connection.run(insertText(work, reading, rows));
       requireAlive(signal);
@@ -178,7 +178,7 @@ function insert(
 }
 
 /** In the transaction that will be undone. */
-async function make(connection: DuckDBConnection, { table, definition }: LoadWork): Promise<void> {
+async function make(connection: DuckDBConnection, { table, definition }: FileLoad): Promise<void> {
   const texts = [
     createTableText(table, definition, { ifNotExists: false }),
     ...createUniqueKeyTexts(table, definition),
@@ -196,7 +196,7 @@ async function make(connection: DuckDBConnection, { table, definition }: LoadWor
   }
 }
 
-function insertText({ table, definition, mode }: LoadWork, reading: Reading, { values, from }: Rows): string {
+function insertText({ table, definition, mode }: FileLoad, reading: Reading, { values, from }: Rows): string {
   const names = reading.values.map(({ loaded }) => loaded.column.name);
   const text = `INSERT INTO ${qualifiedTable(table)} (${nameList(names)}) SELECT ${values.join(', ')} FROM ${from}`;
   if (mode !== 'upsert') return text;
@@ -207,7 +207,7 @@ function insertText({ table, definition, mode }: LoadWork, reading: Reading, { v
 }
 
 /** Runs before the rows are inserted, so that a load that rejected rows always has the file that lists them. */
-async function keepRejected(rejected: readonly RejectedRow[], work: LoadWork, own: string): Promise<void> {
+async function keepRejected(rejected: readonly RejectedRow[], work: FileLoad, own: string): Promise<void> {
   if (rejected.length > work.errorsMax) throw rejectedFailure(rejected, work.errorsMax);
   if (rejected.length === 0) return;
   const file = join(own, `rejects-${randomUUID()}`);

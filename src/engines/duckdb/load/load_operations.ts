@@ -6,9 +6,9 @@ import type { Sessions } from '../instance/connection_pool.ts';
 import type { Operations } from '../process/protocol.ts';
 import { locateErrors } from '../process/wire_errors.ts';
 import { type InferSurroundings, inferTable } from './infer_schema.ts';
-import { type LoadSurroundings, loadFile, shapeOfLoad } from './load_file.ts';
+import { type LoadEnvironment, loadFile, shapeOfLoad } from './load_file.ts';
 
-type LoadOperation = 'inferTable' | 'shapeOfLoad' | 'load' | 'loadedBefore';
+type LoadOperation = 'inferTable' | 'shapeOfLoad' | 'load' | 'rowsLoadedByStep';
 export type LoadOperations = { [K in LoadOperation]: (argument: Operations[K][0]) => Promise<Operations[K][1]> };
 
 type Interruptible = (connection: DuckDBConnection | undefined) => void;
@@ -24,7 +24,7 @@ export class Loads {
     this.#surroundings = surroundings;
   }
 
-  operations(started: Interruptible, told: Pick<LoadSurroundings, 'signal' | 'stage'>): LoadOperations {
+  operations(started: Interruptible, told: Pick<LoadEnvironment, 'signal' | 'stage'>): LoadOperations {
     return {
       inferTable: (work) => this.#apart(started, (connection) => inferTable(connection, work, this.#surroundings)),
       shapeOfLoad: (work) => this.#apart(started, (connection) => shapeOfLoad(connection, work, this.#surroundings)),
@@ -39,7 +39,7 @@ export class Loads {
           ),
         );
       },
-      loadedBefore: ({ catalog, step }) =>
+      rowsLoadedByStep: ({ catalog, step }) =>
         this.#sessions.with(undefined, started, ({ connection }) => rowsOfStep(connection, catalog.name, step)),
     };
   }

@@ -6,6 +6,7 @@ import type { LogicalType } from '../../../model/types.ts';
 import type { Code, RequestOutcome } from '../../../standard/codes.ts';
 import type { AttachRequest, CatalogFault, TableComparison } from '../../catalog_storage.ts';
 import type {
+  BuiltStatement,
   CatalogRef,
   Change,
   ChangeCost,
@@ -20,9 +21,8 @@ import type {
   TableName,
   TableRef,
   TableWrite,
-  WrittenStatement,
 } from '../../engine.ts';
-import type { FileShape, InferredTable, InferWork, LoadDone, LoadWork } from '../../load.ts';
+import type { FileLoad, FileLoadResult, FileShape, InferredTable, SchemaInference } from '../../load.ts';
 import type { PartToRestore, SnapshotTable, TablePart } from '../../snapshot.ts';
 import type { Applied, ViewReading } from '../../views.ts';
 import type { NamedObjects } from '../analysis/named_objects.ts';
@@ -75,7 +75,7 @@ export interface Operations {
     },
     StatementResult,
   ];
-  remember: [{ readonly resultPath: string; readonly step: string }, boolean];
+  recordStep: [{ readonly resultPath: string; readonly step: string }, boolean];
   readView: [WireStatement & { readonly database: string }, ViewReading];
   describe: [WireStatement, readonly DescribedColumn[]];
   explain: [WireStatement, string];
@@ -91,12 +91,12 @@ export interface Operations {
     },
     number,
   ];
-  inferTable: [InferWork, InferredTable];
+  inferTable: [SchemaInference, InferredTable];
   /** Like `bind`, for a file to load and the expressions over it. */
-  shapeOfLoad: [LoadWork, FileShape];
+  shapeOfLoad: [FileLoad, FileShape];
   /** The file has a shape, unless the step may have been done and the file removed. */
-  load: [LoadWork, LoadDone];
-  loadedBefore: [{ readonly catalog: CatalogRef; readonly step: string }, number | undefined];
+  load: [FileLoad, FileLoadResult];
+  rowsLoadedByStep: [{ readonly catalog: CatalogRef; readonly step: string }, number | undefined];
   beginSnapshot: [CatalogRef, string];
   snapshotParts: [{ readonly id: string; readonly table: SnapshotTable }, readonly TablePart[]];
   writeSnapshotPart: [
@@ -106,7 +106,7 @@ export interface Operations {
   endSnapshot: [string, undefined];
   restorePart: [PartToRestore, undefined];
   parseCreateTable: [string, ParsedCreateTable];
-  writtenStatement: [TableWrite, WrittenStatement];
+  buildStatement: [TableWrite, BuiltStatement];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];
   optimize: [TableRef, undefined];
   compareTables: [{ readonly catalog: CatalogRef; readonly expected: readonly ExpectedTable[] }, TableComparison];

@@ -181,7 +181,7 @@ class Worker {
         ),
       bind: (request) => this.#bind(request, started),
       execute: (request) => this.#execute(request, started, signal),
-      remember: async ({ resultPath, step }) => this.#lateSteps.remember(resultPath, step),
+      recordStep: async ({ resultPath, step }) => this.#lateSteps.recordStep(resultPath, step),
       explain: (statement) =>
         this.#inNamespace(statement, undefined, started, (session) =>
           locateErrors(statement.sql, linesAboveExplained, () => explainStatement(session, statement)),
@@ -203,7 +203,7 @@ class Worker {
       ...this.#loading.operations(started, { signal, stage }),
       ...this.#snapshots.operations(started, signal),
       parseCreateTable: (sql) => this.#inScratch(sql, (scratch) => parseCreateTable(scratch, sql)),
-      writtenStatement: (write) => this.#inScratch('', (scratch) => buildStatement(scratch, write)),
+      buildStatement: (write) => this.#inScratch('', (scratch) => buildStatement(scratch, write)),
       checkDefault: ({ expression, type }) =>
         this.#inScratch(expression, (scratch) => checkDefault(scratch, expression, type)) as Promise<undefined>,
       optimize: (table) =>

@@ -2,7 +2,7 @@
 // put in parentheses. The statement is analyzed like any other afterwards. See analysis/plan.ts.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import type { TableWrite, WrittenPart, WrittenStatement } from '../../engine.ts';
+import type { BuiltStatement, SqlFragment, TableWrite } from '../../engine.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { offsetOfByte, sqlInvalid } from '../instance/sql_errors.ts';
 import { holdsExpression, numberTooLarge, parseTree } from '../sql/default_expression.ts';
@@ -28,10 +28,10 @@ interface ParsedText {
 const noValue = new Set(['STAR', 'DEFAULT']);
 
 /** Throws SQL_INVALID (with the part's pointer) or SQL_FORBIDDEN_FUNCTION. `connection` must belong to an empty instance. */
-export async function buildStatement(connection: DuckDBConnection, write: TableWrite): Promise<WrittenStatement> {
+export async function buildStatement(connection: DuckDBConnection, write: TableWrite): Promise<BuiltStatement> {
   const text = new StatementText();
   const table = qualifiedTable(write.table);
-  const expression = async (part: WrittenPart): Promise<void> => {
+  const expression = async (part: SqlFragment): Promise<void> => {
     await requireExpression(connection, part);
     text.addParenthesized(part, part.text);
   };
@@ -65,13 +65,13 @@ class StatementText {
     this.#sql += text;
   }
 
-  addParenthesized({ pointer }: WrittenPart, text: string): void {
+  addParenthesized({ pointer }: SqlFragment, text: string): void {
     this.#parts.push({ pointer, line: ++this.#line });
     this.#sql += `(\n${text}\n)`;
     this.#line += text.split('\n').length;
   }
 
-  build(): WrittenStatement {
+  build(): BuiltStatement {
     return { sql: this.#sql, parts: this.#parts };
   }
 }
@@ -80,7 +80,7 @@ class StatementText {
  * The part must be a single expression both alone and in parentheses: alone, an early closing parenthesis fails to parse; in
  * parentheses, a second clause does.
  */
-async function requireExpression(connection: DuckDBConnection, part: WrittenPart): Promise<void> {
+async function requireExpression(connection: DuckDBConnection, part: SqlFragment): Promise<void> {
   const notSingle = (): Failure =>
     failureIn(part, new Failure('SQL_INVALID', 'the text is not a single expression', startPosition));
   for (const [before, after] of [
@@ -104,7 +104,7 @@ async function requireExpression(connection: DuckDBConnection, part: WrittenPart
   }
 }
 
-async function requireQuery(connection: DuckDBConnection, part: WrittenPart): Promise<void> {
+async function requireQuery(connection: DuckDBConnection, part: SqlFragment): Promise<void> {
   try {
     refuseOtherStatement(part.text);
   } catch (error) {
@@ -127,7 +127,7 @@ async function requireQuery(connection: DuckDBConnection, part: WrittenPart): Pr
 /** Parses a text without binding it, and returns its statements. */
 async function parseStatements(
   connection: DuckDBConnection,
-  part: WrittenPart,
+  part: SqlFragment,
   before: string,
   after: string,
 ): Promise<readonly SelectNode[]> {
@@ -154,7 +154,7 @@ async function parseStatements(
 const startPosition = { line: 1, column: 1 };
 
 /** Adds the pointer to the part of the request. */
-function failureIn({ pointer }: WrittenPart, error: unknown): Failure {
+function failureIn({ pointer }: SqlFragment, error: unknown): Failure {
   if (!(error instanceof Failure)) throw error;
   return new Failure(error.code, `${pointer}: ${error.message}`, { ...(error.result as object), pointer });
 }

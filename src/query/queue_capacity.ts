@@ -3,28 +3,28 @@
 import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
-import type { Turn } from '../engines/admission.ts';
+import type { AdmissionRequest } from '../engines/admission.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { Principal } from '../model/principal.ts';
 import type { CatalogSpec } from '../model/records.ts';
 
-interface QueuePlacesOptions {
+interface QueueCapacityOptions {
   readonly catalog: Pick<Catalog, 'find' | 'onChange'>;
   readonly authorizer: Pick<Authorizer, 'authorize'>;
-  readonly warehouses: Pick<Warehouses, 'requirePlace'>;
+  readonly warehouses: Pick<Warehouses, 'requireQueueCapacity'>;
 }
 
 const toUse = { privilege: 'use', on: 'object' } as const;
 
 /** The warehouse of a catalog, in the form in which access is decided. */
-type WarehousePlace = Parameters<Authorizer['authorize']>[2] & { readonly warehouse: string };
+type WarehouseTarget = Parameters<Authorizer['authorize']>[2] & { readonly warehouse: string };
 
-export class QueuePlaces {
-  readonly #options: QueuePlacesOptions;
+export class QueueCapacity {
+  readonly #options: QueueCapacityOptions;
   /** By catalog name; cleared when any catalog changes. */
-  #warehouses = new Map<string, WarehousePlace>();
+  #warehouses = new Map<string, WarehouseTarget>();
 
-  constructor(options: QueuePlacesOptions) {
+  constructor(options: QueueCapacityOptions) {
     this.#options = options;
     options.catalog.onChange(({ category }) => {
       if (category === 'catalogs') this.#warehouses = new Map();
@@ -35,15 +35,18 @@ export class QueuePlaces {
    * Throws WAREHOUSE_BUSY if the queue is full, FORBIDDEN if the principal may not use the warehouse. A missing catalog is left for the
    * statement to report.
    */
-  async require(catalog: string, turn: Omit<Turn, 'principal'> & { readonly principal: Principal }): Promise<void> {
+  async require(
+    catalog: string,
+    turn: Omit<AdmissionRequest, 'principal'> & { readonly principal: Principal },
+  ): Promise<void> {
     const place = this.#warehouses.get(catalog) ?? (await this.#find(catalog));
     if (!place) return;
     const decision = this.#options.authorizer.authorize(turn.principal, toUse, place);
     if (decision instanceof Promise) await decision;
-    await this.#options.warehouses.requirePlace(place.warehouse, turn);
+    await this.#options.warehouses.requireQueueCapacity(place.warehouse, turn);
   }
 
-  async #find(name: string): Promise<WarehousePlace | undefined> {
+  async #find(name: string): Promise<WarehouseTarget | undefined> {
     const cache = this.#warehouses;
     const [root] = ((await this.#options.catalog.find([{ category: 'catalogs', name }])) ??
       []) as readonly CatalogObject<CatalogSpec>[];
