@@ -17,6 +17,7 @@ import { PassThrough } from 'node:stream';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { type MachineSpeed, measureMachine } from './machine_speed.ts';
+import { ProcessorLoad } from './processor_load.ts';
 
 const root = resolve(import.meta.dirname, '..');
 /** Where more cases are asked for (tests/budget.ts), a run takes as long as it takes. */
@@ -39,11 +40,15 @@ const remeasureEveryMs = 60_000;
 const slowestShown = Number(process.env.TEST_SLOWEST ?? 15);
 /** One more than there are cores: tests wait for other processes, for timers and for the disk. */
 const filesAtOnce = Math.min(5, availableParallelism() + 1);
+/** Where processors are idle nevertheless, more files run beside these. */
+const filesAtOnceMax = filesAtOnce + 2;
+const idlePartMin = 0.15;
+const loadIntervalMs = 1000;
 const isCi = ['true', '1'].includes(process.env.CI ?? '');
 const memoryRoot = '/dev/shm';
 /** TMPFS_MAGIC of statfs(2). */
 const tmpfsType = 0x01021994;
-/** More than the temporary files of `filesAtOnce` files. */
+/** More than the temporary files of `filesAtOnceMax` files. */
 const temporaryBytesMax = 4 * 1024 ** 3;
 /** For the temporary files and the processes of the tests. */
 const memoryBytesMin = 8 * 1024 ** 3;
@@ -168,11 +173,23 @@ async function runAll(): Promise<void> {
   const shown = events.compose(new spec());
   shown.on('data', (text: unknown) => void process.stdout.write(String(text)));
   const ended = new Promise((resolve) => shown.on('end', resolve));
-  const worker = async (): Promise<void> => {
-    for (let file = left.shift(); file !== undefined; file = left.shift())
-      for (const event of await runFile(file)) events.write(event);
+  const runNext = async (): Promise<boolean> => {
+    const file = left.shift();
+    if (file === undefined) return false;
+    for (const event of await runFile(file)) events.write(event);
+    return true;
   };
-  await Promise.all(Array.from({ length: filesAtOnce }, worker));
+  const runEach = async (): Promise<void> => {
+    while (await runNext());
+  };
+  const added: Promise<boolean>[] = [];
+  const load = new ProcessorLoad();
+  const adding = setInterval(() => {
+    if (load.idlePart() >= idlePartMin && running.size < filesAtOnceMax) added.push(runNext());
+  }, loadIntervalMs);
+  await Promise.all(Array.from({ length: filesAtOnce }, runEach));
+  clearInterval(adding);
+  await Promise.all(added);
   events.end();
   await ended;
 }

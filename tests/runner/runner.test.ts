@@ -4,9 +4,10 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpus, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, test } from 'node:test';
+import { ProcessorLoad } from '../../scripts/processor_load.ts';
 import { Budget } from '../budget.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { Random } from '../faults/random.ts';
@@ -66,6 +67,15 @@ test('a child computes', () => execFileSync(process.execPath, ['-e', ${JSON.stri
   );
   assert.ok(idle > 0, output);
   assert.ok(parents >= idle + 0.4, output);
+});
+
+test('the load of the processors is the part of their time since the last look', () => {
+  const load = new ProcessorLoad();
+  const end = performance.now() + 200;
+  while (performance.now() < end);
+  const idle = load.idlePart();
+  // This process had one processor, or waited for one.
+  assert.ok(idle >= 0 && idle <= 1 - 0.5 / cpus().length, String(idle));
 });
 
 test('a seed gives the same cases in the same order; the time decides how many', () => {
