@@ -102,3 +102,5 @@ export type PropertiesPatch = Readonly<Record<string, string | null>>;
 
 /** The body of an action without parameters. */
 export const noFields = Type.Object({}, { additionalProperties: false });
+
+export const unique = <T>(all: readonly T[]): readonly T[] => [...new Set(all)];

@@ -12,7 +12,7 @@ import type {
   Segment,
   Updated,
 } from '../standard/endpoint.ts';
-import type { Static, TSchema } from '../standard/type.ts';
+import type { Immutable, Static, TSchema } from '../standard/type.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from './declare.ts';
 
 /** The parameters in the path of an object. */
@@ -31,9 +31,8 @@ export type ParentSegmentsOf<C extends DeclaredCategory> = C['parent'] extends D
     : never
   : readonly [];
 
-/** A value as a handler answers it: nothing changes it any more. */
-type Answered<T> = T extends object ? { readonly [K in keyof T]: Answered<T[K]> } : T;
-type AnsweredObject<S extends TSchema> = Answered<Static<S>> & object;
+/** A value as a handler answers it. */
+type AnsweredObject<S extends TSchema> = Immutable<Static<S>> & object;
 
 export type RecordOf<C extends DeclaredCategory> = AnsweredObject<C['record']>;
 

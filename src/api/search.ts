@@ -6,6 +6,7 @@ import type { Endpoint } from '../standard/endpoint.ts';
 import { type Static, type TObject, type TProperties, Type } from '../standard/type.ts';
 import { action } from './declare.ts';
 import { pageFields, searchFields } from './fields.ts';
+import { searchResultOf } from './undrop.ts';
 
 interface Searched<F extends TProperties, R extends TObject> {
   readonly category: string;
@@ -38,14 +39,35 @@ interface SearchedByName<R extends TObject> {
   readonly isChild?: boolean;
 }
 
-/** The search of objects by name pattern and comment. */
-export const searchByName = <R extends TObject>({ category, record, example, isChild = false }: SearchedByName<R>) =>
-  searchBy({
+const childCodes = ['OBJECT_NOT_FOUND'] as const;
+const searchedByName = ({ category, example, isChild = false }: Omit<SearchedByName<TObject>, 'record'>) =>
+  ({
     category,
-    summary: `Finds ${category.replaceAll('_', ' ')} by name pattern and comment.`,
     permission: { privilege: 'read', on: 'parent', orWithin: true },
-    codes: isChild ? ['OBJECT_NOT_FOUND'] : [],
-    fields: searchFields,
-    record,
+    codes: isChild ? childCodes : [],
     example: { namePattern: example },
+  }) as const;
+const summaryOf = (category: string) => `Finds ${category.replaceAll('_', ' ')} by name pattern and comment`;
+
+/** The search of objects by name pattern and comment. */
+export const searchByName = <R extends TObject>(declared: SearchedByName<R>) =>
+  searchBy({
+    ...searchedByName(declared),
+    summary: `${summaryOf(declared.category)}.`,
+    fields: searchFields,
+    record: declared.record,
+  });
+
+/** The same for objects that can be restored after they were dropped. */
+export const searchWithDropped = <F extends TProperties>(declared: SearchedByName<TObject<F>>) =>
+  searchBy({
+    ...searchedByName(declared),
+    summary: `${summaryOf(declared.category)}, or those that were dropped.`,
+    fields: {
+      ...searchFields,
+      dropped: Type.Optional(
+        Type.Boolean({ default: false, description: 'Those that were dropped and that the caller may bring back.' }),
+      ),
+    },
+    record: searchResultOf(declared.record),
   });

@@ -2,7 +2,7 @@
 // everything in it is validated before use. The files that it names are checked by their readers.
 import { createHash } from 'node:crypto';
 import { Failure } from '../standard/failure.ts';
-import { type Static, Type } from '../standard/type.ts';
+import { type Immutable, type Static, Type } from '../standard/type.ts';
 import { validation } from '../standard/validation.ts';
 
 export const formatVersion = 1;
@@ -78,12 +78,12 @@ const Manifest = Type.Object({
   databases: Type.Array(Database),
 });
 
-export type Manifest = Static<typeof Manifest>;
-export type BackedUpDatabase = Static<typeof Database>;
-export type BackedUpTable = Static<typeof Table>;
-export type BackedUpView = Static<typeof View>;
-export type BackedUpPart = Static<typeof Part>;
-export type TableBody = Static<typeof Definition>;
+export type Manifest = Immutable<Static<typeof Manifest>>;
+export type BackedUpDatabase = Immutable<Static<typeof Database>>;
+export type BackedUpTable = Immutable<Static<typeof Table>>;
+export type BackedUpView = Immutable<Static<typeof View>>;
+export type BackedUpPart = Immutable<Static<typeof Part>>;
+export type TableBody = Immutable<Static<typeof Definition>>;
 
 const digestOf = (manifest: unknown) => createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
 

@@ -5,7 +5,8 @@ import { type ObjectStoreCredentials, openObjectStore } from '../outbound/object
 import { Failure } from '../standard/failure.ts';
 import type { Store } from '../store/store.ts';
 import { type BackupRequest, backupTask } from './backups.ts';
-import { type ServerBackupSpec, serverBackupsCategory } from './server/server_backups.ts';
+import type { ServerBackupSpec } from './server/server_backup_spec.ts';
+import { serverBackupsCategory } from './server/server_backups.ts';
 import type { BackupTarget } from './targets/backup_target.ts';
 import type { TargetRequest } from './targets/backup_targets.ts';
 import { DirectoryTarget } from './targets/directory_target.ts';

@@ -34,6 +34,9 @@ export interface CatalogObject<S = unknown> {
 export type ObjectPath = readonly { readonly category: Category; readonly name: string }[];
 /** An object of a category. */
 export type ObjectOf<K extends Category> = CatalogObject<SpecOf<K>>;
+/** Whether an object is of a category, and so has its spec. */
+export const isOf = <K extends Category>(object: CatalogObject, category: K): object is ObjectOf<K> =>
+  object.category === category;
 /** The objects of a path. */
 export type ChainOf<P extends ObjectPath> = { readonly [K in keyof P]: ObjectOf<P[K]['category']> };
 

@@ -1,7 +1,7 @@
-// The spec that the objects of each category have: what the store holds as JSON is typed by the category of its row. Categories that are
-// not listed have a spec of an unknown type.
+// The spec that the objects of each category have: what the store holds as JSON is typed by the category of its row.
 import type { ProviderSpec } from '../access/authentication/identity_providers.ts';
 import type { RoleSpec, UserSpec } from '../access/authorization/directory_types.ts';
+import type { ServerBackupSpec } from '../backups/server/server_backup_spec.ts';
 import type { BackendSpec, CatalogSpec, DatabaseSpec, TableSpec, ViewSpec, WarehouseSpec } from '../model/records.ts';
 import type { ScheduleSpec } from '../tasks/schedule.ts';
 
@@ -16,6 +16,7 @@ interface Specs {
   readonly roles: RoleSpec;
   readonly identity_providers: ProviderSpec;
   readonly schedules: ScheduleSpec;
+  readonly server_backups: ServerBackupSpec;
 }
 
 export type SpecOf<K extends string> = K extends keyof Specs ? Specs[K] : unknown;

@@ -2,7 +2,7 @@
 // RFC 9110, 13.1.1). The record is read as by a GET; its basis is checked again in the transaction of the change.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Basis } from '../model/principal.ts';
-import { type Endpoint, type Input, inputOfGet, isConditional } from '../standard/endpoint.ts';
+import { type Endpoint, inputOfGet, isConditional } from '../standard/endpoint.ts';
 import { ReadyRecord, type RecordBody } from '../standard/envelope.ts';
 import { Failure, violationsFailure } from '../standard/failure.ts';
 import type { Route } from '../standard/paths.ts';
@@ -69,7 +69,7 @@ async function currentOf<Context>(
   const get = category.endpoints.find(({ verb }) => verb === 'get');
   if (!get) return undefined;
   try {
-    const outcome = await get.handle(inputOfGet(path, segments) as Input<never, never>, context);
+    const outcome = await get.handle(inputOfGet(path, segments), context);
     return outcome.outcome === 'found' ? versionOfBody(outcome.record) : undefined;
   } catch (error) {
     if (error instanceof Failure && error.code === 'OBJECT_NOT_FOUND') return undefined;

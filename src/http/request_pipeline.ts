@@ -303,7 +303,7 @@ export class RequestPipeline<Context> {
     this.#running.add(call);
     try {
       if (needsDiskSpace(endpoint)) this.#options.requireRoom();
-      outcome = await endpoint.handle(input as Input<never, never>, contextOf(call));
+      outcome = await endpoint.handle(input, contextOf(call));
       if (!call.permitted) throw new Error(`${call.actor.action} did not authorize its target`);
       if (call.revoked) throw revoked();
     } catch (error) {

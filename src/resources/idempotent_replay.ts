@@ -2,7 +2,7 @@
 // was lost in a crash.
 import type { RetainedStep } from '../access/idempotency_keys.ts';
 import type { Shown, Wanted } from '../http/request_pipeline.ts';
-import { type Category, type Found, type Input, inputOfGet } from '../standard/endpoint.ts';
+import { type Category, type Endpoint, inputOfGet, type PathParameters, type Segment } from '../standard/endpoint.ts';
 import { ReadyRecord } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { parseJson } from '../standard/json.ts';
@@ -29,9 +29,26 @@ export async function recordOf(
   const get = category?.endpoints.find(({ verb }) => verb === 'get');
   if (!get) return undefined;
   const path = Object.fromEntries(at.map((one) => [categoryOf(one.category)?.parameter ?? one.category, one.name]));
-  const { record } = (await get.handle(inputOfGet(path, at) as Input<never, never>, context)) as Found;
-  const shown = record instanceof ReadyRecord ? (parseJson(record.recordText) as object) : (record as object);
+  return shownBy(get, path, at, context);
+}
+
+async function shownBy(
+  get: Endpoint<Context>,
+  path: PathParameters,
+  at: readonly Segment[],
+  context: Context,
+): Promise<Shown> {
+  const outcome = await get.handle(inputOfGet(path, at), context);
+  if (outcome.outcome !== 'found') throw new Error(`a GET answered with ${outcome.outcome}`);
+  const { record } = outcome;
+  const shown = record instanceof ReadyRecord ? parseRecord(record.recordText) : record;
   return { outcome: 'found', record: shown, uri: uriOf(context.call.version, at) };
+}
+
+function parseRecord(text: string): object {
+  const record = parseJson(text);
+  if (typeof record !== 'object' || record === null) throw new Error('a record is no object');
+  return record;
 }
 
 /** The rows that an engine changed for an earlier attempt of a keyed request; undefined where it did not do it. */
@@ -56,12 +73,7 @@ async function memberOf(
   const at = [segment(category.name, id)];
   const path = { [category.parameter]: id };
   try {
-    const { record } = (await get.handle(inputOfGet(path, at) as Input<never, never>, context)) as Found;
-    return {
-      outcome: 'found',
-      record: record as object,
-      uri: uriOf(context.call.version, at),
-    };
+    return await shownBy(get, path, at, context);
   } catch (error) {
     if (error instanceof Failure && error.code === 'OBJECT_NOT_FOUND') return undefined;
     throw error;

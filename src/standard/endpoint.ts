@@ -154,7 +154,7 @@ export interface Endpoint<Context = unknown> {
   readonly freesSpace?: boolean;
   /** An action that creates an object and responds with 201. */
   readonly creates?: boolean;
-  handle(input: Input<never, never>, context: Context): Promise<Outcome>;
+  handle(input: Input<unknown, unknown>, context: Context): Promise<Outcome>;
 }
 
 /** The default cost of a call. */

@@ -33,6 +33,11 @@ const truncateViolation = (violation: Violation): Violation => ({
   message: truncated(violation.message),
 });
 
+/** The violations in the result of a failure. */
+export function violationsOf({ result: { violations } }: Failure): readonly Violation[] {
+  return Array.isArray(violations) ? violations.filter(isViolation) : [];
+}
+
 export class Failure extends Error {
   override name = 'Failure';
   readonly code: Code;

@@ -4,6 +4,9 @@ import type { TSchema, Type as TypeBox } from 'typebox';
 
 export type { Static, TEnum, TObject, TProperties, TSchema } from 'typebox';
 
+/** A value that nobody changes any more, all levels down. */
+export type Immutable<T> = T extends object ? { readonly [K in keyof T]: Immutable<T[K]> } : T;
+
 type Builders = Pick<
   typeof TypeBox,
   | 'Array'

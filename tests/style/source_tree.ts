@@ -31,6 +31,8 @@ export interface Source {
   readonly functions: readonly FunctionSpan[];
   /** Identifiers, strings, templates, regular expressions; comments are none of them. */
   readonly words: readonly Word[];
+  /** Where the text has a type that the compiler does not check: assertions, `any`, results of a type that only the caller names. */
+  readonly typeEscapes: readonly Word[];
 }
 
 const functionKinds = new Set([
@@ -52,6 +54,35 @@ const wordKinds = new Set([
   SyntaxKind.TemplateTail,
   SyntaxKind.RegularExpressionLiteral,
 ]);
+
+const typeEscapeKinds = new Set([
+  SyntaxKind.TypeAssertionExpression,
+  SyntaxKind.NonNullExpression,
+  SyntaxKind.AnyKeyword,
+]);
+
+/** A function with a type parameter that its result has and none of its parameters. */
+function choosesItsResult(node: Node, file: SourceFile): boolean {
+  const {
+    typeParameters = [],
+    parameters = [],
+    type,
+  } = node as Node & {
+    typeParameters?: readonly (Node & { name: Node })[];
+    parameters?: readonly Node[];
+    type?: Node;
+  };
+  return typeParameters.some(({ name }) => {
+    const word = new RegExp(`\\b${name.getText(file)}\\b`);
+    const isIn = (part: Node | undefined) => part !== undefined && word.test(part.getText(file));
+    return isIn(type) && !parameters.some(isIn);
+  });
+}
+
+function isTypeEscape(node: Node, file: SourceFile): boolean {
+  if (node.kind === SyntaxKind.AsExpression) return (node as Node & { type: Node }).type.getText(file) !== 'const';
+  return typeEscapeKinds.has(node.kind) || (functionKinds.has(node.kind) && choosesItsResult(node, file));
+}
 
 const dynamicImport = /^(?:import|process\.getBuiltinModule)\(/;
 
@@ -80,6 +111,7 @@ function take(path: string, file: SourceFile): Source {
   const imports: Import[] = [];
   const functions: FunctionSpan[] = [];
   const words: Word[] = [];
+  const typeEscapes: Word[] = [];
   const visit = (node: Node): undefined => {
     const start = () => lineOf(node.getStart(file));
     const { kind } = node;
@@ -96,11 +128,12 @@ function take(path: string, file: SourceFile): Source {
         isExpression: kind === SyntaxKind.ArrowFunction || kind === SyntaxKind.FunctionExpression,
       });
     if (wordKinds.has(kind)) words.push({ text: node.getText(file), line: start() });
+    if (isTypeEscape(node, file)) typeEscapes.push({ text: node.getText(file), line: start() });
     node.forEachChild(visit);
     return undefined;
   };
   visit(file);
-  return { path, text, imports, functions, words };
+  return { path, text, imports, functions, words, typeEscapes };
 }
 
 /** Every TypeScript file of the project, parsed; types are not needed, so it works while they are wrong. */

@@ -1,6 +1,6 @@
 // Fields of tables and of their columns, as bodies give them and records show them.
-import { type Static, Type } from '../../standard/type.ts';
-import { Comment, noNul, nullable, Owner, PropertiesField, recordFields } from '../fields.ts';
+import { type Immutable, type Static, type TProperties, Type } from '../../standard/type.ts';
+import { Comment, type describedBody, noNul, nullable, Owner, PropertiesField, recordFields } from '../fields.ts';
 import { engineState } from '../states.ts';
 
 export const DefaultValue = Type.Union(
@@ -53,6 +53,13 @@ export const definitionFields = {
   replicationNum: Type.Optional(Type.Integer({ minimum: 1, maximum: 32767, default: 1 })),
   unique_key_constraints: Type.Optional(nullable(UniqueKey)),
 };
+
+/** Values of the fields; undefined: not given. */
+type Given<F extends TProperties> = { readonly [K in keyof F]?: Immutable<Static<F[K]>> | undefined };
+
+export type DefinitionBody = Given<typeof definitionFields> & { readonly columns: readonly ColumnBody[] };
+/** The definition of a table that a load creates, without its columns. */
+export type NewTableDefinition = Given<typeof definitionFields & Pick<typeof describedBody, 'comment' | 'properties'>>;
 
 export const columnFieldSchemas = {
   name: Type.String(),

@@ -14,14 +14,9 @@ import type { Tasks } from '../../tasks/tasks.ts';
 import type { BackupTarget } from '../targets/backup_target.ts';
 import type { BackupTargets, TargetRequest } from '../targets/backup_targets.ts';
 import type { TargetSecrets } from '../targets/target_secrets.ts';
+import type { ServerBackupSpec } from './server_backup_spec.ts';
 import { type CopiedServer, copyServer } from './server_copy.ts';
-import {
-  type CatalogLeftOut,
-  loadServerManifest,
-  serverFolder,
-  serverManifestPath,
-  serverTotals,
-} from './server_manifest.ts';
+import { loadServerManifest, serverFolder, serverManifestPath, serverTotals } from './server_manifest.ts';
 import { type SnapshotParts, serverSnapshot } from './server_snapshot.ts';
 
 export const serverBackupTask = 'server_backup';
@@ -40,20 +35,6 @@ export interface ServerBackupRequest {
   readonly objectId: string;
   readonly name: string;
   readonly to: TargetRequest;
-}
-
-/** The record. `creating` until the task has ended; `deleting` once files may be gone. */
-export interface ServerBackupSpec {
-  /** Also the id of the task. */
-  readonly backupId: string;
-  readonly to: TargetRequest;
-  readonly status: 'creating' | 'ready' | 'failed' | 'deleting';
-  readonly reason?: string;
-  readonly takenAt?: string;
-  readonly bytes?: number;
-  readonly release?: string;
-  readonly catalogs?: readonly string[];
-  readonly catalogsLeftOut?: readonly CatalogLeftOut[];
 }
 
 export type ServerBackup = CatalogObject<ServerBackupSpec>;

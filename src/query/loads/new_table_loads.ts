@@ -1,6 +1,7 @@
 // Loads of files into tables created for them: the file and the request together give the definition of the table. The table is created
 // and filled by a task (jobs/load_database.ts) and is not visible before it is complete.
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
+import type { NewTableDefinition } from '../../api/tables/table_fields.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject, CreationWork } from '../../catalog/object.ts';
 import type { Engine } from '../../engines/engine.ts';
@@ -47,7 +48,7 @@ export interface NewTableInput extends FileInput {
   /** Types by column name in the file. */
   readonly types?: Readonly<Record<string, string>> | undefined;
   readonly inferFrom?: 'sample' | 'all' | undefined;
-  readonly definition: object;
+  readonly definition: NewTableDefinition;
   /** Owner of the table if not the caller; present only to be shown. */
   readonly owner?: string | undefined;
   /** Only infer the definition; no table is created. */

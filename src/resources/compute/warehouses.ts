@@ -17,9 +17,8 @@ import {
   deleted,
   done,
   found,
+  freshPage,
   implement,
-  listed,
-  listing,
   newOwner,
   ownerId,
   ownerName,
@@ -116,23 +115,13 @@ async function setSuspended(path: Path, suspended: boolean, context: Context) {
 }
 
 export const warehouses = implement(warehousesApi, {
-  list: async ({ page }, context) => {
-    const objects = await context.catalog.list(null, 'warehouses', {
-      limit: page.limit + 1,
-      restrictTo: listing('warehouses', [], context),
-      ...defined({ after: page.after }),
-    });
-    const records = [];
-    for (const object of objects.slice(0, page.limit))
-      records.push(await render([segment('warehouses', object.name)], [object], context, toRecord));
-    return listed(records, objects.length > page.limit ? objects[page.limit - 1]?.name : undefined);
-  },
+  list: ({ segments, page }, context) => freshPage(segments, 'warehouses', page, context, toRecord),
   get: async ({ segments }, context) =>
     found(await render(segments, await context.catalog.require(segments), context, toRecord)),
   create: async ({ body, ifExists }, context) => {
     const { name, owner, comment, properties, engine: asked, ...limits } = body;
     const names = context.warehouses.engineNames();
-    const engine = asked ?? (names[0] as string);
+    const [engine = ''] = asked === undefined ? names : [asked];
     if (!names.includes(engine)) throw invalid('/engine', 'engine', `is not one of ${dottedNames(names)}`);
     const spec = describe({ ...warehouseSpec(engine, context), ...defined(limits) }, defined({ comment, properties }));
     const { actor: principal } = context.call;

@@ -7,9 +7,10 @@ import { uriOf } from '../../standard/paths.ts';
 import type { Static, TObject } from '../../standard/type.ts';
 import { timeOf } from '../records/fields.ts';
 import { type Context, done, found, implement, segment } from '../records/handler_context.ts';
-import { type Page, pageOf, searchWith } from '../records/search.ts';
+import { type Page, pageOf } from '../records/search.ts';
 
 function record(event: AuditEvent, context: Context) {
+  const details: unknown = event.details === null ? null : JSON.parse(event.details);
   const at = new Date(event.at).toISOString();
   const by = event.principal ?? 'nobody';
   return {
@@ -23,7 +24,7 @@ function record(event: AuditEvent, context: Context) {
     address: event.address,
     target: event.target,
     objectId: event.object_id,
-    details: event.details === null ? null : (JSON.parse(event.details) as unknown),
+    details,
     serverId: event.server_id,
     sequence: event.sequence,
     digest: event.digest,
@@ -53,8 +54,7 @@ function filterOf({ from, to, ...rest }: Static<TObject<typeof soughtFields>>) {
 
 export const auditEvents = implement(auditEventsApi, {
   list: ({ page }, context) => eventsPage(context, page, {}),
-  get: async ({ path }, context) => {
-    const eventId = path.eventId as string;
+  get: async ({ path: { eventId } }, context) => {
     const event = await context.auditReader.find(eventId);
     if (!event) {
       const result = { category: 'audit_events', name: eventId };
@@ -62,6 +62,7 @@ export const auditEvents = implement(auditEventsApi, {
     }
     return found(record(event, context));
   },
-  search: searchWith((sought, { page }, context) => eventsPage(context, page, filterOf(sought))),
+  search: ({ body: { pageSize: _size, pageToken: _token, ...sought }, page }, context) =>
+    eventsPage(context, page, filterOf(sought)),
   verify: async (_input, context) => done(await context.auditReader.verify()),
 });

@@ -1,11 +1,9 @@
 // Identity providers: issuers of tokens (OpenID Connect) whose word is taken for who somebody is, and perhaps for roles.
 
 import type { ProviderSpec } from '../../access/authentication/identity_providers.ts';
-import type { RecordOf } from '../../api/handlers.ts';
 import { type ChangeBody, identityProvidersApi } from '../../api/identity/identity_providers.ts';
-import type { CatalogObject } from '../../catalog/object.ts';
 import type { Static } from '../../standard/type.ts';
-import { defined, describe, invalid, last, shownDescription } from '../records/fields.ts';
+import { defined, describe, invalid, shownDescription } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
@@ -14,7 +12,7 @@ import {
   newOwner,
   ownerId,
   ownerName,
-  type Render,
+  type RenderOf,
   render,
   requireOnCollection,
   requirePrivilege,
@@ -23,12 +21,9 @@ import {
 } from '../records/handler_context.ts';
 import { findByName } from '../records/search.ts';
 import { enabledStateOf } from '../records/states.ts';
-import { topLevelHandlers } from '../records/top_level_category.ts';
+import { handlersAtTop } from '../records/top_level_category.ts';
 
-type Provider = CatalogObject<ProviderSpec>;
-
-const toRecord: Render<RecordOf<typeof identityProvidersApi>> = async (chain, uri, context) => {
-  const object = last(chain) as Provider;
+const toRecord: RenderOf<typeof identityProvidersApi> = async ([object], uri, context) => {
   const { comment: _comment, properties: _properties, hasClientSecret, ...spec } = object.spec;
   const { keysFetchedAt, error } = context.identityProviders.status(object.id);
   return {
@@ -46,13 +41,7 @@ const toRecord: Render<RecordOf<typeof identityProvidersApi>> = async (chain, ur
   };
 };
 
-const standing = topLevelHandlers({
-  category: 'identity_providers',
-  parameter: 'identityProvider',
-  toRecord,
-});
-
-const { pathOf } = standing;
+const standing = handlersAtTop('identity_providers', toRecord);
 
 type Asked = Omit<Static<typeof ChangeBody>, 'owner' | 'expectedVersion'>;
 
@@ -67,7 +56,7 @@ function specOf(before: ProviderSpec, change: Change): ProviderSpec {
   } = describe<ProviderSpec>(before, defined({ comment, properties }));
   return {
     ...described,
-    ...defined(rest as Partial<ProviderSpec>),
+    ...defined(rest),
     ...defined({
       jwksUri: keys === undefined ? keysBefore : (keys ?? undefined),
       rolesClaim: claim === undefined ? claimBefore : (claim ?? undefined),
@@ -122,22 +111,22 @@ export const identityProviders = implement(identityProvidersApi, {
     if (made) await context.identityProviders.reload();
     return standing.createdAs(object, made, context);
   },
-  update: async ({ path, body }, context) => {
-    const [object] = (await context.catalog.require(pathOf(path))) as [Provider];
+  update: async ({ segments, body }, context) => {
+    const [object] = await context.catalog.require(segments);
     const { owner, ...change } = body;
     const spec = specOf(object.spec, change);
     await check(spec, object.id, context);
     const changed = await context.catalog.update(object, {
       spec,
-      owner: await newOwner(owner, pathOf(path), context),
+      owner: await newOwner(owner, segments, context),
       principal: context.call.actor,
       inTransaction: (tx) => context.identityProviders.storeSecret(tx, object.id, change.clientSecret),
     });
     await context.identityProviders.reload();
-    return updated(await render(pathOf(path), [changed.object ?? object], context, toRecord));
+    return updated(await render(segments, [changed.object ?? object], context, toRecord));
   },
-  delete: async ({ path }, context) => {
-    const [object] = (await context.catalog.find(pathOf(path))) ?? [];
+  delete: async ({ segments }, context) => {
+    const [object] = (await context.catalog.find(segments)) ?? [];
     if (!object) return deleted(false);
     const was = await context.catalog.drop(object, {
       principal: context.call.actor,

@@ -1,12 +1,10 @@
 // Roles: sets of users that things are granted to together.
 
-import type { RecordOf } from '../../api/handlers.ts';
+import type { RoleSpec } from '../../access/authorization/directory_types.ts';
+import type { RecordOf, SegmentsOf } from '../../api/handlers.ts';
 import { membersMax, rolesApi } from '../../api/identity/roles.ts';
 import { ready } from '../../api/states.ts';
-import type { CatalogObject } from '../../catalog/object.ts';
-import type { Properties } from '../../model/records.ts';
-import type { PathParameters } from '../../standard/endpoint.ts';
-import { describe, invalid, last, requirePrincipalName, shownDescription } from '../records/fields.ts';
+import { describe, invalid, requirePrincipalName, shownDescription } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
@@ -16,24 +14,16 @@ import {
   newOwner,
   ownerId,
   ownerName,
-  type Render,
+  type RenderOf,
   render,
   requirePrivilege,
   updated,
   userNamed,
 } from '../records/handler_context.ts';
 import { findByName } from '../records/search.ts';
-import { topLevelHandlers } from '../records/top_level_category.ts';
+import { handlersAtTop } from '../records/top_level_category.ts';
 
-interface RoleSpec {
-  readonly comment?: string;
-  readonly properties?: Properties;
-}
-
-type Role = CatalogObject<RoleSpec>;
-
-const toRecord: Render<RecordOf<typeof rolesApi>> = async (chain, uri, context) => {
-  const object = last(chain) as Role;
+const toRecord: RenderOf<typeof rolesApi> = async ([object], uri, context) => {
   const { directory } = context;
   const members = [...directory.membersOf(object.id)].flatMap((id) => directory.users.get(id)?.name ?? []);
   return {
@@ -46,14 +36,7 @@ const toRecord: Render<RecordOf<typeof rolesApi>> = async (chain, uri, context) 
   };
 };
 
-const standing = topLevelHandlers({
-  category: 'roles',
-  parameter: 'role',
-  toRecord,
-  checkName: requirePrincipalName,
-});
-
-const { pathOf } = standing;
+const standing = handlersAtTop('roles', toRecord, requirePrincipalName);
 
 function idsOfMembers(names: readonly string[], pointer: string, context: Context): Set<string> {
   return new Set(names.map((name, i) => userNamed(name, `${pointer}/${i}`, context)));
@@ -73,11 +56,11 @@ async function writeMembers(tx: Tx, roleId: string, userIds: ReadonlySet<string>
 
 /** `change`: from the members that it has to those that it gets. Membership is all that the role may. */
 async function setMembers(
-  path: PathParameters,
+  path: SegmentsOf<typeof rolesApi>,
   change: (members: Set<string>) => Set<string>,
   context: Context,
 ): Promise<RecordOf<typeof rolesApi>> {
-  const [object] = (await context.catalog.require(pathOf(path))) as [Role];
+  const [object] = await context.catalog.require(path);
   const members = change(new Set(context.directory.membersOf(object.id)));
   if (members.size > membersMax) throw invalid('/members', 'maxItems', `would be more than ${membersMax}`);
   const changed = await context.catalog.update(object, {
@@ -85,7 +68,7 @@ async function setMembers(
     inTransaction: (tx) => writeMembers(tx, object.id, members),
   });
   context.directory.setMembers(object.id, members);
-  return render(pathOf(path), [changed.object ?? object], context, toRecord);
+  return render(path, [changed.object ?? object], context, toRecord);
 }
 
 export const roles = implement(rolesApi, {
@@ -108,34 +91,34 @@ export const roles = implement(rolesApi, {
     if (made) context.directory.setMembers(object.id, ids);
     return standing.createdAs(object, made, context);
   },
-  update: async ({ path, body }, context) => {
-    const [object] = (await context.catalog.require(pathOf(path))) as [Role];
+  update: async ({ segments, body }, context) => {
+    const [object] = await context.catalog.require(segments);
     const { members } = body;
-    if (members !== undefined) await requirePrivilege('grant', pathOf(path), context);
+    if (members !== undefined) await requirePrivilege('grant', segments, context);
     const ids = members && idsOfMembers(members, '/members', context);
     const changed = await context.catalog.update(object, {
       spec: describe<RoleSpec>(object.spec, body),
-      owner: await newOwner(body.owner, pathOf(path), context),
+      owner: await newOwner(body.owner, segments, context),
       principal: context.call.actor,
       ...(ids ? { inTransaction: (tx: Tx) => writeMembers(tx, object.id, ids) } : {}),
     });
     if (ids) context.directory.setMembers(object.id, ids);
-    return updated(await render(pathOf(path), [changed.object ?? object], context, toRecord));
+    return updated(await render(segments, [changed.object ?? object], context, toRecord));
   },
-  delete: async ({ path }, context) => {
-    const [object] = (await context.catalog.find(pathOf(path))) ?? [];
+  delete: async ({ segments }, context) => {
+    const [object] = (await context.catalog.find(segments)) ?? [];
     if (!object) return deleted(false);
     const principal = context.call.actor;
     return deleted(await context.catalog.drop(object, { principal, cascade: true, childCategories: [] }));
   },
   rename: standing.rename,
-  add_members: async ({ path, body }, context) => {
+  add_members: async ({ segments, body }, context) => {
     const more = () => idsOfMembers(body.members, '/members', context);
-    return done(await setMembers(path, (members) => members.union(more()), context));
+    return done(await setMembers(segments, (members) => members.union(more()), context));
   },
-  remove_members: async ({ path, body }, context) => {
+  remove_members: async ({ segments, body }, context) => {
     const fewer = new Set(body.members.flatMap((name) => context.directory.userNamed(name)?.id ?? []));
-    return done(await setMembers(path, (members) => members.difference(fewer), context));
+    return done(await setMembers(segments, (members) => members.difference(fewer), context));
   },
   search: findByName(rolesApi, toRecord),
 });

@@ -1,18 +1,16 @@
 // Tokens: secrets of a user that programs carry. The secret is shown once, when the token is made.
 import { basisOfToken, type TokenRow } from '../../access/authentication/tokens.ts';
+import type { ParentSegmentsOf } from '../../api/handlers.ts';
 import { tokensApi } from '../../api/identity/tokens.ts';
-import type { CatalogObject } from '../../catalog/object.ts';
 import { nameFault } from '../../model/names.ts';
 import type { Scope } from '../../model/principal.ts';
-import type { Privilege } from '../../model/privileges.ts';
-import type { PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { basisOf } from '../../standard/record_version.ts';
 import { likePattern } from '../queries/like_pattern.ts';
-import { invalid, last } from '../records/fields.ts';
+import { invalid } from '../records/fields.ts';
 import { type Context, created, deleted, found, implement, listed, segment } from '../records/handler_context.ts';
-import { pageOf, searchWith } from '../records/search.ts';
+import { pageOf } from '../records/search.ts';
 import { scopesOf, uriOfIds } from './grants.ts';
 
 const yearMs = 366 * 86_400_000;
@@ -22,15 +20,11 @@ const lifetimeMsMax = 10 * yearMs;
 
 const lifetimeMsDefault = 90 * 86_400_000;
 
-const userOf = (path: PathParameters) => [segment('users', path.user as string)];
+type UserPath = ParentSegmentsOf<typeof tokensApi>;
 
 const time = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
 
-async function require(path: PathParameters, context: Context): Promise<CatalogObject> {
-  return last(await context.catalog.require(userOf(path)));
-}
-
-async function record(row: TokenRow, path: PathParameters, context: Context) {
+async function record(row: TokenRow, user: UserPath[0], context: Context) {
   const scopes = row.scopes === null ? null : (JSON.parse(row.scopes) as Scope[]);
   const shown =
     scopes &&
@@ -49,7 +43,7 @@ async function record(row: TokenRow, path: PathParameters, context: Context) {
     updatedAt: createdAt,
     updatedBy: row.created_by,
     version: 1,
-    uri: uriOf(context.call.version, [...userOf(path), segment('tokens', row.name)]),
+    uri: uriOf(context.call.version, [user, segment('tokens', row.name)]),
     [basisOf]: basisOfToken(row),
   };
 }
@@ -70,21 +64,23 @@ const missing = (name: string) =>
   new Failure('OBJECT_NOT_FOUND', `the user has no token ${JSON.stringify(name)}`, { category: 'tokens', name });
 
 export const tokens = implement(tokensApi, {
-  list: async ({ path, page: { after, limit } }, context) => {
-    const rows = await context.tokens.list((await require(path, context)).id, { after, limit: limit + 1 });
-    const shown = await Promise.all(rows.slice(0, limit).map((row) => record(row, path, context)));
+  list: async ({ segments, page: { after, limit } }, context) => {
+    const [user] = await context.catalog.require(segments);
+    const rows = await context.tokens.list(user.id, { after, limit: limit + 1 });
+    const shown = await Promise.all(rows.slice(0, limit).map((row) => record(row, segments[0], context)));
     return listed(shown, rows.length > limit ? shown.at(-1)?.name : undefined);
   },
-  get: async ({ path }, context) => {
-    const row = await context.tokens.find((await require(path, context)).id, path.token as string);
-    if (!row) throw missing(path.token as string);
-    return found(await record(row, path, context));
+  get: async ({ path: { token }, segments: [of] }, context) => {
+    const [user] = await context.catalog.require([of]);
+    const row = await context.tokens.find(user.id, token);
+    if (!row) throw missing(token);
+    return found(await record(row, of, context));
   },
-  create: async ({ path, body, ifExists }, context) => {
+  create: async ({ segments, body, ifExists }, context) => {
     const { name, scopes = null, expiresAt } = body;
     const fault = nameFault(name);
     if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is not acceptable: ${fault}`, { name });
-    const user = await require(path, context);
+    const [user] = await context.catalog.require(segments);
     if (context.call.principal.scopes !== undefined)
       throw new Failure('FORBIDDEN', 'a token that is confined by scopes makes no tokens');
     // Who has a token of the first user is the first user.
@@ -92,36 +88,36 @@ export const tokens = implement(tokensApi, {
       throw new Failure('FORBIDDEN', 'the first user makes its tokens itself');
     const existing = ifExists === 'return' ? await context.tokens.find(user.id, name) : undefined;
     if (existing) {
-      const shown = await record(existing, path, context);
+      const shown = await record(existing, segments[0], context);
       return created(shown, false, shown.uri);
     }
-    const asked = scopes as { privilege: Privilege; on: string }[] | null;
     const { row, secret } = await context.tokens.create(
       {
         userId: user.id,
         name,
-        scopes: asked === null ? undefined : await scopesOf(asked, context),
+        scopes: scopes === null ? undefined : await scopesOf(scopes, context),
         expiresAt: expiryOf(expiresAt),
       },
       context.call.actor,
     );
-    const shown = await record(row, path, context);
+    const shown = await record(row, segments[0], context);
     return created({ ...shown, secret }, true, shown.uri);
   },
-  delete: async ({ path }, context) => {
-    const [user] = (await context.catalog.find(userOf(path))) ?? [];
-    const row = user && (await context.tokens.find(user.id, path.token as string));
+  delete: async ({ path: { token }, segments: [of] }, context) => {
+    const [user] = (await context.catalog.find([of])) ?? [];
+    const row = user && (await context.tokens.find(user.id, token));
     return deleted(row ? await context.tokens.remove(row, context.call.actor) : false);
   },
-  search: searchWith(async ({ namePattern }: { readonly namePattern?: string }, { path, page }, context) => {
+  search: async ({ segments, body: { namePattern }, page }, context) => {
     const fits = namePattern === undefined ? () => true : likePattern(namePattern);
-    const rows = await context.tokens.list((await require(path, context)).id, { after: page.after });
+    const [user] = await context.catalog.require(segments);
+    const rows = await context.tokens.list(user.id, { after: page.after });
     const found = rows.filter(({ name }) => fits(name));
     return pageOf(
       found,
       page,
       ({ name }) => name,
-      (row) => record(row, path, context),
+      (row) => record(row, segments[0], context),
     );
-  }),
+  },
 });

@@ -1,12 +1,12 @@
 // What is done with a user besides creating and changing it: a new password by the old one, what was granted, who is calling.
-import { type Grant, rootUserId } from '../../access/authorization/directory_types.ts';
+import { rootUserId } from '../../access/authorization/directory_types.ts';
 import type { Handlers } from '../../api/handlers.ts';
 import type { usersApi } from '../../api/identity/users.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { invalid } from '../records/fields.ts';
 import { type Context, done, listedAs, render, segment } from '../records/handler_context.ts';
 import { grantFields, uriOfIds } from './grants.ts';
-import { hashOf, pathOf, requireOwnUser, setSpec, shownUser, type User } from './user_record.ts';
+import { hashOf, requireOwnUser, setSpec, shownUser } from './user_record.ts';
 
 /** The grants of a user and of its roles, in order of who has them and what they are called. */
 function effectiveGrants(userId: string, context: Context) {
@@ -33,8 +33,8 @@ export const userActions: Pick<
   Handlers<typeof usersApi, Context>,
   'change_password' | 'effective_grants' | 'identify'
 > = {
-  change_password: async ({ path, body: { currentPassword, newPassword } }, context) => {
-    const [object] = (await context.catalog.require(pathOf(path))) as [User];
+  change_password: async ({ segments, body: { currentPassword, newPassword } }, context) => {
+    const [object] = await context.catalog.require(segments);
     if (object.id === rootUserId) await requireOwnUser(object, context);
     const { actor } = context.call;
     context.failedLogins.beginAttempt(actor.address ?? '', object.name);
@@ -44,15 +44,15 @@ export const userActions: Pick<
     }
     const passwordHash = await hashOf(newPassword, object.name, context);
     const changed = await setSpec(object, { ...object.spec, passwordHash }, context);
-    return done(await render(pathOf(path), [changed], context, shownUser));
+    return done(await render(segments, [changed], context, shownUser));
   },
-  effective_grants: async ({ path, page: { after = '', limit } }, context) => {
-    const [object] = await context.catalog.require(pathOf(path));
-    const rest = effectiveGrants((object as User).id, context).filter(({ key }) => key > after);
+  effective_grants: async ({ segments, page: { after = '', limit } }, context) => {
+    const [object] = await context.catalog.require(segments);
+    const rest = effectiveGrants(object.id, context).filter(({ key }) => key > after);
     const grants = [];
     for (const { grant, subject } of rest.slice(0, limit)) {
       const on = await uriOfIds(grant.path, context);
-      grants.push({ ...grantFields(grant as Grant, on), via: { category: subject.category, name: subject.name } });
+      grants.push({ ...grantFields(grant, on), via: { category: subject.category, name: subject.name } });
     }
     return listedAs('grants', grants, rest.length > limit ? rest[limit - 1]?.key : undefined);
   },

@@ -2,29 +2,25 @@
 
 import { rootUserId, type UserSpec } from '../../access/authorization/directory_types.ts';
 import type { PropertiesPatch } from '../../api/fields.ts';
-import type { RecordOf } from '../../api/handlers.ts';
 import type { Identity } from '../../api/identity/user_fields.ts';
 import type { usersApi } from '../../api/identity/users.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import type { PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Static } from '../../standard/type.ts';
-import { defined, describe, invalid, last, shownDescription } from '../records/fields.ts';
+import { defined, describe, invalid, shownDescription } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
   ownerName,
-  type Render,
+  type RenderOf,
   requirePrivilege,
   segment,
 } from '../records/handler_context.ts';
 import { enabledStateOf } from '../records/states.ts';
 
-export const pathOf = (path: PathParameters) => [segment('users', path.user as string)];
 export type User = CatalogObject<UserSpec>;
 
-export const shownUser: Render<RecordOf<typeof usersApi>> = async (chain, uri, context) => {
-  const object = last(chain) as User;
+export const shownUser: RenderOf<typeof usersApi> = async ([object], uri, context) => {
   const { spec, name, id } = object;
   const { directory } = context;
   const provider = spec.identity && (await context.catalog.byId(spec.identity.providerId));

@@ -20,21 +20,12 @@ import {
 } from '../records/handler_context.ts';
 import { findByName } from '../records/search.ts';
 import { userActions } from './user_actions.ts';
-import {
-  pathOf,
-  protectRoot,
-  requireFreeIdentity,
-  requireOwnUser,
-  setSpec,
-  shownUser,
-  specOf,
-  type User,
-} from './user_record.ts';
+import { protectRoot, requireFreeIdentity, requireOwnUser, setSpec, shownUser, specOf } from './user_record.ts';
 
 export const users = implement(usersApi, {
-  list: ({ page: at }, context) => freshPage([], 'users', at, context, shownUser),
-  get: async ({ path }, context) =>
-    found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, shownUser)),
+  list: ({ segments, page: at }, context) => freshPage(segments, 'users', at, context, shownUser),
+  get: async ({ segments }, context) =>
+    found(await render(segments, await context.catalog.require(segments), context, shownUser)),
   create: async ({ body, ifExists }, context) => {
     const { name, owner } = body;
     if (name.includes(':'))
@@ -55,21 +46,21 @@ export const users = implement(usersApi, {
     const record = await render([segment('users', object.name)], [object], context, shownUser);
     return created(record, made, record.uri);
   },
-  update: async ({ path, body }, context) => {
-    const [object] = (await context.catalog.require(pathOf(path))) as [User];
+  update: async ({ segments, body }, context) => {
+    const [object] = await context.catalog.require(segments);
     const isRoot = object.id === rootUserId;
     if (isRoot || body.password !== undefined || body.identity !== undefined) await requireOwnUser(object, context);
     if ((body.disabled ?? object.spec.disabled ?? false) !== (object.spec.disabled ?? false))
-      await requirePrivilege('operate', pathOf(path), context);
+      await requirePrivilege('operate', segments, context);
     if (body.disabled) protectRoot(object, context, 'disabled');
     const spec = await specOf(object.spec, body, object.name, context);
     requireFreeIdentity(spec, object.id, context);
-    const owner = await newOwner(body.owner, pathOf(path), context);
+    const owner = await newOwner(body.owner, segments, context);
     const changed = await setSpec(object, spec, context, { owner });
-    return updated(await render(pathOf(path), [changed], context, shownUser));
+    return updated(await render(segments, [changed], context, shownUser));
   },
-  delete: async ({ path }, context) => {
-    const [object] = (await context.catalog.find(pathOf(path))) ?? [];
+  delete: async ({ segments }, context) => {
+    const [object] = (await context.catalog.find(segments)) ?? [];
     if (!object) return deleted(false);
     protectRoot(object, context, 'deleted');
     const was = await context.catalog.drop(object, {
@@ -82,8 +73,8 @@ export const users = implement(usersApi, {
     });
     return deleted(was);
   },
-  rename: async ({ path, body: { newName } }, context) => {
-    const [object] = (await context.catalog.require(pathOf(path))) as [User];
+  rename: async ({ segments, body: { newName } }, context) => {
+    const [object] = await context.catalog.require(segments);
     protectRoot(object, context, 'renamed');
     requirePrincipalName(newName);
     if (newName.includes(':')) throw new Failure('INVALID_NAME', 'a user name has no colon', { name: newName });

@@ -3,6 +3,7 @@
 
 import type { VerifiedToken } from '../../access/authentication/oidc.ts';
 import type { User as KnownUser } from '../../access/authorization/directory_types.ts';
+import { defaultCatalogName, defaultWarehouseName } from '../../api/namespaces/catalogs.ts';
 import { nameFault } from '../../model/names.ts';
 import { systemActor } from '../../model/principal.ts';
 import { principalNameFault } from '../../model/principal_names.ts';
@@ -10,7 +11,6 @@ import type { CatalogSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
 import { ensureBackend, warehouseSpec } from '../compute/warehouses.ts';
 import type { Services } from '../records/handler_context.ts';
-import { defaultCatalogName, defaultWarehouseName } from './catalogs.ts';
 
 /** Without waking an engine. */
 export async function bootstrap(

@@ -2,23 +2,23 @@
 // able to run its query.
 
 import type { PropertiesPatch } from '../../api/fields.ts';
-import type { CatalogObject, ObjectPath, ViewSourceName } from '../../catalog/object.ts';
+import type { ParentSegmentsOf, SegmentsOf } from '../../api/handlers.ts';
+import type { viewsApi } from '../../api/namespaces/views.ts';
+import { type CatalogObject, type ChainOf, isOf, type ObjectOf, type ViewSourceName } from '../../catalog/object.ts';
 import type { ViewSource } from '../../engines/views.ts';
 import { foldName, nameFault } from '../../model/names.ts';
-import type { CatalogSpec, DatabaseSpec, ViewColumn, ViewSpec } from '../../model/records.ts';
+import type { ViewColumn, ViewSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
 import { describe, invalid } from '../records/fields.ts';
 import { type Context, newOwner, ownerId } from '../records/handler_context.ts';
 
-export type ViewParents = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
-export type ViewChain = [...ViewParents, CatalogObject<ViewSpec>];
+type ViewPath = SegmentsOf<typeof viewsApi>;
+type ParentPath = ParentSegmentsOf<typeof viewsApi>;
+type ViewChain = ChainOf<ViewPath>;
+type ViewParents = ChainOf<ParentPath>;
 
 /** Tables and views of a database are one name space to SQL. */
 export const sharesNames = ['tables'];
-
-/** `what`: with its article. */
-export const renamedDoc = (what: string) =>
-  `${what} with views in it, or with views of others made of what is in it, is not renamed (\`IN_USE\`): their queries say its name.`;
 
 interface Described {
   readonly comment?: string | null;
@@ -35,34 +35,28 @@ export interface ViewPatch extends Described {
   readonly sql?: string;
 }
 
-export function viewRef([root, database, view]: readonly CatalogObject[]) {
-  const [catalog, within, { name }] = [root, database, view] as ViewChain;
-  return { catalog: { id: catalog.id, name: catalog.name }, database: within.name, view: name };
+export function viewRef([{ id, name }, database]: ViewParents, view: string) {
+  return { catalog: { id, name }, database: database.name, view };
 }
 
-export async function requireUsableViewName(
-  name: string,
-  [root]: readonly CatalogObject[],
-  context: Context,
-): Promise<void> {
-  const { warehouse } = (root as CatalogObject<CatalogSpec>).spec;
-  const fault = nameFault(name) ?? (await context.warehouses.engineOf(warehouse)).reservedName('views', name);
+export async function requireUsableViewName(name: string, [root]: ViewParents, context: Context): Promise<void> {
+  const fault = nameFault(name) ?? (await context.warehouses.engineOf(root.spec.warehouse)).reservedName('views', name);
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
 }
 
 export async function createView(
-  parents: ObjectPath,
+  parents: ParentPath,
   body: CreateViewBody,
   ifExists: 'fail' | 'return',
   context: Context,
 ): Promise<{ readonly chain: ViewChain; readonly made: boolean }> {
-  const chain = (await context.catalog.require(parents)) as ViewParents;
+  const chain = await context.catalog.require(parents);
   const [root, database] = chain;
   const { warehouse } = root.spec;
   const { name, sql } = await readBody(body, chain, context);
   await requireUsableViewName(name, chain, context);
   const { columns, sources } = await readQuery(sql, chain, context);
-  const view = { catalog: { id: root.id, name: root.name }, database: database.name, view: name };
+  const view = viewRef(chain, name);
   const { object, created } = await context.catalog.create<ViewSpec>({
     parent: database,
     category: 'views',
@@ -122,8 +116,8 @@ async function seenSource({ name, isView, uses }: ViewSource, context: Context):
   return { id: object.id, version: object.version, path: chain.map((one) => one.name), uses };
 }
 
-export async function changeView(path: ObjectPath, body: ViewPatch, context: Context): Promise<ViewChain> {
-  const chain = (await context.catalog.require(path)) as ViewChain;
+export async function changeView(path: ViewPath, body: ViewPatch, context: Context): Promise<ViewChain> {
+  const chain = await context.catalog.require(path);
   const [root, database, view] = chain;
   const { sql } = body;
   const common = {
@@ -140,48 +134,39 @@ export async function changeView(path: ObjectPath, body: ViewPatch, context: Con
     spec: describe({ ...view.spec, sql, columns }, body),
     sources,
     warehouse: root.spec.warehouse,
-    change: { kind: 'replaceView', view: viewRef(chain), sql },
+    change: { kind: 'replaceView', view: viewRef([root, database], view.name), sql },
   });
   return [root, database, object ?? view];
 }
 
-export async function renameView(path: ObjectPath, newName: string, context: Context): Promise<ViewChain> {
-  const chain = (await context.catalog.require(path)) as ViewChain;
+export async function renameView(path: ViewPath, newName: string, context: Context): Promise<ViewChain> {
+  const chain = await context.catalog.require(path);
   const [root, database, view] = chain;
-  await requireUsableViewName(newName, chain, context);
+  await requireUsableViewName(newName, [root, database], context);
   const { object } = await context.catalog.update<ViewSpec>(view, {
     name: newName,
     principal: context.call.actor,
     sharesNames,
     warehouse: root.spec.warehouse,
-    change: { kind: 'renameView', view: viewRef(chain), newName, sql: view.spec.sql },
+    change: { kind: 'renameView', view: viewRef([root, database], view.name), newName, sql: view.spec.sql },
   });
   return [root, database, object ?? view];
 }
 
 /** As it would be made now: what it names may be others than when it was dropped. */
-export async function restoredView(
-  view: CatalogObject<ViewSpec>,
-  name: string,
-  parents: readonly CatalogObject[],
-  context: Context,
-) {
-  const [root, database] = parents as ViewParents;
-  const { columns, sources } = await readQuery(view.spec.sql, [root, database], context);
-  const ref = viewRef([root, database, { ...view, name }]);
+export async function restoredView(view: ObjectOf<'views'>, name: string, parents: ViewParents, context: Context) {
+  const { columns, sources } = await readQuery(view.spec.sql, parents, context);
+  const change = { kind: 'createView' as const, view: viewRef(parents, name), sql: view.spec.sql };
   return {
     spec: { ...view.spec, columns },
     sources,
-    change: { kind: 'createView' as const, view: ref, sql: view.spec.sql },
+    change: () => change,
   };
 }
 
 /** Views among what was in a catalog or database that was dropped. `nameOf`: of the database that one is in, as it will be called. */
 export function keptViews(within: readonly CatalogObject[], nameOf: (view: CatalogObject) => string) {
   return within
-    .filter(({ category }) => category === 'views')
-    .map((view) => {
-      const { sql } = (view as CatalogObject<ViewSpec>).spec;
-      return { id: view.id, database: nameOf(view), name: view.name, sql };
-    });
+    .filter((one) => isOf(one, 'views'))
+    .map((view) => ({ id: view.id, database: nameOf(view), name: view.name, sql: view.spec.sql }));
 }

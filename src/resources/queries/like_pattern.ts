@@ -12,13 +12,18 @@ export function likePattern(pattern: string): (text: string) => boolean {
 
 function tokensOf(pattern: string): Token[] {
   const tokens: Token[] = [];
-  const characters = [...pattern.toLowerCase()];
-  for (let i = 0; i < characters.length; i++) {
-    const character = characters[i] as string;
-    if (character === '\\' && i + 1 < characters.length) tokens.push(characters[++i] as string);
+  let isEscaped = false;
+  for (const character of pattern.toLowerCase()) {
+    if (!isEscaped && character === '\\') {
+      isEscaped = true;
+      continue;
+    }
+    if (isEscaped) tokens.push(character);
     else if (character === '%') tokens.push(anyText);
     else tokens.push(character === '_' ? oneCharacter : character);
+    isEscaped = false;
   }
+  if (isEscaped) tokens.push('\\');
   return tokens;
 }
 

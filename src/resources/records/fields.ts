@@ -17,7 +17,15 @@ export function defined<T extends object>(fields: T): { [K in keyof T]: Exclude<
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }
 
-type Described = { comment?: string | null; properties?: PropertiesPatch | null; owner?: string };
+interface Describable {
+  readonly comment?: string;
+  readonly properties?: Properties;
+}
+
+interface Described {
+  readonly comment?: string | null | undefined;
+  readonly properties?: PropertiesPatch | null | undefined;
+}
 
 function mergedProperties(before: Properties | undefined, change: PropertiesPatch | undefined): Properties | undefined {
   if (change === undefined) return before;
@@ -39,24 +47,29 @@ export function mergedMap(before: Properties, change: PropertiesPatch): Properti
 }
 
 /** The spec of a create or an update, for objects with a comment and properties. */
-export function describe<S extends object>(
-  spec: S & { comment?: string; properties?: Properties },
-  change: Described,
-): S {
-  const { comment, properties, ...rest } = spec;
-  return defined({
+export function describe<S extends Describable>(spec: S, change: Described): Omit<S, keyof Describable> & Describable {
+  const { comment: before, properties: propertiesBefore, ...rest } = spec;
+  const comment = patched(before, change.comment);
+  const properties =
+    change.properties === null ? undefined : mergedProperties(propertiesBefore, change.properties ?? undefined);
+  return {
     ...rest,
-    comment: patched(comment, change.comment),
-    properties: change.properties === null ? undefined : mergedProperties(properties, change.properties),
-  }) as unknown as S;
+    ...(comment === undefined ? {} : { comment }),
+    ...(properties === undefined ? {} : { properties }),
+  };
 }
 
-export const shownDescription = (spec: { comment?: string; properties?: Properties }) => ({
+export const shownDescription = (spec: Describable) => ({
   comment: spec.comment ?? null,
   properties: spec.properties ?? {},
 });
 
-export const last = (chain: readonly CatalogObject[]): CatalogObject => chain.at(-1) as CatalogObject;
+/** The object that a path names. */
+export function last<T extends CatalogObject>(chain: readonly T[]): T {
+  const object = chain.at(-1);
+  if (!object) throw new Error('the path names no object');
+  return object;
+}
 
 /** Throws INVALID_NAME for what a principal cannot be called. */
 export function requirePrincipalName(name: string): void {

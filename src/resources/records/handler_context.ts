@@ -189,8 +189,10 @@ export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'cal
   const request = redactedRequest(task);
   const basis = basisOfTask(task);
   const { submittedAt, submittedBy, startedAt, endedAt, result } = shown;
-  const { rejectsFileId: fileId } = (result ?? {}) as { rejectsFileId?: string | null };
-  const rejects = fileId && endedAt ? { fileId, expiresAt: Date.parse(endedAt) + rejectsLifetimeMs } : undefined;
+  const fileId =
+    typeof result === 'object' && result !== null && 'rejectsFileId' in result ? result.rejectsFileId : undefined;
+  const rejects =
+    typeof fileId === 'string' && endedAt ? { fileId, expiresAt: Date.parse(endedAt) + rejectsLifetimeMs } : undefined;
   const paged = typeof result === 'object' && result !== null && 'pageCount' in result;
   return {
     ...shown,
@@ -227,6 +229,9 @@ export type Render<T extends object = object, P extends ObjectPath = ObjectPath>
   uri: string,
   context: Context,
 ) => Promise<T>;
+
+/** The handlers of a declared category. */
+export type HandlersOf<C extends DeclaredCategory> = Handlers<C, Context>;
 
 /** How the objects of a declared category are shown. */
 export type RenderOf<C extends DeclaredCategory> = Render<RecordOf<C>, SegmentsOf<C>>;
@@ -421,5 +426,3 @@ export function listing(
 }
 
 export const segment = <const K extends string>(category: K, name: string): Segment<K> => ({ category, name });
-
-export const unique = <T>(all: readonly T[]): readonly T[] => [...new Set(all)];

@@ -4,6 +4,7 @@ import { type BackupRequest, backupTask } from '../../backups/backups.ts';
 import { type RestoreRequest, restoreTask } from '../../backups/restores.ts';
 import { type ServerBackupRequest, serverBackupTask } from '../../backups/server/server_backups.ts';
 import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
+import type { ExportFormat } from '../../engines/export.ts';
 import { checkCatalogTask } from '../../jobs/check_catalog.ts';
 import { createFilledTableTask, type FillRequest } from '../../jobs/create_filled_table.ts';
 import { loadDatabaseTask } from '../../jobs/load_database.ts';
@@ -47,18 +48,26 @@ function queryShown(request: QueryRequest): object {
 
 function exportShown(request: ExportRequest): object {
   const { asked, sql, parameters, catalog, database, warehouse, format, numbers, fileBytesMax, to } = request;
-  const { kind, ...options } = format;
-  const { compression, layout, ...csv } = options as { compression?: string; layout?: string };
   return {
     ...(asked ?? { sql, parameters, catalog, database, warehouse }),
-    format: kind,
-    compression,
-    arrowLayout: layout,
-    ...(kind === 'csv' ? { csv } : {}),
-    ...(kind === 'ndjson' ? { numbers } : {}),
+    ...formatShown(format),
+    ...(format.kind === 'ndjson' ? { numbers } : {}),
     fileBytesMax,
     to: redactedTarget(to),
   };
+}
+
+function formatShown(format: ExportFormat): object {
+  switch (format.kind) {
+    case 'csv': {
+      const { kind, compression, ...csv } = format;
+      return { format: kind, compression, csv };
+    }
+    case 'arrow':
+      return { format: format.kind, arrowLayout: format.layout };
+    default:
+      return { format: format.kind, compression: format.compression };
+  }
 }
 
 export function redactedTarget(place: ExportTarget | TargetRequest): object {
@@ -94,7 +103,7 @@ function newTableShown({
 
 function filledShown({ fill }: FillRequest): object {
   const { parameters } = fill;
-  const { asSelect, ...asked } = (fill.asked ?? {}) as { asSelect?: object };
+  const { asSelect, ...asked }: { readonly asSelect?: object } = fill.asked ?? {};
   return { ...asked, ...(asSelect ? { asSelect: { ...asSelect, parameters } } : {}) };
 }
 

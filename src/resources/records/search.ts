@@ -20,7 +20,7 @@ import {
   type RenderOf,
   segment,
 } from './handler_context.ts';
-import { searchDropped, searchResultOf } from './undrop.ts';
+import { searchDropped } from './undrop.ts';
 
 export type Page = Input<unknown, unknown>['page'];
 
@@ -122,31 +122,21 @@ interface Sought {
 interface ObjectSearch {
   readonly category: string;
   readonly toRecord: Render;
-  readonly parentOf?: (path: PathParameters) => ObjectPath;
-  readonly retained?: boolean;
   readonly record: TObject;
   readonly example: string;
 }
 
-/** The search of objects of the catalog by name pattern and comment. */
-export function searchOf({ category, record, example, parentOf, toRecord, retained = false }: ObjectSearch) {
-  const dropped = Type.Optional(
-    Type.Boolean({ default: false, description: 'Those that were dropped and that the caller may bring back.' }),
-  );
+/** The search of objects at the top of the catalog by name pattern and comment. */
+export function searchOf({ category, record, example, toRecord }: ObjectSearch) {
   return searchBy({
     category,
-    summary: `Finds ${category.replaceAll('_', ' ')} by name pattern and comment${retained ? ', or those that were dropped' : ''}.`,
+    summary: `Finds ${category.replaceAll('_', ' ')} by name pattern and comment.`,
     permission: { privilege: 'read', on: 'parent', orWithin: true },
-    codes: parentOf ? ['OBJECT_NOT_FOUND'] : [],
-    fields: retained ? { ...searchFields, dropped } : searchFields,
-    record: retained ? searchResultOf(record) : record,
+    codes: [],
+    fields: searchFields,
+    record,
     example: { namePattern: example },
-    find: (body, { path, page }, context) =>
-      findObjects<object, ObjectPath, string>(
-        category,
-        { segments: parentOf?.(path) ?? [], body, page },
-        context,
-        toRecord,
-      ),
+    find: (body, { page }, context) =>
+      findObjects<object, ObjectPath, string>(category, { segments: [], body, page }, context, toRecord),
   });
 }

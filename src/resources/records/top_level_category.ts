@@ -1,6 +1,6 @@
 // Handlers that the categories of objects in no other object share: how they are listed, shown and renamed.
-import type { CatalogObject } from '../../catalog/object.ts';
-import type { Input, PathParameters } from '../../standard/endpoint.ts';
+import type { CatalogObject, ObjectOf } from '../../catalog/object.ts';
+import type { Input, PathParameters, Segment } from '../../standard/endpoint.ts';
 import { type Context, created, done, found, freshPage, type Render, render, segment } from './handler_context.ts';
 
 interface TopLevel<T extends object> {
@@ -41,6 +41,39 @@ export function topLevelHandlers<T extends { readonly uri: string }>({
       checkName?.(name);
       const changed = await context.catalog.update(object, { name, principal: context.call.actor });
       return done(await render([segment(category, name)], [changed.object ?? object], context, toRecord));
+    },
+  };
+}
+
+type Top<K extends string> = readonly [Segment<K>];
+
+interface Named<K extends string> {
+  readonly segments: Top<K>;
+}
+
+/** `checkName` throws INVALID_NAME for names that the category does not allow, besides those that no object can have. */
+export function handlersAtTop<T extends { readonly uri: string }, const K extends string>(
+  category: K,
+  toRecord: Render<T, Top<K>>,
+  checkName?: (name: string) => void,
+) {
+  const show = (object: ObjectOf<K>, context: Context) =>
+    render([segment(category, object.name)], [object], context, toRecord);
+  return {
+    async createdAs(object: ObjectOf<K>, made: boolean, context: Context) {
+      const record = await show(object, context);
+      return created(record, made, record.uri);
+    },
+    list: ({ page }: Pick<Input<undefined, undefined>, 'page'>, context: Context) =>
+      freshPage([], category, page, context, toRecord),
+    get: async ({ segments }: Named<K>, context: Context) =>
+      found(await render(segments, await context.catalog.require(segments), context, toRecord)),
+    async rename({ segments, body }: Named<K> & { readonly body: { readonly newName: string } }, context: Context) {
+      const [object] = await context.catalog.require(segments);
+      const { newName: name } = body;
+      checkName?.(name);
+      const changed = await context.catalog.update(object, { name, principal: context.call.actor });
+      return done(await show(changed.object ?? object, context));
     },
   };
 }

@@ -1,65 +1,65 @@
-// What the categories whose objects can come back after they were dropped share: the action `undrop`, the search of what can come
-// back, and the fields of both. Who owns an object, or may drop what
-// is in its parent, may bring it back; nobody else learns of it.
-
-import { engineCodes } from '../../api/fields.ts';
-import { taskCodes, taskFields } from '../../api/task_fields.ts';
+// What the categories share whose objects can come back after they were dropped: the handlers of DELETE and `undrop`, and the search for
+// what can come back. Who owns an object, or may drop what is in its parent, may bring it back; nobody else learns of it.
+import type { DeclaredCategory } from '../../api/declare.ts';
+import type { ParentSegmentsOf, RecordOf, SegmentsOf } from '../../api/handlers.ts';
 import type {
   CatalogObject,
   ChainOf,
   DroppedObject,
+  DropRequest,
+  ObjectOf,
   ObjectPath,
   SoftDelete,
   UndropRequest,
 } from '../../catalog/object.ts';
-import type { Change } from '../../engines/engine.ts';
-import type { Code } from '../../standard/codes.ts';
-import type { Listed, PathParameters } from '../../standard/endpoint.ts';
+import type { SpecOf } from '../../catalog/specs.ts';
+import type { Accepted, Deleted, Done, Listed } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { type TObject, Type } from '../../standard/type.ts';
-import { invalid } from './fields.ts';
+import { invalid, last } from './fields.ts';
 import {
   accepted,
-  action,
   type Context,
+  deleted,
   done,
   listed,
   type Member,
   type Render,
-  render,
+  type RenderOf,
   requireTask,
   segment,
-  unique,
 } from './handler_context.ts';
 import { splitTaskOptions, type TaskBody } from './task_fields.ts';
 
-export const retentionDoc =
-  'It can come back by `undrop` for as long as the setting `undropSeconds` says; with `purge=true` it is gone for good.';
-export const Purge = Type.Optional(
-  Type.Boolean({ default: false, description: 'It cannot come back; its data goes at once.' }),
-);
-
-const Timestamp = Type.String({ format: 'date-time' });
-
-/** The record as a search shows it. */
-export const searchResultOf = (record: TObject) =>
-  Type.Object({
-    ...record.properties,
-    id: Type.Optional(Type.String({ description: 'Of one that was dropped: what tells those of one name apart.' })),
-    droppedAt: Type.Optional(Timestamp),
-    droppedBy: Type.Optional(Type.String()),
-    undropUntil: Type.Optional(Timestamp),
-  });
-
-/** How a DELETE is made; undefined: for good. */
-export function softDelete(
-  query: { readonly purge?: boolean },
-  { undropSeconds: seconds }: Context,
-  changes: Omit<SoftDelete, 'seconds'>,
-): SoftDelete | undefined {
-  return query.purge === true || seconds === 0 ? undefined : { seconds, ...changes };
+/** How the engine drops an object, and what it does where the object can be restored (`keep`). */
+interface Drop extends Pick<DropRequest, 'warehouse' | 'change' | 'isDamaged'> {
+  readonly childCategories?: DropRequest['childCategories'];
+  readonly keep: Omit<SoftDelete, 'seconds'>;
 }
+
+interface DropInput<C extends DeclaredCategory> {
+  readonly segments: SegmentsOf<C>;
+  readonly query: { readonly cascade?: boolean; readonly purge?: boolean };
+}
+
+/** The handler of the DELETE of an object that can be restored. */
+export const dropHandler =
+  <C extends DeclaredCategory>(dropOf: (chain: ChainOf<SegmentsOf<C>>, context: Context) => Drop) =>
+  async ({ segments, query }: DropInput<C>, context: Context): Promise<Deleted> => {
+    const chain = await context.catalog.find(segments);
+    if (!chain) return deleted(false);
+    const { keep, ...request } = dropOf(chain, context);
+    const { undropSeconds: seconds, call } = context;
+    return deleted(
+      await context.catalog.drop(last(chain), {
+        principal: call.actor,
+        cascade: query.cascade ?? request.childCategories === undefined,
+        childCategories: [],
+        ...request,
+        keep: query.purge === true || seconds === 0 ? undefined : { seconds, ...keep },
+      }),
+    );
+  };
 
 function mayUndrop(
   context: Context,
@@ -108,123 +108,93 @@ export async function searchDropped<T extends object, P extends ObjectPath, K ex
 }
 
 /** What comes back, and where. */
-export interface Restored<O extends CatalogObject> {
-  readonly object: O;
+export interface Restored<C extends DeclaredCategory> {
+  readonly object: ObjectOf<C['name']>;
   /** That it gets. */
   readonly name: string;
-  readonly parents: readonly CatalogObject[];
-  /** What was in it, all levels down. */
-  readonly within: readonly CatalogObject[];
+  readonly parents: ChainOf<ParentSegmentsOf<C>>;
   /** What its parent was called when it was dropped, where the engine keeps it there. */
   readonly originalDatabase: string | undefined;
 }
 
-interface UndropOptions<O extends CatalogObject> {
-  readonly category: string;
-  readonly title: string;
-  readonly record: TObject;
-  readonly toRecord: Render;
-  readonly parentOf: (path: PathParameters) => ObjectPath;
-  /** The type of the task that it may take. */
-  readonly task?: string;
+interface Undrop<C extends DeclaredCategory> {
+  readonly toRecord: RenderOf<C>;
   /** Throws where nothing can be called so. */
   readonly check: (
     name: string,
-    parents: readonly CatalogObject[],
+    parents: ChainOf<ParentSegmentsOf<C>>,
     context: Context,
     dropped: DroppedObject,
   ) => Promise<void>;
   /** Categories beside it in which nothing may have the name. */
   readonly sharesNames?: readonly string[];
-  /** Of `prepare`. */
-  readonly codes?: readonly Code[];
-  readonly change: ((restored: Restored<O>) => Change) | { readonly prepare: Prepare<O> };
+  readonly prepare: (restored: Restored<C>, context: Context) => Prepared | Promise<Prepared>;
 }
 
-type Prepared = Pick<UndropRequest, 'sources' | 'spec'> & { readonly change: Change };
-/** For what has to be looked at as it would be now. */
-type Prepare<O extends CatalogObject> = (restored: Omit<Restored<O>, 'within'>, context: Context) => Promise<Prepared>;
+/** What the catalog is asked for. `change` gets what was in the object, all levels down. */
+type Prepared = Pick<UndropRequest, 'sources' | 'spec' | 'change'>;
 
-export function undropAction<O extends CatalogObject>({
-  category,
-  title,
-  record,
-  toRecord,
-  parentOf,
-  ...of
-}: UndropOptions<O>) {
-  return action('undrop', {
-    on: 'collection',
-    summary: `Brings back ${title} that was dropped, with its data, its owner and what was granted on it.`,
-    description: `By \`name\` it is the one that was dropped last; \`search\` with \`dropped\` shows what can come back. Where data has to be written again a task does it (202). The caller must own it, or have the privilege \`drop\` on what holds it.`,
-    permission: { privilege: 'create', on: 'parent' },
-    codes: unique([
-      'OBJECT_NOT_FOUND',
-      'INVALID_NAME',
-      'OBJECT_ALREADY_EXISTS',
-      'CHANGE_IN_PROGRESS',
-      ...engineCodes,
-      ...(of.task === undefined ? [] : taskCodes),
-      ...(of.codes ?? []),
-    ]),
-    body: Type.Object(
-      {
-        name: Type.Optional(Type.String({ description: 'What it was called.' })),
-        id: Type.Optional(Type.String({ description: 'Instead of the name.' })),
-        newName: Type.Optional(Type.String({ description: 'The name that it gets, where not the one that it had.' })),
-        ...(of.task === undefined ? {} : taskFields),
-      },
-      { additionalProperties: false },
-    ),
-    bodyRequired: true,
-    result: record,
-    ...(of.task === undefined ? {} : { mayAccept: true }),
-    example: { body: { name: 'orders', newName: 'orders_restored' } },
-    handle: async ({ path, body }, context) => {
-      const { asked, options } = await splitTaskOptions(body as TaskBody, context);
-      const at = parentOf(path);
-      const parents = await context.catalog.require(at);
-      const dropped = await requireDropped(category, parents, body, context);
-      const object = dropped.object as O;
-      const name = body.newName ?? object.name;
-      await of.check(name, parents, context, dropped);
-      const target = [...at, segment(category, name)];
-      const restored = { object, name, parents, originalDatabase: dropped.originalDatabase };
-      const { change } = of;
-      const prepared = 'prepare' in change ? await change.prepare(restored, context) : undefined;
-      const outcome = await context.catalog.undrop(dropped, {
-        newName: name,
-        sharesNames: of.sharesNames,
-        sources: prepared?.sources,
-        spec: prepared?.spec,
-        principal: context.call.actor,
-        change: (within) => ('prepare' in change ? (prepared as Prepared).change : change({ ...restored, within })),
-        task:
-          of.task === undefined
-            ? undefined
-            : { type: of.task, target: uriOf(context.call.version, target), request: asked, ...options },
-      });
-      if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
-      return done(await render(target, [...parents, outcome.object], context, toRecord));
-    },
+interface UndropInput<C extends DeclaredCategory> {
+  readonly segments: ParentSegmentsOf<C>;
+  readonly body: TaskBody & { readonly id?: string; readonly name?: string; readonly newName?: string };
+}
+
+/** The handler of `undrop`. */
+export const undropHandler =
+  <C extends DeclaredCategory>(declared: C, undrop: Undrop<C>) =>
+  async (input: UndropInput<C>, context: Context): Promise<Done<RecordOf<C>>> => {
+    const restored = await restoreDropped(declared, undrop, undefined, input, context);
+    if (restored.outcome === 'accepted') throw new Error('the change was not to become a task');
+    return restored;
+  };
+
+/** The same where a task may do it. `task`: its type. */
+export const undropHandlerByTask =
+  <C extends DeclaredCategory>(declared: C, task: string, undrop: Undrop<C>) =>
+  (input: UndropInput<C>, context: Context): Promise<Done<RecordOf<C>> | Accepted> =>
+    restoreDropped(declared, undrop, task, input, context);
+
+async function restoreDropped<C extends DeclaredCategory>(
+  declared: C,
+  { toRecord, check, sharesNames, prepare }: Undrop<C>,
+  taskType: string | undefined,
+  { segments, body }: UndropInput<C>,
+  context: Context,
+): Promise<Done<RecordOf<C>> | Accepted> {
+  const category: C['name'] = declared.name;
+  const { asked, options } = await splitTaskOptions(body, context);
+  const parents = await context.catalog.require(segments);
+  const dropped = await requireDropped(category, parents, asked, context);
+  const { object, originalDatabase } = dropped;
+  const name = body.newName ?? object.name;
+  await check(name, parents, context, dropped);
+  const target = [...segments, segment(category, name)];
+  const uri = uriOf(context.call.version, target);
+  const outcome = await context.catalog.undrop(dropped, {
+    ...(await prepare({ object, name, parents, originalDatabase }, context)),
+    newName: name,
+    sharesNames,
+    principal: context.call.actor,
+    task: taskType === undefined ? undefined : { type: taskType, target: uri, request: asked, ...options },
   });
+  if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+  return done(await toRecord([...parents, outcome.object], uri, context));
 }
 
 /** What is not to be brought back by the caller is not there. */
-async function requireDropped(
-  category: string,
+async function requireDropped<K extends string>(
+  category: K,
   parents: readonly CatalogObject[],
   { id, name }: { readonly id?: string; readonly name?: string },
   context: Context,
-): Promise<DroppedObject> {
-  if ((id === undefined) === (name === undefined)) {
+): Promise<DroppedObject<SpecOf<K>>> {
+  const asked = id ?? name;
+  if (asked === undefined || (id !== undefined && name !== undefined))
     throw invalid('/name', 'either', 'or /id says what is to come back, and not both');
-  }
-  const by = id === undefined ? { name: name as string } : { id };
+  const by = id === undefined ? { name: asked } : { id };
   const found = await context.catalog.findDropped(parents.at(-1)?.id ?? null, category, by);
   const dropped = found.find(({ object }) => mayUndrop(context, category, parents, object));
   if (dropped) return dropped;
-  const asked = id ?? (name as string);
   const message = `There is no dropped "${asked}" in ${category} that can come back.`;
   throw new Failure('OBJECT_NOT_FOUND', message, { category, name: asked });
 }

@@ -2,12 +2,12 @@
 import type { TableBody } from '../../backups/manifest.ts';
 import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
 import type { TableSpec } from '../../model/records.ts';
-import { defined, describe } from '../records/fields.ts';
+import { describe } from '../records/fields.ts';
 import { bodyOf, checkDefaults, tableSpec } from './table_definition.ts';
 
 export function backedUpBody(spec: TableSpec): TableBody {
   const { comment, properties } = spec;
-  return { ...bodyOf(spec), ...defined({ comment, properties }) } as unknown as TableBody;
+  return { ...bodyOf(spec), ...(comment === undefined ? {} : { comment }), ...(properties ? { properties } : {}) };
 }
 
 /** Throws INVALID_PARAMETER where no table can be made so. */

@@ -2,24 +2,24 @@
 // for changes of columns.
 
 import type { PropertiesPatch } from '../../api/fields.ts';
-import type { CatalogObject, CreateRequest, ObjectPath } from '../../catalog/object.ts';
+import type { ParentSegmentsOf, SegmentsOf } from '../../api/handlers.ts';
+import type { ColumnBody, DefinitionBody, Distribution } from '../../api/tables/table_fields.ts';
+import type { tablesApi } from '../../api/tables/tables.ts';
+import type { CatalogObject, ChainOf, CreateRequest } from '../../catalog/object.ts';
 import type { Change, TableRef } from '../../engines/engine.ts';
 import { foldName, nameFault } from '../../model/names.ts';
-import type { CatalogSpec, ColumnSpec, DatabaseSpec, TableSpec } from '../../model/records.ts';
+import type { ColumnSpec, TableSpec } from '../../model/records.ts';
 import { formatType, widens } from '../../model/types.ts';
 import { Failure, type Violation } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { type Segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
 import { defined, describe, dottedNames, invalid, patched } from '../records/fields.ts';
-import { type Context, newOwner, ownerId } from '../records/handler_context.ts';
+import { type Context, newOwner, ownerId, segment } from '../records/handler_context.ts';
 import type { TaskOptions } from '../records/task_fields.ts';
 import {
   bodyOf,
-  type ColumnBody,
   checkDefaults,
   columnSpec,
-  type DefinitionBody,
-  type Distribution,
   definitionOf,
   faults,
   refuse,
@@ -29,8 +29,10 @@ import {
   withKeysNotNull,
 } from './table_definition.ts';
 
-export type TableChain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>, CatalogObject<TableSpec>];
-export type ParentChain = [CatalogObject<CatalogSpec>, CatalogObject<DatabaseSpec>];
+export type TablePath = SegmentsOf<typeof tablesApi>;
+export type ParentPath = ParentSegmentsOf<typeof tablesApi>;
+export type TableChain = ChainOf<TablePath>;
+export type ParentChain = ChainOf<ParentPath>;
 
 export interface CreateTableBody {
   readonly name?: string;
@@ -47,25 +49,36 @@ export interface CreateTableBody {
   readonly unique_key_constraints?: readonly string[] | null;
 }
 
-export function tableRef([root, database, table]: readonly CatalogObject[]): TableRef {
-  const [catalog, within, name] = [root, database, table] as TableChain;
-  return { catalog: { id: catalog.id, name: catalog.name }, database: within.name, table: name.name };
+type Named = Pick<CatalogObject, 'name'>;
+
+export function tableRef([{ id, name }, database, table]: readonly [ParentChain[0], Named, Named]): TableRef {
+  return { catalog: { id, name }, database: database.name, table: table.name };
 }
 
+export const pathOfTable = ([root, database, table]: readonly [Named, Named, Named]) =>
+  [segment('catalogs', root.name), segment('databases', database.name), segment('tables', table.name)] as const;
+
+/** The path of the table that a path of something in it begins with. */
+export const tablePathIn = ([root, database, table]: readonly [...TablePath, ...Segment[]]): TablePath => [
+  root,
+  database,
+  table,
+];
+
 export async function createTable(
-  parents: ObjectPath,
+  parents: ParentPath,
   body: CreateTableBody,
   ifExists: 'fail' | 'return',
   context: Context,
 ) {
-  const chain = (await context.catalog.require(parents)) as ParentChain;
+  const chain = await context.catalog.require(parents);
   const { name, definition } = await readDefinition(body, chain, context);
   return makeTable(chain, name, describe(definition, body), body.owner, ifExists, context);
 }
 
-export async function copyTable(path: ObjectPath, toParents: ObjectPath, newName: string, context: Context) {
-  const chain = (await context.catalog.require(path)) as TableChain;
-  const to = (await context.catalog.require(toParents)) as ParentChain;
+export async function copyTable(path: TablePath, toParents: ParentPath, newName: string, context: Context) {
+  const chain = await context.catalog.require(path);
+  const to = await context.catalog.require(toParents);
   return makeTable(to, newName, await copiedSpec(chain, to, context), undefined, 'fail', context);
 }
 
@@ -187,12 +200,12 @@ export type TableChanged =
 
 /** Reads the table, works out what becomes of it, and has the catalog do it. */
 export async function changeTable(
-  path: ObjectPath,
+  path: TablePath,
   change: TableChange,
   context: Context,
   options: TaskOptions = {},
 ): Promise<TableChanged> {
-  const chain = (await context.catalog.require(path)) as TableChain;
+  const chain = await context.catalog.require(path);
   const [root, database, table] = chain;
   const { warehouse } = root.spec;
   const next = await nextSpec(change, table, warehouse, context);

@@ -1,13 +1,13 @@
 // The definition of a table that a load makes: what the request says of it, and for the rest what was found in the file.
+
+import type { ColumnBody, NewTableDefinition } from '../../api/tables/table_fields.ts';
 import type { Engine } from '../../engines/engine.ts';
 import type { ColumnDefinition, TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
 import type { Definitions, NewTableInput } from '../../query/loads/new_table_loads.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, violationsOf } from '../../standard/failure.ts';
 import { defined, describe } from '../records/fields.ts';
-import { bodyOf, type ColumnBody, type DefinitionBody, definitionOf, tableSpec } from './table_definition.ts';
-
-type Said = Omit<DefinitionBody, 'columns'> & Parameters<typeof describe>[1];
+import { bodyOf, definitionOf, tableSpec } from './table_definition.ts';
 
 export const newTableDefinitions: Definitions = { specOf, bodyOf, definitionOf };
 
@@ -17,7 +17,7 @@ function specOf(asked: NewTableInput, inferred: readonly ColumnDefinition[], eng
     const { nullable, defaultValue, comment } = asked.columns?.[i] ?? {};
     return { name, type: formatType(type), nullable: nullable ?? true, ...defined({ defaultValue, comment }) };
   });
-  const said = asked.definition as Said;
+  const said = asked.definition;
   try {
     return describe(tableSpec({ ...said, columns }, engine), said);
   } catch (error) {
@@ -28,13 +28,12 @@ function specOf(asked: NewTableInput, inferred: readonly ColumnDefinition[], eng
 
 function isAboutColumns(error: unknown): error is Failure {
   if (!(error instanceof Failure) || error.code !== 'INVALID_PARAMETER') return false;
-  const { violations } = error.result as { violations?: readonly { readonly pointer: string }[] };
-  return violations?.[0]?.pointer.startsWith('/columns') === true;
+  return violationsOf(error)[0]?.pointer.startsWith('/columns') === true;
 }
 
 /** As far as the request says it: what is wrong with that is said at once. A column without a type can be anything. */
 export function requestedSpec(asked: NewTableInput, engine: Engine): TableSpec {
-  const said = asked.definition as Said;
+  const said = asked.definition;
   if (!asked.columns) return describe(undefinedSpec(said), said);
   const columns = asked.columns.map(({ name, type = 'STRING', ...more }) => {
     const { nullable, defaultValue, comment } = more;
@@ -45,11 +44,11 @@ export function requestedSpec(asked: NewTableInput, engine: Engine): TableSpec {
 
 /** What is kept of the table until the file was looked at. */
 export function expectedSpec(asked: NewTableInput): TableSpec {
-  const said = asked.definition as Said;
+  const said = asked.definition;
   return describe(undefinedSpec(said), said);
 }
 
-const undefinedSpec = ({ replicationNum = 1 }: Said): TableSpec => ({
+const undefinedSpec = ({ replicationNum = 1 }: NewTableDefinition): TableSpec => ({
   columns: [],
   primaryKey: [],
   uniqueKey: [],

@@ -1,71 +1,13 @@
 // A table's definition, from what a request says to what the catalog keeps: defaults filled in, every reference checked,
 // and what a change of columns means for keys and order. No I/O but to ask the engine about a default's text.
 
-import { Comment, noNul, nullable } from '../../api/fields.ts';
+import type { ColumnBody, DefinitionBody } from '../../api/tables/table_fields.ts';
 import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ColumnDefinition, ColumnSpec, TableDefinition, TableSpec } from '../../model/records.ts';
 import { formatType, type LogicalType, parseType, TypeSyntaxError } from '../../model/types.ts';
 import { Failure, type Violation, violationsFailure } from '../../standard/failure.ts';
-import { type Static, Type } from '../../standard/type.ts';
 import { defined } from '../records/fields.ts';
-
-export const DefaultValue = Type.Union(
-  [Type.String({ maxLength: 4096, pattern: noNul }), Type.Number(), Type.Boolean()],
-  {
-    description:
-      "A SQL literal or expression without columns: `0`, `'new'`, `current_timestamp`. JSON numbers and booleans are taken as literals.",
-  },
-);
-
-export const ColumnBody = Type.Object(
-  {
-    name: Type.String(),
-    type: Type.String({ description: 'A logical type, such as `BIGINT`, `DECIMAL(18,2)`, `ARRAY<STRING>`.' }),
-    nullable: Type.Optional(Type.Boolean({ default: true })),
-    defaultValue: Type.Optional(nullable(DefaultValue)),
-    comment: Type.Optional(nullable(Comment)),
-  },
-  { additionalProperties: false },
-);
-export type ColumnBody = Static<typeof ColumnBody>;
-
-/** No list of columns is longer; an engine may take fewer. */
-export const columnsMax = 10_000;
-export const Names = Type.Array(Type.String(), { maxItems: columnsMax });
-export const UniqueKey = Type.Array(Type.String(), {
-  maxItems: 32,
-  description: 'Columns whose values together are unique, besides the primary key; enforced by the engine.',
-});
-export const Distribution = Type.Object(
-  {
-    by: Type.Optional(Names),
-    buckets: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 4096, default: 1, description: 'Tablets of the table.' }),
-    ),
-  },
-  { additionalProperties: false },
-);
-
-/** What a definition says besides its columns. */
-export const definitionFields = {
-  primaryKey: Type.Optional(nullable(Names)),
-  orderBy: Type.Optional(nullable(Names)),
-  partitionBy: Type.Optional(nullable(Names)),
-  distribution: Type.Optional(nullable(Distribution)),
-  replicationNum: Type.Optional(Type.Integer({ minimum: 1, maximum: 32767, default: 1 })),
-  unique_key_constraints: Type.Optional(nullable(UniqueKey)),
-};
-
-export interface DefinitionBody {
-  readonly columns: readonly ColumnBody[];
-  readonly primaryKey?: readonly string[] | null | undefined;
-  readonly unique_key_constraints?: readonly string[] | null | undefined;
-  readonly orderBy?: readonly string[] | null | undefined;
-  readonly partitionBy?: readonly string[] | null | undefined;
-  readonly distribution?: Static<typeof Distribution> | null | undefined;
-  readonly replicationNum?: number | undefined;
-}
 
 /** Throws INVALID_PARAMETER with violations. `engine` says which keys and names it can hold. */
 export function tableSpec(body: DefinitionBody, engine: Engine): TableSpec {
@@ -100,7 +42,7 @@ export function columnSpec(body: ColumnBody, pointer: string, violations: Violat
     nullable: body.nullable ?? true,
     defaultValue: body.defaultValue === undefined || body.defaultValue === null ? undefined : String(body.defaultValue),
     comment: body.comment ?? undefined,
-  }) as ColumnSpec;
+  });
 }
 
 /** Key columns hold no NULL, whatever the request says of them. */
@@ -185,9 +127,8 @@ export async function checkDefaults(
 /** What the engine has to know: two definitions that differ here differ in the engine. */
 export function definitionOf(spec: TableDefinition): TableDefinition {
   return {
-    columns: spec.columns.map(
-      ({ name, type, nullable: mayBeNull, defaultValue }) =>
-        defined({ name, type, nullable: mayBeNull, defaultValue }) as ColumnDefinition,
+    columns: spec.columns.map(({ name, type, nullable: mayBeNull, defaultValue }) =>
+      defined({ name, type, nullable: mayBeNull, defaultValue }),
     ),
     primaryKey: spec.primaryKey,
     uniqueKey: spec.uniqueKey,
@@ -221,7 +162,7 @@ export function withColumnRenamed(spec: TableSpec, from: string, to: string): Ta
 }
 
 /** A definition as the body that would make it: what `copy_definition` starts from. */
-export function bodyOf(spec: TableSpec): DefinitionBody & { columns: ColumnBody[] } {
+export function bodyOf(spec: TableSpec) {
   return {
     columns: spec.columns.map((column) => ({
       name: column.name,
@@ -233,7 +174,7 @@ export function bodyOf(spec: TableSpec): DefinitionBody & { columns: ColumnBody[
     unique_key_constraints: spec.uniqueKey,
     orderBy: spec.orderBy,
     partitionBy: spec.partitionBy,
-    distribution: { by: [...spec.distribution.by], buckets: spec.distribution.buckets },
+    distribution: spec.distribution,
     replicationNum: spec.replicationNum,
   };
 }

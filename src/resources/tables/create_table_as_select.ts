@@ -1,18 +1,13 @@
 // Tables that are made with their rows: of a query (`asSelect`), or of another table (`clone`). Both are made by a task that the
 // request waits for; nobody sees the table before it is full.
 
-import { codes, Parameters, Query, WaitSeconds } from '../../api/queries/statement_fields.ts';
-import { taskCodes, taskFields } from '../../api/task_fields.ts';
-import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
 import type { StatementParameters } from '../../engines/engine.ts';
 import { createFilledTableTask, type FillRequest } from '../../jobs/create_filled_table.ts';
 import type { TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
-import type { Code } from '../../standard/codes.ts';
 import type { Accepted } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { type Static, Type } from '../../standard/type.ts';
 import { describe, invalid } from '../records/fields.ts';
 import { accepted, type Context, requirePrivilege, segment } from '../records/handler_context.ts';
 import {
@@ -26,43 +21,31 @@ import {
   type CreateTableBody,
   copiedSpec,
   type ParentChain,
+  type ParentPath,
+  pathOfTable,
   type TableChain,
+  type TablePath,
   tableRef,
   tableRequest,
 } from '../table_definitions/create_and_alter.ts';
 import { tableSpec } from '../table_definitions/table_definition.ts';
 import { waitForTask } from '../tasks/wait_for_task.ts';
 
-export const AsSelect = Type.Object(
-  {
-    sql: Query,
-    parameters: Type.Optional(Parameters),
-    waitSeconds: Type.Optional(WaitSeconds),
-    ...taskFields,
-  },
-  {
-    additionalProperties: false,
-    description:
-      'A query instead of `columns`: it gives their names and types, and the rows. Nobody sees the table before it is full.',
-  },
-);
-type AsSelect = Static<typeof AsSelect>;
+interface AsSelect extends TaskBody {
+  readonly sql: string;
+  readonly parameters?: StatementParameters;
+  readonly waitSeconds?: number;
+}
 
-/** What the making of such a table can answer, perhaps as any table's can. */
-export const fillCodes: readonly Code[] = [
-  ...codes,
-  ...taskCodes,
-  'TASK_ATTEMPTS_EXHAUSTED',
-  'TASK_ENDED_ENGINE',
-  'TASK_INTERRUPTED',
-];
-
-export type Filled =
-  | { readonly chain: TableChain; readonly made: boolean; readonly accepted?: undefined }
-  | { readonly accepted: Accepted };
+export interface Made {
+  readonly chain: TableChain;
+  readonly made: boolean;
+  readonly accepted?: undefined;
+}
+export type Filled = Made | { readonly accepted: Accepted };
 
 export async function createFromQuery(
-  parents: ObjectPath,
+  parents: ParentPath,
   body: CreateTableBody & { readonly asSelect: AsSelect },
   ifExists: 'fail' | 'return',
   context: Context,
@@ -72,8 +55,8 @@ export async function createFromQuery(
   for (const other of ['columns', 'sql'] as const)
     if (body[other] !== undefined) throw invalid(`/${other}`, 'exclusive', 'is given by `asSelect` already');
   if (name === undefined) throw invalid('/name', 'required', 'is required');
-  const chain = (await context.catalog.require(parents)) as ParentChain;
-  const parameters = asSelect.parameters as StatementParameters | undefined;
+  const chain = await context.catalog.require(parents);
+  const parameters = asSelect.parameters;
   const request = {
     sql: asSelect.sql,
     parameters,
@@ -104,16 +87,16 @@ export async function createFromQuery(
 }
 
 export async function cloneTable(
-  path: ObjectPath,
-  toParents: ObjectPath,
+  path: TablePath,
+  toParents: ParentPath,
   body: { readonly newName: string; readonly waitSeconds?: number } & TaskBody,
   context: Context,
 ): Promise<Filled> {
   const { waitSeconds: _, ...sent } = body;
   const { asked, options: of } = await splitTaskOptions(sent, context);
   const options = { waitSeconds: waitSecondsOf(body), ...of };
-  const source = (await context.catalog.require(path)) as TableChain;
-  const to = (await context.catalog.require(toParents)) as ParentChain;
+  const source = await context.catalog.require(path);
+  const to = await context.catalog.require(toParents);
   if (source[0].spec.warehouse !== to[0].spec.warehouse)
     throw new Failure('CHANGE_NOT_SUPPORTED', 'the copy would be in another warehouse, which cannot read the table');
   const spec = await copiedSpec(source, to, context);
@@ -149,14 +132,14 @@ async function makeFilled(
   const { warehouse } = root.spec;
   await requirePrivilege('use', [segment('warehouses', warehouse)], context);
   const request = await tableRequest(parents, name, spec, options.owner, options.ifExists, context);
-  const table = tableRef([...parents, { name } as CatalogObject]);
+  const table = tableRef([root, database, { name }]);
   const names = { catalog: root.name, database: database.name };
   const columns = spec.columns.map((column) => column.name);
   const engine = await context.warehouses.use(warehouse);
   const { sql } = await engine.buildStatement({ kind: 'insert', table, columns, query: { text: query, pointer } });
   const only = { kind: 'insert' as const, table: { ...names, table: name }, isNew: true as const };
   const fill: FillRequest = { fill: { sql, parameters, numbers: 'number', ...names, only, asked } };
-  const path = [segment('catalogs', root.name), segment('databases', database.name), segment('tables', name)];
+  const path = pathOfTable([root, database, { name }]);
   const target = uriOf(context.call.version, path);
   const { principal } = context.call;
   const outcome = await context.catalog.createLater<TableSpec>({
@@ -168,8 +151,8 @@ async function makeFilled(
 }
 
 /** The table, if its task ends well in time; its failure as that of the request; else the task. */
-async function whenMade(taskId: string, path: ObjectPath, waitSeconds: number, context: Context): Promise<Filled> {
+async function whenMade(taskId: string, path: TablePath, waitSeconds: number, context: Context): Promise<Filled> {
   const task = await waitForTask(taskId, waitSeconds, context);
-  if (task.state === 'succeeded') return { chain: (await context.catalog.require(path)) as TableChain, made: true };
+  if (task.state === 'succeeded') return { chain: await context.catalog.require(path), made: true };
   return { accepted: accepted(task, context) };
 }

@@ -1,93 +1,29 @@
 // Rows of a table: inserted all or nothing, and a look at what is there. Anything richer is SQL.
-import type { RowSource } from '../../query/rows/row_source.ts';
+import assert from 'node:assert/strict';
+import { rowsApi } from '../../api/tables/rows.ts';
+import { isRowSource } from '../../query/rows/row_source.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { Type } from '../../standard/type.ts';
-import { type Context, create, created, list, listed } from '../records/handler_context.ts';
-import { engineCodes, tablePathOf } from './tables.ts';
+import { type Context, created, implement, listed } from '../records/handler_context.ts';
 
-export const rowsPerRequestMax = 1_000_000;
-
-const listRows = list({
-  summary: 'Shows rows of a table, a page at a time, in the order of the engine.',
-  description:
-    'Rows inserted or deleted between pages never make another row be skipped or repeated; a row that is updated may be shown again. Where the engine moved rows in the file, which it may do in tables without a key after deletions, the page token is refused. Use `query` for more.',
-  permission: { privilege: 'read', on: 'parent' },
-  codes: [
-    'OBJECT_NOT_FOUND',
-    'CHANGE_IN_PROGRESS',
-    'REPLICAS_UNAVAILABLE',
-    'WAREHOUSE_BUSY',
-    'STATEMENT_TIMEOUT',
-    'STATEMENT_CANCELLED',
-    'MEMORY_LIMIT_EXCEEDED',
-    ...engineCodes,
-  ],
-  handle: async ({ path, page }, context) => {
-    const { rows, next } = await context.rows.page(tablePathOf(path), page, context.call);
-    return listed(rows, next);
-  },
-});
-
-/** `bytesMax`: the largest body of an insert. */
-const insertRows = (bytesMax: number) =>
-  create({
-    summary: 'Inserts rows, all or none.',
-    description:
-      'Each row is an object by column name (a column left out gets its default) or an array in the order of the columns.',
-    permission: { privilege: 'write', on: 'parent' },
-    codes: [
-      'OBJECT_NOT_FOUND',
-      'CHANGE_IN_PROGRESS',
-      'ROWS_INVALID',
-      'CONSTRAINT_VIOLATED',
-      'REPLICAS_UNAVAILABLE',
-      'WAREHOUSE_BUSY',
-      'STATEMENT_CANCELLED',
-      'MEMORY_LIMIT_EXCEEDED',
-      ...engineCodes,
-    ],
-    named: false,
-    bodyRequired: true,
-    bodyBytesMax: bytesMax,
-    rowsIn: 'rows',
-    queued: true,
-    body: Type.Object(
-      {
-        rows: Type.Array(Type.Unknown(), {
-          minItems: 1,
-          maxItems: rowsPerRequestMax,
-          description: 'Objects or arrays.',
-        }),
+/** `rowsBodyBytesMax`: the largest body of an insert. */
+export function rowsCategory({ rowsBodyBytesMax }: { readonly rowsBodyBytesMax: number }): Category<Context> {
+  const { endpoints } = rowsApi;
+  const create = { ...endpoints.create, bodyBytesMax: rowsBodyBytesMax };
+  return implement(
+    { ...rowsApi, endpoints: { ...endpoints, create } },
+    {
+      list: async ({ segments, page }, context) => {
+        const { rows, next } = await context.rows.page(segments, page, context.call);
+        return listed(rows, next);
       },
-      { additionalProperties: false },
-    ),
-    result: Type.Object({
-      rowCount: Type.Integer({ description: 'Rows inserted.' }),
-      uri: Type.String(),
-      created: Type.Boolean(),
-    }),
-    example: {
-      body: { rows: [{ id: 1, placed_at: '2026-01-31T10:00:00' }, [2, null]] },
-      result: { rowCount: 2, uri: '/api/v2/catalogs/default/databases/shop/tables/orders/rows', created: true },
+      create: async ({ segments, body }, context) => {
+        const { rows }: { readonly rows: unknown } = body;
+        assert(isRowSource(rows), 'the body has its rows as a source');
+        const rowCount = await context.rows.insert(segments, rows, context.call);
+        const uri = `${uriOf(context.call.version, segments)}/rows`;
+        return created({ rowCount, uri }, true, uri);
+      },
     },
-    handle: async ({ path, body }, context) => {
-      const rowCount = await context.rows.insert(tablePathOf(path), body.rows as unknown as RowSource, context.call);
-      const uri = `${uriOf(context.call.version, tablePathOf(path))}/rows`;
-      return created({ rowCount, uri }, true, uri);
-    },
-  });
-
-export function rowsCategory(limits: { readonly rowsBodyBytesMax: number }): Category<Context> {
-  return {
-    name: 'rows',
-    singular: 'row',
-    title: 'Rows',
-    doc: 'The rows of a table.',
-    parameter: 'row',
-    parent: 'tables',
-    record: Type.Object({}, { additionalProperties: true, description: 'Values by column name.' }),
-    example: { id: 1, placed_at: '2026-01-31T10:00:00' },
-    endpoints: [listRows, insertRows(limits.rowsBodyBytesMax)],
-  };
+  );
 }

@@ -1,35 +1,45 @@
-// A table that is dropped for a while, and how it comes back.
-import type { CatalogObject } from '../../catalog/object.ts';
-import type { Change } from '../../engines/engine.ts';
-import type { CatalogSpec, TableSpec } from '../../model/records.ts';
+// How the engine drops a table and brings it back.
+import type { ParentSegmentsOf } from '../../api/handlers.ts';
+import { tablesApi } from '../../api/tables/tables.ts';
+import type { ChainOf } from '../../catalog/object.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Context } from '../records/handler_context.ts';
-import { type Restored, softDelete } from '../records/undrop.ts';
-import { type TableChain, tableRef } from '../table_definitions/create_and_alter.ts';
+import { dropHandler, undropHandlerByTask } from '../records/undrop.ts';
+import { tableRef } from '../table_definitions/create_and_alter.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
+import { tableRecordOf } from '../table_definitions/table_record.ts';
 
-export function softDeleteTable(query: { readonly purge?: boolean }, chain: TableChain, context: Context) {
+export const dropTable = dropHandler<typeof tablesApi>((chain) => {
+  const [root, , { id }] = chain;
   const table = tableRef(chain);
-  const { id } = chain[2];
-  return softDelete(query, context, {
-    change: () => ({ kind: 'hideTable', table, id }),
-    purge: { kind: 'purge', catalog: table.catalog, hidden: [{ database: table.database, id }], databases: [] },
-  });
-}
+  const { catalog, database } = table;
+  return {
+    warehouse: root.spec.warehouse,
+    change: { kind: 'dropTable', table },
+    keep: {
+      change: () => ({ kind: 'hideTable', table, id }),
+      purge: { kind: 'purge', catalog, hidden: [{ database, id }], databases: [] },
+    },
+  };
+});
 
-export async function requireUsableTableName(
+export const undropTable = undropHandlerByTask(tablesApi, 'undrop_table', {
+  toRecord: tableRecordOf,
+  check: requireUsableTableName,
+  sharesNames: ['views'],
+  prepare: ({ object, name, parents: [root, database], originalDatabase }) => {
+    const { id, spec } = object;
+    const table = tableRef([root, database, { name }]);
+    const from = originalDatabase ?? database.name;
+    return { change: () => ({ kind: 'restoreTable', table, from, id, definition: definitionOf(spec) }) };
+  },
+});
+
+async function requireUsableTableName(
   name: string,
-  [root]: readonly CatalogObject[],
+  [root]: ChainOf<ParentSegmentsOf<typeof tablesApi>>,
   context: Context,
 ): Promise<void> {
-  const { warehouse } = (root as CatalogObject<CatalogSpec>).spec;
-  const fault = (await context.warehouses.engineOf(warehouse)).reservedName('tables', name);
+  const fault = (await context.warehouses.engineOf(root.spec.warehouse)).reservedName('tables', name);
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
-}
-
-export function restoreTable({ object, name, parents, originalDatabase }: Restored<CatalogObject<TableSpec>>): Change {
-  const [root, database] = parents as unknown as TableChain;
-  const { id, spec } = object;
-  const table = tableRef([root, database, { ...object, name, spec }]);
-  return { kind: 'restoreTable', table, from: originalDatabase ?? database.name, id, definition: definitionOf(spec) };
 }

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { Call } from '../../http/request_context.ts';
 import { authorizationTarget } from '../../http/route_metadata.ts';
 import { type Category, type Endpoint, type Input, inputOfGet } from '../../standard/endpoint.ts';
-import { Failure, type Violation, violationsFailure } from '../../standard/failure.ts';
+import { Failure, violationsFailure, violationsOf } from '../../standard/failure.ts';
 import { type Parameters, parametersOf } from '../../standard/parameters.ts';
 import { type Route, Routes } from '../../standard/paths.ts';
 import { Type } from '../../standard/type.ts';
@@ -144,9 +144,9 @@ export function assembleSchedules(
 
 /** What is wrong with a body that is part of another. */
 function within(error: unknown, prefix: string): unknown {
-  const violations =
-    error instanceof Failure ? (error.result.violations as readonly Violation[] | undefined) : undefined;
-  if (!(error instanceof Failure) || !violations?.[0]) return error;
+  if (!(error instanceof Failure)) return error;
+  const violations = violationsOf(error);
+  if (violations.length === 0) return error;
   const moved = violations.map((one) => ({ ...one, pointer: `${prefix}${one.pointer}` }));
   return violationsFailure(error.code, `${moved[0]?.pointer} ${moved[0]?.message}`, moved);
 }

@@ -1,28 +1,24 @@
 // Backups of the whole server: made by a task, recorded here, deleted with their files. They are restored by a command, not by the API.
 
-import type { RecordOf } from '../../api/handlers.ts';
 import { serverBackupsApi } from '../../api/transfer/server_backups.ts';
-import type { ServerBackup } from '../../backups/server/server_backups.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { last } from '../records/fields.ts';
 import {
   accepted,
   commonFields,
   deleted,
   implement,
   ownerName,
-  type Render,
+  type RenderOf,
   requireTask,
   segment,
 } from '../records/handler_context.ts';
 import { redactedTarget } from '../records/request_redaction.ts';
 import { findByName } from '../records/search.ts';
 import { taskOptions } from '../records/task_fields.ts';
-import { topLevelHandlers } from '../records/top_level_category.ts';
+import { handlersAtTop } from '../records/top_level_category.ts';
 import { placeOf } from './backup_actions.ts';
 
-const toRecord: Render<RecordOf<typeof serverBackupsApi>> = async (chain, uri, context) => {
-  const object = last(chain) as ServerBackup;
+const toRecord: RenderOf<typeof serverBackupsApi> = async ([object], uri, context) => {
   const { backupId, to, status, reason, takenAt, bytes, catalogs, catalogsLeftOut, release } = object.spec;
   return {
     name: object.name,
@@ -41,13 +37,7 @@ const toRecord: Render<RecordOf<typeof serverBackupsApi>> = async (chain, uri, c
   };
 };
 
-const standing = topLevelHandlers({
-  category: 'server_backups',
-  parameter: 'serverBackup',
-  toRecord,
-});
-
-const { pathOf } = standing;
+const standing = handlersAtTop('server_backups', toRecord);
 
 export const serverBackups = implement(serverBackupsApi, {
   list: standing.list,
@@ -64,8 +54,8 @@ export const serverBackups = implement(serverBackupsApi, {
     if (taskId === undefined) return standing.createdAs(object, false, context);
     return accepted(await requireTask(taskId, context), context);
   },
-  delete: async ({ path, query }, context) => {
-    const [object] = ((await context.catalog.find(pathOf(path))) ?? []) as [ServerBackup?];
+  delete: async ({ segments, query }, context) => {
+    const [object] = (await context.catalog.find(segments)) ?? [];
     if (!object) return deleted(false);
     return deleted(await context.serverBackups.remove(object, query.keepFiles ?? false, context.call.actor));
   },

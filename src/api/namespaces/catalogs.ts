@@ -1,0 +1,131 @@
+// The declaration of `catalogs`: records, operations, bodies and results.
+import { Type } from '../../standard/type.ts';
+import { action, category, create, get, list, update } from '../declare.ts';
+import {
+  Comment,
+  describedBody,
+  engineCodes,
+  exampleFields,
+  NewName,
+  nullable,
+  Owner,
+  PropertiesField,
+  recordFields,
+} from '../fields.ts';
+import { sqlActionsApi } from '../queries/sql_actions.ts';
+import { searchWithDropped } from '../search.ts';
+import { engineState, engineStateExample, engineStates, stateField } from '../states.ts';
+import { taskCodes, taskFields } from '../task_fields.ts';
+import { backupApi, restoreCatalogApi } from '../transfer/backup_actions.ts';
+import { exportQueryApi } from '../transfer/export_actions.ts';
+import { dropCascading, undrop } from '../undrop.ts';
+
+/** The catalog that paths without one mean (rest-standard A1). */
+export const defaultCatalogName = 'default';
+export const defaultWarehouseName = 'default';
+
+const CatalogRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  warehouse: Type.String({ description: 'The warehouse that keeps its data and runs its SQL.' }),
+  ...engineState,
+  state: stateField({ ...engineStates, damaged: 'its file is missing, damaged or older than acknowledged work' }),
+  owner: Owner,
+  ...recordFields,
+});
+
+/** `what`: with its article. */
+export const renamedDoc = (what: string) =>
+  `${what} with views in it, or with views of others made of what is in it, is not renamed (\`IN_USE\`): their queries say its name.`;
+
+/** The check reads all of a catalog. */
+const checkCost = 20;
+
+export const catalogsApi = category({
+  name: 'catalogs',
+  singular: 'catalog',
+  title: 'Catalogs',
+  doc: 'The top of the namespace: a catalog holds databases, and its data lives in one warehouse.',
+  parameter: 'catalog',
+  record: CatalogRecord,
+  example: {
+    name: 'default',
+    comment: null,
+    properties: {},
+    warehouse: 'default',
+    ...engineStateExample,
+    owner: 'root',
+    ...exampleFields('/api/v2/catalogs/default'),
+  },
+  endpoints: {
+    list: list({
+      summary: 'Lists catalogs by name.',
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
+    }),
+    get: get({
+      summary: 'Shows a catalog.',
+      permission: { privilege: 'read', on: 'object' },
+    }),
+    create: create({
+      summary: 'Creates a catalog.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', ...engineCodes],
+      body: Type.Object(
+        {
+          ...describedBody,
+          warehouse: Type.Optional(
+            Type.String({ default: defaultWarehouseName, description: 'The warehouse that will keep its data.' }),
+          ),
+        },
+        { additionalProperties: false },
+      ),
+      example: { body: { name: 'lake', comment: 'Raw data' } },
+    }),
+    update: update({
+      summary: 'Changes comment, properties or owner of a catalog.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      body: Type.Object({ ...describedBody }, { additionalProperties: false }),
+      example: { body: { comment: 'Raw data of 2026', expectedVersion: 1 } },
+    }),
+    delete: dropCascading({
+      summary: 'Deletes a catalog; with `cascade=true` all that is in it.',
+      codes: ['NOT_EMPTY', 'IN_USE', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', ...engineCodes],
+    }),
+    rename: action('object', {
+      summary: 'Renames a catalog.',
+      description: renamedDoc('A catalog'),
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [
+        'OBJECT_NOT_FOUND',
+        'INVALID_NAME',
+        'OBJECT_ALREADY_EXISTS',
+        'OBJECT_PROTECTED',
+        'CHANGE_IN_PROGRESS',
+        'IN_USE',
+        ...engineCodes,
+      ],
+      body: NewName,
+      bodyRequired: true,
+      result: CatalogRecord,
+      example: { body: { newName: 'archive' } },
+    }),
+    search: searchWithDropped({ category: 'catalogs', record: CatalogRecord, example: 'ar%' }),
+    undrop: undrop({ title: 'a catalog', record: CatalogRecord }),
+    ...sqlActionsApi('catalog'),
+    ...exportQueryApi('catalog'),
+    ...backupApi('catalog'),
+    check: action('object', {
+      summary: 'Compares the tables of a catalog with the metadata store, and reads all of them.',
+      description:
+        'Always a task (202), which reads one table at a time beside other statements. Damage does not make it fail: its result has `catalog`, `sound`, `released`, `tablesRead`, `faultCount`, the first 100 `faults` (`database` and `table`, null for the file as a whole, `problem`: `damaged` or `different`, and `reason`) and `advice` (what to do, or null). `released`: the catalog was refused as damaged, its file is sound now, and it is served again.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: ['OBJECT_NOT_FOUND', ...taskCodes],
+      body: Type.Object(taskFields, { additionalProperties: false }),
+      mayAccept: true,
+      cost: checkCost,
+    }),
+    ...restoreCatalogApi,
+  },
+});

@@ -1,0 +1,126 @@
+// The declaration of `views`: records, operations, bodies and results.
+import { Type } from '../../standard/type.ts';
+import { action, category, create, get, list, update } from '../declare.ts';
+import {
+  Comment,
+  describedBody,
+  engineCodes,
+  exampleFields,
+  NewName,
+  noNul,
+  nullable,
+  Owner,
+  PropertiesField,
+  recordFields,
+  unique,
+} from '../fields.ts';
+import { codes as queryCodes, queryCost, sqlCharactersMax } from '../queries/statement_fields.ts';
+import { searchWithDropped } from '../search.ts';
+import { engineState, engineStateExample } from '../states.ts';
+import { drop, undrop } from '../undrop.ts';
+import { databasesApi } from './databases.ts';
+
+const ViewRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  sql: Type.String({ description: 'The query, as it was given.' }),
+  columns: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      position: Type.Integer({ minimum: 1 }),
+      type: Type.String({ description: 'The logical type in its canonical form.' }),
+    }),
+  ),
+  dependsOn: Type.Array(Type.String(), {
+    description: 'URIs of the tables and views that the query names, as far as the caller may read them.',
+  }),
+  ...engineState,
+  owner: Owner,
+  ...recordFields,
+});
+
+const QueryField = Type.String({
+  minLength: 1,
+  maxLength: sqlCharactersMax,
+  pattern: noNul,
+  description:
+    'One query, without parameters. Names that are not whole are looked for in the database of the view. To create: a CREATE VIEW statement too; its name need not be said again.',
+});
+
+const changeCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes] as const;
+
+/** What the reading of a query can answer besides. */
+const readCodes = queryCodes.filter((code) => code !== 'PARAMETERS_INVALID' && code !== 'CONSTRAINT_VIOLATED');
+
+export const viewsApi = category({
+  name: 'views',
+  singular: 'view',
+  title: 'Views',
+  doc: 'Queries with a name: SQL reads a view as it reads a table. Who reads one needs `read` on it and on all that it is made of.',
+  parameter: 'view',
+  parent: databasesApi,
+  record: ViewRecord,
+  example: {
+    name: 'big_orders',
+    comment: null,
+    properties: {},
+    sql: 'SELECT id, placed_at FROM orders WHERE total > 1000',
+    columns: [
+      { name: 'id', position: 1, type: 'BIGINT' },
+      { name: 'placed_at', position: 2, type: 'DATETIME' },
+    ],
+    dependsOn: ['/api/v2/catalogs/default/databases/shop/tables/orders'],
+    ...engineStateExample,
+    owner: 'root',
+    ...exampleFields('/api/v2/catalogs/default/databases/shop/views/big_orders'),
+  },
+  endpoints: {
+    list: list({
+      summary: 'Lists the views of a database by name.',
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
+      codes: ['OBJECT_NOT_FOUND'],
+    }),
+    get: get({
+      summary: 'Shows a view.',
+      permission: { privilege: 'read', on: 'object' },
+    }),
+    create: create({
+      summary: 'Creates a view, of a query or from a CREATE VIEW statement.',
+      description: 'The caller must be able to run the query.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: unique([...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', ...readCodes]),
+      body: Type.Object({ ...describedBody, sql: QueryField }, { additionalProperties: false }),
+      textBodies: { 'application/sql': 'sql' },
+      bodyRequired: true,
+      nameOptional: true,
+      cost: queryCost,
+      example: { body: { name: 'big_orders', sql: 'SELECT id, placed_at FROM orders WHERE total > 1000' } },
+    }),
+    update: update({
+      summary: 'Changes a view: its query, its description.',
+      description:
+        'The caller must be able to run the new query. One with which views over it would not be valid any more is refused (`IN_USE`).',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: unique([...changeCodes, 'IN_USE', ...readCodes]),
+      body: Type.Object({ ...describedBody, sql: Type.Optional(QueryField) }, { additionalProperties: false }),
+      cost: queryCost,
+      example: { body: { sql: 'SELECT id, placed_at FROM orders WHERE total > 5000', comment: 'Over 5000' } },
+    }),
+    delete: drop({
+      summary: 'Deletes a view. What it is made of stays.',
+      codes: ['CHANGE_IN_PROGRESS', 'IN_USE', ...engineCodes],
+    }),
+    rename: action('object', {
+      summary: 'Renames a view that no other view is made of.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'IN_USE', 'SQL_INVALID', 'SQL_NOT_SUPPORTED'],
+      body: NewName,
+      bodyRequired: true,
+      result: ViewRecord,
+      example: { body: { newName: 'large_orders' } },
+    }),
+    search: searchWithDropped({ category: 'views', record: ViewRecord, example: '%orders', isChild: true }),
+    undrop: undrop({ title: 'a view', record: ViewRecord, codes: readCodes }),
+  },
+});

@@ -1,0 +1,107 @@
+// The declaration of `columns`: records, operations, bodies and results.
+import { Type } from '../../standard/type.ts';
+import { action, category, create, get, list, remove, update } from '../declare.ts';
+import { Comment, engineCodes, exampleFields, nullable, recordFields, searchFields } from '../fields.ts';
+import { searchBy } from '../search.ts';
+import { engineState, engineStateExample } from '../states.ts';
+import { NewNameByTask, sometimesByTask, taskCodes, taskFields } from '../task_fields.ts';
+import { columnFieldSchemas, DefaultValue } from './table_fields.ts';
+import { tablesApi } from './tables.ts';
+
+const ColumnRecord = Type.Object({ ...columnFieldSchemas, ...engineState, ...recordFields });
+
+const changeFields = {
+  type: Type.Optional(Type.String({ description: 'A type that holds every value of the old one.' })),
+  nullable: Type.Optional(Type.Boolean()),
+  defaultValue: Type.Optional(nullable(DefaultValue)),
+  comment: Type.Optional(nullable(Comment)),
+};
+
+const changeCodes = [
+  'OBJECT_NOT_FOUND',
+  'CHANGE_IN_PROGRESS',
+  'CHANGE_NOT_SUPPORTED',
+  ...engineCodes,
+  ...taskCodes,
+] as const;
+
+const byTask = sometimesByTask('What has to write or read a large table again is done by a task (202).');
+
+export const columnsApi = category({
+  name: 'columns',
+  singular: 'column',
+  title: 'Columns',
+  doc: 'What a table is made of, each under its own URI.',
+  parameter: 'column',
+  parent: tablesApi,
+  record: ColumnRecord,
+  example: {
+    name: 'placed_at',
+    position: 2,
+    type: 'DATETIME',
+    nullable: true,
+    defaultValue: null,
+    comment: null,
+    isKey: false,
+    ...engineStateExample,
+    ...exampleFields('/api/v2/catalogs/default/databases/shop/tables/orders/columns/placed_at'),
+  },
+  endpoints: {
+    list: list({
+      summary: 'Lists the columns of a table by name; `position` tells their order in the table.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: ['OBJECT_NOT_FOUND'],
+    }),
+    get: get({
+      summary: 'Shows a column.',
+      permission: { privilege: 'read', on: 'object' },
+    }),
+    create: create({
+      summary: 'Adds a column at the end of a table.',
+      description: byTask,
+      permission: { privilege: 'alter', on: 'parent' },
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CONSTRAINT_VIOLATED', 'IN_USE'],
+      body: Type.Object(
+        { ...changeFields, type: Type.String({ description: 'A logical type, such as `BIGINT`.' }), ...taskFields },
+        { additionalProperties: false },
+      ),
+      mayAccept: true,
+      example: { body: { name: 'note', type: 'VARCHAR(200)', comment: 'Free text' } },
+    }),
+    update: update({
+      summary: 'Changes a column: comment, default, whether it may be NULL, or a wider type.',
+      description: byTask,
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [...changeCodes, 'CONSTRAINT_VIOLATED', 'IN_USE'],
+      body: Type.Object({ ...changeFields, ...taskFields }, { additionalProperties: false }),
+      mayAccept: true,
+      example: { body: { type: 'DECIMAL(38,2)', nullable: false } },
+    }),
+    delete: remove({
+      summary: 'Deletes a column and its data.',
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [...changeCodes, 'IN_USE'],
+      mayAccept: true,
+    }),
+    rename: action('object', {
+      summary: 'Renames a column; keys and orders that name it follow.',
+      description: byTask,
+      permission: { privilege: 'alter', on: 'object' },
+      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'IN_USE'],
+      body: NewNameByTask,
+      bodyRequired: true,
+      result: ColumnRecord,
+      mayAccept: true,
+      example: { body: { newName: 'ordered_at' } },
+    }),
+    search: searchBy({
+      category: 'columns',
+      summary: 'Finds columns of a table by name pattern, comment or type.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: ['OBJECT_NOT_FOUND'],
+      fields: { ...searchFields, type: Type.Optional(Type.String({ description: 'A logical type, exactly.' })) },
+      record: ColumnRecord,
+      example: { namePattern: '%_at', type: 'DATETIME' },
+    }),
+  },
+});

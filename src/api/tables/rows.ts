@@ -1,0 +1,76 @@
+// The declaration of `rows`: operations, bodies and results. How large the body of an insert may be is a setting.
+import { Type } from '../../standard/type.ts';
+import { category, create, list } from '../declare.ts';
+import { engineCodes } from '../fields.ts';
+import { tablesApi } from './tables.ts';
+
+const rowsPerRequestMax = 1_000_000;
+
+export const rowsApi = category({
+  name: 'rows',
+  singular: 'row',
+  title: 'Rows',
+  doc: 'The rows of a table.',
+  parameter: 'row',
+  parent: tablesApi,
+  record: Type.Object({}, { additionalProperties: true, description: 'Values by column name.' }),
+  example: { id: 1, placed_at: '2026-01-31T10:00:00' },
+  endpoints: {
+    list: list({
+      summary: 'Shows rows of a table, a page at a time, in the order of the engine.',
+      description:
+        'Rows inserted or deleted between pages never make another row be skipped or repeated; a row that is updated may be shown again. Where the engine moved rows in the file, which it may do in tables without a key after deletions, the page token is refused. Use `query` for more.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: [
+        'OBJECT_NOT_FOUND',
+        'CHANGE_IN_PROGRESS',
+        'REPLICAS_UNAVAILABLE',
+        'WAREHOUSE_BUSY',
+        'STATEMENT_TIMEOUT',
+        'STATEMENT_CANCELLED',
+        'MEMORY_LIMIT_EXCEEDED',
+        ...engineCodes,
+      ],
+    }),
+    create: create({
+      summary: 'Inserts rows, all or none.',
+      description:
+        'Each row is an object by column name (a column left out gets its default) or an array in the order of the columns.',
+      permission: { privilege: 'write', on: 'parent' },
+      codes: [
+        'OBJECT_NOT_FOUND',
+        'CHANGE_IN_PROGRESS',
+        'ROWS_INVALID',
+        'CONSTRAINT_VIOLATED',
+        'REPLICAS_UNAVAILABLE',
+        'WAREHOUSE_BUSY',
+        'STATEMENT_CANCELLED',
+        'MEMORY_LIMIT_EXCEEDED',
+        ...engineCodes,
+      ],
+      named: false,
+      bodyRequired: true,
+      rowsIn: 'rows',
+      queued: true,
+      body: Type.Object(
+        {
+          rows: Type.Array(Type.Unknown(), {
+            minItems: 1,
+            maxItems: rowsPerRequestMax,
+            description: 'Objects or arrays.',
+          }),
+        },
+        { additionalProperties: false },
+      ),
+      result: Type.Object({
+        rowCount: Type.Integer({ description: 'Rows inserted.' }),
+        uri: Type.String(),
+        created: Type.Boolean(),
+      }),
+      example: {
+        body: { rows: [{ id: 1, placed_at: '2026-01-31T10:00:00' }, [2, null]] },
+        result: { rowCount: 2, uri: '/api/v2/catalogs/default/databases/shop/tables/orders/rows', created: true },
+      },
+    }),
+  },
+});
