@@ -31,14 +31,14 @@ export const oneOf = <const N extends string>(
   names: readonly N[],
   options: { readonly description?: string; readonly default?: N } = {},
   descriptions: Partial<Readonly<Record<N, string>>> = {},
-) =>
+): TEnum<N[]> =>
   Type.Union(
     names.map((name) => {
       const description = descriptions[name];
       return Type.Literal(name, description === undefined ? {} : { description });
     }),
     options,
-  ) as unknown as TEnum<N[]>;
+  ) as never;
 
 export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
 export const NewName = Type.Object(

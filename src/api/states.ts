@@ -4,7 +4,8 @@ import { nullable } from './fields.ts';
 
 /** One of a closed list. */
 export function stateField<const S extends string>(states: Readonly<Record<S, string>>) {
-  const names = Object.keys(states) as S[];
+  const names: S[] = [];
+  for (const name in states) names.push(name);
   const description = names.map((name) => `\`${name}\`: ${states[name]}`).join('; ');
   return Type.Enum(names, { type: 'string', description: `${description}.` });
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Selectable, sql, type Transaction } from 'kysely';
 import type { Trail } from '../access/audit/audit_log.ts';
 import { newId } from '../model/ids.ts';
-import type { Actor, Basis, Scope } from '../model/principal.ts';
+import { type Actor, type Basis, parseScopes, type Scope } from '../model/principal.ts';
 import { requireBasis } from '../standard/basis.ts';
 import { Failure } from '../standard/failure.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
@@ -411,7 +411,7 @@ function toStoredFile(row: Selectable<FilesTable>): StoredFile {
     fileId: row.file_id,
     kind: row.kind,
     owner: row.owner,
-    scopes: row.scopes === null ? undefined : (JSON.parse(row.scopes) as Scope[]),
+    scopes: row.scopes === null ? undefined : parseScopes(row.scopes),
     name: row.name,
     state: row.state,
     bytes: row.bytes,

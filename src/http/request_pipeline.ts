@@ -382,7 +382,7 @@ export class RequestPipeline<Context> {
   #parametersOf(endpoint: Endpoint<Context>): Parameters {
     let parameters = this.#parameters.get(endpoint);
     if (!parameters) {
-      parameters = parametersOf(endpoint as Endpoint);
+      parameters = parametersOf(endpoint);
       this.#parameters.set(endpoint, parameters);
     }
     return parameters;

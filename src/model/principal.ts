@@ -84,3 +84,6 @@ export interface Actor {
 export const rootPrincipal: Principal = { id: 'root', name: 'root' };
 /** The service itself. */
 export const systemActor: Actor = { id: 'system', name: 'system' };
+
+/** Scopes as the store holds them. */
+export const parseScopes = (json: string): Scope[] => JSON.parse(json);

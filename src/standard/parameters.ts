@@ -132,11 +132,11 @@ export interface Parameters {
 }
 
 /** The query parameters that an endpoint declares; compiles nothing. */
-export function queryOf(endpoint: Endpoint): TObject | undefined {
+export function queryOf<Context>(endpoint: Endpoint<Context>): TObject | undefined {
   return endpoint.query ?? (endpoint.verb === 'list' ? pageQuery : undefined);
 }
 
-export function parametersOf(endpoint: Endpoint): Parameters {
+export function parametersOf<Context>(endpoint: Endpoint<Context>): Parameters {
   const query = queryOf(endpoint);
   const { body } = endpoint;
   return {

@@ -2,6 +2,7 @@
 import { action, category, create, get, list, remove, update } from '../../src/api/declare.ts';
 import { noFields } from '../../src/api/fields.ts';
 import type { Handlers } from '../../src/api/handlers.ts';
+import type { Catalog } from '../../src/catalog/catalog.ts';
 import { Type } from '../../src/standard/type.ts';
 
 const permission = { privilege: 'read', on: 'object' } as const;
@@ -39,7 +40,10 @@ type Books = Handlers<typeof books, object>;
 const book = { name: 'a', pages: 1 };
 export const good: Books = {
   list: async ({ path }) => ({ outcome: 'listed', items: [{ ...book, name: path.shelf }] }),
-  get: async ({ path }) => ({ outcome: 'found', record: { ...book, name: `${path.shelf} ${path.book}` } }),
+  get: async ({ path, segments: [shelf, { category }] }) => {
+    const known: 'books' = category;
+    return { outcome: 'found', record: { ...book, name: `${shelf.name} ${path.book} ${known}` } };
+  },
   create: async ({ body }) => ({ outcome: 'created', record: { ...body }, created: true, uri: '' }),
   update: async ({ body: { pages = 1 } }) => ({ outcome: 'updated', record: { ...book, pages } }),
   delete: async () => ({ outcome: 'deleted', deleted: true }),
@@ -62,5 +66,15 @@ export const bad: Books = {
   // @ts-expect-error a result that is not the record
   bind: async () => ({ outcome: 'done', result: { until: '' } }),
 };
+export const badPaths: Partial<Books> = {
+  // @ts-expect-error the path of a collection ends with what holds it
+  list: async ({ segments }) => ({ outcome: 'listed', items: [{ ...book, name: segments[1].name }] }),
+};
+export async function warehouseOf(catalog: Catalog, name: string): Promise<string> {
+  const [root] = await catalog.require([{ category: 'catalogs', name }]);
+  // @ts-expect-error a catalog has no columns
+  root.spec.columns;
+  return root.spec.warehouse;
+}
 // @ts-expect-error an operation without its handler
 export const incomplete: Books = { ...good, lend: undefined };

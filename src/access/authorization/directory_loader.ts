@@ -1,6 +1,6 @@
 // Loads the directory from the store at the start. Reads a page of rows at a time, because all rows at once take many times the memory
 // of the resulting records, and interns strings, because many grants repeat them.
-import type { Scope } from '../../model/principal.ts';
+import { parseScopes } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import type { Store } from '../../store/store.ts';
 import type { Grant, Token } from './directory_types.ts';
@@ -103,7 +103,7 @@ export class DirectoryLoader {
           userId: this.intern(row.user_id),
           name: this.intern(row.name),
           digest: row.digest,
-          scopes: row.scopes === null ? undefined : (JSON.parse(row.scopes) as Scope[]),
+          scopes: row.scopes === null ? undefined : parseScopes(row.scopes),
           expiresAt: row.expires_at ?? undefined,
           lastUsedAt: row.last_used_at ?? undefined,
         }),

@@ -3,7 +3,7 @@ import { basisOfToken, type TokenRow } from '../../access/authentication/tokens.
 import type { ParentSegmentsOf } from '../../api/handlers.ts';
 import { tokensApi } from '../../api/identity/tokens.ts';
 import { nameFault } from '../../model/names.ts';
-import type { Scope } from '../../model/principal.ts';
+import { parseScopes } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { basisOf } from '../../standard/record_version.ts';
@@ -25,7 +25,7 @@ type UserPath = ParentSegmentsOf<typeof tokensApi>;
 const time = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
 
 async function record(row: TokenRow, user: UserPath[0], context: Context) {
-  const scopes = row.scopes === null ? null : (JSON.parse(row.scopes) as Scope[]);
+  const scopes = row.scopes === null ? null : parseScopes(row.scopes);
   const shown =
     scopes &&
     (await Promise.all(

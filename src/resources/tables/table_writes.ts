@@ -3,7 +3,7 @@
 
 import type { SegmentsOf } from '../../api/handlers.ts';
 import type { tablesApi } from '../../api/tables/tables.ts';
-import type { StatementParameters, TableWrite, BuiltStatement } from '../../engines/engine.ts';
+import type { BuiltStatement, StatementParameters, TableWrite } from '../../engines/engine.ts';
 import { confirmedRun } from '../../query/statements/query_submission.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Call } from '../../http/request_context.ts';
 import { authorizationTarget } from '../../http/route_metadata.ts';
-import { type Category, type Endpoint, type Input, inputOfGet } from '../../standard/endpoint.ts';
+import { type Category, type Endpoint, inputOfGet } from '../../standard/endpoint.ts';
 import { Failure, violationsFailure, violationsOf } from '../../standard/failure.ts';
 import { type Parameters, parametersOf } from '../../standard/parameters.ts';
 import { type Route, Routes } from '../../standard/paths.ts';
@@ -103,7 +103,7 @@ class ScheduledCalls {
       permitted: true,
     };
     const input = { ...inputOfGet(route.path, route.segments), body: whole };
-    const { outcome } = await endpoint.handle(input as Input<never, never>, { ...services, call });
+    const { outcome } = await endpoint.handle(input, { ...services, call });
     if (outcome !== 'accepted') throw new Error(`the action ${action} of a schedule was done without a task`);
   };
 
@@ -124,7 +124,7 @@ class ScheduledCalls {
   #checked(endpoint: Endpoint<Context>, body: object): void {
     let parameters = this.#parameters.get(endpoint);
     if (!parameters) {
-      parameters = parametersOf(endpoint as Endpoint);
+      parameters = parametersOf(endpoint);
       this.#parameters.set(endpoint, parameters);
     }
     parameters.checkBody?.(body);
