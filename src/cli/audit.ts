@@ -1,6 +1,4 @@
-// The command `audit verify`: goes over the audit trail of a stopped server and says whether a line is missing, was changed or put
-// in. How that is found is access/audit/audit_reader.ts.
-
+// The command `audit verify`: verifies the audit trail of a stopped server. See access/audit/audit_reader.ts for the verification.
 import { auditKeyOf } from '../access/assemble_access.ts';
 import { verifyAudit } from '../access/audit/audit_reader.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
@@ -10,22 +8,22 @@ import { secretsOf, withStore } from './data_directory.ts';
 
 export const auditVerifyCommand: Command = {
   name: 'audit verify',
-  doc: 'Goes over the audit trail of a stopped server: is every line there, and as it was written? Ends with 1 where one is not.',
-  run: async (settings, say) => {
-    const { eventCount, faults, heads } = await verdictOn(settings);
-    say(`${eventCount} ${eventCount === 1 ? 'line' : 'lines'}.`);
+  doc: 'Verifies the audit trail of a stopped server: no event was added, changed or removed. Exits with 1 otherwise.',
+  run: async (settings, print) => {
+    const { eventCount, faults, heads } = await verifyTrail(settings);
+    print(`${eventCount} ${eventCount === 1 ? 'line' : 'lines'}.`);
     for (const { serverId, sequence, digest } of heads)
-      say(`server ${serverId} ends with line ${sequence}, digest ${digest}`);
-    for (const { serverId, sequence, fault } of faults) say(`FAULT: server ${serverId}, line ${sequence}: ${fault}`);
+      print(`server ${serverId} ends with line ${sequence}, digest ${digest}`);
+    for (const { serverId, sequence, fault } of faults) print(`FAULT: server ${serverId}, line ${sequence}: ${fault}`);
     if (faults.length > 0) process.exitCode = 1;
     else
-      say(
-        'Every line is there, as it was written. Keep the digest elsewhere: an older copy of the store ends with another.',
+      print(
+        'The audit trail is complete and unchanged. Store the digest elsewhere: an older copy of the store ends with another one.',
       );
   },
 };
 
-async function verdictOn(settings: Settings) {
+async function verifyTrail(settings: Settings) {
   try {
     return await withStore(settings, async (store, dataDirectory) => {
       const secrets = await secretsOf(settings, store, dataDirectory);
@@ -33,6 +31,6 @@ async function verdictOn(settings: Settings) {
     });
   } catch (error) {
     if (!(error instanceof StoreInUse)) throw error;
-    throw new SettingsError(`${error.message}; stop the server, or ask it: POST /api/v2/audit_events/verify`);
+    throw new SettingsError(`${error.message}; stop the server, or send POST /api/v2/audit_events/verify to it`);
   }
 }

@@ -1,11 +1,11 @@
-// The store of a data directory, opened for a command while no server has it. What is done with it is up to the command.
+// Opens the store of a data directory for a command while no server uses it.
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { openSecrets, type Secrets } from '../access/secrets/secrets.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { openStore, type Store, storeFileName } from '../store/store.ts';
 
-/** Throws SettingsError where there is no store, StoreInUse where a server has it. */
+/** Throws SettingsError if there is no store, StoreInUse if a server has it open. */
 export async function withStore<T>(
   settings: Settings,
   work: (store: Store, dataDirectory: string) => Promise<T>,
@@ -13,7 +13,7 @@ export async function withStore<T>(
   const dataDirectory = resolve(settings.dataDir);
   const file = join(dataDirectory, storeFileName);
   if (!existsSync(file))
-    throw new SettingsError(`${dataDirectory} holds no data of a server; --data-dir names another`);
+    throw new SettingsError(`${dataDirectory} does not contain the data of a server; choose another with --data-dir`);
   const store = await openStore({ file });
   try {
     return await work(store, dataDirectory);

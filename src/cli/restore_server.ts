@@ -1,12 +1,12 @@
-// The command `restore server`: makes the data directory of a server from a backup of the whole server. How it is done is
-// backups/server/server_restore.ts.
+// The command `restore server`: creates the data directory of a server from a backup of the whole server. See
+// backups/server/server_restore.ts for the restore.
 import { join } from 'node:path';
 import { type ServerManifest, storePath } from '../backups/server/server_manifest.ts';
 import { isEmptyDirectory, restoreServer } from '../backups/server/server_restore.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { Failure } from '../standard/failure.ts';
 import { catalogsInCopy } from '../store/store_copy.ts';
-import { placeOf } from './backup_place.ts';
+import { openBackupTarget } from './backup_location.ts';
 import { catalogCount, notInBackup } from './backup_server.ts';
 import type { CatalogChecks } from './check/catalog_checks.ts';
 import type { Command } from './command.ts';
@@ -15,29 +15,29 @@ export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'chec
   return {
     name: 'restore server',
     argument: 'place',
-    doc: 'Makes a server of a backup of one, in a directory or in `s3://bucket/prefix` with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: fills the data directory, which must be new or empty, checks the digest of every file, and reads every catalog. TABULARIUM_BACKUP_PASSPHRASE decrypts the keys.',
-    run: async (settings, say, where) => {
+    doc: 'Restores a whole server from a backup in a directory, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: fills the data directory, which must be new or empty, verifies the digest of every file, and reads every catalog. TABULARIUM_BACKUP_PASSPHRASE decrypts the keys.',
+    run: async (settings, print, where) => {
       const { dataDir } = settings;
       if (!(await isEmptyDirectory(dataDir)))
-        throw new SettingsError(`${dataDir} is not empty: name a new or an empty directory with --data-dir`);
+        throw new SettingsError(`${dataDir} is not empty: choose a new or empty directory with --data-dir`);
       try {
-        const manifest = await restored(where ?? '', settings);
+        const manifest = await restore(where ?? '', settings);
         const faults = await catalogFaults(manifest, dataDir, checkCatalog);
-        for (const line of [...faults, ...outcome(manifest, dataDir)]) say(line);
+        for (const line of [...faults, ...outcome(manifest, dataDir)]) print(line);
         if (faults.length > 0) process.exitCode = 1;
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
-        say(`FAULT: ${error.message}`);
-        if (!(await isEmptyDirectory(dataDir))) say(`Nothing can be used of what is in ${dataDir}: empty it.`);
+        print(`FAULT: ${error.message}`);
+        if (!(await isEmptyDirectory(dataDir))) print(`The contents of ${dataDir} are unusable: delete them.`);
         process.exitCode = 1;
       }
     },
   };
 }
 
-async function restored(where: string, settings: Settings): Promise<ServerManifest> {
+async function restore(where: string, settings: Settings): Promise<ServerManifest> {
   const { dataDir: dataDirectory, backupId, backupPassphrase: passphrase } = settings;
-  const place = await placeOf(where, settings);
+  const place = await openBackupTarget(where, settings);
   try {
     const { signal } = new AbortController();
     return await restoreServer(place, { backupId: backupId || undefined, dataDirectory, passphrase, signal });
@@ -46,7 +46,7 @@ async function restored(where: string, settings: Settings): Promise<ServerManife
   }
 }
 
-/** The copies are as they were made; whether an engine can read them, only reading them tells. */
+/** The copies are verified by digest; only reading them shows whether an engine can read them. */
 async function catalogFaults(
   { catalogsLeftOut }: ServerManifest,
   dataDirectory: string,
@@ -65,8 +65,8 @@ async function catalogFaults(
 function outcome(manifest: ServerManifest, dataDir: string) {
   const { backupId, takenAt, catalogs } = manifest;
   return [
-    `restored ${backupId} of ${takenAt} to ${dataDir}: ${catalogCount(catalogs.length)}, every file as it was written`,
+    `restored ${backupId} of ${takenAt} to ${dataDir}: ${catalogCount(catalogs.length)}, all files verified`,
     ...notInBackup(manifest),
-    `Start the server with --data-dir=${dataDir}. Stop the one that it replaces first: both would run its schedules and tasks.`,
+    `Start the server with --data-dir=${dataDir}. Stop the server that it replaces first: otherwise both run the same schedules and tasks.`,
   ];
 }

@@ -1,5 +1,5 @@
-// The command `secrets rotate`: gives the secrets of the store another key, and says where that is and what is left to do. How it is
-// done is access/secrets/secret_rotation.ts.
+// The command `secrets rotate`: encrypts the secrets of the store with a new key, and prints the remaining steps. See
+// access/secrets/secret_rotation.ts for the rotation.
 import { type Rotation, rotateSecrets } from '../access/secrets/secret_rotation.ts';
 import type { Settings } from '../settings/read_settings.ts';
 import type { Command } from './command.ts';
@@ -7,8 +7,8 @@ import { withStore } from './data_directory.ts';
 
 export const rotateCommand: Command = {
   name: 'secrets rotate',
-  doc: 'Encrypts the secrets of a stopped server with a new key, which takes the place of the one in the key file; or with the one that `--new-key-file` or TABULARIUM_SECRET_KEY_NEW gives.',
-  run: async (settings, say) => {
+  doc: 'Encrypts the secrets of a stopped server with a new key: a generated one, which replaces the one in the key file, or the one in `--new-key-file` or TABULARIUM_SECRET_KEY_NEW.',
+  run: async (settings, print) => {
     const rotation = await withStore(settings, (store, dataDirectory) =>
       rotateSecrets({
         store,
@@ -19,19 +19,19 @@ export const rotateCommand: Command = {
         newKeyFile: settings.newKeyFile,
       }),
     );
-    for (const line of outcome(rotation, settings)) say(line);
+    for (const line of outcome(rotation, settings)) print(line);
   },
 };
 
 function outcome({ secrets, keyFile, isInPlace }: Rotation, settings: Settings): string[] {
   const done = `${secrets} ${secrets === 1 ? 'secret is' : 'secrets are'} encrypted with the new key.`;
-  if (isInPlace) return [done, `It is in ${keyFile}; back it up apart from the data.`];
+  if (isInPlace) return [done, `It is in ${keyFile}; back it up separately from the data.`];
   const old = settings.secretKey ? 'TABULARIUM_SECRET_KEY' : settings.secretKeyFile || 'the old key file';
   return [
     done,
     keyFile === undefined
       ? 'Start the server with the new key in TABULARIUM_SECRET_KEY.'
       : `Start the server with --secret-key-file ${keyFile}.`,
-    `What ${old} holds opens nothing any more.`,
+    `The key in ${old} is no longer used.`,
   ];
 }

@@ -1,5 +1,5 @@
-// The command `serve`: starts the server, says where it is, stops it when told to; with `--demo`, shows what it can. How a
-// server is made is handed in by main.ts.
+// The command `serve`: starts the server, prints its address, and stops it on a signal; with `--demo`, runs the demo. main.ts provides
+// the function that starts a server.
 import { flushCompileCache } from 'node:module';
 import { constants } from 'node:os';
 import { join } from 'node:path';
@@ -14,29 +14,29 @@ export interface RunningServer {
   readonly url: string;
   readonly token: string;
   readonly dataDirectory: string;
-  /** Stops taking requests, ends or hands back what runs, closes everything. Idempotent. */
+  /** Stops accepting requests, ends running statements, requeues tasks, and closes everything. Idempotent. */
   close(): Promise<void>;
 }
 
 export interface ServeOptions {
   readonly start: (settings: Settings) => Promise<RunningServer>;
-  /** In the data directory. */
+  /** The name of the file in the data directory. */
   readonly rootTokenFileName: string;
 }
 
 export function serveCommand(options: ServeOptions): Command {
   return {
     name: defaultCommand,
-    doc: 'Serves the warehouse over REST; what is done when no command is named.',
-    run: (settings, say) => serve(options, settings, say),
+    doc: 'Serves the warehouse over REST; the default command.',
+    run: (settings, print) => serve(options, settings, print),
   };
 }
 
 const stopSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
-/** A terminal signals the whole process group, and npm and the launcher forward the same signal: so soon, it is not a second request. */
+/** A terminal signals the whole process group, and npm and the launcher forward the same signal: within this time it is not a second request. */
 const repeatedSignalMs = 1_000;
 
-/** Calls `stop` with the first signal; a later SIGTERM or SIGINT ends the process at once. */
+/** Calls `stop` for the first signal; a later SIGTERM or SIGINT ends the process immediately. */
 function onStopSignal(stop: (signal: NodeJS.Signals) => void): void {
   let stoppedAt: number | undefined;
   const received = (signal: (typeof stopSignals)[number]) => {
@@ -49,13 +49,13 @@ function onStopSignal(stop: (signal: NodeJS.Signals) => void): void {
   for (const signal of stopSignals) process.on(signal, received);
 }
 
-/** How long after the start there is time for what nobody waits for. */
+/** The delay after the start before deferred work begins. */
 const afterStartMs = 1_000;
 
 /**
- * The validators are loaded, so that only a request within the first second waits for them. Compiled code is written for the next start.
- * Loading leaves a heap that is half empty: one collection returns a fifth of the process's memory, and V8 does not do it by itself while
- * nothing is allocated.
+ * Deferred work: loads the validators, so that only a request within the first second waits for them, and writes the compile cache for the
+ * next start. Loading leaves a half-empty heap: one garbage collection returns a fifth of the memory of the process, which V8 does not do
+ * by itself while nothing is allocated.
  */
 function afterStart(): void {
   setTimeout(() => {
@@ -68,7 +68,7 @@ function afterStart(): void {
   }, afterStartMs).unref();
 }
 
-async function serve({ start, rootTokenFileName }: ServeOptions, settings: Settings, say: (line: string) => void) {
+async function serve({ start, rootTokenFileName }: ServeOptions, settings: Settings, print: (line: string) => void) {
   const server = await start(
     settings.demo && settings.logLevel === 'info' ? { ...settings, logLevel: 'warn' } : settings,
   );
@@ -84,21 +84,21 @@ async function serve({ start, rootTokenFileName }: ServeOptions, settings: Setti
       },
     );
   };
-  // Before it is said to be ready: whoever waits for that may send a signal at once.
+  // Before the ready message, because a client that waits for it can send a signal immediately.
   onStopSignal(stop);
-  // A terminal that was closed fails every further write; the server still has to end in order.
+  // After the terminal is closed every write fails; the server must still shut down cleanly.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
-  say(`Tabularium ${release} is ready.`);
-  say(`  URL    ${server.url}`);
-  say(`  data   ${server.dataDirectory}`);
-  say(`  token  ${join(server.dataDirectory, rootTokenFileName)} (principal root)`);
+  print(`Tabularium ${release} is ready.`);
+  print(`  URL    ${server.url}`);
+  print(`  data   ${server.dataDirectory}`);
+  print(`  token  ${join(server.dataDirectory, rootTokenFileName)} (principal root)`);
   afterStart();
   if (!settings.demo) return;
   const { url, token, dataDirectory: dataDir } = server;
   try {
     const { runDemo } = await import('../demo/demo.ts');
-    await runDemo({ url, token, scale: settings.scale, dataDir, out: say, signal: stopDemo.signal });
-    say(`The server goes on at ${url}; Ctrl-C stops it.`);
+    await runDemo({ url, token, scale: settings.scale, dataDir, out: print, signal: stopDemo.signal });
+    print(`The server goes on at ${url}; Ctrl-C stops it.`);
   } catch (error) {
     if (stopDemo.signal.aborted) return;
     process.stderr.write(`${(error as Error).message}\n`);

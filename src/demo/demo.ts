@@ -1,5 +1,5 @@
-// What `--demo` shows: the Star Schema Benchmark created, loaded and queried through the REST API alone, each call
-// printed as a `curl` line that works when pasted. Loading is ssb_load.ts; the server is only ever met over HTTP.
+// The demo: creates, loads and queries the Star Schema Benchmark through the REST API, and prints each call as a `curl` line that can be
+// pasted. See ssb_load.ts for the load.
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import {
@@ -22,7 +22,7 @@ export interface DemoOptions {
   readonly token: string;
   /** 1 is 6,000,000 rows in `lineorder`. */
   readonly scale: number;
-  /** Holds `root.token`; bodies of requests are written to `demo/` in it. */
+  /** Contains `root.token`; bodies of requests are written to its subdirectory `demo/`. */
   readonly dataDir: string;
   readonly out: (line: string) => void;
   readonly signal?: AbortSignal;
@@ -31,9 +31,9 @@ export interface DemoOptions {
 export interface DemoQueryTime {
   readonly name: string;
   readonly rowCount: number;
-  /** As the client sees it. */
+  /** As measured by the client. */
   readonly wallMs: number;
-  /** As the server says. */
+  /** As reported by the server. */
   readonly elapsedMs: number;
 }
 
@@ -48,16 +48,18 @@ interface Demo {
 const grouped = (value: number): string => Math.round(value).toLocaleString('en-US');
 const milliseconds = (value: number): string => (Number.isFinite(value) ? value.toFixed(1) : '?');
 
-/** Rows under their headings; numbers to the right, all else to the left. */
+/** Formats rows under their headings; numbers are right-aligned, other values left-aligned. */
 function alignedTable(headings: readonly string[], rows: readonly (readonly unknown[])[]): string[] {
   const cell = (value: unknown): string =>
     value === null ? 'NULL' : typeof value === 'object' ? JSON.stringify(value) : String(value);
   const cells = rows.map((row) => row.map(cell));
   const widths = headings.map((heading, i) => Math.max(heading.length, ...cells.map((row) => (row[i] ?? '').length)));
-  const toRight = headings.map((_, i) => rows.length > 0 && cells.every((row) => /^-?\d+(\.\d+)?$/.test(row[i] ?? '')));
+  const isRightAligned = headings.map(
+    (_, i) => rows.length > 0 && cells.every((row) => /^-?\d+(\.\d+)?$/.test(row[i] ?? '')),
+  );
   const line = (texts: readonly string[]): string =>
     texts
-      .map((text, i) => (toRight[i] ? text.padStart(widths[i] ?? 0) : text.padEnd(widths[i] ?? 0)))
+      .map((text, i) => (isRightAligned[i] ? text.padStart(widths[i] ?? 0) : text.padEnd(widths[i] ?? 0)))
       .join('  ')
       .trimEnd();
   return [line(headings), line(widths.map((width) => '-'.repeat(width))), ...cells.map(line)];
@@ -72,13 +74,13 @@ function answerLine({ status, result, wallMs }: RestAnswer): string {
 }
 
 interface Progress {
-  /** A new table begins. */
+  /** Starts the progress of a table. */
   start(): void;
   show(rows: number, rowsTotal: number): void;
   end(): void;
 }
 
-/** On a terminal a bar that stays on its line, else a line for each tenth. */
+/** On a terminal a progress bar, otherwise a line for each 10 %. */
 function progressOn(out: (line: string) => void): Progress {
   let stepShown = 0;
   const isTerminal = process.stdout.isTTY === true;
@@ -90,8 +92,8 @@ function progressOn(out: (line: string) => void): Progress {
       const percent = Math.floor((rows / rowsTotal) * 100);
       const text = `${String(percent).padStart(3)} %  ${grouped(rows)} of ${grouped(rowsTotal)} rows`;
       if (isTerminal) {
-        const full = Math.round((rows / rowsTotal) * barCells);
-        process.stdout.write(`\r  [${'#'.repeat(full)}${'.'.repeat(barCells - full)}] ${text}\u001b[K`);
+        const filledCells = Math.round((rows / rowsTotal) * barCells);
+        process.stdout.write(`\r  [${'#'.repeat(filledCells)}${'.'.repeat(barCells - filledCells)}] ${text}\u001b[K`);
       } else if (percent >= stepShown + progressStepPercent) {
         stepShown = percent - (percent % progressStepPercent);
         out(`  ${text}`);
@@ -177,7 +179,7 @@ function printSummary(demo: Demo, times: readonly DemoQueryTime[]): void {
 
 function printFailure(out: (line: string) => void, failure: RestFailure): void {
   out('');
-  out(`The demo stops: ${failure.call.method} ${failure.call.path} failed`);
+  out(`The demo failed: ${failure.call.method} ${failure.call.path}`);
   out(`  code:       ${failure.code}${failure.status > 0 ? ` (status ${failure.status})` : ''}`);
   out(`  message:    ${failure.message}`);
   const detail = JSON.stringify(failure.result);
@@ -186,8 +188,8 @@ function printFailure(out: (line: string) => void, failure: RestFailure): void {
 }
 
 /**
- * Runs the whole demo and leaves the server as it is: repeatable, as what exists is kept.
- * @throws RestFailure, already printed, at the first call that fails; the signal's reason when it is aborted.
+ * Runs the demo. Can be repeated: existing tables are kept.
+ * @throws RestFailure, already printed, for the first call that fails; the reason of the signal when it is aborted.
  */
 export async function runDemo(options: DemoOptions): Promise<DemoQueryTime[]> {
   const dataDir = resolve(options.dataDir);
@@ -204,9 +206,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoQueryTime[]> {
     out(
       `# Star Schema Benchmark at scale ${scale}, through the REST API; every line that starts with curl can be pasted`,
     );
-    out(
-      '# (A POST creates, so the second time it answers OBJECT_ALREADY_EXISTS; the same line with -X PUT can be repeated.)',
-    );
+    out('# (A repeated POST fails with OBJECT_ALREADY_EXISTS; with -X PUT the same line can be repeated.)');
     await loadSsb({ ...server, scale, filesDir, onEvent: eventPrinter(demo) });
     const times: DemoQueryTime[] = [];
     for (const query of await ssbQueries()) times.push(await runQuery(demo, query));

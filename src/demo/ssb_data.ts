@@ -1,6 +1,6 @@
-// The Star Schema Benchmark's data: five tables, each row computed from its own number alone, so that any batch can be
-// made in any order, anywhere, and is always the same. Domains and distributions are those of the benchmark's paper
-// (O'Neil, O'Neil, Chen) and, where the paper is silent, of its public generator. Loading is ssb_load.ts.
+// The data of the Star Schema Benchmark: five tables. Each row is computed from its number alone, so that batches can be generated in any
+// order and are reproducible. Domains and distributions are those of the paper (O'Neil, O'Neil, Chen) and, where it does not specify them,
+// of the public generator.
 
 export type SsbValue = string | number | boolean;
 
@@ -9,12 +9,12 @@ export interface SsbTable {
   readonly columns: readonly string[];
   /** Number of rows at a scale factor; scale 1 is 6,000,000 lineorder rows, and fractions are allowed. */
   rowCount(scale: number): number;
-  /** Rows `from` (0-based) up to `from + count`, or fewer where the table ends; values are in the order of `columns`. */
+  /** Rows `from` (0-based) up to `from + count`, or fewer at the end of the table; values are in the order of `columns`. */
   batch(scale: number, from: number, count: number): SsbValue[][];
 }
 
-// At scale 0.1 the most selective query, Q3.4, expects half a line of an order, at 0.01 a twentieth: this seed is the
-// first with which all 13 queries find rows at both.
+// The most selective query, Q3.4, expects 0.5 order lines at scale 0.1 and 0.05 at 0.01: this is the first seed with which all 13 queries
+// find rows at both scales.
 const SEED = 55;
 
 const STREAM = { customer: 1, supplier: 2, part: 3, orderBlock: 4, order: 5, line: 6 } as const;
@@ -33,7 +33,7 @@ function rowKey(stream: number, index: number): number {
   return mix(mix(index | 0) + mix(SEED + Math.imul(stream, 0x632be5ab) + Math.imul(high, 0x85157af5)));
 }
 
-/** Uniform in 0 .. below-1. `field` tells the draws of one row apart. */
+/** A uniform number from 0 to below-1. `field` distinguishes the draws of one row. */
 function draw(key: number, field: number, below: number): number {
   return Math.floor(((mix(key + Math.imul(field, 0x9e3779b9)) >>> 0) / TWO_POW_32) * below);
 }

@@ -1,6 +1,5 @@
-// Brings the Star Schema Benchmark into a server through its REST API alone: database, five tables, rows in batches.
-// Tells what it does as events; what is printed of them is for demo.ts, benchmarks listen to none. The rows are
-// ssb_data.ts, one call is rest_call.ts.
+// Loads the Star Schema Benchmark into a server through its REST API: the database, five tables, rows in batches. Reports progress as
+// events, which demo.ts prints and benchmarks ignore. See ssb_data.ts for the rows.
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -11,7 +10,7 @@ import { type SsbTable, ssbTables } from './ssb_data.ts';
 /** Rows in one request: about 1 MB of JSON. */
 const batchRowsDefault = 10_000;
 const requestsInFlight = 4;
-/** Bodies beyond this are sent but not kept as files, so that a large scale does not fill the disk a second time. */
+/** Beyond this total, bodies are not written to files, so that a large scale does not occupy the disk twice. */
 const bodyFilesBytesMax = 256 * 1024 * 1024;
 
 export const databasePath = '/api/v2/catalogs/default/databases/ssb';
@@ -27,7 +26,7 @@ export type LoadEvent =
 export interface LoadSsbOptions extends RestServer {
   readonly scale: number;
   readonly batchRows?: number;
-  /** A directory for the requests' bodies, so that `curl` lines can send them; without it no file is written. */
+  /** A directory for request bodies that `curl` lines can send; without it no files are written. */
   readonly filesDir?: string;
   readonly onEvent?: (event: LoadEvent) => void;
 }
@@ -35,7 +34,7 @@ export interface LoadSsbOptions extends RestServer {
 export interface LoadedTable {
   readonly table: string;
   readonly rows: number;
-  /** False where the rows were there already. */
+  /** False if the rows already existed. */
   readonly loaded: boolean;
   readonly elapsedMs: number;
 }
@@ -46,17 +45,19 @@ interface Loading {
   readonly batchRows: number;
   readonly filesDir: string | undefined;
   readonly emit: (event: LoadEvent) => void;
-  /** Tells the idempotency keys of this load from those of an earlier one: its answers must not be replayed here. */
+  /** Part of the idempotency keys, so that responses of an earlier load are not replayed. */
   readonly loadId: string;
 }
 
-/** The directory of the `.sql` files, in a checkout and in the installed package alike. */
+/** The directory of the `.sql` files, in a checkout and in the installed package. */
 function ssbDirectory(): string {
   for (let dir = import.meta.dirname; dirname(dir) !== dir; dir = dirname(dir)) {
     const candidate = join(dir, 'demo', 'ssb');
     if (existsSync(join(candidate, 'tables'))) return candidate;
   }
-  throw new Error(`demo/ssb is not above ${import.meta.dirname}: the installation is incomplete`);
+  throw new Error(
+    `demo/ssb does not exist in any parent directory of ${import.meta.dirname}: the installation is incomplete`,
+  );
 }
 
 export const ssbTableFile = (table: string): string => join(ssbDirectory(), 'tables', `${table}.sql`);
@@ -67,7 +68,7 @@ export interface SsbQuery {
   readonly sql: string;
 }
 
-/** The 13 queries in the benchmark's order. */
+/** The 13 queries, in the order of the benchmark. */
 export async function ssbQueries(): Promise<SsbQuery[]> {
   const dir = join(ssbDirectory(), 'queries');
   const files = (await readdir(dir)).filter((file) => file.endsWith('.sql')).sort();
@@ -76,7 +77,7 @@ export async function ssbQueries(): Promise<SsbQuery[]> {
   );
 }
 
-async function sendAloud(loading: Loading, call: RestCall): Promise<RestAnswer> {
+async function sendAndReport(loading: Loading, call: RestCall): Promise<RestAnswer> {
   loading.emit({ kind: 'call', call });
   const answer = await sendRest(loading.server, call);
   loading.emit({ kind: 'answer', answer });
@@ -90,12 +91,15 @@ async function createTable(loading: Loading, table: SsbTable): Promise<boolean> 
   const path = `${databasePath}/tables/create`;
   const call = { path, mediaType: 'application/sql', body, bodyFile } as const;
   try {
-    await sendAloud(loading, { method: 'POST', ...call });
+    await sendAndReport(loading, { method: 'POST', ...call });
     return false;
   } catch (error) {
     if (!(error instanceof RestFailure && error.code === 'OBJECT_ALREADY_EXISTS')) throw error;
-    loading.emit({ kind: 'note', text: `${error.status} ${error.code}: POST refuses what exists, PUT accepts it` });
-    await sendAloud(loading, { method: 'PUT', ...call });
+    loading.emit({
+      kind: 'note',
+      text: `${error.status} ${error.code}: POST fails for an existing object, PUT does not`,
+    });
+    await sendAndReport(loading, { method: 'PUT', ...call });
     return true;
   }
 }
@@ -103,19 +107,19 @@ async function createTable(loading: Loading, table: SsbTable): Promise<boolean> 
 async function countRows(loading: Loading, table: SsbTable): Promise<number> {
   const body = JSON.stringify({ sql: `SELECT count(*) AS row_count FROM ${table.name}` });
   const call: RestCall = { method: 'POST', path: `${databasePath}/query`, mediaType: 'application/json', body };
-  const { result } = await sendAloud(loading, call);
+  const { result } = await sendAndReport(loading, call);
   const rows = result.rows as unknown[][] | undefined;
   return Number(rows?.[0]?.[0] ?? Number.NaN);
 }
 
-/** @returns whether the table has all its rows; one that has others is emptied first. */
+/** @returns whether the table has all its rows. A table with another number of rows is truncated. */
 async function hasAllRows(loading: Loading, table: SsbTable, rowsTotal: number): Promise<boolean> {
   const rows = await countRows(loading, table);
   if (rows === rowsTotal) return true;
   if (rows !== 0) {
-    loading.emit({ kind: 'note', text: `${rows} rows, not ${rowsTotal}: from another scale or a load cut short` });
+    loading.emit({ kind: 'note', text: `${rows} rows, not ${rowsTotal}: from another scale or an interrupted load` });
     const path = `${databasePath}/tables/${table.name}/truncate`;
-    await sendAloud(loading, { method: 'POST', path, mediaType: 'application/json', body: '{}' });
+    await sendAndReport(loading, { method: 'POST', path, mediaType: 'application/json', body: '{}' });
   }
   return false;
 }
@@ -123,13 +127,13 @@ async function hasAllRows(loading: Loading, table: SsbTable, rowsTotal: number):
 const bodyFileName = (table: SsbTable, batch: number): string =>
   `${table.name}-${String(batch + 1).padStart(5, '0')}.json`;
 
-/** A run at a larger scale has left more files than this one will write over. */
+/** A run at a larger scale leaves more files than this one overwrites. */
 async function removeBodyFiles(dir: string, table: SsbTable): Promise<void> {
-  const ofTable = (await readdir(dir)).filter((file) => /^(.*)-\d+\.json$/.exec(file)?.[1] === table.name);
-  await Promise.all(ofTable.map((file) => rm(join(dir, file), { force: true })));
+  const files = (await readdir(dir)).filter((file) => /^(.*)-\d+\.json$/.exec(file)?.[1] === table.name);
+  await Promise.all(files.map((file) => rm(join(dir, file), { force: true })));
 }
 
-/** Sends all rows of one table: the first batch alone and announced, the others several at a time. */
+/** Sends all rows of one table: the first batch alone and reported, the others concurrently. */
 async function loadRows(loading: Loading, table: SsbTable, rowsTotal: number): Promise<void> {
   const { scale, batchRows, filesDir, emit } = loading;
   const batches = Math.ceil(rowsTotal / batchRows);
@@ -153,14 +157,14 @@ async function loadRows(loading: Loading, table: SsbTable, rowsTotal: number): P
     const expected = Math.min(batchRows, rowsTotal - batch * batchRows);
     if (result.rowCount !== expected) {
       const message = `${expected} rows sent, ${String(result.rowCount)} acknowledged`;
-      throw new RestFailure(call, 201, 'ROWS_MISSING', message, result, 'look at the log of the server');
+      throw new RestFailure(call, 201, 'ROWS_MISSING', message, result, 'check the log of the server');
     }
     rowsDone += expected;
     emit({ kind: 'progress', table: table.name, rows: rowsDone, rowsTotal });
   };
 
   const first = await request(0);
-  settle(first, 0, await sendAloud(loading, first));
+  settle(first, 0, await sendAndReport(loading, first));
   if (batches === 1) return;
   const last = batches - 1;
   const requests = last === 1 ? '1 more request' : `${last} more requests`;
@@ -178,7 +182,7 @@ async function loadRows(loading: Loading, table: SsbTable, rowsTotal: number): P
       settle(call, batch, await sendRest(server, call));
     }
   };
-  // The first failure stops the others; it is the signal's reason, so whichever rejects first tells the same.
+  // The first failure aborts the others and is the reason of the signal, so that all reject with the same error.
   const guarded = (): Promise<void> =>
     worker().catch((error: unknown) => {
       failed.abort(error);
@@ -193,7 +197,7 @@ async function loadTable(loading: Loading, table: SsbTable): Promise<LoadedTable
   loading.emit({ kind: 'table', table: table.name, rowsTotal });
   const existed = await createTable(loading, table);
   if (existed && (await hasAllRows(loading, table, rowsTotal))) {
-    loading.emit({ kind: 'note', text: `all ${rowsTotal} rows are there already, nothing to load` });
+    loading.emit({ kind: 'note', text: `all ${rowsTotal} rows exist already, nothing to load` });
     return { table: table.name, rows: rowsTotal, loaded: false, elapsedMs: 0 };
   }
   const startedAt = performance.now();
@@ -204,9 +208,9 @@ async function loadTable(loading: Loading, table: SsbTable): Promise<LoadedTable
 }
 
 /**
- * Makes database `ssb` with its five tables, filled for the scale. Can be repeated: what is there with the right number
- * of rows stays, a table with another number is truncated and loaded again.
- * @throws RestFailure where the server refuses; the signal's reason when it is aborted.
+ * Creates the database `ssb` with its five tables and loads them. Can be repeated: a table with the right number of rows is kept, one with
+ * another number is truncated and loaded again.
+ * @throws RestFailure if the server refuses a request; the reason of the signal when it is aborted.
  */
 export async function loadSsb(options: LoadSsbOptions): Promise<LoadedTable[]> {
   const { url, token, signal, scale, batchRows = batchRowsDefault, filesDir, onEvent = () => {} } = options;
@@ -222,7 +226,7 @@ export async function loadSsb(options: LoadSsbOptions): Promise<LoadedTable[]> {
     loadId: randomUUID().slice(0, 8),
   };
   if (loading.filesDir !== undefined) await mkdir(loading.filesDir, { recursive: true });
-  await sendAloud(loading, { method: 'PUT', path: databasePath, mediaType: 'application/json', body: '{}' });
+  await sendAndReport(loading, { method: 'PUT', path: databasePath, mediaType: 'application/json', body: '{}' });
   const loaded: LoadedTable[] = [];
   for (const table of ssbTables) loaded.push(await loadTable(loading, table));
   return loaded;

@@ -141,7 +141,7 @@ describe('the command secrets rotate', () => {
     assert.equal(status, 0, stderr);
     assert.equal(
       stdout,
-      `3 secrets are encrypted with the new key.\nIt is in ${keyPath(directory)}; back it up apart from the data.\n`,
+      `3 secrets are encrypted with the new key.\nIt is in ${keyPath(directory)}; back it up separately from the data.\n`,
     );
     await requireWhole();
   });
@@ -162,7 +162,7 @@ describe('the command secrets rotate', () => {
     const empty = newDirectory();
     const nothing = run({}, '--data-dir', empty);
     assert.deepEqual([nothing.status, nothing.stdout], [2, '']);
-    assert.match(nothing.stderr, /^\S+ holds no data of a server; --data-dir names another\n$/);
+    assert.match(nothing.stderr, /^\S+ does not contain the data of a server; choose another with --data-dir\n$/);
     assert.deepEqual(readdirSync(empty), []);
     const { directory, requireWhole } = await prepared();
     await withStore(directory, async () => {

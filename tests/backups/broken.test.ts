@@ -106,7 +106,7 @@ describe('a backup that is not as it was written', () => {
       text,
       new RegExp(`^whole  ${backupId} .* catalog "source": 2 tables, 3000 rows, 2 files, \\d+ bytes\n`),
     );
-    assert.match(text, /Every file is there, as it was written\.\n$/);
+    assert.match(text, /All files exist and are unchanged\.\n$/);
     assert.equal(code, 0, text);
   });
 
@@ -208,7 +208,7 @@ describe('a backup that is not as it was written', () => {
     assert.match(good.text, /^whole .* 2 tables, 3000 rows, 2 files/);
     assert.equal(good.code, 0, good.text);
     const none = await verify(`s3://${bucket}/elsewhere`, flags, keys);
-    assert.deepEqual([none.code, none.text], [1, 'There is no backup.\n']);
+    assert.deepEqual([none.code, none.text], [1, 'No backups found.\n']);
     const unsigned = await verify(`s3://${bucket}/of`, flags, { ...keys, AWS_SECRET_ACCESS_KEY: '' });
     assert.deepEqual([unsigned.code, /not set/.test(unsigned.text)], [2, true]);
   });
@@ -227,8 +227,8 @@ describe('a backup that is not as it was written', () => {
     await writeFile(join(folder(underWay), 'young'), 'left');
     for (const file of await filesIn(path)) if (!file.includes(underWay)) await utimes(join(path, file), old, old);
     const { code, text } = await verify(path, ['--sweep']);
-    assert.match(text, /3 files of 12 bytes are of no backup/);
-    assert.match(text, /1 files of 4 bytes were taken away\.\n$/);
+    assert.match(text, /3 files \(12 bytes\) belong to no backup/);
+    assert.match(text, /Deleted 1 files \(4 bytes\)\.\n$/);
     assert.equal(code, 0, text);
     await assert.rejects(stat(folder(brokenOff)));
     assert.equal((await filesIn(folder(underWay))).length, 2);
@@ -237,20 +237,20 @@ describe('a backup that is not as it was written', () => {
     const next = await backedUp(server, '/api/v2/catalogs/source', { path });
     assert.equal(next.filesSent, 0);
     await rm(manifestOf(path));
-    assert.match((await verify(path, ['--sweep'])).text, /0 files of 0 bytes were taken away\.\n$/);
+    assert.match((await verify(path, ['--sweep'])).text, /Deleted 0 files \(0 bytes\)\.\n$/);
     assert.equal((await verify(path)).code, 0);
     // Of a manifest that cannot be read nobody knows what it names.
     await truncate(join(folder(next.backupId), 'manifest.json'), 100);
     const blind = await verify(path, ['--sweep']);
-    assert.match(blind.text, /Nothing was taken away/);
+    assert.match(blind.text, /Nothing was deleted/);
     assert.equal(blind.code, 1);
     assert.equal((await filesIn(path)).length, 5);
   });
 
   it('is not looked at where the words are wrong', async () => {
-    assert.match((await verify('--sweep')).text, /backup verify needs a place/);
+    assert.match((await verify('--sweep')).text, /backup verify requires a place/);
     const missing = await verify(join(backing.directory, 'nowhere'));
-    assert.deepEqual([missing.code, /there is no directory/.test(missing.text)], [2, true]);
+    assert.deepEqual([missing.code, /the directory .* does not exist/.test(missing.text)], [2, true]);
     const other = await verify(whole, ['--backup-id', '00000000-0000-7000-8000-000000000000']);
     assert.deepEqual([other.code, /the backup does not exist/.test(other.text)], [1, true]);
   });

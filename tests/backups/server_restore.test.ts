@@ -99,7 +99,7 @@ describe('a server with something of everything', () => {
   it('is the same when it is restored', options, async () => {
     const dataDir = join(root, 'restored');
     const { out } = await restoredTo(dataDir, [from.directory], environment);
-    assert.match(out, /^restored [0-9a-f-]{36} of .*: 3 catalogs, every file as it was written\nStart the server with/);
+    assert.match(out, /^restored [0-9a-f-]{36} of .*: 3 catalogs, all files verified\nStart the server with/);
     copy = await start({ dataDir, backupDirectories: from.directory, ...passphrase });
     // In the backup, its own task has not ended.
     const [own] = (await copy.get('/api/v2/server_backups/whole')).is(200).at<string>('task').split('/').slice(-1);
@@ -250,7 +250,7 @@ describe('a server with something of everything', () => {
         environment,
       );
       assert.equal(status, 2);
-      assert.match(errors, /is not empty: name a new or an empty directory with --data-dir/);
+      assert.match(errors, /is not empty: choose a new or empty directory with --data-dir/);
       await refused(from.directory, /encrypted with a passphrase: give it in TABULARIUM_BACKUP_PASSPHRASE/, [], {});
       const wrong = { TABULARIUM_BACKUP_PASSPHRASE: 'another' };
       await refused(from.directory, /is not the passphrase of this backup/, [], wrong);

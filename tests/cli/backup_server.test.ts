@@ -40,7 +40,7 @@ describe('a server that runs', () => {
     const [, backupId = '', shown] =
       /^backed up (\S+) of \S+Z to (.*): 1 catalog, \d+ files, \d+ bytes$/m.exec(out) ?? [];
     assert.equal(shown, place);
-    assert.match(out, /^Its keys are not encrypted: the server runs without TABULARIUM_BACKUP_PASSPHRASE\.$/m);
+    assert.match(out, /^Its keys are not encrypted, because the server runs without TABULARIUM_BACKUP_PASSPHRASE\.$/m);
     assert.match(errors, new RegExp(`^task /api/v2/tasks/${backupId}$`, 'm'));
     assert.match(errors, /^succeeded 100 %/m);
     (await from.server.get(uri`/server_backups/${backupId}`)).is(200, '0', { state: 'ready', place: { path: place } });
@@ -115,7 +115,7 @@ describe('a server that runs', () => {
     const place = join(from.directory, 'refused');
     (await from.server.put('/api/v2/users/ann')).is(201);
     for (const [token, says] of [
-      ['tbl_root_wrong', /^FAULT: the backup was not made: .*\nWhat to do: the token is not valid/m],
+      ['tbl_root_wrong', /^FAULT: the backup failed: .*\nWhat to do: the token is not valid/m],
       [
         await newToken(from.server, 'ann', 'test'),
         /\(FORBIDDEN\)\nWhat to do: the token is valid, but its principal lacks a privilege/,
@@ -158,7 +158,7 @@ describe('a server that runs', () => {
         (said) => said.includes('pending') && process.child.kill('SIGKILL'),
       );
       assert.deepEqual([status, out], [1, '']);
-      assert.match(errors, /^task \/api\/v2\/tasks\/\S+\npending\nFAULT: no answer from /);
+      assert.match(errors, /^task \/api\/v2\/tasks\/\S+\npending\nFAULT: no response from /);
       assert.match(errors, /^The task \S+ was submitted: the server continues it, also after a restart\.$/m);
     } finally {
       await process.close();
@@ -169,10 +169,7 @@ describe('a server that runs', () => {
     const place = join(from.directory, 'no answer');
     const { status, out, errors } = await backupServer([place, '--url=http://127.0.0.1:1', `--data-dir=${dataDir}`]);
     assert.deepEqual([status, out], [1, '']);
-    assert.match(
-      errors,
-      /^FAULT: no answer from http:\/\/127\.0\.0\.1:1 .*\nName the address of the server with --url/m,
-    );
+    assert.match(errors, /^FAULT: no response from http:\/\/127\.0\.0\.1:1 .*\nSet the URL of the server with --url/m);
   });
 });
 
@@ -201,7 +198,10 @@ describe('a server that does not run', () => {
     const run = await backupServer([join(root, 'all'), `--url=http://127.0.0.1:${port}`, `--data-dir=${dataDir}`]);
     stranger.close();
     assert.deepEqual([run.status, run.out, connections], [1, '', 0]);
-    assert.match(run.errors, /^no server runs on .*: start it and repeat the command, or copy the directory .*\n$/);
+    assert.match(
+      run.errors,
+      /^no server is running on .*: start it and repeat the command, or copy the directory .*\n$/,
+    );
   });
 
   it('is copied as the message says', options, async () => {
@@ -219,7 +219,7 @@ describe('a server that does not run', () => {
     [
       'a directory without a server',
       [`--data-dir=${tmpdir()}/none`],
-      /holds no data of a server: name another with --data-dir/,
+      /does not contain the data of a server: choose another with --data-dir/,
     ],
     ['an address that is none', ['--url=nonsense'], /--url must be a URL; it is "nonsense"/],
   ];

@@ -28,7 +28,7 @@ describe('the command', () => {
     it(`of ${JSON.stringify(argv)} is refused`, () =>
       assert.throws(() => commandOf(argv, commands), {
         name: 'SettingsError',
-        message: `"${argv.join(' ')}" is not a command; there is: serve, secrets rotate (see --help)`,
+        message: `"${argv.join(' ')}" is not a command; commands are: serve, secrets rotate (see --help)`,
       }));
 });
 
@@ -42,7 +42,7 @@ describe('a command that needs a word more', () => {
   });
 
   it('is refused without it, or with two', () => {
-    const message = 'backup verify needs a place, before the flags (see --help)';
+    const message = 'backup verify requires a place before the flags (see --help)';
     assert.throws(() => commandOf(['backup', 'verify', '--sweep'], all), { name: 'SettingsError', message });
     assert.throws(() => commandOf(['backup', 'verify', 'a', 'b'], all), /is not a command/);
   });
@@ -52,7 +52,7 @@ describe('the program', () => {
   it('refuses a command that there is none of, and says which there are', () => {
     const { status, stderr } = run('server');
     assert.equal(status, 2);
-    assert.match(stderr, /^"server" is not a command; there is: serve, secrets rotate\b/);
+    assert.match(stderr, /^"server" is not a command; commands are: serve, secrets rotate\b/);
   });
 
   it('lists the commands', () => {

@@ -144,6 +144,6 @@ test('the commands of docs/backup.md answer as it says', async (t) => {
   }
   // The directory of the backups has one, and so has the object store.
   const whole =
-    /^whole {2}\S+ \S+ catalog "shop": 1 tables, 10 rows, \d+ files, \d+ bytes\nEvery file is there, as it was written\.$/gm;
+    /^whole {2}\S+ \S+ catalog "shop": 1 tables, 10 rows, \d+ files, \d+ bytes\nAll files exist and are unchanged\.$/gm;
   assert.equal(outputs.join('\n').match(whole)?.length, 2);
 });

@@ -9,14 +9,14 @@ import { TargetSecrets } from '../../backups/targets/target_secrets.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Store } from '../../store/store.ts';
-import { type PlaceNamed, placeNamed, placeOf } from '../backup_place.ts';
+import { type BackupLocation, openBackupTarget, parseBackupLocation } from '../backup_location.ts';
 import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
 import { secretsOf } from '../data_directory.ts';
 
 export interface OpenPlace {
   readonly place: BackupTarget;
   /** As the body of a request names it. */
-  readonly named: PlaceNamed;
+  readonly named: BackupLocation;
   /** For messages. */
   readonly where: string;
 }
@@ -81,8 +81,8 @@ export async function openPlaces(
   if (backupPlace !== '')
     return [
       {
-        place: await placeOf(backupPlace, settings),
-        named: placeNamed(backupPlace, settings),
+        place: await openBackupTarget(backupPlace, settings),
+        named: parseBackupLocation(backupPlace, settings),
         where: backupPlace,
       },
     ];
@@ -98,7 +98,7 @@ export async function openPlaces(
   return opened;
 }
 
-function namedAs(to: TargetRequest, credentials: ObjectStoreCredentials | undefined): PlaceNamed {
+function namedAs(to: TargetRequest, credentials: ObjectStoreCredentials | undefined): BackupLocation {
   if (to.kind === 'directory') return { path: to.path };
   const { kind: _, ...location } = to;
   const { accessKeyId = '', secretAccessKey = '', sessionToken } = credentials ?? {};

@@ -8,7 +8,7 @@ import { RestFailure, sendRest } from '../../client/rest_call.ts';
 import type { Settings } from '../../settings/read_settings.ts';
 import { adoptObjects, type RebuiltObject } from '../../store/rebuilt_catalog.ts';
 import { openStore, type Store, storeFileName } from '../../store/store.ts';
-import type { PlaceNamed } from '../backup_place.ts';
+import type { BackupLocation } from '../backup_location.ts';
 import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
 import { type Candidate, type FoundBackup, unusable } from './backup_candidates.ts';
 import { checkedBackup } from './checked_backup.ts';
@@ -46,7 +46,7 @@ async function restoredIn(
   scratch: string,
   { settings, checks }: CatalogsToCheck,
   { backupId, of }: Manifest,
-  from: PlaceNamed,
+  from: BackupLocation,
 ): Promise<RestoreResult> {
   const server = await checks.startScratchServer(scratchSettings(settings, scratch, from));
   try {
@@ -62,7 +62,7 @@ async function restoredIn(
 }
 
 /** Only this process calls the server, and its data directory is deleted after use. The rest is as for the server that is repaired. */
-function scratchSettings(settings: Settings, dataDir: string, from: PlaceNamed): Settings {
+function scratchSettings(settings: Settings, dataDir: string, from: BackupLocation): Settings {
   return {
     ...settings,
     dataDir,

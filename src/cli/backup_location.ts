@@ -1,4 +1,4 @@
-// The place of backups that the argument of a command names: a directory, or `s3://bucket/prefix`.
+// Parses the backup target in the argument of a command: a directory, or `s3://bucket/prefix`.
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { BackupTarget } from '../backups/targets/backup_target.ts';
@@ -8,8 +8,8 @@ import { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { openObjectStore } from '../outbound/object_store.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 
-/** As the body of a request names it. */
-export type PlaceNamed =
+/** In the form of a request body. */
+export type BackupLocation =
   | { readonly path: string }
   | {
       readonly s3: {
@@ -23,8 +23,8 @@ export type PlaceNamed =
       };
     };
 
-/** Throws SettingsError where the credentials of an object store are missing. */
-export function placeNamed(where: string, { storeEndpoint, storeRegion }: Settings): PlaceNamed {
+/** Throws SettingsError if the credentials of an object store are missing. */
+export function parseBackupLocation(where: string, { storeEndpoint, storeRegion }: Settings): BackupLocation {
   const [, bucket, prefix = ''] = /^s3:\/\/([^/]+)(?:\/(.*))?$/.exec(where) ?? [];
   if (bucket === undefined) return { path: resolve(where) };
   const {
@@ -39,22 +39,22 @@ export function placeNamed(where: string, { storeEndpoint, storeRegion }: Settin
   return { s3: { endpoint, region: storeRegion, bucket, accessKeyId, secretAccessKey, ...optional } };
 }
 
-/** To be closed. Throws SettingsError where it cannot be used. */
-export async function placeOf(where: string, settings: Settings): Promise<BackupTarget> {
-  const named = placeNamed(where, settings);
-  if ('s3' in named) return storeOf(named.s3);
-  const found = await stat(named.path).catch(() => undefined);
-  if (!found?.isDirectory()) throw new SettingsError(`there is no directory ${named.path}`);
-  return new DirectoryTarget(named.path);
+/** The caller must close the target. Throws SettingsError if it cannot be used. */
+export async function openBackupTarget(where: string, settings: Settings): Promise<BackupTarget> {
+  const target = parseBackupLocation(where, settings);
+  if ('s3' in target) return storeOf(target.s3);
+  const status = await stat(target.path).catch(() => undefined);
+  if (!status?.isDirectory()) throw new SettingsError(`the directory ${target.path} does not exist`);
+  return new DirectoryTarget(target.path);
 }
 
-/** The one who starts the command says which host: any is allowed. */
-async function storeOf(named: Extract<PlaceNamed, { s3: object }>['s3']): Promise<BackupTarget> {
-  const { endpoint, region, bucket, prefix = '', accessKeyId, secretAccessKey, sessionToken } = named;
+/** Every host is allowed, because the operator chooses it. */
+async function storeOf(location: Extract<BackupLocation, { s3: object }>['s3']): Promise<BackupTarget> {
+  const { endpoint, region, bucket, prefix = '', accessKeyId, secretAccessKey, sessionToken } = location;
   try {
-    const place = { endpoint, region, bucket, pathStyle: true };
+    const bucketLocation = { endpoint, region, bucket, pathStyle: true };
     const credentials = { accessKeyId, secretAccessKey, sessionToken };
-    const store = await openObjectStore(place, credentials, new HostAllowlist([new URL(endpoint).host]));
+    const store = await openObjectStore(bucketLocation, credentials, new HostAllowlist([new URL(endpoint).host]));
     return new ObjectStoreTarget(store, prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`);
   } catch (error) {
     throw new SettingsError(`${endpoint} cannot be used: ${(error as Error).message}`);
