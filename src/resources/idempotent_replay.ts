@@ -5,7 +5,7 @@ import type { Shown, Wanted } from '../http/request_pipeline.ts';
 import { type Category, type Endpoint, inputOfGet, type PathParameters, type Segment } from '../standard/endpoint.ts';
 import { ReadyRecord } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
-import { parseJson } from '../standard/json.ts';
+import { parseJson } from '../standard/json/parse_json.ts';
 import { uriOf } from '../standard/paths.ts';
 import { accepted, type Context, segment } from './records/handler_context.ts';
 

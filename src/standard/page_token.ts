@@ -2,8 +2,8 @@
 // (rest-standard B3).
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { strictBase64url } from './base64url.ts';
-import { canonicalJson } from './canonical_json.ts';
 import { Failure } from './failure.ts';
+import { canonicalJson } from './json/canonical_json.ts';
 import { pageTokenCharactersMax } from './page_limits.ts';
 
 const signatureBytes = 16;

@@ -2,7 +2,7 @@
 import type { Kysely, Selectable, Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
-import { parseJson } from '../standard/json.ts';
+import { parseJson } from '../standard/json/parse_json.ts';
 import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
 import { priorities, type TaskError, type TaskRecord, type TaskRequest, type WebhookState } from './task.ts';
 

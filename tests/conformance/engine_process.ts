@@ -17,7 +17,7 @@ import type {
 import type { WarehouseSpec } from '../../src/model/records.ts';
 import { parseType } from '../../src/model/types.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { parseJson } from '../../src/standard/json.ts';
+import { parseJson } from '../../src/standard/json/parse_json.ts';
 import { deadlineMs } from '../deadline.ts';
 import { turn } from '../turn.ts';
 

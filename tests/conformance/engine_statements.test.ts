@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { StaleAnalysis, type StatementResult } from '../../src/engines/engine.ts';
-import { parseJson } from '../../src/standard/json.ts';
+import { parseJson } from '../../src/standard/json/parse_json.ts';
 import { turn } from '../turn.ts';
 import { failureOf, openEngine, type RunOptions } from './engine_world.ts';
 

@@ -22,7 +22,7 @@ import type { ColumnDefinition, TableDefinition } from '../../src/model/records.
 import { formatType, parseType } from '../../src/model/types.ts';
 import { rowReader } from '../../src/query/rows/row_validation.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { parseJson } from '../../src/standard/json.ts';
+import { parseJson } from '../../src/standard/json/parse_json.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-values-'));
 mkdirSync(join(root, 'catalogs'));

@@ -8,7 +8,7 @@ import { parseType } from '../../src/model/types.ts';
 import { formatDecimal, parseDecimal } from '../../src/query/rows/decimal_text.ts';
 import { rowReader } from '../../src/query/rows/row_validation.ts';
 import { Failure, type Violation } from '../../src/standard/failure.ts';
-import { parseJson } from '../../src/standard/json.ts';
+import { parseJson } from '../../src/standard/json/parse_json.ts';
 
 function column(name: string, type: string, options: Partial<ColumnDefinition> = {}): ColumnDefinition {
   return { name, type: parseType(type), nullable: true, ...options };

@@ -2,7 +2,7 @@
 // depth is looked at before the text is parsed.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseJson } from '../../src/standard/json.ts';
+import { parseJson } from '../../src/standard/json/parse_json.ts';
 
 test('deep text with a number that is read exactly is refused, not overflowed', () => {
   for (const [open, close] of [

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { parseDecimal } from '../../src/query/rows/decimal_text.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { jsonDepthMax, parseJson, parseRequestJson } from '../../src/standard/json.ts';
+import { jsonDepthMax, parseJson, parseRequestJson } from '../../src/standard/json/parse_json.ts';
 import { deadlineMs } from '../deadline.ts';
 
 const roundTrip = (text: string) => JSON.stringify(parseJson(text));

@@ -1,8 +1,8 @@
 // Parses a body: bytes → declared, checked fields (rest-standard A5, B2). Runs on the main thread for small bodies and in a worker thread
 // for large ones (body_thread.ts), with the same result.
 import { Failure } from '../../standard/failure.ts';
-import { parseKnownJson, parseRequestJson } from '../../standard/json.ts';
-import { positionAt } from '../../standard/json_faults.ts';
+import { parseKnownJson, parseRequestJson } from '../../standard/json/parse_json.ts';
+import { positionAt } from '../../standard/json/syntax_errors.ts';
 import { requireMediaType } from '../../standard/media.ts';
 import { type Check, escapePointer } from '../../standard/parameters.ts';
 

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { isRowSource } from '../../query/rows/row_source.ts';
-import { canonicalTexts } from '../../standard/canonical_json.ts';
+import { canonicalTexts } from '../../standard/json/canonical_json.ts';
 import { type Route, uriOf } from '../../standard/paths.ts';
 
 /** Characters that are hashed before the event loop serves other requests. */

@@ -11,7 +11,7 @@ import type { Principal } from '../../model/principal.ts';
 import type { CatalogSpec, ColumnDefinition, DatabaseSpec, TableDefinition, TableSpec } from '../../model/records.ts';
 import { parseType } from '../../model/types.ts';
 import { Failure } from '../../standard/failure.ts';
-import { parseJson } from '../../standard/json.ts';
+import { parseJson } from '../../standard/json/parse_json.ts';
 import type { Segment } from '../../standard/paths.ts';
 import type {
   FileInput,

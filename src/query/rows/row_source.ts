@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { RowsBatch, StoredRows } from '../../engines/engine.ts';
 import type { ColumnDefinition } from '../../model/records.ts';
-import { canonicalTexts } from '../../standard/canonical_json.ts';
+import { canonicalTexts } from '../../standard/json/canonical_json.ts';
 import { type RowReader, rowReader } from './row_validation.ts';
 
 export interface RowSource {

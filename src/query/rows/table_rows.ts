@@ -9,7 +9,7 @@ import type { Warehouses } from '../../engines/warehouses.ts';
 import type { CatalogSpec, TableSpec } from '../../model/records.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';
-import { parseJson } from '../../standard/json.ts';
+import { parseJson } from '../../standard/json/parse_json.ts';
 import type { Segment } from '../../standard/paths.ts';
 import { withoutSeparator } from '../results/result_store.ts';
 import type { Caller, Queries } from '../statements/queries.ts';

@@ -4,7 +4,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setPriority } from 'node:os';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
-import { parseJson } from '../../../standard/json.ts';
+import { parseJson } from '../../../standard/json/parse_json.ts';
 import type { AttachReport, AttachRequest } from '../../catalog_storage.ts';
 import { type CatalogRef, type ReportProgress, StaleAnalysis } from '../../engine.ts';
 import { blamedFor, endedEngine, engineLost } from '../../engine_lost.ts';

@@ -2,7 +2,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
-import { parseJson } from '../../../standard/json.ts';
+import { parseJson } from '../../../standard/json/parse_json.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { type Alteration, pairColumns } from '../sql/alter_table_sql.ts';
 import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';

@@ -19,7 +19,7 @@ import {
   structValue,
 } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import { parseJson } from '../../../standard/json.ts';
+import { parseJson } from '../../../standard/json/parse_json.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
 /** Throws PARAMETERS_INVALID. `json`: an array or an object, undefined for none. */

@@ -1,7 +1,7 @@
 // Lossless JSON: numbers that a double cannot represent are kept as JSON.rawJSON objects, which JSON.stringify writes unchanged.
 // Malformed text is a Failure with line and column (rest-standard B2).
-import { Failure } from './failure.ts';
-import { duplicateNameOffset, positionAt, stringEnd, syntaxErrorOffset } from './json_faults.ts';
+import { Failure } from '../failure.ts';
+import { duplicateNameOffset, positionAt, stringEnd, syntaxErrorOffset } from './syntax_errors.ts';
 
 export const jsonDepthMax = 128;
 /** The limit of members in one object: larger objects are slow to create, and no table has as many columns. */

@@ -1,5 +1,5 @@
 // Canonical JSON: equal values have the same text, for signatures and comparison.
-import { canonicalNumber } from './json.ts';
+import { canonicalNumber } from './parse_json.ts';
 
 /** Members are sorted by name; numbers are serialized as usual. */
 export function canonicalJson(value: unknown): string {
