@@ -4,10 +4,11 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Basis } from '../model/principal.ts';
 import { type Endpoint, inputOfGet, isConditional } from '../standard/endpoint.ts';
 import { ReadyRecord, type RecordBody } from '../standard/envelope.ts';
-import { Failure, violationsFailure } from '../standard/failure.ts';
+import { Failure } from '../standard/failure.ts';
 import type { Route } from '../standard/paths.ts';
 import { type RecordVersion, versionOf } from '../standard/record_version.ts';
 import { entityTagsOf } from './conditions.ts';
+import { invalidHeader } from './ranges.ts';
 
 export interface Precondition {
   /** `*` matches any state of an existing object. */
@@ -25,10 +26,7 @@ export function preconditionOf<Context>(
   if (!isConditional(endpoint) || (header === undefined && expectedVersion === undefined)) return undefined;
   const tags = header === undefined ? undefined : entityTagsOf(header);
   if (header !== undefined && tags === undefined) {
-    const message = 'must be * or a list of entity tags in double quotes';
-    throw violationsFailure('INVALID_PARAMETER', `If-Match ${message}`, [
-      { pointer: 'header:If-Match', rule: 'format', message },
-    ]);
+    throw invalidHeader('If-Match', 'must be * or a list of entity tags in double quotes');
   }
   return { tags, expectedVersion };
 }

@@ -1,5 +1,5 @@
 // Parses the headers of partial content: Range, Content-Range and Content-Digest (RFC 9110, RFC 9530).
-import { Failure } from '../standard/failure.ts';
+import { type Failure, invalidParameter } from '../standard/failure.ts';
 
 /** Bytes from `start` (inclusive) to `end` (exclusive). */
 export interface ByteRange {
@@ -54,6 +54,5 @@ export function contentDigestOf(header: string | undefined): Buffer | undefined 
 }
 
 export function invalidHeader(name: string, message: string): Failure {
-  const pointer = `header:${name}`;
-  return new Failure('INVALID_PARAMETER', `${name} ${message}`, { violations: [{ pointer, rule: 'format', message }] });
+  return invalidParameter(`header:${name}`, 'format', message, `${name} ${message}`);
 }

@@ -1,7 +1,7 @@
 // Checks of request headers beyond those of node:http: repeated credentials, and misspelled names of this service's headers, which
 // would otherwise be ignored.
 import type { IncomingMessage } from 'node:http';
-import { type Failure, violationsFailure } from '../standard/failure.ts';
+import { type Failure, invalidParameter } from '../standard/failure.ts';
 
 const prefix = 'x-service-';
 /** The request headers that this service defines. */
@@ -26,9 +26,7 @@ export function misspelledHeader({ headers }: IncomingMessage): Failure | undefi
     const intended = defined.find((header) => header !== name && isLike(name, header));
     if (intended === undefined) continue;
     const message = `is not a header of this service; did you mean ${intended}?`;
-    return violationsFailure('INVALID_PARAMETER', `${name} ${message}`, [
-      { pointer: `header:${name}`, rule: 'header', message },
-    ]);
+    return invalidParameter(`header:${name}`, 'header', message, `${name} ${message}`);
   }
   return undefined;
 }

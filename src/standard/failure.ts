@@ -82,6 +82,16 @@ export function withOutcome<E>(error: E, outcome: RequestOutcome): E | Failure {
   return new Failure(code, message, result, { cause, retryAfterSeconds, outcome });
 }
 
+/** INVALID_PARAMETER with one violation. `text`: the message of the failure, by default the pointer and the message of the violation. */
+export function invalidParameter(
+  pointer: string,
+  rule: string,
+  message: string,
+  text = `${pointer} ${message}`,
+): Failure {
+  return violationsFailure('INVALID_PARAMETER', text, [{ pointer, rule, message }]);
+}
+
 /** A Failure with the first `violationsMax` violations. */
 export function violationsFailure(code: Code, message: string, violations: readonly Violation[]): Failure {
   return new Failure(code, message, {

@@ -1,7 +1,7 @@
 // Inserts submitted tasks into the store, with a queue position or with their unfinished dependencies. Concurrent submissions share a
 // transaction, which costs one disk flush.
 import type { Kysely, Transaction } from 'kysely';
-import { Failure } from '../standard/failure.ts';
+import { Failure, invalidParameter } from '../standard/failure.ts';
 import { BatchQueue } from '../store/batch_queue.ts';
 import type { Schema } from '../store/schema.ts';
 import { StoreFull } from '../store/sqlite.ts';
@@ -34,9 +34,7 @@ async function unfinishedTasks(db: Kysely<Schema>, after: readonly string[]): Pr
     const row = await readTask(db, taskId);
     if (!row) {
       const message = `refers to a task that does not exist: ${JSON.stringify(taskId)}`;
-      throw new Failure('INVALID_PARAMETER', `/after ${message}`, {
-        violations: [{ pointer: `/after/${i}`, rule: 'exists', message }],
-      });
+      throw invalidParameter(`/after/${i}`, 'exists', message, `/after ${message}`);
     }
     if (row.state !== 'succeeded') rows.push(row);
   }

@@ -8,7 +8,7 @@ import type { CatalogObject } from '../../catalog/object.ts';
 import { newId } from '../../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../../model/principal.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { RetryableError, type TaskContext, type TaskRecord, type TaskRequest } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { BackupTarget } from '../targets/backup_target.ts';
@@ -148,10 +148,9 @@ export class ServerBackups {
    */
   #requirePassphrase(to: TargetRequest): void {
     if (to.kind !== 's3' || !this.#parts.sealer.isPlain) return;
-    const [pointer, rule] = ['/to/s3', 'passphrase'];
     const message =
-      'is not accepted by a server without a passphrase: its keys would be plain in the object store. Start it with TABULARIUM_BACKUP_PASSPHRASE.';
-    throw new Failure('INVALID_PARAMETER', `${pointer} ${message}`, { violations: [{ pointer, rule, message }] });
+      'is not accepted by a server without a passphrase: its keys would be stored unencrypted in the object store. Start it with TABULARIUM_BACKUP_PASSPHRASE.';
+    throw invalidParameter('/to/s3', 'passphrase', message);
   }
 
   /** Rights are checked again, because the task may have waited. Throws FORBIDDEN. */

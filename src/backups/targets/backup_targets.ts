@@ -4,7 +4,7 @@ import { mkdir, realpath } from 'node:fs/promises';
 import { dirname, isAbsolute, resolve, sep } from 'node:path';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, type ObjectStoreLocation, openObjectStore } from '../../outbound/object_store.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import type { BackupTarget } from './backup_target.ts';
 import { DirectoryTarget } from './directory_target.ts';
 import { ObjectStoreTarget } from './object_store_target.ts';
@@ -61,9 +61,7 @@ export class BackupTargets {
 
   /** Returns the path with links resolved. A directory that backups go to need not exist yet. */
   async #allowed(path: string, direction: Direction): Promise<string> {
-    const pointer = `/${direction}/path`;
-    const refused = (message: string) =>
-      new Failure('INVALID_PARAMETER', `${pointer} ${message}`, { violations: [{ pointer, rule: 'path', message }] });
+    const refused = (message: string) => invalidParameter(`/${direction}/path`, 'path', message);
     const { directories } = this.#options;
     if (directories.length === 0)
       throw refused('is not allowed: this server has no directories for backups (setting `backupDirectories`)');

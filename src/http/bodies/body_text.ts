@@ -1,6 +1,6 @@
 // Parses a body: bytes → declared, checked fields (rest-standard A5, B2). Runs on the main thread for small bodies and in a worker thread
 // for large ones (body_thread.ts), with the same result.
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { parseKnownJson, parseRequestJson } from '../../standard/json/parse_json.ts';
 import { positionAt } from '../../standard/json/syntax_errors.ts';
 import { requireMediaType } from '../../standard/media.ts';
@@ -77,9 +77,7 @@ function requireWellFormed(value: unknown): void {
   const pointer = illFormedIn(value);
   if (pointer === undefined) return;
   const message = 'is not well-formed Unicode: it contains a lone surrogate';
-  throw new Failure('INVALID_PARAMETER', `${pointer || 'the body'} ${message}`, {
-    violations: [{ pointer, rule: 'unicode', message }],
-  });
+  throw invalidParameter(pointer, 'unicode', message, `${pointer || 'the body'} ${message}`);
 }
 
 function illFormedIn(value: unknown): string | undefined {

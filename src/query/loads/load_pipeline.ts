@@ -17,7 +17,7 @@ import type { TableDefinition } from '../../model/records.ts';
 import type { Observe } from '../../observe/observations.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import { codes } from '../../standard/codes.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import type { Store } from '../../store/store.ts';
 import type { TaskContext } from '../../tasks/task.ts';
 import { LoadProgress } from './load_progress.ts';
@@ -343,9 +343,7 @@ const toLabelKey = (label: string | undefined, taskId: string) =>
   label === undefined ? `task/${taskId}` : `label/${label}`;
 
 export function invalidField(pointer: string, message: string): Failure {
-  return new Failure('INVALID_PARAMETER', `${pointer} ${message}`, {
-    violations: [{ pointer, rule: 'load', message }],
-  });
+  return invalidParameter(pointer, 'load', message);
 }
 
 export function validateColumns(columns: readonly LoadColumn[] | undefined): void {

@@ -14,7 +14,7 @@ import type { Principal } from '../../model/principal.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { get, unavailable, urlOf } from '../../outbound/http_client.ts';
 import { type ObjectStoreCredentials, type ObjectStoreLocation, openObjectStore } from '../../outbound/object_store.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import type { LoadProgress, LoadStage } from './load_progress.ts';
 
 export type Compression = 'none' | 'gzip' | 'zstd';
@@ -145,9 +145,7 @@ export class LoadFiles {
       (principal.scopes === undefined || JSON.stringify(principal.scopes) === JSON.stringify(file.scopes));
     if (isOwn && file.state === 'ready') return file;
     const message = isOwn ? 'is an upload that is not complete yet' : 'is not an upload of the caller';
-    throw new Failure('INVALID_PARAMETER', `/source/upload ${message}`, {
-      violations: [{ pointer: '/source/upload', rule: 'upload', message }],
-    });
+    throw invalidParameter('/source/upload', 'upload', message);
   }
 
   /** The engine can read the spool directory only; a hard link needs no copy. */
@@ -205,10 +203,7 @@ export class LoadFiles {
 
   /** Missing and disallowed paths get the same message, so that it does not reveal which files exist on this machine. */
   async #resolvePath(path: string): Promise<string> {
-    const refused = (message: string) =>
-      new Failure('INVALID_PARAMETER', `/source/path ${message}`, {
-        violations: [{ pointer: '/source/path', rule: 'path', message }],
-      });
+    const refused = (message: string) => invalidParameter('/source/path', 'path', message);
     const { directories } = this.#options;
     if (directories.length === 0)
       throw refused('is not allowed: this server has no directories to load from (setting `loadDirectories`)');

@@ -24,7 +24,7 @@ import type { Actor, Principal } from '../../model/principal.ts';
 import type { CatalogSpec } from '../../model/records.ts';
 import type { Observe } from '../../observe/observations.ts';
 import type { Code } from '../../standard/codes.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import type { Segment } from '../../standard/paths.ts';
 import { QueueCapacity } from '../queue_capacity.ts';
 import type { ResultSources } from '../results/result_access.ts';
@@ -325,9 +325,7 @@ export class Queries {
     const { warehouse } = root.spec;
     if (request.warehouse !== undefined && request.warehouse !== warehouse) {
       const message = `catalog "${root.name}" belongs to warehouse "${warehouse}"; run the statement there`;
-      throw new Failure('INVALID_PARAMETER', message, {
-        violations: [{ pointer: '/warehouse', rule: 'warehouse', message }],
-      });
+      throw invalidParameter('/warehouse', 'warehouse', message, message);
     }
     const path = [{ category: 'warehouses', name: warehouse }];
     await this.#options.authorizer.require(principal, 'use', { category: 'warehouses', path });

@@ -3,7 +3,7 @@ import { type PropertiesPatch, propertiesMax } from '../../api/fields.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { principalNameFault } from '../../model/principal_names.ts';
 import type { Properties } from '../../model/records.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 
 export const dottedNames = (values: readonly string[]) => values.map((value) => JSON.stringify(value)).join(', ');
 
@@ -78,7 +78,7 @@ export function requirePrincipalName(name: string): void {
 }
 
 export function invalid(pointer: string, rule: string, message: string): Failure {
-  return new Failure('INVALID_PARAMETER', `${pointer} ${message}`, { violations: [{ pointer, rule, message }] });
+  return invalidParameter(pointer, rule, message);
 }
 
 /** Milliseconds since 1970. Throws INVALID_PARAMETER. */

@@ -4,7 +4,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
-import { Failure } from '../../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../../standard/failure.ts';
 import type { LoadColumn } from '../../load.ts';
 import { readPlan } from '../analysis/plan.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
@@ -73,7 +73,7 @@ function byName<T extends { readonly name: string }>(all: readonly T[]): (name: 
 }
 
 const wrong = (pointer: string, message: string): Failure =>
-  new Failure('INVALID_PARAMETER', `${pointer}: ${message}`, { violations: [{ pointer, rule: 'columns', message }] });
+  invalidParameter(pointer, 'columns', message, `${pointer}: ${message}`);
 
 /** The fastest way to read a file: strings are converted to the table's types while the file is parsed. */
 export function readingOf(file: FileSchema, loaded: readonly LoadedColumn[]): Reading {

@@ -4,7 +4,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
-import { Failure } from '../../../standard/failure.ts';
+import { type Failure, invalidParameter } from '../../../standard/failure.ts';
 import type { InferColumn, InferredTable, LoadColumn, SchemaInference } from '../../load.ts';
 import { optimizePlan } from '../analysis/optimized.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
@@ -58,7 +58,7 @@ export function inferTable(
 }
 
 const wrong = (pointer: string, message: string): Failure =>
-  new Failure('INVALID_PARAMETER', `${pointer}: ${message}`, { violations: [{ pointer, rule: 'columns', message }] });
+  invalidParameter(pointer, 'columns', message, `${pointer}: ${message}`);
 
 function columnsOf(known: FileSchema, types: ReadonlyMap<string, LogicalType>): ColumnDefinition[] {
   return known.columns.map(({ name, type }) => ({

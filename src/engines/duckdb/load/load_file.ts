@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { link, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { Failure } from '../../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../../standard/failure.ts';
 import type { DataFile, FileLoad, FileLoadResult, FileShape } from '../../load.ts';
 import { optimizePlan } from '../analysis/optimized.ts';
 import { commit, noteRows, rememberStep, retryingConflicts, rowsOfStep } from '../instance/applied_steps.ts';
@@ -131,7 +131,7 @@ export async function withLinkedFile<T>(file: DataFile, own: string, work: (file
 function requireKey({ mode, definition }: FileLoad): void {
   if (mode !== 'upsert' || definition.primaryKey.length > 0) return;
   const message = 'the table has no primary key by which rows could be replaced';
-  throw new Failure('INVALID_PARAMETER', message, { violations: [{ pointer: '/mode', rule: 'key', message }] });
+  throw invalidParameter('/mode', 'key', message, message);
 }
 
 function requireAlive(signal: AbortSignal): void {
