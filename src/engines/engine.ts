@@ -374,8 +374,14 @@ export interface EngineWarehouse {
   parseCreateTable(sql: string): Promise<ParsedCreateTable>;
   /** Checks the expression of a default against its type: a constant or function call without columns, tables or subqueries. */
   checkDefault(expression: string, type: LogicalType): Promise<void>;
-  /** A consistent snapshot of all tables of a catalog as of now, until it is closed; it does not block writers. */
-  snapshot(catalog: CatalogRef, options: { readonly signal: AbortSignal }): Promise<Snapshot>;
+  /**
+   * A consistent snapshot of all tables of a catalog as of now, until it is closed; it does not block writers. `keepsFile`: the engine
+   * does not write the logs of catalogs into their files meanwhile, so that the files can be copied.
+   */
+  snapshot(
+    catalog: CatalogRef,
+    options: { readonly signal: AbortSignal; readonly keepsFile?: boolean },
+  ): Promise<Snapshot>;
   /** Restores a part exactly once, however often it is called for it; parts in their order. Throws DATA_INVALID, CONSTRAINT_VIOLATED. */
   restorePart(part: PartToRestore, options: { readonly signal: AbortSignal }): Promise<void>;
   /**

@@ -178,7 +178,7 @@ export class Warehouses {
   async #pin(running: Running, pin: Snapshot[], signal: AbortSignal): Promise<void> {
     for (const catalog of await this.#options.catalogsOf(running.description.name)) {
       try {
-        pin.push(await running.engine.snapshot(catalog, { signal }));
+        pin.push(await running.engine.snapshot(catalog, { signal, keepsFile: true }));
       } catch (error) {
         if (!(error instanceof Failure) || signal.aborted) throw error;
       }

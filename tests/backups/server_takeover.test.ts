@@ -2,8 +2,6 @@
 // backup is tried again, a bounded number of times, and is of one instant with all that was acknowledged before it.
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it } from 'node:test';
@@ -13,6 +11,7 @@ import { deadlineMs } from '../deadline.ts';
 import { startObjectStore } from '../outbound/object_store_server.ts';
 import { start, TestServer } from '../server.ts';
 import { rowsIn } from './backing_up.ts';
+import { holdPuts } from './held_puts.ts';
 import { restoredTo } from './whole_server.ts';
 
 const passphrase = 'a long passphrase';
@@ -20,35 +19,15 @@ const writes = 2;
 /** Of the task (jobs/back_up_server.ts). */
 const attemptsMax = 10;
 
-/** Before an object store: the first PUT, and all that follow, wait for `open`. */
-async function gateBefore(endpoint: string) {
-  const reached = Promise.withResolvers<void>();
-  const opened = Promise.withResolvers<void>();
-  const server = createServer(async (incoming, answer) => {
-    if (incoming.method === 'PUT') {
-      reached.resolve();
-      await opened.promise;
-    }
-    const { method, headers, url = '' } = incoming;
-    const forwarded = request(new URL(url, endpoint), { method, headers }, (got) => {
-      answer.writeHead(got.statusCode ?? 500, got.headers);
-      got.pipe(answer);
-    });
-    incoming.pipe(forwarded);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    reached: reached.promise,
-    open: opened.resolve,
-    close: () => server.close(),
-  };
-}
-
 it('is made though the engine is killed while its files are copied', { timeout: deadlineMs(120_000) }, async (t) => {
   const root = await mkdtemp(join(tmpdir(), 'tabularium-takeover-'));
   const objects = await startObjectStore();
-  const gate = await gateBefore(objects.endpoint);
+  const reached = Promise.withResolvers<void>();
+  const opened = Promise.withResolvers<void>();
+  const gate = await holdPuts(objects.endpoint, () => {
+    reached.resolve();
+    return opened.promise;
+  });
   let pid = 0;
   const dataDir = join(root, 'data');
   const flags = [`--data-dir=${dataDir}`, '--port=0', '--export-hosts=127.0.0.1', '--log-level=silent'];
@@ -68,7 +47,7 @@ it('is made though the engine is killed while its files are copied', { timeout: 
   });
   const server = new TestServer(running, () => running.close());
   t.after(async () => {
-    gate.open();
+    opened.resolve();
     await server.close();
     gate.close();
     await objects.close();
@@ -84,7 +63,7 @@ it('is made though the engine is killed while its files are copied', { timeout: 
   const to = { s3: { endpoint: gate.endpoint, bucket, accessKeyId, secretAccessKey } };
   const accepted = await server.post('/api/v2/server_backups', { name: 'held', to });
   accepted.is(202);
-  await gate.reached;
+  await reached.promise;
   const before = pid;
   process.kill(before, 'SIGKILL');
   // More than the log may hold: it is written into the file that is being copied.
@@ -95,7 +74,7 @@ it('is made though the engine is killed while its files are copied', { timeout: 
     answer.is(200);
   }
   assert.notEqual(pid, before);
-  gate.open();
+  opened.resolve();
   const task = await server.ended(accepted);
   task.is(200, '0', { state: 'succeeded' });
   const attempt = task.at<number>('attempt');

@@ -289,8 +289,11 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   /** While a snapshot is open the process is not restarted to apply new limits. */
-  async snapshot(catalog: CatalogRef, { signal }: { readonly signal: AbortSignal }): Promise<Snapshot> {
-    const id = await this.#call('beginSnapshot', catalog, shortTimeoutMs, signal);
+  async snapshot(
+    catalog: CatalogRef,
+    { signal, keepsFile = false }: Parameters<EngineWarehouse['snapshot']>[1],
+  ): Promise<Snapshot> {
+    const id = await this.#call('beginSnapshot', { catalog, keepsFile }, shortTimeoutMs, signal);
     const process = this.#process;
     this.#snapshots++;
     let isOpen = true;

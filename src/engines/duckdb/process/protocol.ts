@@ -97,7 +97,7 @@ export interface Operations {
   /** The file has a shape, unless the step may have been done and the file removed. */
   load: [FileLoad, FileLoadResult];
   rowsLoadedByStep: [{ readonly catalog: CatalogRef; readonly step: string }, number | undefined];
-  beginSnapshot: [CatalogRef, string];
+  beginSnapshot: [{ readonly catalog: CatalogRef; readonly keepsFile: boolean }, string];
   snapshotParts: [{ readonly id: string; readonly table: SnapshotTable }, readonly TablePart[]];
   writeSnapshotPart: [
     { readonly id: string; readonly table: SnapshotTable; readonly part: number; readonly path: string },

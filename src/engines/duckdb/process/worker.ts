@@ -208,7 +208,9 @@ class Worker {
         this.#inScratch(expression, (scratch) => checkDefault(scratch, expression, type)) as Promise<undefined>,
       optimize: (table) =>
         this.#sessions.with(undefined, started, (session) =>
-          locateErrors('', 0, () => optimizeTable(session.connection, table, signal)),
+          locateErrors('', 0, () =>
+            optimizeTable(session.connection, table, { signal, isCopied: () => this.#snapshots.keepFiles }),
+          ),
         ) as Promise<undefined>,
       rowNumbering: ({ table, definition }) =>
         this.#sessions.with(undefined, started, ({ connection }) => this.#numberings.of(connection, table, definition)),

@@ -31,9 +31,14 @@ interface TableAccess {
 interface OpenSnapshot {
   readonly connection: DuckDBConnection;
   readonly catalog: CatalogRef;
+  readonly keepsFile: boolean;
   running: Promise<unknown>;
   isEnded: boolean;
 }
+
+/** An open transaction alone does not keep DuckDB from writing a log of insertions into the file. */
+const suspendCheckpoints = "SET GLOBAL checkpoint_threshold = '1024TiB'";
+const resumeCheckpoints = 'RESET GLOBAL checkpoint_threshold';
 
 export class Snapshots {
   readonly #instance: DuckDBInstance;
@@ -51,7 +56,7 @@ export class Snapshots {
   /** The operations that the server can call. */
   operations(started: Interruptible, signal: AbortSignal): SnapshotOperations {
     return {
-      beginSnapshot: (catalog) => locateErrors('', 0, () => this.begin(catalog)),
+      beginSnapshot: ({ catalog, keepsFile }) => locateErrors('', 0, () => this.begin(catalog, keepsFile)),
       snapshotParts: ({ id, table }) => locateErrors('', 0, () => this.parts(id, table, started)),
       writeSnapshotPart: ({ id, table, part, path }) =>
         locateErrors('', 0, () => this.write(id, table, part, path, started)),
@@ -71,20 +76,26 @@ export class Snapshots {
     };
   }
 
-  async begin(catalog: CatalogRef): Promise<string> {
+  /** Whether the logs must not be written into the files. */
+  get keepFiles(): boolean {
+    return this.#open.values().some(({ keepsFile, isEnded }) => keepsFile && !isEnded);
+  }
+
+  async begin(catalog: CatalogRef, keepsFile: boolean): Promise<string> {
     const connection = await this.#instance.connect();
     try {
+      if (keepsFile) await connection.run(suspendCheckpoints);
       await connection.run('BEGIN TRANSACTION READ ONLY');
       // The snapshot of a catalog begins with the transaction's first read of it.
       const steps = `${quoteIdentifier(catalog.name)}.${quoteIdentifier(ownSchema)}.steps`;
       await rowsOf(connection, `SELECT step FROM ${steps} LIMIT 1`);
     } catch (error) {
-      connection.closeSync();
+      await this.#close({ connection, catalog, keepsFile, running: Promise.resolve(), isEnded: false });
       if (error instanceof Error && /^(?:Binder|Catalog) Error/.test(error.message)) throw catalogMovedFailure();
       throw error;
     }
     const id = randomUUID();
-    this.#open.set(id, { connection, catalog, running: Promise.resolve(), isEnded: false });
+    this.#open.set(id, { connection, catalog, keepsFile, running: Promise.resolve(), isEnded: false });
     return id;
   }
 
@@ -114,12 +125,22 @@ export class Snapshots {
   async end(id: string): Promise<void> {
     const snapshot = this.#open.get(id);
     this.#open.delete(id);
-    if (snapshot) await close(snapshot);
+    if (snapshot) await this.#close(snapshot);
   }
 
   /** Ends the snapshots of a catalog that is about to be renamed or dropped. */
   async endOf(catalog: CatalogRef): Promise<void> {
-    for (const snapshot of this.#open.values()) if (snapshot.catalog.id === catalog.id) await close(snapshot);
+    for (const snapshot of this.#open.values()) if (snapshot.catalog.id === catalog.id) await this.#close(snapshot);
+  }
+
+  async #close(snapshot: OpenSnapshot): Promise<void> {
+    if (snapshot.isEnded) return;
+    snapshot.isEnded = true;
+    snapshot.connection.interrupt();
+    await snapshot.running;
+    await snapshot.connection.run('ROLLBACK').catch(() => undefined);
+    if (snapshot.keepsFile && !this.keepFiles) await snapshot.connection.run(resumeCheckpoints);
+    snapshot.connection.closeSync();
   }
 
   async #run<T>(id: string, started: Interruptible, work: (snapshot: OpenSnapshot) => Promise<T>): Promise<T> {
@@ -141,15 +162,6 @@ export class Snapshots {
       throw snapshot.isEnded ? catalogMovedFailure() : error;
     }
   }
-}
-
-async function close(snapshot: OpenSnapshot): Promise<void> {
-  if (snapshot.isEnded) return;
-  snapshot.isEnded = true;
-  snapshot.connection.interrupt();
-  await snapshot.running;
-  await snapshot.connection.run('ROLLBACK').catch(() => undefined);
-  snapshot.connection.closeSync();
 }
 
 const catalogMovedFailure = () =>
