@@ -8,6 +8,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import { type Answer, answerOfFailure } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
+import { networkOf } from './connection/client_address.ts';
 import { Connections } from './connection/connections.ts';
 import type { Transport } from './connection/transport.ts';
 import { FileCall, FileRequests } from './files.ts';
@@ -193,8 +194,15 @@ export class HttpServer<Context> {
       status: answer.status,
       code,
       principal,
+      network: this.#networkOf(incoming, answer.status),
       ms: performance.now() - started,
     });
+  }
+
+  /** Of refusals only: the log counts them for each caller. */
+  #networkOf(incoming: IncomingMessage, status: number | undefined): string | undefined {
+    const { transport } = this.#options;
+    return status === 503 && transport ? networkOf(transport.clientAddressOf(incoming)) : undefined;
   }
 
   #countRequest(socket: Socket): number {
@@ -261,6 +269,7 @@ export class HttpServer<Context> {
       status: answer?.status ?? outgoing.statusCode,
       code,
       principal: call.principal,
+      network: this.#networkOf(incoming, answer?.status),
       ms: performance.now() - started,
     });
   }

@@ -1,5 +1,5 @@
 // The log: writes observations as lines of JSON (pino). Successful reads are logged at level debug, to save time on a busy server;
-// changes, refusals and errors are always logged. Refusals for overload are counted, and logged once a second.
+// changes, refusals and errors are always logged. Refusals by a limit or for overload are counted, and logged for each caller.
 import { type DestinationStream, type Level, pino } from 'pino';
 import type { Observation, Observe } from './observations.ts';
 
@@ -42,13 +42,21 @@ const levels: Record<Observation['kind'], Level> = {
 };
 
 /** How often refusals are logged. */
-const summaryMs = 1000;
-const summarizedPrincipalsMax = 10;
-const overloadCode = 'WAREHOUSE_BUSY';
+const summaryMs = 5000;
+/** How many callers have a line of their own in each summary. */
+const summarizedCallersMax = 100;
+/** Codes that a client which ignores Retry-After can be sent thousands of times in a second. */
+const summarizedCodes: ReadonlySet<string> = new Set([
+  'WAREHOUSE_BUSY',
+  'RATE_LIMITED',
+  'SERVER_BUSY',
+  'TOO_MANY_QUERIES',
+  'TOO_MANY_TASKS',
+]);
 
 function levelOf(observation: Observation): Level {
   if (observation.kind !== 'requestEnded') return levels[observation.kind];
-  if (observation.code === overloadCode) return 'debug';
+  if (summarizedCodes.has(observation.code)) return 'debug';
   if (observation.status >= 500) return 'warn';
   return observation.status < 300 && observation.method === 'GET' ? 'debug' : 'info';
 }
@@ -68,36 +76,49 @@ export function logReader(options: { readonly level: LogLevel; readonly destinat
   };
   const refusals = new RefusalSummary(log);
   return (observation) => {
-    if (observation.kind === 'requestEnded' && observation.code === overloadCode) refusals.add(observation);
+    if (observation.kind === 'requestEnded' && summarizedCodes.has(observation.code)) refusals.add(observation);
     else if (observation.kind === 'serverStopping') refusals.flush();
     log(observation);
   };
 }
 
-/** Counts the refusals of an overloaded server: a line for each would cost more than the refusal. */
+type Refusals = Omit<Extract<Observation, { kind: 'requestsRefused' }>, 'kind' | 'requests'> & { requests: number };
+
+/** Counts refusals by code and caller: a line for each would cost more than the refusal. */
 class RefusalSummary {
   readonly #log: Observe;
-  readonly #principals = new Set<string | undefined>();
-  #requests = 0;
+  readonly #refusals = new Map<string, Refusals>();
+  #callers = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(log: Observe) {
     this.#log = log;
   }
 
-  add({ principal }: Extract<Observation, { kind: 'requestEnded' }>): void {
-    this.#requests++;
-    if (this.#principals.size < summarizedPrincipalsMax) this.#principals.add(principal);
+  add({ code, principal, network }: Extract<Observation, { kind: 'requestEnded' }>): void {
+    const caller = principal === undefined ? `${code} ${network}` : `${code} principal ${principal}`;
+    let refusals = this.#refusals.get(caller);
+    if (!refusals && this.#callers < summarizedCallersMax) {
+      this.#callers++;
+      refusals = { code, ...(principal === undefined ? { network } : { principal }), requests: 0 };
+      this.#refusals.set(caller, refusals);
+    }
+    refusals ??= this.#others(code);
+    refusals.requests++;
     this.#timer ??= setTimeout(() => this.flush(), summaryMs).unref();
+  }
+
+  #others(code: string): Refusals {
+    const found = this.#refusals.get(code) ?? { code, requests: 0 };
+    this.#refusals.set(code, found);
+    return found;
   }
 
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#requests === 0) return;
-    const principals = [...this.#principals].filter((name) => name !== undefined);
-    this.#log({ kind: 'requestsRefused', code: overloadCode, requests: this.#requests, principals });
-    this.#requests = 0;
-    this.#principals.clear();
+    for (const refusals of this.#refusals.values()) this.#log({ kind: 'requestsRefused', ...refusals });
+    this.#refusals.clear();
+    this.#callers = 0;
   }
 }

@@ -15,14 +15,17 @@ export type Observation =
       readonly status: number;
       readonly code: string;
       readonly principal: string | undefined;
+      /** Of the client; present with a 503. */
+      readonly network: string | undefined;
       readonly ms: number;
     }
-  /** The number of requests that were refused with the code within a second, and some of their principals. */
+  /** How many requests of a principal, or of a network without credentials, were refused with the code. Neither: of all others. */
   | {
       readonly kind: 'requestsRefused';
       readonly code: string;
       readonly requests: number;
-      readonly principals: readonly string[];
+      readonly principal?: string | undefined;
+      readonly network?: string | undefined;
     }
   | { readonly kind: 'requestBroken'; readonly code: string; readonly reason: string }
   /** A connection that was closed immediately; `limit` is the setting. */

@@ -1,10 +1,10 @@
-// Requests that a full warehouse refuses are logged once a second, as their number; what else fails has a line each.
+// Requests that are refused for overload or by a limit are counted for each caller; every other failure has a line.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { logReader } from '../../src/observe/log.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 
-const ended = (code: string, principal: string): Observation => ({
+const ended = (code: string, principal?: string, network?: string): Observation => ({
   kind: 'requestEnded',
   requestId: 'r',
   method: 'POST',
@@ -13,6 +13,7 @@ const ended = (code: string, principal: string): Observation => ({
   status: 503,
   code,
   principal,
+  network,
   ms: 1,
 });
 
@@ -22,20 +23,42 @@ function logged(level: 'info' | 'debug') {
   return { lines, observe };
 }
 
-test('refusals for overload are one line for each second', (t) => {
+test('refusals for overload are one line for each code and principal, or network, in 5 seconds', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { lines, observe } = logged('info');
-  for (let i = 0; i < 1000; i++) observe(ended('WAREHOUSE_BUSY', i % 2 === 0 ? 'ada' : 'grace'));
+  for (let i = 0; i < 1000; i++) {
+    observe(ended('WAREHOUSE_BUSY', i % 4 === 0 ? 'ada' : 'grace'));
+    observe(ended('RATE_LIMITED', 'ada'));
+    observe(ended('RATE_LIMITED', undefined, i % 10 === 0 ? '192.0.2.1' : '2001:db8::/64'));
+    observe(ended('SERVER_BUSY', '192.0.2.1'));
+  }
   assert.deepEqual(lines, []);
-  t.mock.timers.tick(1000);
-  observe(ended('WAREHOUSE_BUSY', 'linus'));
-  t.mock.timers.tick(1000);
   t.mock.timers.tick(5000);
-  assert.partialDeepStrictEqual(lines, [
-    { level: 40, msg: 'requestsRefused', code: 'WAREHOUSE_BUSY', requests: 1000, principals: ['ada', 'grace'] },
-    { msg: 'requestsRefused', requests: 1, principals: ['linus'] },
-  ]);
-  assert.equal(lines.length, 2);
+  observe(ended('RATE_LIMITED', 'linus'));
+  t.mock.timers.tick(5000);
+  t.mock.timers.tick(50_000);
+  assert.deepEqual(
+    lines.map(({ level, msg, code, principal, network, requests }) => [level, msg, code, principal, network, requests]),
+    [
+      [40, 'requestsRefused', 'WAREHOUSE_BUSY', 'ada', undefined, 250],
+      [40, 'requestsRefused', 'RATE_LIMITED', 'ada', undefined, 1000],
+      [40, 'requestsRefused', 'RATE_LIMITED', undefined, '192.0.2.1', 100],
+      [40, 'requestsRefused', 'SERVER_BUSY', '192.0.2.1', undefined, 1000],
+      [40, 'requestsRefused', 'WAREHOUSE_BUSY', 'grace', undefined, 750],
+      [40, 'requestsRefused', 'RATE_LIMITED', undefined, '2001:db8::/64', 900],
+      [40, 'requestsRefused', 'RATE_LIMITED', 'linus', undefined, 1],
+    ],
+  );
+});
+
+test('callers beyond the first hundred share a line for each code', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { lines, observe } = logged('info');
+  for (let i = 0; i < 1000; i++) observe(ended('RATE_LIMITED', undefined, `192.0.${i >> 8}.${i & 255}`));
+  t.mock.timers.tick(5000);
+  assert.equal(lines.length, 101);
+  assert.partialDeepStrictEqual(lines.at(-1), { code: 'RATE_LIMITED', requests: 900 });
+  assert.ok(!('network' in (lines.at(-1) ?? {})));
 });
 
 test('what was refused just before a stop is logged before it', () => {
@@ -56,7 +79,7 @@ test('other failures have a line each, and refusals too at debug', () => {
     [
       ['requestEnded', 40, 'WAREHOUSE_SUSPENDED'],
       ['requestEnded', 20, 'WAREHOUSE_BUSY'],
-      ['requestEnded', 40, 'RATE_LIMITED'],
+      ['requestEnded', 20, 'RATE_LIMITED'],
     ],
   );
 });
