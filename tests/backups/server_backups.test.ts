@@ -68,7 +68,7 @@ describe('a backup of the server', () => {
     await copy.close();
     (await from.server.delete('/api/v2/server_backups/remote')).is(200, '0', { deleted: true });
     const gone = await command(['backup', 'verify', ...words], environment);
-    assert.match(gone.out, /There is no backup/);
+    assert.match(gone.out, /No backups found/);
   });
 
   it(

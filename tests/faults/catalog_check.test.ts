@@ -177,7 +177,7 @@ for (const { name, damage, reason } of refusals)
         assert.equal(refused.faultCount, 1);
         assert.deepEqual([refused.faults[0]?.table, refused.faults[0]?.problem], [null, 'damaged']);
         assert.match(refused.faults[0]?.reason ?? '', reason);
-        assert.match(refused.advice ?? '', /sound file/);
+        assert.match(refused.advice ?? '', /undamaged file/);
         // It changed nothing.
         if (damaged) assert.ok(readFileSync(path).equals(damaged));
         (await server.get('/api/v2/catalogs/a')).is(200, undefined, { state: 'damaged' });

@@ -34,7 +34,7 @@ const typed = await parquet(
 type Case = readonly [name: string, bytes: string | Uint8Array, result: object, message: RegExp];
 const row = (at: number, column: string | null) => ({ row: at, column });
 const notWhole = /not whole, or not of this format/;
-const notPacked = /not compressed as was said, or it is cut off/;
+const notPacked = /truncated, or not compressed in the stated format/;
 const tooLarge = /larger than 45000000 bytes/;
 
 const cases: Readonly<Record<string, readonly Case[]>> = {
