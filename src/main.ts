@@ -94,7 +94,7 @@ export interface ServerHooks {
   /** Fault tests: wraps the engine. */
   readonly wrapEngine?: (engine: Engine) => Engine;
   /** Benchmarks: replaces the authorizer, to measure the cost of authorization. */
-  readonly wrapGate?: (gate: RequestAuthorizer) => RequestAuthorizer;
+  readonly wrapAuthorizer?: (authorizer: RequestAuthorizer) => RequestAuthorizer;
   /** Fault tests: receives the services, so that tests can trigger recovery. */
   readonly assembled?: (services: Services) => void;
   /** Fault tests: receives the periodic maintenance, so that tests can trigger it. */
@@ -251,7 +251,7 @@ function assembleHttp(foundation: Foundation, services: Services, transport: Tra
     requireRoom: () => foundation.disk.requireRoom(),
     requireQueueCapacity: ([root], call) => services.queries.queueCapacity.require(root?.name ?? '', call),
     categories,
-    access: hooks.wrapGate?.(services.access) ?? services.access,
+    access: hooks.wrapAuthorizer?.(services.access) ?? services.access,
     limits,
     audit: services.audit,
     addressOf: transport.clientAddressOf,

@@ -26,6 +26,6 @@ const open: RequestAuthorizer = {
   },
 };
 
-const server = await startServer(readSettings(process.argv.slice(2), process.env), { wrapGate: () => open });
+const server = await startServer(readSettings(process.argv.slice(2), process.env), { wrapAuthorizer: () => open });
 process.stdout.write(`  URL    ${server.url}\n`);
 process.once('SIGTERM', () => void server.close().then(() => process.exit(0)));

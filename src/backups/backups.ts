@@ -1,6 +1,7 @@
 // Backups of catalogs and databases: requested here, and made by a task (jobs/back_up.ts). The files of a backup are in a folder of its
 // own, and the manifest is written last. Unchanged data refers to files of earlier backups. A folder without a manifest is not a backup
 // and is removed.
+
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Trail } from '../access/audit/audit_log.ts';
@@ -10,6 +11,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { EngineWarehouse } from '../engines/engine.ts';
 import type { Snapshot } from '../engines/snapshot.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
+import { dayMs } from '../model/durations.ts';
 import { newId } from '../model/ids.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import type { TableSpec } from '../model/records.ts';
@@ -41,7 +43,7 @@ export const backupTask = 'backup';
 /** How many of the latest backups in the target are searched for one of the same object. */
 const manifestsReadMax = 100;
 /** How long cleanup is retried if the target does not answer. */
-const clearRetryMsMax = 86_400_000;
+const clearRetryMsMax = dayMs;
 
 /** The request of the task; credentials are stored as a secret. */
 export interface BackupRequest {

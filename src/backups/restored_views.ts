@@ -31,8 +31,8 @@ export interface ViewToRestore {
 }
 
 export interface RestoredViews {
-  readonly made: readonly (NewChild & { readonly database: string })[];
-  readonly left: readonly string[];
+  readonly restored: readonly (NewChild & { readonly database: string })[];
+  readonly omitted: readonly string[];
 }
 
 /** Creates the views in any order that satisfies their dependencies. Idempotent: views of a previous attempt are created again. */
@@ -41,19 +41,19 @@ export async function restoreViews(all: readonly ViewToRestore[], restoring: Res
   const refOf = ({ database, view }: ViewToRestore) => ({ catalog: into, database, view: view.name });
   for (const candidate of all)
     await engine.apply({ kind: 'dropView', view: refOf(candidate) }, { step: newId(), signal });
-  const made: (NewChild & { readonly database: string })[] = [];
+  const restored: (NewChild & { readonly database: string })[] = [];
   for (let pending = [...all]; pending.length > 0; ) {
-    const left: ViewToRestore[] = [];
+    const unresolved: ViewToRestore[] = [];
     for (const candidate of pending) {
       const child = await restoreView(candidate, restoring);
-      if (child) made.push({ ...child, database: candidate.database });
-      else left.push(candidate);
+      if (child) restored.push({ ...child, database: candidate.database });
+      else unresolved.push(candidate);
     }
-    if (left.length === pending.length)
-      return { made, left: left.map(({ database, view }) => `${database}.${view.name}`).sort() };
-    pending = left;
+    if (unresolved.length === pending.length)
+      return { restored, omitted: unresolved.map(({ database, view }) => `${database}.${view.name}`).sort() };
+    pending = unresolved;
   }
-  return { made, left: [] };
+  return { restored, omitted: [] };
 }
 
 /** Codes of statements that cannot be a view in this catalog. */

@@ -217,7 +217,7 @@ export class Restores {
     const { category, name, warehouse } = request;
     const isCatalog = category === 'catalogs';
     const catalog = request.catalog ?? { id: objectId, name };
-    const made: RestoredDatabase[] = [];
+    const restored: RestoredDatabase[] = [];
     const texts: ViewToRestore[] = [];
     for (const { tables, views, ...database } of databases) {
       const ref = { catalog, database: isCatalog ? database.name : name };
@@ -227,14 +227,14 @@ export class Restores {
       for (const table of tables)
         children.push(await this.#table(table, { ...ref, table: table.name }, warehouse, work));
       texts.push(...views.map((view) => ({ database: ref.database, view })));
-      made.push({ category: 'databases', name: ref.database, spec: metadataOf(database), children });
+      restored.push({ category: 'databases', name: ref.database, spec: metadataOf(database), children });
     }
-    const views = await this.#views(texts, catalog, made, work);
-    const [only] = made;
+    const views = await this.#views(texts, catalog, restored, work);
+    const [only] = restored;
     const { backupId, takenAt } = manifest;
     const tables = databases.flatMap((database) => database.tables).length;
     const details = { backupId, takenAt, databases: databases.length, tables, ...views, rows: work.rows.total };
-    if (isCatalog) return { spec: { ...metadataOf(manifest.of), warehouse }, children: made, details };
+    if (isCatalog) return { spec: { ...metadataOf(manifest.of), warehouse }, children: restored, details };
     return { spec: only?.spec, children: only?.children ?? [], details };
   }
 
@@ -244,9 +244,9 @@ export class Restores {
     const { engine, signal, principal } = work;
     const names = databases.map(({ name }) => name);
     const restoring = { catalog, authorizer, principal, engine, signal, into, databases: names };
-    const { made, left } = await restoreViews(all, restoring);
-    for (const { database, ...view } of made) databases.find(({ name }) => name === database)?.children.push(view);
-    return { views: made.length, ...(left.length === 0 ? {} : { viewsLeft: left }) };
+    const { restored, omitted } = await restoreViews(all, restoring);
+    for (const { database, ...view } of restored) databases.find(({ name }) => name === database)?.children.push(view);
+    return { views: restored.length, ...(omitted.length === 0 ? {} : { viewsLeft: omitted }) };
   }
 
   async #table(table: BackedUpTable, ref: TableRef, warehouse: string, work: Work): Promise<NewChild> {

@@ -1,7 +1,9 @@
 // Verifies the backups in a target: the manifest by its digest, each file by its size, its digest and its number of rows. Also removes
 // files that no backup refers to.
+
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
+import { dayMs } from '../model/durations.ts';
 import { Failure } from '../standard/failure.ts';
 import {
   type BackedUpPart,
@@ -24,7 +26,7 @@ import {
 
 const tailBytes = 8;
 /** Younger files may belong to a backup in progress. */
-export const sweepAgeMs = 86_400_000;
+export const sweepAgeMs = dayMs;
 
 export interface Fault {
   readonly backupId: string;

@@ -56,10 +56,7 @@ import type {
 import { objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
 import { RecoveryRounds } from './recovery_rounds.ts';
 import type { SpecOf } from './specs.ts';
-import { catalogStatements, pathRow, pathStatement, prefixStatement } from './statements.ts';
-
-/** Maximum number of values in one `in (...)` of a store query. */
-const idsPerQueryMax = 1000;
+import { catalogStatements, idsPerQueryMax, pathRow, pathStatement, prefixStatement } from './statements.ts';
 
 export interface CatalogOptions {
   readonly store: Store;

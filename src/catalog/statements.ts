@@ -5,6 +5,9 @@ import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
 import type { IntentsTable, ObjectsTable, Schema } from '../store/schema.ts';
 import { type ObjectRow, objectColumns } from './object_rows.ts';
 
+/** The maximum number of ids in one `in (...)` of a query. */
+export const idsPerQueryMax = 1000;
+
 export interface AncestorRow {
   readonly id: string;
   readonly parent_id: string | null;

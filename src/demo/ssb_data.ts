@@ -1,6 +1,7 @@
 // The data of the Star Schema Benchmark: five tables. Each row is computed from its number alone, so that batches can be generated in any
 // order and are reproducible. Domains and distributions are those of the paper (O'Neil, O'Neil, Chen) and, where it does not specify them,
 // of the public generator.
+import { dayMs } from '../model/durations.ts';
 
 export type SsbValue = string | number | boolean;
 
@@ -130,7 +131,6 @@ function partRow(index: number): SsbValue[] {
 }
 
 const FIRST_DAY_UTC_MS = Date.UTC(1992, 0, 1);
-const DAY_MS = 86_400_000;
 const DATES_COUNT = 2557; // 1992-01-01 to 1998-12-31, with the leap days of 1992 and 1996
 const WEEKDAYS = words('Sunday Monday Tuesday Wednesday Thursday Friday Saturday');
 const MONTHS = words('January February March April May June July August September October November December');
@@ -138,10 +138,10 @@ const SEASONS = words('Winter Winter Winter Spring Summer Summer Summer Summer F
 const HOLIDAYS = new Set(words('1-1 2-20 4-20 5-20 7-20 8-20 9-20 10-20 11-20 12-24')); // month-day
 
 function dateRow(index: number): SsbValue[] {
-  const at = new Date(FIRST_DAY_UTC_MS + index * DAY_MS);
+  const at = new Date(FIRST_DAY_UTC_MS + index * dayMs);
   const [year, month, day, weekday] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate(), at.getUTCDay()];
-  const dayOfYear = (at.getTime() - Date.UTC(year, 0, 1)) / DAY_MS + 1;
-  const isLastOfMonth = new Date(at.getTime() + DAY_MS).getUTCDate() === 1;
+  const dayOfYear = (at.getTime() - Date.UTC(year, 0, 1)) / dayMs + 1;
+  const isLastOfMonth = new Date(at.getTime() + dayMs).getUTCDate() === 1;
   const monthName = MONTHS[month]!;
   return [
     year * 10_000 + (month + 1) * 100 + day,

@@ -9,6 +9,6 @@ export function exportRowsKind(exports: () => Exports): TaskKind {
     actsAsPrincipal: true,
     run: (task, context) => exports().run(task, context),
     ended: (task) => exports().settle(task),
-    removed: (task) => exports().forget(task),
+    removed: (task) => exports().deleteFiles(task),
   };
 }

@@ -10,7 +10,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import type { NewTableLoads, NewTableRequest } from '../query/loads/new_table_loads.ts';
 import type { TaskKind, TaskRequest } from '../tasks/task.ts';
-import { forgetCredentials, keepCredentials, loadAttemptsMax, runLoad, type SecretStore } from './load_run.ts';
+import { deleteCredentials, loadAttemptsMax, runLoad, type SecretStore, storeCredentials } from './load_run.ts';
 import { storeStatistics } from './new_table_statistics.ts';
 
 export const loadDatabaseTask = 'load_database';
@@ -36,7 +36,7 @@ export function submitNewTable(parts: { readonly catalog: Catalog; readonly secr
         priority,
         after,
         notify,
-        inTransaction: (tx, taskId) => keepCredentials(secrets, taskId, credentials, tx),
+        inTransaction: (tx, taskId) => storeCredentials(secrets, taskId, credentials, tx),
       },
     });
     if (taskId === undefined) throw new Error('createLater returned no task although ifExists is "fail"');
@@ -73,9 +73,9 @@ export function loadDatabaseKind(parts: LoadDatabaseParts): TaskKind {
       }),
     // Only after the end is recorded, because until then the task may run again. The name becomes available at once.
     async ended(task) {
-      await forgetCredentials(parts.secrets, task);
+      await deleteCredentials(parts.secrets, task);
       if (task.state !== 'succeeded') await parts.catalog().settleTask(task.taskId);
     },
-    removed: (task) => forgetCredentials(parts.secrets, task),
+    removed: (task) => deleteCredentials(parts.secrets, task),
   };
 }

@@ -40,7 +40,7 @@ export async function sweepLoadSecrets(store: Store): Promise<void> {
 }
 
 /** Stores the credentials in the transaction that submits the task. */
-export async function keepCredentials(
+export async function storeCredentials(
   secrets: SecretStore,
   taskId: string,
   credentials: ObjectStoreCredentials | undefined,
@@ -49,7 +49,7 @@ export async function keepCredentials(
   if (credentials) await secrets.put(secretName(taskId), JSON.stringify(credentials), tx);
 }
 
-export async function forgetCredentials(
+export async function deleteCredentials(
   secrets: SecretStore,
   { taskId, request }: Pick<TaskRecord, 'taskId' | 'request'>,
 ): Promise<void> {

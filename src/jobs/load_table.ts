@@ -10,7 +10,7 @@ import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { TaskKind, TaskRecord, TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
-import { forgetCredentials, keepCredentials, loadAttemptsMax, runLoad, type SecretStore } from './load_run.ts';
+import { deleteCredentials, loadAttemptsMax, runLoad, type SecretStore, storeCredentials } from './load_run.ts';
 
 /** `objectId`: the subject of the audit record. */
 export type LoadSubmit = (
@@ -32,7 +32,7 @@ export function submitLoad(parts: {
     const submittedTask = await store.transaction(async (tx) => {
       const submitted = await tasks.submit(task, tx);
       const { taskId } = submitted;
-      await keepCredentials(secrets, taskId, credentials, tx as Kysely<Schema>);
+      await storeCredentials(secrets, taskId, credentials, tx as Kysely<Schema>);
       await trail.append(tx, actor, { outcome: '0', objectId, details: { taskId } });
       return submitted;
     });
@@ -46,14 +46,14 @@ export function loadTableKind(parts: {
   readonly directory: Directory;
   readonly secrets: SecretStore;
 }): TaskKind {
-  const forgetTask = (task: TaskRecord) => forgetCredentials(parts.secrets, task);
+  const deleteTaskCredentials = (task: TaskRecord) => deleteCredentials(parts.secrets, task);
   return {
     type: loadTableTask,
     attemptsMax: loadAttemptsMax,
     actsAsPrincipal: true,
     run: (task, context) => runLoad(parts, task, context, (run) => parts.loads().run(task.request as LoadRequest, run)),
     // Only after the end is recorded, because until then the task may run again.
-    ended: forgetTask,
-    removed: forgetTask,
+    ended: deleteTaskCredentials,
+    removed: deleteTaskCredentials,
   };
 }

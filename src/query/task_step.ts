@@ -1,9 +1,9 @@
-// The step of a writing statement that may become a task while it runs. The engine remembers the statement by the id of the task, so that
+// The step of a writing statement that may become a task while it runs. The engine records the id of the task with the statement, so that
 // a rerun of the task does not repeat the work. A statement that ends in time has no step and no extra cost.
 
 interface StepHandlers {
   /** Retains the step as long as the task may run again. */
-  readonly keep: (step: string) => Promise<void>;
+  readonly retain: (step: string) => Promise<void>;
   /** Assigns the step to the running statement in the engine; returns false if it is committing or has ended. */
   readonly recordStep: (step: string) => Promise<boolean>;
 }
@@ -27,7 +27,7 @@ export class TaskStep {
 
   /** Returns whether the engine will record the step with the statement. */
   async assign(step: string): Promise<boolean> {
-    await this.#handlers?.keep(step);
+    await this.#handlers?.retain(step);
     if (this.#handlers && this.#isHandedOver) return this.#handlers.recordStep(step).catch(() => false);
     this.#step = step;
     return true;

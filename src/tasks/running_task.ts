@@ -1,4 +1,5 @@
 // A task that runs in this process: its abort signal and its progress, which is written to the store at most once a second.
+import { dayMs } from '../model/durations.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
 import type { Amount, TaskRecord } from './task.ts';
@@ -6,7 +7,7 @@ import { type TaskRow, taskRecord, timeText } from './task_rows.ts';
 
 export const progressWriteEveryMs = 1000;
 /** Estimates longer than a year are not shown. */
-const expectedMsMax = 365 * 86_400_000;
+const expectedMsMax = 365 * dayMs;
 
 export class RunningTask {
   readonly controller = new AbortController();

@@ -1,6 +1,8 @@
 // Schedules: determines the next time of each and runs it then, across restarts and clock changes. See schedule_runs.ts for a run.
+
 import type { Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
+import { dayMs } from '../model/durations.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { hasNextRun } from '../store/migrations/schedules.ts';
@@ -18,7 +20,7 @@ export interface SchedulesOptions extends Omit<ScheduleRunsOptions, 'secrets'> {
 /** The interval in which clock changes are detected and failed runs are retried. */
 const pollEveryMs = 30_000;
 /** If the clock is set back by more than this, times are computed again from it, and repeated times are run again. */
-export const clockSetBackMsMin = 86_400_000;
+export const clockSetBackMsMin = dayMs;
 const pageMax = 100;
 /** The maximum number of schedules that run concurrently. */
 const concurrencyMax = 8;

@@ -1,8 +1,10 @@
 // The durable task queue: submits, lists, awaits, cancels and deletes tasks. Independent of the kinds of tasks. See runner.ts for how
 // they run.
+
 import assert from 'node:assert/strict';
 import type { Kysely, Transaction } from 'kysely';
 import { noTrail, type Trail } from '../access/audit/audit_log.ts';
+import { dayMs } from '../model/durations.ts';
 import { newId } from '../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -39,7 +41,6 @@ import type { Webhooks } from './webhooks.ts';
 const removeWaitMs = 10_000;
 const retryPauseMs = 1000;
 const sweepPage = 100;
-const dayMs = 86_400_000;
 
 export interface TasksOptions {
   readonly store: Store;

@@ -3,6 +3,7 @@
 
 import { createHmac } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
+import { dayMs } from '../../model/durations.ts';
 import { newId } from '../../model/ids.ts';
 import type { Actor, Guard } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
@@ -80,7 +81,6 @@ const beginGroupMax = 64;
 const rowsPerInsertMax = 500;
 const targetCharactersMax = 1024;
 const sweepRows = 5_000;
-const dayMs = 86_400_000;
 export const firstDigest = '0'.repeat(64);
 
 /** Keyed, so that whoever can write the store but does not have the key cannot forge an event. */

@@ -1,5 +1,6 @@
 // Soft delete: how a drop, an undrop and a purge end. While a dropped object is retained, its row and those of its contents are in state
 // `dropped`, its name is free, and its grants remain, because they refer to its id.
+
 import { sql } from 'kysely';
 import type { Change, DroppedTable } from '../../engines/engine.ts';
 import type { Applied } from '../../engines/views.ts';
@@ -9,6 +10,7 @@ import { visible } from '../../store/migrations/migrate.ts';
 import type { Store } from '../../store/store.ts';
 import type { CatalogObject, Category, DroppedChildren } from '../object.ts';
 import { type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
+import { idsPerQueryMax } from '../statements.ts';
 import { type CatalogContext, changeCatalog, findSibling, type Tx } from './change_context.ts';
 import { droppedName } from './dropped_name.ts';
 import { applyStep } from './engine_step.ts';
@@ -61,9 +63,6 @@ export async function retainedChildren(context: CatalogContext, id: string): Pro
   }
   return found;
 }
-
-/** Maximum number of values in one `in (...)` of a store query. */
-const idsPerQueryMax = 1000;
 
 function childrenDroppedWith(context: CatalogContext, parents: readonly string[]): Promise<ObjectRow[]> {
   return context.store.db

@@ -1,5 +1,6 @@
 // Dependencies of views. An object that a view depends on cannot be dropped or renamed, and neither can the containers of a view be
 // renamed. Dependencies are stored by id. Those of a dropped view remain as they were and have no effect.
+
 import type { ViewSource } from '../../engines/views.ts';
 import { ObjectChanged } from '../../standard/basis.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -8,14 +9,13 @@ import type { Store } from '../../store/store.ts';
 import type { ViewSourceName } from '../object.ts';
 import type { ObjectRow } from '../object_rows.ts';
 import type { AncestorRow } from '../statements.ts';
+import { idsPerQueryMax } from '../statements.ts';
 import { Blocked, type CatalogContext, findSibling, isVisible, type Tx } from './change_context.ts';
 
 /** Maximum depth of views on views. */
 export const viewLevelsMax = 16;
 /** Maximum number of table references of a view after its underlying views are expanded. */
 export const viewTablesMax = 1000;
-/** Maximum number of ids in one `in (...)` of a store query. */
-const idsPerQueryMax = 1000;
 
 /** IN_USE. The caller that knows the permissions replaces the ids by the names of the views that the principal may see. */
 export class UsedByViews extends Failure {

@@ -1,10 +1,12 @@
 // The TLS certificate and its key: loaded, checked to match, and reloaded when the files change, however they are replaced (written,
 // renamed, a symbolic link pointed to another directory). An invalid pair is reported and the old one remains in use.
+
 import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { createSecureContext, type SecureVersion } from 'node:tls';
+import { dayMs } from '../../model/durations.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { TransportError } from './transport_error.ts';
 
@@ -32,7 +34,6 @@ interface Loaded {
 const pollMsDefault = 5000;
 /** The delay from the first change event to the reload, so that both files are in place. */
 const settleMs = 200;
-const dayMs = 86_400_000;
 const expiryWarningMs = 14 * dayMs;
 const readableByOthers = 0o004;
 

@@ -1,11 +1,13 @@
 // Exports: a task writes the rows of a query as files to an object store, or to the file store for download. Files are recorded by task,
 // so that a task that runs again or fails removes exactly what it left.
+
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Directory } from '../../access/authorization/directory.ts';
 import type { Secrets } from '../../access/secrets/secrets.ts';
 import type { ExportedFile, ExportInto } from '../../engines/export.ts';
 import type { FileStore } from '../../files/file_store.ts';
+import { dayMs } from '../../model/durations.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -50,8 +52,7 @@ export interface ExportsOptions {
 type Submitted = Omit<TaskRequest, 'type' | 'request'> & { readonly request: ExportRequest };
 
 /** How long cleanup is retried after a failed end if the object store does not answer; then the credentials are deleted. */
-const clearRetryMsMax = 86_400_000;
-const dayMs = 86_400_000;
+const clearRetryMsMax = dayMs;
 const secretPrefix = 'export ';
 const secretName = (taskId: string): string => `${secretPrefix}${taskId}`;
 const isDownload = ({ request }: TaskRecord): boolean => (request as ExportRequest).to.kind === 'download';
@@ -159,11 +160,11 @@ export class Exports {
   }
 
   /** Called before a task is removed: removes its files and records. Idempotent. */
-  async forget(task: TaskRecord): Promise<void> {
+  async deleteFiles(task: TaskRecord): Promise<void> {
     const { files, access } = this.#options;
     if (!isDownload(task)) return this.settle(task);
     await files.removeForTask(task.taskId);
-    await access.forget(task.taskId);
+    await access.remove(task.taskId);
   }
 
   /** Settles the tasks that a crash left unsettled. */

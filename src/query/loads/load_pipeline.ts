@@ -1,5 +1,6 @@
 // Steps common to all loads, whatever the table: validate the request, prepare the file, run the engine, store rejected rows and the
 // result. The order of the steps and further conditions are in loads.ts and new_table_loads.ts.
+
 import { open, rm } from 'node:fs/promises';
 import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
@@ -11,6 +12,7 @@ import type { CsvOptions, DataFormat, FileLoad, FileLoadResult, FileShape, LoadC
 import type { CatalogRef } from '../../engines/refs.ts';
 import type { Warehouses } from '../../engines/warehouses.ts';
 import type { FileStore } from '../../files/file_store.ts';
+import { dayMs } from '../../model/durations.ts';
 import { foldName } from '../../model/names.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
 import type { TableDefinition } from '../../model/records.ts';
@@ -33,7 +35,7 @@ import {
 /** Maximum number of rejected rows that a result shows. */
 const shownRejectsMax = 100;
 /** Lifetime of the file with all rejected rows. */
-export const rejectsLifetimeMs = 86_400_000;
+export const rejectsLifetimeMs = dayMs;
 const rejectsReadBytesMax = 1024 * 1024;
 
 /** What a caller requests of a load, whatever the table. */

@@ -40,7 +40,7 @@ export class ResultAccess {
   }
 
   /** Called when the result is removed. Idempotent. */
-  async forget(taskId: string): Promise<void> {
+  async remove(taskId: string): Promise<void> {
     await this.#store.db.deleteFrom('result_sources').where('task_id', '=', taskId).execute();
   }
 

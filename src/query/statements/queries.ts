@@ -294,10 +294,10 @@ export class Queries {
       await keys.retainStep(step, location, { guard, queryId: run.queryId });
       return () => step;
     }
-    const keep = (step: string) => keys.retainStep(step, { ...location, taskId: taskId ?? step });
+    const retain = (step: string) => keys.retainStep(step, { ...location, taskId: taskId ?? step });
     const recordStep = (assigned: string) => run.engine.recordStep(run.resultPath, assigned);
-    const step = taskStepName ?? taskStep?.begin({ keep, recordStep });
-    if (step !== undefined) await keep(step);
+    const step = taskStepName ?? taskStep?.begin({ retain, recordStep });
+    if (step !== undefined) await retain(step);
     return () => step ?? taskStep?.handOver();
   }
 

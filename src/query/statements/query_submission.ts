@@ -172,7 +172,7 @@ export class QuerySubmitter {
   /** Deletes the stored result of a task. Idempotent. */
   async deleteResult({ taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>): Promise<void> {
     await this.#results.remove(taskId);
-    await this.#access.forget(taskId);
+    await this.#access.remove(taskId);
     await this.#quotas.resultRemoved(principal.id, taskId);
   }
 
@@ -183,7 +183,7 @@ export class QuerySubmitter {
       const task = await this.#tasks.get(taskId);
       if (!task) {
         await this.#results.remove(taskId);
-        await this.#access.forget(taskId);
+        await this.#access.remove(taskId);
       } else if (task.endedAt !== null && task.state !== 'succeeded') await this.deleteResult(task);
     }
   }

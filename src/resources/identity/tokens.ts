@@ -1,7 +1,9 @@
 // Tokens: secrets of a user that programs carry. The secret is shown once, when the token is made.
+
 import { basisOfToken, type TokenRow } from '../../access/authentication/tokens.ts';
 import type { ParentSegmentsOf } from '../../api/handlers.ts';
 import { tokensApi } from '../../api/identity/tokens.ts';
+import { dayMs } from '../../model/durations.ts';
 import { nameFault } from '../../model/names.ts';
 import { parseScopes } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -13,12 +15,12 @@ import { type Context, created, deleted, found, implement, listed, segment } fro
 import { pageOf } from '../records/search.ts';
 import { scopesOf, uriOfIds } from './grants.ts';
 
-const yearMs = 366 * 86_400_000;
+const yearMs = 366 * dayMs;
 
 /** A token lives so long at most, and so long where nothing is said. */
 const lifetimeMsMax = 10 * yearMs;
 
-const lifetimeMsDefault = 90 * 86_400_000;
+const lifetimeMsDefault = 90 * dayMs;
 
 type UserPath = ParentSegmentsOf<typeof tokensApi>;
 

@@ -4,6 +4,7 @@ import { nullable, searchFields } from '../../api/fields.ts';
 import { stateField } from '../../api/states.ts';
 import { basisOfUpload, type StoredFile } from '../../files/file_store.ts';
 import { fileNotFound } from '../../files/parts.ts';
+import { dayMs } from '../../model/durations.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
@@ -26,7 +27,7 @@ import {
 import { type Page, searchBy } from '../records/search.ts';
 
 /** An upload is kept so long. */
-const uploadLifetimeMs = 86_400_000;
+const uploadLifetimeMs = dayMs;
 const nameCharactersMax = 255;
 
 const Timestamp = Type.String({ format: 'date-time' });
