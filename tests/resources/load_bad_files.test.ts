@@ -35,7 +35,7 @@ type Case = readonly [name: string, bytes: string | Uint8Array, result: object, 
 const row = (at: number, column: string | null) => ({ row: at, column });
 const notWhole = /not whole, or not of this format/;
 const notPacked = /truncated, or not compressed in the stated format/;
-const tooLarge = /larger than 45000000 bytes/;
+const tooLarge = /exceeds 45000000 bytes/;
 
 const cases: Readonly<Record<string, readonly Case[]>> = {
   ragged: [
