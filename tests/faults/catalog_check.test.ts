@@ -1,5 +1,6 @@
 // A catalog is checked by a running server: what is damaged in it, or differs from the metadata store, is in the result of the task, and a
 // catalog that was refused is served again once its sound file is back, by the engine that runs.
+
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -8,6 +9,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
+import { statementWaitSeconds } from '../deadline.ts';
 import { endOfTask, start, type TestServer, uri } from '../server.ts';
 import { breakRoot, fileOf, flip, remove } from './damaged_file.ts';
 
@@ -15,7 +17,7 @@ let root: string;
 let id: string;
 const databaseOf = (catalog: string) => uri`/catalogs/${catalog}/databases/${'d'}`;
 const query = (server: TestServer, catalog: string, sql: string) =>
-  server.post(`${databaseOf(catalog)}/query`, { sql });
+  server.post(`${databaseOf(catalog)}/query`, { sql, waitSeconds: statementWaitSeconds() });
 const count = async (server: TestServer, catalog: string) =>
   (await query(server, catalog, 'SELECT count(*) FROM t')).is(200).at('rows', 0, 0);
 const engineStart = async (server: TestServer) =>
