@@ -4,9 +4,16 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 const scale = Math.max(1, Number(process.env.TEST_TIME_SCALE) || 1);
 const pollMs = 10;
+/** Of the API, for statements. */
+const waitSecondsMax = 300;
 
 export function deadlineMs(quietMs: number): number {
   return Math.ceil(quietMs * scale);
+}
+
+/** `waitSeconds` for a statement whose result a test needs: scaled, at most what the API allows; by default that of the API. */
+export function statementWaitSeconds(quietSeconds = 30): number {
+  return Math.min(waitSecondsMax, Math.ceil(quietSeconds * scale));
 }
 
 /** Polls until `look` answers something, and returns it. Throws with `what` when `quietMs`, scaled, are over. */

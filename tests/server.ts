@@ -15,7 +15,7 @@ import type { Code } from '../src/standard/codes.ts';
 import type { Endpoint } from '../src/standard/endpoint.ts';
 import { codesOf } from '../src/standard/openapi.ts';
 import { Routes } from '../src/standard/paths.ts';
-import { deadlineMs, eventually } from './deadline.ts';
+import { deadlineMs, eventually, statementWaitSeconds } from './deadline.ts';
 
 /** The statuses that anything under /api/ may have (rest-standard A4). */
 export const statuses: readonly number[] = [200, 201, 202, 400, 401, 403, 404, 405, 406, 415, 500, 503];
@@ -206,7 +206,7 @@ export class TestServer {
 
   /** The rows of a SELECT that must succeed. */
   async rows(database: string, sql: string, parameters: unknown = []): Promise<unknown[][]> {
-    return (await this.query(database, sql, { parameters })).is(200).at('rows');
+    return (await this.query(database, sql, { parameters, waitSeconds: statementWaitSeconds() })).is(200).at('rows');
   }
 
   /** A 202 → the record of its task once that has ended. */

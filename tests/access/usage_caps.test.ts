@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type QuotaSettings, Quotas } from '../../src/access/limits/quotas.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { eventually } from '../deadline.ts';
+import { eventually, statementWaitSeconds } from '../deadline.ts';
 import { start, type TestServer, uri } from '../server.ts';
 
 const none: QuotaSettings = {
@@ -265,9 +265,13 @@ describe('caps through REST', () => {
       (await small.post('/api/v2/databases', { name: 'd' })).is(201);
       const sql =
         "SELECT a FROM (SELECT range AS a, repeat('y', 100) || hash(range) AS b FROM range(40000000)) ORDER BY b LIMIT 30000000";
-      (await small.query('d', `SELECT count(*) FROM (${sql})`, { waitSeconds: 60 })).is(400, 'SPILL_LIMIT_EXCEEDED', {
-        principalSpillBytesMax: 64 * 1024 * 1024,
-      });
+      (await small.query('d', `SELECT count(*) FROM (${sql})`, { waitSeconds: statementWaitSeconds(60) })).is(
+        400,
+        'SPILL_LIMIT_EXCEEDED',
+        {
+          principalSpillBytesMax: 64 * 1024 * 1024,
+        },
+      );
       (await small.query('d', 'SELECT 1')).is(200);
     } finally {
       await small.close();

@@ -1,5 +1,6 @@
 // The files of one catalog are damaged, missing, older than acknowledged work, or foreign: it alone is refused, with the reason on its
 // record and in the health of its warehouse, nothing is created in its place, and the other catalogs are served.
+
 import assert from 'node:assert/strict';
 import { cpSync, existsSync, rmSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -7,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
+import { statementWaitSeconds } from '../deadline.ts';
 import { type Reply, type ServerProcess, start, startProcess, type TestServer, uri } from '../server.ts';
 import { breakRoot, cut, fileOf, flip, logOf, makeNewer, remove, replace } from './damaged_file.ts';
 
@@ -15,7 +17,7 @@ let root: string;
 const ids: Record<string, string> = {};
 const databaseOf = (catalog: string) => uri`/catalogs/${catalog}/databases/${'d'}`;
 const query = (server: TestServer, catalog: string, sql: string) =>
-  server.post(`${databaseOf(catalog)}/query`, { sql });
+  server.post(`${databaseOf(catalog)}/query`, { sql, waitSeconds: statementWaitSeconds() });
 const count = async (server: TestServer, catalog: string) =>
   (await query(server, catalog, 'SELECT count(*) FROM t')).is(200).at('rows', 0, 0);
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
-import { deadlineMs } from '../deadline.ts';
+import { deadlineMs, statementWaitSeconds } from '../deadline.ts';
 import { start, type TestServer, uri } from '../server.ts';
 import { changeInBlocks, fileOf } from './damaged_file.ts';
 
@@ -18,7 +18,7 @@ const damagedKey = 2;
 let dataDir: string;
 const databaseOf = (catalog: string) => uri`/catalogs/${catalog}/databases/${'d'}`;
 const query = (server: TestServer, catalog: string, sql: string) =>
-  server.post(`${databaseOf(catalog)}/query`, { sql });
+  server.post(`${databaseOf(catalog)}/query`, { sql, waitSeconds: statementWaitSeconds() });
 const count = async (server: TestServer, catalog: string, table: string) =>
   (await query(server, catalog, `SELECT count(*) FROM ${table}`)).is(200).at('rows', 0, 0);
 

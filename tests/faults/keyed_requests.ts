@@ -1,5 +1,6 @@
 // The kinds of requests with an idempotency key that are sent again after a death: what each needs, what it sends, and whether
 // its effect is there exactly once. All of them work in the database `k` of the catalog `default`.
+import { statementWaitSeconds } from '../deadline.ts';
 import type { Answer, Api, Request } from './api.ts';
 import { pathOf } from './api.ts';
 import { loading, notes } from './loading.ts';
@@ -44,7 +45,7 @@ async function makeTable(api: Api, id: string): Promise<void> {
 }
 
 async function rowsOf(api: Api, sql: string): Promise<unknown> {
-  const answer = await must(api.post(pathOf(...database, 'query'), { sql }));
+  const answer = await must(api.post(pathOf(...database, 'query'), { sql, waitSeconds: statementWaitSeconds() }));
   return answer.result.rows;
 }
 

@@ -10,7 +10,7 @@ import { startServer } from '../../src/main.ts';
 import type { Services } from '../../src/resources/records/handler_context.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { eventually } from '../deadline.ts';
+import { eventually, statementWaitSeconds } from '../deadline.ts';
 import { TestServer, uri } from '../server.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-recovery-'));
@@ -94,7 +94,7 @@ async function newTable(catalog: string, database = 'd'): Promise<{ tables: stri
 }
 
 const query = (catalog: string, database: string, sql: string) =>
-  server.post(uri`/catalogs/${catalog}/databases/${database}/query`, { sql });
+  server.post(uri`/catalogs/${catalog}/databases/${database}/query`, { sql, waitSeconds: statementWaitSeconds() });
 
 interface WarehouseRecord {
   readonly openChanges: number;

@@ -1,4 +1,5 @@
 // What the scenarios of broken-off changes are made of: their form, the tables that they work on, how those are made.
+import { statementWaitSeconds } from '../deadline.ts';
 import { quoted } from './agreement.ts';
 import { type Answer, type Api, isAcknowledged, type Request } from './api.ts';
 import { type Expected, type TableState, uriOfPath, type World } from './expectation.ts';
@@ -54,7 +55,10 @@ export async function makeTable(api: Api, path: readonly string[], rows: number,
   await must(api.post(`${uriOfPath([catalog, database])}/tables`, { name: table, columns: bodyOf(plain), ...extra }));
   if (rows === 0) return;
   const sql = `INSERT INTO ${quoted(path)} SELECT range, range, 'v' || range FROM range(${rows})`;
-  await must(api.post(`${uriOfPath([catalog, database])}/query`, { sql }));
+  const body = { sql, waitSeconds: statementWaitSeconds() };
+  const { status } = await must(api.post(`${uriOfPath([catalog, database])}/query`, body));
+  // A task is acknowledged too, but may insert the rows later or not at all.
+  if (status === 202) throw new Error(`not within ${body.waitSeconds} s: ${sql}`);
 }
 
 export const there = (path: readonly string[], is: TableState): Expected => [{ path, is }];

@@ -1,6 +1,6 @@
 // Kills the server, or its engine, at the n-th statement of the store or the n-th call of the engine that a change makes.
 import { setTimeout as pause } from 'node:timers/promises';
-import { deadlineMs } from '../deadline.ts';
+import { deadlineMs, statementWaitSeconds } from '../deadline.ts';
 import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
 import type { Random } from '../faults/random.ts';
 import type { Scenario } from '../faults/scenarios.ts';
@@ -55,7 +55,10 @@ export async function untilBack(server: ServerProcess, delayMs: number): Promise
   await pause(delayMs + 20);
   const deadline = Date.now() + engineBackMs;
   for (;;) {
-    const { status, code } = await server.api.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1' });
+    const { status, code } = await server.api.post('/api/v2/catalogs/default/query', {
+      sql: 'SELECT 1',
+      waitSeconds: statementWaitSeconds(),
+    });
     if (status === 200) return;
     if (status !== 503 || Date.now() > deadline) throw new Error(`the engine does not come back: ${status} ${code}`);
     await pause(20);
