@@ -4,7 +4,7 @@ import type { OpenApiInfo } from '../standard/openapi.ts';
 import { backends } from './compute/backends.ts';
 import { warehouses } from './compute/warehouses.ts';
 import { auditEvents } from './identity/audit_events.ts';
-import { grantsCategory } from './identity/grants.ts';
+import { roleGrants, userGrants } from './identity/grants.ts';
 import { identityProviders } from './identity/identity_providers.ts';
 import { roles } from './identity/roles.ts';
 import { tokens } from './identity/tokens.ts';
@@ -45,9 +45,9 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
     uploads,
     users,
     tokens,
-    grantsCategory('users'),
+    userGrants,
     roles,
-    grantsCategory('roles'),
+    roleGrants,
     identityProviders,
     serverBackups,
     auditEvents,

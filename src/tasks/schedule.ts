@@ -1,6 +1,8 @@
 // The types of schedules: their times and actions, as stored in the catalog, and their encrypted secrets. See schedules.ts for how they
 // run.
+import type { QueryField, ScheduledRequest } from '../api/tasks/schedule_fields.ts';
 import type { Actor, Principal, Scope } from '../model/principal.ts';
+import type { Static } from '../standard/type.ts';
 import type { Notify, Priority } from './task.ts';
 
 export type MissedRuns = 'skip' | 'once' | 'all';
@@ -9,7 +11,7 @@ export type MissedRuns = 'skip' | 'once' | 'all';
 export interface ScheduledCall {
   /** The URI of the object that the action is called on. */
   readonly on: string;
-  readonly action: string;
+  readonly action: Static<typeof ScheduledRequest>['action'];
   /** Without secrets, which are stored separately. */
   readonly body: Readonly<Record<string, unknown>>;
 }
@@ -23,7 +25,10 @@ export interface ScheduleSpec {
   /** With `all`: the maximum number of missed runs to catch up; the last ones. */
   readonly missedRunsMax: number;
   /** Either the task to submit, or the API call that submits it. */
-  readonly task?: { readonly type: string; readonly request: unknown };
+  readonly task?: {
+    readonly type: string;
+    readonly request: Static<typeof QueryField> & { readonly numbers: 'number' };
+  };
   readonly call?: ScheduledCall;
   readonly priority: Priority;
   /** The webhook to call at the end of each run; its URL is stored separately. */
@@ -54,7 +59,7 @@ export type SubmitCall = (
 /** Throws if the API would refuse the call for every caller. `shown`: without secrets. */
 export type CheckCall = (call: {
   readonly on: string;
-  readonly action: string;
+  readonly action: ScheduledCall['action'];
   readonly body?: ScheduledCall['body'];
 }) => {
   readonly shown: ScheduledCall;

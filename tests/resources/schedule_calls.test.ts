@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import { HostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { type ObjectStore, openObjectStore } from '../../src/outbound/object_store.ts';
 import { categoriesWith } from '../../src/resources/index.ts';
-import { scheduledActions } from '../../src/resources/tasks/scheduled_calls.ts';
+import { scheduledActions } from '../../src/api/tasks/schedule_fields.ts';
 import { newPerson } from '../access/people.ts';
 import { eventually } from '../deadline.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';

@@ -11,31 +11,16 @@ import {
   objectIdsOf,
 } from '../../access/authorization/grant_scopes.ts';
 import { basisOfGrant, grantIdOf } from '../../access/authorization/grants.ts';
-import { nullable, recordFields } from '../../api/fields.ts';
-import { GrantFields, PrivilegeField } from '../../api/identity/grant_fields.ts';
-import { stateField } from '../../api/states.ts';
+import type { BodyOf } from '../../api/handlers.ts';
+import { roleGrantsApi, userGrantsApi } from '../../api/identity/grants.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { Privilege } from '../../model/privileges.ts';
-import type { Category, PathParameters } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type Segment, segmentsOfUri, uriOf } from '../../standard/paths.ts';
 import { basisOf } from '../../standard/record_version.ts';
-import { Type } from '../../standard/type.ts';
-import { invalid, last } from '../records/fields.ts';
-import {
-  action,
-  type Context,
-  create,
-  created,
-  deleted,
-  done,
-  found,
-  get,
-  list,
-  remove,
-  segment,
-} from '../records/handler_context.ts';
-import { type Page, pageOf, searchBy } from '../records/search.ts';
+import { invalid } from '../records/fields.ts';
+import { type Context, created, deleted, done, found, implement, segment } from '../records/handler_context.ts';
+import { type Page, pageOf, searchWith } from '../records/search.ts';
 
 /** What a grant can be on: objects of the store, and the collections of these at the top. */
 const topCategories = [
@@ -64,26 +49,6 @@ const objectCategories = [
   'schedules',
   'server_backups',
 ];
-const checksMax = 1000;
-
-const On = Type.String({
-  minLength: 1,
-  maxLength: 4096,
-  description: 'URI of an object, of a collection at the top (`/api/v2/users`), or `/api/v2` for everything.',
-});
-
-const GrantRecord = Type.Object({
-  ...GrantFields,
-  isDropped: Type.Optional(
-    Type.Boolean({ description: 'What it is on was dropped and can come back; `on` is what that was called.' }),
-  ),
-  state: stateField({
-    active: 'it counts',
-    dropped: 'what it is on was dropped; it counts again when that comes back',
-  }),
-  ...recordFields,
-});
-
 export const grantFields = ({ grantId, privilege }: Grant, on: string) => ({ grantId, privilege, on });
 
 /** The URI of what a path of ids leads to. */
@@ -168,9 +133,9 @@ async function requireMayRevoke({ path, privilege }: Grant, context: Context): P
 }
 
 /** Who may not see a user or a role is not told whether it is there, nor what it was granted. */
-async function requireSeen(category: string, path: readonly Segment[], context: Context): Promise<void> {
+async function requireSeen(path: Grantee, context: Context): Promise<void> {
   const permission = { privilege: 'read', on: 'object', orSelf: true } as const;
-  await context.access.authorizer.authorize(context.call.principal, permission, { category, path });
+  await context.access.authorizer.authorize(context.call.principal, permission, { category: path[0].category, path });
 }
 
 /** Scopes of a token, as the ids that they hang on. What is not there is refused as what one may not do anything with. */
@@ -196,7 +161,7 @@ async function record(grant: Grant, grantee: readonly Segment[], context: Contex
   return {
     ...grantFields(grant, uriOfObjects(grant.path, objects, context)),
     ...(isDropped ? { isDropped } : {}),
-    state: isDropped ? 'dropped' : 'active',
+    state: isDropped ? ('dropped' as const) : ('active' as const),
     createdAt,
     createdBy,
     updatedAt: createdAt,
@@ -236,198 +201,106 @@ async function reasonOf(granteeId: string, privilege: Privilege, target: Target,
   return steps.some(({ owner }) => owner === granteeId) ? { kind: 'owner', grant: null } : null;
 }
 
-const Check = Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false });
+type Grantee = readonly [Segment<'users' | 'roles'>];
+type GrantPath = readonly [...Grantee, Segment<'grants'>];
+type Endpoints = (typeof userGrantsApi)['endpoints'];
 
-const example = {
-  grantId: 'read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
-  privilege: 'read',
-  on: '/api/v2/catalogs/default/databases/ssb',
-  state: 'active',
-  createdAt: '2026-01-31T10:00:00.000Z',
-  createdBy: 'root',
-  updatedAt: '2026-01-31T10:00:00.000Z',
-  updatedBy: 'root',
-  version: 1,
-};
-
-/** Of whom the grants are. */
-interface Grantees {
-  readonly parent: 'users' | 'roles';
-  readonly singular: 'user' | 'role';
-  /** Users may see their own. */
-  readonly self: { readonly orSelf?: true };
-  pathOf(path: PathParameters): Segment[];
-  require(path: PathParameters, context: Context): Promise<CatalogObject>;
+interface OfGrantee {
+  readonly segments: Grantee;
 }
 
-function granteesOf(parent: 'users' | 'roles'): Grantees {
-  const singular = parent === 'users' ? 'user' : 'role';
-  const pathOf = (path: PathParameters) => [segment(parent, path[singular] as string)];
-  return {
-    parent,
-    singular,
-    self: parent === 'users' ? { orSelf: true } : {},
-    pathOf,
-    require: async (path, context) => last(await context.catalog.require(pathOf(path))),
-  };
+async function granteeOf(path: Grantee, context: Context): Promise<CatalogObject> {
+  const [grantee] = await context.catalog.require(path);
+  return grantee;
 }
 
-const readers = ({ singular, self, pathOf, require }: Grantees) => {
-  const grantsPage = async (path: PathParameters, page: Page, context: Context, fits: (grant: Grant) => boolean) => {
-    const { after = '' } = page;
-    const grants = [...context.directory.grantsOf((await require(path, context)).id).values()]
-      .filter((grant) => grant.grantId > after && fits(grant))
-      .sort((a, b) => (a.grantId < b.grantId ? -1 : 1));
-    return pageOf(
-      grants,
-      page,
-      ({ grantId }) => grantId,
-      (grant) => record(grant, pathOf(path), context),
-    );
-  };
-  return [
-    list({
-      summary: `Lists the grants of a ${singular}.`,
-      permission: { privilege: 'read', on: 'parent', ...self },
-      codes: ['OBJECT_NOT_FOUND'],
-      handle: ({ path, page }, context) => grantsPage(path, page, context, () => true),
-    }),
-    get({
-      summary: 'Shows a grant.',
-      permission: { privilege: 'read', on: 'object', ...self },
-      handle: async ({ path }, context) => {
-        const grantee = await require(path, context);
-        const grant = context.directory.grantsOf(grantee.id).get(path.grantId as string);
-        if (!grant) throw missing(path.grantId as string);
-        return found(await record(grant, pathOf(path), context));
-      },
-    }),
-    searchBy({
-      category: 'grants',
-      summary: `Finds grants of a ${singular} by privilege and by what they are on.`,
-      permission: { privilege: 'read', on: 'parent', ...self },
-      codes: ['OBJECT_NOT_FOUND'],
-      fields: { privilege: Type.Optional(PrivilegeField), on: Type.Optional(On) },
-      record: GrantRecord,
-      example: { on: '/api/v2/catalogs/default/databases/ssb' },
-      find: async ({ privilege, on }, { path, page }, context) => {
-        const ids = on === undefined ? undefined : await idsOf(targetOf(on, '/on'), context);
-        const isOn = (grant: Grant) =>
-          on === undefined || (ids !== undefined && grant.grantId === grantIdOf(grant.privilege, ids));
-        return grantsPage(
-          path,
-          page,
-          context,
-          (grant) => (privilege === undefined || grant.privilege === privilege) && isOn(grant),
-        );
-      },
-    }),
-  ];
-};
+async function grantsPage(
+  grantee: Grantee,
+  page: Page,
+  context: Context,
+  matches: (grant: Grant) => boolean = () => true,
+) {
+  const { after = '' } = page;
+  const { id } = await granteeOf(grantee, context);
+  const grants = [...context.directory.grantsOf(id).values()]
+    .filter((grant) => grant.grantId > after && matches(grant))
+    .sort((a, b) => (a.grantId < b.grantId ? -1 : 1));
+  return pageOf(
+    grants,
+    page,
+    ({ grantId }) => grantId,
+    (grant) => record(grant, grantee, context),
+  );
+}
 
-const makeGrant = ({ parent, singular, pathOf, require }: Grantees) =>
-  create({
-    summary: `Grants a privilege to a ${singular}.`,
-    description: `The caller needs \`grant\` and the privilege itself on what it is on, and \`read\` on the ${singular}.`,
-    permission: { privilege: 'grant', on: 'target' },
-    codes: ['OBJECT_NOT_FOUND', 'OBJECT_ALREADY_EXISTS'],
-    body: Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false }),
-    bodyRequired: true,
-    nameOptional: true,
-    example: { body: { privilege: 'read', on: '/api/v2/catalogs/default/databases/ssb' } },
-    handle: async ({ path, body, ifExists }, context) => {
-      const { privilege, on, name } = body as typeof body & { name?: string };
-      const target = targetOf(on, '/on');
-      if (!(await mayGrant(privilege, target, context))) throw forbidden('grant', target);
-      await requireSeen(parent, pathOf(path), context);
-      context.call.permitted = true;
-      const grantee = await require(path, context);
-      const ids = await idsOf(target, context);
-      if (!ids) throw invalid('/on', 'exists', `names nothing: ${JSON.stringify(on)}`);
-      const grantId = grantIdOf(privilege, ids);
-      if (name !== undefined && name !== grantId)
-        throw invalid('/name', 'grant', `of this grant is ${JSON.stringify(grantId)}; it may be left out`);
-      const outcome = await context.grants.create(grantee.id, privilege, ids, context.call.actor);
-      if (!outcome) throw missing(grantId);
-      if (!outcome.created && ifExists === 'fail')
-        throw new Failure('OBJECT_ALREADY_EXISTS', `the ${singular} has this grant already`, {
-          category: 'grants',
-          name: grantId,
-        });
-      const made = await record(outcome.grant, pathOf(path), context);
-      return created(made, outcome.created, made.uri);
+interface Sought {
+  readonly privilege?: Privilege;
+  readonly on?: string;
+}
+
+/** For grants of users and of roles alike. */
+const handlers = {
+  list: ({ segments, page }: OfGrantee & { readonly page: Page }, context: Context) =>
+    grantsPage(segments, page, context),
+  get: async ({ segments: [grantee, { name }] }: { readonly segments: GrantPath }, context: Context) => {
+    const { id } = await granteeOf([grantee], context);
+    const grant = context.directory.grantsOf(id).get(name);
+    if (!grant) throw missing(name);
+    return found(await record(grant, [grantee], context));
+  },
+  search: searchWith(
+    async ({ privilege, on }: Sought, { segments, page }: OfGrantee & { readonly page: Page }, context) => {
+      const ids = on === undefined ? undefined : await idsOf(targetOf(on, '/on'), context);
+      const isOn = (grant: Grant) =>
+        on === undefined || (ids !== undefined && grant.grantId === grantIdOf(grant.privilege, ids));
+      const matches = (grant: Grant) => (privilege === undefined || grant.privilege === privilege) && isOn(grant);
+      return grantsPage(segments, page, context, matches);
     },
-  });
-
-const revoke = ({ parent, singular, pathOf }: Grantees) =>
-  remove({
-    summary: 'Revokes a grant.',
-    description: `The caller needs \`grant\` and the privilege itself on what it is on, and \`read\` on the ${singular}.`,
-    permission: { privilege: 'grant', on: 'target' },
-    handle: async ({ path }, context) => {
-      await requireSeen(parent, pathOf(path), context);
-      const chain = await context.catalog.find(pathOf(path));
-      const grant = chain && context.directory.grantsOf(last(chain).id).get(path.grantId as string);
-      if (grant) await requireMayRevoke(grant, context);
-      context.call.permitted = true;
-      if (!grant) return deleted(false);
-      return deleted(await context.grants.remove(grant, context.call.actor));
-    },
-  });
-
-const CheckResult = Type.Object({
-  privilege: PrivilegeField,
-  on: Type.String(),
-  allowed: Type.Boolean(),
-  by: nullable(
-    Type.Object({
-      kind: Type.String({ description: '`grant`, `owner` or `root`.' }),
-      grant: nullable(Type.String({ description: 'URI of the grant.' })),
-    }),
   ),
-});
+  create: async (
+    { segments, body, ifExists }: OfGrantee & { body: BodyOf<Endpoints['create']>; ifExists: 'fail' | 'return' },
+    context: Context,
+  ) => {
+    const { privilege, on, name } = body;
+    const target = targetOf(on, '/on');
+    if (!(await mayGrant(privilege, target, context))) throw forbidden('grant', target);
+    await requireSeen(segments, context);
+    context.call.permitted = true;
+    const { id } = await granteeOf(segments, context);
+    const ids = await idsOf(target, context);
+    if (!ids) throw invalid('/on', 'exists', `names nothing: ${JSON.stringify(on)}`);
+    const grantId = grantIdOf(privilege, ids);
+    if (name !== undefined && name !== grantId)
+      throw invalid('/name', 'grant', `of this grant is ${JSON.stringify(grantId)}; it may be left out`);
+    const outcome = await context.grants.create(id, privilege, ids, context.call.actor);
+    if (!outcome) throw missing(grantId);
+    if (!outcome.created && ifExists === 'fail') {
+      const grantee = segments[0].category === 'users' ? 'user' : 'role';
+      const result = { category: 'grants', name: grantId };
+      throw new Failure('OBJECT_ALREADY_EXISTS', `the ${grantee} has this grant already`, result);
+    }
+    const made = await record(outcome.grant, segments, context);
+    return created(made, outcome.created, made.uri);
+  },
+  delete: async ({ segments: [grantee, { name }] }: { readonly segments: GrantPath }, context: Context) => {
+    await requireSeen([grantee], context);
+    const [object] = (await context.catalog.find([grantee])) ?? [];
+    const grant = object && context.directory.grantsOf(object.id).get(name);
+    if (grant) await requireMayRevoke(grant, context);
+    context.call.permitted = true;
+    if (!grant) return deleted(false);
+    return deleted(await context.grants.remove(grant, context.call.actor));
+  },
+  check: async ({ segments, body }: OfGrantee & { body: BodyOf<Endpoints['check']> }, context: Context) => {
+    const { id } = await granteeOf(segments, context);
+    const results = [];
+    for (const [i, { privilege, on }] of body.checks.entries()) {
+      const by = await reasonOf(id, privilege, targetOf(on, `/checks/${i}/on`), context);
+      results.push({ privilege, on, allowed: by !== null, by });
+    }
+    return done({ results });
+  },
+};
 
-const check = ({ singular, self, require }: Grantees) =>
-  action('check', {
-    on: 'collection',
-    summary: `Tells what a ${singular} may do, and by which grant.`,
-    description: 'Scopes of tokens, and roles that an identity provider vouches for, are not counted.',
-    permission: { privilege: 'read', on: 'parent', ...self },
-    codes: ['OBJECT_NOT_FOUND'],
-    body: Type.Object(
-      { checks: Type.Array(Check, { minItems: 1, maxItems: checksMax }) },
-      { additionalProperties: false },
-    ),
-    bodyRequired: true,
-    result: Type.Object({ results: Type.Array(CheckResult) }),
-    example: {
-      body: { checks: [{ privilege: 'read', on: '/api/v2/catalogs/default' }] },
-      result: { results: [{ privilege: 'read', on: '/api/v2/catalogs/default', allowed: false, by: null }] },
-    },
-    handle: async ({ path, body }, context) => {
-      const grantee = await require(path, context);
-      const results = [];
-      for (const [i, { privilege, on }] of body.checks.entries()) {
-        const by = await reasonOf(grantee.id, privilege, targetOf(on, `/checks/${i}/on`), context);
-        results.push({ privilege, on, allowed: by !== null, by });
-      }
-      return done({ results });
-    },
-  });
-
-/** The same category, in users and in roles. */
-export function grantsCategory(parent: 'users' | 'roles'): Category<Context> {
-  const grantees = granteesOf(parent);
-  return {
-    name: 'grants',
-    singular: 'grant',
-    title: `Grants of ${parent}`,
-    doc: `What a ${grantees.singular} may do, and on what.`,
-    parameter: 'grantId',
-    idField: 'grantId',
-    parent,
-    record: GrantRecord,
-    example: { ...example, uri: `/api/v2/${parent}/analysts/grants/read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d` },
-    endpoints: [...readers(grantees), makeGrant(grantees), revoke(grantees), check(grantees)],
-  };
-}
+export const userGrants = implement(userGrantsApi, handlers);
+export const roleGrants = implement(roleGrantsApi, handlers);

@@ -4,7 +4,7 @@ import type { AssembledAccess } from '../../access/assemble_access.ts';
 import type { VisibleChildren } from '../../access/authorization/authorizer.ts';
 import { globalScope } from '../../access/authorization/grant_scopes.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from '../../api/declare.ts';
-import type { Handlers, RecordOf, SegmentsOf, SharedHandlers } from '../../api/handlers.ts';
+import type { Handlers, RecordOf, SegmentsOf } from '../../api/handlers.ts';
 import type { Backups } from '../../backups/backups.ts';
 import type { Restores } from '../../backups/restores.ts';
 import type { ServerBackups } from '../../backups/server/server_backups.ts';
@@ -27,17 +27,16 @@ import type { TableRows } from '../../query/rows/table_rows.ts';
 import type { QueryHistory } from '../../query/statements/history.ts';
 import type { Queries } from '../../query/statements/queries.ts';
 import type { QuerySubmitter } from '../../query/statements/query_submission.ts';
-import {
-  type Accepted,
-  type Category,
-  type Created,
-  type Deleted,
-  type Done,
-  type Endpoint,
-  endpointsFor,
-  type Found,
-  type Listed,
-  type Updated,
+import type {
+  Accepted,
+  Category,
+  Created,
+  Deleted,
+  Done,
+  Endpoint,
+  Found,
+  Listed,
+  Updated,
 } from '../../standard/endpoint.ts';
 import { JsonText, ReadyRecord, type RecordBody } from '../../standard/envelope.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -103,8 +102,6 @@ function changing<T>(work: () => Promise<T>, context: Context): Promise<T> {
   return withInUseErrors(() => context.catalog.retrying(attempt), context);
 }
 
-export const { list, get, create, update, remove, action } = endpointsFor<Context>(changing);
-
 /** A declared category with its handlers. */
 export function implement<C extends DeclaredCategory>(declared: C, handlers: Handlers<C, Context>): Category<Context> {
   const { parent, endpoints, ...category }: DeclaredCategory = declared;
@@ -116,13 +113,6 @@ export function implement<C extends DeclaredCategory>(declared: C, handlers: Han
     ),
   };
 }
-
-/** Declared operations that several categories share, with their handlers. */
-export const endpointsOf = <E extends Readonly<Record<string, DeclaredEndpoint>>>(
-  endpoints: E,
-  handlers: SharedHandlers<E, Context, never>,
-): Endpoint<Context>[] =>
-  Object.entries(endpoints).map(([operation, endpoint]) => withHandler(operation, endpoint, handlers[operation]));
 
 /** The types of a handler are checked where it is written; the router calls all of them alike. */
 function withHandler(operation: string, endpoint: DeclaredEndpoint, handler: unknown): Endpoint<Context> {

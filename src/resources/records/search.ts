@@ -1,56 +1,15 @@
-// The action `search`, declared once: what a collection is searched by, one page of what was found, and the key of the next page.
+// The handlers of `search`: one page of what was found, and the key of the next page. Its declaration: api/search.ts.
 
 import type { DeclaredCategory } from '../../api/declare.ts';
-import { pageFields, searchFields } from '../../api/fields.ts';
 import type { ParentSegmentsOf, RecordOf } from '../../api/handlers.ts';
 import type { ListOptions, ObjectOf, ObjectPath } from '../../catalog/object.ts';
-import type { Code } from '../../standard/codes.ts';
-import type { Endpoint, Input, Listed, PathParameters } from '../../standard/endpoint.ts';
-import { listKeyOf } from '../../standard/parameters.ts';
+import type { Input, Listed } from '../../standard/endpoint.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { type Static, type TObject, type TProperties, Type } from '../../standard/type.ts';
 import { defined } from './fields.ts';
-import {
-  action,
-  type Context,
-  listed,
-  listing,
-  type Member,
-  type Render,
-  type RenderOf,
-  segment,
-} from './handler_context.ts';
+import { type Context, listed, listing, type Member, type Render, type RenderOf, segment } from './handler_context.ts';
 import { searchDropped } from './undrop.ts';
 
 export type Page = Input<unknown, unknown>['page'];
-
-/** `find` returns one page of what fits all fields that are given. */
-export function searchBy<F extends TProperties>(declared: {
-  readonly category: string;
-  readonly summary: string;
-  readonly description?: string;
-  readonly permission: Endpoint['permission'];
-  readonly codes?: readonly Code[];
-  readonly fields: F;
-  readonly record: TObject;
-  readonly example: Static<TObject<F>>;
-  readonly find: (
-    sought: Static<TObject<F>>,
-    input: { readonly path: PathParameters; readonly page: Page },
-    context: Context,
-  ) => Promise<Listed>;
-}) {
-  const { category, fields, record, example, find, ...rest } = declared;
-  const items = listKeyOf({ name: category });
-  return action('search', {
-    ...rest,
-    on: 'collection',
-    body: Type.Object({ ...fields, ...pageFields }, { additionalProperties: false }) as TObject,
-    result: Type.Object({ [items]: Type.Array(record), nextPageToken: Type.Optional(Type.String()) }),
-    example: { body: example },
-    handle: searchWith(find),
-  });
-}
 
 /** One page of `found`, which is sorted, has no more than one item beyond the page, and of which `key` tells the order. */
 export async function pageOf<T, R extends object>(
@@ -66,19 +25,18 @@ export async function pageOf<T, R extends object>(
   return listed(records, end === undefined ? undefined : key(end));
 }
 
-interface SearchInput {
-  readonly path: PathParameters;
-  readonly body: object;
-  readonly page: Page;
+interface PageBody {
+  readonly pageSize?: number;
+  readonly pageToken?: string;
 }
 
 /** The handler of a search: `find` gets the fields that are sought, without those of the page. */
-export function searchWith<S extends object, R extends object>(
-  find: (sought: S, input: Pick<SearchInput, 'path' | 'page'>, context: Context) => Promise<Listed<R>>,
+export function searchWith<B extends PageBody, I, R extends object>(
+  find: (sought: Omit<B, keyof PageBody>, input: I, context: Context) => Promise<Listed<R>>,
 ) {
-  return ({ path, body, page }: SearchInput, context: Context) => {
-    const { pageSize: _size, pageToken: _token, ...sought } = body as Record<string, unknown>;
-    return find(sought as S, { path, page }, context);
+  return (input: I & { readonly body: B }, context: Context) => {
+    const { pageSize: _size, pageToken: _token, ...sought } = input.body;
+    return find(sought, input, context);
   };
 }
 
@@ -117,26 +75,4 @@ interface Sought {
   readonly namePattern?: string;
   readonly comment?: string;
   readonly dropped?: boolean;
-}
-
-interface ObjectSearch {
-  readonly category: string;
-  readonly toRecord: Render;
-  readonly record: TObject;
-  readonly example: string;
-}
-
-/** The search of objects at the top of the catalog by name pattern and comment. */
-export function searchOf({ category, record, example, toRecord }: ObjectSearch) {
-  return searchBy({
-    category,
-    summary: `Finds ${category.replaceAll('_', ' ')} by name pattern and comment.`,
-    permission: { privilege: 'read', on: 'parent', orWithin: true },
-    codes: [],
-    fields: searchFields,
-    record,
-    example: { namePattern: example },
-    find: (body, { page }, context) =>
-      findObjects<object, ObjectPath, string>(category, { segments: [], body, page }, context, toRecord),
-  });
 }

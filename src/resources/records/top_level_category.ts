@@ -1,49 +1,7 @@
 // Handlers that the categories of objects in no other object share: how they are listed, shown and renamed.
-import type { CatalogObject, ObjectOf } from '../../catalog/object.ts';
-import type { Input, PathParameters, Segment } from '../../standard/endpoint.ts';
+import type { ObjectOf } from '../../catalog/object.ts';
+import type { Input, Segment } from '../../standard/endpoint.ts';
 import { type Context, created, done, found, freshPage, type Render, render, segment } from './handler_context.ts';
-
-interface TopLevel<T extends object> {
-  readonly category: string;
-  /** Of the path. */
-  readonly parameter: string;
-  readonly toRecord: Render<T>;
-  /** Throws INVALID_NAME for names that the category does not allow, besides those that no object can have. */
-  readonly checkName?: (name: string) => void;
-}
-
-interface Addressed {
-  readonly path: PathParameters;
-}
-
-export function topLevelHandlers<T extends { readonly uri: string }>({
-  category,
-  parameter,
-  toRecord,
-  checkName,
-}: TopLevel<T>) {
-  const show = (object: CatalogObject, context: Context) =>
-    render([segment(category, object.name)], [object], context, toRecord);
-  const pathOf = (path: PathParameters) => [segment(category, path[parameter] as string)];
-  return {
-    pathOf,
-    async createdAs(object: CatalogObject, made: boolean, context: Context) {
-      const record = await show(object, context);
-      return created(record, made, record.uri);
-    },
-    list: ({ page }: Pick<Input<undefined, undefined>, 'page'>, context: Context) =>
-      freshPage([], category, page, context, toRecord),
-    get: async ({ path }: Addressed, context: Context) =>
-      found(await render(pathOf(path), await context.catalog.require(pathOf(path)), context, toRecord)),
-    async rename({ path, body }: Addressed & { readonly body: { readonly newName: string } }, context: Context) {
-      const [object] = (await context.catalog.require(pathOf(path))) as [CatalogObject];
-      const { newName: name } = body;
-      checkName?.(name);
-      const changed = await context.catalog.update(object, { name, principal: context.call.actor });
-      return done(await render([segment(category, name)], [changed.object ?? object], context, toRecord));
-    },
-  };
-}
 
 type Top<K extends string> = readonly [Segment<K>];
 

@@ -1,4 +1,5 @@
 // Calls of the API that schedules make: which there may be, checked as the API would when they are written down, and made as their
+
 // owner when their time has come. What becomes of them is tasks/schedule_runs.ts'.
 import { randomUUID } from 'node:crypto';
 import type { Call } from '../../http/request_context.ts';
@@ -7,43 +8,11 @@ import { type Category, type Endpoint, inputOfGet } from '../../standard/endpoin
 import { Failure, violationsFailure, violationsOf } from '../../standard/failure.ts';
 import { type Parameters, parametersOf } from '../../standard/parameters.ts';
 import { type Route, Routes } from '../../standard/paths.ts';
-import { Type } from '../../standard/type.ts';
 import { withoutWriteOnly } from '../../standard/write_only.ts';
 import type { CheckCall, ScheduledCall, SubmitCall } from '../../tasks/schedule.ts';
 import { Schedules, type SchedulesOptions } from '../../tasks/schedules.ts';
 import { invalid } from '../records/fields.ts';
 import type { Context, Services } from '../records/handler_context.ts';
-
-/** Actions whose work is a task's, wherever they are declared. */
-export const scheduledActions = [
-  'query',
-  'load',
-  'export',
-  'insert_select',
-  'update',
-  'delete_rows',
-  'optimize',
-  'backup',
-  'check',
-] as const;
-
-export const ScheduledRequest = Type.Object(
-  {
-    on: Type.String({
-      minLength: 1,
-      maxLength: 2048,
-      description: 'The URI of what the action is of, such as `/api/v2/databases/shop/tables/orders`.',
-    }),
-    action: Type.Union(scheduledActions.map((name) => Type.Literal(name as (typeof scheduledActions)[number]))),
-    body: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), {
-        description:
-          'The body of the action, but for `waitSeconds`, `priority`, `after` and `notify`, which are of the run. What is secret in it is kept encrypted, and not shown again.',
-      }),
-    ),
-  },
-  { additionalProperties: false, description: 'What it does: an action of the API.' },
-);
 
 /** Said by the schedule, or not at all. */
 const fieldsOfRun = ['waitSeconds', 'priority', 'after', 'notify', 'expectedVersion'] as const;

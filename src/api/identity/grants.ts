@@ -1,0 +1,127 @@
+// The declaration of grants: the same category in users and in roles.
+import { Type } from '../../standard/type.ts';
+import { action, category, create, type DeclaredCategory, get, list, remove } from '../declare.ts';
+import { nullable, recordFields } from '../fields.ts';
+import { searchBy } from '../search.ts';
+import { stateField } from '../states.ts';
+import { GrantFields, PrivilegeField } from './grant_fields.ts';
+import { rolesApi } from './roles.ts';
+import { usersApi } from './users.ts';
+
+const checksMax = 1000;
+
+const On = Type.String({
+  minLength: 1,
+  maxLength: 4096,
+  description: 'URI of an object, of a collection at the top (`/api/v2/users`), or `/api/v2` for everything.',
+});
+
+const GrantRecord = Type.Object({
+  ...GrantFields,
+  isDropped: Type.Optional(
+    Type.Boolean({ description: 'What it is on was dropped and can come back; `on` is what that was called.' }),
+  ),
+  state: stateField({
+    active: 'it counts',
+    dropped: 'what it is on was dropped; it counts again when that comes back',
+  }),
+  ...recordFields,
+});
+
+const Check = Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false });
+
+const CheckResult = Type.Object({
+  privilege: PrivilegeField,
+  on: Type.String(),
+  allowed: Type.Boolean(),
+  by: nullable(
+    Type.Object({
+      kind: Type.String({ description: '`grant`, `owner` or `root`.' }),
+      grant: nullable(Type.String({ description: 'URI of the grant.' })),
+    }),
+  ),
+});
+
+const example = {
+  grantId: 'read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  privilege: 'read',
+  on: '/api/v2/catalogs/default/databases/ssb',
+  state: 'active',
+  createdAt: '2026-01-31T10:00:00.000Z',
+  createdBy: 'root',
+  updatedAt: '2026-01-31T10:00:00.000Z',
+  updatedBy: 'root',
+  version: 1,
+};
+
+const caller = 'The caller needs `grant` and the privilege itself on what it is on, and `read` on the';
+
+/** `self`: the caller may see its own grants. */
+const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly orSelf?: true }) => {
+  const { name, singular } = parent;
+  return category({
+    name: 'grants',
+    singular: 'grant',
+    title: `Grants of ${name}`,
+    doc: `What a ${singular} may do, and on what.`,
+    parameter: 'grantId',
+    idField: 'grantId',
+    parent,
+    record: GrantRecord,
+    example: { ...example, uri: `/api/v2/${name}/analysts/grants/read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d` },
+    endpoints: {
+      list: list({
+        summary: `Lists the grants of a ${singular}.`,
+        permission: { privilege: 'read', on: 'parent', ...self },
+        codes: ['OBJECT_NOT_FOUND'],
+      }),
+      get: get({
+        summary: 'Shows a grant.',
+        permission: { privilege: 'read', on: 'object', ...self },
+      }),
+      search: searchBy({
+        category: 'grants',
+        summary: `Finds grants of a ${singular} by privilege and by what they are on.`,
+        permission: { privilege: 'read', on: 'parent', ...self },
+        codes: ['OBJECT_NOT_FOUND'],
+        fields: { privilege: Type.Optional(PrivilegeField), on: Type.Optional(On) },
+        record: GrantRecord,
+        example: { on: '/api/v2/catalogs/default/databases/ssb' },
+      }),
+      create: create({
+        summary: `Grants a privilege to a ${singular}.`,
+        description: `${caller} ${singular}.`,
+        permission: { privilege: 'grant', on: 'target' },
+        codes: ['OBJECT_NOT_FOUND', 'OBJECT_ALREADY_EXISTS'],
+        body: Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false }),
+        bodyRequired: true,
+        nameOptional: true,
+        example: { body: { privilege: 'read', on: '/api/v2/catalogs/default/databases/ssb' } },
+      }),
+      delete: remove({
+        summary: 'Revokes a grant.',
+        description: `${caller} ${singular}.`,
+        permission: { privilege: 'grant', on: 'target' },
+      }),
+      check: action('collection', {
+        summary: `Tells what a ${singular} may do, and by which grant.`,
+        description: 'Scopes of tokens, and roles that an identity provider vouches for, are not counted.',
+        permission: { privilege: 'read', on: 'parent', ...self },
+        codes: ['OBJECT_NOT_FOUND'],
+        body: Type.Object(
+          { checks: Type.Array(Check, { minItems: 1, maxItems: checksMax }) },
+          { additionalProperties: false },
+        ),
+        bodyRequired: true,
+        result: Type.Object({ results: Type.Array(CheckResult) }),
+        example: {
+          body: { checks: [{ privilege: 'read', on: '/api/v2/catalogs/default' }] },
+          result: { results: [{ privilege: 'read', on: '/api/v2/catalogs/default', allowed: false, by: null }] },
+        },
+      }),
+    },
+  });
+};
+
+export const userGrantsApi = grantsOf(usersApi, { orSelf: true });
+export const roleGrantsApi = grantsOf(rolesApi, {});

@@ -1,0 +1,158 @@
+import { Type } from '../../standard/type.ts';
+import { action, category, get, list, remove } from '../declare.ts';
+import { nullable } from '../fields.ts';
+import { searchBy } from '../search.ts';
+import { stateField } from '../states.ts';
+import { explainCodes, Plan, Parameters as StatementParameters } from './statement_fields.ts';
+
+const Timestamp = Type.String({ format: 'date-time' });
+
+const State = Type.Union([
+  Type.Literal('queued'),
+  Type.Literal('running'),
+  Type.Literal('succeeded'),
+  Type.Literal('failed'),
+  Type.Literal('cancelled'),
+]);
+
+const QueryRecord = Type.Object({
+  queryId: Type.String(),
+  sql: Type.String({ description: 'The text; the first 64 Ki characters of a longer one.' }),
+  kind: nullable(
+    Type.String({ description: '`select`, `insert`, `update`, `delete` or `merge`; null until it is known.' }),
+  ),
+  state: stateField({
+    queued: 'it waits for its turn',
+    running: 'it runs',
+    succeeded: 'it ended with a result',
+    failed: 'it ended with an error',
+    cancelled: 'it was stopped',
+  }),
+  warehouse: Type.String(),
+  catalog: Type.String(),
+  database: nullable(Type.String()),
+  startedAt: nullable(Timestamp),
+  endedAt: nullable(Timestamp),
+  elapsedMs: nullable(Type.Number()),
+  queuedMs: nullable(Type.Number()),
+  rowCount: nullable(Type.Integer()),
+  resultBytes: nullable(Type.Integer()),
+  error: nullable(Type.Object({ code: Type.String(), message: Type.String() })),
+  task: nullable(
+    Type.String({ description: 'URI of the task that ran it, if one did: pages or files of its rows are there.' }),
+  ),
+  plan: Type.Optional(
+    nullable(
+      Type.String({
+        description:
+          "The engine's plan, with the values of parameters, of a statement that took a quarter of a second or longer; null for others, which `explain` tells of. Not in lists.",
+      }),
+    ),
+  ),
+  createdAt: Timestamp,
+  createdBy: Type.String(),
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+  version: Type.Integer(),
+  uri: Type.String(),
+});
+
+const part = (of: string) =>
+  Type.Optional(Type.String({ maxLength: 1024, description: `A part of ${of}; case does not count.` }));
+
+const name = Type.Optional(Type.String({ maxLength: 128 }));
+
+const least = (of: string) => Type.Optional(Type.Number({ minimum: 0, description: `${of}: at least so many.` }));
+
+const soughtFields = {
+  state: Type.Optional(State),
+  text: part('the SQL'),
+  errorText: part('the message of its error'),
+  planText: part('the plan, where one is kept'),
+  errorCode: name,
+  kind: name,
+  warehouse: name,
+  catalog: name,
+  database: name,
+  submittedBy: name,
+  from: Type.Optional(Type.String({ format: 'date-time', description: 'When it was submitted.' })),
+  to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
+  elapsedMsMin: least('Milliseconds in the engine'),
+  queuedMsMin: least('Milliseconds in the queue'),
+  rowCountMin: least('Rows'),
+  resultBytesMin: least('Bytes of the result'),
+};
+
+const example = {
+  queryId: '019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69',
+  sql: 'SELECT count(*) FROM lineorder',
+  kind: 'select',
+  state: 'succeeded',
+  warehouse: 'default',
+  catalog: 'default',
+  database: 'ssb',
+  startedAt: '2026-01-31T10:00:00.000Z',
+  endedAt: '2026-01-31T10:00:00.004Z',
+  elapsedMs: 3.8,
+  queuedMs: 0,
+  rowCount: 1,
+  resultBytes: 8,
+  error: null,
+  task: null,
+  createdAt: '2026-01-31T10:00:00.000Z',
+  createdBy: 'root',
+  updatedAt: '2026-01-31T10:00:00.004Z',
+  updatedBy: 'root',
+  version: 1,
+  uri: '/api/v2/queries/019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69',
+};
+
+export const queriesApi = category({
+  name: 'queries',
+  singular: 'query',
+  title: 'Queries',
+  doc: 'The history of SQL statements, the newest first; running ones are part of it.',
+  parameter: 'queryId',
+  idField: 'queryId',
+  record: QueryRecord,
+  example,
+  endpoints: {
+    list: list({
+      summary: 'Lists statements, those submitted last first.',
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
+    }),
+    get: get({
+      summary: 'Shows a statement.',
+      permission: { privilege: 'read', on: 'target', orSelf: true },
+    }),
+    delete: remove({
+      summary: 'Forgets a statement; one that runs is cancelled instead.',
+      permission: { privilege: 'drop', on: 'target', orSelf: true },
+    }),
+    cancel: action('object', {
+      freesSpace: true,
+      summary: 'Stops a running statement. One that has ended stays as it is.',
+      permission: { privilege: 'operate', on: 'target', orSelf: true },
+      codes: ['OBJECT_NOT_FOUND'],
+      body: Type.Object({}, { additionalProperties: false }),
+      result: QueryRecord,
+    }),
+    explain: action('object', {
+      summary: 'Shows how the statement would be run now, with the rights of the caller. Runs nothing.',
+      permission: { privilege: 'read', on: 'target', orSelf: true },
+      codes: explainCodes,
+      body: Type.Object({ parameters: Type.Optional(StatementParameters) }, { additionalProperties: false }),
+      result: Plan,
+      example: { body: {}, result: { plan: 'UNGROUPED_AGGREGATE ...' } },
+    }),
+    search: searchBy({
+      category: 'queries',
+      summary:
+        'Finds statements by their text, times, sizes, errors and callers, the newest first; all that is given must fit.',
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
+      fields: soughtFields,
+      record: QueryRecord,
+      example: { state: 'failed', text: 'lineorder', from: '2026-01-31T00:00:00Z' },
+    }),
+  },
+});

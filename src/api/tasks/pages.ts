@@ -1,0 +1,41 @@
+import { Type } from '../../standard/type.ts';
+import { category, get, list } from '../declare.ts';
+import { ColumnOfResult } from '../queries/statement_fields.ts';
+import { tasksApi } from './tasks.ts';
+
+export const pagesApi = category({
+  name: 'pages',
+  singular: 'page',
+  title: 'Pages',
+  doc: 'The pages of the result of a query task, numbered from 0.',
+  parameter: 'page',
+  idField: 'page',
+  parent: tasksApi,
+  record: Type.Object({
+    columns: Type.Optional(Type.Array(ColumnOfResult, { description: 'Not in lists.' })),
+    rows: Type.Optional(Type.Array(Type.Array(Type.Unknown()), { description: 'Not in lists.' })),
+    page: Type.Integer(),
+    pageCount: Type.Integer(),
+    nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where there is one.' })),
+    uri: Type.String(),
+  }),
+  example: {
+    columns: [{ name: 'n', type: 'BIGINT' }],
+    rows: [[1], [2]],
+    page: 0,
+    pageCount: 1,
+    uri: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d/pages/0',
+  },
+  endpoints: {
+    list: list({
+      summary: 'Lists the pages of the result of a query task, without their rows.',
+      permission: { privilege: 'read', on: 'target', orSelf: true },
+      codes: ['OBJECT_NOT_FOUND', 'RESULT_EXPIRED'],
+    }),
+    get: get({
+      summary: 'Shows a page of the result of a query task.',
+      permission: { privilege: 'read', on: 'target', orSelf: true },
+      codes: ['RESULT_EXPIRED'],
+    }),
+  },
+});

@@ -1,0 +1,165 @@
+// Fields of schedules, as bodies give them and records show them.
+import { Type } from '../../standard/type.ts';
+import {
+  Comment,
+  describedBody,
+  exampleFields,
+  noNul,
+  nullable,
+  Owner,
+  oneOf,
+  PropertiesField,
+  recordFields,
+} from '../fields.ts';
+import { sqlCharactersMax } from '../queries/statement_fields.ts';
+import { enabledState } from '../states.ts';
+import { PriorityField, taskFields } from '../task_fields.ts';
+
+export const missedRunsMax = 100;
+
+export const missedRunsDefault = 10;
+
+const Timestamp = Type.String({ format: 'date-time' });
+
+const Name = Type.String({ minLength: 1, maxLength: 128 });
+
+export const QueryField = Type.Object(
+  {
+    sql: Type.String({
+      minLength: 1,
+      maxLength: sqlCharactersMax,
+      pattern: noNul,
+      description: 'One statement: SELECT or DML.',
+    }),
+    parameters: Type.Optional(
+      Type.Array(Type.Unknown(), { maxItems: 10_000, description: 'Values of `$1` or `?`, in their order.' }),
+    ),
+    catalog: Type.Optional(Type.String({ ...Name, default: 'default' })),
+    database: Type.Optional(Name),
+    warehouse: Type.Optional(Name),
+  },
+  { additionalProperties: false, description: 'What it does: a statement.' },
+);
+
+/** Actions whose work is a task's, wherever they are declared. */
+export const scheduledActions = [
+  'query',
+  'load',
+  'export',
+  'insert_select',
+  'update',
+  'delete_rows',
+  'optimize',
+  'backup',
+  'check',
+] as const;
+
+export const ScheduledRequest = Type.Object(
+  {
+    on: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: 'The URI of what the action is of, such as `/api/v2/databases/shop/tables/orders`.',
+    }),
+    action: oneOf(scheduledActions),
+    body: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description:
+          'The body of the action, but for `waitSeconds`, `priority`, `after` and `notify`, which are of the run. What is secret in it is kept encrypted, and not shown again.',
+      }),
+    ),
+  },
+  { additionalProperties: false, description: 'What it does: an action of the API.' },
+);
+
+export const fields = {
+  cron: Type.String({
+    minLength: 1,
+    maxLength: 256,
+    description:
+      'Minute, hour, day of the month, month, day of the week; or `@hourly`, `@daily`, `@weekly`, `@monthly`.',
+  }),
+  timeZone: Type.String({ minLength: 1, maxLength: 64, description: 'Of the IANA database, such as `Europe/Berlin`.' }),
+  missedRuns: oneOf(['skip', 'once', 'all'], {
+    description:
+      'What becomes of times that passed while the service could not run it: nothing (`skip`), one run for all of them (`once`), or a run for each (`all`).',
+  }),
+  missedRunsMax: Type.Integer({
+    minimum: 1,
+    maximum: missedRunsMax,
+    description: 'With `all`: for how many of them; the last ones.',
+  }),
+  priority: PriorityField,
+  disabled: Type.Boolean({ description: 'Whether its times pass without a run.' }),
+};
+
+const Notified = Type.Object({
+  host: Type.String(),
+  signed: Type.Boolean({ description: 'Whether notices are signed.' }),
+});
+
+export const ScheduleRecord = Type.Object({
+  name: Type.String(),
+  comment: nullable(Comment),
+  properties: PropertiesField,
+  query: nullable(QueryField),
+  request: nullable(ScheduledRequest),
+  ...fields,
+  notify: nullable(Notified),
+  needsConfirmation: Type.Boolean({
+    description:
+      'Whether it does not run because somebody else than its owner said last what it does; the owner confirms it by a PATCH with `query`, `request`, `notify` or `"disabled": false`.',
+  }),
+  nextRunAt: nullable(Timestamp),
+  lastRunAt: nullable(Type.String({ format: 'date-time', description: 'The time that its last run was for.' })),
+  lastTask: nullable(
+    Type.String({
+      description:
+        'URI of the task of its last run, which is deleted in its time; of one that was refused, a task that failed.',
+    }),
+  ),
+  error: nullable(Type.String({ description: 'Why its last time passed without a run, or a run is late.' })),
+  ...enabledState,
+  owner: Owner,
+  ...recordFields,
+});
+
+export const changeFields = {
+  ...describedBody,
+  query: Type.Optional(QueryField),
+  request: Type.Optional(ScheduledRequest),
+  cron: Type.Optional(fields.cron),
+  timeZone: Type.Optional(fields.timeZone),
+  missedRuns: Type.Optional(fields.missedRuns),
+  missedRunsMax: Type.Optional(fields.missedRunsMax),
+  priority: Type.Optional(fields.priority),
+  notify: Type.Optional(nullable(taskFields.notify)),
+  disabled: Type.Optional(fields.disabled),
+};
+
+export const example = {
+  name: 'nightly',
+  comment: null,
+  properties: {},
+  query: {
+    sql: 'INSERT INTO daily SELECT current_date, count(*) FROM lineorder',
+    catalog: 'default',
+    database: 'ssb',
+  },
+  request: null,
+  cron: '30 2 * * *',
+  timeZone: 'Europe/Berlin',
+  missedRuns: 'once',
+  missedRunsMax: missedRunsDefault,
+  priority: 'low',
+  disabled: false,
+  notify: { host: 'hooks.example.com', signed: true },
+  needsConfirmation: false,
+  nextRunAt: '2026-02-01T01:30:00.000Z',
+  lastRunAt: '2026-01-31T01:30:00.000Z',
+  lastTask: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  error: null,
+  state: 'enabled',
+  owner: 'root',
+  ...exampleFields('/api/v2/schedules/nightly'),
+};

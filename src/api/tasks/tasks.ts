@@ -1,0 +1,162 @@
+import { Type } from '../../standard/type.ts';
+import { action, category, get, list, remove } from '../declare.ts';
+import { nullable } from '../fields.ts';
+import { searchBy } from '../search.ts';
+import { stateField } from '../states.ts';
+import { PriorityField } from '../task_fields.ts';
+
+const Timestamp = Type.String({ format: 'date-time' });
+
+export const waitSecondsMax = 60;
+
+const TaskRecordSchema = Type.Object({
+  taskId: Type.String(),
+  type: Type.String({ description: 'What it does, such as `run_query` or `alter_table`.' }),
+  state: stateField({
+    pending: 'it waits for its turn',
+    running: 'it runs',
+    cancelling: 'it was asked to stop and has not stopped yet',
+    succeeded: 'it ended with a result',
+    failed: 'it ended with an error',
+    cancelled: 'it was stopped',
+  }),
+  progress: nullable(Type.Number({ minimum: 0, maximum: 1, description: 'Null where it is not known.' })),
+  progressText: nullable(Type.String()),
+  expectedEndAt: nullable(
+    Type.String({ format: 'date-time', description: 'When it will have ended, as far as its progress tells.' }),
+  ),
+  priority: PriorityField,
+  after: Type.Array(Type.String(), { description: 'Ids of the tasks that had to succeed before it began.' }),
+  notify: nullable(
+    Type.Object(
+      {
+        host: Type.String(),
+        signed: Type.Boolean(),
+        state: Type.String({ description: '`waiting`, `sent` or `failed`.' }),
+        attempts: Type.Integer(),
+        error: nullable(Type.String({ description: 'Why the last attempt failed.' })),
+      },
+      { description: 'What became of the notice of its end.' },
+    ),
+  ),
+  submittedBy: Type.String(),
+  submittedAt: Timestamp,
+  startedAt: nullable(Timestamp),
+  endedAt: nullable(Timestamp),
+  attempt: Type.Integer({ description: 'How often it was begun.' }),
+  target: Type.String({ description: 'URI of the object that it is about.' }),
+  request: Type.Unknown({ description: 'What the caller sent, with defaults, without keys and other secrets.' }),
+  result: Type.Unknown({
+    description: 'Files in it have links, good for an hour, where the task is shown by itself; a list has none.',
+  }),
+  firstPage: Type.Optional(
+    Type.String({ description: 'Of a query that succeeded: URI of the first page of its rows.' }),
+  ),
+  rejectsLink: Type.Optional(
+    Type.String({ description: 'Where the rows that a load left out are read, one JSON object a line; for an hour.' }),
+  ),
+  error: nullable(Type.Object({ code: Type.String(), message: Type.String(), result: Type.Optional(Type.Unknown()) })),
+  createdAt: Timestamp,
+  createdBy: Type.String(),
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+  version: Type.Integer(),
+  uri: Type.String(),
+  cancelUri: Type.String(),
+});
+
+const example = {
+  taskId: '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  type: 'run_query',
+  state: 'succeeded',
+  progress: 1,
+  progressText: null,
+  expectedEndAt: null,
+  priority: 'normal',
+  after: [],
+  notify: null,
+  submittedBy: 'root',
+  submittedAt: '2026-01-31T10:00:00.000Z',
+  startedAt: '2026-01-31T10:00:00.010Z',
+  endedAt: '2026-01-31T10:00:41.200Z',
+  attempt: 1,
+  target: '/api/v2/catalogs/default/databases/ssb',
+  request: { sql: 'SELECT count(*) FROM lineorder' },
+  result: { queryId: '019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69', rowCount: 1, pageCount: 1 },
+  error: null,
+  firstPage: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d/pages/0',
+  createdAt: '2026-01-31T10:00:00.000Z',
+  createdBy: 'root',
+  updatedAt: '2026-01-31T10:00:41.200Z',
+  updatedBy: 'root',
+  version: 1,
+  uri: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  cancelUri: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d/cancel',
+};
+
+export const tasksApi = category({
+  name: 'tasks',
+  singular: 'task',
+  title: 'Tasks',
+  doc: 'Work that outlives the request that asked for it; it survives a crash of the server.',
+  parameter: 'taskId',
+  idField: 'taskId',
+  record: TaskRecordSchema,
+  example,
+  endpoints: {
+    list: list({
+      summary: 'Lists tasks, those submitted last first.',
+      description: 'Those of the caller, or all, to who may read all tasks.',
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
+    }),
+    get: get({
+      summary: 'Shows a task; with `waitSeconds` as soon as it has ended, or when the time is over.',
+      permission: { privilege: 'read', on: 'target', orSelf: true },
+      query: Type.Object(
+        { waitSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: waitSecondsMax, default: 0 })) },
+        { additionalProperties: false },
+      ),
+    }),
+    delete: remove({
+      summary: 'Deletes a task, its record and its result; one that has not ended is cancelled first.',
+      permission: { privilege: 'drop', on: 'target', orSelf: true },
+      codes: ['TASK_NOT_CANCELLABLE'],
+    }),
+    cancel: action('object', {
+      freesSpace: true,
+      summary: 'Cancels a task. One that has ended stays as it is.',
+      permission: { privilege: 'operate', on: 'target', orSelf: true },
+      codes: ['OBJECT_NOT_FOUND'],
+      body: Type.Object({}, { additionalProperties: false }),
+      result: TaskRecordSchema,
+      example: { result: { ...example, state: 'cancelling', endedAt: null, result: null } },
+    }),
+    search: searchBy({
+      category: 'tasks',
+      summary:
+        'Finds tasks by state, type, submitter, target, time and label, the newest first; all that is given must fit.',
+      description: 'Those of the caller, or all, to who may read all tasks.',
+      permission: { privilege: 'read', on: 'parent', orWithin: true },
+      fields: {
+        state: Type.Optional(
+          Type.Union([
+            Type.Literal('pending'),
+            Type.Literal('running'),
+            Type.Literal('cancelling'),
+            Type.Literal('succeeded'),
+            Type.Literal('failed'),
+            Type.Literal('cancelled'),
+          ]),
+        ),
+        type: Type.Optional(Type.String({ maxLength: 128 })),
+        submittedBy: Type.Optional(Type.String({ maxLength: 128, description: 'Name of a user, as it was.' })),
+        target: Type.Optional(Type.String({ maxLength: 8192, description: 'URI of the object.' })),
+        label: Type.Optional(Type.String({ maxLength: 256, description: 'Of a load.' })),
+        from: Type.Optional(Type.String({ format: 'date-time', description: 'When it was submitted.' })),
+        to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
+      },
+      record: TaskRecordSchema,
+      example: { state: 'failed', from: '2026-01-31T00:00:00Z' },
+    }),
+  },
+});

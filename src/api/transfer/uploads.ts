@@ -1,0 +1,127 @@
+import { Type } from '../../standard/type.ts';
+import { category, create, get, list, remove } from '../declare.ts';
+import { nullable, searchFields } from '../fields.ts';
+import { searchBy } from '../search.ts';
+import { stateField } from '../states.ts';
+
+const nameCharactersMax = 255;
+
+const Timestamp = Type.String({ format: 'date-time' });
+
+export const uuid = '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
+
+const UploadId = Type.String({
+  pattern: uuid,
+  description: 'A UUID in lower case, of which the client makes sure that it is new; without it the service makes one.',
+});
+
+const Name = Type.String({
+  minLength: 1,
+  maxLength: nameCharactersMax,
+  pattern: '^[^\\u0000-\\u001f\\u007f]*$',
+  description: 'What the file is called; its ending says what is in it, where a load is not told.',
+});
+
+const Bytes = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+
+const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256 of the whole file, in hexadecimal.' });
+
+const UploadRecord = Type.Object({
+  uploadId: Type.String(),
+  name: Name,
+  state: stateField({ receiving: 'bytes are still missing', ready: 'all bytes are here' }),
+  bytes: nullable(Bytes),
+  receivedBytes: Type.Integer({ description: 'How many bytes are on the disk for good: from there it goes on.' }),
+  sha256: nullable(Sha256),
+  link: Type.Optional(
+    Type.String({
+      description:
+        'Where the bytes are to be sent by `PUT`, and once it is ready where they are read by `GET`; for an hour.',
+    }),
+  ),
+  expiresAt: Timestamp,
+  createdAt: Timestamp,
+  createdBy: Type.String(),
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+  version: Type.Integer(),
+  uri: Type.String(),
+});
+
+export const uploadsApi = category({
+  name: 'uploads',
+  singular: 'upload',
+  title: 'Uploads',
+  doc: 'Files that are sent to be loaded: the bytes go to the `link` of the record. They are kept for a day.',
+  parameter: 'uploadId',
+  idField: 'uploadId',
+  record: UploadRecord,
+  example: {
+    uploadId: '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+    name: 'flights.csv.gz',
+    state: 'receiving',
+    bytes: 1048576,
+    receivedBytes: 0,
+    sha256: null,
+    link: '/files/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d?expires=1769857200&signature=Yr8mDgW4Qw1b0uXzv2h1m3n4o5p6q7r8s9t0u1v2w3x',
+    expiresAt: '2026-02-01T10:00:00.000Z',
+    createdAt: '2026-01-31T10:00:00.000Z',
+    createdBy: 'ann',
+    updatedAt: '2026-01-31T10:00:00.000Z',
+    updatedBy: 'ann',
+    version: 1,
+    uri: '/api/v2/uploads/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+  },
+  endpoints: {
+    list: list({
+      summary: 'Lists uploads by their id; ids that the service makes are in the order in which they were made.',
+      description: 'Those of the caller, or all, to who owns all uploads.',
+      permission: { privilege: 'own', on: 'parent', orWithin: true },
+    }),
+    get: get({
+      summary: 'Shows an upload, with a link that is good for an hour.',
+      permission: { privilege: 'own', on: 'target', orSelf: true },
+    }),
+    create: create({
+      summary: 'Begins an upload. Its bytes are then sent to `link` by `PUT`.',
+      description:
+        'One `PUT` takes all bytes, or each of several a part of them by `Content-Range`; `Content-Digest` is checked. One that broke off goes on from `receivedBytes`.',
+      permission: { privilege: 'create', on: 'parent' },
+      codes: ['FILE_QUOTA_EXCEEDED', 'BODY_TOO_LARGE', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
+      nameField: 'uploadId',
+      nameOptional: true,
+      secretFields: ['link'],
+      body: Type.Object(
+        {
+          uploadId: Type.Optional(UploadId),
+          name: Type.Optional(Name),
+          bytes: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              maximum: Number.MAX_SAFE_INTEGER,
+              description: 'How many will be sent; there is room for them then.',
+            }),
+          ),
+          sha256: Type.Optional(Sha256),
+        },
+        { additionalProperties: false },
+      ),
+      example: { body: { name: 'flights.csv.gz', bytes: 1048576 } },
+    }),
+    delete: remove({
+      summary: 'Deletes an upload and what came of it.',
+      permission: { privilege: 'own', on: 'target', orSelf: true },
+    }),
+    search: searchBy({
+      category: 'uploads',
+      summary: 'Finds uploads by the pattern of their name and by state.',
+      permission: { privilege: 'own', on: 'parent', orWithin: true },
+      fields: {
+        namePattern: searchFields.namePattern,
+        state: Type.Optional(Type.Union([Type.Literal('receiving'), Type.Literal('ready')])),
+      },
+      record: UploadRecord,
+      example: { namePattern: '%.csv', state: 'ready' },
+    }),
+  },
+});
