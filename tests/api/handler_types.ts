@@ -76,5 +76,7 @@ export async function warehouseOf(catalog: Catalog, name: string): Promise<strin
   root.spec.columns;
   return root.spec.warehouse;
 }
+// @ts-expect-error a property that endpoints do not have
+export const misspelled = list({ summary: '', permission, deprecatedSince: '2026-06-30' });
 // @ts-expect-error an operation without its handler
 export const incomplete: Books = { ...good, lend: undefined };
