@@ -26,12 +26,15 @@ const declared = <const R extends Reached, const E>(reached: R, endpoint: E): E 
 type Exact<T, Shape> = T & { readonly [K in Exclude<keyof T, keyof Shape>]: never };
 
 export const category = <const C extends DeclaredCategory>(declaration: Exact<C, DeclaredCategory>): C => declaration;
-export const list = <const E extends WithQuery>(endpoint: Exact<E, WithQuery>) => declared({ verb: 'list', on: 'collection' }, endpoint);
-export const get = <const E extends WithQuery>(endpoint: Exact<E, WithQuery>) => declared({ verb: 'get', on: 'object' }, endpoint);
+export const list = <const E extends WithQuery>(endpoint: Exact<E, WithQuery>) =>
+  declared({ verb: 'list', on: 'collection' }, endpoint);
+export const get = <const E extends WithQuery>(endpoint: Exact<E, WithQuery>) =>
+  declared({ verb: 'get', on: 'object' }, endpoint);
 export const create = <const E extends Creating>(endpoint: Exact<E, Creating>) =>
   declared({ verb: 'create', on: 'collection' }, endpoint);
 export const update = <const E extends WithBody>(endpoint: Exact<E, WithBody>) =>
   declared({ verb: 'update', on: 'object' }, { bodyRequired: true, ...endpoint } as const);
-export const remove = <const E extends WithQuery>(endpoint: Exact<E, WithQuery>) => declared({ verb: 'delete', on: 'object' }, endpoint);
+export const remove = <const E extends WithQuery>(endpoint: Exact<E, WithQuery>) =>
+  declared({ verb: 'delete', on: 'object' }, endpoint);
 export const action = <const O extends Endpoint['on'], const E extends Acting>(on: O, endpoint: Exact<E, Acting>) =>
   declared({ verb: 'action', on }, endpoint);

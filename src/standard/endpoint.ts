@@ -3,7 +3,7 @@
 import type { Privilege } from '../model/privileges.ts';
 import type { Code } from './codes.ts';
 import type { RecordBody } from './record_body.ts';
-import type { Static, TObject, TSchema } from './type.ts';
+import type { TObject, TSchema } from './type.ts';
 
 export interface Permission {
   /** See access/ for how it is granted. */
@@ -249,57 +249,3 @@ export type CommonDeclaration = Pick<Endpoint, 'summary' | 'permission'> &
       | 'auditName'
     >
   >;
-
-type Body<S> = S extends TSchema ? Static<S> : undefined;
-type Handler<V extends Verb, B, Q, Context> = (
-  input: Input<Body<B>, Body<Q>>,
-  context: Context,
-) => Promise<OutcomeOf[V]>;
-
-/**
- * Builders of endpoints: one function per verb, so that a handler can only return the outcomes of its verb.
- * `around` wraps every handler that may change something.
- */
-export function endpointsFor<Context>(
-  around: <T>(work: () => Promise<T>, context: Context) => Promise<T> = (work) => work(),
-) {
-  const build = <V extends Verb>(
-    verb: V,
-    on: Endpoint['on'],
-    declared: CommonDeclaration & { handle: unknown; action?: string },
-  ) => {
-    const handler = declared.handle as Endpoint<Context>['handle'];
-    const wrapped: Endpoint<Context>['handle'] = (input, context) => around(() => handler(input, context), context);
-    const handle = verb === 'list' || verb === 'get' ? handler : wrapped;
-    return { codes: [], since: 'v2', ...declared, verb, on, handle } as unknown as Endpoint<Context>;
-  };
-  return {
-    list: <Q extends TObject | undefined = undefined>(
-      declared: CommonDeclaration & { query?: Q; handle: Handler<'list', undefined, Q, Context> },
-    ) => build('list', 'collection', declared),
-    get: <Q extends TObject | undefined = undefined>(
-      declared: CommonDeclaration & { query?: Q; handle: Handler<'get', undefined, Q, Context> },
-    ) => build('get', 'object', declared),
-    create: <B extends TObject>(
-      declared: CommonDeclaration & { body: B; handle: Handler<'create', B, undefined, Context> } & Pick<
-          Endpoint,
-          'named' | 'nameOptional' | 'nameField' | 'textBodies' | 'bodyRequired'
-        >,
-    ) => build('create', 'collection', declared),
-    update: <B extends TObject>(
-      declared: CommonDeclaration & { body: B; handle: Handler<'update', B, undefined, Context> },
-    ) => build('update', 'object', { ...declared, bodyRequired: true } as never),
-    remove: <Q extends TObject | undefined = undefined>(
-      declared: CommonDeclaration & { query?: Q; handle: Handler<'delete', undefined, Q, Context> },
-    ) => build('delete', 'object', declared),
-    action: <B extends TObject>(
-      action: string,
-      declared: CommonDeclaration & {
-        on: 'object' | 'collection';
-        body: B;
-        bodyRequired?: boolean;
-        handle: Handler<'action', B, undefined, Context>;
-      },
-    ) => build('action', declared.on, { ...declared, action }),
-  };
-}

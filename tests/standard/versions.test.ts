@@ -4,25 +4,28 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { after, before, test } from 'node:test';
-import { Type } from 'typebox';
+import { action, category, create, get, list, remove, update } from '../../src/api/declare.ts';
+import { noFields } from '../../src/api/fields.ts';
+import { implementWith } from '../../src/api/implement.ts';
 import { Bodies } from '../../src/http/bodies/bodies.ts';
 import { BodyBudget } from '../../src/http/bodies/body_budget.ts';
 import { BodyThreads } from '../../src/http/bodies/body_threads.ts';
 import { RequestPipeline } from '../../src/http/request_pipeline.ts';
 import { HttpServer } from '../../src/http/server.ts';
-import { type Category, endpointsFor } from '../../src/standard/endpoint.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import type { Category } from '../../src/standard/endpoint.ts';
 import { openApi, operationsOf } from '../../src/standard/openapi.ts';
 import { uriOf } from '../../src/standard/paths.ts';
+import { Type } from '../../src/standard/type.ts';
 
 interface Shelf {
   readonly version: string;
   readonly notes: Map<string, { text: string }>;
 }
 
-const { list, get, create, update, remove, action } = endpointsFor<Shelf>();
 const permission = { privilege: 'read', on: 'object' } as const;
 const Note = Type.Object({ name: Type.String(), text: Type.String(), uri: Type.String() });
+const NoteWithLength = Type.Object({ ...Note.properties, length: Type.Integer() });
 const example = { name: 'a', text: 'x', uri: '/api/v2/side_notes/a' };
 const text = Type.Object({ text: Type.Optional(Type.String()) }, { additionalProperties: false });
 
@@ -32,7 +35,7 @@ function record(name: string, { notes, version }: Shelf) {
   return { name, text: note.text, uri: uriOf(version, [{ category: 'side_notes', name }]) };
 }
 
-const sideNotes: Category<Shelf> = {
+const sideNotesApi = category({
   name: 'side_notes',
   singular: 'side_note',
   title: 'Side notes',
@@ -40,71 +43,50 @@ const sideNotes: Category<Shelf> = {
   parameter: 'sideNote',
   record: Note,
   example,
-  endpoints: [
-    list({
-      summary: 'Lists notes.',
-      permission,
-      handle: async ({ page }, shelf) => {
-        const names = [...shelf.notes.keys()].sort().filter((name) => page.after === undefined || name > page.after);
-        const items = names.slice(0, page.limit).map((name) => record(name, shelf));
-        return { outcome: 'listed', items, next: names.length > page.limit ? items.at(-1)?.name : undefined };
-      },
-    }),
-    get({
+  endpoints: {
+    list: list({ summary: 'Lists notes.', permission }),
+    get: get({
       summary: 'Shows a note.',
       permission,
       until: 'v3',
       deprecated: { since: '2026-06-30', sunset: '2027-06-30' },
-      handle: async ({ path }, shelf) => ({ outcome: 'found', record: record(path.sideNote as string, shelf) }),
     }),
-    get({
-      summary: 'Shows a note and its length.',
-      permission,
-      since: 'v3',
-      handle: async ({ path }, shelf) => {
-        const found = record(path.sideNote as string, shelf);
-        return { outcome: 'found', record: { ...found, length: found.text.length } };
-      },
-    }),
-    create({
-      summary: 'Writes a note.',
-      permission,
-      body: text,
-      handle: async ({ body, ifExists }, shelf) => {
-        const { name, text: written = '' } = body as { name: string; text?: string };
-        const made = !shelf.notes.has(name);
-        if (!made && ifExists === 'fail') throw new Failure('OBJECT_ALREADY_EXISTS', 'it exists');
-        if (made) shelf.notes.set(name, { text: written });
-        const shown = record(name, shelf);
-        return { outcome: 'created', record: shown, created: made, uri: shown.uri };
-      },
-    }),
-    update({
-      summary: 'Changes a note.',
-      permission,
-      body: text,
-      handle: async ({ path, body }, shelf) => {
-        const { name } = record(path.sideNote as string, shelf);
-        shelf.notes.set(name, { text: body.text ?? '' });
-        return { outcome: 'updated', record: record(name, shelf) };
-      },
-    }),
-    remove({
-      summary: 'Forgets a note.',
-      permission,
-      handle: async ({ path }, shelf) => ({ outcome: 'deleted', deleted: shelf.notes.delete(path.sideNote as string) }),
-    }),
-    action('burn', {
-      on: 'object',
-      summary: 'Fails in a way that nobody foresaw.',
-      permission,
-      body: Type.Object({}, { additionalProperties: false }),
-      handle: async () => {
-        throw new Error('secret: /etc/passwd');
-      },
-    }),
-  ],
-};
+    get_with_length: get({ summary: 'Shows a note and its length.', permission, since: 'v3', result: NoteWithLength }),
+    create: create({ summary: 'Writes a note.', permission, body: text }),
+    update: update({ summary: 'Changes a note.', permission, body: text }),
+    delete: remove({ summary: 'Forgets a note.', permission }),
+    burn: action('object', { summary: 'Fails in a way that nobody foresaw.', permission, body: noFields }),
+  },
+});
+
+const sideNotes = implementWith<typeof sideNotesApi, Shelf>(sideNotesApi, {
+  list: async ({ page }, shelf) => {
+    const names = [...shelf.notes.keys()].sort().filter((name) => page.after === undefined || name > page.after);
+    const items = names.slice(0, page.limit).map((name) => record(name, shelf));
+    return { outcome: 'listed', items, next: names.length > page.limit ? items.at(-1)?.name : undefined };
+  },
+  get: async ({ path }, shelf) => ({ outcome: 'found', record: record(path.sideNote, shelf) }),
+  get_with_length: async ({ path }, shelf) => {
+    const found = record(path.sideNote, shelf);
+    return { outcome: 'found', record: { ...found, length: found.text.length } };
+  },
+  create: async ({ body: { name, text: written = '' }, ifExists }, shelf) => {
+    const made = !shelf.notes.has(name);
+    if (!made && ifExists === 'fail') throw new Failure('OBJECT_ALREADY_EXISTS', 'it exists');
+    if (made) shelf.notes.set(name, { text: written });
+    const shown = record(name, shelf);
+    return { outcome: 'created', record: shown, created: made, uri: shown.uri };
+  },
+  update: async ({ path, body }, shelf) => {
+    const { name } = record(path.sideNote, shelf);
+    shelf.notes.set(name, { text: body.text ?? '' });
+    return { outcome: 'updated', record: record(name, shelf) };
+  },
+  delete: async ({ path }, shelf) => ({ outcome: 'deleted', deleted: shelf.notes.delete(path.sideNote) }),
+  burn: async () => {
+    throw new Error('secret: /etc/passwd');
+  },
+});
 
 const notes = new Map<string, { text: string }>();
 const seen: { kind: string; errorId?: string; error?: unknown }[] = [];

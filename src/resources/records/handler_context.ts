@@ -3,8 +3,9 @@
 import type { AssembledAccess } from '../../access/assemble_access.ts';
 import type { VisibleChildren } from '../../access/authorization/authorizer.ts';
 import { globalScope } from '../../access/authorization/grant_scopes.ts';
-import type { DeclaredCategory, DeclaredEndpoint } from '../../api/declare.ts';
+import type { DeclaredCategory } from '../../api/declare.ts';
 import type { Handlers, RecordOf, SegmentsOf } from '../../api/handlers.ts';
+import { implementWith } from '../../api/implement.ts';
 import type { Backups } from '../../backups/backups.ts';
 import type { Restores } from '../../backups/restores.ts';
 import type { ServerBackups } from '../../backups/server/server_backups.ts';
@@ -27,17 +28,7 @@ import type { TableRows } from '../../query/rows/table_rows.ts';
 import type { QueryHistory } from '../../query/statements/history.ts';
 import type { Queries } from '../../query/statements/queries.ts';
 import type { QuerySubmitter } from '../../query/statements/query_submission.ts';
-import type {
-  Accepted,
-  Category,
-  Created,
-  Deleted,
-  Done,
-  Endpoint,
-  Found,
-  Listed,
-  Updated,
-} from '../../standard/endpoint.ts';
+import type { Accepted, Category, Created, Deleted, Done, Found, Listed, Updated } from '../../standard/endpoint.ts';
 import { JsonText, ReadyRecord, type RecordBody } from '../../standard/envelope.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
@@ -103,30 +94,8 @@ function changing<T>(work: () => Promise<T>, context: Context): Promise<T> {
 }
 
 /** A declared category with its handlers. */
-export function implement<C extends DeclaredCategory>(declared: C, handlers: Handlers<C, Context>): Category<Context> {
-  const { parent, endpoints, ...category }: DeclaredCategory = declared;
-  return {
-    ...category,
-    ...(parent ? { parent: parent.name } : {}),
-    endpoints: Object.entries(endpoints).map(([operation, endpoint]) =>
-      withHandler(operation, endpoint, handlers[operation]),
-    ),
-  };
-}
-
-/** The types of a handler are checked where it is written; the router calls all of them alike. */
-function withHandler(operation: string, endpoint: DeclaredEndpoint, handler: unknown): Endpoint<Context> {
-  const own = handler as Endpoint<Context>['handle'];
-  const handle: typeof own = (input, context) => changing(() => own(input, context), context);
-  const { verb } = endpoint;
-  return {
-    codes: [],
-    since: 'v2',
-    ...(verb === 'action' ? { action: operation } : {}),
-    ...endpoint,
-    handle: verb === 'list' || verb === 'get' ? own : handle,
-  };
-}
+export const implement = <C extends DeclaredCategory>(declared: C, handlers: HandlersOf<C>): Category<Context> =>
+  implementWith(declared, handlers, changing);
 
 export const found = <T extends object>(record: RecordBody<T>): Found<T> => ({ outcome: 'found', record });
 export const listed = <T extends object>(items: readonly RecordBody<T>[], next?: string): Listed<T> => ({
