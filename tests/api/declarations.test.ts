@@ -15,8 +15,8 @@ test('the declarations load without the modules and globals of Node.js', () => {
   const probe = join(import.meta.dirname, 'browser_probe.ts');
   const options = { encoding: 'utf8', timeout: deadlineMs(20_000) } as const;
   const names = JSON.parse(execFileSync(process.execPath, [probe, ...modules], options)) as readonly string[];
-  const served = new Set(categoriesWith({ rowsBodyBytesMax: 1 }).map(({ name }) => name));
-  assert.ok(names.includes('warehouses'));
-  assert.deepEqual(new Set(names).size, names.length, 'a category is declared twice');
-  for (const name of names) assert.ok(served.has(name), `${name} is declared and not served`);
+  const served = categoriesWith({ rowsBodyBytesMax: 1 }).map(({ name, parent }) =>
+    parent ? `${parent}/${name}` : name,
+  );
+  assert.deepEqual(names, served.sort(), 'each category that is served is declared once');
 });

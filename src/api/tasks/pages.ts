@@ -1,3 +1,4 @@
+// The declaration of `pages`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { category, get, list } from '../declare.ts';
 import { ColumnOfResult } from '../queries/statement_fields.ts';

@@ -1,3 +1,4 @@
+// The declaration of `tasks`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { action, category, get, list, remove } from '../declare.ts';
 import { nullable } from '../fields.ts';

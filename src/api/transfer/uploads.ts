@@ -1,3 +1,4 @@
+// The declaration of `uploads`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { category, create, get, list, remove } from '../declare.ts';
 import { nullable, searchFields } from '../fields.ts';

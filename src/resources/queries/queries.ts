@@ -1,3 +1,4 @@
+// Queries: the history of statements, those that run included.
 import { queriesApi } from '../../api/queries/queries.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';

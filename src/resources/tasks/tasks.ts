@@ -1,3 +1,4 @@
+// Tasks: work that outlives its request. Made by other endpoints; polled, cancelled and deleted here (rest-standard B5).
 import { tasksApi } from '../../api/tasks/tasks.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { Failure } from '../../standard/failure.ts';

@@ -1,3 +1,4 @@
+// Uploads: files that callers send, for loads to read. The bytes themselves go to the link of the record (http/files.ts).
 import { uploadsApi, uuid } from '../../api/transfer/uploads.ts';
 import { basisOfUpload, type StoredFile } from '../../files/file_store.ts';
 import { fileNotFound } from '../../files/parts.ts';
