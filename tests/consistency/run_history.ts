@@ -97,8 +97,14 @@ class HistoryRun {
     return { operations, resent: this.#resent, kills: this.#kills, problems };
   }
 
+  /** However slow the machine is, something is killed. */
+  #continues(): boolean {
+    const { hasTime, killEveryMs } = this.#options;
+    return hasTime() || (killEveryMs !== undefined && this.#kills.engine + this.#kills.server === 0);
+  }
+
   async #client(n: number, random: Random): Promise<void> {
-    for (let i = 0; this.#options.hasTime(); i++) {
+    for (let i = 0; this.#continues(); i++) {
       const name = `client ${n}, operation ${i}`;
       const chosen = keys.filter(() => random.chance(0.6));
       const key = random.pick(keys);
@@ -112,9 +118,9 @@ class HistoryRun {
   }
 
   async #kill(random: Random): Promise<void> {
-    const { killEveryMs, hasTime } = this.#options;
+    const { killEveryMs } = this.#options;
     if (killEveryMs === undefined) return;
-    while (hasTime()) {
+    while (this.#continues()) {
       await pause(killEveryMs * (0.5 + random.next()));
       if (random.chance(0.6)) {
         if (this.#server.killEngine()) this.#kills.engine++;
