@@ -1,7 +1,17 @@
 // What keeps a server from starting is said in a sentence with what to do, and an exit code: each through the real command.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { closeSync, cpSync, existsSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -47,6 +57,14 @@ const cases: readonly Case[] = [
     name: 'no metadata store beside catalogs',
     prepare: removeStore,
     says: /contains \d+ catalogs? but no metadata store .* is not created in its place\.\nPut .* back\. .*--data-dir.*restore/s,
+  },
+  {
+    name: 'a directory in the place of the token of root',
+    prepare: (at) => {
+      rmSync(join(at, 'root.token'));
+      mkdirSync(join(at, 'root.token'));
+    },
+    says: /^the token of root cannot be read from .*root\.token \(it is a directory\); put the file back, or remove/,
   },
   {
     name: 'a damaged header of the store',

@@ -15,7 +15,9 @@ export async function rootToken(dataDirectory: string): Promise<string> {
   try {
     return await checked(await read(), path);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    if (error instanceof DataDirectoryError) throw error;
+    if (code !== 'ENOENT') throw unreadable(path, code, error);
   }
   const token = tokenPrefix + randomBytes(32).toString('base64url');
   const draft = `${path}.${process.pid}`;
@@ -32,6 +34,14 @@ export async function rootToken(dataDirectory: string): Promise<string> {
   });
   await rm(draft);
   return checked(await read(), path);
+}
+
+function unreadable(path: string, code: string | undefined, cause: unknown): DataDirectoryError {
+  const why = code === 'EISDIR' ? 'it is a directory' : (code ?? 'unknown error');
+  return new DataDirectoryError(
+    `the token of root cannot be read from ${path} (${why}); put the file back, or remove what is there to have a new one made`,
+    { cause },
+  );
 }
 
 async function checked(token: string, path: string): Promise<string> {
